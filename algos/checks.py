@@ -1,0 +1,151 @@
+"""Checks of arguments: each names the argument, the value, the rule and the fix.
+
+Public functions call these first; kernels assume that they passed. None of them reads an array's
+values except `check_finite`, so on an accelerator they cost no synchronization.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import array_api_compat as compat
+
+from ._typing import Array, Namespace
+from .errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
+
+__all__ = [
+    "check_choice",
+    "check_count",
+    "check_finite",
+    "check_interval",
+    "check_labels",
+    "check_real",
+    "check_same_place",
+    "check_shape",
+]
+
+
+def check_shape(name: str, array: Array, axes: tuple[str | int, ...]) -> tuple[int, ...]:
+    """Return the shape of `array` if it has the axes named, an int standing for a fixed length.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> check_shape("scores", np.zeros((5, 3)), ("n", "k"))
+    (5, 3)
+    """
+    shape: tuple[int, ...] = tuple(array.shape)
+    fits = len(shape) == len(axes) and all(
+        isinstance(a, str) or a == s for a, s in zip(axes, shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join(str(a) for a in axes) + ("," if len(axes) == 1 else "")
+        msg = f"{name} must have shape ({wanted}), got {shape}"
+        raise InvalidValueError(msg)
+    return shape
+
+
+def check_real(name: str, array: Array) -> Namespace:
+    """Return the namespace of `array`, which must hold real floating-point numbers."""
+    if not compat.is_array_api_obj(array):
+        msg = (
+            f"{name} must be an array of an array-API library (numpy, torch, ...), "
+            f"got {type(array).__name__}. To fix this, convert it, e.g. numpy.asarray({name})"
+        )
+        raise InvalidTypeError(msg)
+    xp = compat.array_namespace(array)
+    if not xp.isdtype(array.dtype, "real floating"):
+        msg = (
+            f"{name} must have a real floating dtype, got {array.dtype}. "
+            f"To fix this, convert it to float32 or float64"
+        )
+        raise InvalidTypeError(msg)
+    return xp
+
+
+def check_finite(name: str, array: Array) -> None:
+    """Raise where `array` holds a NaN or an infinity, naming the first place."""
+    xp = compat.array_namespace(array)
+    flat = xp.reshape(xp.isfinite(array), (-1,))
+    if flat.shape[0] == 0 or bool(xp.all(flat)):
+        return
+    first = int(xp.argmin(xp.astype(flat, xp.int8)))
+    index = []
+    for length in reversed(array.shape):
+        first, rest = divmod(first, length)
+        index.append(rest)
+    place = tuple(reversed(index))
+    msg = (
+        f"{name} must be finite, got {float(array[place])} at index {place}. "
+        f"To fix this, drop or impute that entry"
+    )
+    raise InvalidValueError(msg)
+
+
+def check_labels(name: str, labels: Array, n: int, k: int) -> None:
+    """Raise unless `labels` is an (n,) integer array; values are checked to lie in [0, k)."""
+    check_shape(name, labels, (n,))
+    xp = compat.array_namespace(labels)
+    if not xp.isdtype(labels.dtype, "integral"):
+        msg = f"{name} must have an integer dtype, got {labels.dtype}. To fix this, use int64"
+        raise InvalidTypeError(msg)
+    if n and not (0 <= int(xp.min(labels)) and int(xp.max(labels)) < k):
+        msg = (
+            f"{name} must lie in [0, {k}), got values from {int(xp.min(labels))} "
+            f"to {int(xp.max(labels))}"
+        )
+        raise InvalidValueError(msg)
+
+
+def check_same_place(**arrays: Array | None) -> None:
+    """Raise unless all arrays given belong to one library and live on one device."""
+    given = {name: a for name, a in arrays.items() if a is not None}
+    (first, reference), *others = given.items()
+    for name, array in others:
+        if type(array) is not type(reference):
+            msg = (
+                f"{name} must be of the same array library as {first}, got {type(array).__name__} "
+                f"and {type(reference).__name__}. To fix this, convert one of them"
+            )
+            raise DeviceMismatchError(msg)
+        if compat.device(array) != compat.device(reference):
+            msg = (
+                f"{name} must be on the device of {first}, got {compat.device(array)} and "
+                f"{compat.device(reference)}. To fix this, move one of them"
+            )
+            raise DeviceMismatchError(msg)
+
+
+def check_interval(
+    name: str, value: float, low: float, high: float, *, open_low: bool = False
+) -> float:
+    """Return `value` as a float if it lies in [low, high], or in (low, high] on request."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        msg = f"{name} must be a number, got {value!r} ({type(value).__name__})"
+        raise InvalidTypeError(msg)
+    inside = (low < value if open_low else low <= value) and value <= high
+    if math.isnan(value) or not inside:
+        bracket = "(" if open_low else "["
+        end = ")" if math.isinf(high) else "]"
+        msg = f"{name} must lie in {bracket}{low:g}, {high:g}{end}, got {value!r}"
+        raise InvalidValueError(msg)
+    return float(value)
+
+
+def check_count(name: str, value: int, low: int) -> int:
+    """Return `value` if it is an integer of at least `low`."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        msg = f"{name} must be an int, got {value!r} ({type(value).__name__})"
+        raise InvalidTypeError(msg)
+    if value < low:
+        msg = f"{name} must be at least {low}, got {value}"
+        raise InvalidValueError(msg)
+    return value
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Raise unless `value` is one of `choices`."""
+    if value not in choices:
+        msg = f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}"
+        raise InvalidValueError(msg)

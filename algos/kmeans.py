@@ -1,0 +1,197 @@
+r"""Spherical k-means whose clusters keep their sizes between bounds.
+
+Problem: for unit features ``x_i`` find labels and unit centers that
+
+maximize ``sum_i x_i . c_{y_i}``   subject to   ``l_k <= n_k <= u_k``            (CoKe Eq. 3 and 6)
+
+by alternation: labels for fixed centers by the online assignment, in one pass over the samples with
+the prices of the pass before (`offline.learn_prices`); centers for fixed labels as directions of
+sums (CoKe Eq. 12). Bounds are enforced at the end, for the final centers (`offline.finish`). Each
+pass needs one block of scores at a time, never all n k.
+
+==============  ============  =======  =====================================
+paper           here          shape    meaning
+==============  ============  =======  =====================================
+:math:`x_i`     ``features``  (n, d)   unit vectors
+:math:`c_k`     ``centers``   (k, d)   unit vectors
+:math:`\mu_i`   ``labels``    (n,)     cluster of each sample
+==============  ============  =======  =====================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ._typing import Array
+from .assignment import init_state
+from .bounds import SizeBounds
+from .centers import add_to_sums, init_sums, mean_centers
+from .checks import check_count, check_interval, check_real, check_same_place, check_shape
+from .errors import InvalidValueError
+from .metrics import churn
+from .offline import BLOCK_ENTRIES, OfflineAssignment, finish, learn_prices
+
+__all__ = ["ConstrainedKMeans", "constrained_kmeans", "kmeans_plus_plus"]
+
+MIN_PASSES = 8  # that learn prices, whatever the number of center updates
+
+
+class ConstrainedKMeans(NamedTuple):
+    """Result of `constrained_kmeans`.
+
+    Attributes
+    ----------
+    centers : (k, d) array
+        Unit rows.
+    assignment : OfflineAssignment
+        Labels of all samples for these centers, sizes, and what certifies them.
+    n_iter : int
+        Passes with a center update.
+    converged : bool
+        Whether the last update changed at most the share `tolerance` of the labels.
+    """
+
+    centers: Array
+    assignment: OfflineAssignment
+    n_iter: int
+    converged: bool
+
+
+def constrained_kmeans(
+    features: Array,
+    bounds: SizeBounds,
+    centers: Array,
+    *,
+    n_iter: int = 20,
+    tolerance: float = 1e-3,
+    progress: Callable[[int, float], None] | None = None,
+) -> ConstrainedKMeans:
+    """Cluster unit features so that every cluster size lies between its bounds.
+
+    Parameters
+    ----------
+    features : (n, d) real array
+        Unit rows, float32 or float64; n = ``bounds.n_samples``.
+    bounds : SizeBounds
+        On the library and device of `features`.
+    centers : (k, d) array
+        Unit rows to start from, of the dtype of `features`; see `kmeans_plus_plus`.
+    n_iter : int
+        Most center updates, >= 0; 0 only assigns to the centers given.
+    tolerance : float in [0, 1]
+        Stop once at most this share of the labels changed.
+    progress : callable, optional
+        Called as ``progress(pass, churn)`` after each pass.
+
+    Returns
+    -------
+    ConstrainedKMeans
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError, DeviceMismatchError
+        As `assign` and `add_to_sums` do.
+
+    Notes
+    -----
+    Guarantee: ``lower <= counts <= upper``, for any data and order of rows.
+    Cost: O(n k d) per pass; memory O(n + k d) beyond the features.
+    Source: CoKe Eq. 3, 6, 10 to 13, made batch by repeated passes with warm duals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.bounds import from_ratios
+    >>> x = np.asarray([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
+    >>> result = constrained_kmeans(x, from_ratios(2, n_samples=4, lower=1.0), x[:2])
+    >>> result.assignment.state.counts
+    array([2, 2])
+    """
+    check_real("features", features)
+    _, d = check_shape("features", features, (bounds.n_samples or "n", "d"))
+    check_shape("centers", centers, (bounds.n_clusters, d))
+    check_same_place(features=features, centers=centers, bounds=bounds.lower)
+    check_count("n_iter", n_iter, 0)
+    check_interval("tolerance", tolerance, 0.0, 1.0)
+    if bounds.n_samples is None:
+        msg = "bounds must be of a known number of samples, got those of a stream"
+        raise InvalidValueError(msg)
+
+    xp = compat.array_namespace(features)
+
+    def score_rows(ids: Array) -> Array:
+        return xp.matmul(xp.take(features, ids, axis=0), centers.T)
+
+    labels, state = learn_prices(score_rows, bounds, init_state(bounds), epoch=0)
+    converged, done = False, 0
+    while done < n_iter and not converged:
+        centers = _update_centers(features, labels, centers)
+        previous, done = labels, done + 1
+        labels, state = learn_prices(score_rows, bounds, state, epoch=done)
+        changed = churn(labels, previous)
+        converged = changed <= tolerance
+        if progress is not None:
+            progress(done, changed)
+    for epoch in range(done + 1, max(done + 2, MIN_PASSES)):
+        _, state = learn_prices(score_rows, bounds, state, epoch=epoch)
+    return ConstrainedKMeans(centers, finish(score_rows, bounds, state), done, converged)
+
+
+def kmeans_plus_plus(features: Array, uniforms: Array) -> Array:
+    """Spread-out starting centers: rows drawn with probability proportional to their distance.
+
+    The first is drawn uniformly; each further one with probability proportional to
+    ``1 - max_c x_i . c`` over the centers so far, half the squared distance on the sphere.
+
+    Parameters
+    ----------
+    features : (n, d) real array, unit rows
+    uniforms : (k,) float64 array
+        Independent draws from [0, 1), one per center: the only randomness, so that equal draws
+        give equal centers on every library.
+
+    Returns
+    -------
+    centers : (k, d) array
+        Rows of `features`.
+
+    Raises
+    ------
+    InvalidValueError
+        If there are fewer rows than centers.
+
+    Notes
+    -----
+    Cost O(n k d). Where all rows coincide with a center, the remaining draws are uniform.
+    """
+    xp = check_real("features", features)
+    n, _ = check_shape("features", features, ("n", "d"))
+    (k,) = check_shape("uniforms", uniforms, ("k",))
+    if n < k:
+        msg = f"features must have at least one row per center, got {n} rows for k={k}"
+        raise InvalidValueError(msg)
+    weight = xp.ones((n,), dtype=xp.float64, device=compat.device(features))
+    nearest = -xp.ones_like(weight)
+    chosen = []
+    for j in range(k):
+        running = xp.cumulative_sum(weight)
+        target = uniforms[j : j + 1] * running[-1]
+        i = min(int(xp.searchsorted(running, target, side="right")[0]), n - 1)
+        chosen.append(features[i, :])
+        similarity = xp.astype(xp.matmul(features, features[i, :]), xp.float64)
+        nearest = xp.maximum(nearest, similarity)
+        weight = xp.clip(1.0 - nearest, min=0.0)
+        weight = xp.where(xp.any(weight > 0), weight, xp.ones_like(weight))
+    return xp.stack(chosen)
+
+
+def _update_centers(features: Array, labels: Array, centers: Array) -> Array:
+    xp = compat.array_namespace(features)
+    sums = init_sums(*centers.shape, xp=xp, device=compat.device(features))
+    rows = max(1, BLOCK_ENTRIES // features.shape[1])
+    for i in range(0, features.shape[0], rows):
+        sums = add_to_sums(sums, features[i : i + rows, :], labels[i : i + rows])
+    return mean_centers(sums, centers)

@@ -1,0 +1,134 @@
+"""One table that says which compiled engine runs which kernel, for which arrays.
+
+A *kernel* is a function of `dualclust.algos` whose text is a readable loop over the array API:
+that text is the reference, and it is what runs wherever the table has no row. An *engine* is a
+function of the same name and signature, written for one array library on one kind of device.
+
+=================  ============================================================
+name               meaning
+=================  ============================================================
+``TABLE``          kernel name -> {(library, device kind): "module:function"}
+`kernel`           decorator that makes a reference text replaceable
+`engine`           context manager: ``engine("reference")`` ignores the table
+`select`           the engine for these arrays, or None
+=================  ============================================================
+
+The table is data: dispatch, the conformance tests (one per row), the support table of the README
+and the benchmarks all read it. Engines are imported on first use, so importing this package loads
+neither numba nor torch.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib import import_module
+from typing import Any, Literal, ParamSpec, TypeVar
+
+import array_api_compat as compat
+
+__all__ = ["KERNELS", "TABLE", "engine", "kernel", "placement", "select"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Placement = tuple[str, str]
+
+TABLE: dict[str, dict[Placement, str]] = {
+    "assign_stream": {
+        ("numpy", "cpu"): "numba_engine:assign_stream",
+        ("torch", "cpu"): "torch_cpu:assign_stream",
+        ("torch", "cuda"): "torch_engine:assign_stream",
+    },
+    "segment_sum": {
+        ("numpy", "cpu"): "numba_engine:segment_sum",
+        ("torch", "cpu"): "torch_engine:segment_sum",
+        ("torch", "cuda"): "torch_engine:segment_sum",
+    },
+}
+
+KERNELS: dict[str, Callable[..., Any]] = {}
+"""Every replaceable function by name, filled by `kernel`; ``.reference`` is its own text."""
+
+_mode: ContextVar[Literal["auto", "reference"]] = ContextVar("dualclust_engine", default="auto")
+
+
+def placement(array: object) -> Placement:
+    """Return the (library, device kind) under which the table files an array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> placement(np.zeros(3))
+    ('numpy', 'cpu')
+    """
+    if compat.is_numpy_array(array):
+        return "numpy", "cpu"
+    if compat.is_torch_array(array):
+        return "torch", str(compat.device(array)).partition(":")[0]
+    return type(array).__module__.partition(".")[0], "other"
+
+
+def select(name: str, array: object) -> Callable[..., Any] | None:
+    """Return the engine of kernel `name` for `array`, importing it on first use, or None."""
+    if _mode.get() == "reference":
+        return None
+    target = TABLE.get(name, {}).get(placement(array))
+    return None if target is None else _load(target)
+
+
+@functools.cache
+def _load(target: str) -> Callable[..., Any]:
+    module, _, function = target.partition(":")
+    return getattr(import_module(f".{module}", __package__), function)  # type: ignore[no-any-return]
+
+
+def kernel(reference: Callable[P, R]) -> Callable[P, R]:
+    """Make a function replaceable by an engine; its own text stays the reference.
+
+    The engine is chosen by the first positional argument, which must be an array.
+    """
+    name = reference.__name__
+
+    @functools.wraps(reference)
+    def dispatched(*args: P.args, **kwargs: P.kwargs) -> R:
+        implementation = select(name, args[0]) or reference
+        return implementation(*args, **kwargs)
+
+    dispatched.reference = reference  # type: ignore[attr-defined]
+    KERNELS[name] = dispatched
+    return dispatched
+
+
+@contextmanager
+def engine(mode: Literal["auto", "reference"]) -> Iterator[None]:
+    """Choose, for the current thread or task, whether the table is used.
+
+    Parameters
+    ----------
+    mode : {"auto", "reference"}
+        "auto" runs the engine of the table where there is one; "reference" always runs the
+        readable text. Everything returns to the former mode on leaving the block.
+
+    Raises
+    ------
+    ValueError
+        If `mode` is neither of the two.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> with engine("reference"):
+    ...     print(select("assign_stream", np.zeros(3)))
+    None
+    """
+    if mode not in ("auto", "reference"):
+        msg = f"engine must be 'auto' or 'reference', got {mode!r}"
+        raise ValueError(msg)
+    token = _mode.set(mode)
+    try:
+        yield
+    finally:
+        _mode.reset(token)

@@ -1,0 +1,194 @@
+"""Kernels compiled by numba for NumPy arrays (one core, no copy of the scores).
+
+Each function repeats the name and signature of the kernel in `dualclust.algos` whose readable text
+is the specification, and gives the same answer to the last bit: sums are not re-associated, and
+ties go to the lowest index.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+__all__ = ["assign_stream", "segment_sum"]
+
+FloatArray = NDArray[np.floating[Any]]
+IntArray = NDArray[np.int64]
+
+# A running maximum is a chain of dependent operations. 64 independent ones, element l of each
+# group of 64 against lane l, vectorize: measured 3x faster than one chain at k = 1,000.
+LANES = 64
+
+
+# "nnan" and "nsz" let the compiler vectorize the maximum. They are safe: rows that hold a NaN or an
+# infinity are found by `_all_finite` before their maximum is taken.
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def _first_argmax(row, price, lanes):  # type: ignore[no-untyped-def]  # pragma: no cover
+    k = row.shape[0]
+    full = k // LANES * LANES
+    best = -np.inf
+    if full:
+        lanes[:] = -np.inf
+        for start in range(0, full, LANES):
+            values, prices = row[start : start + LANES], price[start : start + LANES]
+            for lane in range(LANES):
+                lanes[lane] = max(lanes[lane], values[lane] + prices[lane])
+        for lane in range(LANES):
+            best = max(best, lanes[lane])
+    for j in range(full, k):
+        best = max(best, row[j] + price[j])
+    first = k
+    if full:
+        for lane in range(LANES):
+            if lanes[lane] == best:
+                for j in range(lane, full, LANES):
+                    if row[j] + price[j] == best:
+                        first = min(first, j)
+                        break
+    if first == k:
+        for j in range(full, k):
+            if row[j] + price[j] == best:
+                return j
+    return first
+
+
+# 0 * x is 0 for every finite x and NaN otherwise, so the order of this sum is free ("reassoc").
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
+def _all_finite(row, zero):  # type: ignore[no-untyped-def]  # pragma: no cover
+    total = zero
+    for j in range(row.shape[0]):
+        total += row[j] * zero
+    return total == zero
+
+
+@njit(cache=True, nogil=True)
+def _assign_stream(  # type: ignore[no-untyped-def]  # pragma: no cover
+    scores,
+    zero,
+    rho,
+    rho_up,
+    counts,
+    lower_share,
+    upper_share,
+    lower,
+    upper,
+    step_size,
+    chunk_size,
+    remaining,
+    free_sign,
+    lanes,
+    price,
+    labels,
+):
+    n, k = scores.shape
+    chunk_counts = np.empty(k, dtype=np.int64)
+    shortage = 0
+    for j in range(k):
+        shortage += max(lower[j] - counts[j], 0)
+    completing = remaining >= 0 and shortage >= remaining
+    floor = -np.inf if free_sign else 0.0
+    start = 0
+    while start < n:
+        stop = min(start + chunk_size, n)
+        for j in range(k):
+            chunk_counts[j] = 0
+            blocked = counts[j] >= upper[j] or (completing and counts[j] >= lower[j])
+            price[j] = -np.inf if blocked else rho[j] - rho_up[j]
+        for i in range(start, stop):
+            row = scores[i]
+            y = _first_argmax(row, price, lanes)
+            if not _all_finite(row, zero):  # second, when the row is in the cache
+                return i
+            labels[i] = y
+            if counts[y] < lower[y]:
+                shortage -= 1
+            counts[y] += 1
+            chunk_counts[y] += 1
+            if counts[y] >= upper[y] or (completing and counts[y] >= lower[y]):
+                price[y] = -np.inf
+            if remaining >= 0:
+                remaining -= 1
+                if not completing and shortage >= remaining:
+                    completing = True
+                    for j in range(k):
+                        if counts[j] >= lower[j]:
+                            price[j] = -np.inf
+        m = stop - start
+        for j in range(k):
+            rho[j] = max(rho[j] + step_size * (m * lower_share[j] - chunk_counts[j]), floor)
+        if not free_sign:
+            for j in range(k):
+                rise = step_size * (chunk_counts[j] - m * upper_share[j])
+                rho_up[j] = max(rho_up[j] + rise, 0.0)
+        start = stop
+    return -1
+
+
+def _work_arrays(k: int) -> tuple[FloatArray, FloatArray]:
+    # Cut from one buffer, so that their distance is fixed: where both begin at the same offset in
+    # a page, the store of a lane delays the load of a price (measured: 1.5x the whole time).
+    line = 8  # doubles in a cache line
+    buffer = np.empty(k + LANES + line, dtype=np.float64)
+    start = -(buffer.ctypes.data // 8) % line
+    return buffer[start : start + LANES], buffer[start + LANES : start + LANES + k]
+
+
+def assign_stream(
+    scores: FloatArray,
+    rho: FloatArray,
+    rho_up: FloatArray,
+    counts: IntArray,
+    *,
+    lower_share: FloatArray,
+    upper_share: FloatArray,
+    lower: IntArray,
+    upper: IntArray,
+    step_size: float,
+    chunk_size: int,
+    remaining: int,
+    free_sign: bool,
+) -> tuple[IntArray, FloatArray, FloatArray, IntArray, int]:
+    """See `dualclust.algos.assignment.assign_stream`."""
+    native = scores.dtype.newbyteorder("=")
+    if scores.dtype != native:
+        scores = np.ascontiguousarray(scores, dtype=native)
+    labels = np.empty(scores.shape[0], dtype=np.int64)
+    lanes, price = _work_arrays(scores.shape[1])
+    rho, rho_up, counts = rho.copy(), rho_up.copy(), counts.copy()
+    bad_row = _assign_stream(
+        scores,
+        scores.dtype.type(0),
+        rho,
+        rho_up,
+        counts,
+        lower_share,
+        upper_share,
+        lower,
+        upper,
+        float(step_size),
+        int(chunk_size),
+        int(remaining),
+        bool(free_sign),
+        lanes,
+        price,
+        labels,
+    )
+    return labels, rho, rho_up, counts, int(bad_row)
+
+
+@njit(cache=True, nogil=True)
+def _segment_sum(values, segments, sums):  # type: ignore[no-untyped-def]  # pragma: no cover
+    for i in range(values.shape[0]):
+        segment = segments[i]
+        for j in range(values.shape[1]):
+            sums[segment, j] += values[i, j]
+
+
+def segment_sum(values: IntArray, segments: IntArray, *, n_segments: int) -> IntArray:
+    """See `dualclust.algos.segments.segment_sum`."""
+    sums = np.zeros((n_segments, values.shape[1]), dtype=np.int64)
+    _segment_sum(values, segments, sums)
+    return sums

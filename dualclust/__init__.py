@@ -1,0 +1,75 @@
+"""dualclust: size-constrained clustering and deep clustering, every answer with a certificate.
+
+====================  =====================================================================
+sub-package           what it holds
+====================  =====================================================================
+`dualclust.algos`     the mathematics, on any array library that follows the array API
+`dualclust.backends`  which compiled engine runs which kernel
+`dualclust.train`     deep clustering loops (PyTorch; ``pip install 'dualclust[train]'``)
+`dualclust.proofs`    the papers' claims as programs (``pip install 'dualclust[proofs]'``)
+====================  =====================================================================
+
+The names below are the front door; importing them loads neither torch nor numba nor scikit-learn.
+
+Examples
+--------
+>>> import numpy as np
+>>> import dualclust as dc
+>>> scores = np.random.default_rng(0).normal(size=(1000, 10))
+>>> bounds = dc.from_ratios(10, n_samples=1000, lower=0.9, upper=1.1)
+>>> labels, state = dc.assign(scores, bounds)
+>>> bool(state.counts.min() >= 90), bool(state.counts.max() <= 110)
+(True, True)
+"""
+
+from .algos.assignment import Assignment, AssignmentState, assign, init_state, next_pass
+from .algos.bounds import SizeBounds, from_counts, from_ratios, stream_bounds
+from .algos.centers import CenterSums, add_to_sums, init_sums, mean_centers, merge_sums
+from .algos.certificates import dual_value, objective, size_certificate, violation
+from .algos.duals import Duals, assign_batch, init_duals, update_duals
+from .algos.errors import DualclustError, InfeasibleBoundsError
+from .algos.hardness_centers import hardness_centers
+from .algos.kmeans import constrained_kmeans, kmeans_plus_plus
+from .algos.offline import OfflineAssignment, assign_offline
+from .algos.steps import StepRule, measured_steps, published_steps, theorem_steps
+from .backends import engine
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Assignment",
+    "AssignmentState",
+    "CenterSums",
+    "DualclustError",
+    "Duals",
+    "InfeasibleBoundsError",
+    "OfflineAssignment",
+    "SizeBounds",
+    "StepRule",
+    "__version__",
+    "add_to_sums",
+    "assign",
+    "assign_batch",
+    "assign_offline",
+    "constrained_kmeans",
+    "dual_value",
+    "engine",
+    "from_counts",
+    "from_ratios",
+    "hardness_centers",
+    "init_duals",
+    "init_state",
+    "init_sums",
+    "kmeans_plus_plus",
+    "mean_centers",
+    "measured_steps",
+    "merge_sums",
+    "next_pass",
+    "objective",
+    "published_steps",
+    "size_certificate",
+    "stream_bounds",
+    "theorem_steps",
+    "update_duals",
+    "violation",
+]

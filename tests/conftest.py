@@ -1,0 +1,38 @@
+"""Every test of array code takes `xp`; Hypothesis draws the same examples in each run of CI."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from array_api_strict import ArrayAPIStrictFlags
+from hypothesis import HealthCheck, settings
+
+from tests.libraries import LIBRARIES, Library
+
+# Health checks measure time, which a shared machine makes random.
+settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("nightly", settings.get_profile("ci"), derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+# Scope "module": Hypothesis refuses fixtures that are made once per test function.
+@pytest.fixture(params=LIBRARIES, ids=lambda library: library.name, scope="module")
+def xp(request: pytest.FixtureRequest) -> Iterator[Library]:
+    library: Library = request.param
+    with ArrayAPIStrictFlags(**library.flags):
+        yield library
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """Numbers that do not depend on which tests ran before."""
+    return np.random.default_rng(0)

@@ -1,0 +1,63 @@
+"""The array libraries on which the tests run, behind one small interface."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import array_api_compat.numpy
+import array_api_compat.torch
+import array_api_strict
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Library:
+    """One row of the `xp` fixture.
+
+    `flags` are those of array_api_strict while the row is tested; `readonly` hands out arrays that
+    raise when written to, so that a hidden mutation fails.
+    """
+
+    name: str
+    namespace: Any
+    device: Any = None
+    readonly: bool = False
+    flags: dict[str, bool] = field(default_factory=dict)
+
+    def asarray(self, data: ArrayLike, dtype: Any = None) -> Any:
+        """Copy `data` into this library, with NumPy's dtype unless another (by name) is given."""
+        array = np.array(data, dtype=dtype, order="C")
+        if self.namespace is array_api_compat.torch:
+            return torch.from_numpy(array).to(self.device)
+        if self.namespace is array_api_strict:
+            return array_api_strict.asarray(array)
+        return self.freeze(array)
+
+    def freeze(self, tree: T) -> T:
+        """Make the arrays of an array, or of nested tuples, read-only where this row is."""
+        if self.readonly and isinstance(tree, np.ndarray):
+            tree.flags.writeable = False
+        elif self.readonly and isinstance(tree, tuple):
+            for leaf in tree:
+                self.freeze(leaf)
+        return tree
+
+
+LIBRARIES = [
+    Library("numpy", array_api_compat.numpy),
+    Library("numpy:readonly", array_api_compat.numpy, readonly=True),
+    Library("strict", array_api_strict),
+    Library(
+        "strict:minimal",
+        array_api_strict,
+        flags={"data_dependent_shapes": False, "boolean_indexing": False},
+    ),
+    Library("torch:cpu", array_api_compat.torch, torch.device("cpu")),
+]
+if torch.cuda.is_available():
+    LIBRARIES.append(Library("torch:cuda", array_api_compat.torch, torch.device("cuda", 0)))

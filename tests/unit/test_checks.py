@@ -1,0 +1,184 @@
+import math
+
+import array_api_strict
+import numpy as np
+import pytest
+import torch
+
+from dualclust.algos import checks
+from dualclust.algos.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
+
+
+def message(error, function, *args, **options):
+    with pytest.raises(error) as caught:
+        function(*args, **options)
+    assert type(caught.value) is error
+    return str(caught.value)
+
+
+def test_shape_is_returned_where_it_fits(xp):
+    assert checks.check_shape("x", xp.asarray(np.zeros((2, 3))), ("n", 3)) == (2, 3)
+    assert checks.check_shape("x", xp.asarray(1.0), ()) == ()
+
+
+@pytest.mark.parametrize(
+    ("axes", "text"),
+    [
+        (("n",), "x must have shape (n,), got (2, 3)"),
+        (("n", 4), "x must have shape (n, 4), got (2, 3)"),
+        (("n", 3, "d"), "x must have shape (n, 3, d), got (2, 3)"),
+        ((), "x must have shape (), got (2, 3)"),
+    ],
+)
+def test_a_wrong_shape_is_named(xp, axes, text):
+    x = xp.asarray(np.zeros((2, 3)))
+    assert message(InvalidValueError, checks.check_shape, "x", x, axes) == text
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_real_arrays_give_their_namespace(xp, dtype):
+    assert checks.check_real("x", xp.asarray([1.0], dtype)) is xp.namespace
+
+
+@pytest.mark.parametrize("dtype", ["int64", "bool", "complex128"])
+def test_a_dtype_that_is_not_real_is_named(xp, dtype):
+    x = xp.asarray([1], dtype)
+    text = message(InvalidTypeError, checks.check_real, "x", x)
+    assert text == (
+        f"x must have a real floating dtype, got {x.dtype}. "
+        "To fix this, convert it to float32 or float64"
+    )
+
+
+@pytest.mark.parametrize("value", [[1.0], 1.0, None, "ab", (1.0,)], ids=repr)
+def test_what_is_no_array_is_named(value):
+    text = message(InvalidTypeError, checks.check_real, "x", value)
+    assert text == (
+        "x must be an array of an array-API library (numpy, torch, ...), got "
+        f"{type(value).__name__}. To fix this, convert it, e.g. numpy.asarray(x)"
+    )
+
+
+def test_finite_arrays_of_any_shape_pass(xp):
+    for shape in ((), (0,), (3,), (2, 0), (2, 3, 4)):
+        checks.check_finite("x", xp.asarray(np.zeros(shape)))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("place", [(0, 0, 0), (1, 2, 3), (0, 2, 1)])
+def test_the_first_place_that_is_not_finite_is_named(xp, bad, place):
+    data = np.zeros((2, 3, 4))
+    data[place] = bad
+    data[-1, -1, -1] = bad
+    text = message(InvalidValueError, checks.check_finite, "x", xp.asarray(data))
+    assert text == (
+        f"x must be finite, got {bad} at index {place}. To fix this, drop or impute that entry"
+    )
+
+
+def test_a_scalar_that_is_not_finite_is_named(xp):
+    text = message(InvalidValueError, checks.check_finite, "x", xp.asarray(math.nan))
+    assert text.startswith("x must be finite, got nan at index ()")
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
+def test_labels_of_any_integer_dtype_pass(xp, dtype):
+    checks.check_labels("labels", xp.asarray([0, 2, 1], dtype), 3, 3)
+    checks.check_labels("labels", xp.asarray([], dtype), 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("labels", "error", "text"),
+    [
+        ([0, 3], InvalidValueError, "labels must lie in [0, 3), got values from 0 to 3"),
+        ([-1, 2], InvalidValueError, "labels must lie in [0, 3), got values from -1 to 2"),
+        ([0, 1, 2], InvalidValueError, "labels must have shape (2,), got (3,)"),
+        ([[0, 1]], InvalidValueError, "labels must have shape (2,), got (1, 2)"),
+    ],
+)
+def test_labels_outside_their_range_are_named(xp, labels, error, text):
+    assert message(error, checks.check_labels, "labels", xp.asarray(labels), 2, 3) == text
+
+
+def test_labels_of_a_real_dtype_are_named(xp):
+    labels = xp.asarray([0.0, 1.0])
+    assert message(InvalidTypeError, checks.check_labels, "labels", labels, 2, 3) == (
+        f"labels must have an integer dtype, got {labels.dtype}. To fix this, use int64"
+    )
+
+
+def test_labels_that_are_no_array_are_named():
+    message(InvalidTypeError, checks.check_labels, "labels", [0, 1], 2, 3)
+
+
+def test_arrays_of_one_place_pass(xp):
+    checks.check_same_place(a=xp.asarray([1.0]), b=xp.asarray([1]), c=None)
+
+
+@pytest.mark.parametrize(
+    "other", [torch.ones(2), array_api_strict.ones(2)], ids=["torch", "strict"]
+)
+def test_arrays_of_two_libraries_are_named(other):
+    text = message(DeviceMismatchError, checks.check_same_place, a=np.ones(2), b=other)
+    assert text.startswith("b must be of the same array library as a, got ")
+
+
+def test_arrays_on_two_devices_are_named():
+    first = array_api_strict.ones(2)
+    second = array_api_strict.ones(2, device=array_api_strict.Device("device1"))
+    text = message(DeviceMismatchError, checks.check_same_place, a=first, b=second)
+    assert text.startswith("b must be on the device of a, got ")
+    assert text.endswith("To fix this, move one of them")
+
+
+def test_subclasses_of_one_library_are_of_one_place(tmp_path):
+    np.save(tmp_path / "x.npy", np.ones(3))
+    memmap = np.load(tmp_path / "x.npy", mmap_mode="r")
+    checks.check_same_place(features=memmap, centers=np.ones(3))
+    checks.check_same_place(features=torch.ones(2), centers=torch.nn.Parameter(torch.ones(2)))
+
+
+def test_numbers_inside_an_interval_come_back_as_floats():
+    assert checks.check_interval("x", 1, 0.0, 1.0) == 1.0
+    assert type(checks.check_interval("x", 1, 0.0, 1.0)) is float
+    assert checks.check_interval("x", 0, 0.0, 1.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.5, "x must lie in [0, 1], got 1.5"),
+        (-1, "x must lie in [0, 1], got -1"),
+        (math.nan, "x must lie in [0, 1], got nan"),
+        (math.inf, "x must lie in [0, 1], got inf"),
+    ],
+)
+def test_numbers_outside_are_named(value, text):
+    assert message(InvalidValueError, checks.check_interval, "x", value, 0.0, 1.0) == text
+
+
+def test_the_end_of_an_open_interval_is_outside():
+    text = message(InvalidValueError, checks.check_interval, "x", 0.0, 0.0, math.inf, open_low=True)
+    assert text == "x must lie in (0, inf), got 0.0"
+
+
+@pytest.mark.parametrize("value", [True, "1", None, [1.0], 1j], ids=repr)
+def test_what_is_no_number_is_named(value):
+    text = message(InvalidTypeError, checks.check_interval, "x", value, 0.0, 1.0)
+    assert text == f"x must be a number, got {value!r} ({type(value).__name__})"
+
+
+def test_counts():
+    assert checks.check_count("n", 3, 1) == 3
+    assert message(InvalidValueError, checks.check_count, "n", 0, 1) == (
+        "n must be at least 1, got 0"
+    )
+    for value in (True, 1.0, "1", None):
+        text = message(InvalidTypeError, checks.check_count, "n", value, 1)
+        assert text == f"n must be an int, got {value!r} ({type(value).__name__})"
+
+
+def test_choices():
+    checks.check_choice("x", "a", ("a", "b"))
+    text = message(InvalidValueError, checks.check_choice, "x", "c", ("a", "b"))
+    assert text == "x must be one of 'a', 'b', got 'c'"

@@ -1,0 +1,167 @@
+import dataclasses
+import math
+
+import pytest
+
+from dualclust.algos.bounds import from_counts, from_ratios, stream_bounds
+from dualclust.algos.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.steps import (
+    MAX_MOVE,
+    MAX_STEP,
+    PUBLISHED,
+    StepRule,
+    measured_steps,
+    published_steps,
+    theorem_steps,
+)
+
+
+@pytest.mark.parametrize("k", [1, 10, 100, 1000, 10_000])
+@pytest.mark.parametrize("lower", [0.0, 0.4, 0.9])
+def test_a_starved_cluster_rises_by_kappa_in_a_pass(k, lower):
+    n = 100 * k
+    rule = measured_steps(from_ratios(k, n_samples=n, lower=lower), kappa=1.5)
+    gamma = (lower or 1.0) * n / k
+    assert rule.step_size == pytest.approx(min(1.5 / gamma, MAX_STEP), rel=1e-12)
+    assert rule.step_size * rule.chunk_size / k <= MAX_MOVE * (1 + 1e-12)
+    assert rule.step_size * (rule.chunk_size + 1) / k > MAX_MOVE * (1 - 1e-12)
+
+
+def test_kappa_halves_with_each_pass_down_to_its_floor():
+    bounds = from_ratios(10, n_samples=100_000)
+    steps = [measured_steps(bounds, epoch=e).step_size * 9000 for e in range(7)]
+    assert steps == pytest.approx([3.4, 1.7, 0.85, 0.425, 0.3, 0.3, 0.3])
+    assert measured_steps(bounds, epoch=10**6).step_size * 9000 == pytest.approx(0.3)
+
+
+def test_a_small_cluster_does_not_get_a_large_step():
+    assert measured_steps(from_ratios(100, n_samples=500, lower=0.4)).step_size == MAX_STEP
+
+
+def test_two_bounds_halve_the_step():
+    one = measured_steps(from_ratios(10, n_samples=10_000))
+    two = measured_steps(from_ratios(10, n_samples=10_000, upper=1.1))
+    assert two.step_size == one.step_size / 2
+    above = measured_steps(from_ratios(10, n_samples=10_000, lower=0.0, upper=1.1))
+    assert above.step_size == pytest.approx(3.4 / 1000)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        from_ratios(10, n_samples=10_000, lower=1.0),
+        from_ratios(10, n_samples=10_000, lower=1.0, upper=1.0),
+        from_counts([300, 700], n_samples=1000),
+        stream_bounds(7, lower=1.0),
+    ],
+)
+def test_no_slack_frees_the_sign(bounds):
+    assert measured_steps(bounds, n_samples=10_000).free_sign
+    assert not measured_steps(from_ratios(10, n_samples=10_000, lower=0.999)).free_sign
+
+
+def test_a_stream_needs_a_length():
+    with pytest.raises(InvalidValueError, match="n_samples must be given: the bounds are of a st"):
+        measured_steps(stream_bounds(3))
+    assert measured_steps(stream_bounds(3), n_samples=900) == measured_steps(
+        from_ratios(3, n_samples=900)
+    )
+
+
+def test_a_small_range_of_scores_needs_no_second_option():
+    rule = measured_steps(from_ratios(3, n_samples=9000), kappa=0.034)
+    assert rule.step_size == pytest.approx(0.034 / 2700)
+
+
+@pytest.mark.parametrize("options", [{"epoch": 1100}, {"kappa": 1e-310}])
+def test_without_a_floor_steps_end_in_an_error_of_ours_or_stay_positive(options):
+    bounds = from_ratios(3, n_samples=90)
+    try:
+        assert measured_steps(bounds, kappa_floor=0.0, **options).step_size > 0
+    except InvalidValueError:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "eta", "batch", "ratio"),
+    [
+        ("coke-cifar", 0.1, 128, 0.9),
+        ("coke-imagenet", 20.0, 1024, 0.4),
+        ("secu-cifar", 0.1, 128, 0.9),
+        ("secu-imagenet", 20.0, 1024, 0.4),
+    ],
+)
+def test_published_settings(name, eta, batch, ratio):
+    assert published_steps(name) == StepRule(eta, batch, mean_over_chunk=True)
+    assert PUBLISHED[name][:3] == (eta, batch, ratio)
+    assert PUBLISHED[name].source.startswith(("CoKe", "SeCu"))
+
+
+def test_no_published_setting_is_missing_here():
+    assert set(PUBLISHED) == {"coke-cifar", "coke-imagenet", "secu-cifar", "secu-imagenet"}
+    with pytest.raises(TypeError):
+        PUBLISHED["mine"] = PUBLISHED["coke-cifar"]
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones():
+    with pytest.raises(InvalidValueError) as caught:
+        published_steps("secu")
+    assert str(caught.value) == (
+        "name must be one of 'coke-cifar', 'coke-imagenet', 'secu-cifar', 'secu-imagenet', "
+        "got 'secu'"
+    )
+
+
+def test_theorem_steps():
+    rule = theorem_steps(5000, tau=3.0)
+    assert rule == StepRule(3.0 / math.sqrt(10_000), 1, l1_radius=3.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "options"),
+    [
+        (InvalidValueError, {"step_size": 0.0}),
+        (InvalidValueError, {"step_size": -1.0}),
+        (InvalidValueError, {"step_size": math.nan}),
+        (InvalidValueError, {"step_size": math.inf}),
+        (InvalidTypeError, {"step_size": "0.1"}),
+        (InvalidValueError, {"step_size": 0.1, "chunk_size": 0}),
+        (InvalidTypeError, {"step_size": 0.1, "chunk_size": 1.5}),
+        (InvalidValueError, {"step_size": 0.1, "l1_radius": 0.0}),
+        (InvalidValueError, {"step_size": 0.1, "l1_radius": 1.0, "free_sign": True}),
+    ],
+)
+def test_invalid_rules_are_refused(error, options):
+    with pytest.raises(error):
+        StepRule(**options)
+
+
+@pytest.mark.parametrize(
+    ("error", "options"),
+    [
+        (InvalidValueError, {"kappa": 0.0}),
+        (InvalidValueError, {"kappa": math.nan}),
+        (InvalidValueError, {"kappa": math.inf}),
+        (InvalidValueError, {"kappa_floor": 4.0}),
+        (InvalidValueError, {"epoch": -1}),
+        (InvalidTypeError, {"epoch": 0.5}),
+        (InvalidValueError, {"n_samples": 0}),
+    ],
+)
+def test_invalid_options_of_measured_steps_are_refused(error, options):
+    with pytest.raises(error):
+        measured_steps(from_ratios(3, n_samples=90), **options)
+
+
+@pytest.mark.parametrize("tau", [0.0, math.inf, math.nan, -1.0])
+def test_an_invalid_tau_is_refused(tau):
+    with pytest.raises(InvalidValueError):
+        theorem_steps(100, tau)
+
+
+def test_a_rule_cannot_be_changed():
+    rule = StepRule(0.1)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        rule.step_size = 0.2
+    with pytest.raises(InvalidValueError):
+        dataclasses.replace(rule, chunk_size=0)

@@ -1,0 +1,355 @@
+"""The training loop: epochs, schedules, evaluation, a run folder, exact resume.
+
+Every random number comes from a named stream of the run's seed (`seeding`), and the state is saved
+after each epoch, so that a run that was interrupted and resumed ends like one that was not, to the
+last bit on the same machine and build.
+
+A run folder holds
+
+=====================  ============================================================================
+file                   what it is
+=====================  ============================================================================
+``config.toml``        the settings; with the code, all that is needed to repeat the run
+``metrics.jsonl``      one line per epoch: loss, learning rate, sizes; ACC, NMI, ARI where known
+``checkpoints/``       what `resume` reads: the last two epochs, hashed, without pickle
+``assignments.csv``    id, cluster, margin of every image; its class where known
+``centers.npy``        (k, d) unit centers of the target head
+``weights.safetensors``  the network's parameters
+``gallery.png``, ``sizes.png``, ``curves.png``  what to look at
+=====================  ============================================================================
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from ..algos.errors import CheckpointError, OutputError, UsageError
+from .augment import augment
+from .checkpoint import checkpoint_folder, latest_checkpoint, save_checkpoint
+from .config import OptimConfig, RunConfig, dump_config, load_config
+from .data import ImageData, load_source, normalize
+from .evaluate import evaluate
+from .methods import METHODS
+from .methods.secu import Prediction
+from .networks import build_network
+from .packing import pack, unpack
+from .report import write_curves, write_gallery, write_sizes
+from .seeding import generator, permutation
+
+__all__ = ["Run", "RunResult", "learning_rate", "resume", "train"]
+
+Progress = Callable[[dict[str, Any]], None]
+
+EVALUATION_BATCH = 1024
+
+
+class RunResult(NamedTuple):
+    """What a finished run has.
+
+    Attributes
+    ----------
+    folder : Path
+    metrics : list of dict, one per epoch.
+    prediction : Prediction. Labels of the target head and what certifies them.
+    lower, upper : int. Smallest and largest size that the bounds allow.
+    """
+
+    folder: Path
+    metrics: list[dict[str, Any]]
+    prediction: Prediction
+    lower: int
+    upper: int
+
+
+def train(
+    config: RunConfig,
+    folder: str | Path,
+    *,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> RunResult:
+    """Train from the start and write the run folder.
+
+    Parameters
+    ----------
+    config : RunConfig
+    folder : path. Must not exist yet, or be empty: a run never overwrites another.
+    device : str. "cpu", "cuda", "cuda:1", ...
+    progress : callable, optional. Gets the metrics of each epoch as a dict.
+
+    Returns
+    -------
+    RunResult
+
+    Raises
+    ------
+    OutputError
+        If the folder has content, or cannot be written.
+    UsageError, InfeasibleBoundsError, MissingFileError
+        If the settings do not fit the data. Nothing is written then.
+    """
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        msg = (
+            f"{folder} exists and is not empty. To fix this, choose another folder, or continue "
+            f"that run with: dualclust resume {folder}"
+        )
+        raise OutputError(msg)
+    with _threads(config.threads):
+        run = Run(config, device)
+        run.init()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            msg = f"cannot create the run folder {folder}: {error.strerror or error}"
+            raise OutputError(msg) from error
+        _write(folder / "config.toml", dump_config(config))
+        return run.finish(folder, progress)
+
+
+def resume(
+    folder: str | Path, *, device: str = "cpu", progress: Progress | None = None
+) -> RunResult:
+    """Continue a run from its last epoch; a finished run only writes its results again.
+
+    Raises
+    ------
+    MissingFileError
+        If the folder, its settings or its checkpoints are not there; never a fresh start.
+    CheckpointError
+        If no checkpoint is intact, or it does not fit the settings.
+    """
+    folder = Path(folder)
+    checkpoint = latest_checkpoint(folder)
+    config = load_config(folder / "config.toml")
+    with _threads(config.threads):
+        run = Run(config, device)
+        try:
+            run.load_state_dict(unpack(checkpoint.tensors, checkpoint.metadata["state"]))
+        except (KeyError, RuntimeError, ValueError) as error:
+            where = folder / "config.toml"
+            msg = f"the checkpoint {checkpoint.folder} does not fit {where}: {error}"
+            raise CheckpointError(msg) from error
+        return run.finish(folder, progress)
+
+
+class Run:
+    """A method, its data and its optimizer, at the start of some epoch."""
+
+    def __init__(self, config: RunConfig, device: str) -> None:
+        if config.method not in METHODS:
+            msg = f"method must be one of {', '.join(METHODS)}, got {config.method!r}"
+            raise UsageError(msg)
+        self.config = config
+        self.device = torch.device(device)
+        self.data: ImageData = load_source(config.data.source, device=self.device)
+        self.n = len(self.data.images)
+        _, channels, height, width = self.data.images.shape
+        network = build_network(config.network, channels, (height, width), seed=config.seed)
+        network.to(self.device).train()
+        self.method = METHODS[config.method](config, network, self.n)
+        self.optimizer = _optimizer(config.optim, *self.method.parameter_groups())
+        self.epoch = 0
+        self.metrics: list[dict[str, Any]] = []
+
+    def init(self) -> None:
+        """Set the centers from the untrained network, as the settings ask."""
+        if self.config.heads.init == "kmeans":
+            self.method.init_centers(
+                self._view(ids, "init", i) for i, ids in enumerate(self._in_order())
+            )
+
+    def finish(self, folder: Path, progress: Progress | None) -> RunResult:
+        """Run the epochs that are left, saving each, then write the results."""
+        while self.epoch < self.config.epochs:
+            record = self.run_epoch()
+            tensors, tree = pack(self.state_dict())
+            save_checkpoint(checkpoint_folder(folder, self.epoch), tensors, {"state": tree})
+            _write(folder / "metrics.jsonl", "".join(json.dumps(m) + "\n" for m in self.metrics))
+            if progress is not None:
+                progress(record)
+        prediction = self.predict()
+        self._write_results(folder, prediction)
+        bounds = self.method.bounds[self.method.target]
+        limits = int(bounds.lower.min()), int(bounds.upper.max())
+        return RunResult(folder, self.metrics, prediction, *limits)
+
+    def run_epoch(self) -> dict[str, Any]:
+        """One pass over the images; returns its metrics and appends them."""
+        started = time.perf_counter()
+        config, method = self.config, self.method
+        method.begin_epoch(self.epoch)
+        batches = list(self._batches(self.epoch))
+        total = torch.zeros((), device=self.device)
+        for i, ids in enumerate(batches):
+            rate = learning_rate(config.optim, config.epochs, self.epoch + i / len(batches))
+            self.optimizer.param_groups[0]["lr"] = rate
+            views = self._view(ids, self.epoch, i, 0), self._view(ids, self.epoch, i, 1)
+            loss = method.step(ids, views)
+            self.optimizer.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+            total += loss.detach() * len(ids)
+        sizes = method.training_sizes()
+        mean_loss = float(total) / self.n
+        if not math.isfinite(mean_loss):
+            msg = (
+                f"the loss became {mean_loss} in epoch {self.epoch + 1}. To fix this, lower "
+                f"optim.lr or optim.center_lr, or raise the temperatures"
+            )
+            raise UsageError(msg)
+        self.epoch += 1
+        record: dict[str, Any] = {
+            "epoch": self.epoch,
+            "loss": mean_loss,
+            "lr": rate,
+            "size_min": int(sizes.min()),
+            "size_max": int(sizes.max()),
+            "seconds": round(time.perf_counter() - started, 4),
+        }
+        if self.epoch % config.evaluation.every == 0 or self.epoch == config.epochs:
+            found = evaluate(self.predict().assignment.labels, self.data)
+            record |= {} if found is None else found._asdict()
+        self.metrics.append(record)
+        return record
+
+    @torch.no_grad()
+    def predict(self) -> Prediction:
+        """Labels of all images by the target head, from the mean feature of a few views."""
+        network = self.method.network
+        network.eval()
+        parts = []
+        for i, ids in enumerate(self._in_order()):
+            views = [self._view(ids, "predict", i, v) for v in range(self.config.evaluation.views)]
+            plain = normalize(self.data.images[ids], self.data.mean, self.data.std)
+            features = [self.method.features(view) for view in views or [plain]]
+            parts.append(torch.nn.functional.normalize(torch.stack(features).mean(0), dim=1))
+        network.train()
+        return self.method.predict(torch.cat(parts))
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the remaining epochs depend on."""
+        return {
+            "epoch": self.epoch,
+            "metrics": self.metrics,
+            "method": self.method.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a saved state."""
+        self.method.load_state_dict(state["method"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.epoch, self.metrics = state["epoch"], state["metrics"]
+
+    def _in_order(self) -> Iterator[Tensor]:
+        """All ids, in batches for evaluation."""
+        for first in range(0, self.n, EVALUATION_BATCH):
+            last = min(first + EVALUATION_BATCH, self.n)
+            yield torch.arange(first, last, device=self.device)
+
+    def _batches(self, epoch: int) -> Iterator[Tensor]:
+        """Batches that differ by at most one image: a batch of 5 has no batch statistics."""
+        order = permutation(self.n, self.config.seed, epoch, device=self.device)
+        return iter(order.tensor_split(math.ceil(self.n / self.config.batch_size)))
+
+    def _view(self, ids: Tensor, *stream: int | str) -> Tensor:
+        images = normalize(self.data.images[ids], self.data.mean, self.data.std)
+        draws = generator(self.config.seed, "augment", *stream, device=self.device)
+        return augment(images, self.config.augment, draws, self.data.background)
+
+    def _write_results(self, folder: Path, prediction: Prediction) -> None:
+        found = prediction.assignment
+        labels, margin = found.labels.cpu(), found.margins.cpu()
+        classes = None if self.data.labels is None else self.data.labels.cpu()
+        rows = io.StringIO()
+        table = csv.writer(rows, lineterminator="\n")
+        table.writerow(["id", "cluster", "margin"] + ([] if classes is None else ["class"]))
+        for i in range(self.n):
+            row = [int(self.data.ids[i]), int(labels[i]), f"{float(margin[i]):.6f}"]
+            table.writerow(row + ([] if classes is None else [int(classes[i])]))
+        _write(folder / "assignments.csv", rows.getvalue())
+        centers = io.BytesIO()
+        np.save(centers, prediction.centers.cpu().numpy(), allow_pickle=False)
+        _write(folder / "centers.npy", centers.getvalue())
+        weights = {k: v.contiguous() for k, v in self.method.network.state_dict().items()}
+        _write(folder / "weights.safetensors", safetensors.torch.save(weights))
+        bounds = self.method.bounds[self.method.target]
+        write_gallery(
+            folder / "gallery.png",
+            self.data.images.cpu(),
+            labels,
+            margin,
+            n_clusters=bounds.n_clusters,
+            true_labels=classes,
+            class_names=self.data.class_names,
+        )
+        write_sizes(
+            folder / "sizes.png",
+            found.state.counts.cpu(),
+            bounds.lower.cpu(),
+            bounds.upper.cpu(),
+        )
+        write_curves(folder / "curves.png", self.metrics)
+
+
+def learning_rate(options: OptimConfig, epochs: int, at: float) -> float:
+    """Rate of the network after `at` epochs: 0 in the first, linear warm-up, then cosine to 0.
+
+    In the first epoch only the centers learn (SeCu, released scripts).
+    """
+    if at < 1.0:
+        return 0.0
+    if at < 1.0 + options.warmup_epochs:
+        return options.lr * (at - 1.0) / options.warmup_epochs
+    left = max(epochs - 1.0 - options.warmup_epochs, 1e-12)
+    return options.lr * 0.5 * (1.0 + math.cos(math.pi * (at - 1.0 - options.warmup_epochs) / left))
+
+
+def _optimizer(
+    options: OptimConfig, network: list[torch.nn.Parameter], centers: list[torch.nn.Parameter]
+) -> torch.optim.Optimizer:
+    groups: list[dict[str, Any]] = [{"params": network}, {"params": centers}]
+    groups[1]["lr"] = options.center_lr
+    rate, decay = options.lr, options.weight_decay
+    if options.name == "sgd":
+        return torch.optim.SGD(groups, lr=rate, weight_decay=decay, momentum=options.momentum)
+    kind = torch.optim.Adam if options.name == "adam" else torch.optim.AdamW
+    return kind(groups, lr=rate, weight_decay=decay)
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Run with `count` CPU threads, if it is not 0."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _write(path: Path, content: str | bytes) -> None:
+    """Write a file completely or not at all."""
+    data = content.encode() if isinstance(content, str) else content
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        msg = f"cannot write {path}: {error.strerror or error}"
+        raise OutputError(msg) from error
