@@ -1,1 +1,1 @@
-"""."""
+"""The papers' claims as programs that can fail. Claims are added one module per paper."""

@@ -37,6 +37,7 @@ import torch
 from torch import Tensor
 
 from ..algos.errors import CheckpointError, OutputError, UsageError
+from ..algos.metrics import churn
 from .augment import augment
 from .checkpoint import checkpoint_folder, latest_checkpoint, save_checkpoint
 from .config import OptimConfig, RunConfig, dump_config, load_config
@@ -193,6 +194,7 @@ class Run:
         config, method = self.config, self.method
         method.begin_epoch(self.epoch)
         batches = list(self._batches(self.epoch))
+        labels = method.labels[method.target].clone()
         total = torch.zeros((), device=self.device)
         for i, ids in enumerate(batches):
             rate = learning_rate(config.optim, config.epochs, self.epoch + i / len(batches))
@@ -218,6 +220,7 @@ class Run:
             "lr": rate,
             "size_min": int(sizes.min()),
             "size_max": int(sizes.max()),
+            "churn": churn(method.labels[method.target], labels),
             "seconds": round(time.perf_counter() - started, 4),
         }
         if self.epoch % config.evaluation.every == 0 or self.epoch == config.epochs:

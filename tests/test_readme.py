@@ -1,0 +1,63 @@
+"""The README does what it says: its Python runs, its commands parse, its tables are the code's."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from dualclust.backends import TABLE
+from dualclust.cli import build_parser
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", TEXT, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(len(blocks("python"))))
+def test_python_runs(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(blocks("python")[number], f"README block {number}", "exec"), {})
+    if "gap" in blocks("python")[number]:
+        gap = float(capsys.readouterr().out.rpartition(" ")[2])
+        assert 0 <= gap < 0.01
+
+
+def test_commands_parse() -> None:
+    lines = [
+        line.removeprefix("$ ").partition("#")[0]
+        for language in ("sh", "console")
+        for block in blocks(language)
+        for line in block.splitlines()
+    ]
+    ours = [shlex.split(line)[1:] for line in lines if line.startswith("dualclust ")]
+    assert len(ours) >= 3
+    for arguments in ours:
+        build_parser().parse_args(arguments)
+
+
+def test_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for target in re.findall(r"^make (\w+)", "\n".join(blocks("sh")), flags=re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+def test_support_table_is_the_dispatch_table() -> None:
+    columns = [("numpy", "cpu"), ("torch", "cpu"), ("torch", "cuda")]
+    for kernel, rows in TABLE.items():
+        modules = [rows[place].partition(":")[0].partition("_")[0] for place in columns]
+        if kernel == "assign_stream":
+            assert modules[1] == "torch"  # torch_cpu hands the memory to numba
+            modules[1] = "numba"
+        assert f"| `{kernel}` | {' | '.join(modules)} | reference text |" in TEXT
+
+
+def test_linked_files_exist() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", TEXT):
+        assert (ROOT / target).exists(), target
+    for name in re.findall(r"`([\w/]+(?:\.md|/))`", TEXT):
+        assert (ROOT / name).exists() or name == "X-clusters/", name
