@@ -12,6 +12,7 @@ module                what it solves
 `assignment`          online assignment whose counts end inside the bounds, always
 `certificates`        what duals prove: sizes, and a bound on the best objective
 `offline`             the same with all samples at hand, near-optimal
+`transport`           the same, solved exactly
 `centers`             centers as running means, exact for any batch split
 `hardness_centers`    SeCu's weighted centers, with a proof of optimality
 `kmeans`              spherical k-means with sizes between bounds

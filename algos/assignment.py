@@ -242,7 +242,7 @@ def assign(
     duals, counts = state.duals, state.counts
     labels = [xp.zeros((0,), dtype=xp.int64, device=compat.device(scores))]
     for first in range(0, n, span):
-        part = scores[first : first + span, :]
+        part = scores[first : min(first + span, n), :]
         m = part.shape[0]
         y, rho, rho_up, counts, bad_row = assign_stream(
             part,

@@ -208,7 +208,7 @@ def dual_value(scores: Array, prices: Array, bounds: SizeBounds) -> float:
     rows = max(1, 2**22 // k)  # 32 MiB of float64 at a time
     total = price_of_bounds(prices, bounds)
     for i in range(0, n, rows):
-        block = xp.astype(scores[i : i + rows, :], xp.float64) + prices
+        block = xp.astype(scores[i : min(i + rows, n), :], xp.float64) + prices
         total += float(xp.sum(xp.max(block, axis=1)))
     return total
 

@@ -145,8 +145,9 @@ def assign_batch(
     scores = xp.astype(scores, xp.float64)
     clusters = xp.arange(scores.shape[-1], dtype=xp.int64, device=compat.device(scores))
     labels = []
-    for first in range(0, scores.shape[-2], chunk_size):
-        chunk = scores[..., first : first + chunk_size, :]
+    b = scores.shape[-2]
+    for first in range(0, b, chunk_size):
+        chunk = scores[..., first : min(first + chunk_size, b), :]
         price = duals.lower - duals.upper
         y = xp.argmax(chunk + price[..., None, :], axis=-1)
         sizes = xp.sum(xp.astype(y[..., None] == clusters, xp.int64), axis=-2)

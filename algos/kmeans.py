@@ -6,8 +6,8 @@ maximize ``sum_i x_i . c_{y_i}``   subject to   ``l_k <= n_k <= u_k``           
 
 by alternation: labels for fixed centers by the online assignment, in one pass over the samples with
 the prices of the pass before (`offline.learn_prices`); centers for fixed labels as directions of
-sums (CoKe Eq. 12). Bounds are enforced at the end, for the final centers (`offline.finish`). Each
-pass needs one block of scores at a time, never all n k.
+sums (CoKe Eq. 12). Bounds are enforced at the end, for the final centers. Each pass needs one block
+of scores at a time, never all n k, unless the final labels are to be exact.
 
 ==============  ============  =======  =====================================
 paper           here          shape    meaning
@@ -33,6 +33,7 @@ from .checks import check_count, check_interval, check_real, check_same_place, c
 from .errors import InvalidValueError
 from .metrics import churn
 from .offline import BLOCK_ENTRIES, OfflineAssignment, finish, learn_prices
+from .transport import assign_exact
 
 __all__ = ["ConstrainedKMeans", "constrained_kmeans", "kmeans_plus_plus"]
 
@@ -67,6 +68,7 @@ def constrained_kmeans(
     *,
     n_iter: int = 20,
     tolerance: float = 1e-3,
+    exact: bool = False,
     progress: Callable[[int, float], None] | None = None,
 ) -> ConstrainedKMeans:
     """Cluster unit features so that every cluster size lies between its bounds.
@@ -83,6 +85,9 @@ def constrained_kmeans(
         Most center updates, >= 0; 0 only assigns to the centers given.
     tolerance : float in [0, 1]
         Stop once at most this share of the labels changed.
+    exact : bool
+        Whether the final labels are the best ones for the final centers (`transport`), which holds
+        all n k scores and takes longer, or near-optimal ones (`offline`).
     progress : callable, optional
         Called as ``progress(pass, churn)`` after each pass.
 
@@ -137,7 +142,12 @@ def constrained_kmeans(
             progress(done, changed)
     for epoch in range(done + 1, max(done + 2, MIN_PASSES)):
         _, state = learn_prices(score_rows, bounds, state, epoch=epoch)
-    return ConstrainedKMeans(centers, finish(score_rows, bounds, state), done, converged)
+    if exact:
+        prices = state.duals.lower - state.duals.upper
+        found = assign_exact(xp.matmul(features, centers.T), bounds, prices=prices)
+    else:
+        found = finish(score_rows, bounds, state)
+    return ConstrainedKMeans(centers, found, done, converged)
 
 
 def kmeans_plus_plus(features: Array, uniforms: Array) -> Array:
@@ -191,7 +201,9 @@ def kmeans_plus_plus(features: Array, uniforms: Array) -> Array:
 def _update_centers(features: Array, labels: Array, centers: Array) -> Array:
     xp = compat.array_namespace(features)
     sums = init_sums(*centers.shape, xp=xp, device=compat.device(features))
-    rows = max(1, BLOCK_ENTRIES // features.shape[1])
-    for i in range(0, features.shape[0], rows):
-        sums = add_to_sums(sums, features[i : i + rows, :], labels[i : i + rows])
+    n, d = features.shape
+    rows = max(1, BLOCK_ENTRIES // d)
+    for i in range(0, n, rows):
+        last = min(i + rows, n)
+        sums = add_to_sums(sums, features[i:last, :], labels[i:last])
     return mean_centers(sums, centers)

@@ -37,7 +37,7 @@ from .checks import check_count, check_real, check_same_place, check_shape
 from .errors import InvalidValueError
 from .steps import StepRule, measured_steps
 
-__all__ = ["OfflineAssignment", "assign_offline", "finish", "learn_prices"]
+__all__ = ["OfflineAssignment", "assign_offline", "finish", "learn_prices", "top_two"]
 
 ScoreRows = Callable[[Array], Array]
 
@@ -157,7 +157,7 @@ def finish(score_rows: ScoreRows, bounds: SizeBounds, state: AssignmentState) ->
     prices = state.duals.lower - state.duals.upper
     margins, bound = [], price_of_bounds(prices, bounds)
     for ids in _blocks(_arange(n, bounds), bounds.n_clusters):
-        best, second = _top_two(xp.astype(score_rows(ids), xp.float64) + prices)
+        best, second = top_two(xp.astype(score_rows(ids), xp.float64) + prices)
         margins.append(best - second)
         bound += float(xp.sum(best))
     margin = xp.concat(margins)
@@ -190,10 +190,11 @@ def _pass(
 def _blocks(ids: Array, k: int) -> Iterator[Array]:
     rows = max(1, BLOCK_ENTRIES // k)
     for i in range(0, ids.shape[0], rows):
-        yield ids[i : i + rows]
+        yield ids[i : min(i + rows, ids.shape[0])]
 
 
-def _top_two(values: Array) -> tuple[Array, Array]:
+def top_two(values: Array) -> tuple[Array, Array]:
+    """Largest and second largest entry of each row; the second is -inf for one column."""
     xp = compat.array_namespace(values)
     first = xp.argmax(values, axis=1)[:, None]
     columns = xp.arange(values.shape[1], dtype=first.dtype, device=compat.device(values))

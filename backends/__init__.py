@@ -42,6 +42,10 @@ TABLE: dict[str, dict[Placement, str]] = {
         ("torch", "cpu"): "torch_cpu:assign_stream",
         ("torch", "cuda"): "torch_engine:assign_stream",
     },
+    "shortest_moves": {
+        ("numpy", "cpu"): "numba_transport:shortest_moves",
+        ("torch", "cpu"): "torch_cpu:shortest_moves",
+    },
     "segment_sum": {
         ("numpy", "cpu"): "numba_engine:segment_sum",
         ("torch", "cpu"): "torch_engine:segment_sum",

@@ -32,6 +32,7 @@ from .algos.hardness_centers import hardness_centers
 from .algos.kmeans import constrained_kmeans, kmeans_plus_plus
 from .algos.offline import OfflineAssignment, assign_offline
 from .algos.steps import StepRule, measured_steps, published_steps, theorem_steps
+from .algos.transport import assign_exact
 from .backends import engine
 
 __version__ = "0.1.0"
@@ -50,6 +51,7 @@ __all__ = [
     "add_to_sums",
     "assign",
     "assign_batch",
+    "assign_exact",
     "assign_offline",
     "constrained_kmeans",
     "dual_value",

@@ -36,15 +36,15 @@ examples:
 X.npy holds n rows of d numbers, the embeddings; rows are scaled to unit length, so that
 clusters are directions (cosine similarity). Written to the output folder:
   labels.npy    (n,) int64      centers.npy  (k, d) unit rows
-  sizes.csv     cluster, size, bounds, what the prices alone prove of it
-  result.json   sizes, violation, objective, upper bound, gap
+  sizes.csv     cluster, size, its bounds, its price
+  result.json   sizes, violation, mean similarity, its upper bound, the gap
 """
 
 TRAIN_EXAMPLES = """\
 examples:
   dualclust train secu --data digits
   dualclust train secu --data digits --seed 1 --set epochs=100 --set optim.lr=0.2
-  dualclust train secu --data images.npz --recipe secu_cifar10 --device cuda
+  dualclust train secu --data images.npz --recipe mine.toml --device cuda
 
 settings come from a recipe (a TOML file, or the name of a built-in one), then from --set;
 the run folder keeps them as config.toml.
@@ -95,6 +95,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     cluster.add_argument(
         "--iterations", type=int, default=20, metavar="N", help="most center updates (default 20)"
+    )
+    cluster.add_argument(
+        "--exact",
+        action=argparse.BooleanOptionalAction,
+        help="best labels for the final centers, or near-optimal ones in constant memory "
+        "(default: exact up to 2^24 scores, n times k)",
     )
     cluster.add_argument("--seed", type=int, default=0, help="of the starting centers (default 0)")
     cluster.add_argument(

@@ -8,16 +8,18 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from array_api_strict import ArrayAPIStrictFlags
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from tests.libraries import LIBRARIES, Library
 
-# Health checks measure time, which a shared machine makes random.
+# Health checks measure time, which a shared machine makes random; explaining a failure traces every
+# line of it, for minutes.
 settings.register_profile(
     "ci",
     derandomize=True,
     deadline=None,
     print_blob=True,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("nightly", settings.get_profile("ci"), derandomize=False)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ..algos.errors import MissingFileError, UsageError
+from ..algos.steps import PUBLISHED
 from .records import Checked, Rule, dump_config, from_mapping, override
 
 __all__ = [
@@ -160,12 +161,16 @@ class AssignmentConfig(Checked):
     kappa : float > 0. How far the price of a starved cluster rises in the first epoch; halved
         with each epoch.
     kappa_floor : float in (0, kappa]. Where the halving stops.
+    steps : ``"measured"``, by the rules of `dualclust.algos.steps`, one step for each head; or the
+        name of a published setting (``"secu-cifar"``, ``"secu-imagenet"``, ``"coke-cifar"``,
+        ``"coke-imagenet"``): its step for all heads, one update for each batch, whatever kappa.
     """
 
     lower: Fraction = 0.9
     upper: Annotated[float, Rule("1 or more (inf: no upper bound)", lambda x: x >= 1)] = 1.1
     kappa: Positive = 3.4
     kappa_floor: Positive = 0.3
+    steps: Annotated[str, _one_of("measured", *PUBLISHED)] = "measured"
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)

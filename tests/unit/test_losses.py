@@ -1,0 +1,394 @@
+"""The losses against plain loops; their gradients against the printed formula and differences."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dualclust.algos.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.losses import center_loss, log_softmax, mixed_targets, soft_cross_entropy
+from tests.compare import assert_close, assert_equal, to_numpy
+
+PAD = -1e4
+SHAPES = [(1,), (4,), (0, 4), (5, 1), (5, 4), (2, 3, 5, 4)]
+DTYPES = ["float32", "float64"]
+TEMPERATURES = [1e-3, 0.05, 1.0, 1e3]
+TOLERANCE = {"float32": 3e-5, "float64": 1e-12}
+
+
+def loop_log_softmax(scores, temperature):
+    """Row by row, in Python floats."""
+    scores = np.asarray(scores, np.float64)
+    out = np.empty_like(scores)
+    for at in np.ndindex(scores.shape[:-1]):
+        logits = [float(s) / temperature for s in scores[at]]
+        top = max(logits)
+        log_z = top + math.log(math.fsum(math.exp(v - top) for v in logits))
+        out[at] = [v - log_z for v in logits]
+    return out
+
+
+def loop_targets(labels, scores, temperature, tau):
+    out = (1.0 - tau) * np.exp(loop_log_softmax(scores, temperature))
+    for at in np.ndindex(labels.shape):
+        out[(*at, labels[at])] += tau
+    return out
+
+
+def loop_cross_entropy(scores, targets, temperature):
+    log_p = loop_log_softmax(scores, temperature)
+    out = np.empty(scores.shape[:-1])
+    for at in np.ndindex(out.shape):
+        out[at] = -math.fsum(t * v for t, v in zip(targets[at], log_p[at], strict=True) if t)
+    return out
+
+
+def loop_center_loss(scores, labels, temperature):
+    log_p = loop_log_softmax(scores, temperature)
+    return np.array([-log_p[(*at, labels[at])] for at in np.ndindex(labels.shape)]).reshape(
+        labels.shape
+    )
+
+
+def problem(shape=(2, 3, 5, 4), seed=0):
+    """Cosine-like scores, labels and targets on the simplex."""
+    rng = np.random.default_rng(seed)
+    scores = rng.uniform(-1.0, 1.0, size=shape)
+    labels = rng.integers(0, shape[-1], size=shape[:-1])
+    targets = rng.dirichlet(np.ones(shape[-1]), size=shape[:-1]).reshape(shape)
+    return scores, labels, targets
+
+
+def near(actual, desired, xp, dtype):
+    """Compare with a float64 result of the loops, in the library and dtype of the scores."""
+    tol = TOLERANCE[dtype]
+    assert_close(actual, xp.asarray(desired, dtype), rtol=tol, atol=tol)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_log_softmax_is_the_loop(xp, shape, temperature, dtype):
+    scores, *_ = problem(shape)
+    found = log_softmax(xp.asarray(scores, dtype), temperature=temperature)
+    near(found, loop_log_softmax(np.asarray(scores, dtype), temperature), xp, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+@pytest.mark.parametrize("shape", SHAPES[2:], ids=str)
+def test_losses_are_the_loops(xp, shape, temperature, dtype):
+    scores, labels, targets = problem(shape)
+    scores, targets = scores.astype(dtype), targets.astype(dtype)
+    s, y, t = xp.asarray(scores), xp.asarray(labels), xp.asarray(targets)
+    near(
+        soft_cross_entropy(s, t, temperature=temperature),
+        loop_cross_entropy(scores, targets, temperature),
+        xp,
+        dtype,
+    )
+    near(
+        center_loss(s, s, y, temperature=temperature),
+        loop_center_loss(scores, labels, temperature),
+        xp,
+        dtype,
+    )
+    for tau in (0.0, 0.2, 1.0):
+        near(
+            mixed_targets(y, s, temperature=temperature, tau=tau),
+            loop_targets(labels, scores, temperature, tau),
+            xp,
+            dtype,
+        )
+
+
+def test_the_own_column_is_live_and_the_others_are_frozen(xp):
+    scores, labels, _ = problem((6, 3))
+    frozen = scores + 0.5 * np.random.default_rng(1).normal(size=scores.shape)
+    mixed = frozen.copy()
+    mixed[np.arange(6), labels] = scores[np.arange(6), labels]
+    found = center_loss(xp.asarray(scores), xp.asarray(frozen), xp.asarray(labels), temperature=0.3)
+    near(found, loop_center_loss(mixed, labels, 0.3), xp, "float64")
+
+
+def test_targets_are_distributions_and_tau_has_its_two_ends(xp):
+    scores, labels, _ = problem((7, 4))
+    s, y = xp.asarray(scores), xp.asarray(labels)
+    hard = mixed_targets(y, s, temperature=0.1, tau=1.0)
+    assert_equal(hard, xp.asarray(np.eye(4)[labels]))
+    soft = mixed_targets(y, s, temperature=0.1, tau=0.0)
+    assert_equal(soft, xp.namespace.exp(log_softmax(s, temperature=0.1)))
+    between = to_numpy(mixed_targets(y, s, temperature=0.1, tau=0.2))
+    np.testing.assert_allclose(between.sum(axis=-1), 1.0, rtol=1e-14)
+    np.testing.assert_allclose(between, 0.2 * to_numpy(hard) + 0.8 * to_numpy(soft), rtol=1e-14)
+    assert (between >= 0).all()
+
+
+def test_a_hard_target_gives_the_center_loss(xp):
+    scores, labels, _ = problem((2, 7, 4))
+    s, y = xp.asarray(scores), xp.asarray(labels)
+    hard = mixed_targets(y, s, temperature=0.1, tau=1.0)
+    soft_loss = soft_cross_entropy(s, hard, temperature=0.1)
+    assert_close(center_loss(s, s, y, temperature=0.1), soft_loss)
+
+
+def test_cross_entropy_is_least_at_its_own_distribution(xp):
+    scores, _, targets = problem((9, 5))
+    s = xp.asarray(scores)
+    own = xp.namespace.exp(log_softmax(s, temperature=0.2))
+    entropy = -(to_numpy(own) * np.log(to_numpy(own))).sum(axis=-1)
+    np.testing.assert_allclose(
+        to_numpy(soft_cross_entropy(s, own, temperature=0.2)), entropy, rtol=1e-13
+    )
+    other = to_numpy(soft_cross_entropy(s, xp.asarray(targets), temperature=0.2))
+    assert (other > -(targets * np.log(targets)).sum(axis=-1)).all()
+
+
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+def test_a_shift_of_a_row_changes_nothing(xp, temperature):
+    scores, labels, targets = problem((6, 4))
+    scores = np.round(scores * 16) / 16  # so that the shift itself is exact
+    shift = np.array([[3.0], [-2.0], [0.5], [100.0], [-64.0], [0.0]])
+    y, t = xp.asarray(labels), xp.asarray(targets)
+    a, b = xp.asarray(scores), xp.asarray(scores + shift)
+    options = {"temperature": temperature}
+    tol = {"rtol": 1e-9, "atol": 1e-9 + 1e-13 / temperature}
+    assert_close(log_softmax(b, **options), log_softmax(a, **options), **tol)
+    assert_close(center_loss(b, b, y, **options), center_loss(a, a, y, **options), **tol)
+    assert_close(soft_cross_entropy(b, t, **options), soft_cross_entropy(a, t, **options), **tol)
+    targets_a, targets_b = (mixed_targets(y, s, tau=0.3, **options) for s in (a, b))
+    assert_close(targets_b, targets_a, **tol)
+
+
+@given(st.permutations(range(5)), st.permutations(range(4)))
+def test_renaming_clusters_and_reordering_samples(xp, rows, columns):
+    scores, labels, targets = problem((5, 4))
+    place = np.argsort(columns)  # where each cluster went
+    moved = scores[rows][:, columns]
+    s, y, t = xp.asarray(scores), xp.asarray(labels), xp.asarray(targets)
+    s2, y2 = xp.asarray(moved), xp.asarray(place[labels[rows]])
+    t2 = xp.asarray(targets[rows][:, columns])
+    for before, after in (
+        (center_loss(s, s, y, temperature=0.1), center_loss(s2, s2, y2, temperature=0.1)),
+        (soft_cross_entropy(s, t, temperature=0.1), soft_cross_entropy(s2, t2, temperature=0.1)),
+    ):
+        np.testing.assert_allclose(to_numpy(after), to_numpy(before)[rows], rtol=1e-12)
+    before = to_numpy(mixed_targets(y, s, temperature=0.1, tau=0.2))
+    after = to_numpy(mixed_targets(y2, s2, temperature=0.1, tau=0.2))
+    np.testing.assert_allclose(after, before[rows][:, columns], rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("temperature", [1e-3, 0.05, 1.0, 10.0])
+def test_padded_columns_change_no_value(xp, temperature, dtype):
+    scores, labels, _ = problem((3, 6, 4))
+    scores = scores.astype(dtype)
+    padded = np.concatenate([scores, np.full((3, 6, 2), PAD, dtype)], axis=-1)
+    a, b, y = xp.asarray(scores), xp.asarray(padded), xp.asarray(labels)
+    options = {"temperature": temperature}
+    rtol = 4 * float(np.finfo(dtype).eps)
+    assert_close(
+        center_loss(b, b, y, **options), center_loss(a, a, y, **options), rtol=rtol, atol=rtol
+    )
+    targets = mixed_targets(y, b, tau=0.2, **options)
+    assert (to_numpy(targets)[..., 4:] == 0).all()
+    assert_close(
+        soft_cross_entropy(b, targets, **options),
+        soft_cross_entropy(a, mixed_targets(y, a, tau=0.2, **options), **options),
+        rtol=8 * rtol,
+        atol=rtol,
+    )
+
+
+def test_padding_is_far_enough_for_temperatures_up_to_90(xp):
+    padded = xp.asarray([[1.0, -1.0, PAD]], "float32")
+    p = to_numpy(log_softmax(padded, temperature=90.0))
+    assert p[0, 2] < -103.9  # exp of it is 0 in float32
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_half_precision_is_computed_in_float32(name):
+    scores, labels, targets = problem((6, 4))
+    half = torch.from_numpy(scores).to(getattr(torch, name))
+    full, y = half.float(), torch.from_numpy(labels)
+    t = torch.from_numpy(targets).float()
+    pairs = [
+        (log_softmax(half, temperature=0.05), log_softmax(full, temperature=0.05)),
+        (
+            mixed_targets(y, half, temperature=0.05, tau=0.2),
+            mixed_targets(y, full, temperature=0.05, tau=0.2),
+        ),
+        (
+            center_loss(half, half, y, temperature=0.05),
+            center_loss(full, full, y, temperature=0.05),
+        ),
+        (
+            soft_cross_entropy(half, t, temperature=0.05),
+            soft_cross_entropy(full, t, temperature=0.05),
+        ),
+    ]
+    for found, expected in pairs:
+        assert_equal(found, expected)
+        assert found.dtype == torch.float32
+    if name == "float16":
+        s = scores.astype(np.float16)
+        found = log_softmax(s, temperature=0.05)
+        assert_equal(found, log_softmax(s.astype(np.float32), temperature=0.05))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_labels_of_any_integer_dtype(xp, dtype):
+    scores, labels, _ = problem((6, 4))
+    s, y, same = xp.asarray(scores), xp.asarray(labels, dtype), xp.asarray(labels)
+    assert_equal(center_loss(s, s, y, temperature=0.1), center_loss(s, s, same, temperature=0.1))
+    options = {"temperature": 0.1, "tau": 0.2}
+    assert_equal(mixed_targets(y, s, **options), mixed_targets(same, s, **options))
+
+
+# Gradients -------------------------------------------------------------------------------------
+
+
+def leaf(array):
+    return torch.tensor(array, dtype=torch.float64, requires_grad=True)
+
+
+@pytest.mark.parametrize("temperature", [0.05, 1.0, 1e3])
+def test_gradients_match_finite_differences(temperature):
+    scores, labels, targets = problem((2, 4, 3))
+    y = torch.from_numpy(labels)
+    s, t = leaf(scores), leaf(targets)
+    frozen = s.detach() + 0.1
+    tol = {"eps": 1e-6 * min(temperature, 1.0), "atol": 1e-4 / min(temperature, 1.0)}
+    assert torch.autograd.gradcheck(lambda s: log_softmax(s, temperature=temperature), (s,), **tol)
+    assert torch.autograd.gradcheck(
+        lambda s, t: soft_cross_entropy(s, t, temperature=temperature), (s, t), **tol
+    )
+    assert torch.autograd.gradcheck(
+        lambda s: center_loss(s, frozen, y, temperature=temperature), (s,), **tol
+    )
+
+
+def test_finite_differences_can_tell_a_wrong_gradient():
+    s = leaf(problem((3, 3))[0])
+
+    def wrong(s):
+        return log_softmax(s + 0.01 * s.detach(), temperature=1.0)
+
+    assert not torch.autograd.gradcheck(wrong, (s,), raise_exception=False)
+
+
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+def test_the_gradient_of_the_center_loss_is_the_printed_one(temperature):
+    scores, labels, _ = problem((2, 5, 4))
+    s, y = leaf(scores), torch.from_numpy(labels)
+    center_loss(s, s.detach(), y, temperature=temperature).sum().backward()
+    p = np.exp(loop_log_softmax(scores, temperature))
+    own = np.eye(4, dtype=bool)[labels]
+    expected = np.where(own, -(1.0 - p) / temperature, 0.0)
+    # 1 - p is known to an absolute eps only.
+    np.testing.assert_allclose(
+        s.grad.numpy(), expected, rtol=1e-9, atol=1e-14 / temperature, strict=True
+    )
+    assert (s.grad.numpy()[~own] == 0).all()
+
+
+def test_the_gradient_of_the_representation_loss_is_p_minus_target():
+    scores, labels, _ = problem((2, 5, 4))
+    s = leaf(scores)
+    t = mixed_targets(torch.from_numpy(labels), s.detach().flip(0), temperature=0.1, tau=0.2)
+    soft_cross_entropy(s, t, temperature=0.1).sum().backward()
+    p = np.exp(loop_log_softmax(scores, 0.1))
+    expected = (p - loop_targets(labels, scores[::-1], 0.1, 0.2)) / 0.1
+    np.testing.assert_allclose(s.grad.numpy(), expected, rtol=1e-9, atol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("temperature", TEMPERATURES)
+def test_padded_columns_have_no_gradient_and_no_nan(temperature, dtype):
+    scores, labels, _ = problem((3, 6, 4))
+    padded = np.concatenate([scores, np.full((3, 6, 2), PAD)], axis=-1)
+    s = torch.tensor(padded, dtype=dtype, requires_grad=True)
+    y = torch.from_numpy(labels)
+    targets = mixed_targets(y, s.detach().flip(0), temperature=temperature, tau=0.2)
+    loss = soft_cross_entropy(s, targets, temperature=temperature)
+    loss = loss + center_loss(s, s.detach(), y, temperature=temperature)
+    loss.sum().backward()
+    assert bool(loss.isfinite().all())
+    assert bool(s.grad.isfinite().all())
+    if temperature <= 1:
+        assert (s.grad[..., 4:] == 0).all()
+        assert (s.grad[..., :4] != 0).any()
+
+
+def test_tied_scores_have_the_right_gradient():
+    s = leaf(np.zeros((2, 3)))
+    log_softmax(s, temperature=0.5)[:, 0].sum().backward()
+    np.testing.assert_allclose(s.grad.numpy(), [[4 / 3, -2 / 3, -2 / 3]] * 2, rtol=1e-14)
+
+
+def test_one_cluster_has_neither_loss_nor_gradient():
+    s = leaf([[0.3], [-0.7]])
+    y = torch.zeros(2, dtype=torch.int64)
+    loss = center_loss(s, s.detach(), y, temperature=0.05)
+    loss = loss + soft_cross_entropy(s, torch.ones(2, 1).double(), temperature=0.05)
+    loss.sum().backward()
+    assert loss.tolist() == [0.0, 0.0]
+    assert s.grad.abs().max() == 0
+
+
+def test_a_frozen_input_gets_no_gradient_in_the_own_column():
+    scores, labels, _ = problem((5, 4))
+    s, frozen = torch.tensor(scores), leaf(scores)
+    center_loss(s, frozen, torch.from_numpy(labels), temperature=0.1).sum().backward()
+    assert (frozen.grad[torch.arange(5), torch.from_numpy(labels)] == 0).all()
+
+
+# What is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("temperature", [0.0, -0.1, math.nan, -math.inf])
+def test_a_temperature_must_be_positive(xp, temperature):
+    scores, labels, targets = problem((5, 4))
+    s, y, t = xp.asarray(scores), xp.asarray(labels), xp.asarray(targets)
+    for call in (
+        lambda: log_softmax(s, temperature=temperature),
+        lambda: mixed_targets(y, s, temperature=temperature, tau=0.2),
+        lambda: soft_cross_entropy(s, t, temperature=temperature),
+        lambda: center_loss(s, s, y, temperature=temperature),
+    ):
+        with pytest.raises(InvalidValueError, match=r"temperature must lie in \(0, inf\)"):
+            call()
+
+
+@pytest.mark.parametrize("tau", [-0.1, 1.1, math.nan])
+def test_tau_must_be_a_share(xp, tau):
+    scores, labels, _ = problem((5, 4))
+    with pytest.raises(InvalidValueError, match=r"tau must lie in \[0, 1\]"):
+        mixed_targets(xp.asarray(labels), xp.asarray(scores), temperature=1.0, tau=tau)
+
+
+def test_shapes_must_agree(xp):
+    scores, labels, targets = problem((5, 4))
+    s, y = xp.asarray(scores), xp.asarray(labels)
+    with pytest.raises(InvalidValueError, match=r"targets must have shape \(5, 4\), got \(5, 3\)"):
+        soft_cross_entropy(s, xp.asarray(targets[:, :3]), temperature=1.0)
+    with pytest.raises(InvalidValueError, match=r"frozen_scores must have shape \(5, 4\)"):
+        center_loss(s, xp.asarray(scores[:1]), y, temperature=1.0)
+
+
+def test_scores_must_be_real_arrays(xp):
+    y = xp.asarray([0, 1])
+    whole = xp.asarray([[1, 2], [3, 4]])
+    for call in (
+        lambda s: log_softmax(s),
+        lambda s: mixed_targets(y, s, temperature=1.0, tau=0.5),
+        lambda s: soft_cross_entropy(s, s, temperature=1.0),
+        lambda s: center_loss(s, s, y, temperature=1.0),
+    ):
+        with pytest.raises(InvalidTypeError, match="must have a real floating dtype"):
+            call(whole)
+        with pytest.raises(InvalidTypeError, match="got list"):
+            call([[1.0, 2.0]])
