@@ -1,0 +1,147 @@
+"""The table is data: every row has a kernel, every kernel a row, and all of them are tested here."""
+
+import inspect
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from dualclust import backends
+from dualclust.algos import assignment, segments
+from dualclust.backends import KERNELS, TABLE, engine, kernel, placement, select
+from tests.backends import test_assign_stream, test_segment_sum
+
+ROWS = [(name, place, target) for name, row in TABLE.items() for place, target in row.items()]
+TESTED = {"assign_stream": test_assign_stream, "segment_sum": test_segment_sum}
+
+
+def test_every_row_has_a_kernel_and_every_kernel_a_row():
+    assert {assignment.assign_stream, segments.segment_sum} <= set(KERNELS.values())
+    assert set(TABLE) == set(KERNELS)
+    assert all(TABLE.values())
+
+
+def test_every_row_is_tested():
+    assert set(TESTED) == set(TABLE)
+    for name, module in TESTED.items():
+        assert {(row.library, row.device) for row in module.ROWS} == set(TABLE[name])
+
+
+@pytest.mark.parametrize(("name", "place", "target"), ROWS)
+def test_an_engine_has_the_name_and_the_signature_of_its_kernel(name, place, target):
+    module, _, function = target.partition(":")
+    assert function == name
+    built = getattr(import_module(f"dualclust.backends.{module}"), function)
+    wanted = inspect.signature(KERNELS[name].reference).parameters
+    given = inspect.signature(built).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in given.values()):
+        positional = [p for p in wanted.values() if p.kind is not p.KEYWORD_ONLY]
+        assert [p.name for p in positional] == list(given)[: len(positional)]
+    else:
+        assert [(p.name, p.kind) for p in given.values()] == [
+            (p.name, p.kind) for p in wanted.values()
+        ]
+
+
+def test_a_library_without_a_row_runs_the_reference(xp):
+    chosen = select("assign_stream", xp.asarray([1.0]))
+    assert (chosen is None) == (placement(xp.asarray([1.0])) not in TABLE["assign_stream"])
+    assert select("no such kernel", xp.asarray([1.0])) is None
+
+
+def test_placements(xp):
+    library, device = placement(xp.asarray([1.0]))
+    assert library == xp.name.partition(":")[0].replace("strict", "array_api_strict")
+    assert device in ("cpu", "cuda", "other")
+    assert placement(object()) == ("builtins", "other")
+
+
+def test_the_reference_mode_nests_and_is_restored():
+    x = np.zeros(3)
+    auto = select("assign_stream", x)
+    assert auto is not None
+    with engine("reference"):
+        assert select("assign_stream", x) is None
+        with engine("auto"):
+            assert select("assign_stream", x) is auto
+            with engine("reference"):
+                assert select("assign_stream", x) is None
+            assert select("assign_stream", x) is auto
+        assert select("assign_stream", x) is None
+    assert select("assign_stream", x) is auto
+
+
+def test_the_mode_is_restored_after_an_exception():
+    x = np.zeros(3)
+    with pytest.raises(ZeroDivisionError), engine("reference"):
+        raise ZeroDivisionError
+    assert select("assign_stream", x) is not None
+    with pytest.raises(ZeroDivisionError), engine("reference"), engine("auto"):
+        raise ZeroDivisionError
+    assert select("assign_stream", x) is not None
+
+
+def test_the_mode_of_one_thread_is_not_that_of_another():
+    x = np.zeros(3)
+    with engine("reference"), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(select, "assign_stream", x).result() is not None
+        assert select("assign_stream", x) is None
+
+
+@pytest.mark.parametrize("mode", ["numba", "", None, "Reference"])
+def test_an_unknown_mode_is_refused(mode):
+    with (
+        pytest.raises(ValueError, match="engine must be 'auto' or 'reference', got "),
+        engine(mode),
+    ):
+        pass
+    assert select("assign_stream", np.zeros(3)) is not None
+
+
+def test_a_kernel_keeps_its_name_its_text_and_its_reference(monkeypatch):
+    monkeypatch.setattr(backends, "KERNELS", {})
+
+    @kernel
+    def double(x, *, twice=2):
+        """Twice x."""
+        return twice * x
+
+    assert double.__name__ == "double"
+    assert double.__doc__ == "Twice x."
+    assert double(np.ones(1)).tolist() == [2.0]
+    assert double.reference(3) == 6
+    assert {"double": double} == backends.KERNELS
+
+
+def test_an_engine_is_called_in_the_place_of_its_kernel(monkeypatch):
+    monkeypatch.setattr(backends, "KERNELS", {})
+    monkeypatch.setattr(backends, "_load", lambda target: lambda x, **_: target)
+    monkeypatch.setitem(backends.TABLE, "double", {("numpy", "cpu"): "mine"})
+
+    @kernel
+    def double(x, *, twice=2):
+        return twice * x
+
+    assert double(np.ones(1)) == "mine"
+    with engine("reference"):
+        assert double(np.ones(1)).tolist() == [2.0]
+
+
+def test_an_engine_is_imported_on_first_use_and_no_other():
+    program = """
+import sys
+import numpy as np
+from dualclust.algos import assignment, bounds
+from dualclust.backends import select
+assert not {"numba", "torch"} & set(sys.modules), "at import"
+found = bounds.from_ratios(2, n_samples=4, lower=0.5)
+assert not {"numba", "torch"} & set(sys.modules), "before the first use"
+assignment.assign(np.zeros((4, 2)), found)
+assert "numba" in sys.modules
+assert "torch" not in sys.modules
+"""
+    run = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr

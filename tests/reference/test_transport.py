@@ -1,0 +1,92 @@
+"""Exact assignment against HiGHS on thousands of instances, and against all k^n assignments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.optimize import linprog
+from scipy.sparse import csr_array
+
+from dualclust.algos.bounds import from_counts, from_ratios
+from dualclust.algos.certificates import violation
+from dualclust.algos.transport import assign_exact
+from tests.problems import best_value, cone_scores, mixture_scores
+
+Floats = NDArray[np.float64]
+
+
+def highs(scores: Floats, lower: list[int], upper: list[int]) -> float:
+    """Optimum of the linear relaxation."""
+    n, k = scores.shape
+    rows, columns = np.arange(n * k) // k, np.arange(n * k)
+    one_label = csr_array((np.ones(n * k), (rows, columns)))
+    sizes = csr_array((np.ones(n * k), (columns % k, columns)))
+    from scipy.sparse import vstack
+
+    solved = linprog(
+        -scores.ravel(),
+        A_eq=one_label,
+        b_eq=np.ones(n),
+        A_ub=vstack([sizes, -sizes]),
+        b_ub=np.concatenate([np.asarray(upper), -np.asarray(lower)]),
+        bounds=(0, 1),
+        method="highs",
+    )
+    assert solved.status == 0, solved.message
+    return float(-solved.fun)
+
+
+def instance(seed: int, most: int) -> tuple[Floats, list[int], list[int]]:
+    """Feasible by construction; half of them with many ties, some without slack."""
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(1, most)), int(rng.integers(1, 7))
+    sizes = np.bincount(rng.integers(0, k, n), minlength=k)
+    slack = int(rng.integers(0, 4))
+    lower = np.maximum(sizes - rng.integers(0, slack + 1, k), 0).tolist()
+    upper = np.minimum(sizes + rng.integers(0, slack + 1, k), n).tolist()
+    scores = rng.integers(-8, 9, (n, k)) / 8.0 if seed % 2 else rng.normal(size=(n, k))
+    return scores, lower, upper
+
+
+def check(seed: int, most: int) -> None:
+    scores, lower, upper = instance(seed, most)
+    bounds = from_counts(lower, upper, n_samples=len(scores))
+    found = assign_exact(scores, bounds)
+    assert violation(found.state.counts, bounds) == 0
+    desired = highs(scores, lower, upper)
+    scale = max(1.0, float(np.abs(scores).sum()))
+    assert abs(found.objective - desired) <= 1e-9 * scale, seed
+    assert abs(found.upper_bound - found.objective) <= 1e-12 * scale, seed
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_equal_to_highs(block: int) -> None:
+    for seed in range(250 * block, 250 * (block + 1)):
+        check(seed, most=40)
+
+
+@pytest.mark.slow
+def test_equal_to_highs_on_ten_thousand_instances() -> None:
+    for seed in range(10_000):
+        check(seed, most=60)
+
+
+def test_equal_to_all_assignments() -> None:
+    for seed in range(400):
+        scores, lower, upper = instance(seed, most=7)
+        n, k = scores.shape
+        if k**n > 4096:
+            continue
+        bounds = from_counts(lower, upper, n_samples=n)
+        best = best_value(scores, np.asarray(lower), np.asarray(upper))
+        assert assign_exact(scores, bounds).objective == pytest.approx(best, abs=1e-12)
+
+
+@pytest.mark.parametrize("make", [cone_scores, mixture_scores])
+def test_large_instances_prove_their_optimum(make) -> None:
+    scores = make(20_000, 50).astype(np.float32)
+    bounds = from_ratios(50, n_samples=20_000, lower=0.9, upper=1.1)
+    found = assign_exact(scores, bounds)
+    assert violation(found.state.counts, bounds) == 0
+    assert abs(found.upper_bound - found.objective) <= 1e-12 * abs(found.objective)
