@@ -219,14 +219,19 @@ def assign(
     """
     xp = check_real("scores", scores)
     n, _ = check_shape("scores", scores, ("n", bounds.n_clusters))
-    if xp.finfo(scores.dtype).bits < 32:
+    bits = xp.finfo(scores.dtype).bits
+    if bits < 32:
         msg = (
             f"scores must be float32 or wider, got {scores.dtype}: half precision changes labels. "
             f"To fix this, compute the scores in float32"
         )
         raise InvalidValueError(msg)
+    if bits > 64:
+        msg = f"scores must be float32 or float64, got {scores.dtype}. To fix this, use float64"
+        raise InvalidValueError(msg)
     state = init_state(bounds) if state is None else state
     check_same_place(scores=scores, bounds=bounds.lower, state=state.counts)
+    check_shape("state.counts", state.counts, (bounds.n_clusters,))
     remaining = -1 if bounds.n_samples is None else bounds.n_samples - state.seen
     if bounds.n_samples is not None and n > remaining:
         msg = (

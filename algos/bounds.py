@@ -28,6 +28,7 @@ import math
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
+from numbers import Number
 from typing import Any, NamedTuple
 
 import array_api_compat as compat
@@ -37,7 +38,7 @@ from ._typing import Array, Namespace
 from .checks import check_choice, check_count, check_interval
 from .errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 
-__all__ = ["SizeBounds", "from_counts", "from_ratios", "relaxed", "stream_bounds"]
+__all__ = ["SizeBounds", "entries", "from_counts", "from_ratios", "relaxed", "stream_bounds"]
 
 Ratio = float | Sequence[float] | Array
 
@@ -72,7 +73,7 @@ class SizeBounds(NamedTuple):
     @property
     def total_lower_share(self) -> float:
         """Sum of the lower shares: 1 leaves the assignment no slack at all."""
-        return math.fsum(_to_list(self.lower_share))
+        return math.fsum(entries("lower_share", self.lower_share))
 
 
 def from_ratios(
@@ -287,17 +288,19 @@ def _check_feasible(lower: list[int], upper: list[int], n: int, hint: str) -> No
         raise InfeasibleBoundsError(msg, clusters=tuple(range(len(upper))), excess=n - total)
 
 
-def _ratios(name: str, ratio: Ratio, k: int) -> list[Fraction]:
+def _ratios(name: str, ratio: Array, k: int) -> list[Fraction]:
     """One exact fraction per cluster; a ratio above k (all samples in one cluster) means k."""
-    values = [ratio] * k if isinstance(ratio, int | float) else _to_list(ratio)
+    single = isinstance(ratio, Number) or (_is_array(ratio) and ratio.ndim == 0)
+    values = entries(name, [ratio] * k if single else ratio)
     if len(values) != k:
         msg = f"{name} must be one number or one per cluster (k={k}), got {len(values)}"
         raise InvalidValueError(msg)
-    for value in values:
-        check_interval(name, value, 0.0, math.inf)
     if name == "lower" and math.inf in values:
         msg = "lower must be finite, got inf. To fix this, use a ratio of at most 1"
         raise InvalidValueError(msg)
+    if name == "upper":
+        values = [k if value == math.inf else value for value in values]
+    values = [check_interval(name, value, 0.0, math.inf) for value in values]
     return [Fraction(k) if name == "upper" and value > k else _fraction(value) for value in values]
 
 
@@ -314,24 +317,42 @@ def _round(value: Fraction, rounding: str, *, up: bool) -> int:
     return math.ceil(value) if up == (rounding == "inward") else math.floor(value)
 
 
+def entries(name: str, values: Array) -> list[Any]:
+    """Entries of a sequence or of a 1-D array of real numbers, as Python numbers.
+
+    Raises
+    ------
+    InvalidTypeError
+        If `values` is neither, or an array of another dtype or with other axes.
+    """
+    if _is_array(values):
+        xp = compat.array_namespace(values)
+        if values.ndim != 1 or not xp.isdtype(values.dtype, ("real floating", "integral")):
+            msg = (
+                f"{name} must be a 1-D array of real numbers, got {values.dtype} of shape "
+                f"{tuple(values.shape)}"
+            )
+            raise InvalidTypeError(msg)
+        if hasattr(values, "tolist"):  # in one transfer, where the library can
+            return list(values.tolist())
+        kind = float if xp.isdtype(values.dtype, "real floating") else int
+        return [kind(values[i]) for i in range(values.shape[0])]
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        msg = f"{name} must be numbers, got {values!r} ({type(values).__name__})"
+        raise InvalidTypeError(msg)
+    return [float(v) if _is_array(v) and v.ndim == 0 else v for v in values]
+
+
 def _is_array(values: Any) -> bool:
     return bool(compat.is_array_api_obj(values))
 
 
-def _to_list(values: Array) -> list[float]:
-    if _is_array(values):
-        return [float(values[i]) for i in range(values.shape[0])]
-    return [float(v) for v in values]
-
-
 def _integers(name: str, values: Array) -> list[int]:
-    if _is_array(values):
-        xp = compat.array_namespace(values)
-        if not xp.isdtype(values.dtype, "integral") or values.ndim != 1:
-            msg = f"{name} must be a 1-D integer array, got {values.dtype} {tuple(values.shape)}"
-            raise InvalidTypeError(msg)
-        return [int(values[i]) for i in range(values.shape[0])]
-    return [check_count(f"{name}[{i}]", v, -sys.maxsize) for i, v in enumerate(values)]
+    if _is_array(values) and not compat.array_namespace(values).isdtype(values.dtype, "integral"):
+        msg = f"{name} must be integers, got an array of {values.dtype}"
+        raise InvalidTypeError(msg)
+    found = values if isinstance(values, list | tuple) else entries(name, values)
+    return [check_count(f"{name}[{i}]", v, -sys.maxsize) for i, v in enumerate(found)]
 
 
 def _build(

@@ -100,6 +100,7 @@ def size_certificate(state: AssignmentState, bounds: SizeBounds) -> SizeCertific
         )
         raise InvalidValueError(msg)
     xp = compat.array_namespace(state.counts)
+    check_same_place(state=state.counts, bounds=bounds.lower)
     (rho, rho_up), (rho_0, rho_up_0) = state.duals, state.start
     slack = _rounding(state, h)
     at_least = state.seen * bounds.lower_share - (rho - rho_0) / h
@@ -137,6 +138,7 @@ def violation(counts: Array, bounds: SizeBounds) -> int:
     Source: CoKe section 3.2.1 (lower bounds), here for both sides.
     """
     xp = compat.array_namespace(counts)
+    check_same_place(counts=counts, bounds=bounds.lower)
     check_shape("counts", counts, (bounds.n_clusters,))
     outside = xp.maximum(bounds.lower - counts, counts - bounds.upper)
     return max(0, int(xp.max(outside)))
@@ -156,8 +158,9 @@ def objective(scores: Array, labels: Array) -> float:
     """
     xp = check_real("scores", scores)
     n, k = check_shape("scores", scores, ("n", "k"))
+    check_same_place(scores=scores, labels=labels)
     check_labels("labels", labels, n, k)
-    chosen = xp.take_along_axis(scores, labels[:, None], axis=1)
+    chosen = xp.take_along_axis(scores, xp.astype(labels, xp.int64)[:, None], axis=1)
     return float(xp.sum(xp.astype(chosen, xp.float64)))
 
 
@@ -199,9 +202,9 @@ def dual_value(scores: Array, prices: Array, bounds: SizeBounds) -> float:
     1.5
     """
     xp = check_real("scores", scores)
+    check_same_place(scores=scores, prices=prices, bounds=bounds.lower)
     n, k = check_shape("scores", scores, (bounds.n_samples or "n", bounds.n_clusters))
     check_shape("prices", prices, (k,))
-    check_same_place(scores=scores, prices=prices, bounds=bounds.lower)
     if bounds.n_samples is None:
         msg = "bounds must be of a known number of samples, got those of a stream"
         raise InvalidValueError(msg)

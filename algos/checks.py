@@ -7,6 +7,7 @@ values except `check_finite`, so on an accelerator they cost no synchronization.
 from __future__ import annotations
 
 import math
+from numbers import Integral, Real
 from typing import Any
 
 import array_api_compat as compat
@@ -54,6 +55,9 @@ def check_real(name: str, array: Array) -> Namespace:
             f"got {type(array).__name__}. To fix this, convert it, e.g. numpy.asarray({name})"
         )
         raise InvalidTypeError(msg)
+    if hasattr(array, "mask") and hasattr(array, "filled"):
+        msg = f"{name} must not be a masked array. To fix this, drop or fill the masked entries"
+        raise InvalidTypeError(msg)
     xp = compat.array_namespace(array)
     if not xp.isdtype(array.dtype, "real floating"):
         msg = (
@@ -85,6 +89,9 @@ def check_finite(name: str, array: Array) -> None:
 
 def check_labels(name: str, labels: Array, n: int, k: int) -> None:
     """Raise unless `labels` is an (n,) integer array; values are checked to lie in [0, k)."""
+    if not compat.is_array_api_obj(labels):
+        msg = f"{name} must be an array, got {type(labels).__name__}. To fix this, convert it"
+        raise InvalidTypeError(msg)
     check_shape(name, labels, (n,))
     xp = compat.array_namespace(labels)
     if not xp.isdtype(labels.dtype, "integral"):
@@ -103,10 +110,12 @@ def check_same_place(**arrays: Array | None) -> None:
     given = {name: a for name, a in arrays.items() if a is not None}
     (first, reference), *others = given.items()
     for name, array in others:
-        if type(array) is not type(reference):
+        libraries = [compat.array_namespace(a).__name__ for a in (array, reference)]
+        if libraries[0] != libraries[1]:  # a memmap, or a Parameter, is of its library
+            found = " and ".join(name.rpartition(".")[2] for name in libraries)
             msg = (
-                f"{name} must be of the same array library as {first}, got {type(array).__name__} "
-                f"and {type(reference).__name__}. To fix this, convert one of them"
+                f"{name} must be of the same array library as {first}, got {found}. "
+                f"To fix this, convert one of them"
             )
             raise DeviceMismatchError(msg)
         if compat.device(array) != compat.device(reference):
@@ -120,12 +129,15 @@ def check_same_place(**arrays: Array | None) -> None:
 def check_interval(
     name: str, value: float, low: float, high: float, *, open_low: bool = False
 ) -> float:
-    """Return `value` as a float if it lies in [low, high], or in (low, high] on request."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    """Return `value` as a float if it lies in [low, high], or in (low, high] on request.
+
+    An infinite `high` is never reached: the value must be finite.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real):
         msg = f"{name} must be a number, got {value!r} ({type(value).__name__})"
         raise InvalidTypeError(msg)
     inside = (low < value if open_low else low <= value) and value <= high
-    if math.isnan(value) or not inside:
+    if not math.isfinite(value) or not inside:
         bracket = "(" if open_low else "["
         end = ")" if math.isinf(high) else "]"
         msg = f"{name} must lie in {bracket}{low:g}, {high:g}{end}, got {value!r}"
@@ -135,13 +147,13 @@ def check_interval(
 
 def check_count(name: str, value: int, low: int) -> int:
     """Return `value` if it is an integer of at least `low`."""
-    if isinstance(value, bool) or not isinstance(value, int):
+    if isinstance(value, bool) or not isinstance(value, Integral):
         msg = f"{name} must be an int, got {value!r} ({type(value).__name__})"
         raise InvalidTypeError(msg)
     if value < low:
         msg = f"{name} must be at least {low}, got {value}"
         raise InvalidValueError(msg)
-    return value
+    return int(value)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

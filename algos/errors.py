@@ -66,7 +66,8 @@ class InfeasibleBoundsError(InvalidValueError):
         By how many samples the proof's inequality fails: always positive.
     """
 
-    def __init__(self, message: str, *, clusters: tuple[int, ...], excess: int) -> None:
+    # Defaults, because a copy or a worker process rebuilds an exception from its message alone.
+    def __init__(self, message: str, *, clusters: tuple[int, ...] = (), excess: int = 0) -> None:
         super().__init__(message)
         self.clusters = clusters
         self.excess = excess

@@ -134,8 +134,9 @@ def hardness(features: Array, labels: Array, centers: Array, *, temperature: flo
     """
     xp = check_real("features", features)
     others = _log_others(features, labels, centers, temperature)
-    own = xp.sum(features * xp.take(centers, labels, axis=0), axis=1)
-    return _sigmoid(others - xp.astype(own, xp.float64) / temperature)
+    x, w = xp.astype(features, xp.float64), xp.astype(centers, xp.float64)
+    own = xp.sum(x * xp.take(w, xp.astype(labels, xp.int64), axis=0), axis=1)
+    return _sigmoid(others - own / temperature)
 
 
 def hardness_centers(
@@ -197,11 +198,9 @@ def hardness_centers(
     check_count("n_iter", n_iter, 1)
     log_a = _log_others(features, labels, centers, temperature)
     k = centers.shape[0]
-    x = xp.astype(features, xp.float64)
-    member = xp.astype(
-        labels[:, None] == xp.arange(k, dtype=labels.dtype, device=compat.device(labels)),
-        xp.float64,
-    )
+    x, labels = xp.astype(features, xp.float64), xp.astype(labels, xp.int64)
+    clusters = xp.arange(k, dtype=xp.int64, device=compat.device(labels))
+    member = xp.astype(labels[:, None] == clusters, xp.float64)
     size = xp.sum(member, axis=0)
     per_sample = 1.0 / xp.clip(size, min=1.0)
     w = start = project_sphere(xp.astype(centers, xp.float64))
@@ -219,8 +218,14 @@ def hardness_centers(
     w = project_sphere(w, start)
     target, gap = _linear_minimum(w, start, x, labels, member, log_a, temperature)
     gap = gap * per_sample
-    code = xp.where(inside & (ball_gap <= 1e3 * tolerance), 1, 2)
-    code = xp.where(size == 0, 3, xp.where(gap <= tolerance, 0, code))
+    status = {s: xp.full_like(size, float(s)) for s in CenterStatus}
+    code = xp.where(
+        inside & (ball_gap <= 1e3 * tolerance),
+        status[CenterStatus.INTERIOR],
+        status[CenterStatus.NOT_CONVERGED],
+    )
+    code = xp.where(gap <= tolerance, status[CenterStatus.CERTIFIED], code)
+    code = xp.where(size == 0, status[CenterStatus.EMPTY], code)
     return HardnessCenters(
         xp.astype(w, centers.dtype),
         xp.linalg.vector_norm(w - target, axis=1),
@@ -274,8 +279,8 @@ def _log_others(features: Array, labels: Array, centers: Array, temperature: flo
     check_finite("centers", centers)
     check_interval("temperature", temperature, 0.0, math.inf, open_low=True)
     logits = xp.matmul(xp.astype(features, xp.float64), xp.astype(centers, xp.float64).T)
-    clusters = xp.arange(k, dtype=labels.dtype, device=compat.device(labels))
-    own = labels[:, None] == clusters
+    clusters = xp.arange(k, dtype=xp.int64, device=compat.device(labels))
+    own = xp.astype(labels, xp.int64)[:, None] == clusters
     logits = xp.where(own, -math.inf * xp.ones_like(logits), logits / temperature)
     top = xp.max(logits, axis=1, keepdims=True)
     top = xp.where(xp.isfinite(top), top, xp.zeros_like(top))

@@ -69,7 +69,9 @@ class OfflineAssignment(NamedTuple):
     upper_bound: float
 
 
-def assign_offline(scores: Array, bounds: SizeBounds, *, n_passes: int = 8) -> OfflineAssignment:
+def assign_offline(
+    scores: Array, bounds: SizeBounds, *, n_passes: int = 8, scale: float = 1.0
+) -> OfflineAssignment:
     """Best labels for a matrix of scores, every cluster size inside its bounds.
 
     Parameters
@@ -80,6 +82,8 @@ def assign_offline(scores: Array, bounds: SizeBounds, *, n_passes: int = 8) -> O
         On the library and device of `scores`.
     n_passes : int >= 1
         Passes that learn prices; one more gives the labels.
+    scale : float > 0
+        How far scores of one sample differ between clusters: 1 for cosines, see `measured_steps`.
 
     Returns
     -------
@@ -116,12 +120,17 @@ def assign_offline(scores: Array, bounds: SizeBounds, *, n_passes: int = 8) -> O
 
     state = init_state(bounds)
     for epoch in range(n_passes):
-        _, state = learn_prices(score_rows, bounds, state, epoch=epoch)
-    return finish(score_rows, bounds, state)
+        _, state = learn_prices(score_rows, bounds, state, epoch=epoch, scale=scale)
+    return finish(score_rows, bounds, state, scale=scale)
 
 
 def learn_prices(
-    score_rows: ScoreRows, bounds: SizeBounds, state: AssignmentState, *, epoch: int
+    score_rows: ScoreRows,
+    bounds: SizeBounds,
+    state: AssignmentState,
+    *,
+    epoch: int,
+    scale: float = 1.0,
 ) -> tuple[Array, AssignmentState]:
     """One pass that moves the prices and enforces nothing.
 
@@ -134,6 +143,8 @@ def learn_prices(
         Its prices are where this pass starts.
     epoch : int
         Passes done so far; later ones take smaller steps.
+    scale : float > 0
+        See `measured_steps`.
 
     Returns
     -------
@@ -144,11 +155,13 @@ def learn_prices(
     n = _known_length(bounds)
     free = relaxed(bounds)
     order = _strided(n, bounds)
-    steps = measured_steps(free, epoch=epoch, kappa_floor=0.05)
+    steps = measured_steps(free, epoch=epoch, kappa_floor=0.05, scale=scale)
     return _pass(score_rows, free, next_pass(state), order, steps)
 
 
-def finish(score_rows: ScoreRows, bounds: SizeBounds, state: AssignmentState) -> OfflineAssignment:
+def finish(
+    score_rows: ScoreRows, bounds: SizeBounds, state: AssignmentState, *, scale: float = 1.0
+) -> OfflineAssignment:
     """The pass that gives the labels: prices frozen, bounds enforced, confident samples first.
 
     Parameters as in `learn_prices`. Cost: two passes.
@@ -162,7 +175,7 @@ def finish(score_rows: ScoreRows, bounds: SizeBounds, state: AssignmentState) ->
         bound += float(xp.sum(best))
     margin = xp.concat(margins)
     order = xp.argsort(margin, descending=True, stable=True)
-    steps = StepRule(FROZEN, n, measured_steps(bounds).free_sign)
+    steps = StepRule(FROZEN * scale, n, measured_steps(bounds).free_sign)
     labels, state = _pass(score_rows, bounds, next_pass(state), order, steps)
     value = 0.0
     for ids in _blocks(_arange(n, bounds), bounds.n_clusters):

@@ -20,7 +20,7 @@ import math
 
 import array_api_compat as compat
 
-from ._typing import Array
+from ._typing import Array, Namespace
 from .checks import check_interval, check_real
 from .errors import InvalidValueError
 
@@ -54,7 +54,7 @@ def project_sphere(x: Array, fallback: Array | None = None) -> Array:
     array([[0.6, 0.8],
            [0. , 0. ]])
     """
-    xp = check_real("x", x)
+    xp = _check(x)
     largest = xp.max(xp.abs(x), axis=-1, keepdims=True)
     zero = largest == 0
     scaled = x / xp.where(zero, xp.ones_like(largest), largest)
@@ -92,9 +92,11 @@ def project_simplex(x: Array, total: float = 1.0) -> Array:
     >>> project_simplex(np.asarray([0.5, 0.3, -1.0]))
     array([0.6, 0.4, 0. ])
     """
-    xp = check_real("x", x)
-    check_interval("total", total, 0.0, math.inf, open_low=True)
-    x = x - xp.max(x, axis=-1, keepdims=True)  # the answer is the same, the sums are smaller
+    xp = _check(x)
+    _check_size("total", total, x)
+    # The answer does not change: theta lies in [max x - total, max x), where the sums are exact
+    # however large x is.
+    x = xp.clip(x - xp.max(x, axis=-1, keepdims=True), min=-total)
     descending = xp.sort(x, axis=-1, descending=True)
     j = xp.arange(1, x.shape[-1] + 1, dtype=x.dtype, device=compat.device(x))
     theta = (xp.cumulative_sum(descending, axis=-1) - total) / j
@@ -134,11 +136,11 @@ def project_l1_ball(x: Array, radius: float) -> Array:
     array([[0.5 , 0.  ],
            [0.75, 0.25]])
     """
-    xp = check_real("x", x)
-    check_interval("radius", radius, 0.0, math.inf, open_low=True)
+    xp = _check(x)
     clipped = xp.clip(x, min=0.0)
-    if math.isinf(radius):
+    if radius == math.inf:
         return clipped
+    _check_size("radius", radius, x)
     inside = xp.sum(clipped, axis=-1, keepdims=True) <= radius
     return xp.where(inside, clipped, project_simplex(x, radius))
 
@@ -174,13 +176,18 @@ def project_capped(x: Array, cap: float) -> Array:
     >>> project_capped(np.asarray([5.0, 0.0, 0.0]), 0.5)
     array([0.5 , 0.25, 0.25])
     """
-    xp = check_real("x", x)
+    xp = _check(x)
     k = x.shape[-1]
     check_interval("cap", cap, 0.0, 1.0, open_low=True)
     if cap * k < 1.0 - 1e-15 * k:  # 49 * (1 / 49) is below 1 in floating point
         msg = f"cap must be at least 1/k = {1 / k:g} for k={k} entries, got {cap}"
         raise InvalidValueError(msg)
-    x = x - xp.max(x, axis=-1, keepdims=True)
+    # With r = ceil(1 / cap), r - 1 entries cannot hold a sum of 1, and r full ones can: theta lies
+    # in [x_(r) - cap, x_(r)) for the r-th largest entry, and entries further than cap from it only
+    # matter by their side.
+    r = min(k, math.ceil(1.0 / cap - 1e-9))
+    pivot = xp.sort(x, axis=-1, descending=True)[..., r - 1 : r]
+    x = xp.clip(x - pivot, min=-cap, max=cap)
     ones = xp.ones_like(x)
     kinks = xp.concat([x, x - cap], axis=-1)
     order = xp.argsort(kinks, axis=-1, descending=True)
@@ -196,3 +203,24 @@ def project_capped(x: Array, cap: float) -> Array:
     # rate is 0 only at the last kink, where F = k cap = 1: theta is that kink.
     theta = at - (1.0 - value) / xp.where(rate > 0, rate, xp.ones_like(rate))
     return xp.clip(x - theta, min=0.0, max=cap)
+
+
+def _check(x: Array) -> Namespace:
+    xp = check_real("x", x)
+    if x.ndim == 0 or x.shape[-1] == 0:
+        msg = f"x must have at least one entry on its last axis, got shape {tuple(x.shape)}"
+        raise InvalidValueError(msg)
+    return xp
+
+
+def _check_size(name: str, value: float, x: Array) -> None:
+    """The size of the set must be a number that the dtype of `x` can hold."""
+    info = compat.array_namespace(x).finfo(x.dtype)
+    check_interval(name, value, 0.0, math.inf, open_low=True)
+    low, high = float(info.smallest_normal), float(info.max)
+    if not low <= value <= high:
+        msg = (
+            f"{name} must lie in [{low:g}, {high:g}], the range of {x.dtype}, got {value!r}. "
+            f"To fix this, use float64"
+        )
+        raise InvalidValueError(msg)

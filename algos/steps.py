@@ -28,11 +28,12 @@ b                           ``chunk_size``     samples that are labeled with the
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from .bounds import SizeBounds, _to_list
+from .bounds import SizeBounds, entries
 from .checks import check_choice, check_count, check_interval
 from .errors import InvalidValueError
 
@@ -72,7 +73,8 @@ class StepRule:
     def __post_init__(self) -> None:
         check_interval("step_size", self.step_size, 0.0, math.inf, open_low=True)
         check_count("chunk_size", self.chunk_size, 1)
-        check_interval("l1_radius", self.l1_radius, 0.0, math.inf, open_low=True)
+        if self.l1_radius != math.inf:
+            check_interval("l1_radius", self.l1_radius, 0.0, math.inf, open_low=True)
         if self.free_sign and not math.isinf(self.l1_radius):
             msg = (
                 "l1_radius must be inf when free_sign is set, since the projection keeps duals "
@@ -106,7 +108,8 @@ def measured_steps(
     n_samples: int | None = None,
     kappa: float = 3.4,
     epoch: int = 0,
-    kappa_floor: float = 0.3,
+    kappa_floor: float | None = None,
+    scale: float = 1.0,
 ) -> StepRule:
     """Step rule for one pass by the three rules on top of this module.
 
@@ -119,12 +122,14 @@ def measured_steps(
     n_samples : int, optional
         Length of the pass; needed where the bounds are of a stream of unknown length.
     kappa : float
-        Rise of a starved cluster's dual in the first pass, in units of score. 3.4 suits scores
-        with a range of about 1, such as cosines; scale it with the range of yours.
+        Rise of a starved cluster's dual in the first pass, in units of `scale`.
     epoch : int
         Passes done so far, with these duals.
-    kappa_floor : float
-        Where the halving stops.
+    kappa_floor : float, optional
+        Where the halving stops; the smaller of 0.3 and kappa by default.
+    scale : float > 0
+        How far scores of one sample differ between clusters: 1 for cosines. Prices and steps are
+        proportional to it.
 
     Returns
     -------
@@ -144,16 +149,24 @@ mean_over_chunk=False, l1_radius=inf)
         msg = "n_samples must be given: the bounds are of a stream of unknown length"
         raise InvalidValueError(msg)
     check_interval("kappa", kappa, 0.0, math.inf, open_low=True)
-    check_interval("kappa_floor", kappa_floor, 0.0, kappa)
+    floor = min(0.3, kappa) if kappa_floor is None else kappa_floor
+    check_interval("kappa_floor", floor, 0.0, kappa)
+    check_interval("scale", scale, 0.0, math.inf, open_low=True)
     check_count("epoch", epoch, 0)
     k = bounds.n_clusters
     total = bounds.total_lower_share
     gamma = n * (total if total > 0.0 else 1.0) / k
     free_sign = total >= 1.0 - 1e-12
-    step = min(max(kappa * 0.5**epoch, kappa_floor) / gamma, MAX_STEP)
-    if not free_sign and total > 0.0 and min(_to_list(bounds.upper_share)) < 1.0:
+    step = min(max(kappa * 0.5**epoch, floor) / gamma, MAX_STEP)
+    if not free_sign and total > 0.0 and min(entries("upper_share", bounds.upper_share)) < 1.0:
         step /= 2.0
-    return StepRule(step, max(1, int(MAX_MOVE * k / step)), free_sign)
+    if step * scale < sys.float_info.min:
+        msg = (
+            f"kappa must give a step above 0 after {epoch} passes, got kappa={kappa} and "
+            f"kappa_floor={floor}. To fix this, raise kappa_floor"
+        )
+        raise InvalidValueError(msg)
+    return StepRule(step * scale, max(1, int(min(MAX_MOVE * k / step, n))), free_sign)
 
 
 def published_steps(name: str) -> StepRule:

@@ -50,7 +50,7 @@ LEARNING_PASSES = 8
 
 
 def assign_exact(
-    scores: Array, bounds: SizeBounds, *, prices: Array | None = None
+    scores: Array, bounds: SizeBounds, *, prices: Array | None = None, scale: float = 1.0
 ) -> OfflineAssignment:
     """Best labels of all that keep every cluster size inside its bounds.
 
@@ -63,6 +63,9 @@ def assign_exact(
     prices : (k,) float64 array, optional
         Where to start, such as those of a similar problem; learned in a few passes by default.
         They change the time, not the value.
+    scale : float > 0
+        How far scores of one sample differ between clusters: 1 for cosines. Used where prices are
+        learned; it changes the time, not the value.
 
     Returns
     -------
@@ -102,7 +105,7 @@ def assign_exact(
         state = init_state(bounds)
         for epoch in range(LEARNING_PASSES):
             _, state = learn_prices(
-                lambda ids: xp.take(scores, ids, axis=0), bounds, state, epoch=epoch
+                lambda ids: xp.take(scores, ids, axis=0), bounds, state, epoch=epoch, scale=scale
             )
         prices = state.duals.lower - state.duals.upper
     check_shape("prices", prices, (bounds.n_clusters,))

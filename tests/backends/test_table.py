@@ -1,6 +1,7 @@
-"""The table is data: every row has a kernel, every kernel a row, and all of them are tested here."""
+"""The table is data: every row has a kernel, every kernel a row, and all of them a test."""
 
 import inspect
+import pkgutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -9,17 +10,22 @@ from importlib import import_module
 import numpy as np
 import pytest
 
+import dualclust.algos
 from dualclust import backends
-from dualclust.algos import assignment, segments
 from dualclust.backends import KERNELS, TABLE, engine, kernel, placement, select
-from tests.backends import test_assign_stream, test_segment_sum
+from tests.backends import test_assign_stream, test_segment_sum, test_shortest_moves
 
 ROWS = [(name, place, target) for name, row in TABLE.items() for place, target in row.items()]
-TESTED = {"assign_stream": test_assign_stream, "segment_sum": test_segment_sum}
+TESTED = {
+    "assign_stream": test_assign_stream,
+    "segment_sum": test_segment_sum,
+    "shortest_moves": test_shortest_moves,
+}
 
 
 def test_every_row_has_a_kernel_and_every_kernel_a_row():
-    assert {assignment.assign_stream, segments.segment_sum} <= set(KERNELS.values())
+    for module in pkgutil.iter_modules(dualclust.algos.__path__):
+        import_module(f"dualclust.algos.{module.name}")
     assert set(TABLE) == set(KERNELS)
     assert all(TABLE.values())
 

@@ -149,6 +149,16 @@ def test_scores_and_steps_may_be_measured_in_other_units(xp, stream, factor):
         assert_equal(a, b * factor)
 
 
+@given(stream=float_streams(), power=st.integers(-30, 30))
+@settings(max_examples=100)
+def test_the_measured_steps_know_the_unit_of_the_scores(stream, power):
+    bounds, unit = stream.bounds(NUMPY), 2.0**power
+    plain = assign(stream.scores, bounds, steps=measured_steps(bounds))
+    scaled = assign(stream.scores * unit, bounds, steps=measured_steps(bounds, scale=unit))
+    np.testing.assert_array_equal(scaled.labels, plain.labels)
+    np.testing.assert_array_equal(scaled.state.duals.lower, plain.state.duals.lower * unit)
+
+
 @given(stream=float_streams(), data=st.data())
 @settings(max_examples=150)
 def test_the_numbering_of_the_clusters_is_free_away_from_ties(stream, data):

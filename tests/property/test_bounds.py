@@ -18,6 +18,14 @@ def some_sizes_fit(lower, upper, n):
     return any(sum(sizes) == n for sizes in itertools.product(*ranges))
 
 
+def outcome(build):
+    """The bounds, or why there are none."""
+    try:
+        return build(), None
+    except InfeasibleBoundsError as error:
+        return None, error
+
+
 def proves_infeasibility(clusters, excess, lower, upper, n):
     """Whether adding up the bounds of these clusters leaves `excess` samples too many or few."""
     if not clusters or excess <= 0 or not set(clusters) <= set(range(len(lower))):
@@ -36,15 +44,12 @@ sizes = st.lists(st.integers(0, 6), min_size=1, max_size=4)
 def test_counts_are_refused_exactly_where_brute_force_finds_no_sizes(lower, data, n):
     k = len(lower)
     upper = data.draw(st.lists(st.integers(0, 8), min_size=k, max_size=k))
-    try:
-        bounds = from_counts(lower, upper, n_samples=n)
-    except InfeasibleBoundsError as error:
-        assert not some_sizes_fit(lower, upper, n)
-        assert proves_infeasibility(error.clusters, error.excess, lower, upper, n)
-    else:
-        assert some_sizes_fit(lower, upper, n)
+    bounds, error = outcome(lambda: from_counts(lower, upper, n_samples=n))
+    if some_sizes_fit(lower, upper, n):
         assert bounds.lower.tolist() == lower
         assert bounds.upper.tolist() == [min(u, n) for u in upper]
+    else:
+        assert proves_infeasibility(error.clusters, error.excess, lower, upper, n)
 
 
 def test_the_verifier_of_proofs_refuses_wrong_ones():
@@ -83,11 +88,10 @@ def test_ratios_become_the_counts_of_exact_arithmetic(k, n, data, rounding):
     low = [turn[0](r * n / k) for r in ratios[:k]]
     high = [min(turn[1](r * n / k), n) for r in ratios[k:]]
     floats = [p / q for p, q in pairs]
-    try:
-        bounds = from_ratios(
-            k, n_samples=n, lower=floats[:k], upper=floats[k:], rounding=rounding
-        )
-    except InfeasibleBoundsError as error:
+    bounds, error = outcome(
+        lambda: from_ratios(k, n_samples=n, lower=floats[:k], upper=floats[k:], rounding=rounding)
+    )
+    if error is not None:
         assert proves_infeasibility(error.clusters, error.excess, low, high, n)
         return
     assert (bounds.lower.tolist(), bounds.upper.tolist()) == (low, high)
@@ -125,9 +129,7 @@ def test_a_stream_is_refused_exactly_where_its_shares_leave_nothing(k, data):
     lower, upper = data.draw(lists), data.draw(lists)
     shares = [Fraction(v).limit_denominator(1000) for v in (*lower, *upper)]
     low, high = shares[:k], shares[k:]
-    possible = (
-        all(a <= b for a, b in zip(low, high, strict=True)) and sum(low) <= k <= sum(high)
-    )
+    possible = all(a <= b for a, b in zip(low, high, strict=True)) and sum(low) <= k <= sum(high)
     if possible:
         bounds = stream_bounds(k, lower=lower, upper=upper)
         assert bounds.total_lower_share <= 1.0 + 1e-12

@@ -58,8 +58,7 @@ def test_merging_is_associative_and_commutative(problem, data):
     x, y, start = problem
     cuts = sorted(data.draw(st.lists(st.integers(0, len(x)), min_size=2, max_size=2)))
     a, b, c = (
-        sums_of(NUMPY, x[rows], y[rows], start.shape)
-        for rows in np.split(np.arange(len(x)), cuts)
+        sums_of(NUMPY, x[rows], y[rows], start.shape) for rows in np.split(np.arange(len(x)), cuts)
     )
     whole = sums_of(NUMPY, x, y, start.shape)
     assert_same_sums(merge_sums(merge_sums(a, b), c), whole)
@@ -76,9 +75,7 @@ def test_centers_are_those_of_plain_means(xp, problem):
         mean = x[y == j].astype(np.float64).sum(axis=0)
         if np.linalg.norm(mean) > 1e-3:
             np.testing.assert_allclose(center, mean / np.linalg.norm(mean), rtol=0, atol=1e-6)
-            np.testing.assert_allclose(
-                to_numpy(state.sums)[j] / 2.0**36, mean, rtol=0, atol=1e-9
-            )
+            np.testing.assert_allclose(to_numpy(state.sums)[j] / 2.0**36, mean, rtol=0, atol=1e-9)
         elif not (y == j).any():
             np.testing.assert_allclose(center, start[j], rtol=1e-6)
 
@@ -103,9 +100,7 @@ def test_centers_are_unit_rows_and_never_nan(xp, problem):
     x, y, start = problem
     cancelled = np.concatenate([x, -x]), np.concatenate([y, y])
     for features, labels in ((x, y), cancelled):
-        centers = mean_centers(
-            sums_of(xp, features, labels, start.shape), xp.asarray(start)
-        )
+        centers = mean_centers(sums_of(xp, features, labels, start.shape), xp.asarray(start))
         lengths = np.linalg.norm(to_numpy(centers), axis=1)
         np.testing.assert_allclose(lengths, 1.0, rtol=8 * np.finfo(start.dtype).eps)
     np.testing.assert_allclose(to_numpy(centers), start, rtol=8 * np.finfo(start.dtype).eps)

@@ -32,7 +32,9 @@ def matrices(draw, min_rows=0, largest=None):
     width = 32 if dtype is np.float32 else 64
     entry = st.one_of(
         st.floats(-top, top, width=width),
-        st.sampled_from([0.0, -0.0, 1.0, -1.0, top, -top, float(np.finfo(dtype).smallest_subnormal)]),
+        st.sampled_from(
+            [0.0, -0.0, 1.0, -1.0, top, -top, float(np.finfo(dtype).smallest_subnormal)]
+        ),
     )
     shape = draw(st.tuples(st.integers(min_rows, 5), st.integers(1, 5)))
     return draw(arrays(dtype, shape, elements=entry))
@@ -75,9 +77,7 @@ def test_assignment(xp, scores, step, chunk, free_sign, data):
         data.draw(st.lists(st.integers(0, k - 1), min_size=n, max_size=n)), minlength=k
     )
     bounds = xp.freeze(
-        from_counts(
-            sizes.tolist(), sizes.tolist(), n_samples=n, xp=xp.namespace, device=xp.device
-        )
+        from_counts(sizes.tolist(), sizes.tolist(), n_samples=n, xp=xp.namespace, device=xp.device)
     )
     x = xp.asarray(scores)
     for rule in (StepRule(step, chunk, free_sign), measured_steps(bounds)):

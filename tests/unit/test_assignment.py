@@ -193,7 +193,7 @@ def test_the_projection_of_the_theorem_keeps_the_sum_of_the_duals(xp):
 
 @pytest.mark.parametrize("name", ["coke-cifar", "secu-imagenet"])
 def test_published_settings_run(xp, name):
-    labels, state = assign(xp.asarray(SCORES), ratios(xp), steps=published_steps(name))
+    _, state = assign(xp.asarray(SCORES), ratios(xp), steps=published_steps(name))
     assert int(to_numpy(state.counts).sum()) == 16
     assert math.isnan(state.step_size)
 
@@ -235,10 +235,10 @@ def test_one_dual_step_by_hand(xp):
 
 def test_results_unpack(xp):
     result = assign(xp.asarray(SCORES), ratios(xp))
-    labels, state = result
+    _, state = result
     assert isinstance(result, Assignment)
     assert isinstance(state, AssignmentState)
-    duals, start, counts, seen, step_size, free_sign = state
+    _, _, _, seen, step_size, free_sign = state
     assert (seen, free_sign) == (16, False)
     assert step_size > 0
 

@@ -68,9 +68,11 @@ def test_a_stream_needs_a_length():
     )
 
 
-def test_a_small_range_of_scores_needs_no_second_option():
-    rule = measured_steps(from_ratios(3, n_samples=9000), kappa=0.034)
-    assert rule.step_size == pytest.approx(0.034 / 2700)
+@pytest.mark.parametrize("n", [90, 9000])
+def test_steps_are_proportional_to_the_scale_of_the_scores(n):
+    bounds = from_ratios(3, n_samples=n)
+    plain, scaled = measured_steps(bounds), measured_steps(bounds, scale=0.25)
+    assert scaled == dataclasses.replace(plain, step_size=plain.step_size / 4)
 
 
 @pytest.mark.parametrize("options", [{"epoch": 1100}, {"kappa": 1e-310}])
@@ -146,6 +148,8 @@ def test_invalid_rules_are_refused(error, options):
         (InvalidValueError, {"epoch": -1}),
         (InvalidTypeError, {"epoch": 0.5}),
         (InvalidValueError, {"n_samples": 0}),
+        (InvalidValueError, {"scale": 0.0}),
+        (InvalidValueError, {"scale": math.inf}),
     ],
 )
 def test_invalid_options_of_measured_steps_are_refused(error, options):
