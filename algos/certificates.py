@@ -217,8 +217,14 @@ def dual_value(scores: Array, prices: Array, bounds: SizeBounds) -> float:
 
 
 def price_of_bounds(prices: Array, bounds: SizeBounds) -> float:
-    """Second term of `dual_value`, ``- sum_k pi+_k l_k + sum_k pi-_k u_k``."""
-    xp = compat.array_namespace(prices)
-    low, high = xp.astype(bounds.lower, xp.float64), xp.astype(bounds.upper, xp.float64)
+    """Second term of `dual_value`, ``- sum_k pi+_k l_k + sum_k pi-_k u_k``.
+
+    With the bounds that the given ones imply: the other clusters' lower bounds leave this cluster
+    at most ``n - sum_{j != k} l_j``, and likewise from below. They cost nothing and prove more.
+    """
+    xp, n = compat.array_namespace(prices), bounds.n_samples
+    low = xp.maximum(bounds.lower, n - (xp.sum(bounds.upper) - bounds.upper))
+    high = xp.minimum(bounds.upper, n - (xp.sum(bounds.lower) - bounds.lower))
+    low, high = xp.astype(low, xp.float64), xp.astype(high, xp.float64)
     bonus, penalty = xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0)
     return float(xp.sum(penalty * high - bonus * low))

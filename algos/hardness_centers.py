@@ -260,8 +260,9 @@ def _line_search(
         slopes = xp.matmul(member.T, xp.stack([-q * b, q * (1.0 - q) * b * b], axis=1))
         first, second = slopes[:, 0], slopes[:, 1]
         low, high = xp.where(first < 0, t, low), xp.where(first < 0, high, t)
-        newton = t - first / xp.where(second > 0, second, xp.ones_like(second))
-        safe = (second > 0) & (newton > low) & (newton < high)
+        curved = second > 1e-9 * xp.abs(first)  # else the step would leave [0, 1] by far
+        newton = t - first / xp.where(curved, second, xp.ones_like(second))
+        safe = curved & (newton > low) & (newton < high)
         at_end = (first <= 0) & (t == 1.0)  # still descending at the full step of the paper
         t = xp.where(at_end, t, xp.where(safe, newton, 0.5 * (low + high)))
     return t

@@ -29,7 +29,14 @@ from ._typing import Array
 from .assignment import init_state
 from .bounds import SizeBounds
 from .centers import add_to_sums, init_sums, mean_centers
-from .checks import check_count, check_interval, check_real, check_same_place, check_shape
+from .checks import (
+    check_count,
+    check_finite,
+    check_interval,
+    check_real,
+    check_same_place,
+    check_shape,
+)
 from .errors import InvalidValueError
 from .metrics import churn
 from .offline import BLOCK_ENTRIES, OfflineAssignment, finish, learn_prices
@@ -119,6 +126,7 @@ def constrained_kmeans(
     _, d = check_shape("features", features, (bounds.n_samples or "n", "d"))
     check_shape("centers", centers, (bounds.n_clusters, d))
     check_same_place(features=features, centers=centers, bounds=bounds.lower)
+    check_finite("features", features)
     check_count("n_iter", n_iter, 0)
     check_interval("tolerance", tolerance, 0.0, 1.0)
     if bounds.n_samples is None:

@@ -33,7 +33,7 @@ from ._typing import Array
 from .assignment import AssignmentState, assign, init_state, next_pass
 from .bounds import SizeBounds, relaxed
 from .certificates import price_of_bounds
-from .checks import check_count, check_real, check_same_place, check_shape
+from .checks import check_count, check_finite, check_real, check_same_place, check_shape
 from .errors import InvalidValueError
 from .steps import StepRule, measured_steps
 
@@ -42,6 +42,7 @@ __all__ = ["OfflineAssignment", "assign_offline", "finish", "learn_prices", "top
 ScoreRows = Callable[[Array], Array]
 
 BLOCK_ENTRIES = 2**22  # scores held at a time: 16 MiB in float32
+SAMPLE = 1024  # rows on which the range of scores is measured
 FROZEN = 2.0**-30  # step of the last pass: prices stand still, and the certificate still holds
 
 
@@ -70,7 +71,7 @@ class OfflineAssignment(NamedTuple):
 
 
 def assign_offline(
-    scores: Array, bounds: SizeBounds, *, n_passes: int = 8, scale: float = 1.0
+    scores: Array, bounds: SizeBounds, *, n_passes: int = 8, scale: float | None = None
 ) -> OfflineAssignment:
     """Best labels for a matrix of scores, every cluster size inside its bounds.
 
@@ -82,8 +83,8 @@ def assign_offline(
         On the library and device of `scores`.
     n_passes : int >= 1
         Passes that learn prices; one more gives the labels.
-    scale : float > 0
-        How far scores of one sample differ between clusters: 1 for cosines, see `measured_steps`.
+    scale : float > 0, optional
+        How far scores of one sample differ between clusters; measured on some rows by default.
 
     Returns
     -------
@@ -114,6 +115,7 @@ def assign_offline(
     check_shape("scores", scores, (_known_length(bounds), bounds.n_clusters))
     check_count("n_passes", n_passes, 1)
     check_same_place(scores=scores, bounds=bounds.lower)
+    check_finite("scores", scores)
 
     def score_rows(ids: Array) -> Array:
         return xp.take(scores, ids, axis=0)
@@ -121,7 +123,7 @@ def assign_offline(
     state = init_state(bounds)
     for epoch in range(n_passes):
         _, state = learn_prices(score_rows, bounds, state, epoch=epoch, scale=scale)
-    return finish(score_rows, bounds, state, scale=scale)
+    return finish(score_rows, bounds, state)
 
 
 def learn_prices(
@@ -130,7 +132,7 @@ def learn_prices(
     state: AssignmentState,
     *,
     epoch: int,
-    scale: float = 1.0,
+    scale: float | None = None,
 ) -> tuple[Array, AssignmentState]:
     """One pass that moves the prices and enforces nothing.
 
@@ -143,8 +145,8 @@ def learn_prices(
         Its prices are where this pass starts.
     epoch : int
         Passes done so far; later ones take smaller steps.
-    scale : float > 0
-        See `measured_steps`.
+    scale : float > 0, optional
+        Of `measured_steps`; by default the mean range of a row, over some rows.
 
     Returns
     -------
@@ -155,13 +157,12 @@ def learn_prices(
     n = _known_length(bounds)
     free = relaxed(bounds)
     order = _strided(n, bounds)
+    scale = _mean_range(score_rows(order[: min(n, SAMPLE)])) if scale is None else scale
     steps = measured_steps(free, epoch=epoch, kappa_floor=0.05, scale=scale)
     return _pass(score_rows, free, next_pass(state), order, steps)
 
 
-def finish(
-    score_rows: ScoreRows, bounds: SizeBounds, state: AssignmentState, *, scale: float = 1.0
-) -> OfflineAssignment:
+def finish(score_rows: ScoreRows, bounds: SizeBounds, state: AssignmentState) -> OfflineAssignment:
     """The pass that gives the labels: prices frozen, bounds enforced, confident samples first.
 
     Parameters as in `learn_prices`. Cost: two passes.
@@ -175,7 +176,7 @@ def finish(
         bound += float(xp.sum(best))
     margin = xp.concat(margins)
     order = xp.argsort(margin, descending=True, stable=True)
-    steps = StepRule(FROZEN * scale, n, measured_steps(bounds).free_sign)
+    steps = StepRule(FROZEN, n, measured_steps(bounds).free_sign)
     labels, state = _pass(score_rows, bounds, next_pass(state), order, steps)
     value = 0.0
     for ids in _blocks(_arange(n, bounds), bounds.n_clusters):
@@ -213,6 +214,13 @@ def top_two(values: Array) -> tuple[Array, Array]:
     columns = xp.arange(values.shape[1], dtype=first.dtype, device=compat.device(values))
     others = xp.where(columns == first, -math.inf * xp.ones_like(values), values)
     return xp.max(values, axis=1), xp.max(others, axis=1)
+
+
+def _mean_range(scores: Array) -> float:
+    """Mean over rows of the largest minus the smallest score; 1 where all are equal."""
+    xp = compat.array_namespace(scores)
+    ranges = xp.astype(xp.max(scores, axis=1) - xp.min(scores, axis=1), xp.float64)
+    return float(xp.mean(ranges)) or 1.0
 
 
 def _strided(n: int, bounds: SizeBounds) -> Array:

@@ -50,7 +50,7 @@ LEARNING_PASSES = 8
 
 
 def assign_exact(
-    scores: Array, bounds: SizeBounds, *, prices: Array | None = None, scale: float = 1.0
+    scores: Array, bounds: SizeBounds, *, prices: Array | None = None, scale: float | None = None
 ) -> OfflineAssignment:
     """Best labels of all that keep every cluster size inside its bounds.
 
@@ -63,9 +63,9 @@ def assign_exact(
     prices : (k,) float64 array, optional
         Where to start, such as those of a similar problem; learned in a few passes by default.
         They change the time, not the value.
-    scale : float > 0
-        How far scores of one sample differ between clusters: 1 for cosines. Used where prices are
-        learned; it changes the time, not the value.
+    scale : float > 0, optional
+        How far scores of one sample differ between clusters; measured on some rows by default. Used
+        where prices are learned; it changes the time, not the value.
 
     Returns
     -------

@@ -1,4 +1,7 @@
+import copy
 import math
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -231,6 +234,28 @@ def test_one_dual_step_by_hand(xp):
     free = update_duals(duals, sizes, 4, free_sign=True, **options)
     assert_equal(free.lower, xp.asarray([[-1.0, 0.5], [2.0, -1.5]]))
     assert_equal(free.upper, duals.upper)
+
+
+def test_threads_do_not_disturb_each_other(xp):
+    problems = [np.random.default_rng(i).normal(size=(30, 70)) for i in range(12)]
+    bounds = ratios(xp, 70, 30, lower=0.0, upper=70.0)
+
+    def run(scores):
+        labels, state = assign(xp.asarray(scores), bounds, steps=StepRule(0.01, 4))
+        return to_numpy(labels), to_numpy(state.duals.upper)
+
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(run, problems))
+    for found, scores in zip(together, problems, strict=True):
+        for a, b in zip(found, run(scores), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_state_survives_a_copy_and_a_worker_process(xp):
+    state = assign(xp.asarray(SCORES[:8]), ratios(xp)).state
+    expected = assign(xp.asarray(SCORES[8:]), ratios(xp), state).labels
+    for clone in (copy.deepcopy(state), pickle.loads(pickle.dumps(state))):
+        assert_equal(assign(xp.asarray(SCORES[8:]), ratios(xp), clone).labels, expected)
 
 
 def test_results_unpack(xp):

@@ -112,7 +112,7 @@ def test_the_optimum_lies_between_objective_and_bound(data, n, k):
     assert best <= found.upper_bound + 1e-12
 
 
-@given(st.integers(0, 2**32), st.integers(-30, 30))
+@given(st.integers(0, 2**32), st.integers(-300, 300))
 def test_scores_of_any_magnitude(seed, exponent):
     rng = np.random.default_rng(seed)
     scores = rng.normal(size=(30, 3)) * 10.0**exponent
@@ -243,19 +243,11 @@ def test_more_passes_tighten_the_bound(rng):
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_scores_that_are_not_finite_are_refused(xp, rng, bad):
+def test_a_score_that_is_not_finite_is_named_by_its_place(xp, rng, bad):
     scores = rng.normal(size=(20, 3))
     scores[7, 2] = bad
-    with pytest.raises(InvalidValueError, match="scores must be finite, got"):
+    with pytest.raises(InvalidValueError, match=r"scores must be finite, got .* index \(7, 2\)"):
         assign_offline(xp.asarray(scores), ratios(xp, 20, 3))
-
-
-@pytest.mark.xfail(reason="the message counts rows in the strided order, not in the caller's")
-def test_the_row_that_is_not_finite_is_named(rng):
-    scores = rng.normal(size=(20, 3))
-    scores[7, 2] = math.nan
-    with pytest.raises(InvalidValueError, match="row 7, column 2"):
-        assign_offline(scores, ratios(NUMPY, 20, 3))
 
 
 def test_what_is_refused(xp, rng):
