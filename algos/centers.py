@@ -38,6 +38,7 @@ __all__ = [
     "add_to_sums",
     "init_sums",
     "mean_centers",
+    "mean_points",
     "merge_sums",
     "running_average",
 ]
@@ -145,6 +146,31 @@ def mean_centers(state: CenterSums, previous: Array) -> Array:
     fallback = xp.astype(previous, xp.float64)
     centers = project_sphere(xp.astype(state.sums, xp.float64), fallback)
     return xp.astype(centers, previous.dtype)
+
+
+def mean_points(state: CenterSums, previous: Array, *, scale: float = 1.0) -> Array:
+    """Means of the samples, for squared Euclidean distance; an empty cluster keeps its center.
+
+    Parameters
+    ----------
+    state : CenterSums
+        Of samples that were divided by `scale`, so that their entries lie in [-1, 1].
+    previous : (k, d) real array
+        Centers for the clusters that are empty.
+    scale : float > 0
+        Unit of the sums.
+
+    Returns
+    -------
+    centers : (k, d) array, of the dtype of `previous`
+    """
+    xp = check_real("previous", previous)
+    check_shape("previous", previous, tuple(state.sums.shape))
+    check_same_place(previous=previous, state=state.sums)
+    counts = xp.astype(state.counts, xp.float64)[:, None]
+    means = xp.astype(state.sums, xp.float64) * (scale * 0.5**FRACTION_BITS)
+    means = means / xp.clip(counts, min=1.0)
+    return xp.where(counts > 0, xp.astype(means, previous.dtype), previous)
 
 
 def running_average(average: Array, value: Array, count: int) -> Array:

@@ -1,25 +1,30 @@
-r"""Spherical k-means whose clusters keep their sizes between bounds.
+r"""k-means whose clusters keep their sizes between bounds, on the sphere or in Euclidean space.
 
-Problem: for unit features ``x_i`` find labels and unit centers that
+Problem: for features ``x_i`` find labels and centers that
 
-maximize ``sum_i x_i . c_{y_i}``   subject to   ``l_k <= n_k <= u_k``            (CoKe Eq. 3 and 6)
+maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``               (CoKe Eq. 3 and 6)
+
+with ``s_ik = x_i . c_k`` for unit features and unit centers ("cosine"), or, for squared distance
+("euclidean"), ``s_ik = x_i . c_k - ||c_k||^2 / 2``, which is ``(||x_i||^2 - ||x_i - c_k||^2) / 2``.
+It is solved
 
 by alternation: labels for fixed centers by the online assignment, in one pass over the samples with
 the prices of the pass before (`offline.learn_prices`); centers for fixed labels as directions of
-sums (CoKe Eq. 12). Bounds are enforced at the end, for the final centers. Each pass needs one block
-of scores at a time, never all n k, unless the final labels are to be exact.
+sums (CoKe Eq. 12), or as means. Bounds are enforced at the end, for the final centers. Each pass
+needs one block of scores at a time, never all n k, unless the final labels are to be exact.
 
 ==============  ============  =======  =====================================
 paper           here          shape    meaning
 ==============  ============  =======  =====================================
-:math:`x_i`     ``features``  (n, d)   unit vectors
-:math:`c_k`     ``centers``   (k, d)   unit vectors
+:math:`x_i`     ``features``  (n, d)   unit vectors, or points
+:math:`c_k`     ``centers``   (k, d)   unit vectors, or points
 :math:`\mu_i`   ``labels``    (n,)     cluster of each sample
 ==============  ============  =======  =====================================
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -28,8 +33,9 @@ import array_api_compat as compat
 from ._typing import Array
 from .assignment import init_state
 from .bounds import SizeBounds
-from .centers import add_to_sums, init_sums, mean_centers
+from .centers import CenterSums, add_to_sums, init_sums, mean_centers, mean_points
 from .checks import (
+    check_choice,
     check_count,
     check_finite,
     check_interval,
@@ -42,18 +48,18 @@ from .metrics import churn
 from .offline import BLOCK_ENTRIES, OfflineAssignment, finish, learn_prices
 from .transport import assign_exact
 
-__all__ = ["ConstrainedKMeans", "constrained_kmeans", "kmeans_plus_plus"]
+__all__ = ["KMeansResult", "constrained_kmeans", "kmeans_plus_plus"]
 
 MIN_PASSES = 8  # that learn prices, whatever the number of center updates
 
 
-class ConstrainedKMeans(NamedTuple):
+class KMeansResult(NamedTuple):
     """Result of `constrained_kmeans`.
 
     Attributes
     ----------
     centers : (k, d) array
-        Unit rows.
+        Unit rows, or means.
     assignment : OfflineAssignment
         Labels of all samples for these centers, sizes, and what certifies them.
     n_iter : int
@@ -73,21 +79,24 @@ def constrained_kmeans(
     bounds: SizeBounds,
     centers: Array,
     *,
+    metric: str = "cosine",
     n_iter: int = 20,
     tolerance: float = 1e-3,
     exact: bool = False,
     progress: Callable[[int, float], None] | None = None,
-) -> ConstrainedKMeans:
-    """Cluster unit features so that every cluster size lies between its bounds.
+) -> KMeansResult:
+    """Cluster features so that every cluster size lies between its bounds.
 
     Parameters
     ----------
     features : (n, d) real array
-        Unit rows, float32 or float64; n = ``bounds.n_samples``.
+        Finite, float32 or float64; unit rows for "cosine"; n = ``bounds.n_samples``.
     bounds : SizeBounds
         On the library and device of `features`.
     centers : (k, d) array
-        Unit rows to start from, of the dtype of `features`; see `kmeans_plus_plus`.
+        Rows to start from, of the dtype of `features`, unit rows for "cosine"; see
+        `kmeans_plus_plus`.
+    metric : {"cosine", "euclidean"}
     n_iter : int
         Most center updates, >= 0; 0 only assigns to the centers given.
     tolerance : float in [0, 1]
@@ -100,7 +109,7 @@ def constrained_kmeans(
 
     Returns
     -------
-    ConstrainedKMeans
+    KMeansResult
 
     Raises
     ------
@@ -127,6 +136,7 @@ def constrained_kmeans(
     check_shape("centers", centers, (bounds.n_clusters, d))
     check_same_place(features=features, centers=centers, bounds=bounds.lower)
     check_finite("features", features)
+    check_choice("metric", metric, ("cosine", "euclidean"))
     check_count("n_iter", n_iter, 0)
     check_interval("tolerance", tolerance, 0.0, 1.0)
     if bounds.n_samples is None:
@@ -135,13 +145,24 @@ def constrained_kmeans(
 
     xp = compat.array_namespace(features)
 
+    # Sums of entries in [-1, 1] are exact; on the sphere they are that already.
+    euclidean = metric == "euclidean"
+    unit = (float(xp.max(xp.abs(features))) or 1.0) if euclidean else 1.0
+
+    def scores_of(rows: Array) -> Array:
+        product = xp.matmul(rows, centers.T)
+        return product - 0.5 * xp.sum(centers * centers, axis=1) if euclidean else product
+
     def score_rows(ids: Array) -> Array:
-        return xp.matmul(xp.take(features, ids, axis=0), centers.T)
+        return scores_of(xp.take(features, ids, axis=0))
 
     labels, state = learn_prices(score_rows, bounds, init_state(bounds), epoch=0)
     converged, done = False, 0
     while done < n_iter and not converged:
-        centers = _update_centers(features, labels, centers)
+        sums = _sums(features, labels, centers, unit)
+        centers = (
+            mean_points(sums, centers, scale=unit) if euclidean else mean_centers(sums, centers)
+        )
         previous, done = labels, done + 1
         labels, state = learn_prices(score_rows, bounds, state, epoch=done)
         changed = churn(labels, previous)
@@ -152,21 +173,21 @@ def constrained_kmeans(
         _, state = learn_prices(score_rows, bounds, state, epoch=epoch)
     if exact:
         prices = state.duals.lower - state.duals.upper
-        found = assign_exact(xp.matmul(features, centers.T), bounds, prices=prices)
+        found = assign_exact(scores_of(features), bounds, prices=prices)
     else:
         found = finish(score_rows, bounds, state)
-    return ConstrainedKMeans(centers, found, done, converged)
+    return KMeansResult(centers, found, done, converged)
 
 
 def kmeans_plus_plus(features: Array, uniforms: Array) -> Array:
-    """Spread-out starting centers: rows drawn with probability proportional to their distance.
+    """Spread-out starting centers: rows drawn with probability proportional to squared distance.
 
-    The first is drawn uniformly; each further one with probability proportional to
-    ``1 - max_c x_i . c`` over the centers so far, half the squared distance on the sphere.
+    The first is drawn uniformly; each further one with probability proportional to the squared
+    distance to the nearest center so far (on the sphere, twice one minus the cosine).
 
     Parameters
     ----------
-    features : (n, d) real array, unit rows
+    features : (n, d) real array
     uniforms : (k,) float64 array
         Independent draws from [0, 1), one per center: the only randomness, so that equal draws
         give equal centers on every library.
@@ -192,26 +213,26 @@ def kmeans_plus_plus(features: Array, uniforms: Array) -> Array:
         msg = f"features must have at least one row per center, got {n} rows for k={k}"
         raise InvalidValueError(msg)
     weight = xp.ones((n,), dtype=xp.float64, device=compat.device(features))
-    nearest = -xp.ones_like(weight)
+    nearest = math.inf * weight
     chosen = []
     for j in range(k):
         running = xp.cumulative_sum(weight)
         target = uniforms[j : j + 1] * running[-1]
         i = min(int(xp.searchsorted(running, target, side="right")[0]), n - 1)
         chosen.append(features[i, :])
-        similarity = xp.astype(xp.matmul(features, features[i, :]), xp.float64)
-        nearest = xp.maximum(nearest, similarity)
-        weight = xp.clip(1.0 - nearest, min=0.0)
-        weight = xp.where(xp.any(weight > 0), weight, xp.ones_like(weight))
+        offset = xp.astype(features - features[i, :], xp.float64)
+        nearest = xp.minimum(nearest, xp.sum(offset * offset, axis=1))
+        weight = xp.where(xp.any(nearest > 0), nearest, xp.ones_like(nearest))
     return xp.stack(chosen)
 
 
-def _update_centers(features: Array, labels: Array, centers: Array) -> Array:
+def _sums(features: Array, labels: Array, centers: Array, unit: float) -> CenterSums:
     xp = compat.array_namespace(features)
     sums = init_sums(*centers.shape, xp=xp, device=compat.device(features))
     n, d = features.shape
     rows = max(1, BLOCK_ENTRIES // d)
     for i in range(0, n, rows):
         last = min(i + rows, n)
-        sums = add_to_sums(sums, features[i:last, :], labels[i:last])
-    return mean_centers(sums, centers)
+        block = features[i:last, :] if unit == 1.0 else features[i:last, :] / unit
+        sums = add_to_sums(sums, block, labels[i:last])
+    return sums

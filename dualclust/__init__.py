@@ -22,6 +22,8 @@ Examples
 (True, True)
 """
 
+from typing import TYPE_CHECKING, Any
+
 from .algos.assignment import Assignment, AssignmentState, assign, init_state, next_pass
 from .algos.bounds import SizeBounds, from_counts, from_ratios, stream_bounds
 from .algos.centers import CenterSums, add_to_sums, init_sums, mean_centers, merge_sums
@@ -37,10 +39,14 @@ from .backends import engine
 
 __version__ = "0.1.0"
 
+if TYPE_CHECKING:
+    from .estimators import ConstrainedKMeans
+
 __all__ = [
     "Assignment",
     "AssignmentState",
     "CenterSums",
+    "ConstrainedKMeans",
     "DualclustError",
     "Duals",
     "InfeasibleBoundsError",
@@ -75,3 +81,13 @@ __all__ = [
     "update_duals",
     "violation",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the estimator, and scikit-learn with it, on first use."""
+    if name == "ConstrainedKMeans":
+        from .estimators import ConstrainedKMeans
+
+        return ConstrainedKMeans
+    msg = f"module 'dualclust' has no attribute {name!r}"
+    raise AttributeError(msg)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .algos.bounds import SizeBounds, from_ratios
 from .algos.certificates import violation
 from .algos.errors import InvalidTypeError, InvalidValueError, MissingFileError, OutputError
-from .algos.kmeans import ConstrainedKMeans, constrained_kmeans, kmeans_plus_plus
+from .algos.kmeans import KMeansResult, constrained_kmeans, kmeans_plus_plus
 from .algos.projections import project_sphere
 
 __all__ = ["read_embeddings", "run_cluster"]
@@ -116,7 +116,7 @@ def _progress(done: int, changed: float) -> None:
 
 
 def _report(
-    result: ConstrainedKMeans, bounds: SizeBounds, options: argparse.Namespace
+    result: KMeansResult, bounds: SizeBounds, options: argparse.Namespace
 ) -> dict[str, Any]:
     n = bounds.n_samples or 0
     counts = result.assignment.state.counts
@@ -157,7 +157,7 @@ def _text(report: dict[str, Any]) -> str:
     )
 
 
-def _sizes_csv(result: ConstrainedKMeans, bounds: SizeBounds) -> str:
+def _sizes_csv(result: KMeansResult, bounds: SizeBounds) -> str:
     state = result.assignment.state
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")

@@ -85,3 +85,14 @@ def test_little_is_lost_in_any_order(kind, k, regret, ratios):
     # Rows sorted by class, or with the contested ones last, do no worse than shuffled rows.
     shuffled = max(losses["given"], losses["random"])
     assert max(losses["sorted"], losses["adversarial"]) <= shuffled + regret / 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scale", [1e-6, 1e-2, 1e3])
+def test_the_scale_of_the_scores_does_not_matter(kind, scale):
+    scores = KINDS[kind](2000, 10)
+    bounds = from_ratios(10, n_samples=2000, lower=0.9, upper=1.1)
+    best = optimum_by_program(scores, bounds)
+    found = assign_offline(scale * scores, bounds)
+    assert 0 <= (best - found.objective / scale) / 2000 <= 5e-3
+    assert 0 <= (found.upper_bound / scale - best) / 2000 <= 1e-3

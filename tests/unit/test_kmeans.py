@@ -10,7 +10,7 @@ from dualclust.algos import kmeans
 from dualclust.algos.bounds import from_counts, from_ratios, stream_bounds
 from dualclust.algos.certificates import violation
 from dualclust.algos.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
-from dualclust.algos.kmeans import ConstrainedKMeans, constrained_kmeans, kmeans_plus_plus
+from dualclust.algos.kmeans import KMeansResult, constrained_kmeans, kmeans_plus_plus
 from dualclust.algos.metrics import clustering_scores
 from dualclust.algos.offline import assign_offline
 from tests.compare import assert_equal, assert_same_kind, to_numpy
@@ -133,7 +133,7 @@ def test_results_are_of_the_library_of_the_features(xp, dtype):
     x, _, directions = groups(n=24, k=3)
     x, start = xp.asarray(x, dtype), xp.asarray(directions, dtype)
     found = constrained_kmeans(x, ratios(xp, 24, 3), start, n_iter=2)
-    assert isinstance(found, ConstrainedKMeans)
+    assert isinstance(found, KMeansResult)
     assert_same_kind(found.centers, start)
     assert_same_kind(found.assignment.labels, xp.asarray(np.zeros(24, np.int64)))
     check(found, x, ratios(xp, 24, 3))

@@ -1,0 +1,477 @@
+"""The step of SeCu against a transcription of its equations in NumPy loops, and its limits.
+
+The transcription keeps one list entry per head, of that head's own number of clusters: nothing is
+padded, and nothing of the library is called.
+"""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from dualclust.algos.errors import InfeasibleBoundsError, InvalidValueError
+from dualclust.algos.steps import PUBLISHED
+from dualclust.train.config import RunConfig, override
+from dualclust.train.methods import secu
+from dualclust.train.methods.secu import SeCu
+from dualclust.train.networks import build_network
+from tests.problems import cone_features, unit_rows
+
+D = 12
+SMALL = ["network.width=2", "network.hidden=8", f"network.out_dim={D}", "heads.target=3"]
+
+
+def make(clusters=(3, 7, 5), n=120, changes=(), channels=1, size=8):
+    heads = f"heads.clusters={list(clusters)}"
+    config = override(RunConfig(), [*SMALL, heads, f"heads.target={clusters[0]}", *changes])
+    network = build_network(config.network, channels, size, seed=config.seed)
+    return SeCu(config, network.train(), n)
+
+
+def on_features(method):
+    """The method in float64 on given features: its views are unit features, leaves of the graph."""
+    method.features = lambda views: views
+    method.centers = torch.nn.Parameter(method.centers.detach().double())
+    method.begin_epoch(method.epoch)
+    return method
+
+
+def softmax(logits):
+    e = np.exp(logits - logits.max())
+    return e / e.sum()
+
+
+class Printed:
+    """SeCu with size bounds, sample by sample (facts 1.1 to 1.3; supplement, section 2)."""
+
+    def __init__(self, method):
+        config = method.config
+        self.k, self.n = config.heads.clusters, method.labels.shape[1]
+        self.bounds, self.loss = config.assignment, config.loss
+        self.w = [method.centers.detach().double().numpy()[h, :k] for h, k in enumerate(self.k)]
+        self.w = [w.copy() for w in self.w]
+        self.labels = [np.full(self.n, -1) for _ in self.k]
+        self.rho = [np.zeros(k) for k in self.k]
+        self.rho_up = [np.zeros(k) for k in self.k]
+        self.begin_epoch(0)
+
+    def begin_epoch(self, epoch):
+        """Keep the centers; h = min(kappa k / (gamma' n), 0.02), halved where both duals act."""
+        self.epoch = epoch
+        self.past = [unit_rows(w) for w in self.w]
+        b = self.bounds
+        kappa = max(b.kappa * 0.5**epoch, b.kappa_floor)
+        self.h = [min(kappa * k / ((b.lower or 1.0) * self.n), 0.02) for k in self.k]
+        if 0 < b.lower < 1 and any(b.upper < k for k in self.k):
+            self.h = [h / 2 for h in self.h]
+        self.chunk = min(max(1, int(0.02 * k / h)) for k, h in zip(self.k, self.h, strict=True))
+
+    def assign(self, head, scores):
+        """Labels by the prices of their chunk, then one dual step for the chunk."""
+        k, m_batch = self.k[head], len(scores)
+        h, chunk, free = self.h[head], self.chunk, self.bounds.lower == 1
+        if self.bounds.steps != "measured":
+            h, chunk = PUBLISHED[self.bounds.steps].eta / m_batch, m_batch
+        rho, rho_up, labels = self.rho[head], self.rho_up[head], []
+        for first in range(0, m_batch, chunk):
+            counts = np.zeros(k)
+            block = scores[first : first + chunk]
+            for s in block:
+                y = int(np.argmax(s + rho - rho_up))
+                counts[y] += 1
+                labels.append(y)
+            rho = rho - h * (counts - len(block) * self.bounds.lower / k)
+            if not free:
+                rho = np.maximum(0.0, rho)
+                most = min(self.bounds.upper / k, 1.0)
+                rho_up = np.maximum(0.0, rho_up + h * (counts - len(block) * most))
+        self.rho[head], self.rho_up[head] = rho, rho_up
+        return labels
+
+    def step(self, ids, x):
+        """Losses and gradients for features x of shape (2 views, b, d)."""
+        heads, b = len(self.k), len(ids)
+        share = 1.0 / (heads * 2 * b)
+        out = SimpleNamespace(
+            representation=0.0,
+            centers=0.0,
+            dx=np.zeros_like(x),
+            dw=[np.zeros_like(w) for w in self.w],
+        )
+        for head, k in enumerate(self.k):
+            w = unit_rows(self.w[head])
+            y = self.assign(head, (x[0] @ w.T + x[1] @ w.T) / 2)
+            previous = self.labels[head][ids].copy() if self.epoch > 0 else np.array(y)
+            self.labels[head][ids] = y
+            d_unit = np.zeros_like(w)
+            for view in (0, 1):
+                for i in range(b):
+                    # Representation loss: past centers, past label, the other view.
+                    past = self.past[head]
+                    p = softmax(past @ x[view, i] / self.loss.temperature)
+                    q = softmax(past @ x[1 - view, i] / self.loss.temperature)
+                    target = self.loss.tau * np.eye(k)[previous[i]] + (1 - self.loss.tau) * q
+                    out.representation -= share * float(target @ np.log(p))
+                    out.dx[view, i] += share * (p - target) @ past / self.loss.temperature
+                    # Center loss: live centers, present label, only its own column moves.
+                    p = softmax(w @ x[view, i] / self.loss.center_temperature)
+                    out.centers -= share * math.log(p[y[i]])
+                    pull = (1 - p[y[i]]) * x[view, i] / self.loss.center_temperature
+                    d_unit[y[i]] -= share * pull
+            norm = np.linalg.norm(self.w[head], axis=1, keepdims=True)
+            out.dw[head] = (d_unit - (d_unit * w).sum(axis=1, keepdims=True) * w) / norm
+        out.loss = out.representation + out.centers
+        return out
+
+
+def draw_views(rng, ids, spread=0.5):
+    """Two noisy views of each of many points of a cone, so that labels are contested."""
+    base = cone_features(1000, 0, d=D)[ids]
+    return np.stack([unit_rows(base + spread * rng.normal(size=base.shape) / 4) for _ in (0, 1)])
+
+
+def compare_state(method, printed, tol=1e-9):
+    for head, k in enumerate(printed.k):
+        seen = printed.labels[head] >= 0
+        found = method.labels[head].numpy()
+        np.testing.assert_array_equal(found[seen], printed.labels[head][seen])
+        assert (found[~seen] == 0).all()
+        for dual, expected in zip(
+            method.duals, (printed.rho[head], printed.rho_up[head]), strict=True
+        ):
+            np.testing.assert_allclose(dual[head, :k].numpy(), expected, rtol=tol, atol=tol * 1e-3)
+            assert (dual[head, k:] == 0).all()
+
+
+CASES = {
+    "default": [],
+    "lower only": ["assignment.upper=inf"],
+    "upper only": ["assignment.lower=0"],
+    "loose": ["assignment.lower=0.3", "assignment.upper=2.5"],
+    "temperatures": ["loss.temperature=0.3", "loss.center_temperature=1.0", "loss.tau=0.7"],
+    "one-hot": ["loss.tau=1.0"],
+    "soft": ["loss.tau=0.0"],
+    "slow": ["assignment.kappa=0.2", "assignment.kappa_floor=0.05"],
+    "published": ["assignment.steps=secu-cifar", "assignment.upper=inf"],
+}
+
+
+@pytest.mark.parametrize("changes", CASES.values(), ids=CASES)
+def test_three_epochs_are_the_printed_equations(changes, rng):
+    """Losses, labels, prices and both gradients, with center updates between the steps."""
+    method = on_features(make(changes=changes))
+    printed = Printed(method)
+    relabeled = positive = 0
+    for epoch in range(3):
+        method.begin_epoch(epoch)
+        printed.begin_epoch(epoch)
+        for ids in np.array_split(rng.permutation(120), 4):
+            before = printed.labels[1][ids].copy()
+            x = draw_views(rng, ids)
+            leaf = [torch.tensor(view, requires_grad=True) for view in x]
+            loss = method.step(torch.from_numpy(ids), tuple(leaf))
+            method.centers.grad = None
+            loss.backward()
+            expected = printed.step(ids, x)
+            assert loss.item() == pytest.approx(expected.loss, rel=1e-10)
+            compare_state(method, printed)
+            for view in (0, 1):
+                np.testing.assert_allclose(
+                    leaf[view].grad.numpy(), expected.dx[view], rtol=1e-8, atol=1e-13
+                )
+            for head, k in enumerate(printed.k):
+                found = method.centers.grad[head].numpy()
+                np.testing.assert_allclose(found[:k], expected.dw[head], rtol=1e-8, atol=1e-13)
+                assert (found[k:] == 0).all()
+            with torch.no_grad():
+                method.centers -= 5.0 * method.centers.grad
+            for w, d in zip(printed.w, expected.dw, strict=True):
+                w -= 5.0 * d
+            relabeled += int((printed.labels[1][ids] != before).sum()) if epoch else 0
+            positive += sum(int((rho > 0).sum()) for rho in printed.rho + printed.rho_up)
+    # The comparison has seen old labels that differ from new ones, and prices at work.
+    assert relabeled > 10
+    assert positive > 10
+
+
+def test_bounds_without_slack_have_one_signed_price(rng):
+    method = on_features(
+        make((2, 4, 8), n=64, changes=["assignment.lower=1.0", "assignment.upper=1.0"])
+    )
+    printed = Printed(method)
+    for epoch in range(2):
+        method.begin_epoch(epoch)
+        printed.begin_epoch(epoch)
+        for ids in np.array_split(rng.permutation(64), 4):
+            x = draw_views(rng, ids)
+            loss = method.step(torch.from_numpy(ids), tuple(torch.from_numpy(x)))
+            assert loss.item() == pytest.approx(printed.step(ids, x).loss, rel=1e-10)
+            compare_state(method, printed)
+    assert (method.duals.lower < 0).any()
+    assert (method.duals.upper == 0).all()
+
+
+def test_a_network_in_float32_gives_the_loss_of_its_features(rng):
+    """The features of the network, float32 scores, real optimizer steps, an epoch change."""
+    method = make(changes=["loss.temperature=0.3", "loss.center_temperature=0.3"])
+    printed = Printed(method)
+    groups = method.parameter_groups()
+    optimizer = torch.optim.SGD([*groups[0], *groups[1]], lr=0.1)
+    images = torch.randn(120, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    for epoch in range(2):
+        method.begin_epoch(epoch)
+        printed.w = [
+            method.centers.detach()[h, :k].double().numpy().copy() for h, k in enumerate(printed.k)
+        ]
+        printed.begin_epoch(epoch)
+        for ids in torch.from_numpy(rng.permutation(120)).split(40):
+            views = images[ids], images[ids] + 0.3
+            with torch.no_grad():
+                x = torch.stack([method.features(view) for view in views]).double().numpy()
+            for head, k in enumerate(printed.k):
+                printed.w[head] = method.centers.detach()[head, :k].double().numpy().copy()
+            loss = method.step(ids, views)
+            expected = printed.step(ids.numpy(), x)
+            assert loss.item() == pytest.approx(expected.loss, rel=1e-5)
+            compare_state(method, printed)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+
+# Where gradients go ----------------------------------------------------------------------------
+
+
+def gradients(changes=(), epoch=1):
+    """Gradients of one step of a fresh method, and the method."""
+    method = make(changes=changes)
+    method.begin_epoch(epoch)
+    images = torch.randn(24, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+    ids = torch.arange(24)
+    loss = method.step(ids, (images, images + 0.1))
+    loss.backward()
+    network = torch.cat([p.grad.reshape(-1) for p in method.network.parameters()])
+    return method, network, method.centers.grad, loss.detach()
+
+
+def test_the_encoder_learns_from_the_representation_loss_alone():
+    _, network, centers, loss = gradients()
+    _, same_network, other_centers, other = gradients(["loss.center_temperature=1.0"])
+    assert torch.equal(network, same_network)
+    assert not torch.equal(centers, other_centers)
+    assert other != loss
+    assert network.abs().sum() > 0
+
+
+@pytest.mark.parametrize("change", ["loss.temperature=1.0", "loss.tau=0.9"])
+def test_the_centers_learn_from_the_center_loss_alone(change):
+    _, network, centers, loss = gradients()
+    _, other_network, same_centers, other = gradients([change])
+    assert torch.equal(centers, same_centers)
+    assert not torch.equal(network, other_network)
+    assert other != loss
+
+
+def test_a_center_learns_nothing_from_samples_of_others():
+    method, _, gradient, _ = gradients()
+    for head, k in enumerate(method.config.heads.clusters):
+        used = torch.bincount(method.labels[head, :24], minlength=k) > 0
+        assert (gradient[head, :k][used].abs().sum(dim=1) > 0).all()
+        assert (gradient[head, :k][~used] == 0).all()
+    assert not method.snapshot.requires_grad
+    assert not method.duals.lower.requires_grad
+
+
+def test_gradients_of_the_centers_are_those_of_finite_differences(rng):
+    """Moves one center: the loss of its own samples follows, with the other centers held."""
+    method = on_features(make(changes=["loss.center_temperature=0.3"]))
+    ids, x = torch.arange(30), tuple(torch.from_numpy(draw_views(rng, np.arange(30))))
+    method.step(ids, x).backward()
+    gradient, labels = method.centers.grad.clone(), method.labels.clone()
+    start = method.centers.detach().clone()
+
+    def frozen_center_loss(moved):
+        """Eq. 1 with the labels and all competing centers held at the start."""
+        total = torch.zeros((), dtype=torch.float64)
+        for head, k in enumerate(method.config.heads.clusters):
+            live, held = F.normalize(moved[head, :k], dim=1), F.normalize(start[head, :k], dim=1)
+            for view in x:
+                logits, own = view @ held.T / 0.3, (view @ live.T / 0.3)
+                y = labels[head, :30]
+                mixed = logits.scatter(1, y[:, None], own.gather(1, y[:, None]))
+                total += F.cross_entropy(mixed, y) / (2 * 3)
+        return total
+
+    for head, cluster, axis in [(0, 0, 3), (0, 2, 1), (1, 4, 0), (2, 1, 7)]:
+        step = torch.zeros_like(start)
+        step[head, cluster, axis] = 1e-6
+        slope = (frozen_center_loss(start + step) - frozen_center_loss(start - step)) / 2e-6
+        assert gradient[head, cluster, axis] == pytest.approx(slope.item(), rel=1e-5, abs=1e-10)
+
+
+def test_the_snapshot_stands_still_within_an_epoch(rng):
+    method = make()
+    before = method.snapshot.clone()
+    with torch.no_grad():
+        method.centers += 0.3
+    images = torch.randn(24, 1, 8, 8)
+    method.step(torch.arange(24), (images, images))
+    assert torch.equal(method.snapshot, before)
+    method.begin_epoch(1)
+    assert torch.equal(method.snapshot, F.normalize(method.centers.detach(), dim=2))
+
+
+def test_extreme_temperatures_give_no_nan():
+    for value in (1e-3, 1e3):
+        changes = [f"loss.temperature={value}", f"loss.center_temperature={value}"]
+        _, network, centers, loss = gradients(changes)
+        assert network.isfinite().all()
+        assert centers.isfinite().all()
+        assert loss.isfinite()
+
+
+# Heads side by side ----------------------------------------------------------------------------
+
+
+def test_a_head_does_not_feel_the_others(rng):
+    """Labels, prices and gradients of a head are the same alone and beside wider ones."""
+    changes = ["assignment.kappa=0.5"]
+    alone = on_features(make((3,), changes=changes))
+    beside = on_features(make((3, 11, 6), changes=changes))
+    with torch.no_grad():
+        beside.centers[0, :3] = alone.centers[0]
+    for method in (alone, beside):
+        method.begin_epoch(0)
+        method.chunk_size = 4
+    for ids in np.array_split(rng.permutation(120), 5):
+        x = tuple(torch.from_numpy(draw_views(rng, ids)))
+        for method in (alone, beside):
+            method.centers.grad = None
+            method.step(torch.from_numpy(ids), x).backward()
+        assert torch.equal(alone.labels[0], beside.labels[0])
+        assert torch.equal(alone.duals.lower[0], beside.duals.lower[0, :3])
+        assert torch.equal(alone.duals.upper[0], beside.duals.upper[0, :3])
+        torch.testing.assert_close(
+            alone.centers.grad[0] / 3, beside.centers.grad[0, :3], rtol=1e-12, atol=1e-18
+        )
+
+
+def test_padded_clusters_get_nothing(rng):
+    method = make((2, 9), changes=["assignment.upper=inf"])
+    padded = method.centers.detach()[0, 2:].clone()
+    optimizer = torch.optim.SGD(method.parameter_groups()[1], lr=1.0)
+    images = torch.randn(120, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    for epoch in range(2):
+        method.begin_epoch(epoch)
+        for ids in torch.from_numpy(rng.permutation(120)).split(30):
+            method.step(ids, (images[ids], images[ids])).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert torch.equal(method.centers.detach()[0, 2:], padded)
+    assert int(method.labels[0].max()) < 2
+    assert (method.duals.lower[0, 2:] == 0).all()
+    assert int(method.labels[1].max()) >= 2
+
+
+def test_training_sizes_count_the_stored_labels():
+    method = make((7, 3, 5))
+    method.labels = torch.randint(0, 5, method.labels.shape)
+    expected = torch.bincount(method.labels[0], minlength=7)
+    assert torch.equal(method.training_sizes(), expected)
+    assert int(method.training_sizes().sum()) == 120
+
+
+# Start, prediction, state ----------------------------------------------------------------------
+
+
+def test_k_means_starts_every_head_and_leaves_the_padding():
+    method = make((3, 7))
+    before = method.centers.detach().clone()
+    images = torch.randn(120, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    method.init_centers(images.split(50))
+    after = method.centers.detach()
+    assert torch.equal(after[0, 3:], before[0, 3:])
+    assert not torch.equal(after[1], before[1])
+    assert method.centers.requires_grad
+    assert method.centers.grad is None
+    torch.testing.assert_close(after.norm(dim=2), torch.ones(2, 7))
+    again = make((3, 7))
+    again.init_centers(images.split(50))
+    assert torch.equal(after, again.centers.detach())
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(
+    ("clusters", "lower", "upper"),
+    [
+        ((3, 7), 0.9, 1.1),
+        ((7, 3), 0.9, 1.1),
+        ((40,), 0.5, 1.7),
+        ((2, 4), 1.0, 1.0),
+        ((5,), 0.0, math.inf),
+        ((5, 6), 0.0, 1.05),
+        ((6, 5), 0.95, math.inf),
+    ],
+    ids=str,
+)
+def test_predicted_sizes_are_inside_for_any_heads(monkeypatch, clusters, lower, upper, exact):
+    monkeypatch.setattr(secu, "EXACT_ENTRIES", 10**7 if exact else 0)
+    method = make(clusters, changes=[f"assignment.lower={lower}", f"assignment.upper={upper}"])
+    features = torch.from_numpy(cone_features(120, 3, d=D)).float()
+    found = method.predict(features)
+    bounds, labels = method.bounds[0], found.assignment.labels
+    sizes = torch.bincount(labels, minlength=clusters[0])
+    assert torch.equal(sizes, found.assignment.state.counts)
+    assert (bounds.lower <= sizes).all()
+    assert (sizes <= bounds.upper).all()
+    assert found.violation == 0
+    scores = features @ F.normalize(method.centers.detach()[0, : clusters[0]], dim=1).T
+    value = float(scores.double()[torch.arange(120), labels].sum())
+    assert found.assignment.objective == pytest.approx(value, rel=1e-9)
+    assert found.assignment.objective <= found.assignment.upper_bound + 1e-9
+    if exact:
+        assert found.assignment.upper_bound == pytest.approx(value, abs=1e-9)
+    assert found.centers.shape == (clusters[0], D)
+    torch.testing.assert_close(found.centers.norm(dim=1), torch.ones(clusters[0]))
+    assert not found.features.requires_grad
+    assert not found.centers.requires_grad
+
+
+def test_prediction_wants_the_images_of_training():
+    with pytest.raises(InvalidValueError, match=r"scores must have shape \(120, 3\)"):
+        make().predict(torch.zeros(7, D))
+
+
+def test_bounds_that_no_assignment_satisfies_are_refused():
+    with pytest.raises(InfeasibleBoundsError, match="lower bound 6 exceeds upper bound 5"):
+        make((3, 23), changes=["assignment.lower=1.0"])
+
+
+def test_state_comes_back_to_the_bit(rng):
+    method = make()
+    images = torch.randn(120, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    method.step(torch.arange(60), (images[:60], images[:60])).backward()
+    other = make(changes=["seed=5"])
+    other.load_state_dict(method.state_dict())
+    for one in (method, other):
+        one.begin_epoch(1)
+    losses = [one.step(torch.arange(120), (images, images + 0.1)) for one in (method, other)]
+    assert torch.equal(*losses)
+    assert torch.equal(method.labels, other.labels)
+    assert torch.equal(method.duals.lower, other.duals.lower)
+    assert torch.equal(method.duals.upper, other.duals.upper)
+    # The state of the one does not change with the other.
+    other.labels += 1
+    assert not torch.equal(method.labels, other.labels)
+
+
+@pytest.mark.parametrize("name", ["network", "centers", "labels", "duals"])
+def test_a_state_without_a_part_is_refused(name):
+    method = make()
+    state = method.state_dict()
+    del state[name]
+    with pytest.raises(KeyError, match=name):
+        make().load_state_dict(state)
