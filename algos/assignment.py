@@ -54,6 +54,9 @@ __all__ = [
     "next_pass",
 ]
 
+STREAM_SAMPLES_PER_CLUSTER = 1000
+"""A stream of unknown length gets the default step of a pass of this length."""
+
 
 class AssignmentState(NamedTuple):
     """Everything an online assignment remembers between two calls.
@@ -182,8 +185,9 @@ def assign(
     state : AssignmentState, optional
         Where the last call ended; a fresh state by default.
     steps : StepRule, optional
-        How prices move; `measured_steps` of `bounds` by default. Keep it over a pass, or the pass
-        has no certificate.
+        How prices move; `measured_steps` of `bounds` by default, for a stream as if it had
+        `STREAM_SAMPLES_PER_CLUSTER` samples per cluster. Keep it over a pass, or the pass has no
+        certificate.
 
     Returns
     -------
@@ -240,7 +244,8 @@ def assign(
         )
         raise InvalidValueError(msg)
     if steps is None:
-        steps = measured_steps(bounds, n_samples=bounds.n_samples or max(n, 1))
+        n_pass = bounds.n_samples or STREAM_SAMPLES_PER_CLUSTER * bounds.n_clusters
+        steps = measured_steps(bounds, n_samples=n_pass)
     # A constant step runs in one call of the kernel; the published variants need one per chunk.
     plain = math.isinf(steps.l1_radius) and not steps.mean_over_chunk
     span = max(n, 1) if plain else steps.chunk_size

@@ -133,7 +133,7 @@ def from_ratios(
 n_samples=100. To fix this, lower them, or pass rounding='outward'
     """
     k = check_count("n_clusters", n_clusters, 1)
-    n = check_count("n_samples", n_samples, 1)
+    n = _length(n_samples)
     check_choice("rounding", rounding, ROUNDING)
     least = _ratios("lower", lower, k)
     most = _ratios("upper", upper, k)
@@ -186,7 +186,7 @@ def from_counts(
     dualclust.algos.errors.InfeasibleBoundsError: upper bounds add up to 8 samples, 2 fewer than \
 n_samples=10. To fix this, raise them
     """
-    n = check_count("n_samples", n_samples, 1)
+    n = _length(n_samples)
     low = _integers("lower", lower)
     high = [n] * len(low) if upper is None else _integers("upper", upper)
     if len(low) != len(high) or not low:
@@ -255,6 +255,14 @@ def relaxed(bounds: SizeBounds) -> SizeBounds:
         xp.full_like(bounds.upper, n),
         n,
     )
+
+
+def _length(n_samples: int) -> int:
+    n = check_count("n_samples", n_samples, 1)
+    if n > sys.maxsize:
+        msg = f"n_samples must be at most {sys.maxsize}, got {n}"
+        raise InvalidValueError(msg)
+    return n
 
 
 def _check_feasible(lower: list[int], upper: list[int], n: int, hint: str) -> None:

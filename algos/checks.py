@@ -108,6 +108,10 @@ def check_labels(name: str, labels: Array, n: int, k: int) -> None:
 def check_same_place(**arrays: Array | None) -> None:
     """Raise unless all arrays given belong to one library and live on one device."""
     given = {name: a for name, a in arrays.items() if a is not None}
+    for name, array in given.items():
+        if not compat.is_array_api_obj(array):
+            msg = f"{name} must be an array, got {type(array).__name__}. To fix this, convert it"
+            raise InvalidTypeError(msg)
     (first, reference), *others = given.items()
     for name, array in others:
         libraries = [compat.array_namespace(a).__name__ for a in (array, reference)]

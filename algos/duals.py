@@ -29,6 +29,7 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ._typing import Array, Namespace
+from .checks import check_count
 
 __all__ = ["Duals", "assign_batch", "init_duals", "update_duals"]
 
@@ -141,6 +142,7 @@ def assign_batch(
     >>> assign_batch(scores, duals, **rule)[0]
     array([1, 1])
     """
+    check_count("chunk_size", chunk_size, 1)
     xp = compat.array_namespace(scores)
     scores = xp.astype(scores, xp.float64)
     clusters = xp.arange(scores.shape[-1], dtype=xp.int64, device=compat.device(scores))

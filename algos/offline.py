@@ -176,7 +176,7 @@ def finish(score_rows: ScoreRows, bounds: SizeBounds, state: AssignmentState) ->
         bound += float(xp.sum(best))
     margin = xp.concat(margins)
     order = xp.argsort(margin, descending=True, stable=True)
-    steps = StepRule(FROZEN, n, measured_steps(bounds).free_sign)
+    steps = StepRule(FROZEN, n, measured_steps(relaxed(bounds)).free_sign)
     labels, state = _pass(score_rows, bounds, next_pass(state), order, steps)
     value = 0.0
     for ids in _blocks(_arange(n, bounds), bounds.n_clusters):

@@ -144,7 +144,7 @@ def build_parser() -> argparse.ArgumentParser:
         "demo",
         help="cluster handwritten digits over three seeds, beside k-means",
         description=(
-            "Cluster scikit-learn's 1797 handwritten digits with SeCu, three seeds, and print "
+            "Cluster scikit-learn's 1797 handwritten digits with SeCu, three seeds, and print\n"
             "accuracy and cluster sizes beside k-means on pixels."
         ),
         epilog="examples:\n  dualclust demo\n  dualclust demo --small --out /tmp/demo\n",
@@ -161,7 +161,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     options = build_parser().parse_args(arguments)
     try:
-        return _dispatch(options)
+        code = _dispatch(options)
+        sys.stdout.flush()
+        return code
     except DualclustError as error:
         if options.debug:
             raise

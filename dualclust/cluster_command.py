@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from .algos.bounds import SizeBounds, from_ratios
 from .algos.certificates import violation
+from .algos.checks import check_count
 from .algos.errors import InvalidTypeError, InvalidValueError, MissingFileError, OutputError
 from .algos.kmeans import KMeansResult, constrained_kmeans, kmeans_plus_plus
 from .algos.projections import project_sphere
@@ -36,6 +37,7 @@ def run_cluster(options: argparse.Namespace) -> int:
     if out.exists():
         msg = f"{out} exists. To fix this, name another folder with --out, or remove it"
         raise OutputError(msg)
+    check_count("--seed", options.seed, 0)
     features = read_embeddings(options.input)
     n, k = len(features), options.k
     bounds = from_ratios(
@@ -188,7 +190,9 @@ def _write_folder(folder: Path, files: dict[str, bytes]) -> None:
             (temporary / name).write_bytes(content)
         temporary.chmod(0o755)
         temporary.rename(folder)
-    except OSError as error:
+    except BaseException as error:  # an interrupt, too, leaves nothing behind
         shutil.rmtree(temporary, ignore_errors=True)
+        if not isinstance(error, OSError):
+            raise
         msg = f"cannot write {folder}: {error.strerror or error}"
         raise OutputError(msg) from error

@@ -163,6 +163,9 @@ def _check_device(device: str) -> None:
     except RuntimeError as error:
         msg = f"--device must name a torch device such as cpu or cuda, got {device!r}"
         raise UsageError(msg) from error
+    if kind not in ("cpu", "cuda"):
+        msg = f"--device must be cpu or cuda, got {device!r}: nothing else is tested"
+        raise UsageError(msg)
     if kind == "cuda" and not torch.cuda.is_available():
         msg = f"--device {device}: this PyTorch sees no CUDA device. To fix this, use --device cpu"
         raise UsageError(msg)

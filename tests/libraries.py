@@ -27,7 +27,7 @@ class Library:
     namespace: Any
     device: Any = None
     readonly: bool = False
-    flags: dict[str, bool] = field(default_factory=dict)
+    flags: dict[str, Any] = field(default_factory=dict)
 
     def asarray(self, data: ArrayLike, dtype: Any = None) -> Any:
         """Copy `data` into this library, with NumPy's dtype unless another (by name) is given."""

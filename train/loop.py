@@ -21,9 +21,7 @@ file                   what it is
 
 from __future__ import annotations
 
-import csv
-import io
-import json
+import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -31,15 +29,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-import safetensors.torch
 import torch
 from torch import Tensor
 
 from ..algos.errors import CheckpointError, OutputError, UsageError
 from ..algos.metrics import churn
 from .augment import augment
-from .checkpoint import checkpoint_folder, latest_checkpoint, save_checkpoint
+from .checkpoint import Checkpoint, checkpoint_folder, latest_checkpoint, save_checkpoint
 from .config import OptimConfig, RunConfig, dump_config, load_config
 from .data import ImageData, load_source, normalize
 from .evaluate import evaluate
@@ -47,7 +43,8 @@ from .methods import METHODS
 from .methods.secu import Prediction
 from .networks import build_network
 from .packing import pack, unpack
-from .report import write_curves, write_gallery, write_sizes
+from .report import write_curves
+from .results import write_file, write_metrics, write_results
 from .seeding import generator, permutation
 
 __all__ = ["Run", "RunResult", "learning_rate", "resume", "train"]
@@ -117,7 +114,7 @@ def train(
         except OSError as error:
             msg = f"cannot create the run folder {folder}: {error.strerror or error}"
             raise OutputError(msg) from error
-        _write(folder / "config.toml", dump_config(config))
+        write_file(folder / "config.toml", dump_config(config))
         return run.finish(folder, progress)
 
 
@@ -138,11 +135,11 @@ def resume(
     config = load_config(folder / "config.toml")
     with _threads(config.threads):
         run = Run(config, device)
+        _check_fits(run, checkpoint, folder / "config.toml")
         try:
             run.load_state_dict(unpack(checkpoint.tensors, checkpoint.metadata["state"]))
         except (KeyError, RuntimeError, ValueError) as error:
-            where = folder / "config.toml"
-            msg = f"the checkpoint {checkpoint.folder} does not fit {where}: {error}"
+            msg = f"the checkpoint {checkpoint.folder} does not fit this version: {error}"
             raise CheckpointError(msg) from error
         return run.finish(folder, progress)
 
@@ -178,13 +175,16 @@ class Run:
         while self.epoch < self.config.epochs:
             record = self.run_epoch()
             tensors, tree = pack(self.state_dict())
-            save_checkpoint(checkpoint_folder(folder, self.epoch), tensors, {"state": tree})
-            _write(folder / "metrics.jsonl", "".join(json.dumps(m) + "\n" for m in self.metrics))
+            metadata = {"state": tree, **self.identity()}
+            save_checkpoint(checkpoint_folder(folder, self.epoch), tensors, metadata)
+            write_metrics(folder, self.metrics)
             if progress is not None:
                 progress(record)
         prediction = self.predict()
-        self._write_results(folder, prediction)
         bounds = self.method.bounds[self.method.target]
+        write_metrics(folder, self.metrics)
+        write_results(folder, prediction, bounds, self.data, self.method.network)
+        write_curves(folder / "curves.png", self.metrics)
         limits = int(bounds.lower.min()), int(bounds.upper.max())
         return RunResult(folder, self.metrics, prediction, *limits)
 
@@ -207,10 +207,14 @@ class Run:
             total += loss.detach() * len(ids)
         sizes = method.training_sizes()
         mean_loss = float(total) / self.n
-        if not math.isfinite(mean_loss):
+        network, centers = method.parameter_groups()
+        healthy = all(bool(torch.isfinite(p).all()) for p in (*network, *centers))
+        if not (healthy and math.isfinite(mean_loss)):
+            finite = math.isfinite(mean_loss)
+            what = "a weight became infinite or NaN" if finite else f"the loss became {mean_loss}"
             msg = (
-                f"the loss became {mean_loss} in epoch {self.epoch + 1}. To fix this, lower "
-                f"optim.lr or optim.center_lr, or raise the temperatures"
+                f"{what} in epoch {self.epoch + 1}. To fix this, lower optim.lr or "
+                f"optim.center_lr, or raise the temperatures"
             )
             raise UsageError(msg)
         self.epoch += 1
@@ -252,6 +256,13 @@ class Run:
             "optimizer": self.optimizer.state_dict(),
         }
 
+    def identity(self) -> dict[str, str]:
+        """The settings and a digest of the images: what a checkpoint belongs to."""
+        every = max(1, self.n // 4096)  # of a large set, some images say which set it is
+        sample = self.data.images[::every].cpu().contiguous().numpy()
+        digest = hashlib.sha256(repr((self.n, sample.shape)).encode() + sample.tobytes())
+        return {"config": dump_config(self.config), "images": digest.hexdigest()}
+
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a saved state."""
         self.method.load_state_dict(state["method"])
@@ -260,53 +271,16 @@ class Run:
 
     def _in_order(self) -> Iterator[Tensor]:
         """All ids, in batches for evaluation."""
-        for first in range(0, self.n, EVALUATION_BATCH):
-            last = min(first + EVALUATION_BATCH, self.n)
-            yield torch.arange(first, last, device=self.device)
+        return _split(torch.arange(self.n, device=self.device), EVALUATION_BATCH)
 
     def _batches(self, epoch: int) -> Iterator[Tensor]:
-        """Batches that differ by at most one image: a batch of 5 has no batch statistics."""
         order = permutation(self.n, self.config.seed, epoch, device=self.device)
-        return iter(order.tensor_split(math.ceil(self.n / self.config.batch_size)))
+        return _split(order, self.config.batch_size)
 
     def _view(self, ids: Tensor, *stream: int | str) -> Tensor:
         images = normalize(self.data.images[ids], self.data.mean, self.data.std)
         draws = generator(self.config.seed, "augment", *stream, device=self.device)
         return augment(images, self.config.augment, draws, self.data.background)
-
-    def _write_results(self, folder: Path, prediction: Prediction) -> None:
-        found = prediction.assignment
-        labels, margin = found.labels.cpu(), found.margins.cpu()
-        classes = None if self.data.labels is None else self.data.labels.cpu()
-        rows = io.StringIO()
-        table = csv.writer(rows, lineterminator="\n")
-        table.writerow(["id", "cluster", "margin"] + ([] if classes is None else ["class"]))
-        for i in range(self.n):
-            row = [int(self.data.ids[i]), int(labels[i]), f"{float(margin[i]):.6f}"]
-            table.writerow(row + ([] if classes is None else [int(classes[i])]))
-        _write(folder / "assignments.csv", rows.getvalue())
-        centers = io.BytesIO()
-        np.save(centers, prediction.centers.cpu().numpy(), allow_pickle=False)
-        _write(folder / "centers.npy", centers.getvalue())
-        weights = {k: v.contiguous() for k, v in self.method.network.state_dict().items()}
-        _write(folder / "weights.safetensors", safetensors.torch.save(weights))
-        bounds = self.method.bounds[self.method.target]
-        write_gallery(
-            folder / "gallery.png",
-            self.data.images.cpu(),
-            labels,
-            margin,
-            n_clusters=bounds.n_clusters,
-            true_labels=classes,
-            class_names=self.data.class_names,
-        )
-        write_sizes(
-            folder / "sizes.png",
-            found.state.counts.cpu(),
-            bounds.lower.cpu(),
-            bounds.upper.cpu(),
-        )
-        write_curves(folder / "curves.png", self.metrics)
 
 
 def learning_rate(options: OptimConfig, epochs: int, at: float) -> float:
@@ -334,6 +308,28 @@ def _optimizer(
     return kind(groups, lr=rate, weight_decay=decay)
 
 
+def _check_fits(run: Run, checkpoint: Checkpoint, where: Path) -> None:
+    """Refuse a checkpoint of other settings or images, naming the first difference."""
+    for name, ours in run.identity().items():
+        theirs = checkpoint.metadata.get(name)
+        if theirs == ours:
+            continue
+        lines = set(str(theirs).splitlines())
+        changed = [line for line in ours.splitlines() if line not in lines]
+        what = f"{where} has {changed[0]!r}" if name == "config" and changed else f"other {name}"
+        msg = (
+            f"the checkpoint {checkpoint.folder} does not fit: {what}. "
+            f"To fix this, restore what the run was started with"
+        )
+        raise CheckpointError(msg)
+
+
+def _split(ids: Tensor, batch_size: int) -> Iterator[Tensor]:
+    """Batches of lengths that differ by at most one; none of one image, which has no variance."""
+    parts = max(1, min(math.ceil(len(ids) / batch_size), len(ids) // 2))
+    yield from torch.tensor_split(ids, parts)
+
+
 @contextmanager
 def _threads(count: int) -> Iterator[None]:
     """Run with `count` CPU threads, if it is not 0."""
@@ -343,16 +339,3 @@ def _threads(count: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _write(path: Path, content: str | bytes) -> None:
-    """Write a file completely or not at all."""
-    data = content.encode() if isinstance(content, str) else content
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        msg = f"cannot write {path}: {error.strerror or error}"
-        raise OutputError(msg) from error

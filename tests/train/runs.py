@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,20 @@ def tiny(source: Path | str, *changes: str) -> RunConfig:
     )
 
 
+class Interrupted(BaseException):
+    """Like a KeyboardInterrupt: no handler for errors catches it."""
+
+
+def interrupt_after(epoch: int) -> Callable[[dict[str, Any]], None]:
+    """A progress callback that stops the run there, as a user would."""
+
+    def progress(record: dict[str, Any]) -> None:
+        if record["epoch"] == epoch:
+            raise Interrupted
+
+    return progress
+
+
 def without_time(metrics: Any) -> list[dict[str, Any]]:
     return [{k: v for k, v in record.items() if k != "seconds"} for record in metrics]
 
@@ -84,7 +99,7 @@ def assert_same_run(actual: Path, expected: Path) -> None:
         if isinstance(a[name], dict):
             keys = a[name].keys() | b[name].keys()
             differ += [key for key in sorted(keys) if a[name].get(key) != b[name].get(key)]
-    assert not differ
+    assert not differ, f"different: {', '.join(differ)}"
 
 
 def listing(folder: Path) -> dict[str, bytes | None]:

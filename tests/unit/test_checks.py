@@ -123,6 +123,10 @@ def test_arrays_of_two_libraries_are_named(other):
     assert text.startswith("b must be of the same array library as a, got ")
 
 
+def test_what_is_no_array_has_no_place():
+    message(InvalidTypeError, checks.check_same_place, a=np.ones(2), b=[0, 1])
+
+
 def test_arrays_on_two_devices_are_named():
     first = array_api_strict.ones(2)
     second = array_api_strict.ones(2, device=array_api_strict.Device("device1"))

@@ -86,6 +86,12 @@ def test_duplicates_are_drawn_only_when_nothing_else_is_left(xp):
         assert len(np.unique(found[:3], axis=0)) == 3
 
 
+def test_once_every_row_is_a_center_draws_are_uniform(xp):
+    x = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    drawn = to_numpy(kmeans_plus_plus(xp.asarray(x), xp.asarray([0.1, 0.1, 0.1, 0.2, 0.5, 0.9])))
+    np.testing.assert_array_equal(drawn[3:], x)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_equal_rows_give_equal_centers(xp, rng, dtype):
     row = unit_rows(rng.normal(size=(1, 7))).astype(dtype)

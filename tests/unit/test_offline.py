@@ -49,6 +49,8 @@ def check(found, scores, bounds):
     best = dual_value(s, prices, from_counts(bounds.lower, bounds.upper, n_samples=n))
     assert found.upper_bound == pytest.approx(best, abs=1e-12 * (scale + n * np.abs(prices).sum()))
     assert found.objective <= found.upper_bound + 1e-12 * scale
+    for start, end in zip(found.state.start, found.state.duals, strict=True):
+        np.testing.assert_allclose(to_numpy(end), to_numpy(start), rtol=0, atol=n * 2.0**-29)
     certificate = size_certificate(found.state, bounds)
     assert (to_numpy(certificate.at_least) <= sizes).all()
     assert (sizes <= to_numpy(certificate.at_most)).all()
@@ -231,6 +233,22 @@ def test_labels_of_a_learning_pass_are_in_the_order_of_the_ids(xp):
         lambda ids: xp.namespace.take(scores, ids, axis=0), bounds, init_state(bounds), epoch=0
     )
     np.testing.assert_array_equal(to_numpy(labels), np.arange(24) % 4)
+
+
+def test_a_learning_pass_enforces_nothing(xp):
+    """All samples prefer cluster 0, by more than a first pass can move its price."""
+    scores = xp.asarray(np.tile([100.0, 0.0], (24, 1)))
+    bounds = counts(xp, 24, [12, 12], [12, 12])
+    _, state = learn_prices(
+        lambda ids: xp.namespace.take(scores, ids, axis=0),
+        bounds,
+        init_state(bounds),
+        epoch=0,
+        scale=1.0,
+    )
+    assert to_numpy(state.counts).tolist() == [24, 0]
+    prices = to_numpy(state.duals.lower) - to_numpy(state.duals.upper)
+    assert prices[1] > prices[0]
 
 
 def test_more_passes_tighten_the_bound(rng):

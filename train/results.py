@@ -1,0 +1,90 @@
+"""The files of a finished run, each written completely or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+from torch import nn
+
+from ..algos.bounds import SizeBounds
+from ..algos.errors import OutputError
+from .data import ImageData
+from .methods.secu import Prediction
+from .report import write_gallery, write_sizes
+
+__all__ = ["write_file", "write_metrics", "write_results"]
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file under a temporary name, then rename it.
+
+    Raises
+    ------
+    OutputError
+        If the disk is full or the folder cannot be written; no part of the file is left.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        msg = f"cannot write {path}: {error.strerror or error}"
+        raise OutputError(msg) from error
+
+
+def write_metrics(folder: Path, metrics: list[dict[str, Any]]) -> None:
+    """Write ``metrics.jsonl``: one line per epoch."""
+    write_file(folder / "metrics.jsonl", "".join(json.dumps(m) + "\n" for m in metrics))
+
+
+def write_results(
+    folder: Path,
+    prediction: Prediction,
+    bounds: SizeBounds,
+    data: ImageData,
+    network: nn.Module,
+) -> None:
+    """Write assignments, centers, weights, the gallery and the sizes of a run.
+
+    Parameters
+    ----------
+    folder : Path. Exists.
+    prediction : Prediction. Of all images of `data`.
+    bounds : SizeBounds. Of the target head.
+    data : ImageData. Its classes, where it has some, go into the table and the gallery.
+    network : nn.Module
+    """
+    found = prediction.assignment
+    labels, margin = found.labels.cpu(), found.margins.cpu()
+    classes = None if data.labels is None else data.labels.cpu()
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["id", "cluster", "margin"] + ([] if classes is None else ["class"]))
+    for i, (image, label) in enumerate(zip(data.ids.tolist(), labels.tolist(), strict=True)):
+        row = [image, label, f"{float(margin[i]):.6f}"]
+        table.writerow(row + ([] if classes is None else [int(classes[i])]))
+    write_file(folder / "assignments.csv", text.getvalue())
+    centers = io.BytesIO()
+    np.save(centers, prediction.centers.cpu().numpy(), allow_pickle=False)
+    write_file(folder / "centers.npy", centers.getvalue())
+    weights = {name: t.detach().cpu().contiguous() for name, t in network.state_dict().items()}
+    write_file(folder / "weights.safetensors", safetensors.torch.save(weights))
+    write_gallery(
+        folder / "gallery.png",
+        data.images.cpu(),
+        labels,
+        margin,
+        n_clusters=bounds.n_clusters,
+        true_labels=classes,
+        class_names=data.class_names,
+    )
+    counts = found.state.counts.cpu()
+    write_sizes(folder / "sizes.png", counts, bounds.lower.cpu(), bounds.upper.cpu())
