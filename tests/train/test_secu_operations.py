@@ -154,7 +154,7 @@ CUDA = [torch.device("cuda", 0)] if torch.cuda.is_available() else []
 
 @pytest.mark.parametrize("device", CUDA or [torch.device("cpu")], ids=str)
 def test_a_step_makes_the_host_wait_nowhere(device):
-    """On CUDA the driver watches; on the CPU there is nothing to wait for, and the step must run."""
+    """On CUDA the driver watches; on the CPU there is nothing to wait for, but the step runs."""
     config = make(TEN).config
     method = SeCu(config, build_network(config.network, 3, 32).to(device).train(), 50_000)
     ids = torch.arange(8, device=device)
