@@ -21,7 +21,7 @@ help:
 	@echo 'make test   install, ruff, mypy, then the whole test suite'
 	@echo 'make lint   ruff and mypy only'
 	@echo 'make slow   the tests that take minutes'
-	@echo 'make bench  the tests that measure time'
+	@echo 'make bench  the benchmark programs, on small sizes'
 	@echo 'make clean  remove what the build and the tools left (not $(VENV), not runs/)'
 	@echo 'Variables:  PYTHON=python3.12  VENV=.venv  DEMO_ARGS=...'
 
@@ -68,7 +68,8 @@ slow: $(STAMP)
 	"$(PY)" -m pytest -m slow
 
 bench: $(STAMP)
-	"$(PY)" -m pytest -m bench
+	"$(PY)" benchmarks/assign_stream.py --small
+	"$(PY)" benchmarks/assignment.py --n 20000 --k 50
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

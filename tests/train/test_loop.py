@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -378,7 +379,7 @@ def test_a_full_disk_is_said_and_costs_no_epoch(source, finished, tmp_path, monk
     def full(path, content):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(loop.Path, "write_bytes", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(DualclustError, match=r"cannot write .*No space left on device"):
         loop.resume(folder)
     after = {name: v for name, v in listing(folder).items() if name.startswith("checkpoints")}

@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from dualclust.train import results
 from dualclust.train.checkpoint import checkpoint_folder, latest_checkpoint
 from dualclust.train.config import dump_config
 from dualclust.train.loop import resume, train
@@ -127,34 +127,34 @@ def test_interrupted_within_an_epoch(source, straight, tmp_path, monkeypatch, st
     assert_same_run(folder, straight())
 
 
-@pytest.mark.parametrize("name", ["assignments.csv", "centers.npy", "weights.safetensors"])
-def test_interrupted_while_writing_results(source, straight, tmp_path, monkeypatch, name):
-    folder, write = tmp_path / "run", results.write_file
+def interrupt_before(monkeypatch, name, time=1):
+    """Stop the process at the `time`-th renaming of a finished file to `name`."""
+    whole, count = Path.replace, 0
 
-    def failing(path, content):
-        if path.name == name:
+    def failing(self, target):
+        nonlocal count
+        count += Path(target).name == name
+        if Path(target).name == name and count == time:
             raise Interrupted
-        write(path, content)
+        return whole(self, target)
 
+    monkeypatch.setattr(Path, "replace", failing)
+
+
+@pytest.mark.parametrize(
+    ("name", "time"),
+    [
+        ("metrics.jsonl", 2),  # between a checkpoint and the line of its epoch
+        ("metrics.jsonl", EPOCHS),
+        ("assignments.csv", 1),
+        ("centers.npy", 1),
+        ("weights.safetensors", 1),
+    ],
+)
+def test_interrupted_while_writing_results(source, straight, tmp_path, monkeypatch, name, time):
+    folder = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(results, "write_file", failing)
-        with pytest.raises(Interrupted):
-            train(tiny(source), folder)
-    resume(folder)
-    assert_same_run(folder, straight())
-
-
-@pytest.mark.parametrize("epoch", [2, EPOCHS])
-def test_interrupted_between_checkpoint_and_metrics(source, straight, tmp_path, monkeypatch, epoch):
-    folder, write = tmp_path / "run", results.write_file
-
-    def failing(path, content):
-        if path.name == "metrics.jsonl" and content.count("\n") == epoch:
-            raise Interrupted
-        write(path, content)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(results, "write_file", failing)
+        interrupt_before(patch, name, time)
         with pytest.raises(Interrupted):
             train(tiny(source), folder)
     resume(folder)

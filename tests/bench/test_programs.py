@@ -1,0 +1,57 @@
+"""The benchmark programs run: on sizes where nothing is measured, so that they do not rot."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from dualclust.train.evaluate import Agreement
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+def program(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_streaming_beside_argmax() -> None:
+    rows = program("assign_stream").compare(2_000, 10, repeats=1).splitlines()
+    assert [row.split(" | ")[-2] for row in rows] == ["0", "0"]  # violation
+
+
+@pytest.mark.parametrize("name", ["ours_stream", "ours_near", "ours_exact", "highs"])
+def test_assignment_methods_keep_the_bounds(name: str) -> None:
+    module = program("assignment")
+    x, c = module.data(300, 5)
+    low, high = module.sizes(300, 5)
+    counts = np.bincount(getattr(module, name)(x, c), minlength=5)
+    assert counts.sum() == 300
+    assert counts.min() >= low
+    assert counts.max() <= high
+
+
+def test_assignment_table_is_printed() -> None:
+    command = [sys.executable, str(FOLDER / "assignment.py"), "--n", "500", "--k", "4"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=200)
+    rows = [line for line in done.stdout.splitlines() if line.startswith("| dualclust")]
+    assert len(rows) == 3
+    assert all(row.endswith("| 0 |") for row in rows)
+
+
+def test_digits_row() -> None:
+    found = [Agreement(0.5, 0.4, 0.3), Agreement(0.7, 0.6, 0.5)]
+    row = program("digits").row("name", found, [3, 9], 1.5)
+    assert row == (
+        "| name | 2 | 0.600 +- 0.100 | 0.500 +- 0.100 | 0.400 +- 0.100 | 0.500 | 3-9 | 1.5 |"
+    )
