@@ -24,9 +24,9 @@ LANES = 64
 
 
 # "nnan" and "nsz" let the compiler vectorize the maximum. They are safe: rows that hold a NaN or an
-# infinity are found by `_all_finite` before their maximum is taken.
+# infinity are found by `_all_finite`, and their label is never used.
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
-def _first_argmax(row, price, lanes):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _first_argmax(row, price, lanes):
     k = row.shape[0]
     full = k // LANES * LANES
     best = -np.inf
@@ -57,7 +57,7 @@ def _first_argmax(row, price, lanes):  # type: ignore[no-untyped-def]  # pragma:
 
 # 0 * x is 0 for every finite x and NaN otherwise, so the order of this sum is free ("reassoc").
 @njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
-def _all_finite(row, zero):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _all_finite(row, zero):
     total = zero
     for j in range(row.shape[0]):
         total += row[j] * zero
@@ -65,7 +65,7 @@ def _all_finite(row, zero):  # type: ignore[no-untyped-def]  # pragma: no cover
 
 
 @njit(cache=True, nogil=True)
-def _assign_stream(  # type: ignore[no-untyped-def]  # pragma: no cover
+def _assign_stream(
     scores,
     zero,
     rho,
@@ -180,7 +180,7 @@ def assign_stream(
 
 
 @njit(cache=True, nogil=True)
-def _segment_sum(values, segments, sums):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _segment_sum(values, segments, sums):
     for i in range(values.shape[0]):
         segment = segments[i]
         for j in range(values.shape[1]):

@@ -15,7 +15,7 @@ IntArray = NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
-def _scan(scores, labels, a, columns, cost, who):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _scan(scores, labels, a, columns, cost, who):
     """Cheapest member of cluster `a` to move to each of `columns`; the lowest index on ties."""
     for b in columns:
         cost[a, b] = np.inf
@@ -31,7 +31,7 @@ def _scan(scores, labels, a, columns, cost, who):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, nogil=True)
-def _dijkstra(cost, prices, reported, lower, upper, excess, dist, parent):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _dijkstra(cost, prices, reported, lower, upper, excess, dist, parent):
     """Shortest way from any node with excess to the nearest deficit; node k is the sink."""
     k = prices.shape[0]
     done = np.zeros(k + 1, dtype=np.bool_)
@@ -65,7 +65,7 @@ def _dijkstra(cost, prices, reported, lower, upper, excess, dist, parent):  # ty
 
 
 @njit(cache=True, nogil=True)
-def _shortest_moves(scores, labels, prices, lower, upper):  # type: ignore[no-untyped-def]  # pragma: no cover
+def _shortest_moves(scores, labels, prices, lower, upper):
     n, k = scores.shape
     counts = np.zeros(k, dtype=np.int64)
     for i in range(n):
