@@ -38,7 +38,15 @@ from ._typing import Array, Namespace
 from .checks import check_choice, check_count, check_interval
 from .errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 
-__all__ = ["SizeBounds", "entries", "from_counts", "from_ratios", "relaxed", "stream_bounds"]
+__all__ = [
+    "ROUNDING",
+    "SizeBounds",
+    "entries",
+    "from_counts",
+    "from_ratios",
+    "relaxed",
+    "stream_bounds",
+]
 
 Ratio = float | Sequence[float] | Array
 

@@ -145,8 +145,11 @@ def constrained_kmeans(
 
     xp = compat.array_namespace(features)
 
-    # Sums of entries in [-1, 1] are exact; on the sphere they are that already.
     euclidean = metric == "euclidean"
+    origin = xp.mean(features, axis=0) if euclidean else xp.zeros_like(centers[0, :])
+    if euclidean:  # far from the origin, scores would lose their digits
+        features, centers = features - origin, centers - origin
+    # Sums of entries in [-1, 1] are exact; on the sphere they are that already.
     unit = (float(xp.max(xp.abs(features))) or 1.0) if euclidean else 1.0
 
     def scores_of(rows: Array) -> Array:
@@ -176,7 +179,7 @@ def constrained_kmeans(
         found = assign_exact(scores_of(features), bounds, prices=prices)
     else:
         found = finish(score_rows, bounds, state)
-    return KMeansResult(centers, found, done, converged)
+    return KMeansResult(centers + origin, found, done, converged)
 
 
 def kmeans_plus_plus(features: Array, uniforms: Array) -> Array:

@@ -96,7 +96,8 @@ def read_embeddings(path: Path) -> NDArray[np.floating[Any]]:
         msg = f"{path} must have shape (n, d) with n, d >= 1, got {array.shape}"
         raise InvalidValueError(msg)
     wide = array.dtype.kind == "f" and array.dtype.itemsize >= 8
-    features = np.array(array, dtype=np.float64 if wide else np.float32)
+    with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is named below
+        features = np.array(array, dtype=np.float64 if wide else np.float32)
     bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
     if len(bad):
         msg = f"{path} must be finite, got NaN or infinity in row {bad[0]} ({len(bad)} such rows)"

@@ -187,7 +187,9 @@ def latest_checkpoint(run: str | Path) -> Checkpoint:
     home = Path(run) / "checkpoints"
     found = _epochs(home) if home.is_dir() else {}
     if not found:
-        what = "holds no checkpoint" if Path(run).is_dir() else "does not exist"
+        what = "does not exist"
+        if Path(run).is_dir():
+            what = "holds no checkpoint. To fix this, remove it and train again"
         msg = f"cannot resume: the run folder {run} {what}"
         raise MissingFileError(msg)
     complaints = []

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
+from ..algos.bounds import ROUNDING
 from ..algos.errors import MissingFileError, UsageError
 from ..algos.steps import PUBLISHED
 from .records import Checked, Rule, dump_config, from_mapping, override
@@ -164,6 +165,8 @@ class AssignmentConfig(Checked):
     steps : ``"measured"``, by the rules of `dualclust.algos.steps`, one step for each head; or the
         name of a published setting (``"secu-cifar"``, ``"secu-imagenet"``, ``"coke-cifar"``,
         ``"coke-imagenet"``): its step for all heads, one update for each batch, whatever kappa.
+    rounding : ``"inward"``, ``"outward"`` or ``"nearest"``. How a bound that is no whole number
+        becomes one.
     """
 
     lower: Fraction = 0.9
@@ -171,6 +174,7 @@ class AssignmentConfig(Checked):
     kappa: Positive = 3.4
     kappa_floor: Positive = 0.3
     steps: Annotated[str, _one_of("measured", *PUBLISHED)] = "measured"
+    rounding: Annotated[str, _one_of(*ROUNDING)] = "inward"
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
@@ -203,7 +207,7 @@ class OptimConfig(Checked):
     ----------
     name : ``"sgd"``, ``"adam"`` or ``"adamw"``.
     lr : float > 0. Peak step size of the network.
-    center_lr : float >= 0. Peak step size of the centers.
+    center_lr : float >= 0. Step size of the centers, constant.
     momentum : float in [0, 1). Of ``"sgd"`` only.
     weight_decay : float >= 0.
     warmup_epochs : int >= 0. Epochs of linear warm-up from 0 to `lr`.

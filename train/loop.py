@@ -26,17 +26,18 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..algos.errors import CheckpointError, OutputError, UsageError
+from ..algos.errors import CheckpointError, InvalidValueError, OutputError, UsageError
 from ..algos.metrics import churn
 from .augment import augment
 from .checkpoint import Checkpoint, checkpoint_folder, latest_checkpoint, save_checkpoint
-from .config import OptimConfig, RunConfig, dump_config, load_config
+from .config import DataConfig, OptimConfig, RunConfig, dump_config, load_config
 from .data import ImageData, load_source, normalize
 from .evaluate import evaluate
 from .methods import METHODS
@@ -101,10 +102,9 @@ def train(
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        msg = (
-            f"{folder} exists and is not empty. To fix this, choose another folder, or continue "
-            f"that run with: dualclust resume {folder}"
-        )
+        started = (folder / "checkpoints").is_dir()
+        other = f"continue that run with: dualclust resume {folder}" if started else "remove it"
+        msg = f"{folder} exists and is not empty. To fix this, choose another folder, or {other}"
         raise OutputError(msg)
     with _threads(config.threads):
         run = Run(config, device)
@@ -155,6 +155,9 @@ class Run:
         self.device = torch.device(device)
         self.data: ImageData = load_source(config.data.source, device=self.device)
         self.n = len(self.data.images)
+        if self.n < 2:
+            msg = f"{config.data.source} must hold at least 2 images, got {self.n}"
+            raise InvalidValueError(msg)
         _, channels, height, width = self.data.images.shape
         network = build_network(config.network, channels, (height, width), seed=config.seed)
         network.to(self.device).train()
@@ -261,7 +264,8 @@ class Run:
         every = max(1, self.n // 4096)  # of a large set, some images say which set it is
         sample = self.data.images[::every].cpu().contiguous().numpy()
         digest = hashlib.sha256(repr((self.n, sample.shape)).encode() + sample.tobytes())
-        return {"config": dump_config(self.config), "images": digest.hexdigest()}
+        anywhere = replace(self.config, data=DataConfig())  # the images count, not their place
+        return {"config": dump_config(anywhere), "images": digest.hexdigest()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a saved state."""

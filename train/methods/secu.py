@@ -51,7 +51,7 @@ from ..seeding import generator
 __all__ = ["Prediction", "SeCu"]
 
 PAD = -1e4
-"""Score of a padded cluster: no exponential of it survives, and it is finite in every dtype."""
+"""Score of a padded cluster: finite, and of probability 0 in float32 at temperatures below 90."""
 
 EXACT_ENTRIES = 10**7
 """Scores up to which the final labels are exact: about a second on one core."""
@@ -101,6 +101,7 @@ class SeCu:
                 n_samples=n_samples,
                 lower=config.assignment.lower,
                 upper=config.assignment.upper,
+                rounding=config.assignment.rounding,
                 xp=torch,
                 device=device,
             )
