@@ -5,12 +5,12 @@ Problem: for features ``x_i`` find labels and centers that
 maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``               (CoKe Eq. 3 and 6)
 
 with ``s_ik = x_i . c_k`` for unit features and unit centers ("cosine"), or, for squared distance
-("euclidean"), ``s_ik = x_i . c_k - ||c_k||^2 / 2``, which is ``(||x_i||^2 - ||x_i - c_k||^2) / 2``.
-It is solved
+("euclidean"), ``s_ik = x_i . c_k - ||c_k||^2 / 2`` with the mean of all features as the origin; the
+objective is then half of what the squared distances to the centers leave of those to the mean.
 
-by alternation: labels for fixed centers by the online assignment, in one pass over the samples with
-the prices of the pass before (`offline.learn_prices`); centers for fixed labels as directions of
-sums (CoKe Eq. 12), or as means. Bounds are enforced at the end, for the final centers. Each pass
+Method: alternation. Labels for fixed centers by the online assignment, in one pass over the samples
+with the prices of the pass before (`offline.learn_prices`); centers for fixed labels as directions
+of sums (CoKe Eq. 12), or as means. Bounds are enforced at the end, for the final centers. Each pass
 needs one block of scores at a time, never all n k, unless the final labels are to be exact.
 
 ==============  ============  =======  =====================================

@@ -48,8 +48,8 @@ def check(found, x, bounds):
         np.bincount(labels, minlength=len(centers)), to_numpy(found.assignment.state.counts)
     )
     assert violation(found.assignment.state.counts, bounds) == 0
-    # The objective is half of what the squared distances leave of the squared lengths.
-    left = ((x**2).sum() - inertia(x, centers, labels)) / 2
+    # The objective is half of what the squared distances leave of those to the mean.
+    left = (((x - x.mean(axis=0)) ** 2).sum() - inertia(x, centers, labels)) / 2
     scale = (x**2).sum() + (centers[labels] ** 2).sum()
     assert found.assignment.objective == pytest.approx(left, abs=8 * eps * scale + 1e-300)
     assert found.assignment.objective <= found.assignment.upper_bound + 8 * eps * scale
