@@ -179,7 +179,9 @@ def assign(
     ----------
     scores : (n, k) real array
         Score of each sample for each cluster, finite, float32 or wider (half precision changes
-        labels); higher is better. Any array-API library and device.
+        labels); higher is better. Any array-API library and device. The default steps suit scores
+        that differ by about 1 between clusters, as cosines do; for others pass
+        ``steps=measured_steps(bounds, scale=...)`` with the typical range of a row.
     bounds : SizeBounds
         On the library and device of `scores`.
     state : AssignmentState, optional
@@ -243,6 +245,7 @@ def assign(
             f"in this pass. To fix this, start a new pass with next_pass(state)"
         )
         raise InvalidValueError(msg)
+    _check_can_end_inside(state, bounds, remaining)
     if steps is None:
         n_pass = bounds.n_samples or STREAM_SAMPLES_PER_CLUSTER * bounds.n_clusters
         steps = measured_steps(bounds, n_samples=n_pass)
@@ -281,6 +284,22 @@ def assign(
     step_size = steps.step_size if constant else math.nan
     state = AssignmentState(duals, state.start, counts, state.seen + n, step_size, steps.free_sign)
     return Assignment(xp.concat(labels), state)
+
+
+def _check_can_end_inside(state: AssignmentState, bounds: SizeBounds, remaining: int) -> None:
+    """A pass that was begun under other bounds may have nowhere left to go."""
+    if remaining < 0 or state.seen == 0:
+        return
+    xp = compat.array_namespace(state.counts)
+    owed = int(xp.sum(xp.clip(bounds.lower - state.counts, min=0)))
+    over = int(xp.sum(xp.clip(state.counts - bounds.upper, min=0)))
+    if over > 0 or owed > remaining:
+        msg = (
+            f"state must come from a pass under the same bounds: its counts exceed the upper "
+            f"bounds by {over} and owe {owed} to the lower ones, with {remaining} samples left. "
+            f"To fix this, keep the bounds for a pass, or start one with next_pass(state)"
+        )
+        raise InvalidValueError(msg)
 
 
 def _raise_not_finite(scores: Array, row: int) -> None:

@@ -12,8 +12,8 @@ carries: the clusters whose bounds add up wrongly, and by how many samples.
 =====================  ==========================  =========  ====================================
 paper                  here                        shape      meaning
 =====================  ==========================  =========  ====================================
-:math:`\gamma'`        ``lower`` of `from_ratios`  () or (k,) smallest size in units of n / k
-(SeCu suppl. 2)        ``upper`` of `from_ratios`  () or (k,) largest size in units of n / k
+:math:`\gamma`         ``lower`` of `from_ratios`  () or (k,) smallest size in units of n / k
+:math:`\gamma'`        ``upper`` of `from_ratios`  () or (k,) largest size in units of n / k
 :math:`\gamma_k / N`   ``lower_share``             (k,)       smallest share of the samples
 \-                     ``upper_share``             (k,)       largest share of the samples
 :math:`\gamma_k`       ``lower``                   (k,)       smallest size, whole samples

@@ -123,6 +123,8 @@ def add_to_sums(state: CenterSums, features: Array, labels: Array) -> CenterSums
 
 def merge_sums(first: CenterSums, second: CenterSums) -> CenterSums:
     """Sums over both sets of samples: what two ranks, or two files, add up to."""
+    check_shape("second.sums", second.sums, tuple(first.sums.shape))
+    check_same_place(first=first.sums, second=second.sums)
     return CenterSums(first.sums + second.sums, first.counts + second.counts)
 
 

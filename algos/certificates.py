@@ -137,6 +137,9 @@ def violation(counts: Array, bounds: SizeBounds) -> int:
     -----
     Source: CoKe section 3.2.1 (lower bounds), here for both sides.
     """
+    if bounds.n_samples is None:
+        msg = "bounds must be of a known number of samples, got those of a stream"
+        raise InvalidValueError(msg)
     xp = compat.array_namespace(counts)
     check_same_place(counts=counts, bounds=bounds.lower)
     check_shape("counts", counts, (bounds.n_clusters,))

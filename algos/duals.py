@@ -106,7 +106,7 @@ def assign_batch(
     ----------
     scores : (..., b, k) real array
         Score of each sample for each cluster; -inf marks a padded cluster (whose lower share must
-        be 0). Computed in at least float32, also under autocast.
+        be 0). Computed in float64, also under autocast.
     duals : Duals of (..., k) float64 arrays
     lower_share, upper_share : (..., k) float64 arrays
     step_size : float, or (..., 1) float64 array

@@ -119,7 +119,8 @@ def constrained_kmeans(
     Notes
     -----
     Guarantee: ``lower <= counts <= upper``, for any data and order of rows.
-    Cost: O(n k d) per pass; memory O(n + k d) beyond the features.
+    Cost: O(n k d) per pass; memory O(n + k d) beyond the features, and a copy of them for
+    "euclidean", and n k scores where `exact`.
     Source: CoKe Eq. 3, 6, 10 to 13, made batch by repeated passes with warm duals.
 
     Examples
@@ -212,6 +213,11 @@ def kmeans_plus_plus(features: Array, uniforms: Array) -> Array:
     xp = check_real("features", features)
     n, _ = check_shape("features", features, ("n", "d"))
     (k,) = check_shape("uniforms", uniforms, ("k",))
+    check_same_place(features=features, uniforms=uniforms)
+    check_finite("features", features)
+    if not bool(xp.all((uniforms >= 0) & (uniforms < 1))):
+        msg = "uniforms must lie in [0, 1), got one outside or NaN"
+        raise InvalidValueError(msg)
     if n < k:
         msg = f"features must have at least one row per center, got {n} rows for k={k}"
         raise InvalidValueError(msg)

@@ -43,7 +43,8 @@ ScoreRows = Callable[[Array], Array]
 
 BLOCK_ENTRIES = 2**22  # scores held at a time: 16 MiB in float32
 SAMPLE = 1024  # rows on which the range of scores is measured
-FROZEN = 2.0**-30  # step of the last pass: prices stand still, and the certificate still holds
+FROZEN = 2.0**-40  # step of the last pass, in units of scale: prices stand still, and the
+# certificate still holds
 
 
 class OfflineAssignment(NamedTuple):
@@ -176,7 +177,8 @@ def finish(score_rows: ScoreRows, bounds: SizeBounds, state: AssignmentState) ->
         bound += float(xp.sum(best))
     margin = xp.concat(margins)
     order = xp.argsort(margin, descending=True, stable=True)
-    steps = StepRule(FROZEN, n, measured_steps(relaxed(bounds)).free_sign)
+    scale = _mean_range(score_rows(_arange(min(n, SAMPLE), bounds)))
+    steps = StepRule(FROZEN * scale, n, measured_steps(relaxed(bounds)).free_sign)
     labels, state = _pass(score_rows, bounds, next_pass(state), order, steps)
     value = 0.0
     for ids in _blocks(_arange(n, bounds), bounds.n_clusters):

@@ -10,14 +10,13 @@ optimal if and only if prices exist with
 * ``y_i = argmax_k s_ik + pi_k`` for every sample, and
 * ``pi_k > 0`` only where ``n_k = l_k``, ``pi_k < 0`` only where ``n_k = u_k``.
 
-Any prices give labels with the first property. The second is reached by moving samples one chain at
-a
-time: a cluster that has too many passes a sample to a second one, that one to a third, until a
+Any prices give labels with the first property. The second is reached by moving samples, one chain
+at a time: a cluster that has too many passes a sample to a second one, that one to a third, until a
 cluster with room is reached. The chain that loses least is a shortest path on a graph of only k + 1
 nodes, where the arc from a to b costs the smallest ``(s_ia + pi_a) - (s_ib + pi_b) >= 0`` over the
 samples of a, and the extra node stands for the bounds. Raising prices by the distances keeps all
-arcs nonnegative (successive shortest paths), so the labels stay optimal for their counts, and
-end optimal. The better the prices at the start, the fewer chains.
+arcs nonnegative (successive shortest paths), so the labels stay optimal for their counts, and end
+optimal. The better the prices at the start, the fewer chains.
 
 =====================  ==========  =======  ======================================================
 paper                  here        shape    meaning
@@ -44,9 +43,12 @@ from .duals import Duals
 from .errors import InvalidValueError
 from .offline import OfflineAssignment, learn_prices, top_two
 
-__all__ = ["assign_exact", "shortest_moves"]
+__all__ = ["EXACT_ENTRIES", "assign_exact", "shortest_moves"]
 
 LEARNING_PASSES = 8
+
+EXACT_ENTRIES = 2**24
+"""Scores (n times k) up to which callers ask for exact labels by default: seconds on one core."""
 
 
 def assign_exact(
@@ -62,7 +64,7 @@ def assign_exact(
         On the library and device of `scores`.
     prices : (k,) float64 array, optional
         Where to start, such as those of a similar problem; learned in a few passes by default.
-        They change the time, not the value.
+        They change the time and, up to the rounding of scores plus prices, not the value.
     scale : float > 0, optional
         How far scores of one sample differ between clusters; measured on some rows by default. Used
         where prices are learned; it changes the time, not the value.
@@ -81,9 +83,9 @@ def assign_exact(
     Notes
     -----
     Cost: O(n k), and O(k^2 + n) for each sample that the starting prices misplace. From learned
-    prices: about 1 s at (100,000, 100) and 15 s at (100,000, 1,000) on one core.
+    prices: about 1 s at (100,000, 100) and 10 s at (100,000, 1,000) on one core.
     Where several optima exist, which one is found is not specified.
-    Source: CoKe Eq. 6, and total unimodularity (claim C4); the chains are ours.
+    Source: CoKe Eq. 6, and total unimodularity; the chains are ours.
 
     Examples
     --------

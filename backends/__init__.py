@@ -45,6 +45,7 @@ TABLE: dict[str, dict[Placement, str]] = {
     "shortest_moves": {
         ("numpy", "cpu"): "numba_transport:shortest_moves",
         ("torch", "cpu"): "torch_cpu:shortest_moves",
+        ("torch", "cuda"): "torch_cpu:shortest_moves",
     },
     "segment_sum": {
         ("numpy", "cpu"): "numba_engine:segment_sum",

@@ -1,4 +1,4 @@
-"""PyTorch tensors on the CPU, run by the numba engine on the same memory (nothing is copied)."""
+"""PyTorch tensors run by the numba engines: on the CPU in the same memory, from a GPU by a copy."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ def assign_stream(
 def shortest_moves(
     scores: Tensor, labels: Tensor, prices: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor, int]:
-    """See `dualclust.algos.transport.shortest_moves`."""
+    """See `dualclust.algos.transport.shortest_moves`; for a GPU the chains run on the host."""
     arrays = (_shared(x) for x in (scores, labels, prices))
     new_labels, new_prices, moves = numba_transport.shortest_moves(*arrays, **_all_shared(options))
-    return torch.from_numpy(new_labels), torch.from_numpy(new_prices), moves
+    back = torch.from_numpy(new_labels), torch.from_numpy(new_prices)
+    return back[0].to(labels.device), back[1].to(prices.device), moves
 
 
 def _shared(tensor: Tensor) -> Any:
-    return tensor.detach().numpy()
+    return tensor.detach().cpu().numpy()
 
 
 def _all_shared(options: dict[str, Any]) -> dict[str, Any]:

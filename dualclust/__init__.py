@@ -6,7 +6,7 @@ sub-package           what it holds
 `dualclust.algos`     the mathematics, on any array library that follows the array API
 `dualclust.backends`  which compiled engine runs which kernel
 `dualclust.train`     deep clustering loops (PyTorch; ``pip install 'dualclust[train]'``)
-`dualclust.proofs`    the papers' claims as programs (``pip install 'dualclust[proofs]'``)
+`dualclust.proofs`    for the papers' claims as programs; empty in this version
 ====================  =====================================================================
 
 The names below are the front door; importing them loads neither torch nor numba nor scikit-learn.

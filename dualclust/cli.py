@@ -99,7 +99,7 @@ def build_parser() -> argparse.ArgumentParser:
     cluster.add_argument(
         "--exact",
         action=argparse.BooleanOptionalAction,
-        help="best labels for the final centers, or near-optimal ones in constant memory "
+        help="best labels for the final centers, or near-optimal ones without all n k scores "
         "(default: exact up to 2^24 scores, n times k)",
     )
     cluster.add_argument("--seed", type=int, default=0, help="of the starting centers (default 0)")

@@ -21,14 +21,12 @@ from .algos.checks import check_count
 from .algos.errors import InvalidTypeError, InvalidValueError, MissingFileError, OutputError
 from .algos.kmeans import KMeansResult, constrained_kmeans, kmeans_plus_plus
 from .algos.projections import project_sphere
+from .algos.transport import EXACT_ENTRIES
 
 __all__ = ["read_embeddings", "run_cluster"]
 
 START_ROWS_PER_CLUSTER = 50
 """k-means++ draws its starting centers from a sample of this many rows per cluster."""
-
-EXACT_ENTRIES = 2**24
-"""Scores (n times k) up to which labels are exact by default: a few seconds on one core."""
 
 
 def run_cluster(options: argparse.Namespace) -> int:

@@ -23,14 +23,13 @@ from .algos.errors import InvalidTypeError, InvalidValueError
 from .algos.kmeans import KMeansResult, constrained_kmeans, kmeans_plus_plus
 from .algos.offline import OfflineAssignment, assign_offline
 from .algos.projections import project_sphere
-from .algos.transport import assign_exact
+from .algos.transport import EXACT_ENTRIES, assign_exact
 
 __all__ = ["ConstrainedKMeans"]
 
 Floats = NDArray[np.floating[Any]]
 Ints = NDArray[np.int64]
 
-EXACT_ENTRIES = 2**24
 START_ROWS_PER_CLUSTER = 50
 
 

@@ -43,7 +43,7 @@ from ...algos.losses import center_loss, mixed_targets, soft_cross_entropy
 from ...algos.offline import OfflineAssignment, assign_offline
 from ...algos.segments import segment_sum
 from ...algos.steps import measured_steps, published_steps
-from ...algos.transport import assign_exact
+from ...algos.transport import EXACT_ENTRIES, assign_exact
 from ..config import RunConfig
 from ..networks import Network
 from ..seeding import generator
@@ -52,9 +52,6 @@ __all__ = ["Prediction", "SeCu"]
 
 PAD = -1e4
 """Score of a padded cluster: finite, and of probability 0 in float32 at temperatures below 90."""
-
-EXACT_ENTRIES = 10**7
-"""Scores up to which the final labels are exact: about a second on one core."""
 
 
 class Prediction(NamedTuple):
