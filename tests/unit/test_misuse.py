@@ -23,9 +23,7 @@ def test_a_pass_cannot_change_its_bounds_to_what_it_cannot_keep(rng) -> None:
     loose = from_ratios(5, n_samples=200, lower=0.9)
     tight = from_counts([1] * 5, [200] * 4 + [1], n_samples=200)
     state = assign(scores[:100], loose).state
-    with pytest.raises(
-        InvalidValueError, match="from a pass under the same bounds"
-    ):
+    with pytest.raises(InvalidValueError, match="from a pass under the same bounds"):
         assign(scores[100:], tight, state)
 
 
