@@ -1,24 +1,16 @@
-import errno
 import json
-import math
-import os
 import pickle
 import random
 import shutil
-import subprocess
-import sys
-import textwrap
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from dualclust.algos.errors import (
     CheckpointError,
     InvalidTypeError,
     MissingFileError,
-    OutputError,
 )
 from dualclust.train import checkpoint
 from dualclust.train.checkpoint import (
@@ -26,76 +18,18 @@ from dualclust.train.checkpoint import (
     checkpoint_folder,
     latest_checkpoint,
     load_checkpoint,
-    pack,
     save_checkpoint,
-    unpack,
 )
-
-FILES = ("state.safetensors", "state.json", "manifest.json")
-METADATA = {
-    "epoch": 12,
-    "lr": 0.1,
-    "bounds": [0.9, math.inf],
-    "name": "naïve “run”\n",
-    "big": 2**70,
-    "done": False,
-    "none": None,
-    "nested": {"a": [1, 2.0, {"b": []}]},
-}
-
-
-def everything():
-    g = torch.Generator().manual_seed(0)
-    base = torch.randn(6, 5, generator=g)
-    return {
-        "float32": base,
-        "float64": torch.randn(3, 4, generator=g, dtype=torch.float64),
-        "float16": base.half(),
-        "bfloat16": base.bfloat16(),
-        "int64": torch.tensor([-(2**63), 2**63 - 1]),
-        "int32": torch.tensor([1, -1], dtype=torch.int32),
-        "uint8": torch.arange(256).to(torch.uint8),
-        "bool": torch.tensor([True, False, True]),
-        "scalar": torch.tensor(1.5, dtype=torch.float64),
-        "scalar.bool": torch.tensor(True),
-        "empty": torch.zeros(0, 3),
-        "empty too": torch.zeros(0, 3),
-        "special": torch.tensor([math.nan, math.inf, -0.0, 5e-324], dtype=torch.float64),
-        "transposed": base.T,
-        "a view": base[2:4],
-        "the same again": base,
-        "expanded": torch.ones(1, 3).expand(4, 3),
-        "a parameter": nn.Parameter(torch.ones(2)),
-    }
-
-
-def assert_identical(found, expected):
-    assert set(found) == set(expected)
-    for name, tensor in expected.items():
-        a, b = found[name], tensor.detach().contiguous()
-        assert (a.dtype, a.shape) == (b.dtype, b.shape), name
-        bits = [x.reshape(-1).view(torch.uint8) for x in (a, b)]
-        assert torch.equal(*bits), name
-
-
-def small(epoch):
-    return {"w": torch.full((40,), float(epoch))}, {"epoch": epoch}
-
-
-def save_epochs(run, *epochs):
-    for epoch in epochs:
-        save_checkpoint(checkpoint_folder(run, epoch), *small(epoch), keep=10)
-
-
-def names(run):
-    return sorted(path.name for path in (run / "checkpoints").iterdir())
-
-
-def flip(path, position, bit):
-    content = bytearray(path.read_bytes())
-    content[position] ^= 1 << bit
-    path.write_bytes(content)
-
+from tests.train.stored import (
+    FILES,
+    METADATA,
+    assert_identical,
+    everything,
+    flip,
+    names,
+    save_epochs,
+    small,
+)
 
 # -- exactness ------------------------------------------------------------------------------------
 
@@ -282,213 +216,3 @@ def test_a_checkpoint_of_the_same_epoch_is_replaced(tmp_path):
     save_checkpoint(checkpoint_folder(tmp_path, 2), {}, {"epoch": 2, "again": True})
     assert latest_checkpoint(tmp_path).metadata["again"]
     assert names(tmp_path) == ["epoch-000001", "epoch-000002"]
-
-
-# -- interruption ---------------------------------------------------------------------------------
-
-
-class Killed(BaseException):
-    pass
-
-
-def kill_at(monkeypatch, n):
-    """Let the n-th operation on the disk be the one that does not happen, nor any after it."""
-    left = [n]
-
-    def wrap(module, name):
-        original = getattr(module, name)
-
-        def operation(*args, **kwargs):
-            left[0] -= 1
-            if left[0] < 0:
-                if name == "_write_file" and left[0] == -1:  # killed in the middle of the file
-                    args[0].write_bytes(args[1][: len(args[1]) // 2])
-                raise Killed
-            return original(*args, **kwargs)
-
-        monkeypatch.setattr(module, name, operation)
-
-    wrap(checkpoint, "_write_file")
-    wrap(os, "fsync")
-    wrap(os, "replace")
-    wrap(os, "rmdir")
-    wrap(os, "unlink")
-    wrap(shutil, "rmtree")
-    return left
-
-
-@pytest.mark.parametrize("epochs", [(1, 2, 3), (3,)], ids=["next", "same epoch again"])
-def test_killed_anywhere_a_good_checkpoint_remains(tmp_path, monkeypatch, epochs):
-    for n in range(100):
-        run = tmp_path / f"run{n}"
-        save_epochs(run, *epochs)
-        before, after = {"epoch": 3}, {"epoch": 4 if len(epochs) > 1 else 3, "new": True}
-        with monkeypatch.context() as patch:
-            left = kill_at(patch, n)
-            try:
-                save_checkpoint(checkpoint_folder(run, after["epoch"]), {}, after)
-                finished = left[0] >= 0
-            except Killed:
-                finished = False
-        found = latest_checkpoint(run).metadata
-        assert found == after if finished else found in (before, after)
-        # The next save cleans up.
-        save_checkpoint(checkpoint_folder(run, 5), *small(5))
-        assert len(names(run)) == 2
-        assert latest_checkpoint(run).metadata == {"epoch": 5}
-        if finished:
-            break
-    assert n > 8
-
-
-@pytest.mark.parametrize("name", ["state.safetensors", "manifest.json"])
-def test_a_full_disk_leaves_the_old_one_intact(tmp_path, monkeypatch, name):
-    save_epochs(tmp_path, 1)
-
-    def write(path, content):
-        path.write_bytes(content[:10])
-        if path.name == name:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(checkpoint, "_write_file", write)
-    with pytest.raises(OutputError, match=r"epoch-000002: No space left on device\. Earlier"):
-        save_checkpoint(checkpoint_folder(tmp_path, 2), *small(2))
-    assert names(tmp_path) == ["epoch-000001"]
-    assert latest_checkpoint(tmp_path).metadata == {"epoch": 1}
-
-
-def test_a_failed_rename_leaves_the_old_one_intact(tmp_path, monkeypatch):
-    save_epochs(tmp_path, 1)
-
-    def fail(*_):
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(OutputError, match="Permission denied"):
-        save_checkpoint(checkpoint_folder(tmp_path, 2), *small(2))
-    assert names(tmp_path) == ["epoch-000001"]
-
-
-def test_a_file_where_the_folder_should_be(tmp_path):
-    (tmp_path / "checkpoints").write_text("")
-    with pytest.raises(OutputError, match="cannot save the checkpoint"):
-        save_checkpoint(checkpoint_folder(tmp_path, 2), *small(2))
-
-
-@pytest.mark.skipif(os.name != "posix", reason="file size limits are POSIX")
-def test_a_real_limit_on_file_size(tmp_path):
-    code = """
-        import resource, sys, torch
-        from dualclust.algos.errors import OutputError
-        from dualclust.train.checkpoint import *
-        save_checkpoint(checkpoint_folder(sys.argv[1], 1), {}, {"epoch": 1})
-        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-        try:
-            save_checkpoint(checkpoint_folder(sys.argv[1], 2), {"w": torch.ones(9999)}, {})
-        except OutputError as error:
-            print(error)
-    """
-    out = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "File too large. Earlier checkpoints are unchanged" in out.stdout
-    assert names(tmp_path) == ["epoch-000001"]
-    assert latest_checkpoint(tmp_path).metadata == {"epoch": 1}
-
-
-def test_files_reach_the_disk_before_the_name(tmp_path, monkeypatch):
-    log = []
-    write, replace, fsync = checkpoint._write_file, os.replace, os.fsync
-    monkeypatch.setattr(
-        checkpoint, "_write_file", lambda p, c: (write(p, c), log.append(p.name))[0]
-    )
-    monkeypatch.setattr(os, "replace", lambda a, b: (replace(a, b), log.append("rename"))[0])
-    monkeypatch.setattr(os, "fsync", lambda h: (fsync(h), log.append("flush"))[0])
-    save_checkpoint(checkpoint_folder(tmp_path, 1), *small(1))
-    assert log == [
-        *("flush", "state.safetensors", "flush", "state.json", "flush", "manifest.json"),
-        *("flush", "rename", "flush"),
-    ]
-
-
-# -- nested states --------------------------------------------------------------------------------
-
-
-def trained(make):
-    torch.manual_seed(0)
-    model = nn.Linear(4, 3)
-    optimizer = make(model.parameters())
-    for _ in range(3):
-        optimizer.zero_grad()
-        model(torch.ones(2, 4)).square().sum().backward()
-        optimizer.step()
-    return model, optimizer
-
-
-def same(a, b):
-    if torch.is_tensor(a):
-        return torch.is_tensor(b) and a.dtype == b.dtype and torch.equal(a, b)
-    if isinstance(a, dict):
-        return list(a) == list(b) and all(same(a[k], b[k]) for k in a)
-    if isinstance(a, (list, tuple)):
-        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
-    return type(a) is type(b) and (a == b or a != a)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda p: torch.optim.SGD(p, 0.01, momentum=0.9, nesterov=True),
-        lambda p: torch.optim.Adam(p, 0.01, betas=(0.8, 0.95), amsgrad=True),
-        lambda p: torch.optim.AdamW([{"params": list(p), "lr": 0.3}], weight_decay=0.1),
-        lambda p: torch.optim.SGD(p, 0.01),
-    ],
-    ids=["sgd-momentum", "adam", "adamw", "sgd"],
-)
-def test_optimizer_states_survive_the_disk(tmp_path, make):
-    model, optimizer = trained(make)
-    tensors, tree = pack(optimizer.state_dict(), "optimizer")
-    weights, layout = pack(model.state_dict(), "model")
-    save_checkpoint(
-        checkpoint_folder(tmp_path, 3), tensors | weights, {"optim": tree, "model": layout}
-    )
-    found = latest_checkpoint(tmp_path)
-    state = unpack(found.tensors, found.metadata["optim"])
-    assert same(state, optimizer.state_dict())
-    again, resumed = trained(make)
-    resumed.load_state_dict(state)
-    again.load_state_dict(unpack(found.tensors, found.metadata["model"]))
-    for net, opt in ((model, optimizer), (again, resumed)):
-        opt.zero_grad()
-        net(torch.ones(2, 4)).square().sum().backward()
-        opt.step()
-    assert all(map(torch.equal, model.parameters(), again.parameters()))
-
-
-def test_pack_keeps_types_and_keys_apart():
-    state = {
-        0: torch.zeros(1),
-        "0": torch.ones(1),
-        "tensor": {"tensor": "state.0"},
-        "dict": [],
-        "tuple": (1, (2.5, [None, True, math.inf]), {}),
-        -7: {"": ""},
-    }
-    tensors, tree = pack(state)
-    assert len(tensors) == 2
-    assert same(unpack(tensors, json.loads(json.dumps(tree))), state)
-    assert torch.is_tensor(unpack(*pack(torch.ones(2))))
-
-
-def test_pack_and_unpack_name_what_they_cannot_do():
-    with pytest.raises(InvalidTypeError, match=r"state\.a has the key 1\.5; keys must be str or"):
-        pack({"a": {1.5: 2}})
-    with pytest.raises(InvalidTypeError, match=r"state\.a\.1 is a set"):
-        pack({"a": [1, {2}]})
-    with pytest.raises(CheckpointError, match=r"refers to {'tensor': 'gone'}"):
-        unpack({}, {"dict": [["a", {"tensor": "gone"}]]})
-    with pytest.raises(CheckpointError, match=r"refers to {'other': 1}"):
-        unpack({}, {"other": 1})

@@ -34,11 +34,6 @@ from tests.train.runs import (
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    return write_images(tmp_path_factory.mktemp("data") / "images.npz")
-
-
-@pytest.fixture(scope="module")
 def finished(source, tmp_path_factory):
     """A finished run: its result and the records that its progress callback got."""
     seen = []

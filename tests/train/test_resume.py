@@ -25,7 +25,6 @@ from tests.train.runs import (
     interrupt_after,
     tiny,
     without_time,
-    write_images,
 )
 
 VARIANTS = {
@@ -39,11 +38,6 @@ VARIANTS = {
     ],
     "published steps": ["assignment.steps=secu-cifar", "assignment.upper=inf", "seed=9"],
 }
-
-
-@pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    return write_images(tmp_path_factory.mktemp("data") / "images.npz")
 
 
 @pytest.fixture(scope="module")

@@ -32,11 +32,6 @@ from tests.train.runs import (
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory):
-    return write_images(tmp_path_factory.mktemp("data") / "images.npz")
-
-
-@pytest.fixture(scope="module")
 def straight(source, tmp_path_factory):
     """A run that nobody interrupted."""
     folder = tmp_path_factory.mktemp("straight") / "run"
