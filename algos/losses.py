@@ -26,7 +26,8 @@ paper                      here               shape        meaning
 
 Values on any array library; gradients where the scores are torch tensors that ask for them. A
 padded cluster has a score of -1e4: far enough to have probability 0, finite so that 0 times its
-log-probability is 0. Everything is computed in at least float32, by log-sum-exp.
+log-probability is 0. Everything is computed in at least float32, by log-sum-exp, with no operation
+that PyTorch's autocast lowers.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ import array_api_compat as compat
 
 from ._typing import Array
 from .checks import check_interval, check_real, check_shape
+from .errors import InvalidValueError
+from .precision import at_least_float32
 
 __all__ = ["center_loss", "log_softmax", "mixed_targets", "soft_cross_entropy"]
 
@@ -49,10 +52,25 @@ def log_softmax(scores: Array, *, temperature: float = 1.0) -> Array:
     scores : (..., k) real array
         Half precision is computed and returned in float32.
     temperature : float > 0
+        Within the range of the dtype computed in.
 
     Returns
     -------
     (..., k) array
+
+    Raises
+    ------
+    InvalidValueError
+        If the temperature is not positive, or too small or too large for the dtype.
+
+    Notes
+    -----
+    Source: SeCu supplement, Eq. 3; claim S3b. Cost O(k) per row.
+
+    Finite for any finite scores: log-probabilities stop at a quarter of the dtype's lowest number
+    (with gradient 0 there), so that ``p log p`` is 0 where p underflows and a sum of
+    log-probabilities with weights on the simplex cannot overflow. The largest score is subtracted
+    *before* the division by the temperature, which saves the digits of ``s / lambda``.
 
     Examples
     --------
@@ -60,12 +78,24 @@ def log_softmax(scores: Array, *, temperature: float = 1.0) -> Array:
     >>> log_softmax(np.asarray([1000.0, 0.0]), temperature=0.5)
     array([    0., -2000.])
     """
-    xp = check_real("scores", scores)
+    check_real("scores", scores)
     check_interval("temperature", temperature, 0.0, math.inf, open_low=True)
-    if xp.finfo(scores.dtype).bits < 32:
-        scores = xp.astype(scores, xp.float32)
-    logits = scores / temperature
-    logits = logits - xp.max(logits, axis=-1, keepdims=True)
+    scores = at_least_float32(scores)
+    xp = compat.array_namespace(scores)
+    info = xp.finfo(scores.dtype)
+    low, high = 4.0 * float(info.smallest_normal), float(info.max)
+    if not low <= temperature <= high:
+        msg = (
+            f"temperature must lie in [{low:g}, {high:g}], the range of {scores.dtype}, "
+            f"got {temperature!r}. To fix this, scale scores and temperature together"
+        )
+        raise InvalidValueError(msg)
+    # Of quarters, every difference is finite. One tensor serves both max and clip, and is all that
+    # PyTorch keeps of them for the gradient.
+    quarter = 0.25 * scores
+    top = xp.max(quarter, axis=-1, keepdims=True)
+    reach = high * min(0.0625 * temperature, 0.5)
+    logits = (xp.clip(quarter, min=top - reach) - top) / (0.25 * temperature)
     return logits - xp.log(xp.sum(xp.exp(logits), axis=-1, keepdims=True))
 
 
@@ -92,7 +122,7 @@ def mixed_targets(
 
     Notes
     -----
-    Source: SeCu and CoKe with two views (CoKe section 3.5, where tau is called alpha).
+    Source: SeCu, and CoKe with two views (section 3.4, where tau is called alpha); claim C24.
     """
     xp = check_real("reference_scores", reference_scores)
     check_interval("tau", tau, 0.0, 1.0)
@@ -114,6 +144,11 @@ def soft_cross_entropy(scores: Array, targets: Array, *, temperature: float) -> 
     -------
     (..., b) array
 
+    Notes
+    -----
+    Source: the soft-label loss of CoKe, section 3.4; claim C24. Its gradient in s is
+    ``(p - t) / lambda``. Cost O(k) per row.
+
     Examples
     --------
     >>> import numpy as np
@@ -123,6 +158,7 @@ def soft_cross_entropy(scores: Array, targets: Array, *, temperature: float) -> 
     """
     xp = check_real("scores", scores)
     check_shape("targets", targets, tuple(scores.shape))
+    targets = at_least_float32(targets)
     return -xp.sum(targets * log_softmax(scores, temperature=temperature), axis=-1)
 
 
@@ -146,7 +182,9 @@ def center_loss(scores: Array, frozen_scores: Array, labels: Array, *, temperatu
 
     Notes
     -----
-    Source: SeCu supplement, section 1.3, Eq. 1.
+    Source: SeCu supplement, section 1.3, Eq. 1; claims S3a (on the sphere it is the form in squared
+    distances) and S6 (the sum over samples only: section 2 prints a second sum over clusters, which
+    multiplies the loss by k).
 
     Examples
     --------
@@ -157,6 +195,7 @@ def center_loss(scores: Array, frozen_scores: Array, labels: Array, *, temperatu
     """
     xp = check_real("scores", scores)
     check_shape("frozen_scores", frozen_scores, tuple(scores.shape))
+    check_real("frozen_scores", frozen_scores)
     own = _one_hot(labels, scores)
     log_p = log_softmax(xp.where(own > 0, scores, frozen_scores), temperature=temperature)
     return -xp.sum(xp.where(own > 0, log_p, xp.zeros_like(log_p)), axis=-1)

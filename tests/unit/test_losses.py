@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dualclust.algos.errors import InvalidTypeError, InvalidValueError
 from dualclust.algos.losses import center_loss, log_softmax, mixed_targets, soft_cross_entropy
 from tests.compare import assert_close, assert_equal, to_numpy
+from tests.problems import unit_rows
 
 PAD = -1e4
 SHAPES = [(1,), (4,), (0, 4), (5, 1), (5, 4), (2, 3, 5, 4)]
@@ -344,6 +345,80 @@ def test_a_frozen_input_gets_no_gradient_in_the_own_column():
     s, frozen = torch.tensor(scores), leaf(scores)
     center_loss(s, frozen, torch.from_numpy(labels), temperature=0.1).sum().backward()
     assert (frozen.grad[torch.arange(5), torch.from_numpy(labels)] == 0).all()
+
+
+def test_the_printed_gradient_of_a_center_omits_a_factor():
+    """Claim S3d: on the sphere the gradient is sum(1 - p) / lambda times the printed one."""
+    rng = np.random.default_rng(1)
+    x, w = unit_rows(rng.normal(size=(8, 3))), unit_rows(rng.normal(size=(4, 3)))
+    y, temperature = torch.zeros(8, dtype=torch.int64), 0.3
+    centers = leaf(w)
+    scores = torch.from_numpy(x) @ centers.T
+    center_loss(scores, scores.detach(), y, temperature=temperature).sum().backward()
+    hard = 1.0 - np.exp(loop_log_softmax(x @ w.T, temperature))[:, 0]
+    printed = w[0] - (hard[:, None] * x).sum(axis=0) / hard.sum()
+    tangent = np.eye(3) - np.outer(w[0], w[0])
+    true = tangent @ centers.grad.numpy()[0]
+    np.testing.assert_allclose(true, hard.sum() / temperature * (tangent @ printed), rtol=1e-9)
+    assert not np.allclose(true, tangent @ printed, rtol=0.5)
+    assert (centers.grad.numpy()[1:] == 0).all()
+
+
+def test_the_printed_second_sum_would_multiply_the_loss_by_the_number_of_clusters(xp):
+    """Claim S6: the summand of section 2's objective does not depend on the inner index."""
+    scores, labels, _ = problem((5, 4))
+    s = xp.asarray(scores)
+    ours = to_numpy(center_loss(s, s, xp.asarray(labels), temperature=0.1)).sum()
+    rows = loop_center_loss(scores, labels, 0.1)
+    printed = math.fsum(rows[i] for i in range(5) for _ in range(4))
+    np.testing.assert_allclose(printed, 4 * ours, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("temperature", [1e-3, 1.0, 1e3])
+def test_scores_of_any_size_give_finite_log_probabilities(xp, temperature, dtype):
+    """As printed, the exponential overflows; the difference of two scores does too."""
+    top = float(np.finfo(dtype).max)
+    scores = np.asarray([[top, -top, 0.0], [-top, -top, -top], [top, top, -top]], dtype)
+    found = to_numpy(log_softmax(xp.asarray(scores), temperature=temperature))
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found[1], -math.log(3.0), rtol=1e-6)
+    np.testing.assert_allclose(found[2, :2], -math.log(2.0), rtol=1e-6)
+    target = xp.asarray(np.asarray([[0.0, 1.0, 0.0]] * 3, dtype))
+    loss = soft_cross_entropy(xp.asarray(scores), target, temperature=temperature)
+    assert np.isfinite(to_numpy(loss)).all()
+    with np.errstate(all="ignore"):
+        e = np.exp(scores / temperature)
+        assert np.isnan(np.log(e / e.sum(axis=-1, keepdims=True))[0, 0])
+
+
+def test_a_training_step_under_autocast_loses_only_the_digits_of_its_scores():
+    rng = np.random.default_rng(0)
+    x, w = (torch.from_numpy(unit_rows(rng.normal(size=(n, 8)))).float() for n in (16, 5))
+    y = torch.from_numpy(rng.integers(0, 5, 16))
+    options = {"temperature": 0.05}
+    w.requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16):
+        s = x @ w.T
+        assert s.dtype == torch.bfloat16
+        target = mixed_targets(y, s.detach(), tau=0.2, **options)
+        inside = center_loss(s, s.detach(), y, **options), soft_cross_entropy(s, target, **options)
+        sum(loss.sum() for loss in inside).backward()
+    full = s.detach().float()
+    assert_equal(inside[0], center_loss(full, full, y, **options))
+    assert_equal(inside[1], soft_cross_entropy(full, target, **options))
+    assert bool(w.grad.isfinite().all())
+
+
+@pytest.mark.parametrize("temperature", [1e-40, 1e39])
+def test_a_temperature_must_be_a_number_of_the_dtype(xp, temperature):
+    s = xp.asarray([[0.0, 1.0]], "float32")
+    with pytest.raises(InvalidValueError, match=r"temperature must lie in .*, the range of"):
+        log_softmax(s, temperature=temperature)
+    assert_close(
+        log_softmax(xp.asarray([[0.0, temperature]]), temperature=temperature),
+        log_softmax(xp.asarray([[0.0, 1.0]]), temperature=1.0),
+    )
 
 
 # What is refused -------------------------------------------------------------------------------
