@@ -1,0 +1,126 @@
+"""What holds for any outputs, weights and labels: feasibility, the certificate, no NaN."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from dualclust.algos.pseudo_labels import floor_outputs, label_gap, label_objective, pseudo_labels
+from dualclust.algos.pseudo_labels_em import em_step
+from tests.compare import to_numpy
+
+WEIGHTS = st.one_of(st.sampled_from([0.0, 1.0, 100.0]), st.floats(1e-3, 1e3))
+
+
+@st.composite
+def simplex_rows(draw, m, k):
+    """Rows from flat to one-hot, with zeros and with ties."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    logits = np.round(rng.normal(size=(m, k)), draw(st.sampled_from([0, 1, 8])))
+    logits *= 10.0 ** draw(st.integers(-2, 3))
+    rows = np.exp(logits - logits.max(axis=1, keepdims=True))
+    rows[rows < draw(st.sampled_from([0.0, 1e-3]))] = 0.0
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+@st.composite
+def problems(draw, max_m=12, max_k=6):
+    """Outputs, and weights of which some are 0."""
+    m, k = draw(st.integers(1, max_m)), draw(st.integers(1, max_k))
+    sigma = draw(simplex_rows(m, k))
+    u = draw(arrays(np.float64, k, elements=st.sampled_from([0.0, 1e-6, 0.1, 0.5, 1.0])))
+    return sigma, u, {"balance": draw(WEIGHTS), "beta": draw(WEIGHTS)}
+
+
+def scale_of(u, weights):
+    """Size of the energy, against which rounding is measured."""
+    return weights["beta"] + weights["balance"] * float(u.sum())
+
+
+@given(problem=problems(), data=st.data())
+@settings(max_examples=60)
+def test_the_gap_covers_the_distance_to_the_minimum(xp, problem, data):
+    sigma, u, weights = problem
+    other = xp.asarray(data.draw(simplex_rows(*sigma.shape)))
+    s, weights = xp.asarray(sigma), {**weights, "u": xp.asarray(u)}
+    scale = scale_of(u, weights)
+    best = pseudo_labels(s, **weights)
+    assert float(best.gap) >= -1e-13 * scale
+    assert float(best.gap) <= 1e-10 * weights["beta"] + 1e-12 * scale
+    mixed = 0.5 * (other + best.labels)
+    for y in (other, mixed, best.labels):
+        above = float(label_objective(s, y, **weights)) - float(best.objective)
+        for duals in (None, best.duals):
+            gap = float(label_gap(s, y, **weights, duals=duals))
+            assert gap >= -1e-13 * scale
+            assert above <= gap + 1e-13 * scale
+
+
+@given(problem=problems())
+@settings(max_examples=40)
+def test_labels_are_on_the_simplex_and_positive(xp, problem):
+    sigma, u, weights = problem
+    result = pseudo_labels(xp.asarray(sigma), **weights, u=xp.asarray(u), n_iter=6)
+    y = to_numpy(result.labels)
+    np.testing.assert_allclose(y.sum(axis=1), 1.0, rtol=1e-14)
+    assert (y > 0).all()
+    assert (to_numpy(result.duals.prices) >= 0).all()
+    assert (to_numpy(result.duals.slack) >= 0).all()
+
+
+@given(problem=problems(), seed=st.integers(0, 2**32))
+@settings(max_examples=30)
+def test_samples_and_clusters_have_no_order(problem, seed):
+    sigma, u, weights = problem
+    rng = np.random.default_rng(seed)
+    rows, columns = (rng.permutation(length) for length in sigma.shape)
+    here = pseudo_labels(sigma, **weights, u=u)
+    there = pseudo_labels(sigma[rows][:, columns], **weights, u=u[columns])
+    slack = 2e-10 * weights["beta"] + 1e-12 * scale_of(u, weights)
+    assert abs(float(here.objective) - float(there.objective)) <= slack
+
+
+@given(problem=problems(), data=st.data())
+@settings(max_examples=30)
+def test_em_never_raises_the_energy(xp, problem, data):
+    sigma, u, weights = problem
+    weights = {"balance": weights["balance"], "beta": weights["beta"] + 1e-3, "u": xp.asarray(u)}
+    s = xp.asarray(sigma)
+    y = floor_outputs(xp.asarray(data.draw(simplex_rows(*sigma.shape))))
+    before = float(label_objective(s, y, **weights))
+    after = float(label_objective(s, em_step(s, y, **weights), **weights))
+    assert after <= before + 1e-12 * (scale_of(u, weights) + abs(before))
+
+
+@given(
+    sigma=st.tuples(st.integers(1, 6), st.integers(1, 5)).flatmap(
+        lambda shape: arrays(
+            np.float64,
+            shape,
+            elements=st.one_of(
+                st.floats(allow_nan=False, allow_infinity=False),
+                st.floats(0.0, 1.0),
+                st.sampled_from([0.0, -0.0, 1.0, 5e-324, 1e-300, 1e-160]),
+            ),
+        )
+    ),
+    balance=st.one_of(WEIGHTS, st.sampled_from([1e-100, 1e-12, 1e12, 1e100])),
+    beta=st.one_of(WEIGHTS, st.sampled_from([1e-100, 1e-12, 1e12, 1e100])),
+    dtype=st.sampled_from(["float32", "float64"]),
+    data=st.data(),
+)
+@settings(max_examples=60)
+def test_no_nan_from_any_finite_input(xp, sigma, balance, beta, dtype, data):
+    k = sigma.shape[1]
+    top = float(np.finfo(dtype).max)
+    entries = st.one_of(st.floats(0.0, 1.0), st.sampled_from([0.0, 1e-300, 1e30, 1e300]))
+    u = data.draw(st.one_of(st.none(), arrays(np.float64, k, elements=entries)))
+    u = None if u is None else xp.asarray(u)
+    s = xp.asarray(np.clip(sigma, -top, top), dtype)
+    for n_iter in (None, 4):
+        result = pseudo_labels(s, balance=balance, beta=beta, u=u, n_iter=n_iter, max_iter=30)
+        y = to_numpy(result.labels)
+        assert np.isfinite(y).all()
+        np.testing.assert_allclose(y.sum(axis=1), 1.0, rtol=1e-6)
+        for part in (result.objective, result.gap, result.residual, *result.duals):
+            assert not np.isnan(to_numpy(part)).any()
