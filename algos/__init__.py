@@ -3,23 +3,70 @@
 Every function takes the arrays of one library (NumPy, PyTorch, array_api_strict, ...) and returns
 arrays of the same library, dtype and device. State is passed in and returned, never kept.
 
-====================  =====================================================================
-module                what it solves
-====================  =====================================================================
-`bounds`              bounds on cluster sizes, and whether any assignment satisfies them
-`steps`               how fast prices move: measured rules, published settings
-`duals`               the primal-dual step: labels by priced scores, prices by counts
-`assignment`          online assignment whose counts end inside the bounds, always
-`certificates`        what duals prove: sizes, and a bound on the best objective
-`offline`             the same with all samples at hand, near-optimal
-`transport`           the same, solved exactly
-`centers`             centers as running means, exact for any batch split
-`hardness_centers`    SeCu's weighted centers, with a proof of optimality
-`kmeans`              spherical k-means with sizes between bounds
-`projections`         sphere, simplex, l1 ball, capped simplex
-`losses`              SeCu's losses
-`metrics`             agreement with classes, effective number of clusters
-`segments`            integer sums by segment, a kernel
-`checks`, `errors`    what is refused, and how it says so
-====================  =====================================================================
+*Bounds and assignment*
+
+=======================  ==================================================================
+module                   what it solves
+=======================  ==================================================================
+`bounds`                 bounds on cluster sizes, and whether any assignment satisfies them
+`feasibility`, `farkas`  the same with forbidden pairs; proofs in whole numbers
+`steps`                  how fast prices move: measured rules, published settings
+`duals`                  the primal-dual step: labels by priced scores, prices by counts
+`assignment`             online assignment whose counts end inside the bounds, always
+`certificates`           what duals prove: sizes, and a bound on the best objective
+`offline`                labels for all samples at once, to a proven gap, or optimal
+`score_sources`          scores in memory, or multiplied a block at a time, over ranks
+`price_learning`         prices from scratch by online passes over a sample
+`price_box`              where the best prices can be, from samples that grow
+`shortlists`             clusters that can be best for any price in a box
+`smoothed_dual`          prices for all samples at once, by Newton's method
+`transport`              the exact optimum by chains of moves
+`sinkhorn`               entropic transport, as the field's baseline
+`entropy_assignment`     SeCu's entropy-constrained assignment
+`sign_rule`              biases moved by the sign of the load
+`comparison`             all of these on the same scores, with what each proves
+=======================  ==================================================================
+
+*Centers and clustering*
+
+=======================  ==================================================================
+`centers`                centers as running means, exact for any batch split
+`hardness_centers`       SeCu's weighted centers, with a proof of optimality
+`kmeans`                 k-means, free or with sizes between bounds
+`kmeans_start`           where it starts
+`minibatch_kmeans`       the same from batches
+`metrics`                agreement with classes, effective number of clusters
+=======================  ==================================================================
+
+*Losses and targets*
+
+=======================  ==================================================================
+`losses`                 SeCu's losses
+`coke_losses`            CoKe's, hard and soft
+`information_losses`     mutual information with a margin
+`pseudo_label_losses`    its reverse cross-entropy, divergences, energy
+`pseudo_labels`          the convex update of its pseudo-labels, with a duality gap
+`joint_information`      IIC
+`self_labeling`          SeLa
+`prototypes`             ProPos' prototypes of a batch
+`prototype_losses`       PSL in three forms, PSA
+`memory_queue`           a ring buffer of features
+`von_mises_fisher`       log density on the sphere, to 4,096 dimensions
+`gatcluster`             GATCluster's targets and losses
+`relations`              its pairwise loss, without an n x n matrix
+`attention`              its Gaussian attention map
+`label_features`         the Label Feature Theorem, checked
+`equivalence`            whether relations are those of classes, and where not
+=======================  ==================================================================
+
+*Small parts*
+
+=======================  ==================================================================
+`projections`            sphere, simplex, l1 ball, capped simplex
+`directions`             unit vectors, and which rows have none
+`counter_noise`          normal numbers from a counter, the same on every library
+`segments`               integer sums by segment, a kernel
+`precision`              at least float32
+`checks`, `errors`       what is refused, and how it says so
+=======================  ==================================================================
 """

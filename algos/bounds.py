@@ -37,6 +37,7 @@ import array_api_compat.numpy as default_namespace
 from ._typing import Array, Namespace
 from .checks import check_choice, check_count, check_interval
 from .errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
+from .farkas import FarkasVector
 
 __all__ = [
     "ROUNDING",
@@ -286,22 +287,27 @@ def _check_feasible(lower: list[int], upper: list[int], n: int, hint: str) -> No
             f"lower bound {lower[i]} exceeds upper bound {upper[i]} for cluster {i}. "
             f"To fix this, widen the bounds{hint}"
         )
-        raise InfeasibleBoundsError(msg, clusters=tuple(crossed), excess=lower[i] - upper[i])
-    total = sum(lower)
+        one, gap = tuple(int(j == i) for j in range(len(lower))), lower[i] - upper[i]
+        vector = FarkasVector(one, one, required=gap, available=0)
+        raise InfeasibleBoundsError(msg, clusters=tuple(crossed), excess=gap, vector=vector)
+    total, none = sum(lower), (0,) * len(lower)
     if total > n:
         msg = (
             f"lower bounds add up to {total} samples, {total - n} more than n_samples={n}. "
             f"To fix this, lower them{hint}"
         )
         clusters = tuple(i for i, v in enumerate(lower) if v > 0)
-        raise InfeasibleBoundsError(msg, clusters=clusters, excess=total - n)
+        vector = FarkasVector(tuple(int(v > 0) for v in lower), none, required=total, available=n)
+        raise InfeasibleBoundsError(msg, clusters=clusters, excess=total - n, vector=vector)
     total = sum(upper)
     if total < n:
         msg = (
             f"upper bounds add up to {total} samples, {n - total} fewer than n_samples={n}. "
             f"To fix this, raise them{hint}"
         )
-        raise InfeasibleBoundsError(msg, clusters=tuple(range(len(upper))), excess=n - total)
+        clusters = tuple(range(len(upper)))
+        vector = FarkasVector(none, (1,) * len(upper), required=-total, available=-n)
+        raise InfeasibleBoundsError(msg, clusters=clusters, excess=n - total, vector=vector)
 
 
 def _ratios(name: str, ratio: Array, k: int) -> list[Fraction]:

@@ -41,6 +41,7 @@ from .errors import InvalidValueError
 __all__ = [
     "SizeCertificate",
     "dual_value",
+    "margins",
     "objective",
     "price_of_bounds",
     "size_certificate",
@@ -217,6 +218,41 @@ def dual_value(scores: Array, prices: Array, bounds: SizeBounds) -> float:
         block = xp.astype(scores[i : min(i + rows, n), :], xp.float64) + prices
         total += float(xp.sum(xp.max(block, axis=1)))
     return total
+
+
+def margins(scores: Array, prices: Array) -> Array:
+    """How clear each label is: priced score of the best cluster minus that of the second.
+
+    Parameters
+    ----------
+    scores : (n, k) real array
+    prices : (k,) float64 array
+
+    Returns
+    -------
+    (n,) float64 array, in units of score
+        Infinite for one cluster. For optimal prices, what the objective loses if the sample takes
+        its second choice and everything else stays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> margins(np.asarray([[0.75, 0.5], [0.5, 0.5]]), np.asarray([0.0, 0.125]))
+    array([0.125, 0.125])
+    """
+    xp = check_real("scores", scores)
+    n, k = check_shape("scores", scores, ("n", "k"))
+    check_shape("prices", prices, (k,))
+    check_same_place(scores=scores, prices=prices)
+    clusters = xp.arange(k, dtype=xp.int64, device=compat.device(scores))
+    parts = [xp.zeros((0,), dtype=xp.float64, device=compat.device(scores))]
+    rows = max(1, 2**22 // k)
+    for i in range(0, n, rows):
+        priced = xp.astype(scores[i : min(i + rows, n), :], xp.float64) + prices
+        first = xp.astype(xp.argmax(priced, axis=1), xp.int64)
+        others = xp.where(clusters == first[:, None], xp.full_like(priced, -math.inf), priced)
+        parts.append(xp.max(priced, axis=1) - xp.max(others, axis=1))
+    return xp.concat(parts)
 
 
 def price_of_bounds(prices: Array, bounds: SizeBounds) -> float:

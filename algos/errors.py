@@ -21,7 +21,10 @@ class                     built-in            exit code  raised when
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from .farkas import FarkasVector
 
 __all__ = [
     "CheckpointError",
@@ -64,13 +67,24 @@ class InfeasibleBoundsError(InvalidValueError):
         The clusters whose bounds together prove the infeasibility.
     excess : int
         By how many samples the proof's inequality fails: always positive.
+    vector : FarkasVector or None
+        The whole proof, which `farkas.verify_infeasibility` checks; None for bounds of a stream,
+        which are no whole numbers.
     """
 
     # Defaults, because a copy or a worker process rebuilds an exception from its message alone.
-    def __init__(self, message: str, *, clusters: tuple[int, ...] = (), excess: int = 0) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        clusters: tuple[int, ...] = (),
+        excess: int = 0,
+        vector: FarkasVector | None = None,
+    ) -> None:
         super().__init__(message)
         self.clusters = clusters
         self.excess = excess
+        self.vector = vector
 
 
 class DeviceMismatchError(InvalidValueError):

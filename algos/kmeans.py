@@ -1,17 +1,17 @@
 r"""k-means whose clusters keep their sizes between bounds, on the sphere or in Euclidean space.
 
-Problem: for features ``x_i`` find labels and centers that
+Problem: for features ``x_i`` with weights ``w_i`` find labels and centers that
 
-maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``               (CoKe Eq. 3 and 6)
+maximize ``sum_i w_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``           (CoKe Eq. 3 and 6)
 
-with ``s_ik = x_i . c_k`` for unit features and unit centers ("cosine"), or, for squared distance
-("euclidean"), ``s_ik = x_i . c_k - ||c_k||^2 / 2`` with the mean of all features as the origin; the
-objective is then half of what the squared distances to the centers leave of those to the mean.
+with the scores of `lloyd`: ``s_ik = x_i . c_k`` ("cosine"), or half of what the squared distance to
+the center leaves of that to the mean of all features ("euclidean").
 
-Method: alternation. Labels for fixed centers by the online assignment, in one pass over the samples
-with the prices of the pass before (`offline.learn_prices`); centers for fixed labels as directions
-of sums (CoKe Eq. 12), or as means. Bounds are enforced at the end, for the final centers. Each pass
-needs one block of scores at a time, never all n k, unless the final labels are to be exact.
+Method: alternation. Labels for fixed centers by `offline.solve`, which proves how far they can be
+from the best, with the prices of the iteration before; centers for fixed labels as directions of
+sums (CoKe Eq. 12), or as means. Neither lowers the objective, the first up to its proven gap. Rows
+are read block by block, from memory or from a `FeatureSource`, also when they are shared out over
+ranks.
 
 ==============  ============  =======  =====================================
 paper           here          shape    meaning
@@ -19,38 +19,47 @@ paper           here          shape    meaning
 :math:`x_i`     ``features``  (n, d)   unit vectors, or points
 :math:`c_k`     ``centers``   (k, d)   unit vectors, or points
 :math:`\mu_i`   ``labels``    (n,)     cluster of each sample
+:math:`w_i`     ``weights``   (n,)     1 by default; sizes count samples
 ==============  ============  =======  =====================================
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import array_api_compat as compat
 
 from ._typing import Array
-from .assignment import init_state
 from .bounds import SizeBounds
-from .centers import CenterSums, add_to_sums, init_sums, mean_centers, mean_points
-from .checks import (
-    check_choice,
-    check_count,
-    check_finite,
-    check_interval,
-    check_real,
-    check_same_place,
-    check_shape,
-)
+from .checks import check_interval
 from .errors import InvalidValueError
-from .metrics import churn
-from .offline import BLOCK_ENTRIES, OfflineAssignment, finish, learn_prices
-from .transport import assign_exact
+from .feature_frame import check_reach, frame_of, scores_of
+from .kmeans_parts import gathered_sums, share_changed
+from .kmeans_start import kmeans_plus_plus
+from .lloyd import (
+    KMeansState,
+    PlainKMeansResult,
+    Progress,
+    best_of,
+    check_arguments,
+    check_state,
+    kmeans,
+    updated_centers,
+)
+from .offline import OfflineAssignment, solve
+from .score_sources import FeatureSource
 
-__all__ = ["KMeansResult", "constrained_kmeans", "kmeans_plus_plus"]
+__all__ = [
+    "KMeansResult",
+    "KMeansState",
+    "PlainKMeansResult",
+    "best_of",
+    "constrained_kmeans",
+    "kmeans",
+    "kmeans_plus_plus",
+]
 
-MIN_PASSES = 8  # that learn prices, whatever the number of center updates
+NEAR = 1e-3  # proven gap of the labels while centers still move
 
 
 class KMeansResult(NamedTuple):
@@ -61,9 +70,9 @@ class KMeansResult(NamedTuple):
     centers : (k, d) array
         Unit rows, or means.
     assignment : OfflineAssignment
-        Labels of all samples for these centers, sizes, and what certifies them.
+        Labels of this rank's samples for these centers, sizes, and what certifies them.
     n_iter : int
-        Passes with a center update.
+        Iterations with a center update.
     converged : bool
         Whether the last update changed at most the share `tolerance` of the labels.
     """
@@ -73,39 +82,56 @@ class KMeansResult(NamedTuple):
     n_iter: int
     converged: bool
 
+    @property
+    def objective(self) -> float:
+        """``sum_i w_i s_{i, y_i}``."""
+        return self.assignment.objective
+
 
 def constrained_kmeans(
-    features: Array,
+    features: Array | FeatureSource,
     bounds: SizeBounds,
     centers: Array,
     *,
     metric: str = "cosine",
+    weights: Array | None = None,
     n_iter: int = 20,
     tolerance: float = 1e-3,
-    exact: bool = False,
-    progress: Callable[[int, float], None] | None = None,
+    gap: float = 1e-4,
+    state: KMeansState | None = None,
+    progress: Progress | None = None,
+    empty: str = "relocate",
 ) -> KMeansResult:
     """Cluster features so that every cluster size lies between its bounds.
 
     Parameters
     ----------
-    features : (n, d) real array
-        Finite, float32 or float64; unit rows for "cosine"; n = ``bounds.n_samples``.
+    features : (n, d) real array, or FeatureSource
+        Finite; unit rows for "cosine"; n = ``bounds.n_samples``. Half precision is computed in
+        float32.
     bounds : SizeBounds
-        On the library and device of `features`.
-    centers : (k, d) array
-        Rows to start from, of the dtype of `features`, unit rows for "cosine"; see
-        `kmeans_plus_plus`.
+        Of all rows, on the library and device of the features.
+    centers : (k, d) real array
+        Rows to start from, unit rows for "cosine"; see `start_centers`. Converted to the dtype of
+        the features.
     metric : {"cosine", "euclidean"}
+    weights : (n,) real array, optional
+        Of all rows of all ranks, at least 0: rows weigh in centers and objective. Sizes count
+        samples.
     n_iter : int
-        Most center updates, >= 0; 0 only assigns to the centers given.
+        Most center updates, >= 0, those of `state` included; 0 only assigns to the centers given.
     tolerance : float in [0, 1]
         Stop once at most this share of the labels changed.
-    exact : bool
-        Whether the final labels are the best ones for the final centers (`transport`), which holds
-        all n k scores and takes longer, or near-optimal ones (`offline`).
+    gap : float in [0, 1]
+        Relative gap of the final labels to prove; 0 for the best labels of the final centers.
+    state : KMeansState, optional
+        Continue from here, with the other arguments as they were: the further iterations are those
+        of an uninterrupted run, to the last bit. `centers` is then not used.
     progress : callable, optional
-        Called as ``progress(pass, churn)`` after each pass.
+        Called as ``progress(state, churn)`` after each center update and its labels.
+    empty : {"relocate", "keep"}
+        What becomes of the center of a cluster that got no sample, and may have one: it moves to
+        the sample farthest from its own center, or stays.
 
     Returns
     -------
@@ -114,14 +140,15 @@ def constrained_kmeans(
     Raises
     ------
     InvalidValueError, InvalidTypeError, DeviceMismatchError
-        As `assign` and `add_to_sums` do.
+        For NaN and infinity, and shapes, values or places that do not fit.
 
     Notes
     -----
-    Guarantee: ``lower <= counts <= upper``, for any data and order of rows.
-    Cost: O(n k d) per pass; memory O(n + k d) beyond the features, and a copy of them for
-    "euclidean", and n k scores where `exact`.
-    Source: CoKe Eq. 3, 6, 10 to 13, made batch by repeated passes with warm duals.
+    Guarantee: ``lower <= counts <= upper``, and the objective never falls between two iterations by
+    more than the proven gap of the labels, 0.001 of its size.
+    Cost: O(n k d) per iteration. Memory: labels and lists of unsettled samples, O(n), and one block
+    of rows and scores; the rows of a source are never all in memory.
+    Source: CoKe Eq. 3, 6 and 12 as batch alternation; the solver is ours (`offline`).
 
     Examples
     --------
@@ -129,119 +156,53 @@ def constrained_kmeans(
     >>> from dualclust.algos.bounds import from_ratios
     >>> x = np.asarray([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
     >>> result = constrained_kmeans(x, from_ratios(2, n_samples=4, lower=1.0), x[:2])
-    >>> result.assignment.state.counts
+    >>> result.assignment.counts
     array([2, 2])
     """
-    check_real("features", features)
-    _, d = check_shape("features", features, (bounds.n_samples or "n", "d"))
-    check_shape("centers", centers, (bounds.n_clusters, d))
-    check_same_place(features=features, centers=centers, bounds=bounds.lower)
-    check_finite("features", features)
-    check_choice("metric", metric, ("cosine", "euclidean"))
-    check_count("n_iter", n_iter, 0)
-    check_interval("tolerance", tolerance, 0.0, 1.0)
     if bounds.n_samples is None:
         msg = "bounds must be of a known number of samples, got those of a stream"
         raise InvalidValueError(msg)
+    check_interval("gap", gap, 0.0, 1.0)
+    like = check_arguments(features, centers, metric, n_iter, tolerance, empty, bounds)
+    xp, k = compat.array_namespace(like), bounds.n_clusters
+    frame = frame_of(features, metric, weights)
+    check_reach(frame, centers if state is None else state.centers)
+    unit = frame.score_unit
 
-    xp = compat.array_namespace(features)
-
-    euclidean = metric == "euclidean"
-    origin = xp.mean(features, axis=0) if euclidean else xp.zeros_like(centers[0, :])
-    if euclidean:  # far from the origin, scores would lose their digits
-        features, centers = features - origin, centers - origin
-    # Sums of entries in [-1, 1] are exact; on the sphere they are that already.
-    unit = (float(xp.max(xp.abs(features))) or 1.0) if euclidean else 1.0
-
-    def scores_of(rows: Array) -> Array:
-        product = xp.matmul(rows, centers.T)
-        return product - 0.5 * xp.sum(centers * centers, axis=1) if euclidean else product
-
-    def score_rows(ids: Array) -> Array:
-        return scores_of(xp.take(features, ids, axis=0))
-
-    labels, state = learn_prices(score_rows, bounds, init_state(bounds), epoch=0)
-    converged, done = False, 0
-    while done < n_iter and not converged:
-        sums = _sums(features, labels, centers, unit)
-        centers = (
-            mean_points(sums, centers, scale=unit) if euclidean else mean_centers(sums, centers)
+    def label(centers: Array, prices: Array | None, tolerance: float) -> OfflineAssignment:
+        prices = None if prices is None else prices / unit
+        source = scores_of(frame, frame.inside(centers))
+        found = solve(source, bounds, prices=prices, tolerance=tolerance)
+        return found._replace(
+            prices=found.prices * unit,
+            objective=found.objective * unit,
+            upper_bound=found.upper_bound * unit,
+            rounding=found.rounding * unit,
         )
-        previous, done = labels, done + 1
-        labels, state = learn_prices(score_rows, bounds, state, epoch=done)
-        changed = churn(labels, previous)
-        converged = changed <= tolerance
-        if progress is not None:
-            progress(done, changed)
-    for epoch in range(done + 1, max(done + 2, MIN_PASSES)):
-        _, state = learn_prices(score_rows, bounds, state, epoch=epoch)
-    if exact:
-        prices = state.duals.lower - state.duals.upper
-        found = assign_exact(scores_of(features), bounds, prices=prices)
+
+    if state is None:
+        centers = xp.astype(centers, like.dtype)
+        found = label(centers, None, NEAR if n_iter else gap)
+        if not n_iter:
+            return KMeansResult(centers, found, 0, False)
+        state = KMeansState(centers, found.prices, 0, found.labels, found.objective)
     else:
-        found = finish(score_rows, bounds, state)
-    return KMeansResult(centers + origin, found, done, converged)
-
-
-def kmeans_plus_plus(features: Array, uniforms: Array) -> Array:
-    """Spread-out starting centers: rows drawn with probability proportional to squared distance.
-
-    The first is drawn uniformly; each further one with probability proportional to the squared
-    distance to the nearest center so far (on the sphere, twice one minus the cosine).
-
-    Parameters
-    ----------
-    features : (n, d) real array
-    uniforms : (k,) float64 array
-        Independent draws from [0, 1), one per center: the only randomness, so that equal draws
-        give equal centers on every library.
-
-    Returns
-    -------
-    centers : (k, d) array
-        Rows of `features`.
-
-    Raises
-    ------
-    InvalidValueError
-        If there are fewer rows than centers.
-
-    Notes
-    -----
-    Cost O(n k d). Where all rows coincide with a center, the remaining draws are uniform.
-    """
-    xp = check_real("features", features)
-    n, _ = check_shape("features", features, ("n", "d"))
-    (k,) = check_shape("uniforms", uniforms, ("k",))
-    check_same_place(features=features, uniforms=uniforms)
-    check_finite("features", features)
-    if not bool(xp.all((uniforms >= 0) & (uniforms < 1))):
-        msg = "uniforms must lie in [0, 1), got one outside or NaN"
-        raise InvalidValueError(msg)
-    if n < k:
-        msg = f"features must have at least one row per center, got {n} rows for k={k}"
-        raise InvalidValueError(msg)
-    weight = xp.ones((n,), dtype=xp.float64, device=compat.device(features))
-    nearest = math.inf * weight
-    chosen = []
-    for j in range(k):
-        running = xp.cumulative_sum(weight)
-        target = uniforms[j : j + 1] * running[-1]
-        i = min(int(xp.searchsorted(running, target, side="right")[0]), n - 1)
-        chosen.append(features[i, :])
-        offset = xp.astype(features - features[i, :], xp.float64)
-        nearest = xp.minimum(nearest, xp.sum(offset * offset, axis=1))
-        weight = xp.where(xp.any(nearest > 0), nearest, xp.ones_like(nearest))
-    return xp.stack(chosen)
-
-
-def _sums(features: Array, labels: Array, centers: Array, unit: float) -> CenterSums:
-    xp = compat.array_namespace(features)
-    sums = init_sums(*centers.shape, xp=xp, device=compat.device(features))
-    n, d = features.shape
-    rows = max(1, BLOCK_ENTRIES // d)
-    for i in range(0, n, rows):
-        last = min(i + rows, n)
-        block = features[i:last, :] if unit == 1.0 else features[i:last, :] / unit
-        sums = add_to_sums(sums, block, labels[i:last])
-    return sums
+        check_state(state, frame, centers)
+    while state.n_iter < n_iter and not state.converged:
+        sums = gathered_sums(frame, state.labels, k)
+        movable = (sums.counts == 0) & (bounds.upper > 0) & (empty == "relocate")
+        centers = updated_centers(frame, sums, state.labels, state.centers, movable)
+        found = label(centers, state.prices, NEAR)
+        changed = share_changed(frame.source.group, found.labels, state.labels)
+        state = KMeansState(
+            centers,
+            found.prices,
+            state.n_iter + 1,
+            found.labels,
+            found.objective,
+            changed <= tolerance,
+        )
+        if progress is not None:
+            progress(state, changed)
+    found = label(state.centers, state.prices, gap)
+    return KMeansResult(state.centers, found, state.n_iter, state.converged)

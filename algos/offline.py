@@ -1,50 +1,59 @@
-r"""Assignment with all samples at hand: learn the prices, then label the confident samples first.
+r"""Assignment with all samples at hand: labels inside the bounds, and a proof of how good they are.
 
-Problem: ``max sum_i s_{i, y_i}  s.t.  l_k <= n_k <= u_k`` again, but the samples may be visited
-several times and in any order. Two observations make the online algorithm near-optimal here:
+Problem (CoKe Eq. 6 with both bounds), for scores in memory or multiplied a block at a time:
 
-* *Learn prices without enforcing anything.* A cap or a completion hides from the dual how wrong its
-  price is. So passes that learn use `bounds.relaxed`; smaller steps refine the prices (`steps`).
-* *Label in order of falling margin.* With good prices a few samples are still forced away from
-  their choice, the last ones to arrive. In this order those are the samples that lose least by it.
+maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``.
 
-Prices are learned in an order that strides through the rows by the golden ratio, so that rows
-sorted by class do not meet cold prices one class after the other. Every result carries its upper
-bound.
+1. *Prices on samples* that grow by eights: online passes (`price_learning`) on the first, then
+   Newton's method on the smoothed dual (`smoothed_dual`), which also says how far the prices of a
+   sample can be from those of all rows.
+2. *One pass over all rows* settles every sample whose best cluster is the same for all prices that
+   are still possible, and lists a few clusters for the others (`shortlists`).
+3. *Newton's method on the lists*, then *chains of moves* (`transport`), which end with counts
+   inside the bounds and with optimal prices.
+4. *Proof*: if these prices are inside the box of the pass and nothing cut from a list is worth more
+   than the best in it, the labels are optimal for the whole problem. Otherwise the bound is as far
+   away as the samples in question make it, and, if that is too far, a pass with a box around the
+   new prices follows.
 
-=====================  ==============  =======  ===================================================
-paper                  here            shape    meaning
-=====================  ==============  =======  ===================================================
-:math:`s_{i,k}`        ``score_rows``  (m, k)   function from ids (m,) to their scores
-:math:`\rho - \rho'`   ``prices``      (k,)     in units of score, float64
-\-                     ``margins``     (n,)     priced score of the best cluster minus the second
-=====================  ==============  =======  ===================================================
+=====================  ===============  =======  =================================================
+paper                  here             shape    meaning
+=====================  ===============  =======  =================================================
+:math:`s_{i,k}`        ``scores``       (n, k)   or a `ScoreSource`; minus infinity forbids a pair
+:math:`\rho - \rho'`   ``prices``       (k,)     in units of score, float64
+:math:`D(\pi)`         ``upper_bound``  ()       no labels inside the bounds are worth more
+=====================  ===============  =======  =================================================
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import array_api_compat as compat
 
 from ._typing import Array
-from .assignment import AssignmentState, assign, init_state, next_pass
-from .bounds import SizeBounds, relaxed
-from .certificates import price_of_bounds
-from .checks import check_count, check_finite, check_real, check_same_place, check_shape
+from .bounds import SizeBounds
+from .certificates import price_of_bounds, violation
+from .checks import check_finite, check_interval, check_real, check_same_place, check_shape
 from .errors import InvalidValueError
-from .steps import StepRule, measured_steps
+from .feasibility import check_feasible
+from .price_box import PriceBox, first_box, held_back, next_box, problem_of
+from .price_learning import score_range
+from .score_sources import ScoreSource, block_rows, check_weights, score_source
+from .segments import segment_sum
+from .shortlists import Listing, list_all, list_open
+from .smoothed_dual import refine_prices
+from .transport import shortest_moves
 
-__all__ = ["OfflineAssignment", "assign_offline", "finish", "learn_prices", "top_two"]
+__all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "solve"]
 
-ScoreRows = Callable[[Array], Array]
-
-BLOCK_ENTRIES = 2**22  # scores held at a time: 16 MiB in float32
-SAMPLE = 1024  # rows on which the range of scores is measured
-FROZEN = 2.0**-40  # step of the last pass, in units of scale: prices stand still, and the
-# certificate still holds
+FULL_ENTRIES = 2**16  # scores up to which lists hold all clusters
+WIDTH, MOST_PASSES = 8, 10
+BORDER = 2.0  # samples a cluster has on its borders when the chains take over
+WINDOW, WIDER, WINDOWS = 4.0, 8.0, 4  # of the chains, in units of T
+HELD = 0.02  # share of the prices at an edge of the box above which the chains would be in vain
+EPS, ROUNDINGS = 2.0**-52, 64.0
 
 
 class OfflineAssignment(NamedTuple):
@@ -53,39 +62,66 @@ class OfflineAssignment(NamedTuple):
     Attributes
     ----------
     labels : (n,) int64 array
-    margins : (n,) float64 array
-        Priced score of each sample's best cluster minus its second best: how clear the choice is.
-        Infinite for one cluster.
-    state : AssignmentState
-        Of the last pass: prices, counts, and what certifies them.
+        Of this rank's rows.
+    counts : (k,) int64 array
+        Of all rows.
+    prices : (k,) float64 array
+        What `upper_bound` was proven with; a start for a similar problem.
     objective : float
-        ``sum_i s_{i, y_i}``, in units of score.
+        ``sum_i s_{i, y_i}``, in units of score; weighted if there are weights.
     upper_bound : float
         No labels inside the bounds have a larger objective.
+    rounding : float
+        How much of the difference of the two the additions alone can make.
+    violation : int
+        Samples by which the worst cluster is outside its bounds: 0.
     """
 
     labels: Array
-    margins: Array
-    state: AssignmentState
+    counts: Array
+    prices: Array
     objective: float
     upper_bound: float
+    rounding: float
+    violation: int
+
+    @property
+    def gap(self) -> float:
+        """``(upper_bound - objective) / max(|upper_bound|, |objective|)``, 0 for optimal labels."""
+        size = max(abs(self.upper_bound), abs(self.objective))
+        lost = self.upper_bound - self.objective
+        return max(lost, 0.0) / size if size > 0.0 and lost > self.rounding else 0.0
+
+    @property
+    def status(self) -> str:
+        """Proven: "optimal", or "within gap"."""
+        return "optimal" if self.upper_bound - self.objective <= self.rounding else "within gap"
 
 
 def assign_offline(
-    scores: Array, bounds: SizeBounds, *, n_passes: int = 8, scale: float | None = None
+    scores: Array,
+    bounds: SizeBounds,
+    *,
+    prices: Array | None = None,
+    weights: Array | None = None,
+    tolerance: float = 1e-4,
 ) -> OfflineAssignment:
-    """Best labels for a matrix of scores, every cluster size inside its bounds.
+    """Labels for a matrix of scores, every cluster size inside its bounds, to a proven gap.
 
     Parameters
     ----------
     scores : (n, k) real array
-        Finite, float32 or wider; n = ``bounds.n_samples``.
+        Finite, or minus infinity where a sample must not go; n = ``bounds.n_samples``. Half
+        precision is computed in float32.
     bounds : SizeBounds
         On the library and device of `scores`.
-    n_passes : int >= 1
-        Passes that learn prices; one more gives the labels.
-    scale : float > 0, optional
-        How far scores of one sample differ between clusters; measured on some rows by default.
+    prices : (k,) float64 array, optional
+        Where to start, such as those of a similar problem: they save the learning on samples.
+    weights : (n,) real array, optional
+        At least 0: the objective is ``sum_i w_i s_{i, y_i}``. Sizes count samples, whatever their
+        weight.
+    tolerance : float in [0, 1]
+        Relative gap to prove; 0 for the optimum.
 
     Returns
     -------
@@ -93,13 +129,16 @@ def assign_offline(
 
     Raises
     ------
+    InfeasibleBoundsError
+        If forbidden pairs leave no labels inside the bounds; with the clusters that prove it.
     InvalidValueError, InvalidTypeError, DeviceMismatchError
-        As `assign` does.
+        For NaN, plus infinity, and shapes, dtypes or places that do not fit.
 
     Notes
     -----
-    Guarantee: ``lower <= counts <= upper``; the gap ``upper_bound - objective`` is proven.
-    Cost: O(n k) per pass. Not exact: where the gap matters, look at it.
+    Guarantee: ``lower <= counts <= upper``; the gap is proven, by weak duality.
+    Cost: O(n k) for one pass or a few, and O(n) memory beside the scores.
+    Source: CoKe Eq. 6; the method is ours (docs/decisions/0009-lists.md).
 
     Examples
     --------
@@ -109,137 +148,223 @@ def assign_offline(
     >>> from dualclust.algos.bounds import from_counts
     >>> scores = np.asarray([[0.9, 0.1], [0.8, 0.1], [0.6, 0.5]])
     >>> found = assign_offline(scores, from_counts([1, 1], n_samples=3))
-    >>> found.labels, round(found.objective, 3)
-    (array([0, 0, 1]), 2.2)
+    >>> found.labels, round(found.objective, 3), found.status
+    (array([0, 0, 1]), 2.2, 'optimal')
     """
-    xp = check_real("scores", scores)
-    check_shape("scores", scores, (_known_length(bounds), bounds.n_clusters))
-    check_count("n_passes", n_passes, 1)
-    check_same_place(scores=scores, bounds=bounds.lower)
-    check_finite("scores", scores)
-
-    def score_rows(ids: Array) -> Array:
-        return xp.take(scores, ids, axis=0)
-
-    state = init_state(bounds)
-    for epoch in range(n_passes):
-        _, state = learn_prices(score_rows, bounds, state, epoch=epoch, scale=scale)
-    return finish(score_rows, bounds, state)
+    check_real("scores", scores)
+    n, _ = check_shape("scores", scores, (bounds.n_samples or "n", bounds.n_clusters))
+    check_same_place(scores=scores, bounds=bounds.lower, prices=prices, weights=weights)
+    weights = None if weights is None else check_weights("weights", weights, n)
+    return solve(score_source(scores, weights), bounds, prices=prices, tolerance=tolerance)
 
 
-def learn_prices(
-    score_rows: ScoreRows,
+def assign_exact(
+    scores: Array,
     bounds: SizeBounds,
-    state: AssignmentState,
     *,
-    epoch: int,
-    scale: float | None = None,
-) -> tuple[Array, AssignmentState]:
-    """One pass that moves the prices and enforces nothing.
+    prices: Array | None = None,
+    weights: Array | None = None,
+) -> OfflineAssignment:
+    """Best labels of all that keep every cluster size inside its bounds.
+
+    As `assign_offline` with a tolerance of 0: the upper bound equals the objective to rounding,
+    which is the proof. Where several optima exist, which one is found is not specified.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.bounds import from_counts
+    >>> scores = np.asarray([[0.9, 0.1, 0.0], [0.8, 0.7, 0.0], [0.7, 0.6, 0.5]])
+    >>> found = assign_exact(scores, from_counts([1, 1, 1], n_samples=3))
+    >>> found.labels, round(found.objective, 3), round(found.upper_bound, 3)
+    (array([0, 1, 2]), 2.1, 2.1)
+    """
+    return assign_offline(scores, bounds, prices=prices, weights=weights, tolerance=0.0)
+
+
+def solve(
+    source: ScoreSource,
+    bounds: SizeBounds,
+    *,
+    prices: Array | None = None,
+    tolerance: float = 1e-4,
+) -> OfflineAssignment:
+    """`assign_offline` for any source of scores, also for rows that are shared out over ranks.
 
     Parameters
     ----------
-    score_rows : callable
-        Maps (m,) int64 ids to their (m, k) scores.
-    bounds : SizeBounds of a known number of samples
-    state : AssignmentState
-        Its prices are where this pass starts.
-    epoch : int
-        Passes done so far; later ones take smaller steps.
-    scale : float > 0, optional
-        Of `measured_steps`; by default the mean range of a row, over some rows.
+    source : ScoreSource
+        Of a matrix, or of features and centers (`score_sources`).
+    bounds : SizeBounds
+        Of all rows of all ranks.
+    prices, tolerance
+        As in `assign_offline`.
 
     Returns
     -------
-    labels : (n,) int64 array
-        In the order of the ids, near the bounds but not inside.
-    state : AssignmentState
+    OfflineAssignment
+        Labels of this rank's rows; everything else is of all rows, and the same on all ranks,
+        however many there are.
+
+    Notes
+    -----
+    Memory: one block of scores, 8 bytes for each label, and the lists of the samples not settled.
     """
-    n = _known_length(bounds)
-    free = relaxed(bounds)
-    order = _strided(n, bounds)
-    scale = _mean_range(score_rows(order[: min(n, SAMPLE)])) if scale is None else scale
-    steps = measured_steps(free, epoch=epoch, kappa_floor=0.05, scale=scale)
-    return _pass(score_rows, free, next_pass(state), order, steps)
-
-
-def finish(score_rows: ScoreRows, bounds: SizeBounds, state: AssignmentState) -> OfflineAssignment:
-    """The pass that gives the labels: prices frozen, bounds enforced, confident samples first.
-
-    Parameters as in `learn_prices`. Cost: two passes.
-    """
-    xp, n = compat.array_namespace(bounds.lower), _known_length(bounds)
-    prices = state.duals.lower - state.duals.upper
-    margins, bound = [], price_of_bounds(prices, bounds)
-    for ids in _blocks(_arange(n, bounds), bounds.n_clusters):
-        best, second = top_two(xp.astype(score_rows(ids), xp.float64) + prices)
-        margins.append(best - second)
-        bound += float(xp.sum(best))
-    margin = xp.concat(margins)
-    order = xp.argsort(margin, descending=True, stable=True)
-    scale = _mean_range(score_rows(_arange(min(n, SAMPLE), bounds)))
-    steps = StepRule(FROZEN * scale, n, measured_steps(relaxed(bounds)).free_sign)
-    labels, state = _pass(score_rows, bounds, next_pass(state), order, steps)
-    value = 0.0
-    for ids in _blocks(_arange(n, bounds), bounds.n_clusters):
-        own = xp.take_along_axis(score_rows(ids), xp.take(labels, ids)[:, None], axis=1)
-        value += float(xp.sum(xp.astype(own, xp.float64)))
-    return OfflineAssignment(labels, margin, state, value, bound)
-
-
-def _pass(
-    score_rows: ScoreRows,
-    bounds: SizeBounds,
-    state: AssignmentState,
-    order: Array,
-    steps: StepRule,
-) -> tuple[Array, AssignmentState]:
-    """Assign all samples in the order given; labels come back in the order of the ids."""
-    xp = compat.array_namespace(order)
-    labels = []
-    for ids in _blocks(order, bounds.n_clusters):
-        part, state = assign(score_rows(ids), bounds, state, steps=steps)
-        labels.append(part)
-    return xp.take(xp.concat(labels), xp.argsort(order)), state
-
-
-def _blocks(ids: Array, k: int) -> Iterator[Array]:
-    rows = max(1, BLOCK_ENTRIES // k)
-    for i in range(0, ids.shape[0], rows):
-        yield ids[i : min(i + rows, ids.shape[0])]
-
-
-def top_two(values: Array) -> tuple[Array, Array]:
-    """Largest and second largest entry of each row; the second is -inf for one column."""
-    xp = compat.array_namespace(values)
-    first = xp.argmax(values, axis=1)[:, None]
-    columns = xp.arange(values.shape[1], dtype=first.dtype, device=compat.device(values))
-    others = xp.where(columns == first, -math.inf * xp.ones_like(values), values)
-    return xp.max(values, axis=1), xp.max(others, axis=1)
-
-
-def _mean_range(scores: Array) -> float:
-    """Mean over rows of the largest minus the smallest score; 1 where all are equal."""
-    xp = compat.array_namespace(scores)
-    ranges = xp.astype(xp.max(scores, axis=1) - xp.min(scores, axis=1), xp.float64)
-    return float(xp.mean(ranges)) or 1.0
-
-
-def _strided(n: int, bounds: SizeBounds) -> Array:
-    """0 ... n-1 in steps of about n / golden ratio: neighbors in the order lie far apart."""
-    stride = max(1, round(n * (math.sqrt(5) - 1) / 2))
-    while math.gcd(stride, n) != 1:
-        stride += 1
-    return (_arange(n, bounds) * stride) % n
-
-
-def _arange(n: int, bounds: SizeBounds) -> Array:
-    xp = compat.array_namespace(bounds.lower)
-    return xp.arange(n, dtype=xp.int64, device=compat.device(bounds.lower))
-
-
-def _known_length(bounds: SizeBounds) -> int:
+    n, k = source.group.n_total, source.n_clusters
     if bounds.n_samples is None:
         msg = "bounds must be of a known number of samples, got those of a stream"
         raise InvalidValueError(msg)
-    return bounds.n_samples
+    check_shape("bounds.lower", bounds.lower, (k,))
+    check_interval("tolerance", tolerance, 0.0, 1.0)
+    xp = compat.array_namespace(bounds.lower)
+    if prices is not None:
+        check_shape("prices", prices, (k,))
+        check_finite("prices", prices)
+        prices = xp.astype(prices, xp.float64)
+    if n * k <= FULL_ENTRIES:
+        return _solve_in_full(source, bounds, prices)
+    box, width, best = first_box(source, bounds, prices), WIDTH, None
+    for _ in range(MOST_PASSES):
+        low, high = box.prices - box.radius, box.prices + box.radius
+        listing = list_open(source, low, high, width=width)
+        found, prices = _solve_lists(listing, bounds, box, tolerance)
+        if found is not None:
+            best = found if best is None or found.gap < best.gap else best
+            if found.gap <= tolerance or found.status == "optimal":
+                return found
+        if bool(xp.any(listing.cuts > -math.inf)):
+            width *= 2
+        box = next_box(box, prices)
+    if best is not None and tolerance > 0.0:
+        return best
+    return _solve_in_full(source, bounds, prices)
+
+
+def _solve_in_full(
+    source: ScoreSource, bounds: SizeBounds, prices: Array | None
+) -> OfflineAssignment:
+    """The optimum from lists of all clusters: for few scores, or where nothing else has helped."""
+    xp = compat.array_namespace(bounds.lower)
+    listing = list_all(source, like=bounds.lower)
+    if prices is None:
+        prices = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
+    box = PriceBox(prices, xp.full_like(prices, 2.0 * score_range(listing.values)))
+    found, _ = _solve_lists(listing, bounds, box, 0.0)
+    if found is None:
+        check_feasible(_allowed(source), bounds.lower, bounds.upper)
+        msg = "scores differ too much for float64: no labels were found, although some are inside"
+        raise InvalidValueError(msg)
+    return found
+
+
+def _allowed(source: ScoreSource) -> Array:
+    """Which pairs are not forbidden, (n, k) of all ranks."""
+    rows, n = block_rows(source.n_clusters), source.group.n_local
+    blocks = [source.block(a, min(a + rows, n)) for a in range(0, max(n, 1), rows)]
+    xp = compat.array_namespace(blocks[0])
+    return source.group.gather(xp.concat([xp.isfinite(block) for block in blocks]))
+
+
+def _solve_lists(
+    listing: Listing, bounds: SizeBounds, box: PriceBox, tolerance: float
+) -> tuple[OfflineAssignment | None, Array]:
+    """Newton's method, then chains in windows that grow.
+
+    Without an assignment where the lists allow none, or cannot prove enough about any.
+    """
+    xp = compat.array_namespace(box.prices)
+    problem = problem_of(listing, bounds.lower, bounds.upper)
+    start = float(xp.mean(box.radius)) / 8.0
+    refined = refine_prices(problem, box.prices, start=start, border=BORDER)
+    prices, window = refined.prices, WINDOW * refined.temperature
+    worth = abs(listing.settled_value) + abs(float(xp.sum(_best_listed(listing, prices))))
+    held = int(xp.sum(xp.astype(held_back(listing, prices), xp.int64)))
+    if _beyond_lists(listing, prices) > tolerance * worth or held > HELD * prices.shape[0]:
+        return None, prices
+    lower, upper = bounds.lower - listing.settled, bounds.upper - listing.settled
+    # No listed cluster is further behind than this: a wider window would change nothing.
+    widest = 2.0 * float(xp.max(listing.high - listing.low))
+    for turn in range(WINDOWS + 1):
+        slots, moved, _, stuck = shortest_moves(
+            listing.values,
+            listing.clusters,
+            prices,
+            lower=lower,
+            upper=upper,
+            window=window if turn < WINDOWS else math.inf,
+        )
+        if stuck and window > widest:
+            break
+        window *= WIDER
+        if stuck:
+            continue
+        prices = moved
+        found, misplaced = _proven(listing, slots, prices, bounds)
+        if misplaced <= max(found.rounding, tolerance / 8.0 * abs(found.upper_bound)):
+            break
+    return (None if stuck else found), prices
+
+
+def _beyond_lists(listing: Listing, prices: Array) -> float:
+    """By how much what was cut from the lists can be worth more than the best listed clusters."""
+    xp = compat.array_namespace(prices)
+    return float(xp.sum(xp.clip(listing.cuts - _best_listed(listing, prices), min=0.0)))
+
+
+def _best_listed(listing: Listing, prices: Array) -> Array:
+    xp = compat.array_namespace(prices)
+    listed = xp.astype(xp.clip(listing.clusters, min=0), xp.int64)
+    own = xp.reshape(xp.take(prices, xp.reshape(listed, (-1,))), listed.shape)
+    return xp.max(xp.astype(listing.values, xp.float64) + own, axis=1)
+
+
+def _proven(
+    listing: Listing, slots: Array, prices: Array, bounds: SizeBounds
+) -> tuple[OfflineAssignment, float]:
+    """Labels of all samples, with objective and upper bound; and what samples lose by their labels.
+
+    The second is 0 unless the window of the chains was too narrow.
+    """
+    xp = compat.array_namespace(prices)
+    own = xp.take_along_axis(listing.values, slots[:, None], axis=1)[:, 0]
+    own = xp.astype(own, xp.float64)
+    chosen = xp.take_along_axis(listing.clusters, slots[:, None], axis=1)[:, 0]
+    chosen = xp.astype(chosen, xp.int64)
+    counts = (
+        listing.settled
+        + segment_sum(xp.ones_like(chosen)[:, None], chosen, n_segments=prices.shape[0])[:, 0]
+    )
+    # Lists and settled samples speak for prices inside the box only.
+    inside = xp.clip(prices, listing.low, listing.high)
+    best = xp.maximum(_best_listed(listing, inside), listing.cuts)
+    misplaced = float(xp.sum(_best_listed(listing, prices) - own - xp.take(prices, chosen)))
+    settled = xp.astype(listing.settled, xp.float64)
+    objective = listing.settled_value + float(xp.sum(own))
+    upper_bound = (
+        listing.settled_value
+        + float(xp.sum(settled * inside))
+        + float(xp.sum(best))
+        + price_of_bounds(inside, bounds)
+    )
+    size = abs(listing.settled_value) + float(xp.sum(xp.abs(own)))
+    size += float(xp.sum(xp.abs(inside) * xp.astype(counts, xp.float64)))
+    found = OfflineAssignment(
+        _labels(listing, chosen),
+        counts,
+        inside,
+        objective,
+        upper_bound,
+        ROUNDINGS * EPS * size,
+        violation(counts, bounds),
+    )
+    return found, misplaced
+
+
+def _labels(listing: Listing, chosen: Array) -> Array:
+    """Labels of this rank's samples: settled ones as they were, open ones as chosen."""
+    xp = compat.array_namespace(chosen)
+    if chosen.shape[0] == 0:
+        return listing.labels
+    open_before = xp.cumulative_sum(xp.astype(listing.is_open, xp.int64)) - 1
+    place = xp.clip(open_before + listing.first_open, 0, chosen.shape[0] - 1)
+    return xp.where(listing.is_open, xp.take(chosen, place), listing.labels)

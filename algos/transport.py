@@ -14,17 +14,20 @@ Any prices give labels with the first property. The second is reached by moving 
 at a time: a cluster that has too many passes a sample to a second one, that one to a third, until a
 cluster with room is reached. The chain that loses least is a shortest path on a graph of only k + 1
 nodes, where the arc from a to b costs the smallest ``(s_ia + pi_a) - (s_ib + pi_b) >= 0`` over the
-samples of a, and the extra node stands for the bounds. Raising prices by the distances keeps all
-arcs nonnegative (successive shortest paths), so the labels stay optimal for their counts, and end
-optimal. The better the prices at the start, the fewer chains.
+samples of a, and the extra node stands for the bounds. Lowering prices by what the distances lack
+of the longest keeps all arcs nonnegative (successive shortest paths), so the labels stay optimal
+for their counts, and end optimal. The better the prices at the start, the fewer and the shorter the
+chains: a search ends at the first cluster with room.
 
-=====================  ==========  =======  ======================================================
-paper                  here        shape    meaning
-=====================  ==========  =======  ======================================================
-:math:`s_{i,k}`        ``scores``  (n, k)   any finite score, to maximize
-:math:`\mu_i`          ``labels``  (n,)     index of the one-hot assignment
-:math:`\rho - \rho'`   ``prices``  (k,)     pi, in units of score, float64
-=====================  ==========  =======  ======================================================
+Samples that are alike, such as equal rows, move together, as many as the chain can take.
+
+=====================  ============  =======  ====================================================
+paper                  here          shape    meaning
+=====================  ============  =======  ====================================================
+:math:`s_{i,k}`        ``values``    (m, w)   scores of the listed clusters (`shortlists`)
+:math:`\mu_i`          ``slots``     (m,)     place of the label in its list
+:math:`\rho - \rho'`   ``prices``    (k,)     pi, in units of score, float64
+=====================  ============  =======  ====================================================
 """
 
 from __future__ import annotations
@@ -35,186 +38,190 @@ import array_api_compat as compat
 
 from ..backends import kernel
 from ._typing import Array
-from .assignment import AssignmentState, init_state
-from .bounds import SizeBounds
-from .certificates import dual_value, objective
-from .checks import check_finite, check_real, check_same_place, check_shape
-from .duals import Duals
-from .errors import InvalidValueError
-from .offline import OfflineAssignment, learn_prices, top_two
+from .bounds import entries
 
-__all__ = ["EXACT_ENTRIES", "assign_exact", "shortest_moves"]
+__all__ = ["shortest_moves"]
 
-LEARNING_PASSES = 8
-
-EXACT_ENTRIES = 2**24
-"""Scores (n times k) up to which callers ask for exact labels by default: seconds on one core."""
-
-
-def assign_exact(
-    scores: Array, bounds: SizeBounds, *, prices: Array | None = None, scale: float | None = None
-) -> OfflineAssignment:
-    """Best labels of all that keep every cluster size inside its bounds.
-
-    Parameters
-    ----------
-    scores : (n, k) real array
-        Finite, float32 or wider; n = ``bounds.n_samples``.
-    bounds : SizeBounds
-        On the library and device of `scores`.
-    prices : (k,) float64 array, optional
-        Where to start, such as those of a similar problem; learned in a few passes by default.
-        They change the time and, up to the rounding of scores plus prices, not the value.
-    scale : float > 0, optional
-        How far scores of one sample differ between clusters; measured on some rows by default. Used
-        where prices are learned; it changes the time, not the value.
-
-    Returns
-    -------
-    OfflineAssignment
-        Its `upper_bound` equals its `objective` to rounding: the labels are optimal, and this is
-        the proof. Its state carries no size certificate; the sizes are inside the bounds.
-
-    Raises
-    ------
-    InvalidValueError, InvalidTypeError, DeviceMismatchError
-        As `assign` does, and for prices that are not finite.
-
-    Notes
-    -----
-    Cost: O(n k), and O(k^2 + n) for each sample that the starting prices misplace. From learned
-    prices: about 1 s at (100,000, 100) and 10 s at (100,000, 1,000) on one core.
-    Where several optima exist, which one is found is not specified.
-    Source: CoKe Eq. 6, and total unimodularity; the chains are ours.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualclust.algos.bounds import from_counts
-    >>> scores = np.asarray([[0.9, 0.1, 0.0], [0.8, 0.7, 0.0], [0.7, 0.6, 0.5]])
-    >>> found = assign_exact(scores, from_counts([1, 1, 1], n_samples=3))
-    >>> found.labels, round(found.objective, 3), round(found.upper_bound, 3)
-    (array([0, 1, 2]), 2.1, 2.1)
-    """
-    xp = check_real("scores", scores)
-    if bounds.n_samples is None:
-        msg = "bounds must be of a known number of samples, got those of a stream"
-        raise InvalidValueError(msg)
-    check_shape("scores", scores, (bounds.n_samples, bounds.n_clusters))
-    check_same_place(scores=scores, bounds=bounds.lower, prices=prices)
-    check_finite("scores", scores)
-    if prices is None:
-        state = init_state(bounds)
-        for epoch in range(LEARNING_PASSES):
-            _, state = learn_prices(
-                lambda ids: xp.take(scores, ids, axis=0), bounds, state, epoch=epoch, scale=scale
-            )
-        prices = state.duals.lower - state.duals.upper
-    check_shape("prices", prices, (bounds.n_clusters,))
-    check_finite("prices", prices)
-    prices = xp.astype(prices, xp.float64)
-    labels = xp.argmax(xp.astype(scores, xp.float64) + prices, axis=1)
-    labels, prices, _ = shortest_moves(
-        scores, labels, prices, lower=bounds.lower, upper=bounds.upper
-    )
-    clusters = xp.arange(bounds.n_clusters, dtype=xp.int64, device=compat.device(labels))
-    counts = xp.sum(xp.astype(labels[:, None] == clusters, xp.int64), axis=0)
-    duals = Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0))
-    best, second = top_two(xp.astype(scores, xp.float64) + prices)
-    return OfflineAssignment(
-        labels,
-        best - second,
-        AssignmentState(duals, duals, counts, bounds.n_samples, math.nan, False),
-        objective(scores, labels),
-        dual_value(scores, prices, bounds),
-    )
+_Lists = list[list[tuple[int, float]]]
 
 
 @kernel
 def shortest_moves(
-    scores: Array, labels: Array, prices: Array, *, lower: Array, upper: Array
-) -> tuple[Array, Array, int]:
+    values: Array,
+    clusters: Array,
+    prices: Array,
+    *,
+    lower: Array,
+    upper: Array,
+    window: float,
+) -> tuple[Array, Array, int, bool]:
     """Move samples along shortest chains until the counts obey the bounds and the prices.
 
-    Arguments are assumed checked, `labels` to be the argmax of scores plus prices, and the bounds
-    to be feasible. Returns optimal labels, optimal prices, and the number of samples moved.
+    Arguments are assumed checked: lists as `shortlists` gives them, each with one cluster at least,
+    and bounds on the counts of the listed samples alone (they may be negative). Only samples whose
+    best cluster leads by at most `window` move.
+
+    Returns the slots, prices for which they are best (of the samples inside the window), the number
+    of samples moved, and whether a chain found no way: then lists or window are too short.
     """
-    xp = compat.array_namespace(scores)
-    device = compat.device(scores)
-    s = xp.astype(scores, xp.float64)
-    n, k = s.shape
-    ids = xp.arange(n, dtype=xp.int64, device=device)
-    pi = [float(prices[a]) for a in range(k)]
-    low, high = ([int(bound[a]) for a in range(k)] for bound in (lower, upper))
-    # What complementary slackness asks each cluster to report to the bounds (node k), and which
-    # nodes have more than they report.
-    reported, excess = [], [0] * (k + 1)
-    for a in range(k):
-        count = int(xp.sum(xp.astype(labels == a, xp.int64)))
-        free = min(max(count, low[a]), high[a])
-        reported.append(low[a] if pi[a] > 0 else high[a] if pi[a] < 0 else free)
-        excess[a] = count - reported[a]
-        excess[k] -= excess[a]
-    moves = 0
-    while any(e > 0 for e in excess):
-        cost, who = _cheapest_moves(s, labels, ids)
-        end, dist, parent = _shortest_way(cost, pi, reported, low, high, excess)
-        pi = [p + min(dist[a], dist[end]) - min(dist[k], dist[end]) for a, p in enumerate(pi)]
-        excess[end] += 1
-        v = end
-        while (u := parent[v]) is not None:
-            if u == k:
-                reported[v] -= 1
-            elif v == k:
-                reported[u] += 1
-            else:
-                labels = xp.where(ids == who[u][v], v, labels)
-                moves += 1
-            v = u
-        excess[v] -= 1
-    return labels, xp.asarray(pi, dtype=xp.float64, device=device), moves
+    xp = compat.array_namespace(values)
+    device = compat.device(values)
+    m, width = values.shape
+    names = entries("clusters", xp.reshape(clusters, (-1,)))
+    scores = entries("values", xp.reshape(xp.astype(values, xp.float64), (-1,)))
+    rows = [
+        [(int(names[e]), scores[e]) for e in range(i * width, (i + 1) * width) if names[e] >= 0]
+        for i in range(m)
+    ]
+    pi = [float(p) for p in entries("prices", prices)]
+    low = [int(v) for v in entries("lower", lower)]
+    high = [int(v) for v in entries("upper", upper)]
+    chains = _Chains(rows, pi, low, high, window)
+    moves, stuck = chains.run()
+    return (
+        xp.asarray(chains.slots, dtype=xp.int64, device=device),
+        xp.asarray(chains.pi, dtype=xp.float64, device=device),
+        moves,
+        stuck,
+    )
 
 
-def _cheapest_moves(
-    s: Array, labels: Array, ids: Array
-) -> tuple[list[list[float]], list[list[int]]]:
-    """Smallest loss of moving one sample from cluster a to b, and that sample, for all a and b."""
-    xp = compat.array_namespace(s)
-    n, k = s.shape
-    cost, who = [], []
-    for a in range(k):
-        loss = xp.where((labels == a)[:, None], s[:, a : a + 1] - s, math.inf * xp.ones_like(s))
-        first = xp.argmin(loss, axis=0)
-        cost.append([float(loss[int(first[b]), b]) for b in range(k)] if n else [math.inf] * k)
-        who.append([int(first[b]) for b in range(k)] if n else [0] * k)
-    return cost, who
+class _Chains:
+    """The state of the reference text, in plain Python."""
 
+    def __init__(
+        self, rows: _Lists, pi: list[float], low: list[int], high: list[int], window: float
+    ) -> None:
+        self.rows, self.pi, self.low, self.high = rows, pi, low, high
+        counts = [0] * len(pi)
+        self.slots = [0] * len(rows)
+        margins = []
+        for i, row in enumerate(rows):
+            priced = [s + pi[a] for a, s in row]
+            self.slots[i] = priced.index(max(priced))
+            best, second = sorted([*priced, -math.inf])[:-3:-1]
+            margins.append(best - second)
+            if best != second:
+                counts[row[self.slots[i]][0]] += 1
+        for i, row in enumerate(rows):
+            if margins[i] == 0.0:  # ties go where most room is
+                self.slots[i] = self._roomiest(row, counts)
+                counts[row[self.slots[i]][0]] += 1
+        self.members: list[list[int]] = [[] for _ in pi]
+        for i, row in enumerate(rows):
+            if margins[i] <= window:
+                self.members[row[self.slots[i]][0]].append(i)
+        # What complementary slackness asks each cluster to report to the bounds (node k), and
+        # which nodes have more than they report.
+        self.reported = [
+            low[a] if p > 0 else high[a] if p < 0 else min(max(counts[a], low[a]), high[a])
+            for a, p in enumerate(pi)
+        ]
+        self.excess = [n - r for n, r in zip(counts, self.reported, strict=True)]
+        self.excess.append(-sum(self.excess))
 
-def _shortest_way(
-    cost: list[list[float]],
-    pi: list[float],
-    reported: list[int],
-    low: list[int],
-    high: list[int],
-    excess: list[int],
-) -> tuple[int, list[float], list[int | None]]:
-    """Dijkstra from all nodes with excess to the nearest with a deficit; node k is the bounds."""
-    k = len(pi)
-    dist = [0.0 if e > 0 else math.inf for e in excess]
-    parent: list[int | None] = [None] * (k + 1)
-    open_nodes = set(range(k + 1))
-    while True:
-        u = min(open_nodes, key=lambda v: (dist[v], v))
-        if excess[u] < 0:
-            return u, dist, parent
-        open_nodes.remove(u)
-        for v in open_nodes:
-            if u == k:
-                length = -pi[v] if reported[v] > low[v] else math.inf
-            elif v == k:
-                length = pi[u] if reported[u] < high[u] else math.inf
-            else:
-                length = cost[u][v] + pi[u] - pi[v]
+    def run(self) -> tuple[int, bool]:
+        """Empty every node that has too many, the bounds first."""
+        k, moves = len(self.pi), 0
+        for source in (k, *range(k)):
+            while self.excess[source] > 0:
+                end, dist, parent, via = self._shortest_way(source)
+                if end is None:
+                    return moves, True
+                path, v = [], end
+                while v != source:
+                    path.append((parent[v], v))
+                    v = parent[v]
+                units = min(self.excess[source], -self.excess[end])
+                for u, v in path:
+                    units = min(units, self._room(u, v, via[v]))
+                for u, v in path:
+                    moves += self._move(u, v, via[v], units)
+                self.excess[source] -= units
+                self.excess[end] += units
+                far = dist[end]
+                rise = far - min(dist[k], far)
+                if rise > 0.0:
+                    self.pi = [p + rise for p in self.pi]
+                self.pi = [p - (far - min(d, far)) for p, d in zip(self.pi, dist, strict=False)]
+                for u, v in path:
+                    if u == k:
+                        self.pi[v] = min(self.pi[v], 0.0)
+                    elif v == k:
+                        self.pi[u] = max(self.pi[u], 0.0)
+        return moves, False
+
+    def _roomiest(self, row: list[tuple[int, float]], counts: list[int]) -> int:
+        best = max(s + self.pi[a] for a, s in row)
+        room = [
+            (self.low if self.pi[a] > 0 else self.high)[a] - counts[a]
+            if s + self.pi[a] == best
+            else -math.inf
+            for a, s in row
+        ]
+        return room.index(max(room))
+
+    def _loss(self, i: int, v: int) -> float:
+        """What sample i loses by leaving its cluster for v; infinite where v is not listed."""
+        own, score = self.rows[i][self.slots[i]]
+        for b, s in self.rows[i]:
+            if b == v:
+                return (score + self.pi[own]) - (s + self.pi[v])
+        return math.inf
+
+    def _shortest_way(self, source: int) -> tuple[int | None, list[float], list[int], list[int]]:
+        """Dijkstra to the nearest node with a deficit."""
+        k = len(self.pi)
+        dist, parent, via = [math.inf] * (k + 1), [-1] * (k + 1), [-1] * (k + 1)
+        dist[source] = 0.0
+        nodes = set(range(k + 1))
+
+        def reach(v: int, length: float, u: int, i: int) -> None:
             # Rounding can leave an arc a few ulp below 0.
-            if dist[u] + max(length, 0.0) < dist[v]:
-                dist[v], parent[v] = dist[u] + max(length, 0.0), u
+            if v in nodes and dist[u] + max(length, 0.0) < dist[v]:
+                dist[v], parent[v], via[v] = dist[u] + max(length, 0.0), u, i
+
+        while True:
+            u = min(nodes, key=lambda v: (dist[v], v))
+            if dist[u] == math.inf:
+                return None, dist, parent, via
+            if self.excess[u] < 0:
+                return u, dist, parent, via
+            nodes.remove(u)
+            if u == k:
+                for v in range(k):
+                    if self.reported[v] > self.low[v]:
+                        reach(v, -self.pi[v], u, -1)
+                continue
+            if self.reported[u] < self.high[u]:
+                reach(k, self.pi[u], u, -1)
+            for i in self.members[u]:
+                for v, _ in self.rows[i]:
+                    reach(v, self._loss(i, v), u, i)
+
+    def _room(self, u: int, v: int, i: int) -> int:
+        """How many units the arc from u to v takes at its price."""
+        k = len(self.pi)
+        if u == k:
+            return self.reported[v] - self.low[v]
+        if v == k:
+            return self.high[u] - self.reported[u]
+        loss = self._loss(i, v)
+        return sum(self._loss(h, v) == loss for h in self.members[u])
+
+    def _move(self, u: int, v: int, i: int, units: int) -> int:
+        """Send units along the arc; returns how many samples moved."""
+        k = len(self.pi)
+        if u == k:
+            self.reported[v] -= units
+            return 0
+        if v == k:
+            self.reported[u] += units
+            return 0
+        loss = self._loss(i, v)
+        alike = [h for h in self.members[u] if self._loss(h, v) == loss][:units]
+        for h in alike:
+            self.slots[h] = [b for b, _ in self.rows[h]].index(v)
+            self.members[u].remove(h)
+            self.members[v].append(h)
+        return units

@@ -42,6 +42,25 @@ TABLE: dict[str, dict[Placement, str]] = {
         ("torch", "cpu"): "torch_cpu:assign_stream",
         ("torch", "cuda"): "torch_engine:assign_stream",
     },
+    "shortlist": {
+        ("numpy", "cpu"): "numba_shortlists:shortlist",
+        ("torch", "cpu"): "torch_cpu:shortlist",
+    },
+    "soft_counts": {
+        ("numpy", "cpu"): "numba_smoothed_dual:soft_counts",
+        ("torch", "cpu"): "torch_cpu:soft_counts",
+        ("torch", "cuda"): "torch_engine:soft_counts",
+    },
+    "curvature": {
+        ("numpy", "cpu"): "numba_smoothed_dual:curvature",
+        ("torch", "cpu"): "torch_cpu:curvature",
+        ("torch", "cuda"): "torch_engine:curvature",
+    },
+    "curvature_product": {
+        ("numpy", "cpu"): "numba_smoothed_dual:curvature_product",
+        ("torch", "cpu"): "torch_cpu:curvature_product",
+        ("torch", "cuda"): "torch_engine:curvature_product",
+    },
     "shortest_moves": {
         ("numpy", "cpu"): "numba_transport:shortest_moves",
         ("torch", "cpu"): "torch_cpu:shortest_moves",

@@ -2,39 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from . import numba_engine, numba_transport
+from . import numba_engine, numba_shortlists, numba_smoothed_dual, numba_transport
 
-__all__ = ["assign_stream", "shortest_moves"]
+__all__ = [
+    "assign_stream",
+    "curvature",
+    "curvature_product",
+    "shortest_moves",
+    "shortlist",
+    "soft_counts",
+]
 
 
 def assign_stream(
     scores: Tensor, rho: Tensor, rho_up: Tensor, counts: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
     """See `dualclust.algos.assignment.assign_stream`."""
-    arrays = (_shared(x) for x in (scores, rho, rho_up, counts))
-    *results, bad_row = numba_engine.assign_stream(*arrays, **_all_shared(options))
-    labels, rho, rho_up, counts = (torch.from_numpy(x) for x in results)
-    return labels, rho, rho_up, counts, bad_row
+    return _run(numba_engine.assign_stream, scores, rho, rho_up, counts, **options)  # type: ignore[no-any-return]
+
+
+def shortlist(
+    scores: Tensor, low: Tensor, high: Tensor, **options: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """See `dualclust.algos.shortlists.shortlist`."""
+    return _run(numba_shortlists.shortlist, scores, low, high, **options)  # type: ignore[no-any-return]
+
+
+def soft_counts(
+    values: Tensor, clusters: Tensor, prices: Tensor, **options: Any
+) -> tuple[float, Tensor, Tensor, Tensor]:
+    """See `dualclust.algos.smoothed_dual.soft_counts`."""
+    return _run(numba_smoothed_dual.soft_counts, values, clusters, prices, **options)  # type: ignore[no-any-return]
+
+
+def curvature(probabilities: Tensor, clusters: Tensor, **options: Any) -> Tensor:
+    """See `dualclust.algos.smoothed_dual.curvature`."""
+    return _run(numba_smoothed_dual.curvature, probabilities, clusters, **options)  # type: ignore[no-any-return]
+
+
+def curvature_product(probabilities: Tensor, clusters: Tensor, direction: Tensor) -> Tensor:
+    """See `dualclust.algos.smoothed_dual.curvature_product`."""
+    return _run(numba_smoothed_dual.curvature_product, probabilities, clusters, direction)  # type: ignore[no-any-return]
 
 
 def shortest_moves(
-    scores: Tensor, labels: Tensor, prices: Tensor, **options: Any
-) -> tuple[Tensor, Tensor, int]:
+    values: Tensor, clusters: Tensor, prices: Tensor, **options: Any
+) -> tuple[Tensor, Tensor, int, bool]:
     """See `dualclust.algos.transport.shortest_moves`; for a GPU the chains run on the host."""
-    arrays = (_shared(x) for x in (scores, labels, prices))
-    new_labels, new_prices, moves = numba_transport.shortest_moves(*arrays, **_all_shared(options))
-    back = torch.from_numpy(new_labels), torch.from_numpy(new_prices)
-    return back[0].to(labels.device), back[1].to(prices.device), moves
+    return _run(numba_transport.shortest_moves, values, clusters, prices, **options)  # type: ignore[no-any-return]
 
 
-def _shared(tensor: Tensor) -> Any:
-    return tensor.detach().cpu().numpy()
+def _run(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
+    """Call a NumPy engine; arrays among its results go where the first tensor is."""
+    device = tensors[0].device
+    results = function(
+        *(_shared(t) for t in tensors), **{k: _shared(v) for k, v in options.items()}
+    )
+    if not isinstance(results, tuple):
+        return _back(results, device)
+    return tuple(_back(result, device) for result in results)
 
 
-def _all_shared(options: dict[str, Any]) -> dict[str, Any]:
-    return {k: _shared(v) if isinstance(v, Tensor) else v for k, v in options.items()}
+def _shared(value: Any) -> Any:
+    return value.detach().cpu().numpy() if isinstance(value, Tensor) else value
+
+
+def _back(value: Any, device: torch.device) -> Any:
+    return torch.from_numpy(value).to(device) if isinstance(value, np.ndarray) else value

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-__all__ = ["assign_stream", "segment_sum"]
+__all__ = ["assign_stream", "curvature", "curvature_product", "segment_sum", "soft_counts"]
 
 
 def assign_stream(
@@ -91,3 +91,37 @@ def segment_sum(values: Tensor, segments: Tensor, *, n_segments: int) -> Tensor:
     """See `dualclust.algos.segments.segment_sum`. Integers: the order of additions is free."""
     sums = torch.zeros((n_segments, values.shape[1]), dtype=torch.int64, device=values.device)
     return sums.index_add_(0, segments, values)
+
+
+def soft_counts(
+    values: Tensor, clusters: Tensor, prices: Tensor, *, temperature: float
+) -> tuple[float, Tensor, Tensor, Tensor]:
+    """See `dualclust.algos.smoothed_dual.soft_counts`."""
+    places = clusters.clamp(min=0).to(torch.int64)
+    priced = (values.to(torch.float64) + prices[places]) / temperature
+    value = temperature * float(torch.logsumexp(priced, dim=1).sum())
+    p = torch.softmax(priced, dim=1)
+    flat = places.reshape(-1)
+    counts, spread = (
+        torch.zeros_like(prices).index_add_(0, flat, part.reshape(-1)) for part in (p, p * (1 - p))
+    )
+    return value, counts, spread, p.to(values.dtype)
+
+
+def curvature(probabilities: Tensor, clusters: Tensor, *, n_clusters: int) -> Tensor:
+    """See `dualclust.algos.smoothed_dual.curvature`."""
+    p, places = probabilities.to(torch.float64), clusters.clamp(min=0).to(torch.int64)
+    pairs = places[:, :, None] * n_clusters + places[:, None, :]
+    products = -p[:, :, None] * p[:, None, :]
+    matrix = torch.zeros(n_clusters * n_clusters, dtype=torch.float64, device=p.device)
+    matrix.index_add_(0, pairs.reshape(-1), products.reshape(-1))
+    matrix.index_add_(0, (places * (n_clusters + 1)).reshape(-1), p.reshape(-1))
+    return matrix.reshape(n_clusters, n_clusters)
+
+
+def curvature_product(probabilities: Tensor, clusters: Tensor, direction: Tensor) -> Tensor:
+    """See `dualclust.algos.smoothed_dual.curvature_product`."""
+    p, places = probabilities.to(torch.float64), clusters.clamp(min=0).to(torch.int64)
+    v = direction[places]
+    part = p * (v - (p * v).sum(dim=1, keepdim=True))
+    return torch.zeros_like(direction).index_add_(0, places.reshape(-1), part.reshape(-1))

@@ -27,14 +27,14 @@ from typing import TYPE_CHECKING, Any
 from .algos.assignment import Assignment, AssignmentState, assign, init_state, next_pass
 from .algos.bounds import SizeBounds, from_counts, from_ratios, stream_bounds
 from .algos.centers import CenterSums, add_to_sums, init_sums, mean_centers, merge_sums
-from .algos.certificates import dual_value, objective, size_certificate, violation
+from .algos.certificates import dual_value, margins, objective, size_certificate, violation
 from .algos.duals import Duals, assign_batch, init_duals, update_duals
 from .algos.errors import DualclustError, InfeasibleBoundsError
 from .algos.hardness_centers import hardness_centers
-from .algos.kmeans import constrained_kmeans, kmeans_plus_plus
-from .algos.offline import OfflineAssignment, assign_offline
+from .algos.kmeans import KMeansState, constrained_kmeans, kmeans, kmeans_plus_plus
+from .algos.offline import OfflineAssignment, assign_exact, assign_offline, solve
+from .algos.score_sources import FeatureSource, feature_source
 from .algos.steps import StepRule, measured_steps, published_steps, theorem_steps
-from .algos.transport import assign_exact
 from .backends import engine
 
 __version__ = "0.1.0"
@@ -49,7 +49,9 @@ __all__ = [
     "ConstrainedKMeans",
     "DualclustError",
     "Duals",
+    "FeatureSource",
     "InfeasibleBoundsError",
+    "KMeansState",
     "OfflineAssignment",
     "SizeBounds",
     "StepRule",
@@ -62,13 +64,16 @@ __all__ = [
     "constrained_kmeans",
     "dual_value",
     "engine",
+    "feature_source",
     "from_counts",
     "from_ratios",
     "hardness_centers",
     "init_duals",
     "init_state",
     "init_sums",
+    "kmeans",
     "kmeans_plus_plus",
+    "margins",
     "mean_centers",
     "measured_steps",
     "merge_sums",
@@ -76,6 +81,7 @@ __all__ = [
     "objective",
     "published_steps",
     "size_certificate",
+    "solve",
     "stream_bounds",
     "theorem_steps",
     "update_duals",

@@ -1,8 +1,8 @@
 """The command ``dualclust``: one line in, files and a short report out, typed errors.
 
 Exit codes are those of ``sysexits.h``: 0 done, 2 usage, 65 unusable data, 66 missing input, 69 a
-missing extra, 70 a bug, 73 an output that cannot be written, 130 interrupted. An error is one line
-on standard error and leaves no file behind.
+missing extra, 70 a bug or a lost rank, 73 an output that cannot be written, 130 interrupted. An
+error is one line on standard error and leaves no file behind.
 """
 
 from __future__ import annotations
@@ -30,14 +30,22 @@ CLUSTER_EXAMPLES = """\
 examples:
   dualclust cluster X.npy -k 100
       sizes between 0.9 and 1.1 times n/k, results in X-clusters/
-  dualclust cluster X.npy -k 1000 --min-size 0.5 --max-size inf --out result
-      no cluster below half the mean size, no upper bound
+  dualclust cluster X.npy -k 1000 --min-size 0.5 --max-size inf --out result --report
+      no cluster below half the mean size, no upper bound; with pictures
+  dualclust cluster X.npy -k 1000 --metric euclidean --weights w.npy --gap 0
+      squared distances, weighted rows, the best labels there are for the final centers
+  dualclust cluster X.npy -k 1000 --checkpoint X.state --resume
+      continue where an earlier call with --checkpoint X.state was stopped; same bytes in the end
+  torchrun --nproc-per-node 4 -m dualclust cluster X.npy -k 1000
+      four processes share out the rows; same labels as one
 
-X.npy holds n rows of d numbers, the embeddings; rows are scaled to unit length, so that
-clusters are directions (cosine similarity). Written to the output folder:
-  labels.npy    (n,) int64      centers.npy  (k, d) unit rows
+X.npy holds n rows of d numbers (float16, 32, 64 or integers), the embeddings. It is read a block at
+a time and may be larger than memory. With "cosine", rows are scaled to unit length, so that
+clusters are directions. Written to the output folder, all of it or, after an error, nothing:
+  labels.npy    (n,) int64      centers.npy  (k, d): unit rows, or means
   sizes.csv     cluster, size, its bounds, its price
-  result.json   sizes, violation, mean similarity, its upper bound, the gap
+  result.json   sizes, violation, objective, its bound, the gap
+  report.html, report.png      with --report: sizes, prices, margins, a map
 """
 
 TRAIN_EXAMPLES = """\
@@ -71,41 +79,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=CLUSTER_EXAMPLES,
         formatter_class=raw,
     )
-    cluster.add_argument("input", type=Path, metavar="X.npy", help="(n, d) array of numbers")
-    cluster.add_argument("-k", type=int, required=True, metavar="K", help="number of clusters")
-    cluster.add_argument(
-        "--min-size",
-        type=float,
-        default=0.9,
-        metavar="R",
-        help="smallest size, in units of n/k (default 0.9)",
-    )
-    cluster.add_argument(
-        "--max-size",
-        type=float,
-        default=1.1,
-        metavar="R",
-        help="largest size, in units of n/k; inf for none (default 1.1)",
-    )
-    cluster.add_argument(
-        "--rounding",
-        choices=["inward", "outward", "nearest"],
-        default="inward",
-        help="how a bound that is no whole number becomes one (default inward)",
-    )
-    cluster.add_argument(
-        "--iterations", type=int, default=20, metavar="N", help="most center updates (default 20)"
-    )
-    cluster.add_argument(
-        "--exact",
-        action=argparse.BooleanOptionalAction,
-        help="best labels for the final centers, or near-optimal ones without all n k scores "
-        "(default: exact up to 2^24 scores, n times k)",
-    )
-    cluster.add_argument("--seed", type=int, default=0, help="of the starting centers (default 0)")
-    cluster.add_argument(
-        "--out", type=Path, metavar="DIR", help="output folder (default: X-clusters beside X.npy)"
-    )
+    _add_cluster_options(cluster)
 
     train = commands.add_parser(
         "train",
@@ -155,6 +129,85 @@ def build_parser() -> argparse.ArgumentParser:
         "--out", type=Path, default=Path("runs/demo"), help="folder of the runs (default runs/demo)"
     )
     return parser
+
+
+def _add_cluster_options(cluster: argparse.ArgumentParser) -> None:
+    add = cluster.add_argument
+    add("input", type=Path, metavar="X.npy", help="(n, d) array of numbers")
+    add("-k", type=int, required=True, metavar="K", help="number of clusters")
+    add(
+        "--min-size",
+        type=float,
+        default=0.9,
+        metavar="R",
+        help="smallest size, in units of n/k (default 0.9)",
+    )
+    add(
+        "--max-size",
+        type=float,
+        default=1.1,
+        metavar="R",
+        help="largest size, in units of n/k; inf for none (default 1.1)",
+    )
+    add(
+        "--rounding",
+        choices=["inward", "outward", "nearest"],
+        default="inward",
+        help="how a bound that is no whole number becomes one (default inward)",
+    )
+    add(
+        "--metric",
+        choices=["cosine", "euclidean"],
+        default="cosine",
+        help="directions, or points (default cosine)",
+    )
+    add("--weights", type=Path, metavar="W.npy", help="(n,) weights of the rows, at least 0")
+    add("--iterations", type=int, default=20, metavar="N", help="most center updates (default 20)")
+    add(
+        "--tol",
+        type=float,
+        default=1e-3,
+        metavar="T",
+        help="stop once at most this share of the labels changes (default 0.001)",
+    )
+    add(
+        "--gap",
+        type=float,
+        default=1e-4,
+        metavar="G",
+        help="relative gap to prove for the final labels; 0 for the best ones (default 0.0001)",
+    )
+    add(
+        "--empty",
+        choices=["relocate", "keep"],
+        default="relocate",
+        help="what becomes of the center of an empty cluster (default relocate)",
+    )
+    add("--seed", type=int, default=0, help="of the starting centers (default 0)")
+    add(
+        "--checkpoint",
+        type=Path,
+        metavar="FILE",
+        help="keep the state there after each center update",
+    )
+    add("--resume", action="store_true", help="continue from the file of --checkpoint")
+    add("--report", action="store_true", help="add report.html and report.png (needs matplotlib)")
+    add("--out", type=Path, metavar="DIR", help="output folder (default: X-clusters beside X.npy)")
+    add("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
+    add(
+        "--threads",
+        type=int,
+        default=1,
+        metavar="N",
+        help="threads of matrix products; the last bits depend on them, not on ranks (default 1)",
+    )
+    add(
+        "--timeout",
+        type=float,
+        default=1800.0,
+        metavar="S",
+        help="seconds to wait for another rank under torchrun (default 1800)",
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

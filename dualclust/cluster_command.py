@@ -1,197 +1,295 @@
-"""``dualclust cluster``: embeddings in, labels with sizes between bounds out. Needs no torch."""
+"""``dualclust cluster``: embeddings in, labels with sizes between bounds out.
+
+Needs no torch, unless several ranks work on it or the rows go to a GPU. The rows stay in the file:
+each pass over them reads a block at a time (`embeddings`), so that memory depends on n only through
+the labels.
+"""
 
 from __future__ import annotations
 
 import argparse
-import csv
-import io
+import hashlib
 import json
-import shutil
 import sys
-import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
+from . import __version__
 from .algos.bounds import SizeBounds, from_ratios
-from .algos.certificates import violation
-from .algos.checks import check_count
-from .algos.errors import InvalidTypeError, InvalidValueError, MissingFileError, OutputError
-from .algos.kmeans import KMeansResult, constrained_kmeans, kmeans_plus_plus
-from .algos.projections import project_sphere
-from .algos.transport import EXACT_ENTRIES
+from .algos.checks import check_count, check_interval
+from .algos.errors import (
+    InvalidValueError,
+    MissingExtraError,
+    MissingFileError,
+    OutputError,
+    UsageError,
+)
+from .algos.kmeans import KMeansResult, KMeansState, constrained_kmeans
+from .algos.kmeans_start import start_centers
+from .algos.score_sources import FeatureSource
+from .cluster_checkpoint import load_state, save_state
+from .cluster_output import (
+    Clusters,
+    npy,
+    result_of,
+    sizes_csv,
+    text,
+    write_folder,
+)
+from .distances import squared_distances
+from .embeddings import (
+    Embeddings,
+    check_embeddings,
+    embedding_source,
+    open_embeddings,
+    read_weights,
+)
+from .ranks import Ranks, join_ranks
 
-__all__ = ["read_embeddings", "run_cluster"]
+__all__ = ["run_cluster"]
 
-START_ROWS_PER_CLUSTER = 50
-"""k-means++ draws its starting centers from a sample of this many rows per cluster."""
+
+class _Problem(NamedTuple):
+    """What is to be clustered, on the library and device where that happens."""
+
+    source: FeatureSource
+    bounds: SizeBounds
+    weights: Any
+    digest: str
 
 
 def run_cluster(options: argparse.Namespace) -> int:
-    """Read, cluster, write, report; returns the exit code."""
+    """Read, cluster, write, report; returns the exit code, which is the same on all ranks."""
+    check_count("--threads", options.threads, 1)
+    check_interval("--timeout", options.timeout, 0.0, 1e9, open_low=True)
+    # A product's last bits depend on its threads, and torchrun allows each rank one.
+    with (
+        threadpool_limits(options.threads, user_api="blas"),
+        join_ranks(options.device, options.timeout) as ranks,
+    ):
+        return ranks.agree(lambda: _run(options, ranks))
+
+
+def _run(options: argparse.Namespace, ranks: Ranks) -> int:
     out = options.out or options.input.with_name(f"{options.input.stem}-clusters")
+    _check_options(options, out)
+    problem = _open(options, ranks)
+    result = _cluster(options, problem, ranks)
+    found = _collect(result, problem)
+    squared = None
+    if options.metric == "euclidean":
+        squared = squared_distances(
+            problem.source, result.assignment.labels, result.centers, problem.weights
+        )
+    if ranks.rank > 0:
+        return 0
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    weight = len(found.labels) if problem.weights is None else float(problem.weights.sum())
+    report = result_of(found, options, weight=weight, squared=squared)
+    files = {
+        "labels.npy": npy(found.labels),
+        "centers.npy": npy(found.centers),
+        "sizes.csv": sizes_csv(found).encode(),
+        "result.json": (json.dumps(report, indent=2) + "\n").encode(),
+    }
+    if options.report:
+        from .cluster_report import draw_report
+
+        files |= draw_report(
+            problem.source,
+            found,
+            report,
+            title=options.input.name,
+            weights=None if problem.weights is None else _numpy(problem.weights),
+        )
+    write_folder(out, files)
+    print(text(report), f"written to          {out}/", sep="\n")
+    return 0
+
+
+def _check_options(options: argparse.Namespace, out: Path) -> None:
+    """Whatever can be refused before a row is read."""
     if out.exists():
         msg = f"{out} exists. To fix this, name another folder with --out, or remove it"
         raise OutputError(msg)
     check_count("--seed", options.seed, 0)
-    features = read_embeddings(options.input)
-    n, k = len(features), options.k
+    check_count("n_clusters", options.k, 1)
+    check_count("n_iter", options.iterations, 0)
+    check_interval("--tol", options.tol, 0.0, 1.0)
+    check_interval("--gap", options.gap, 0.0, 1.0)
+    checkpoint = options.checkpoint
+    if options.resume and checkpoint is None:
+        msg = "--resume needs --checkpoint FILE, the state to continue from"
+        raise UsageError(msg)
+    if options.resume and not checkpoint.is_file():
+        msg = f"no checkpoint at {checkpoint}. To fix this, leave out --resume to start afresh"
+        raise MissingFileError(msg)
+    if checkpoint is not None and checkpoint.exists() and not options.resume:
+        msg = f"{checkpoint} exists. To fix this, continue from it with --resume, or remove it"
+        raise OutputError(msg)
+    if options.report:
+        try:
+            import matplotlib as _  # noqa: F401
+        except ImportError as error:
+            msg = "--report needs matplotlib. To fix this: pip install 'dualclust[train]'"
+            raise MissingExtraError(msg) from error
+
+
+def _open(options: argparse.Namespace, ranks: Ranks) -> _Problem:
+    rows: Embeddings = open_embeddings(options.input)
+    n, k, place = rows.n_samples, options.k, dict[str, Any]()
+    weights: Any = None if options.weights is None else read_weights(options.weights, n)
+    if options.device != "cpu":
+        torch = _torch_on(options.device)
+        place = {"xp": torch, "device": options.device}
+        weights = None if weights is None else torch.from_numpy(weights).to(options.device)
     bounds = from_ratios(
         k,
         n_samples=n,
         lower=options.min_size,
         upper=options.max_size,
         rounding=options.rounding,
+        **place,
     )
-    rng = np.random.default_rng(options.seed)
-    sample = rng.permutation(n)[: max(1000, START_ROWS_PER_CLUSTER * k)]
-    start = kmeans_plus_plus(features[sample], rng.random(k))
-    exact = n * k <= EXACT_ENTRIES if options.exact is None else options.exact
-    result = constrained_kmeans(
-        features, bounds, start, n_iter=options.iterations, exact=exact, progress=_progress
-    )
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
-    report = _report(result, bounds, options)
-    _write_folder(
-        out,
-        {
-            "labels.npy": _npy(result.assignment.labels),
-            "centers.npy": _npy(result.centers),
-            "sizes.csv": _sizes_csv(result, bounds).encode(),
-            "result.json": (json.dumps(report, indent=2) + "\n").encode(),
-        },
-    )
-    print(_text(report), f"written to          {out}/", sep="\n")
-    return 0
+    if n < k:
+        msg = f"features must have at least one row per center, got {n} rows for k={k}"
+        raise InvalidValueError(msg)
+    group = ranks.group(n)
+    wanted = options.checkpoint is not None
+    digest = check_embeddings(rows, options.metric, group, digest=wanted)
+    source = embedding_source(rows, options.metric, group, device=options.device)
+    return _Problem(source, bounds, weights, digest)
 
 
-def read_embeddings(path: Path) -> NDArray[np.floating[Any]]:
-    """Read (n, d) numbers from an ``.npy`` file and scale each row to unit length.
-
-    Raises
-    ------
-    MissingFileError
-        If there is no file at `path`.
-    InvalidTypeError, InvalidValueError
-        If it is not an .npy file of real numbers, not 2-D, empty, not finite, or has a zero row.
-    """
-    if not path.is_file():
-        msg = f"no file at {path}"
-        raise MissingFileError(msg)
+def _torch_on(device: str) -> Any:
+    """Torch, if it has the device."""
     try:
-        array = np.load(path, allow_pickle=False, mmap_mode="r")
-    except (ValueError, OSError, EOFError) as error:
-        msg = f"{path} is not a readable .npy file: {error}"
-        raise InvalidValueError(msg) from error
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
-        kind = array.dtype if isinstance(array, np.ndarray) else "an archive of several arrays"
-        msg = f"{path} must hold one array of real numbers, got {kind}"
-        raise InvalidTypeError(msg)
-    if array.ndim != 2 or array.size == 0:
-        msg = f"{path} must have shape (n, d) with n, d >= 1, got {array.shape}"
-        raise InvalidValueError(msg)
-    wide = array.dtype.kind == "f" and array.dtype.itemsize >= 8
-    with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is named below
-        features = np.array(array, dtype=np.float64 if wide else np.float32)
-    bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
-    if len(bad):
-        msg = f"{path} must be finite, got NaN or infinity in row {bad[0]} ({len(bad)} such rows)"
-        raise InvalidValueError(msg)
-    zero = np.flatnonzero(~features.any(axis=1))
-    if len(zero):
-        msg = (
-            f"{path} has a zero row, {zero[0]} ({len(zero)} such rows), which has no direction. "
-            f"To fix this, drop those rows"
+        import torch
+    except ImportError as error:
+        msg = f"--device {device} needs torch. To fix this: pip install 'dualclust[train]'"
+        raise MissingExtraError(msg) from error
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # the second: torch built without CUDA
+        msg = f"--device {device} is not there: {str(error).splitlines()[0]}"
+        raise UsageError(msg) from error
+    return torch
+
+
+def _cluster(options: argparse.Namespace, problem: _Problem, ranks: Ranks) -> KMeansResult:
+    source = problem.source
+
+    def progress(state: KMeansState, changed: float) -> None:
+        if options.checkpoint is not None:
+            labels = _numpy(source.group.gather(state.labels))
+            if ranks.rank == 0:
+                _save(options, problem, state, labels)
+        if ranks.rank == 0 and sys.stderr.isatty():
+            share = f"{changed:.2%} of the labels changed"
+            print(f"\rpass {state.n_iter}: {share}   ", end="", file=sys.stderr)
+
+    if options.resume:
+        state = _load(options, problem)
+        centers = state.centers
+    else:
+        state = None
+        centers = start_centers(
+            source, options.k, seed=options.seed, metric=options.metric, weights=problem.weights
         )
-        raise InvalidValueError(msg)
-    unit: NDArray[np.floating[Any]] = project_sphere(features)
-    return unit
+    return constrained_kmeans(
+        source,
+        problem.bounds,
+        centers,
+        metric=options.metric,
+        weights=problem.weights,
+        n_iter=options.iterations,
+        tolerance=options.tol,
+        gap=options.gap,
+        state=state,
+        progress=progress,
+        empty=options.empty,
+    )
 
 
-def _progress(done: int, changed: float) -> None:
-    if sys.stderr.isatty():
-        print(f"\rpass {done}: {changed:.2%} of the labels changed   ", end="", file=sys.stderr)
+def _collect(result: KMeansResult, problem: _Problem) -> Clusters:
+    found = result.assignment
+    return Clusters(
+        labels=_numpy(problem.source.group.gather(found.labels)),
+        centers=_numpy(result.centers),
+        counts=_numpy(found.counts),
+        lower=_numpy(problem.bounds.lower),
+        upper=_numpy(problem.bounds.upper),
+        prices=_numpy(found.prices),
+        objective=found.objective,
+        upper_bound=found.upper_bound,
+        gap=found.gap,
+        n_iter=result.n_iter,
+        converged=result.converged,
+    )
 
 
-def _report(
-    result: KMeansResult, bounds: SizeBounds, options: argparse.Namespace
-) -> dict[str, Any]:
-    n = bounds.n_samples or 0
-    counts = result.assignment.state.counts
-    gap = max(0.0, result.assignment.upper_bound - result.assignment.objective)
+def _identity(options: argparse.Namespace, problem: _Problem) -> dict[str, Any]:
+    """What a checkpoint belongs to: all that decides the answer but how far to go."""
+    weights = None if problem.weights is None else _numpy(problem.weights)
     return {
-        "n_samples": n,
-        "n_clusters": bounds.n_clusters,
-        "min_size": options.min_size,
-        "max_size": options.max_size if np.isfinite(options.max_size) else "inf",
-        "lower_bound": int(bounds.lower.min()),
-        "upper_bound": int(bounds.upper.max()),
-        "smallest_cluster": int(counts.min()),
-        "largest_cluster": int(counts.max()),
-        "violation": violation(counts, bounds),
-        "mean_similarity": result.assignment.objective / n,
-        "mean_similarity_bound": result.assignment.upper_bound / n,
-        "relative_gap": gap / max(abs(result.assignment.upper_bound), 1e-300),
-        "passes": result.n_iter,
-        "converged": result.converged,
+        "version": __version__,
+        "input": problem.digest,
+        "rows": [problem.source.group.n_total, problem.source.n_features],
+        "weights": None if weights is None else _digest(weights),
+        "k": options.k,
+        "bounds": _digest(_numpy(problem.bounds.lower), _numpy(problem.bounds.upper)),
+        "metric": options.metric,
+        "tol": options.tol,
+        "gap": options.gap,
+        "empty": options.empty,
         "seed": options.seed,
     }
 
 
-def _text(report: dict[str, Any]) -> str:
-    r = report
-    converged = "converged" if r["converged"] else "stopped at the limit"
-    return "\n".join(
-        [
-            f"clusters            {r['n_clusters']} of {r['n_samples']} samples, "
-            f"{r['passes']} passes, {converged}",
-            f"sizes               {r['smallest_cluster']} to {r['largest_cluster']}, "
-            f"bounds {r['lower_bound']} to {r['upper_bound']}",
-            f"violation           {r['violation']}",
-            f"mean similarity     {r['mean_similarity']:.6f}",
-            f"certificate         no labels inside the bounds exceed "
-            f"{r['mean_similarity_bound']:.6f} for these centers (gap {r['relative_gap']:.1e})",
-        ]
+def _save(
+    options: argparse.Namespace,
+    problem: _Problem,
+    state: KMeansState,
+    labels: NDArray[np.int64],
+) -> None:
+    arrays = {
+        "centers": _numpy(state.centers),
+        "prices": _numpy(state.prices),
+        "n_iter": np.asarray(state.n_iter, dtype=np.int64),
+        "labels": labels,
+        "objective": np.asarray(state.objective, dtype=np.float64),
+        "converged": np.asarray(state.converged, dtype=np.int64),
+    }
+    save_state(options.checkpoint, _identity(options, problem), arrays)
+
+
+def _load(options: argparse.Namespace, problem: _Problem) -> KMeansState:
+    arrays: dict[str, Any] = load_state(options.checkpoint, _identity(options, problem))
+    group = problem.source.group
+    arrays["labels"] = arrays["labels"][group.first_row : group.first_row + group.n_local]
+    if options.device != "cpu":
+        import torch
+
+        for name in ("centers", "prices", "labels"):
+            arrays[name] = torch.from_numpy(arrays[name]).to(options.device)
+    return KMeansState(
+        arrays["centers"],
+        arrays["prices"],
+        int(arrays["n_iter"]),
+        arrays["labels"],
+        float(arrays["objective"]),
+        bool(arrays["converged"]),
     )
 
 
-def _sizes_csv(result: KMeansResult, bounds: SizeBounds) -> str:
-    state = result.assignment.state
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["cluster", "size", "lower", "upper", "price"])
-    prices = state.duals.lower - state.duals.upper
-    columns = (state.counts, bounds.lower, bounds.upper, prices)
-    for i, (size, low, high, price) in enumerate(zip(*columns, strict=True)):
-        table.writerow([i, int(size), int(low), int(high), f"{price:.6f}"])
-    return text.getvalue()
+def _digest(*arrays: NDArray[Any]) -> str:
+    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
 
 
-def _npy(array: NDArray[Any]) -> bytes:
-    content = io.BytesIO()
-    np.save(content, array, allow_pickle=False)
-    return content.getvalue()
-
-
-def _write_folder(folder: Path, files: dict[str, bytes]) -> None:
-    """Write all files or none: into a folder beside, which is then renamed."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    except OSError as error:
-        msg = f"cannot write into {folder.parent}: {error.strerror or error}"
-        raise OutputError(msg) from error
-    try:
-        for name, content in files.items():
-            (temporary / name).write_bytes(content)
-        temporary.chmod(0o755)
-        temporary.rename(folder)
-    except BaseException as error:  # an interrupt, too, leaves nothing behind
-        shutil.rmtree(temporary, ignore_errors=True)
-        if not isinstance(error, OSError):
-            raise
-        msg = f"cannot write {folder}: {error.strerror or error}"
-        raise OutputError(msg) from error
+def _numpy(array: Any) -> NDArray[Any]:
+    return array if isinstance(array, np.ndarray) else np.asarray(array.cpu())

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import array_api_compat as compat
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -15,22 +13,30 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from .algos.bounds import SizeBounds, from_counts, from_ratios
-from .algos.checks import check_choice, check_count
-from .algos.errors import InvalidTypeError, InvalidValueError
-from .algos.kmeans import KMeansResult, constrained_kmeans, kmeans_plus_plus
-from .algos.offline import OfflineAssignment, assign_offline
-from .algos.projections import project_sphere
-from .algos.transport import EXACT_ENTRIES, assign_exact
+from .algos.duals import Duals
+from .algos.errors import InvalidValueError
+from .algos.kmeans import KMeansResult, best_of, constrained_kmeans
+from .algos.kmeans_start import start_centers
+from .algos.minibatch_kmeans import minibatch_step
+from .algos.offline import solve
+from .algos.score_sources import FeatureSource, ScoreSource, product_source
+from .distances import blocks, nearest_centers, squared_distances
+from .estimator_inputs import (
+    bounds_of,
+    check_parameters,
+    check_rows,
+    check_sample_weight,
+    moved_to,
+    row_source,
+    stream_bounds_of,
+    stream_state,
+)
 
 __all__ = ["ConstrainedKMeans"]
 
-Floats = NDArray[np.floating[Any]]
-Ints = NDArray[np.int64]
-
-START_ROWS_PER_CLUSTER = 50
+Array = Any
 
 
 class ConstrainedKMeans(
@@ -39,8 +45,8 @@ class ConstrainedKMeans(
     """k-means whose clusters have at least `size_min` and at most `size_max` samples.
 
     Minimizes the sum of squared distances (or of one minus cosine) to the centers over labels and
-    centers, subject to the bounds, by alternation; the final labels are optimal for the final
-    centers, or come with a proof of how near they are.
+    centers, subject to the bounds, by alternation; the final labels come with a proof of how near
+    they are to the best ones for the final centers.
 
     Parameters
     ----------
@@ -56,9 +62,8 @@ class ConstrainedKMeans(
         Most center updates of a start.
     tol : float in [0, 1]
         Stop once at most this share of the labels changes.
-    exact : bool or "auto"
-        Whether the final labels are optimal for the final centers, which holds n times k scores;
-        "auto" is up to 2^24 of them.
+    gap : float in [0, 1]
+        Relative gap to prove for the final labels; 0 for the best ones there are.
     random_state : int, RandomState instance or None
         Of the starts.
 
@@ -70,11 +75,13 @@ class ConstrainedKMeans(
     sizes_ : (n_clusters,) int64 array
     prices_ : (n_clusters,) float64 array
         Dual prices: positive where the lower bound binds, negative where the upper one does.
+    duals_ : Duals
+        The same as prices of the lower and of the upper bounds, both at least 0.
     gap_ : float
-        Relative distance of the final objective to its proven bound, for the final centers; 0 up
-        to rounding where the labels are exact.
+        Proven relative distance of the final labels to the best ones for the final centers; 0 for
+        optimal labels.
     inertia_ : float
-        Sum of squared distances of the samples to their centers.
+        Weighted sum of squared distances of the samples to their centers.
     n_iter_ : int
     n_features_in_ : int
 
@@ -85,7 +92,10 @@ class ConstrainedKMeans(
 
     Notes
     -----
-    Cost of `fit`: O(n k d) per update. Sample weights are not supported.
+    Rows may be PyTorch tensors, on any device: results are then tensors there. Weights multiply
+    squared distances; sizes count samples whatever their weight, so that a weight of 2 is not the
+    same as two equal rows. Cost of `fit`: O(n k d) per update, memory of one
+    block of scores.
 
     Examples
     --------
@@ -95,6 +105,8 @@ class ConstrainedKMeans(
     >>> model = ConstrainedKMeans(2, size_min=2, random_state=0).fit(x)
     >>> model.sizes_
     array([2, 2])
+    >>> bool((model.predict(x, bounded=True) == model.labels_).all())
+    True
     """
 
     def __init__(
@@ -107,7 +119,7 @@ class ConstrainedKMeans(
         n_init: int = 1,
         max_iter: int = 100,
         tol: float = 1e-3,
-        exact: bool | str = "auto",
+        gap: float = 1e-4,
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
@@ -117,142 +129,172 @@ class ConstrainedKMeans(
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
-        self.exact = exact
+        self.gap = gap
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Cluster the rows of `X`, (n_samples, n_features); `y` is ignored."""
-        check_choice("metric", self.metric, ("euclidean", "cosine"))
-        check_count("n_clusters", self.n_clusters, 1)
-        check_count("n_init", self.n_init, 1)
-        features: Floats = validate_data(self, X, dtype=[np.float64, np.float32], order="C")
-        n, k = len(features), self.n_clusters
-        if n < k:
-            msg = f"n_samples={n} should be >= n_clusters={k}"
+    def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
+        """Cluster the rows of `X`.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array-like or tensor
+        y : ignored
+        sample_weight : (n_samples,) array-like, optional
+            At least 0 each.
+
+        Returns
+        -------
+        self
+        """
+        check_parameters(self)
+        rows = check_rows(self, X, reset=True)
+        weights = check_sample_weight(sample_weight, rows)
+        if rows.shape[0] < self.n_clusters:
+            msg = f"n_samples={rows.shape[0]} should be >= n_clusters={self.n_clusters}"
             raise InvalidValueError(msg)
-        bounds = self._bounds(n)
-        points, origin = self._points(features, fitting=True)
-        random = check_random_state(self.random_state)
-        best: KMeansResult | None = None
-        for _ in range(self.n_init):
-            sample = random.permutation(n)[: max(1000, START_ROWS_PER_CLUSTER * k)]
-            result = constrained_kmeans(
-                points,
+        bounds, source = bounds_of(self, rows.shape[0], rows), row_source(rows, self.metric)
+        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_init).tolist()
+
+        def run(seed: int) -> KMeansResult:
+            return constrained_kmeans(
+                source,
                 bounds,
-                kmeans_plus_plus(points[sample], random.random_sample(k)),
+                start_centers(
+                    source, self.n_clusters, seed=seed, metric=self.metric, weights=weights
+                ),
                 metric=self.metric,
+                weights=weights,
                 n_iter=self.max_iter,
                 tolerance=self.tol,
-                exact=self._exact(n),
+                gap=self.gap,
             )
-            if best is None or result.assignment.objective > best.assignment.objective:
-                best = result
-        assert best is not None  # n_init >= 1
-        found = best.assignment
-        self._origin = origin
-        self.cluster_centers_ = best.centers + origin
-        self.labels_ = found.labels
-        self.sizes_ = found.state.counts
-        self.prices_ = found.state.duals.lower - found.state.duals.upper
-        spread = max(abs(found.upper_bound), float(np.finfo(np.float64).tiny))
-        self.gap_ = max(0.0, found.upper_bound - found.objective) / spread
-        self.inertia_ = float(self._squared(points, best.centers[found.labels]).sum())
+
+        best = best_of(run, seeds)
+        self.cluster_centers_ = best.centers
+        self.labels_ = best.assignment.labels
+        self.sizes_ = best.assignment.counts
+        self._set_prices(best.assignment.prices)
+        self.gap_ = best.assignment.gap
+        self.inertia_ = squared_distances(source, self.labels_, best.centers, weights)
         self.n_iter_ = best.n_iter
+        self.__dict__.pop("_stream", None)
         return self
 
-    def predict(self, X: ArrayLike, *, bounded: bool = False) -> Ints:
+    def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
+        """Label the rows of one mini-batch of a stream, and move the centers by them.
+
+        The first call draws the centers from its batch, unless `fit` has found some. Bounds steer
+        the prices and are met in the long run, not for each batch: `size_min` and `size_max` must
+        be floats or None. `labels_` and `inertia_` are of the batch, `sizes_` of all batches, and
+        `gap_` is infinite, since nothing is proven.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array-like or tensor
+        y : ignored
+        sample_weight : (n_samples,) array-like, optional
+
+        Returns
+        -------
+        self
+        """
+        check_parameters(self)
+        rows = check_rows(self, X, reset=not hasattr(self, "cluster_centers_"))
+        weights = check_sample_weight(sample_weight, rows)
+        bounds, source = stream_bounds_of(self, rows), row_source(rows, self.metric)
+        points = source.rows(0, rows.shape[0])
+        state = stream_state(self, source, bounds, weights)
+        labels, state = minibatch_step(points, state, bounds, metric=self.metric, weights=weights)
+        self._stream = state
+        self.cluster_centers_, self.labels_ = state.centers, labels
+        self.sizes_ = state.assignment.counts
+        self._set_prices(state.assignment.duals.lower - state.assignment.duals.upper)
+        self.gap_ = math.inf
+        self.inertia_ = squared_distances(source, labels, state.centers, weights)
+        self.n_iter_ = getattr(self, "n_iter_", 0) + 1
+        return self
+
+    def predict(self, X: Any, *, bounded: bool = False) -> Array:
         """Cluster of each row of `X`.
 
         Parameters
         ----------
-        X : (n_samples, n_features) array
+        X : (n_samples, n_features) array-like or tensor
         bounded : bool
             False gives each row its nearest center. True keeps the sizes of this set of rows
             inside the estimator's bounds.
 
         Returns
         -------
-        (n_samples,) int64 array
+        (n_samples,) int64 array or tensor
         """
-        points, centers = self._check_points(X)
-        scores = self._scores(points, centers)
+        rows, scores, _ = self._scores(X)
         if bounded:
-            return np.asarray(self._assign(scores).labels)
-        return np.asarray(scores.argmax(axis=1), dtype=np.int64)
+            bounds = bounds_of(self, rows.shape[0], rows)
+            prices = moved_to(rows, self.prices_, "float64")
+            return solve(scores, bounds, prices=prices, tolerance=self.gap).labels
+        return nearest_centers(scores)
 
-    def transform(self, X: ArrayLike) -> Floats:
-        """Distance of each row to each center, (n_samples, n_clusters): Euclidean, or 1 - cos."""
-        points, centers = self._check_points(X)
-        if self.metric == "cosine":
-            return np.asarray(1.0 - points @ centers.T)
-        squared = (points**2).sum(1)[:, None] - 2 * self._scores(points, centers)
-        return np.asarray(np.sqrt(np.clip(squared, 0.0, None)))
+    def transform(self, X: Any) -> Array:
+        """Distance of each row to each center: Euclidean, or 1 - cos.
 
-    def score(self, X: ArrayLike, y: object = None) -> float:
-        """Minus the sum of squared distances of the rows to their nearest centers."""
-        points, centers = self._check_points(X)
-        nearest = self._scores(points, centers).argmax(axis=1)
-        return -float(self._squared(points, centers[nearest]).sum())
+        Parameters
+        ----------
+        X : (n_samples, n_features) array-like or tensor
+
+        Returns
+        -------
+        (n_samples, n_clusters) array or tensor
+        """
+        rows, scores, source = self._scores(X)
+        xp, parts = compat.array_namespace(rows), []
+        for start, stop in blocks(rows.shape[0], scores.n_clusters):
+            block = scores.block(start, stop)
+            if self.metric == "cosine":
+                parts.append(1.0 - block)
+                continue
+            points = source.rows(start, stop)
+            squared = xp.sum(points * points, axis=1)[:, None] - 2.0 * block
+            parts.append(xp.sqrt(xp.clip(squared, min=0.0)))
+        return xp.concat(parts)
+
+    def score(self, X: Any, y: object = None, sample_weight: Any = None) -> float:
+        """Minus the (weighted) sum of squared distances of the rows to their nearest centers."""
+        rows, scores, source = self._scores(X)
+        weights = check_sample_weight(sample_weight, rows)
+        centers = self._centers(rows) - self._origin(rows)
+        return -squared_distances(source, nearest_centers(scores), centers, weights)
 
     @property
     def _n_features_out(self) -> int:
-        return len(self.cluster_centers_)
+        return int(self.cluster_centers_.shape[0])
 
-    def _bounds(self, n: int) -> SizeBounds:
-        k = self.n_clusters
-        low = _count("size_min", self.size_min, n, k, default=0, up=False)
-        high = _count("size_max", self.size_max, n, k, default=n, up=True)
-        return from_counts([low] * k, [high] * k, n_samples=n)
+    def _set_prices(self, prices: Array) -> None:
+        xp = compat.array_namespace(prices)
+        self.prices_ = prices
+        self.duals_ = Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0))
 
-    def _points(self, features: Floats, *, fitting: bool) -> tuple[Floats, Floats]:
-        """Rows as the algorithm wants them: unit rows, or rows around the mean of the fit."""
-        if self.metric == "cosine":
-            unit: Floats = project_sphere(features)
-            return unit, np.zeros_like(features[0])
-        origin = features.mean(axis=0) if fitting else self._origin.astype(features.dtype)
-        return features - origin, origin
+    def _centers(self, rows: Array) -> Array:
+        return moved_to(rows, self.cluster_centers_)
 
-    def _check_points(self, X: ArrayLike) -> tuple[Floats, Floats]:
-        check_is_fitted(self)
-        features: Floats = validate_data(
-            self, X, reset=False, dtype=[np.float64, np.float32], order="C"
+    def _origin(self, rows: Array) -> Array:
+        """Point among the centers: far from it, distances would lose their digits."""
+        xp, centers = compat.array_namespace(rows), self._centers(rows)
+        return (
+            xp.mean(centers, axis=0) if self.metric == "euclidean" else xp.zeros_like(centers[0, :])
         )
-        points, origin = self._points(features, fitting=False)
-        return points, self.cluster_centers_.astype(points.dtype) - origin
 
-    def _scores(self, points: Floats, centers: Floats) -> Floats:
-        product: Floats = points @ centers.T
-        return product if self.metric == "cosine" else product - 0.5 * (centers**2).sum(1)
-
-    def _squared(self, points: Floats, centers: Floats) -> Floats:
-        return np.asarray(((points - centers) ** 2).sum(axis=1), dtype=np.float64)
-
-    def _assign(self, scores: Floats) -> OfflineAssignment:
-        bounds = self._bounds(len(scores))
-        solve = assign_exact if self._exact(len(scores)) else assign_offline
-        return solve(scores, bounds)
-
-    def _exact(self, n: int) -> bool:
-        if self.exact == "auto":
-            return n * self.n_clusters <= EXACT_ENTRIES
-        if not isinstance(self.exact, bool | np.bool_):
-            msg = f"exact must be a bool or 'auto', got {self.exact!r}"
-            raise InvalidValueError(msg)
-        return bool(self.exact)
-
-
-def _count(name: str, size: Any, n: int, k: int, *, default: int, up: bool) -> int:
-    """A bound in whole samples."""
-    if size is None:
-        return default
-    if isinstance(size, bool) or not isinstance(size, Real):
-        msg = f"{name} must be an int, a float or None, got {size!r}"
-        raise InvalidTypeError(msg)
-    if isinstance(size, Integral):
-        return min(int(size), n) if up else int(size)
-    if math.isnan(size) or size < 0:
-        msg = f"{name} must be 0 or more, got {size!r}"
-        raise InvalidValueError(msg)
-    ratio = {"lower": 0.0, "upper": float(size)} if up else {"lower": float(size)}
-    bounds = from_ratios(k, n_samples=n, rounding="outward", **ratio)
-    return int((bounds.upper if up else bounds.lower)[0])
+    def _scores(self, X: Any) -> tuple[Array, ScoreSource, FeatureSource]:
+        """Rows, their scores, and a source of the rows around the origin of the scores."""
+        check_is_fitted(self)
+        rows = check_rows(self, X, reset=False)
+        xp, origin = compat.array_namespace(rows), self._origin(rows)
+        centers, source = self._centers(rows) - origin, row_source(rows, self.metric)
+        if self.metric == "cosine":
+            return rows, product_source(source, centers), source
+        around = source._replace(
+            rows=lambda start, stop: source.rows(start, stop) - origin,
+            take=lambda ids: source.take(ids) - origin,
+        )
+        offsets = -0.5 * xp.sum(centers * centers, axis=1)
+        return rows, product_source(around, centers, offsets=offsets), around

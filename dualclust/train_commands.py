@@ -106,8 +106,8 @@ def _demo(options: argparse.Namespace) -> int:
         if kmeans is None or secu is None:
             msg = "the digits must come with their classes"
             raise InvalidValueError(msg)
-        sizes = result.prediction.assignment.state.counts
-        inside = inside and result.prediction.violation == 0
+        sizes = result.prediction.assignment.counts
+        inside = inside and result.prediction.assignment.violation == 0
         bounds = f"{result.lower} to {result.upper}"
         rows.append(_Row(seed, kmeans, secu, int(sizes.min()), int(sizes.max()), seconds))
     print(_table(rows, bounds, inside), f"look at {options.out}/seed0/gallery.png", sep="\n")
@@ -142,13 +142,13 @@ def _table(rows: list[_Row], bounds: str, inside: bool) -> str:
 
 def _print_result(result: RunResult) -> None:
     found = result.prediction.assignment
-    sizes = found.state.counts
+    sizes = found.counts
     last = result.metrics[-1]
-    gap = (found.upper_bound - found.objective) / abs(found.upper_bound)
+    gap = found.gap
     print(
         f"clusters      {len(sizes)} of {int(sizes.sum())} images",
         f"sizes         {int(sizes.min())} to {int(sizes.max())}, "
-        f"bounds {result.lower} to {result.upper}, violation {result.prediction.violation}",
+        f"bounds {result.lower} to {result.upper}, violation {result.prediction.assignment.violation}",
         f"certificate   labels within {gap:.2e} of the best ones inside the bounds",
         sep="\n",
     )

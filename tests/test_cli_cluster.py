@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from dualclust import cluster_command
+from dualclust import cluster_output
+from dualclust.algos import kmeans_start
 from dualclust.cli import main
 from tests.problems import unit_rows
 
@@ -109,14 +110,12 @@ def test_every_label_is_the_best_at_the_prices_of_the_file(tmp_path):
     assert np.abs(prices).max() > 1e-3
 
 
-@pytest.mark.parametrize("exact", ["--exact", "--no-exact"])
-def test_exact_and_near_labels(tmp_path, exact):
-    x, _ = groups(spread=2.0)
-    assert cluster(save(tmp_path / "X.npy", x), exact) == 0
-    _, report = check(tmp_path / "X-clusters", x, 4)
-    if exact == "--exact":
-        assert report["relative_gap"] <= 1e-9
-    assert report["relative_gap"] <= 0.05
+@pytest.mark.parametrize("gap", [0, 0.05])
+def test_best_and_near_labels(tmp_path, gap):
+    x, _ = groups(n=9000, k=10, spread=2.0)  # more scores than are always solved exactly
+    assert cluster(save(tmp_path / "X.npy", x), "--gap", gap, "--iterations", 3, k=10) == 0
+    _, report = check(tmp_path / "X-clusters", x, 10)
+    assert report["relative_gap"] <= gap
 
 
 def test_a_seed_gives_the_same_bytes(tmp_path):
@@ -193,7 +192,7 @@ def test_the_length_of_a_row_does_not_matter(tmp_path):
 
 
 def test_more_rows_than_the_sample_for_the_start(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster_command, "START_ROWS_PER_CLUSTER", 1)
+    monkeypatch.setattr(kmeans_start, "FEWEST_SAMPLED", 64)
     x, member = groups(n=3000, k=6, d=16)
     assert cluster(save(tmp_path / "X.npy", x), "--seed", 3, k=6) == 0
     labels, _ = check(tmp_path / "X-clusters", x, 6)
@@ -302,6 +301,8 @@ BAD_OPTIONS = {
         ["-k", 7, "--min-size", 0, "--max-size", 1],
         "upper bounds add up to 196 samples, 4 fewer",
     ),
+    "tolerance": (["-k", 4, "--tol", 2], "--tol must lie in [0, 1], got 2.0"),
+    "gap": (["-k", 4, "--gap", "nan"], "--gap must lie in [0, 1], got nan"),
     "crossed": (["-k", 4, "--min-size", 0.9, "--max-size", 0.5], "lower bound"),
     "negative ratio": (["-k", 4, "--min-size=-1"], "lower must lie in [0, inf"),
     "NaN ratio": (["-k", 4, "--min-size", "nan"], "lower must lie in [0, inf"),
@@ -316,6 +317,17 @@ def test_options_that_do_not_fit_the_rows(tmp_path, capsys, name):
     path = save(tmp_path / "X.npy")
     before = listing(tmp_path)
     assert words in error_of(capsys, 65, "cluster", path, *options)
+    assert listing(tmp_path) == before
+
+
+def test_resume_without_a_state(tmp_path, capsys):
+    path = save(tmp_path / "X.npy")
+    before = listing(tmp_path)
+    error = error_of(capsys, 2, "cluster", path, "-k", 4, "--resume")
+    assert "--resume needs --checkpoint" in error
+    state = tmp_path / "state"
+    error = error_of(capsys, 66, "cluster", path, "-k", 4, "--resume", "--checkpoint", state)
+    assert f"no checkpoint at {state}" in error
     assert listing(tmp_path) == before
 
 
@@ -343,14 +355,14 @@ def test_an_existing_output_is_left_alone(tmp_path, capsys):
 
 def test_a_full_disk_leaves_nothing(tmp_path, capsys, monkeypatch):
     path = save(tmp_path / "X.npy")
-    before, whole = listing(tmp_path), cluster_command.Path.write_bytes
+    before, whole = listing(tmp_path), cluster_output.Path.write_bytes
 
     def full(self, content):
         if self.name == "sizes.csv":
             raise OSError(28, "No space left on device")
         return whole(self, content)
 
-    monkeypatch.setattr(cluster_command.Path, "write_bytes", full)
+    monkeypatch.setattr(cluster_output.Path, "write_bytes", full)
     error = error_of(capsys, 73, "cluster", path, "-k", 4)
     assert "X-clusters: No space left on device" in error
     assert listing(tmp_path) == before
@@ -363,7 +375,7 @@ def test_an_interrupt_while_writing_leaves_nothing(tmp_path, capsys, monkeypatch
     def interrupted(self, content):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cluster_command.Path, "write_bytes", interrupted)
+    monkeypatch.setattr(cluster_output.Path, "write_bytes", interrupted)
     assert cluster(path) == 130
     assert capsys.readouterr().err == "dualclust: interrupted\n"
     monkeypatch.undo()

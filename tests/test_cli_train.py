@@ -232,9 +232,9 @@ def test_the_demo_ends_with_65_if_a_size_is_outside(monkeypatch, capsys, tmp_pat
         data = train_commands.load_source("digits")
         progress({"epoch": config.epochs, "loss": 0.1, "size_min": 1, "size_max": 2})
         folders.append(folder)
-        state = type("State", (), {"counts": torch.bincount(data.labels)})
-        found = type("Found", (), {"labels": data.labels, "state": state})
-        prediction = type("P", (), {"assignment": found, "violation": violation})
+        counts = torch.bincount(data.labels)
+        members = {"labels": data.labels, "counts": counts, "violation": violation}
+        prediction = type("P", (), {"assignment": type("Found", (), members)})
         return RunResult(folder, [], prediction, 162, 197)
 
     monkeypatch.setattr(train_commands, "train", instead)

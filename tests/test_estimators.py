@@ -11,16 +11,27 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from dualclust import ConstrainedKMeans
-from dualclust.algos.errors import InfeasibleBoundsError, InvalidValueError
+from dualclust.algos.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 
 ESTIMATORS = (
     ConstrainedKMeans(n_clusters=3, size_min=0.5, random_state=0),
     ConstrainedKMeans(n_clusters=2, size_max=1.5, metric="cosine", random_state=0),
 )
-# Arrays of NumPy only, so far; scikit-learn itself skips this one unless SCIPY_ARRAY_API is set.
+# scikit-learn itself skips this one unless SCIPY_ARRAY_API is set.
 NOT_CLAIMED = {"check_array_api_input"}
+# Declared in the docstring: sizes count samples, so two equal rows are not one of weight 2.
+DECLARED = {"check_sample_weight_equivalence_on_dense_data": "sizes count samples, not weights"}
 CHECKS = [
-    pytest.param(estimator, check, id=f"{estimator.metric}-{check.func.__name__}")
+    pytest.param(
+        estimator,
+        check,
+        id=f"{estimator.metric}-{check.func.__name__}",
+        marks=[
+            pytest.mark.xfail(reason=reason, strict=True)
+            for name, reason in DECLARED.items()
+            if name == check.func.__name__
+        ],
+    )
     for one in ESTIMATORS
     for estimator, check in estimator_checks_generator(one)
     if check.func.__name__ not in NOT_CLAIMED
@@ -34,7 +45,7 @@ def test_scikit_learn_contract(estimator, check) -> None:
 
 def test_all_but_the_named_checks_run() -> None:
     offered = {c.func.__name__ for _, c in estimator_checks_generator(ESTIMATORS[0])}
-    assert offered >= NOT_CLAIMED
+    assert offered >= {*NOT_CLAIMED, *DECLARED}
     assert len(CHECKS) >= 90
 
 
@@ -44,15 +55,15 @@ def digits():
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("exact", [True, False])
-def test_sizes_are_inside(digits, metric, exact) -> None:
+@pytest.mark.parametrize("gap", [0.0, 1e-2])
+def test_sizes_are_inside(digits, metric, gap) -> None:
     model = ConstrainedKMeans(
-        10, size_min=0.95, size_max=200, metric=metric, exact=exact, random_state=0
+        10, size_min=0.95, size_max=200, metric=metric, gap=gap, random_state=0
     ).fit(digits)
     assert (model.sizes_ == np.bincount(model.labels_, minlength=10)).all()
     assert model.sizes_.min() >= 170  # floor of 0.95 n / k = 170.7, rounded outward
     assert model.sizes_.max() <= 200
-    assert model.gap_ <= (1e-12 if exact else 0.02)
+    assert model.gap_ <= gap
 
 
 def test_without_bounds_it_is_k_means(digits) -> None:
@@ -90,3 +101,193 @@ def test_misuse_is_refused(digits) -> None:
         ConstrainedKMeans(10, size_min=-0.5).fit(digits)
     with pytest.raises(InvalidValueError, match="metric must be one of"):
         ConstrainedKMeans(10, metric="cos").fit(digits)
+
+
+# Weights -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_weights_move_the_centers_not_the_sizes(digits, metric) -> None:
+    weights = np.random.default_rng(0).uniform(0.1, 10.0, size=len(digits))
+    options = {"size_min": 0.9, "size_max": 1.1, "metric": metric, "random_state": 0}
+    model = ConstrainedKMeans(10, tol=0.0, **options).fit(digits, sample_weight=weights)
+    assert model.sizes_.min() >= 161
+    assert model.sizes_.max() <= 198
+    rows = digits if metric == "euclidean" else digits / np.linalg.norm(digits, axis=1)[:, None]
+    squared = ((rows - model.cluster_centers_[model.labels_]) ** 2).sum(axis=1)
+    assert model.inertia_ == pytest.approx((weights * squared).sum(), rel=1e-5)
+    sums = np.zeros((10, 64))
+    np.add.at(sums, model.labels_, weights[:, None] * rows)
+    if metric == "euclidean":
+        want = sums / np.bincount(model.labels_, weights)[:, None]
+    else:
+        want = sums / np.linalg.norm(sums, axis=1)[:, None]
+    np.testing.assert_allclose(model.cluster_centers_, want, atol=0.02 * np.abs(want).max())
+    plain = model.score(digits)
+    np.testing.assert_allclose(model.score(digits, sample_weight=np.ones(len(digits))), plain)
+    assert model.score(digits, sample_weight=weights) > -model.inertia_ * (1 + 1e-6) - 1e-6
+
+
+def test_rows_of_weight_0_are_placed_and_do_not_count(digits) -> None:
+    weights = (np.arange(len(digits)) % 2).astype(float)
+    model = ConstrainedKMeans(10, random_state=0).fit(digits, sample_weight=weights)
+    assert model.labels_.shape == (len(digits),)
+    assert model.score(digits[1::2]) == pytest.approx(
+        model.score(digits, sample_weight=weights), rel=1e-6
+    )
+
+
+@pytest.mark.parametrize("weights", [[1.0, -1.0], [1.0, np.nan], [1.0], np.ones((2, 1)), [0, 0]])
+def test_weights_that_do_not_fit(weights) -> None:
+    with pytest.raises(InvalidValueError, match="sample_weight"):
+        ConstrainedKMeans(1).fit(np.eye(2), sample_weight=weights)
+
+
+# Prices and prediction ---------------------------------------------------------------------------
+
+
+def test_duals_are_the_two_sides_of_the_prices(digits) -> None:
+    model = ConstrainedKMeans(10, size_min=0.98, size_max=1.02, random_state=0).fit(digits)
+    np.testing.assert_array_equal(model.duals_.lower - model.duals_.upper, model.prices_)
+    assert (np.minimum(*model.duals_) == 0).all()
+    assert (np.maximum(*model.duals_) > 0).any()
+    at_lower, at_upper = model.sizes_ == 176, model.sizes_ == 184
+    assert model.duals_.lower[~at_lower].max(initial=0.0) < 1e-9
+    assert model.duals_.upper[~at_upper].max(initial=0.0) < 1e-9
+
+
+def test_bounded_prediction_is_the_best(digits) -> None:
+    """No other labels inside the bounds are nearer: compared with a linear program's value."""
+    from scipy.optimize import linear_sum_assignment
+
+    model = ConstrainedKMeans(4, size_min=1.0, size_max=1.0, gap=0.0, random_state=0)
+    model.fit(digits[:200])
+    few = digits[200:240]
+    labels = model.predict(few, bounded=True)
+    np.testing.assert_array_equal(np.bincount(labels), 10)
+    cost = np.repeat(model.transform(few).astype(np.float64) ** 2, 10, axis=1)
+    i, j = linear_sum_assignment(cost)
+    ours = (model.transform(few).astype(np.float64) ** 2)[np.arange(40), labels].sum()
+    assert ours == pytest.approx(cost[i, j].sum(), rel=1e-6)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_more_starts_are_not_worse(digits, metric) -> None:
+    one, many = (
+        ConstrainedKMeans(10, size_min=0.9, metric=metric, n_init=n, tol=0, random_state=3).fit(
+            digits[:400]
+        )
+        for n in (1, 4)
+    )
+    assert many.inertia_ <= one.inertia_ * (1 + 1e-4)
+
+
+# A stream ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_stream_comes_near_its_bounds_and_near_a_fit(digits, metric) -> None:
+    options = {"size_min": 0.9, "size_max": 1.1, "metric": metric, "random_state": 0}
+    model, rng = ConstrainedKMeans(10, **options), np.random.default_rng(0)
+    for _ in range(10):
+        order = rng.permutation(len(digits))
+        for start in range(0, len(digits), 100):
+            batch = digits[order[start : start + 100]]
+            model.partial_fit(batch)
+            assert model.labels_.shape == (len(batch),)
+    assert model.sizes_.sum() == 10 * len(digits)
+    share = model.sizes_ / model.sizes_.mean()
+    assert share.min() >= 0.85
+    assert share.max() <= 1.15
+    assert model.n_iter_ == 180
+    whole = ConstrainedKMeans(10, **options).fit(digits)
+    assert model.score(digits) >= 1.15 * whole.score(digits)
+
+
+def test_a_stream_goes_on_from_a_fit(digits) -> None:
+    model = ConstrainedKMeans(10, size_min=0.9, random_state=0).fit(digits[:1000])
+    before = model.cluster_centers_
+    model.partial_fit(digits[1000:1100])
+    assert model.sizes_.sum() == 1100
+    moved = np.linalg.norm(model.cluster_centers_ - before, axis=1)
+    assert 0 < moved.max() < 0.2 * np.linalg.norm(before, axis=1).max()
+    again = ConstrainedKMeans(10, size_min=0.9, random_state=0).fit(digits[:1000])
+    model.fit(digits[:1000])
+    np.testing.assert_array_equal(model.cluster_centers_, again.cluster_centers_)
+    assert model.partial_fit(digits[1000:1100]).sizes_.sum() == 1100
+
+
+def test_a_stream_has_shares_only(digits) -> None:
+    with pytest.raises(InvalidTypeError, match="size_min must be a float or None for partial_fit"):
+        ConstrainedKMeans(10, size_min=5).partial_fit(digits)
+    with pytest.raises(InvalidValueError, match="n_samples=5 should be >= n_clusters=10"):
+        ConstrainedKMeans(10).partial_fit(digits[:5])
+
+
+# Tensors -----------------------------------------------------------------------------------------
+
+
+def devices():
+    torch = pytest.importorskip("torch")
+    return ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_tensors_in_tensors_out(digits, metric) -> None:
+    torch = pytest.importorskip("torch")
+    options = {"size_min": 0.9, "size_max": 1.1, "metric": metric, "random_state": 0}
+    want = ConstrainedKMeans(10, **options).fit(digits)
+    for device in devices():
+        x = torch.from_numpy(digits).to(device)
+        model = ConstrainedKMeans(10, **options).fit(x)
+        results = {
+            "labels_": model.labels_,
+            "predict": model.predict(x),
+            "bounded": model.predict(x, bounded=True),
+            "fit_predict": ConstrainedKMeans(10, **options).fit_predict(x),
+            "transform": model.transform(x),
+            "centers": model.cluster_centers_,
+            "prices": model.prices_,
+        }
+        for name, result in results.items():
+            assert isinstance(result, torch.Tensor), name
+            assert result.device.type == device, name
+        assert results["labels_"].dtype == results["predict"].dtype == torch.int64
+        assert isinstance(model.score(x), float)
+        assert model.inertia_ == pytest.approx(want.inertia_, rel=0.02)
+        assert int(model.sizes_.min()) >= 161
+        # Rows of the other library are taken, too, and answered in kind.
+        np.testing.assert_array_equal(model.predict(digits), results["predict"].cpu().numpy())
+        np.testing.assert_allclose(
+            model.transform(digits), results["transform"].cpu().numpy(), rtol=1e-3, atol=1e-3
+        )
+        back = want.predict(x)
+        assert back.device.type == device
+        assert (back.cpu().numpy() == want.predict(digits)).mean() > 0.999
+
+
+def test_tensors_of_half_precision_and_with_gradients(digits) -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.from_numpy(digits[:300]).requires_grad_()
+    model = ConstrainedKMeans(5, size_min=0.9, random_state=0).fit(x)
+    assert not model.transform(x).requires_grad
+    half = ConstrainedKMeans(5, size_min=0.9, random_state=0).fit(x.detach().half())
+    np.testing.assert_array_equal(half.labels_.numpy(), model.labels_.numpy())
+    stream = ConstrainedKMeans(5, size_min=0.9, random_state=0).partial_fit(x)
+    assert isinstance(stream.cluster_centers_, torch.Tensor)
+
+
+def test_tensors_are_checked(digits) -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.from_numpy(digits)
+    model = ConstrainedKMeans(3, random_state=0).fit(x[:50])
+    with pytest.raises(InvalidValueError, match="X has 7 features, but ConstrainedKMeans is exp"):
+        model.predict(x[:, :7])
+    with pytest.raises(InvalidValueError, match="X must be finite"):
+        model.predict(x / 0.0)
+    with pytest.raises(InvalidValueError, match=r"X must have shape \(n_samples, n_features\)"):
+        model.fit(x[0])
+    with pytest.raises(InvalidTypeError, match="X must have a real floating dtype"):
+        model.fit(x.int())
+    with pytest.raises(InvalidValueError, match="at least one row"):
+        model.predict(x[:0])

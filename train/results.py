@@ -63,7 +63,7 @@ def write_results(
     network : nn.Module
     """
     found = prediction.assignment
-    labels, margin = found.labels.cpu(), found.margins.cpu()
+    labels, margin = found.labels.cpu(), prediction.margins.cpu()
     classes = None if data.labels is None else data.labels.cpu()
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
@@ -86,5 +86,5 @@ def write_results(
         true_labels=classes,
         class_names=data.class_names,
     )
-    counts = found.state.counts.cpu()
+    counts = found.counts.cpu()
     write_sizes(folder / "sizes.png", counts, bounds.lower.cpu(), bounds.upper.cpu())

@@ -1,4 +1,6 @@
-"""Engines of `shortest_moves` against its text, on exact arithmetic: labels, prices and moves."""
+"""Engines of `shortest_moves` against its text, on exact arithmetic: slots, prices and moves."""
+
+import math
 
 import numpy as np
 import pytest
@@ -14,31 +16,46 @@ ROWS = rows_of("shortest_moves")
 each_row = pytest.mark.parametrize("row", ROWS, ids=row_id)
 
 
-def assert_conforms(row, scores, prices, lower, upper):
-    labels = (scores + prices).argmax(axis=1)
-    given_arrays = (scores, labels, prices)
-    before = [array.copy() for array in given_arrays]
-    expected = shortest_moves.reference(*given_arrays, lower=lower, upper=upper)
+def lists_of(scores, width, rng):
+    """Some clusters of each row, in any order, and -1 where a list is shorter."""
+    n, k = scores.shape
+    clusters = np.stack([rng.permutation(k) for _ in range(n)])[:, :width].astype(np.int32)
+    lengths = rng.integers(1, clusters.shape[1] + 1, size=n)
+    clusters[np.arange(clusters.shape[1]) >= lengths[:, None]] = -1
+    values = np.take_along_axis(scores, np.maximum(clusters, 0), axis=1)
+    return np.where(clusters >= 0, values, -np.inf), clusters
+
+
+def assert_conforms(row, values, clusters, prices, lower, upper, window=math.inf):
+    arrays = (values, clusters, prices)
+    before = [array.copy() for array in arrays]
+    expected = shortest_moves.reference(*arrays, lower=lower, upper=upper, window=window)
     asarray = (lambda a: a) if row.library == "numpy" else row.arrays().asarray
-    found = row.engine()(*map(asarray, given_arrays), lower=asarray(lower), upper=asarray(upper))
+    bounds = {"lower": asarray(lower), "upper": asarray(upper)}
+    found = row.engine()(*map(asarray, arrays), **bounds, window=window)
+    assert found[2:] == expected[2:]
     for a, b in zip(found[:2], expected[:2], strict=True):
         np.testing.assert_array_equal(to_numpy(a), b, strict=True)
-    assert found[2] == expected[2]
-    for array, copy in zip(given_arrays, before, strict=True):
+    for array, copy in zip(arrays, before, strict=True):
         np.testing.assert_array_equal(array, copy)
+    return expected
 
 
 @each_row
-@given(stream=dyadic_streams(), seed=st.integers(0, 2**32))
-@settings(max_examples=100)
-def test_an_engine_gives_the_bits_of_the_reference(row, stream, seed):
-    n, k = stream.scores.shape
+@given(
+    stream=dyadic_streams(),
+    seed=st.integers(0, 2**32),
+    width=st.integers(1, 5),
+    window=st.sampled_from([math.inf, 0.0, 0.25]),
+)
+@settings(max_examples=150)
+def test_an_engine_gives_the_bits_of_the_reference(row, stream, seed, width, window):
+    k = stream.scores.shape[1]
     rng = np.random.default_rng(seed)
     for prices in (np.zeros(k), rng.integers(-16, 17, size=k) / 16.0):
         for dtype in (np.float32, np.float64):
-            scores = stream.scores.astype(dtype)
-            assert_conforms(row, scores, prices, stream.lower, stream.upper)
-    assert n > 0
+            values, clusters = lists_of(stream.scores.astype(dtype), width, rng)
+            assert_conforms(row, values, clusters, prices, stream.lower, stream.upper, window)
 
 
 @each_row
@@ -49,19 +66,33 @@ def test_many_clusters_and_few_samples(row, k, slack):
     scores = rng.integers(-16, 17, size=(12, k)) / 16.0
     scores[:, 0] += 1.0
     sizes = np.bincount(rng.integers(0, k, size=12), minlength=k)
-    assert_conforms(row, scores, np.zeros(k), np.maximum(sizes - slack, 0), sizes + slack)
+    clusters = np.tile(np.arange(k, dtype=np.int32), (12, 1))
+    lower, upper = np.maximum(sizes - slack, 0), sizes + slack
+    *_, stuck = assert_conforms(row, scores, clusters, np.zeros(k), lower, upper)
+    assert not stuck
 
 
-def test_any_layout_of_numpy_scores():
-    (row,) = (row for row in ROWS if row.library == "numpy")
-    rng = np.random.default_rng(0)
-    scores = rng.integers(-16, 17, size=(16, 4)) / 16.0
-    sizes = np.asarray([4, 4, 4, 4])
-    for layout in (
-        np.asfortranarray(scores),
-        scores[::-1, ::-1],
-        scores[::2].repeat(2, axis=0)[::1],
-        np.broadcast_to(scores[:1], scores.shape),
-        scores.astype(">f8"),
-    ):
-        assert_conforms(row, layout, np.zeros(4), sizes, sizes)
+@each_row
+def test_samples_that_are_alike_move_together(row):
+    scores = np.repeat(np.asarray([[1.0, 0.5, 0.0], [1.0, 0.0, 0.75]]), 50, axis=0)
+    clusters = np.tile(np.arange(3, dtype=np.int32), (100, 1))
+    sizes = np.asarray([30, 40, 30])
+    slots, _, moves, stuck = assert_conforms(row, scores, clusters, np.zeros(3), sizes, sizes)
+    assert (moves, stuck) == (70, False)
+    assert np.bincount(slots).tolist() == sizes.tolist()
+
+
+@each_row
+def test_lists_that_allow_no_labels_leave_it_stuck(row):
+    values, clusters = np.ones((3, 1)), np.zeros((3, 1), dtype=np.int32)
+    bounds = np.asarray([1, 2]), np.asarray([1, 2])
+    assert assert_conforms(row, values, clusters, np.zeros(2), *bounds)[3]
+
+
+@each_row
+def test_no_samples(row):
+    values, clusters = np.ones((0, 2)), np.zeros((0, 2), dtype=np.int32)
+    found = assert_conforms(
+        row, values, clusters, np.zeros(2), np.zeros(2, np.int64), np.ones(2, np.int64)
+    )
+    assert found[2:] == (0, False)

@@ -13,13 +13,21 @@ import pytest
 import dualclust.algos
 from dualclust import backends
 from dualclust.backends import KERNELS, TABLE, engine, kernel, placement, select
-from tests.backends import test_assign_stream, test_segment_sum, test_shortest_moves
+from tests.backends import (
+    test_assign_stream,
+    test_segment_sum,
+    test_shortest_moves,
+    test_shortlist,
+    test_smoothed_dual,
+)
 
 ROWS = [(name, place, target) for name, row in TABLE.items() for place, target in row.items()]
 TESTED = {
     "assign_stream": test_assign_stream,
     "segment_sum": test_segment_sum,
     "shortest_moves": test_shortest_moves,
+    "shortlist": test_shortlist,
+    **dict.fromkeys(test_smoothed_dual.KERNELS, test_smoothed_dual),
 }
 
 
@@ -33,7 +41,8 @@ def test_every_row_has_a_kernel_and_every_kernel_a_row():
 def test_every_row_is_tested():
     assert set(TESTED) == set(TABLE)
     for name, module in TESTED.items():
-        assert {(row.library, row.device) for row in module.ROWS} == set(TABLE[name])
+        rows = module.ROWS_OF[name] if hasattr(module, "ROWS_OF") else module.ROWS
+        assert {(row.library, row.device) for row in rows} == set(TABLE[name])
 
 
 @pytest.mark.parametrize(("name", "place", "target"), ROWS)

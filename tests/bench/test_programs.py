@@ -30,7 +30,7 @@ def test_streaming_beside_argmax() -> None:
     assert [row.split(" | ")[-2] for row in rows] == ["0", "0"]  # violation
 
 
-@pytest.mark.parametrize("name", ["ours_stream", "ours_near", "ours_exact", "highs"])
+@pytest.mark.parametrize("name", ["ours_stream", "ours_default", "ours_exact", "highs"])
 def test_assignment_methods_keep_the_bounds(name: str) -> None:
     module = program("assignment")
     x, c = module.data(300, 5)

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
+from dualclust.algos import offline
 from dualclust.algos.bounds import from_counts, from_ratios
 from dualclust.algos.certificates import violation
-from dualclust.algos.transport import assign_exact
+from dualclust.algos.offline import assign_exact
 from tests.problems import best_value, cone_scores, mixture_scores
 
 Floats = NDArray[np.float64]
@@ -53,26 +54,33 @@ def check(seed: int, most: int) -> None:
     scores, lower, upper = instance(seed, most)
     bounds = from_counts(lower, upper, n_samples=len(scores))
     found = assign_exact(scores, bounds)
-    assert violation(found.state.counts, bounds) == 0
+    assert violation(found.counts, bounds) == 0
+    assert found.status == "optimal"
     desired = highs(scores, lower, upper)
     scale = max(1.0, float(np.abs(scores).sum()))
     assert abs(found.objective - desired) <= 1e-9 * scale, seed
     assert abs(found.upper_bound - found.objective) <= 1e-12 * scale, seed
 
 
-@pytest.mark.parametrize("block", range(4))
-def test_equal_to_highs(block: int) -> None:
-    for seed in range(250 * block, 250 * (block + 1)):
+@pytest.mark.parametrize("lists", ["all clusters", "short lists"])
+def test_equal_to_highs(monkeypatch: pytest.MonkeyPatch, lists: str) -> None:
+    if lists == "short lists":
+        monkeypatch.setattr(offline, "FULL_ENTRIES", 0)
+    for seed in range(500):
         check(seed, most=40)
 
 
 @pytest.mark.slow
-def test_equal_to_highs_on_ten_thousand_instances() -> None:
+@pytest.mark.timeout(3600)
+def test_equal_to_highs_on_ten_thousand_instances(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(10_000):
+        monkeypatch.setattr(offline, "FULL_ENTRIES", 0 if seed % 4 > 1 else 2**16)
         check(seed, most=60)
 
 
-def test_equal_to_all_assignments() -> None:
+@pytest.mark.parametrize("entries", [0, 2**16])
+def test_equal_to_all_assignments(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
+    monkeypatch.setattr(offline, "FULL_ENTRIES", entries)
     for seed in range(400):
         scores, lower, upper = instance(seed, most=7)
         n, k = scores.shape
@@ -88,5 +96,5 @@ def test_large_instances_prove_their_optimum(make) -> None:
     scores = make(20_000, 50).astype(np.float32)
     bounds = from_ratios(50, n_samples=20_000, lower=0.9, upper=1.1)
     found = assign_exact(scores, bounds)
-    assert violation(found.state.counts, bounds) == 0
+    assert violation(found.counts, bounds) == 0
     assert abs(found.upper_bound - found.objective) <= 1e-12 * abs(found.objective)

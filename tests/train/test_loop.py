@@ -250,7 +250,7 @@ def test_results_agree_with_the_prediction(source, finished):
     assert torch.equal(labels, found.labels)
     assert [int(row["class"]) for row in rows] == data.labels.tolist()
     margins = [float(row["margin"]) for row in rows]
-    np.testing.assert_allclose(margins, found.margins.numpy(), atol=6e-7)
+    np.testing.assert_allclose(margins, result.prediction.margins.numpy(), atol=6e-7)
     centers = np.load(result.folder / "centers.npy", allow_pickle=False)
     np.testing.assert_array_equal(centers, result.prediction.centers.numpy())
     assert evaluate(labels, data)._asdict().items() <= result.metrics[-1].items()
@@ -263,7 +263,7 @@ def test_sizes_are_inside_and_the_value_is_certified(finished):
     assert (result.lower, result.upper) == (22, 26)  # inward of 0.9 and 1.1 times 24.1
     assert int(sizes.min()) >= 22
     assert int(sizes.max()) <= 26
-    assert result.prediction.violation == 0
+    assert result.prediction.assignment.violation == 0
     scores = result.prediction.features @ result.prediction.centers.T
     value = float(scores.double()[torch.arange(N), found.labels].sum())
     assert found.objective == pytest.approx(value, rel=1e-9)

@@ -205,7 +205,7 @@ def test_a_finished_run_resumes_to_the_same_results(straight, copy):
     assert seen == []
     assert contents(folder) == before
     assert len(result.metrics) == EPOCHS
-    assert result.prediction.violation == 0
+    assert result.prediction.assignment.violation == 0
 
 
 @pytest.mark.parametrize("name", sorted(FILES - {"config.toml", "checkpoints"}))

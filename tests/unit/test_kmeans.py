@@ -1,4 +1,5 @@
-import itertools
+"""`constrained_kmeans` on the sphere: unit rows, directions for centers."""
+
 import math
 
 import numpy as np
@@ -6,11 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualclust.algos import kmeans
+from dualclust.algos import feature_frame
 from dualclust.algos.bounds import from_counts, from_ratios, stream_bounds
 from dualclust.algos.certificates import violation
 from dualclust.algos.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
-from dualclust.algos.kmeans import KMeansResult, constrained_kmeans, kmeans_plus_plus
+from dualclust.algos.kmeans import (
+    KMeansResult,
+    KMeansState,
+    best_of,
+    constrained_kmeans,
+    kmeans_plus_plus,
+)
 from dualclust.algos.metrics import clustering_scores
 from dualclust.algos.offline import assign_offline
 from tests.compare import assert_equal, assert_same_kind, to_numpy
@@ -34,101 +41,14 @@ def groups(n=60, k=4, d=16, spread=0.3, seed=0, offset=0.0):
     return unit_rows(x + offset * unit_rows(rng.normal(size=(1, d)))), member, directions
 
 
-# Starting centers ------------------------------------------------------------------------------
-
-
-def loop_plus_plus(x, uniforms):
-    """The docstring, one row at a time: indices of the rows drawn."""
-    chosen = []
-    for u in uniforms:
-        if chosen:
-            distance = [max(0.0, 1.0 - max(float(row @ x[c]) for c in chosen)) for row in x]
-        else:
-            distance = [1.0] * len(x)
-        if not any(distance):
-            distance = [1.0] * len(x)
-        target = u * math.fsum(distance)
-        running = itertools.accumulate(distance)
-        chosen.append(next(i for i, total in enumerate(running) if total > target))
-    return chosen
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_starting_centers_are_those_of_the_loop_on_every_library(xp, dtype):
-    x, *_ = groups()
-    x = x.astype(dtype)
-    for seed in range(5):
-        uniforms = np.random.default_rng(seed).random(6)
-        found = kmeans_plus_plus(xp.asarray(x), xp.asarray(uniforms))
-        assert_equal(found, xp.asarray(x[loop_plus_plus(x, uniforms)]))
-
-
-def test_a_center_is_drawn_in_proportion_to_its_distance():
-    # Distances 1 - cos to the first row: 0, 0.2, 1, 2.
-    x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [-1.0, 0.0]])
-    drawn = [kmeans_plus_plus(x, np.array([0.1, u]))[1] for u in (np.arange(3200) + 0.5) / 3200]
-    shares = [np.mean([(row == r).all() for row in drawn]) for r in x]
-    np.testing.assert_allclose(shares, np.array([0.0, 0.2, 1.0, 2.0]) / 3.2, atol=1e-3)
-
-
-@pytest.mark.parametrize("u", [0.0, 1.0 - 2.0**-53])
-def test_the_ends_of_the_unit_interval(xp, u):
-    x = xp.asarray([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
-    found = to_numpy(kmeans_plus_plus(x, xp.asarray([u, u])))
-    assert sorted(found.tolist()) == [[0.0, 1.0], [1.0, 0.0]]
-
-
-def test_duplicates_are_drawn_only_when_nothing_else_is_left(xp):
-    x = np.repeat(np.eye(3), [20, 20, 1], axis=0)
-    for seed in range(10):
-        uniforms = np.random.default_rng(seed).random(5)
-        found = to_numpy(kmeans_plus_plus(xp.asarray(x), xp.asarray(uniforms)))
-        assert len(np.unique(found[:3], axis=0)) == 3
-
-
-def test_once_every_row_is_a_center_draws_are_uniform(xp):
-    x = np.repeat([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]], 2, axis=0)
-    drawn = kmeans_plus_plus(xp.asarray(x), xp.asarray([0.1, 0.1, 0.1, 0.2, 0.5, 0.9]))
-    np.testing.assert_array_equal(to_numpy(drawn)[3:], x[::2])
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_equal_rows_give_equal_centers(xp, rng, dtype):
-    row = unit_rows(rng.normal(size=(1, 7))).astype(dtype)
-    x = xp.asarray(np.repeat(row, 9, axis=0))
-    found = kmeans_plus_plus(x, xp.asarray(rng.random(4)))
-    assert_equal(found, xp.asarray(np.repeat(row, 4, axis=0)))
-
-
-def test_as_many_centers_as_rows_are_all_of_them(xp, rng):
-    x = unit_rows(rng.normal(size=(8, 5)))
-    found = to_numpy(kmeans_plus_plus(xp.asarray(x), xp.asarray(rng.random(8))))
-    np.testing.assert_array_equal(np.unique(found, axis=0), np.unique(x, axis=0))
-
-
-def test_starting_centers_refused(xp, rng):
-    x, uniforms = xp.asarray(rng.normal(size=(3, 2))), xp.asarray(rng.random(4))
-    with pytest.raises(InvalidValueError, match="at least one row per center, got 3 rows for k=4"):
-        kmeans_plus_plus(x, uniforms)
-    with pytest.raises(InvalidValueError, match=r"features must have shape \(n, d\)"):
-        kmeans_plus_plus(uniforms, uniforms)
-    with pytest.raises(InvalidValueError, match=r"uniforms must have shape \(k,\)"):
-        kmeans_plus_plus(x, x)
-    with pytest.raises(InvalidTypeError, match="real floating dtype"):
-        kmeans_plus_plus(xp.asarray(np.ones((3, 2), np.int64)), uniforms)
-
-
-# The clustering --------------------------------------------------------------------------------
-
-
 def check(found, x, bounds):
     """What every result must satisfy, recomputed."""
     x, centers, labels = (to_numpy(a) for a in (x, found.centers, found.assignment.labels))
-    sizes = to_numpy(found.assignment.state.counts)
+    sizes = to_numpy(found.assignment.counts)
     eps = float(np.finfo(centers.dtype).eps)
     np.testing.assert_allclose(np.linalg.norm(centers, axis=1), 1.0, atol=4 * eps)
     np.testing.assert_array_equal(np.bincount(labels, minlength=len(centers)), sizes)
-    assert violation(found.assignment.state.counts, bounds) == 0
+    assert violation(found.assignment.counts, bounds) == 0
     value = (x.astype(np.float64) * centers.astype(np.float64)[labels]).sum()
     assert found.assignment.objective == pytest.approx(value, abs=len(x) * 4 * eps)
     assert found.assignment.objective <= found.assignment.upper_bound + len(x) * 4 * eps
@@ -256,12 +176,13 @@ def test_as_many_clusters_as_rows(rng):
     assert found.assignment.objective == pytest.approx(9.0)
 
 
-def test_a_cluster_that_gets_nothing_keeps_its_center(rng):
+def test_a_cluster_that_may_hold_nothing_keeps_its_center(rng):
     x, _, directions = groups(n=40, k=2, d=4)
     away = unit_rows(-directions.sum(axis=0, keepdims=True))
     bounds = from_counts([0, 0, 0], [40, 40, 0], n_samples=40)
     found = constrained_kmeans(x, bounds, np.concatenate([directions, away]))
     check(found, x, bounds)
+    np.testing.assert_array_equal(found.centers[2], away[0])
 
 
 def test_progress_and_the_two_ways_to_stop():
@@ -271,9 +192,11 @@ def test_progress_and_the_two_ways_to_stop():
     found = constrained_kmeans(
         x, bounds, directions, n_iter=3, tolerance=0.0, progress=lambda *call: calls.append(call)
     )
-    assert [number for number, _ in calls] == list(range(1, found.n_iter + 1))
+    assert [state.n_iter for state, _ in calls] == list(range(1, found.n_iter + 1))
+    assert all(isinstance(state, KMeansState) for state, _ in calls)
     assert all(0.0 <= share <= 1.0 for _, share in calls)
-    assert found.converged == (calls[-1][1] == 0.0)
+    assert found.converged == (calls[-1][1] == 0.0) == calls[-1][0].converged
+    np.testing.assert_array_equal(calls[-1][0].centers, found.centers)
     at_once = constrained_kmeans(x, bounds, directions, tolerance=1.0)
     assert (at_once.n_iter, at_once.converged) == (1, True)
 
@@ -281,7 +204,7 @@ def test_progress_and_the_two_ways_to_stop():
 def test_blocks_of_rows_change_no_center(monkeypatch):
     x, member, directions = groups(n=50, k=4)
     expected = constrained_kmeans(x, ratios(NUMPY, 50, 4), directions)
-    monkeypatch.setattr(kmeans, "BLOCK_ENTRIES", 40)
+    monkeypatch.setattr(feature_frame, "block_rows", lambda k: 7)
     found = constrained_kmeans(x, ratios(NUMPY, 50, 4), directions)
     np.testing.assert_array_equal(found.centers, expected.centers)
     np.testing.assert_array_equal(found.assignment.labels, member)
@@ -298,6 +221,9 @@ def test_what_is_refused(xp, rng):
         ((x, bounds, start[:, :5]), {}, InvalidValueError, r"must have shape \(4, 16\)"),
         ((x, bounds, start), {"n_iter": -1}, InvalidValueError, "n_iter must be at least 0"),
         ((x, bounds, start), {"tolerance": 1.5}, InvalidValueError, r"must lie in \[0, 1\]"),
+        ((x, bounds, start), {"gap": -1.0}, InvalidValueError, r"must lie in \[0, 1\]"),
+        ((x, bounds, start), {"empty": "drop"}, InvalidValueError, "one of 'relocate', 'keep'"),
+        ((x, bounds, start * math.nan), {}, InvalidValueError, "centers must be finite"),
         ((to_numpy(x).tolist(), bounds, start), {}, InvalidTypeError, "got list"),
         ((x * 3.0, bounds, start), {}, InvalidValueError, "project_sphere"),
         ((x * math.nan, bounds, start), {}, InvalidValueError, "features must be finite"),
@@ -308,3 +234,21 @@ def test_what_is_refused(xp, rng):
     other = next(library for library in LIBRARIES if library.namespace is not xp.namespace)
     with pytest.raises(DeviceMismatchError, match="same array library"):
         constrained_kmeans(x, ratios(other, 24, 4), start)
+
+
+def test_the_best_of_several_seeds_and_the_lowest_of_equals():
+    runs = {0: 1.0, 3: 2.0, 5: 2.0}
+
+    class Result:
+        def __init__(self, seed):
+            self.seed, self.objective = seed, runs[seed]
+
+    assert best_of(Result, [5, 3, 0]).seed == 3
+    with pytest.raises(InvalidValueError, match="at least one seed"):
+        best_of(Result, [])
+
+
+def test_a_result_has_the_objective_of_its_assignment():
+    x, _, directions = groups(n=40)
+    found = constrained_kmeans(x, ratios(NUMPY, 40, 4), directions)
+    assert found.objective == found.assignment.objective

@@ -12,14 +12,20 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn import metrics as sklearn_metrics
 
+from dualclust.algos.bounds import from_counts
 from dualclust.algos.errors import InvalidTypeError, InvalidValueError
 from dualclust.algos.metrics import (
     ClusteringScores,
     churn,
     clustering_scores,
     effective_clusters,
+    imbalance_ratio,
+    regret,
+    uniformity,
 )
+from dualclust.algos.offline import assign_exact
 from tests.compare import to_numpy
+from tests.problems import best_value, unit_rows
 
 PERFECT = ClusteringScores(1.0, 1.0, 1.0, 1.0, 1.0)
 
@@ -224,3 +230,69 @@ def test_churn_is_the_share_of_changed_labels(xp):
     assert churn(empty, empty) == 0.0
     with pytest.raises(InvalidValueError, match=r"previous must have shape \(4,\), got \(3,\)"):
         churn(a, xp.asarray([0, 1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [([7], 1.0), ([5, 5, 5], 1.0), ([0, 9, 3], 0.0), ([3, 9, 4], 1 / 3), ([1, 2**62], 2.0**-62)],
+)
+def test_imbalance_is_the_smallest_over_the_largest_size(xp, counts, expected):
+    assert imbalance_ratio(xp.asarray(counts)) == expected
+
+
+def test_imbalance_needs_a_sample(xp):
+    with pytest.raises(InvalidValueError, match="counts must not all be 0"):
+        imbalance_ratio(xp.asarray([0, 0]))
+    with pytest.raises(InvalidValueError, match=r"counts must have shape \(k,\)"):
+        imbalance_ratio(xp.asarray([[1, 2]]))
+
+
+def test_regret_against_the_best_of_all_labels(xp, rng):
+    scores, labels = rng.normal(size=(6, 3)), np.array([0, 1, 2, 0, 1, 2])
+    best = best_value(scores, np.array([2, 2, 2]), np.array([2, 2, 2]))
+    found = regret(xp.asarray(scores), xp.asarray(labels), best)
+    assert found == pytest.approx((best - scores[np.arange(6), labels].sum()) / 6)
+    assert found > 0.0
+    bounds = from_counts([2] * 3, [2] * 3, n_samples=6, xp=xp.namespace, device=xp.device)
+    exact = assign_exact(xp.asarray(scores), xp.freeze(bounds))
+    assert regret(xp.asarray(scores), exact.labels, best) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_regret_refused(xp):
+    scores, labels = xp.asarray(np.zeros((2, 2))), xp.asarray([0, 1])
+    with pytest.raises(InvalidValueError, match="best must lie in"):
+        regret(scores, labels, math.nan)
+    with pytest.raises(InvalidValueError, match="at least one row"):
+        regret(scores[:0, :], labels[:0], 0.0)
+    with pytest.raises(InvalidValueError, match=r"labels must lie in \[0, 2\)"):
+        regret(scores, labels + 1, 0.0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_uniformity_is_the_mean_deviation_of_unit_rows(xp, rng, dtype):
+    x = (rng.normal(size=(50, 7)) + 1.0).astype(dtype)
+    unit = unit_rows(x.astype(np.float64))
+    columns = [math.sqrt(np.mean([(v - c.mean()) ** 2 for v in c])) for c in unit.T]
+    assert uniformity(xp.asarray(x)) == pytest.approx(math.fsum(columns) / 7, rel=1e-12)
+
+
+@given(st.integers(1, 30), st.integers(1, 8), st.integers(0, 2**32), st.floats(0.0, 50.0))
+def test_uniformity_lies_between_collapse_and_the_sphere(n, d, seed, shift):
+    x = np.random.default_rng(seed).normal(size=(n, d)) + shift
+    assert 0.0 <= uniformity(x) <= d**-0.5 + 1e-12
+    assert uniformity(np.repeat(x[:1], 5, axis=0)) == pytest.approx(0.0, abs=1e-15)
+
+
+def test_uniformity_of_rows_all_over_the_sphere():
+    x = np.random.default_rng(0).normal(size=(20_000, 16))
+    assert uniformity(x) == pytest.approx(0.25, rel=1e-2)
+    assert uniformity(x + 3.0) < 0.15
+
+
+def test_uniformity_refused(xp):
+    with pytest.raises(InvalidValueError, match="at least one row and column"):
+        uniformity(xp.asarray(np.zeros((0, 3))))
+    with pytest.raises(InvalidValueError, match="features must be finite"):
+        uniformity(xp.asarray([[math.nan, 1.0]]))
+    with pytest.raises(InvalidTypeError, match="real floating"):
+        uniformity(xp.asarray([[1, 2]]))

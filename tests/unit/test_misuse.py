@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos import offline
 from dualclust.algos.assignment import assign
 from dualclust.algos.bounds import from_counts, from_ratios, stream_bounds
 from dualclust.algos.centers import init_sums, merge_sums
@@ -15,7 +14,6 @@ from dualclust.algos.certificates import violation
 from dualclust.algos.errors import InvalidValueError
 from dualclust.algos.hardness_centers import hardness_centers
 from dualclust.algos.kmeans import kmeans_plus_plus
-from dualclust.algos.offline import assign_offline
 
 
 def test_a_pass_cannot_change_its_bounds_to_what_it_cannot_keep(rng) -> None:
@@ -25,16 +23,6 @@ def test_a_pass_cannot_change_its_bounds_to_what_it_cannot_keep(rng) -> None:
     state = assign(scores[:100], loose).state
     with pytest.raises(InvalidValueError, match="from a pass under the same bounds"):
         assign(scores[100:], tight, state)
-
-
-@pytest.mark.parametrize("scale", [2.0**-40, 2.0**-10, 2.0**40])
-def test_offline_labels_do_not_depend_on_the_unit_of_score(rng, monkeypatch, scale) -> None:
-    monkeypatch.setattr(offline, "BLOCK_ENTRIES", 640)  # several blocks
-    scores = rng.normal(size=(500, 5))
-    bounds = from_ratios(5, n_samples=500, lower=0.95, upper=1.05)
-    plain, scaled = assign_offline(scores, bounds), assign_offline(scores * scale, bounds)
-    np.testing.assert_array_equal(scaled.labels, plain.labels)
-    assert scaled.upper_bound == pytest.approx(scale * plain.upper_bound, rel=1e-9)
 
 
 def test_sizes_of_a_stream_have_no_violation() -> None:

@@ -36,14 +36,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...algos.bounds import from_ratios
-from ...algos.certificates import violation
+from ...algos.certificates import margins
 from ...algos.duals import Duals, assign_batch, init_duals
 from ...algos.kmeans import constrained_kmeans, kmeans_plus_plus
 from ...algos.losses import center_loss, mixed_targets, soft_cross_entropy
-from ...algos.offline import OfflineAssignment, assign_offline
+from ...algos.offline import OfflineAssignment, assign_exact
 from ...algos.segments import segment_sum
 from ...algos.steps import measured_steps, published_steps
-from ...algos.transport import EXACT_ENTRIES, assign_exact
 from ..config import RunConfig
 from ..networks import Network
 from ..seeding import generator
@@ -61,14 +60,14 @@ class Prediction(NamedTuple):
     ----------
     features : (n, d) float32 tensor, unit rows.
     centers : (k, d) float32 tensor, unit rows.
-    assignment : OfflineAssignment. Labels, margins, sizes, and the bound on what is possible.
-    violation : int. Samples outside a bound: 0 by construction.
+    assignment : OfflineAssignment. Labels, sizes, and the bound on what is possible.
+    margins : (n,) float64 tensor. How clear each label is, in units of score.
     """
 
     features: Tensor
     centers: Tensor
     assignment: OfflineAssignment
-    violation: int
+    margins: Tensor
 
 
 class SeCu:
@@ -201,9 +200,7 @@ class SeCu:
 
     @torch.no_grad()
     def predict(self, features: Tensor) -> Prediction:
-        """Label images by the target head, every cluster size inside its bounds.
-
-        Exact up to `EXACT_ENTRIES` scores, near-optimal above; the result says how near.
+        """Label images by the target head: the best labels that keep every size inside its bounds.
 
         Parameters
         ----------
@@ -212,10 +209,8 @@ class SeCu:
         bounds = self.bounds[self.target]
         centers = F.normalize(self.centers.detach()[self.target, : bounds.n_clusters], dim=1)
         scores = features @ centers.T
-        small = scores.numel() <= EXACT_ENTRIES
-        found = assign_exact(scores, bounds) if small else assign_offline(scores, bounds)
-        counts = found.state.counts
-        return Prediction(features, centers, found, violation(counts, bounds))
+        found = assign_exact(scores, bounds)
+        return Prediction(features, centers, found, margins(scores, found.prices))
 
     def training_sizes(self) -> Tensor:
         """Sizes of the target head's clusters by the labels stored in training, (k,) int64."""

@@ -1,0 +1,151 @@
+r"""Where the best prices can be: learned on samples that grow, with their statistical error.
+
+Problem: a box of prices that holds the optimal ones of ``max sum_i s_{i, y_i}, l_k <= n_k <= u_k``
+with high probability, and is small, at a fraction of the cost of one look at all scores.
+
+On m of n rows the bounds are ``(m / n) l_k`` and ``(m / n) u_k``. The counts of a sample scatter by
+about ``sqrt(n_k)`` each, and that scatter, through the inverse curvature of the dual, is the error
+of the prices (`smoothed_dual.price_errors`). Eight times the rows make it about a third: each level
+lists its clusters in the box of the level before. Whether the box was right, the proof of `offline`
+says in the end; a wrong one costs time.
+
+=================  ===============  =======  =====================================================
+symbol             here             shape    meaning
+=================  ===============  =======  =====================================================
+:math:`\pi_k`      ``prices``       (k,)     middle of the box, float64, in units of score
+:math:`r_k`        ``radius``       (k,)     half its width
+:math:`m`          ``n_sample``     ()       rows of a level
+=================  ===============  =======  =====================================================
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ._typing import Array
+from .bounds import SizeBounds, relaxed
+from .price_learning import learn_prices, lift_idle, median, score_range, strided_ids
+from .score_sources import ScoreSource, block_rows, score_source, subsample
+from .shortlists import Listing, list_open
+from .smoothed_dual import Problem, price_errors, refine_prices
+
+__all__ = ["PriceBox", "first_box", "held_back", "next_box", "problem_of"]
+
+ROWS_PER_CLUSTER, FEWEST_ROWS, GROWTH = 16, 2**12, 8
+WIDTH = 16
+REACH = 8  # clusters of a row that the first box is to tell apart
+PASSES = 4
+BORDER = 8.0  # samples a cluster keeps on its borders: fewer, and the curvature is noise
+DEVIATIONS = 4.0
+NARROWER = 0.25
+MOST_TRIES = 6
+KEPT_ENTRIES = 2**24  # scores of a sample that are kept for all passes over it
+SAMPLE = 1024
+
+
+class PriceBox(NamedTuple):
+    """Prices ``prices - radius`` to ``prices + radius``, (k,) float64 arrays."""
+
+    prices: Array
+    radius: Array
+
+
+def first_box(source: ScoreSource, bounds: SizeBounds, prices: Array | None = None) -> PriceBox:
+    """Prices learned on samples, and how far they can be off.
+
+    Parameters
+    ----------
+    source : ScoreSource
+    bounds : SizeBounds of a known number of samples
+    prices : (k,) float64 array, optional
+        Prices to start from, instead of online passes.
+
+    Returns
+    -------
+    PriceBox
+
+    Notes
+    -----
+    Cost: O(m k) for each level of m rows, a fraction of all. Guarantee: none; see the module.
+    """
+    xp, n, k = compat.array_namespace(bounds.lower), source.group.n_total, source.n_clusters
+    m = min(n, max(FEWEST_ROWS, ROWS_PER_CLUSTER * k))
+    sample = _sample(source, bounds, m)
+    if prices is None:
+        free = relaxed(bounds)._replace(upper=xp.full_like(bounds.upper, m), n_samples=m)
+        prices = learn_prices(sample, free, n_passes=PASSES)
+    rows = sample.block(0, min(m, SAMPLE))
+    prices = lift_idle(rows, prices, bounds.lower)
+    box = PriceBox(prices, _reach(rows, prices))
+    while m < n:
+        box = _refine_on(sample, bounds, box, m / n)
+        if GROWTH * m >= n:
+            break
+        m *= GROWTH
+        sample = _sample(source, bounds, m)
+    return box
+
+
+def next_box(box: PriceBox, prices: Array) -> PriceBox:
+    """A box around better prices: wider where they left the last one, narrower elsewhere."""
+    xp = compat.array_namespace(prices)
+    moved = xp.abs(prices - box.prices)
+    outside = moved >= box.radius * (1.0 - 1e-9)
+    wider = 2.0 * xp.maximum(moved, box.radius)
+    return PriceBox(prices, xp.where(outside, wider, NARROWER * box.radius))
+
+
+def held_back(listing: Listing, prices: Array) -> Array:
+    """Which prices stand at an edge of the box, or beyond, (k,) bool."""
+    return (prices <= listing.low) | (prices >= listing.high)
+
+
+def problem_of(listing: Listing, lower: Array, upper: Array) -> Problem:
+    """The lists as a problem of `smoothed_dual`, for bounds in samples, whole or not."""
+    xp = compat.array_namespace(lower)
+    settled, low, high = (xp.astype(v, xp.float64) for v in (listing.settled, lower, upper))
+    return Problem(listing.values, listing.clusters, settled, low, high, listing.low, listing.high)
+
+
+def _sample(source: ScoreSource, bounds: SizeBounds, m: int) -> ScoreSource:
+    """Some rows from all over the data; their scores are kept where they are few."""
+    n, k = source.group.n_total, source.n_clusters
+    sample = subsample(source, strided_ids(n, m, bounds.lower))
+    if m * k > KEPT_ENTRIES:
+        return sample
+    xp, rows = compat.array_namespace(bounds.lower), block_rows(k)
+    blocks = [sample.block(a, min(a + rows, m)) for a in range(0, m, rows)]
+    return score_source(xp.concat(blocks))
+
+
+def _refine_on(sample: ScoreSource, bounds: SizeBounds, box: PriceBox, share: float) -> PriceBox:
+    """The box of the best prices, by Newton's method on the lists of a sample."""
+    xp = compat.array_namespace(box.prices)
+    lower, upper = (share * xp.astype(v, xp.float64) for v in (bounds.lower, bounds.upper))
+    for _ in range(MOST_TRIES):
+        low, high = box.prices - box.radius, box.prices + box.radius
+        listing = list_open(sample, low, high, width=WIDTH)
+        problem = problem_of(listing, lower, upper)
+        start = float(xp.mean(box.radius)) / 4.0
+        found = refine_prices(problem, box.prices, start=start, border=BORDER)
+        held = held_back(listing, found.prices)
+        if not bool(xp.any(held)):
+            break
+        box = PriceBox(found.prices, xp.where(held, 2.0 * box.radius, box.radius))
+    errors = price_errors(problem, found, share)
+    radius = DEVIATIONS * errors + 2.0 * found.temperature
+    return PriceBox(found.prices, radius)
+
+
+def _reach(scores: Array, prices: Array) -> Array:
+    """Radius within which a row tells apart about `REACH` clusters, the same for all."""
+    xp = compat.array_namespace(prices)
+    # A forbidden pair is as far as a row can tell: finite, so that the difference is a number.
+    floor = xp.min(xp.where(xp.isfinite(scores), scores, xp.zeros_like(scores)))
+    priced = xp.astype(xp.maximum(scores, floor), xp.float64) + prices
+    falling = xp.sort(priced, axis=1, descending=True)[:, : min(REACH + 1, prices.shape[0])]
+    apart = falling[:, 0] - falling[:, -1]
+    least = 1e-6 * score_range(scores)
+    return xp.full_like(prices, max(median(apart) / 2.0, least))

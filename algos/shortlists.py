@@ -1,0 +1,252 @@
+r"""Which clusters can be the best ones of a sample, for all prices of an interval at once.
+
+Problem: the solvers look again and again for ``argmax_k s_ik + pi_k``, while the prices pi move
+little. For prices in a box ``low <= pi <= high``, cluster k can be the best one of sample i only if
+
+``s_ik + high_k >= max_j (s_ij + low_j)``.
+
+Most samples are left with one cluster: their label is settled for every price in the box. The
+others, the *open* ones, keep a list of a few clusters, and the whole problem shrinks to these lists
+and the counts of the settled samples. A list is cut at a width; what was cut off is worth at most
+the *cut*, the largest ``s_ik + high_k`` not listed, which keeps every upper bound valid.
+
+=================  =============  ==========  =====================================================
+symbol             here           shape       meaning
+=================  =============  ==========  =====================================================
+:math:`s_{i,k}`    ``scores``     (b, k)      one block
+\-                 ``clusters``   (b, w)      listed clusters; -1 where there are fewer
+\-                 ``values``     (b, w)      their scores; -inf where there are fewer
+\-                 ``found``      (b,)        clusters that can be the best: 1 settles the sample
+\-                 ``cuts``       (b,)        what a cluster not listed can be worth; -inf if none
+=================  =============  ==========  =====================================================
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ..backends import kernel
+from ._typing import Array
+from .errors import InvalidValueError
+from .score_sources import ScoreSource, block_rows
+from .segments import segment_sum
+
+__all__ = ["Listing", "list_all", "list_open", "shortlist"]
+
+_Part = tuple[Array, ...]
+
+SLACK = 8.0
+"""Units in the last place by which lists are longer than they need be, against rounding."""
+
+
+class Listing(NamedTuple):
+    """All samples for prices in a box: labels of the settled ones, lists of the open ones.
+
+    Lists, cuts and settled counts are those of all ranks; labels are of this rank.
+
+    Attributes
+    ----------
+    labels : (n,) int64 array
+        Best cluster in the middle of the box: final for the settled samples of this rank.
+    is_open : (n,) bool array
+        Samples of this rank that have a list.
+    first_open : int
+        Place of this rank's first list among all.
+    clusters : (m, w) int32 array
+    values : (m, w) array
+    cuts : (m,) float64 array
+    settled : (k,) int64 array
+        Counts of the settled samples.
+    settled_value : float
+        Sum of their scores.
+    low, high : (k,) float64 array
+        The box.
+    """
+
+    labels: Array
+    is_open: Array
+    first_open: int
+    clusters: Array
+    values: Array
+    cuts: Array
+    settled: Array
+    settled_value: float
+    low: Array
+    high: Array
+
+
+@kernel
+def shortlist(
+    scores: Array, low: Array, high: Array, *, width: int
+) -> tuple[Array, Array, Array, Array]:
+    """List, for each row, the clusters that can be best; returns clusters, values, found, cuts.
+
+    Listed in falling order of the most that each can be worth. Ties begin at another cluster in
+    each row, so that rows which are alike do not all list the same few clusters. A row that holds
+    NaN or plus infinity, or nothing but minus infinity, has ``found`` 0.
+    """
+    xp = compat.array_namespace(scores)
+    k = scores.shape[1]
+    width = min(width, k)
+    eps = xp.finfo(scores.dtype).eps
+    largest = float(xp.max(xp.maximum(xp.abs(low), xp.abs(high))))
+    low, high = xp.astype(low, scores.dtype), xp.astype(high, scores.dtype)
+    best = xp.max(scores + low, axis=1)
+    usable = xp.isfinite(best) & xp.all(scores < math.inf, axis=1)  # false for NaN too
+    best = xp.where(usable, best, xp.zeros_like(best))
+    reach = best - (SLACK * eps) * (xp.abs(best) + largest)
+    at_most = scores + high
+    inside = (at_most >= reach[:, None]) & usable[:, None]
+    found = xp.sum(xp.astype(inside, xp.int64), axis=1)
+    key = xp.where(inside, at_most, xp.full_like(scores, -math.inf))
+    # Row i breaks its ties from cluster i on.
+    device = compat.device(scores)
+    turned = xp.arange(scores.shape[0], dtype=xp.int64, device=device)[:, None]
+    turned = (turned + xp.arange(k, dtype=xp.int64, device=device)) % k
+    order = xp.argsort(
+        xp.take_along_axis(key, turned, axis=1), axis=1, descending=True, stable=True
+    )
+    order = xp.take_along_axis(turned, order, axis=1)
+    kept, rest = order[:, :width], order[:, width:]
+    listed = xp.take_along_axis(inside, kept, axis=1)
+    clusters = xp.where(listed, kept, xp.full_like(kept, -1))
+    values = xp.take_along_axis(scores, kept, axis=1)
+    values = xp.where(listed, values, xp.full_like(values, -math.inf))
+    cuts = xp.full_like(best, -math.inf)
+    if width < k:
+        cuts = xp.max(xp.take_along_axis(key, rest, axis=1), axis=1)
+    return xp.astype(clusters, xp.int32), values, found, xp.astype(cuts, xp.float64)
+
+
+def list_open(source: ScoreSource, low: Array, high: Array, *, width: int) -> Listing:
+    """One pass over the scores: settle what can be settled, list the rest.
+
+    Parameters
+    ----------
+    source : ScoreSource
+    low, high : (k,) float64 array
+        The box of prices.
+    width : int >= 2
+        Longest list.
+
+    Returns
+    -------
+    Listing
+
+    Raises
+    ------
+    InvalidValueError
+        Naming the first row that holds NaN or plus infinity, or forbids every cluster; on all ranks
+        alike.
+
+    Notes
+    -----
+    Cost O(n k) and, on top, O(1) for each listed cluster. Memory: one block, and the lists.
+    """
+    xp, group = compat.array_namespace(low), source.group
+    device = compat.device(low)
+    parts, bad_row = [], -1
+    rows = block_rows(source.n_clusters)
+    for start in range(0, max(group.n_local, 1), rows):
+        stop = min(start + rows, group.n_local)
+        part, first_bad = _list_block(source.block(start, stop), low, high, width)
+        parts.append(part)
+        if first_bad >= 0:
+            bad_row = group.first_row + start + first_bad
+            break
+    _agree(group.gather(xp.asarray([bad_row], dtype=xp.int64, device=device)))
+    columns = [xp.concat([part[j] for part in parts]) for j in range(len(parts[0]))]
+    labels, is_open, clusters, values, cuts, counts, sums = columns
+    here = xp.asarray([[group.first_row, clusters.shape[0]]], dtype=xp.int64, device=device)
+    of_ranks = group.gather(here)
+    earlier = xp.astype(of_ranks[:, 0] < group.first_row, xp.int64)
+    sums = group.gather(sums)
+    return Listing(
+        labels,
+        is_open,
+        int(xp.sum(earlier * of_ranks[:, 1])),
+        group.gather(clusters),
+        group.gather(values),
+        group.gather(cuts),
+        xp.sum(group.gather(counts), axis=0),
+        math.fsum(float(sums[i]) for i in range(sums.shape[0])),
+        low,
+        high,
+    )
+
+
+def list_all(source: ScoreSource, *, like: Array) -> Listing:
+    """Every sample with all the clusters that it may go to: right for any prices, n k scores long.
+
+    Parameters
+    ----------
+    source : ScoreSource
+    like : array
+        Of the library and device of the scores.
+
+    Raises
+    ------
+    InvalidValueError
+        As `list_open`.
+    """
+    xp, group, k = compat.array_namespace(like), source.group, source.n_clusters
+    rows, device = block_rows(k), compat.device(like)
+    edges = range(0, max(group.n_local, 1), rows)
+    scores = xp.concat([source.block(a, min(a + rows, group.n_local)) for a in edges])
+    allowed = xp.isfinite(scores)
+    wrong = ~xp.all(scores < math.inf, axis=1) | ~xp.any(allowed, axis=1)
+    bad_row = -1
+    if scores.shape[0] and bool(xp.any(wrong)):
+        bad_row = group.first_row + int(xp.argmax(xp.astype(wrong, xp.int8)))
+    _agree(group.gather(xp.asarray([bad_row], dtype=xp.int64, device=device)))
+    order = xp.argsort(xp.astype(allowed, xp.int8), axis=1, descending=True, stable=True)
+    listed = xp.take_along_axis(allowed, order, axis=1)
+    clusters = xp.astype(xp.where(listed, order, xp.full_like(order, -1)), xp.int32)
+    zeros = xp.zeros((k,), dtype=xp.int64, device=device)
+    far = xp.full((k,), math.inf, dtype=xp.float64, device=device)
+    labels = xp.zeros((group.n_local,), dtype=xp.int64, device=device)
+    return Listing(
+        labels,
+        labels == 0,
+        group.first_row,
+        group.gather(clusters),
+        group.gather(xp.take_along_axis(scores, order, axis=1)),
+        xp.full((group.n_total,), -math.inf, dtype=xp.float64, device=device),
+        zeros,
+        0.0,
+        -far,
+        far,
+    )
+
+
+def _list_block(scores: Array, low: Array, high: Array, width: int) -> tuple[_Part, int]:
+    """What `list_open` keeps of a block, and the first row that has no best cluster, or -1."""
+    xp = compat.array_namespace(scores)
+    b, k = scores.shape
+    names, values, found, cuts = shortlist(scores, low, high, width=width)
+    bad = int(xp.argmin(found)) if b and bool(xp.any(found == 0)) else -1
+    labels, is_open = xp.astype(names[:, 0], xp.int64), found > 1
+    # Open rows first, by a sort: not every array library has boolean indices.
+    m = int(xp.sum(xp.astype(is_open, xp.int64)))
+    chosen = xp.argsort(xp.astype(is_open, xp.int8), descending=True, stable=True)[:m]
+    settled = xp.where(found == 1, labels, xp.full_like(labels, k))
+    counts = segment_sum(xp.ones_like(settled)[:, None], settled, n_segments=k + 1)[:k, 0]
+    value = xp.sum(xp.where(is_open, xp.zeros_like(cuts), xp.astype(values[:, 0], xp.float64)))
+    lists = (xp.take(array, chosen, axis=0) for array in (names, values, cuts))
+    return (labels, is_open, *lists, counts[None, :], xp.reshape(value, (1,))), bad
+
+
+def _agree(bad_rows: Array) -> None:
+    """Raise on every rank if any rank has found a row without a best cluster."""
+    found = [int(bad_rows[i]) for i in range(bad_rows.shape[0])]
+    worst = min((row for row in found if row >= 0), default=-1)
+    if worst >= 0:
+        msg = (
+            f"scores must be finite, or minus infinity for a forbidden pair, with one finite score "
+            f"in every row: row {worst} is not so. To fix this, check the features and centers "
+            f"behind that row, or drop it"
+        )
+        raise InvalidValueError(msg)

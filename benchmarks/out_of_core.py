@@ -1,0 +1,118 @@
+"""`dualclust cluster` on a file that is larger than the memory it takes.
+
+Makes an (n, d) float16 file of unequal groups on the sphere, a block at a time, in a temporary
+folder; runs the command on it in a process of its own; prints time, peak memory of that process
+(``resource.getrusage``), and whether every size is inside its bounds, counted from the labels.
+
+    python benchmarks/out_of_core.py                          # 10,000,000 x 64, 1.3 GB on disk
+    python benchmarks/out_of_core.py --n 300000 --k 100
+    python benchmarks/out_of_core.py --metric euclidean --folder /scratch
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import dualclust as dc
+
+BLOCK = 100_000
+NOISE = 0.5  # length of the noise beside a direction of length 1
+
+# The peak is that of the child alone: it says so itself when it ends.
+CHILD = """
+import resource, sys
+from dualclust.cli import main
+code = main(sys.argv[1:])
+unit = 1 if sys.platform == "darwin" else 1024
+print("peak", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
+sys.exit(code)
+"""
+
+
+class Measured(NamedTuple):
+    """What one run took: seconds and bytes at most; what it wrote in result.json; sizes."""
+
+    seconds: float
+    peak: int
+    result: dict[str, float]
+    counts: np.ndarray
+
+
+def write_rows(path: Path, n: int, d: int, groups: int, seed: int = 0) -> None:
+    """Write n rows around random directions; the largest group has 20 times the smallest."""
+    rng = np.random.default_rng(seed)
+    directions = rng.standard_normal((groups, d), dtype=np.float32)
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    share = np.linspace(1.0, 20.0, groups)
+    share /= share.sum()
+    header = {"descr": "<f2", "fortran_order": False, "shape": (n, d)}
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for start in range(0, n, BLOCK):
+            m = min(BLOCK, n - start)
+            noise = rng.standard_normal((m, d), dtype=np.float32) * np.float32(NOISE / d**0.5)
+            rows = directions[rng.choice(groups, size=m, p=share)] + noise
+            file.write(rows.astype("<f2").tobytes())
+
+
+def measure(path: Path, out: Path, k: int, options: list[str]) -> Measured:
+    """Run the command on `path` in a process of its own."""
+    command = ["cluster", str(path), "-k", str(k), "--out", str(out), *options]
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, *command], stdout=subprocess.PIPE, text=True, check=True
+    )
+    seconds = time.perf_counter() - start
+    labels = np.load(out / "labels.npy")
+    result = json.loads((out / "result.json").read_text())
+    peak = int(done.stdout.rpartition("peak ")[2])
+    return Measured(seconds, peak, result, np.bincount(labels, minlength=k))
+
+
+def main() -> None:
+    """Print one row of a Markdown table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    add = parser.add_argument
+    add("--n", type=int, default=10_000_000, help="rows (default 10,000,000)")
+    add("--d", type=int, default=64, help="columns (default 64)")
+    add("--k", type=int, default=1000, help="clusters (default 1000)")
+    add("--metric", choices=["cosine", "euclidean"], default="cosine")
+    add("--iterations", type=int, default=5, help="center updates (default 5)")
+    add("--folder", type=Path, help="where the temporary folder is made")
+    options = parser.parse_args()
+    n, d, k = options.n, options.d, options.k
+    print(
+        f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}, "
+        f"dualclust {dc.__version__}, {options.iterations} center updates\n"
+    )
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        path = Path(folder) / "X.npy"
+        write_rows(path, n, d, groups=max(2, k // 2))
+        size = path.stat().st_size
+        run = ["--metric", options.metric, "--iterations", str(options.iterations), "--tol", "0"]
+        found = measure(path, Path(folder) / "out", k, run)
+    low, high = int(found.result["lower_bound"]), int(found.result["upper_bound"])
+    inside = bool(((low <= found.counts) & (found.counts <= high)).all())
+    print("| n | d | k | metric | file MB | peak MB | seconds | sizes | bounds | inside | gap |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    print(
+        f"| {n:,} | {d} | {k:,} | {options.metric} | {size / 1e6:.0f} | {found.peak / 1e6:.0f} | "
+        f"{found.seconds:.1f} | {found.counts.min()}-{found.counts.max()} | {low}-{high} | "
+        f"{'yes' if inside else 'NO'} | {found.result['relative_gap']:.1e} |"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""``dualclust proofs``: run the papers' claims as programs, one line each.
+
+The exit code is 1 when a claim does not stand. Needs neither torch nor a GPU; a few checks need
+cvxpy (the extra ``proofs``), and ``--plot`` needs matplotlib.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .algos.errors import MissingExtraError, OutputError, UsageError
+
+if TYPE_CHECKING:
+    from .proofs.registry import Result
+
+__all__ = ["register", "run_proofs"]
+
+EXAMPLES = """\
+examples:
+  dualclust proofs
+      every claim but the slow ones, in about a minute
+  dualclust proofs --id S3c M1
+      these two
+  dualclust proofs --slow --json > claims.json
+      all of them, for a program to read
+  dualclust proofs --id C15 --plot figures
+      and a picture of how regret and violation grow
+
+A line says what became of a claim of a paper: holds; holds+ with a hypothesis that the paper leaves
+out; erratum, a slip with an obvious repair; refuted, with a counterexample; empirical, where only
+the arithmetic of printed numbers is checked; open. "worst" is how far that verdict is from being
+right. docs/claims.md has the statements in full, the derivations and the counterexamples.
+"""
+
+SHORT = {
+    "HOLDS": "holds",
+    "EXTRA": "holds+",
+    "REFUTED": "refuted",
+    "OPEN": "open",
+    "EMPIRICAL": "empirical",
+    "ERRATUM": "erratum",
+}
+
+
+def register(commands: Any) -> None:
+    """Add the command to the subparsers of ``dualclust``."""
+    parser = commands.add_parser(
+        "proofs",
+        help="check the papers' claims, with counterexamples",
+        description="Run the papers' claims as programs that can fail.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--id", nargs="+", action="extend", metavar="ID", help="check these claims only")
+    add("--slow", action="store_true", help="the slow ones too")
+    add("--json", action="store_true", help="print JSON instead of a table")
+    add("--plot", type=Path, metavar="DIR", help="draw regret and violation there (matplotlib)")
+
+
+def run_proofs(options: argparse.Namespace) -> int:
+    """Check and print; returns 1 if a claim does not stand, else 0."""
+    from .proofs import registry
+
+    registry.load()
+    for claim_id in options.id or ():
+        if claim_id not in registry.REGISTRY:
+            known = ", ".join(c.id for c in registry.ordered(registry.REGISTRY.values()))
+            msg = f"--id must name claims, got {claim_id!r}. To fix this, use some of {known}"
+            raise UsageError(msg)
+    if options.plot is not None:
+        _prepare_plot(options.plot)
+    if not options.json:
+        print(_line("id", "source", "statement", "status", "worst", "s"))
+    show = None if options.json else _show
+    results = registry.run(options.id, options.slow, show)
+    if options.json:
+        print(json.dumps([_record(r) for r in results], indent=2))
+    else:
+        print(_summary(results))
+    if options.plot is not None:
+        from .proofs import regret_plot
+
+        regret_plot.draw(options.plot)
+        if not options.json:
+            print(f"drawn in {options.plot}/")
+    return 0 if all(r.stands for r in results) else 1
+
+
+def _prepare_plot(folder: Path) -> None:
+    """Fail before the checks run rather than after."""
+    try:
+        import matplotlib as _  # noqa: F401
+    except ImportError as error:
+        msg = "--plot needs matplotlib. To fix this: pip install 'dualclust[train]'"
+        raise MissingExtraError(msg) from error
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"cannot create {folder}: {error.strerror}. To fix this, name another with --plot"
+        raise OutputError(msg) from error
+
+
+def _show(result: Result) -> None:
+    claim = result.claim
+    print(
+        _line(
+            claim.id,
+            f"{claim.paper}, {claim.place}",
+            claim.statement,
+            SHORT[claim.status.name],
+            f"{result.worst:.1e}",
+            f"{result.seconds:.2f}",
+        ),
+        flush=True,
+    )
+    if not result.stands:
+        why = result.error or f"worst {result.worst:g} exceeds the tolerance {claim.tolerance:g}"
+        print(f"       DOES NOT STAND: {why}", flush=True)
+        if result.error.startswith("ModuleNotFoundError"):
+            print("       To fix this: pip install 'dualclust[proofs]'", flush=True)
+
+
+def _line(claim_id: str, source: str, statement: str, status: str, worst: str, time: str) -> str:
+    text = f"{claim_id:<6} {_cut(source, 26):<26} {_cut(statement, 38):<38} {status:<9}"
+    return f"{text} {worst:>7} {time:>5}"
+
+
+def _cut(text: str, width: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 3].rstrip() + "..."
+
+
+def _summary(results: list[Result]) -> str:
+    count = Counter(SHORT[r.claim.status.name] for r in results)
+    kinds = ", ".join(f"{count[name]} {name}" for name in SHORT.values() if count[name])
+    fallen = [r.claim.id for r in results if not r.stands]
+    verdict = f"{', '.join(fallen)} not standing" if fallen else "all stand"
+    seconds = sum(r.seconds for r in results)
+    return f"{len(results)} claims in {seconds:.1f} s ({kinds}): {verdict}"
+
+
+def _record(result: Result) -> dict[str, Any]:
+    claim = result.claim
+    return {
+        "id": claim.id,
+        "paper": claim.paper,
+        "place": claim.place,
+        "statement": claim.statement,
+        "hypotheses": claim.hypotheses,
+        "status": claim.status.value,
+        "stands": result.stands,
+        # JSON has no infinity.
+        "worst": result.worst if math.isfinite(result.worst) else None,
+        "tolerance": claim.tolerance,
+        "seconds": round(result.seconds, 4),
+        "error": result.error,
+        "counterexample": claim.counterexample,
+        "covers": list(claim.covers),
+    }

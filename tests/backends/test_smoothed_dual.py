@@ -1,0 +1,88 @@
+"""Engines of the smoothed dual's sums against their texts: equal up to the order of additions."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dualclust.algos.smoothed_dual import curvature, curvature_product, soft_counts
+from tests.backends.rows import row_id, rows_of
+from tests.backends.test_shortest_moves import lists_of
+from tests.compare import to_numpy
+
+KERNELS = {f.__name__: f for f in (soft_counts, curvature, curvature_product)}
+ROWS_OF = {name: rows_of(name) for name in KERNELS}
+problems = given(
+    seed=st.integers(0, 2**32),
+    n=st.integers(1, 12),
+    k=st.integers(1, 7),
+    width=st.integers(1, 7),
+    log_temperature=st.floats(-6, 2),
+)
+
+
+def each_row(name):
+    return pytest.mark.parametrize("row", ROWS_OF[name], ids=row_id)
+
+
+def random_lists(seed, n, k, width):
+    rng = np.random.default_rng(seed)
+    values, clusters = lists_of(rng.normal(size=(n, k)), width, rng)
+    return rng, values, clusters
+
+
+def assert_conforms(row, name, *given_arrays, **options):
+    expected = KERNELS[name].reference(*given_arrays, **options)
+    asarray = (lambda a: a) if row.library == "numpy" else row.arrays().asarray
+    found = row.engine()(*map(asarray, given_arrays), **options)
+    if not isinstance(expected, tuple):
+        expected, found = (expected,), (found,)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(to_numpy(a), b, rtol=1e-9, atol=1e-9)
+    return expected
+
+
+@each_row("soft_counts")
+@problems
+@settings(max_examples=60)
+def test_soft_counts(row, seed, n, k, width, log_temperature):
+    rng, values, clusters = random_lists(seed, n, k, width)
+    options = {"temperature": 10.0**log_temperature}
+    found = assert_conforms(row, "soft_counts", values, clusters, rng.normal(size=k), **options)
+    assert found[1].sum() == pytest.approx(n, abs=1e-9)
+
+
+@each_row("curvature")
+@problems
+@settings(max_examples=60)
+def test_curvature(row, seed, n, k, width, log_temperature):
+    rng, values, clusters = random_lists(seed, n, k, width)
+    temperature = 10.0**log_temperature
+    *_, p = soft_counts(values, clusters, rng.normal(size=k), temperature=temperature)
+    (matrix,) = assert_conforms(row, "curvature", p, clusters, n_clusters=k)
+    np.testing.assert_allclose(matrix.sum(axis=0), 0.0, atol=1e-9)
+
+
+@each_row("curvature_product")
+@problems
+@settings(max_examples=60)
+def test_curvature_product(row, seed, n, k, width, log_temperature):
+    rng, values, clusters = random_lists(seed, n, k, width)
+    temperature = 10.0**log_temperature
+    *_, p = soft_counts(values, clusters, rng.normal(size=k), temperature=temperature)
+    v = rng.normal(size=k)
+    (product,) = assert_conforms(row, "curvature_product", p, clusters, v)
+    matrix = curvature.reference(p, clusters, n_clusters=k)
+    np.testing.assert_allclose(product, matrix @ v, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_no_samples(name):
+    for row in ROWS_OF[name]:
+        values, clusters = np.zeros((0, 3)), np.zeros((0, 3), dtype=np.int32)
+        if name == "soft_counts":
+            assert_conforms(row, name, values, clusters, np.ones(4), temperature=0.5)
+        elif name == "curvature":
+            assert_conforms(row, name, values, clusters, n_clusters=4)
+        else:
+            assert_conforms(row, name, values, clusters, np.ones(4))

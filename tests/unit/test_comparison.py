@@ -1,0 +1,145 @@
+import numpy as np
+import pytest
+import torch
+
+from dualclust.algos.bounds import from_counts, from_ratios, stream_bounds
+from dualclust.algos.certificates import dual_value
+from dualclust.algos.comparison import (
+    METHODS,
+    Method,
+    compare,
+    level_prices,
+    record,
+    table,
+    target_shares,
+)
+from dualclust.algos.errors import DeviceMismatchError, InvalidValueError
+from tests.compare import assert_close, assert_same_kind, to_numpy
+from tests.problems import best_value, cone_scores
+
+
+def bounds_of(xp, lower, upper, n):
+    return xp.freeze(from_counts(lower, upper, n_samples=n, xp=xp.namespace, device=xp.device))
+
+
+def test_every_method_on_every_library(xp, rng):
+    scores = rng.normal(size=(24, 3))
+    bounds = bounds_of(xp, [7, 7, 7], [9, 9, 9], 24)
+    found = compare(xp.asarray(scores), bounds)
+    assert [r.method for r in found] == list(METHODS)
+    for r in found:
+        labels = to_numpy(r.labels)
+        assert_same_kind(r.labels, xp.asarray(np.zeros(24, np.int64)))
+        assert_same_kind(r.prices, xp.asarray(np.zeros(3)))
+        assert_same_kind(r.counts, xp.asarray(np.zeros(3, np.int64)))
+        counts = np.bincount(labels, minlength=3)
+        assert to_numpy(r.counts).tolist() == counts.tolist()
+        assert r.violation == max(0, int((7 - counts).max()), int((counts - 9).max()))
+        assert r.objective == pytest.approx(scores[np.arange(24), labels].sum())
+        assert r.upper_bound == pytest.approx(
+            dual_value(xp.asarray(scores), r.prices, bounds), rel=1e-12
+        )
+        assert not (r.guaranteed and r.violation)
+    by_name = {r.method: r for r in found}
+    optimum = by_name["exact"].objective
+    assert by_name["exact"].upper_bound == pytest.approx(optimum)
+    assert all(r.upper_bound >= optimum - 1e-9 for r in found)
+    assert by_name["greedy"].objective > optimum  # and its violation says why
+    assert by_name["greedy"].violation > 0
+
+
+def test_the_module_lists_the_methods_and_their_promises():
+    from dualclust.algos import comparison
+
+    lines = [line.split() for line in comparison.__doc__.splitlines()]
+    written = {words[0]: words for words in lines if words and words[0] in METHODS}
+    assert set(written) == set(METHODS)
+    for name, words in written.items():
+        assert ("yes" in words) == METHODS[name].guaranteed
+
+
+def test_soft_prices_prove_as_much_as_they_are_worth():
+    """On cone scores the bound of Sinkhorn's prices is within epsilon log k per sample."""
+    scores, bounds = cone_scores(1000, 5), from_ratios(5, n_samples=1000, lower=1.0, upper=1.0)
+    exact, soft, three = compare(scores, bounds, names=["exact", "sinkhorn", "swav"])
+    assert exact.objective <= soft.upper_bound <= exact.objective + 1000 * 0.01 * np.log(5)
+    assert soft.violation > 0
+    assert three.violation > soft.violation
+    assert not soft.guaranteed
+
+
+def test_shares_aimed_at_are_inside_the_bounds(xp):
+    bounds = bounds_of(xp, [0, 4, 4], [2, 6, 4], 10)
+    assert_close(target_shares(bounds), xp.asarray(np.asarray([0.1, 0.5, 0.4])))
+    bounds = bounds_of(xp, [3, 3, 3], [12, 12, 12], 12)
+    assert_close(target_shares(bounds), xp.asarray(np.full(3, 1 / 3)))
+    bounds = bounds_of(xp, [0, 5], [0, 5], 5)
+    shares = to_numpy(target_shares(bounds))
+    assert shares.min() > 0
+    assert shares[1] > 0.999
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_level_of_prices_is_the_best_one(xp, seed):
+    rng = np.random.default_rng(seed)
+    n, k = 6, int(rng.integers(1, 5))
+    sizes = np.bincount(rng.integers(0, k, n), minlength=k)
+    lower = np.maximum(sizes - rng.integers(0, 4, k), 0).tolist()
+    upper = np.minimum(sizes + rng.integers(0, 4, k), n).tolist()
+    scores, prices = rng.normal(size=(n, k)), rng.integers(-8, 9, k) / 4.0
+    bounds = bounds_of(xp, lower, upper, n)
+    level = to_numpy(level_prices(xp.asarray(prices), bounds))
+    assert np.ptp(level - prices) < 1e-12
+    s = xp.asarray(scores)
+    best = dual_value(s, xp.asarray(level), bounds)
+    grid = [dual_value(s, xp.asarray(prices + c), bounds) for c in np.linspace(-4, 4, 33)]
+    assert best <= min(grid) + 1e-9
+    assert best >= best_value(scores, np.asarray(lower), np.asarray(upper)) - 1e-9
+
+
+def test_a_method_of_ones_own(rng):
+    scores, bounds = rng.normal(size=(6, 2)), from_counts([3, 3], n_samples=6)
+    own = Method(lambda s, b: (np.asarray([0, 0, 0, 1, 1, 1]), np.zeros(2)), True)
+    found = compare(scores, bounds, names=["own", "exact"], others={"own": own})
+    assert [r.method for r in found] == ["own", "exact"]
+    assert found[0].violation == 0
+    assert found[0].objective <= found[1].objective + 1e-12
+    assert [r.method for r in compare(scores, bounds, others={"own": own})] == [*METHODS, "own"]
+
+
+def test_a_broken_promise_is_refused():
+    scores, bounds = np.zeros((4, 2)), from_counts([2, 2], n_samples=4)
+    wrong = Method(lambda s, b: (np.zeros(4, np.int64), np.zeros(2)), True)
+    with pytest.raises(InvalidValueError, match="'wrong' must be inside the bounds"):
+        compare(scores, bounds, names=["wrong"], others={"wrong": wrong})
+    honest = record("wrong", scores, np.zeros(4, np.int64), np.zeros(2), bounds)
+    assert (honest.violation, honest.guaranteed) == (2, False)
+
+
+def test_the_table_has_a_line_for_each(rng):
+    scores, bounds = rng.normal(size=(6, 2)), from_counts([3, 3], n_samples=6)
+    lines = table(compare(scores, bounds)).splitlines()
+    assert len(lines) == 1 + len(METHODS)
+    assert len({len(line) for line in lines}) == 1
+    assert table(()).split() == ["method", "objective", "upper", "bound", "violation", "guaranteed"]
+
+
+def test_refusals_say_what_and_why():
+    scores, bounds = np.zeros((4, 2)), from_counts([2, 2], n_samples=4)
+    labels, prices = np.asarray([0, 0, 1, 1]), np.zeros(2)
+    with pytest.raises(InvalidValueError, match="names must be one of 'greedy'"):
+        compare(scores, bounds, names=["best"])
+    with pytest.raises(InvalidValueError, match="got those of a stream"):
+        compare(scores, stream_bounds(2), names=["greedy"])
+    with pytest.raises(InvalidValueError, match="got those of a stream"):
+        target_shares(stream_bounds(2))
+    with pytest.raises(InvalidValueError, match="scores must have shape"):
+        record("m", scores[:3], labels, prices, bounds)
+    with pytest.raises(InvalidValueError, match="labels must lie in"):
+        record("m", scores, labels + 1, prices, bounds)
+    with pytest.raises(InvalidValueError, match="prices must be finite"):
+        record("m", scores, labels, prices + np.inf, bounds)
+    with pytest.raises(InvalidValueError, match="prices must have shape"):
+        level_prices(np.zeros(3), bounds)
+    with pytest.raises(DeviceMismatchError, match="labels must be of the same"):
+        record("m", scores, torch.asarray(labels), prices, bounds)

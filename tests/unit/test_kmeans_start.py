@@ -1,0 +1,259 @@
+"""Uniform numbers against the published generator, k-means++ against its definition in a loop."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dualclust.algos.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.kmeans_start import kmeans_plus_plus, start_centers, uniforms
+from dualclust.algos.score_sources import FeatureSource, alone, feature_source
+from tests.compare import assert_equal, assert_same_kind, to_numpy
+from tests.libraries import LIBRARIES
+from tests.problems import unit_rows
+
+
+def points(n=60, k=4, d=16, spread=0.3, seed=0):
+    """Unit rows around k directions, in turn."""
+    rng = np.random.default_rng(seed)
+    directions = unit_rows(rng.normal(size=(k, d)))
+    return unit_rows(directions[np.arange(n) % k] + spread * rng.normal(size=(n, d)) / np.sqrt(d))
+
+
+# Uniform numbers -------------------------------------------------------------------------------
+
+
+def split_mix(seed, n):
+    """SplitMix64 in Python's integers, as published."""
+    mask, state = 2**64 - 1, seed
+    for _ in range(n):
+        state = (state + 0x9E3779B97F4A7C15) & mask
+        z = state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        yield z ^ (z >> 31)
+
+
+def test_the_first_words_of_the_published_generator():
+    words = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    assert list(split_mix(1234567, 3)) == words
+
+
+@pytest.mark.parametrize("seed", [0, 1, 1234567, 2**63 - 1, 2**63, 2**64 - 1])
+def test_uniform_numbers_are_those_of_the_generator_on_every_library(xp, seed):
+    found = uniforms(seed, 100, xp=xp.namespace, device=xp.device)
+    assert_equal(found, xp.asarray([(word >> 11) * 2.0**-53 for word in split_mix(seed, 100)]))
+
+
+def test_uniform_numbers_are_uniform():
+    found = uniforms(7, 10**5, xp=LIBRARIES[0].namespace)
+    assert 0.0 <= found.min() < found.max() < 1.0
+    shares = np.histogram(found, bins=20, range=(0, 1))[0] / 1e5
+    np.testing.assert_allclose(shares, 0.05, atol=5e-3)
+    assert abs(np.corrcoef(found[:-1], found[1:])[0, 1]) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("seed", "n", "error"),
+    [(-1, 3, InvalidValueError), (2**64, 3, InvalidValueError), (0.5, 3, InvalidTypeError)],
+)
+def test_seeds_refused(seed, n, error):
+    with pytest.raises(error, match="seed must be"):
+        uniforms(seed, n, xp=LIBRARIES[0].namespace)
+
+
+# k-means++ -------------------------------------------------------------------------------------
+
+
+def loop_plus_plus(x, uniforms):
+    """The docstring, one row at a time: indices of the rows drawn."""
+    chosen = []
+    for u in uniforms:
+        if chosen:
+            distance = [max(0.0, 1.0 - max(float(row @ x[c]) for c in chosen)) for row in x]
+        else:
+            distance = [1.0] * len(x)
+        if not any(distance):
+            distance = [1.0] * len(x)
+        target = u * math.fsum(distance)
+        running = itertools.accumulate(distance)
+        chosen.append(next(i for i, total in enumerate(running) if total > target))
+    return chosen
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_starting_centers_are_those_of_the_loop_on_every_library(xp, dtype):
+    x = points()
+    x = x.astype(dtype)
+    for seed in range(5):
+        uniforms = np.random.default_rng(seed).random(6)
+        found = kmeans_plus_plus(xp.asarray(x), xp.asarray(uniforms))
+        assert_equal(found, xp.asarray(x[loop_plus_plus(x, uniforms)]))
+
+
+def test_a_center_is_drawn_in_proportion_to_its_distance():
+    # Distances 1 - cos to the first row: 0, 0.2, 1, 2.
+    x = np.array([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0], [-1.0, 0.0]])
+    drawn = [kmeans_plus_plus(x, np.array([0.1, u]))[1] for u in (np.arange(3200) + 0.5) / 3200]
+    shares = [np.mean([(row == r).all() for row in drawn]) for r in x]
+    np.testing.assert_allclose(shares, np.array([0.0, 0.2, 1.0, 2.0]) / 3.2, atol=1e-3)
+
+
+@pytest.mark.parametrize("u", [0.0, 1.0 - 2.0**-53])
+def test_the_ends_of_the_unit_interval(xp, u):
+    x = xp.asarray([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    found = to_numpy(kmeans_plus_plus(x, xp.asarray([u, u])))
+    assert sorted(found.tolist()) == [[0.0, 1.0], [1.0, 0.0]]
+
+
+def test_duplicates_are_drawn_only_when_nothing_else_is_left(xp):
+    x = np.repeat(np.eye(3), [20, 20, 1], axis=0)
+    for seed in range(10):
+        uniforms = np.random.default_rng(seed).random(5)
+        found = to_numpy(kmeans_plus_plus(xp.asarray(x), xp.asarray(uniforms)))
+        assert len(np.unique(found[:3], axis=0)) == 3
+
+
+def test_once_every_row_is_a_center_draws_are_uniform(xp):
+    x = np.repeat([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]], 2, axis=0)
+    drawn = kmeans_plus_plus(xp.asarray(x), xp.asarray([0.1, 0.1, 0.1, 0.2, 0.5, 0.9]))
+    np.testing.assert_array_equal(to_numpy(drawn)[3:], x[::2])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_equal_rows_give_equal_centers(xp, rng, dtype):
+    row = unit_rows(rng.normal(size=(1, 7))).astype(dtype)
+    x = xp.asarray(np.repeat(row, 9, axis=0))
+    found = kmeans_plus_plus(x, xp.asarray(rng.random(4)))
+    assert_equal(found, xp.asarray(np.repeat(row, 4, axis=0)))
+
+
+def test_as_many_centers_as_rows_are_all_of_them(xp, rng):
+    x = unit_rows(rng.normal(size=(8, 5)))
+    found = to_numpy(kmeans_plus_plus(xp.asarray(x), xp.asarray(rng.random(8))))
+    np.testing.assert_array_equal(np.unique(found, axis=0), np.unique(x, axis=0))
+
+
+def test_starting_centers_refused(xp, rng):
+    x, uniforms = xp.asarray(rng.normal(size=(3, 2))), xp.asarray(rng.random(4))
+    with pytest.raises(InvalidValueError, match="at least one row per center, got 3 rows for k=4"):
+        kmeans_plus_plus(x, uniforms)
+    with pytest.raises(InvalidValueError, match=r"features must have shape \(n, d\)"):
+        kmeans_plus_plus(uniforms, uniforms)
+    with pytest.raises(InvalidValueError, match=r"uniforms must have shape \(k,\)"):
+        kmeans_plus_plus(x, x)
+    with pytest.raises(InvalidTypeError, match="real floating dtype"):
+        kmeans_plus_plus(xp.asarray(np.ones((3, 2), np.int64)), uniforms)
+
+
+def test_weights_decide_what_is_drawn():
+    """First by weight, then by weight times squared distance."""
+    x, w = np.array([[0.0], [1.0], [3.0]]), np.array([1.0, 2.0, 1.0])
+    grid = (np.arange(800) + 0.5) / 800
+    first = [kmeans_plus_plus(x, np.array([u]), w)[0, 0] for u in grid]
+    np.testing.assert_allclose(
+        [np.mean(np.equal(first, v)) for v in (0.0, 1.0, 3.0)], [0.25, 0.5, 0.25], atol=2e-3
+    )
+    second = [kmeans_plus_plus(x, np.array([0.1, u]), w)[1, 0] for u in grid]
+    np.testing.assert_allclose(
+        [np.mean(np.equal(second, v)) for v in (0.0, 1.0, 3.0)], [0.0, 2 / 11, 9 / 11], atol=2e-3
+    )
+
+
+@pytest.mark.parametrize("u", [0.0, 0.5, 1.0 - 2.0**-53])
+def test_a_row_of_weight_zero_is_never_drawn(xp, u):
+    x = xp.asarray([[5.0], [0.0], [1.0], [9.0]])
+    found = kmeans_plus_plus(x, xp.asarray([u, u]), xp.asarray([0.0, 1.0, 1.0, 0.0]))
+    assert sorted(to_numpy(found)[:, 0].tolist()) == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e30, 1e300])
+def test_any_unit_of_length(scale):
+    x, draws = points(), np.random.default_rng(3).random(6)
+    np.testing.assert_array_equal(
+        kmeans_plus_plus(scale * x, draws), scale * kmeans_plus_plus(x, draws)
+    )
+
+
+@pytest.mark.parametrize("scale", [2.0**-149, 2.0**100])
+def test_the_ends_of_single_precision(scale):
+    x = np.float32(scale) * np.array([[0.0], [1.0], [2.0]], np.float32)
+    found = kmeans_plus_plus(x, np.array([0.1, 0.99]))
+    np.testing.assert_array_equal(found, x[[0, 2]])
+
+
+@pytest.mark.parametrize("library", [LIBRARIES[0], LIBRARIES[4]], ids=["numpy", "torch"])
+def test_half_precision(library):
+    x = library.asarray(points(), "float16")
+    assert_same_kind(kmeans_plus_plus(x, library.asarray([0.2, 0.8])), x[:2, :])
+
+
+def test_many_rows_are_measured_in_chunks():
+    x = np.random.default_rng(0).normal(size=(3000, 50))
+    draws = np.random.default_rng(1).random(5)
+    distance, chosen = np.ones(3000), []
+    for u in draws:
+        running = np.cumsum(distance)
+        chosen.append(int(np.searchsorted(running, u * running[-1], side="right")))
+        distance = ((x[:, None, :] - x[chosen]) ** 2).sum(axis=2).min(axis=1)
+    np.testing.assert_array_equal(kmeans_plus_plus(x, draws), x[chosen])
+
+
+# From a source ---------------------------------------------------------------------------------
+
+
+def test_start_centers_are_the_same_on_every_library(xp):
+    x = points(n=500)
+    expected = start_centers(feature_source(x), 4, seed=11, metric="euclidean")
+    found = start_centers(feature_source(xp.asarray(x)), 4, seed=11, metric="euclidean")
+    assert_equal(found, xp.asarray(expected))
+    assert all((x == row).all(axis=1).any() for row in expected)
+
+
+def test_seeds_give_different_starts():
+    source = feature_source(points(n=500))
+    found = [start_centers(source, 4, seed=s, metric="cosine").tobytes() for s in range(8)]
+    assert len(set(found)) == 8
+
+
+def test_only_a_sample_is_read(monkeypatch):
+    x, asked = np.random.default_rng(0).normal(size=(20_000, 2)), []
+
+    def rows(start, stop):
+        assert start == stop == 0
+        return x[:0]
+
+    def take(ids):
+        asked.append(np.asarray(ids))
+        return x[ids]
+
+    source = FeatureSource(2, rows, take, alone(20_000))
+    start_centers(source, 3, seed=5, metric="euclidean")
+    (ids,) = asked
+    assert ids.shape == (4096,) == np.unique(ids).shape
+    # Spread out: every tenth of the data holds a tenth of the sample.
+    np.testing.assert_allclose(np.histogram(ids, 10, (0, 20_000))[0], 409.6, atol=3)
+
+
+def test_weights_of_a_source():
+    x = np.arange(50.0)[:, None]
+    weights = np.zeros(50)
+    weights[[7, 31]] = 1.0
+    found = start_centers(feature_source(x), 2, seed=0, metric="euclidean", weights=weights)
+    assert sorted(found[:, 0].tolist()) == [7.0, 31.0]
+
+
+def test_cosine_starts_on_the_sphere():
+    found = start_centers(feature_source(3.0 * points()), 4, seed=0, metric="cosine")
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, atol=1e-15)
+
+
+def test_start_centers_refused():
+    source = feature_source(points(n=3))
+    with pytest.raises(InvalidValueError, match="at least one row per center, got 3 rows for k=4"):
+        start_centers(source, 4, seed=0, metric="cosine")
+    with pytest.raises(InvalidValueError, match="metric must be one of"):
+        start_centers(source, 2, seed=0, metric="l1")
+    with pytest.raises(InvalidValueError, match=r"weights must have shape \(3,\)"):
+        start_centers(source, 2, seed=0, metric="cosine", weights=np.ones(2))

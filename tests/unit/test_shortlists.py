@@ -1,0 +1,84 @@
+"""Lists of the clusters that can be best: complete for every price in the box."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dualclust.algos import score_sources
+from dualclust.algos.errors import InvalidValueError
+from dualclust.algos.score_sources import score_source
+from dualclust.algos.shortlists import list_all, list_open
+from tests.compare import to_numpy
+
+
+def listing_of(xp, scores, low, high, width):
+    source = score_source(xp.asarray(scores))
+    return list_open(source, xp.asarray(low), xp.asarray(high), width=width)
+
+
+@given(st.integers(0, 2**32), st.integers(2, 6))
+@settings(max_examples=40)
+def test_no_price_in_the_box_makes_another_cluster_best(xp, seed, width):
+    rng = np.random.default_rng(seed)
+    n, k = 12, int(rng.integers(1, 7))
+    scores, middle, radius = rng.normal(size=(n, k)), rng.normal(size=k), rng.exponential(size=k)
+    low, high = middle - radius, middle + radius
+    found = listing_of(xp, scores, low, high, width)
+    is_open, labels = to_numpy(found.is_open), to_numpy(found.labels)
+    clusters, values, cuts = (to_numpy(a) for a in (found.clusters, found.values, found.cuts))
+    assert clusters.shape[0] == is_open.sum()
+    np.testing.assert_array_equal(
+        np.bincount(labels[~is_open], minlength=k), to_numpy(found.settled)
+    )
+    assert found.settled_value == pytest.approx(
+        scores[np.arange(n), labels][~is_open].sum(), abs=1e-12
+    )
+    for _ in range(20):
+        prices = rng.uniform(low, high)
+        best = (scores + prices).argmax(axis=1)
+        np.testing.assert_array_equal(best[~is_open], labels[~is_open])
+        for row, i in enumerate(np.flatnonzero(is_open)):
+            kept = clusters[row][clusters[row] >= 0]
+            np.testing.assert_array_equal(values[row][: len(kept)], scores[i, kept])
+            if best[i] not in kept:
+                assert scores[i, best[i]] + prices[best[i]] <= cuts[row]
+
+
+def test_a_box_of_no_width_settles_all(xp, rng):
+    scores, prices = rng.normal(size=(50, 4)), rng.normal(size=4)
+    found = listing_of(xp, scores, prices, prices, 4)
+    assert found.clusters.shape[0] == 0
+    np.testing.assert_array_equal(to_numpy(found.labels), (scores + prices).argmax(axis=1))
+
+
+def test_blocks_do_not_show(xp, rng, monkeypatch):
+    scores = rng.normal(size=(130, 3)).astype(np.float32)
+    whole = listing_of(xp, scores, np.full(3, -0.2), np.full(3, 0.2), 2)
+    monkeypatch.setattr(score_sources, "MOST_ROWS", 32)
+    parted = listing_of(xp, scores, np.full(3, -0.2), np.full(3, 0.2), 2)
+    for a, b in zip(whole, parted, strict=True):
+        np.testing.assert_allclose(to_numpy(a), to_numpy(b), rtol=1e-12)
+
+
+def test_all_clusters_but_the_forbidden(xp):
+    scores = np.asarray([[1.0, -math.inf, 2.0], [0.0, 1.0, 2.0]])
+    found = list_all(score_source(xp.asarray(scores)), like=xp.asarray(np.zeros(3)))
+    assert to_numpy(found.clusters).tolist() == [[0, 2, -1], [0, 1, 2]]
+    assert to_numpy(found.values).tolist() == [[1.0, 2.0, -math.inf], [0.0, 1.0, 2.0]]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("rows", [8192, 4])
+def test_a_row_without_a_best_cluster_is_named(xp, monkeypatch, bad, rows):
+    monkeypatch.setattr(score_sources, "MOST_ROWS", rows)
+    scores = np.zeros((10, 3))
+    scores[7] = bad
+    source = score_source(xp.asarray(scores))
+    box = xp.asarray(np.zeros(3))
+    with pytest.raises(InvalidValueError, match="row 7 is not so"):
+        list_open(source, box, box, width=2)
+    with pytest.raises(InvalidValueError, match="row 7 is not so"):
+        list_all(source, like=box)

@@ -1,0 +1,93 @@
+"""The smoothed dual: its gradient, its limit, and prices that solve it."""
+
+import numpy as np
+import pytest
+
+from dualclust.algos.bounds import from_ratios
+from dualclust.algos.certificates import dual_value
+from dualclust.algos.smoothed_dual import Problem, _evaluate, price_errors, refine_prices
+from tests.compare import to_numpy
+from tests.problems import mixture_scores
+
+
+def problem(xp, scores, lower, upper, radius=np.inf):
+    n, k = scores.shape
+    clusters = np.tile(np.arange(k, dtype=np.int32), (n, 1))
+    box = np.full(k, radius)
+    parts = (scores, clusters, np.zeros(k), lower * np.ones(k), upper * np.ones(k), -box, box)
+    return Problem(*(xp.asarray(part) for part in parts))
+
+
+def test_the_gradient_is_that_of_the_value(xp, rng):
+    scores = rng.normal(size=(30, 4))
+    made = problem(xp, scores, 6.0, 9.0)
+    prices, step = rng.normal(size=4), 1e-6
+    gradient = to_numpy(_evaluate(made, xp.asarray(prices), 0.3).gradient)
+    for a in range(4):
+        up, down = prices.copy(), prices.copy()
+        up[a] += step
+        down[a] -= step
+        values = [_evaluate(made, xp.asarray(p), 0.3).value for p in (up, down)]
+        assert (values[0] - values[1]) / (2 * step) == pytest.approx(gradient[a], abs=1e-6)
+
+
+def test_it_tends_to_the_dual_from_above(rng):
+    from tests.libraries import LIBRARIES
+
+    scores, prices = rng.normal(size=(30, 4)), rng.normal(size=4)
+    bounds = from_ratios(4, n_samples=30, lower=0.8, upper=1.2)
+    made = problem(LIBRARIES[0], scores, bounds.lower, bounds.upper)
+    limit = (scores + prices).max(axis=1).sum() - (bounds.lower * prices).sum()
+    limit += ((bounds.upper - bounds.lower) * np.maximum(-prices, 0)).sum()
+    values = [_evaluate(made, prices, t).value for t in (1.0, 0.1, 1e-3)]
+    assert values[0] > values[1] > values[2] >= limit
+    assert values[2] == pytest.approx(limit, abs=0.2)
+    assert limit >= dual_value(scores, prices, bounds) - 1e-12  # which knows implied bounds
+
+
+@pytest.mark.parametrize("k", [6, 300])
+def test_refined_prices_give_counts_near_the_bounds(xp, k):
+    n = 8 * k
+    scores = mixture_scores(n, k)
+    made = problem(xp, scores, 0.9 * n / k, 1.1 * n / k)
+    zeros = xp.asarray(np.zeros(k))
+    found = refine_prices(made, zeros, start=0.1, border=1.0)
+    counts = np.bincount((scores + to_numpy(found.prices)).argmax(axis=1), minlength=k)
+    outside = np.maximum(counts - 1.1 * n / k, 0.9 * n / k - counts).clip(0).sum()
+    assert outside <= 2.0 * k  # samples that are on a border
+    before = np.bincount(scores.argmax(axis=1), minlength=k)
+    assert outside < np.maximum(before - 1.1 * n / k, 0.9 * n / k - before).clip(0).sum() / 2
+
+
+def test_prices_stay_in_their_box(xp):
+    scores = mixture_scores(200, 5)
+    made = problem(xp, scores, 40.0, 40.0, radius=1e-3)
+    found = refine_prices(made, xp.asarray(np.full(5, 7.0)), start=0.1, border=0.5)
+    assert np.abs(to_numpy(found.prices)).max() <= 1e-3
+
+
+def test_samples_that_tie_do_not_cool_for_ever():
+    from tests.libraries import LIBRARIES
+
+    scores = np.repeat(np.asarray([[1.0, 0.0], [0.5, 0.0]]), 100, axis=0)
+    made = problem(LIBRARIES[0], scores, 70.0, 130.0)
+    found = refine_prices(made, np.zeros(2), start=0.5, border=1.0)
+    assert found.temperature > 1e-6
+
+
+def test_errors_of_a_sample_are_those_of_other_samples():
+    """Prices of many samples scatter by about what one sample says of itself."""
+    from tests.libraries import LIBRARIES
+
+    k, n = 5, 2000
+    prices, stated = [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        scores = rng.normal(size=(n, k)) * 0.3 + np.linspace(0, 0.5, k)
+        made = problem(LIBRARIES[0], scores, n / k, n / k, radius=5.0)
+        found = refine_prices(made, np.zeros(k), start=0.1, border=20.0)
+        prices.append(found.prices - found.prices.mean())
+        stated.append(price_errors(made, found, 0.0).mean())
+    scatter = np.std(prices, axis=0).mean()
+    assert 0.4 * scatter <= np.mean(stated) <= 3.0 * scatter
+    assert price_errors(made, found, 1.0).max() == 0.0
