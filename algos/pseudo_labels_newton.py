@@ -29,8 +29,8 @@ paper, or derivation     here           shape    meaning
 :math:`t_k`              ``mass``       (k,)     mass of the cluster
 =======================  =============  =======  ================================================
 
-No value is read back here: every decision is an array. The arrays of (m, k) are the labels, which
-are updated in place, and blocks of rows.
+In the fixed mode no value is read back: every decision is an array. The arrays of (m, k) are the
+labels, which are updated in place, and blocks of rows.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def iterate(problem: Problem, state: State, frozen: Array) -> State:
     inverse = xp.maximum(_largest(-dp_a / safe_p, priced), _largest(-dt_a / linear.mass, priced))
     b_second = xp.zeros_like(p)
     for rows in problem.blocks():
-        a, g, dg, dy = _predictor(problem, state, dp_a, rows)
+        _, g, dg, dy = _predictor(problem, state, dp_a, rows)
         inverse = xp.maximum(inverse, xp.max(-dy / y[rows, :]))
         inverse = xp.maximum(inverse, xp.max(-dg / g))
         b_second += column_terms(y[rows, :] / g, dy * dg / g)
@@ -172,21 +172,32 @@ def iterate(problem: Problem, state: State, frozen: Array) -> State:
     m = xp.maximum(xp.where(cautious, xp.maximum(m, 0.5 * linear.excess), m), problem.least)
     second = xp.where(cautious, xp.zeros_like(m), xp.ones_like(m))
 
-    b = linear.b_target + m * linear.b_center - second * b_second
-    center = problem.sigma.shape[0] * m  # as much per sample as a label's product
-    target = c + center - second * dt_a * dp_a
-    dp = solve(problem, linear, right_side(target, b))
-    dp = xp.where(xp.isfinite(dp), dp, xp.zeros_like(dp))
-    dt = xp.where(priced, (target - linear.mass * p) / safe_p - linear.mass / safe_p * dp, 0.0 * p)
-    tp = xp.where(priced, linear.mass * p, xp.ones_like(p))
-    part = xp.clip(NEIGHBORHOOD * (c + center) / tp, max=0.5)
-    inverse = _largest(_inverse_step(dp / safe_p, dt / linear.mass, part), priced)
-    for rows in problem.blocks():
-        a, g, dg, dy, _ = _corrector(problem, state, dp_a, dp, m, second, rows)
-        yb = y[rows, :]
-        part = xp.clip(NEIGHBORHOOD * (a + m) / xp.clip(yb * g, min=TINY), max=0.5)
-        inverse = xp.maximum(inverse, xp.max(_inverse_step(dy / yb, dg / g, part)))
-    step = 1.0 / xp.clip(inverse, min=1.0)
+    def attempt(m: Array, second: Array) -> tuple[Array, Array]:
+        """The corrector's prices, and how far one can go."""
+        b = linear.b_target + m * linear.b_center - second * b_second
+        center = problem.sigma.shape[0] * m  # as much per sample as a label's product
+        target = c + center - second * dt_a * dp_a
+        dp = solve(problem, linear, right_side(target, b))
+        dp = xp.where(xp.isfinite(dp), dp, xp.zeros_like(dp))
+        per_p = (target - linear.mass * p) / safe_p - linear.mass / safe_p * dp
+        dt = xp.where(priced, per_p, 0.0 * p)
+        tp = xp.where(priced, linear.mass * p, xp.ones_like(p))
+        part = xp.clip(NEIGHBORHOOD * (c + center) / tp, max=0.5)
+        inverse = _largest(_inverse_step(dp / safe_p, dt / linear.mass, part), priced)
+        for rows in problem.blocks():
+            a, g, dg, dy, _ = _corrector(problem, state, dp_a, dp, m, second, rows)
+            yb = y[rows, :]
+            part = xp.clip(NEIGHBORHOOD * (a + m) / xp.clip(yb * g, min=TINY), max=0.5)
+            inverse = xp.maximum(inverse, xp.max(_inverse_step(dy / yb, dg / g, part)))
+        return dp, 1.0 / xp.clip(inverse, min=1.0)
+
+    dp, step = attempt(m, second)
+    # Without a read-back the next step will be the cautious one; with it, this one is.
+    if not problem.fixed and bool(step < CAUTION) and not bool(cautious):
+        careful = xp.maximum(m, 0.5 * linear.excess), xp.zeros_like(m)
+        other, length = attempt(*careful)
+        if bool(length > step):
+            dp, step, (m, second) = other, length, careful
     step = xp.where(frozen | ~xp.isfinite(step), xp.zeros_like(step), step)
 
     # The mass is the labels' sum, so that Newton's dt is only an estimate of it.
