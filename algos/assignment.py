@@ -157,7 +157,12 @@ def init_state(bounds: SizeBounds) -> AssignmentState:
 
 
 def next_pass(state: AssignmentState) -> AssignmentState:
-    """Start the next pass over the data: keep the prices, forget the counts."""
+    """Start the next pass over the data: keep the prices, forget the counts.
+
+    Enforced bounds hide from the prices how wrong they are, and what is forced at the end of a pass
+    can turn them around: more passes under the same bounds need not be better. Learn under
+    `bounds.relaxed`, and enforce in the last pass; where all samples are at hand, take `offline`.
+    """
     xp = compat.array_namespace(state.counts)
     return AssignmentState(state.duals, state.duals, xp.zeros_like(state.counts), 0, None, False)
 

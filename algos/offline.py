@@ -49,7 +49,9 @@ from .transport import shortest_moves
 __all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "solve"]
 
 FULL_ENTRIES = 2**16  # scores up to which lists hold all clusters
-WIDTH, MOST_PASSES = 8, 10
+WIDTH, NARROW, MANY_ROWS = 8, 4, 2**22  # of lists, and for so many samples narrower ones
+MOST_PASSES = 10
+CHUNK = 2**18  # lists that are added up at a time
 BORDER = 2.0  # samples a cluster has on its borders when the chains take over
 WINDOW, WIDER, WINDOWS = 4.0, 8.0, 4  # of the chains, in units of T
 HELD = 0.02  # share of the prices at an edge of the box above which the chains would be in vain
@@ -223,7 +225,8 @@ def solve(
         prices = xp.astype(prices, xp.float64)
     if n * k <= FULL_ENTRIES:
         return _solve_in_full(source, bounds, prices)
-    box, width, best = first_box(source, bounds, prices), WIDTH, None
+    box, best = first_box(source, bounds, prices), None
+    width = WIDTH if n <= MANY_ROWS else NARROW
     for _ in range(MOST_PASSES):
         low, high = box.prices - box.radius, box.prices + box.radius
         listing = list_open(source, low, high, width=width)
@@ -312,10 +315,14 @@ def _beyond_lists(listing: Listing, prices: Array) -> float:
 
 
 def _best_listed(listing: Listing, prices: Array) -> Array:
-    xp = compat.array_namespace(prices)
-    listed = xp.astype(xp.clip(listing.clusters, min=0), xp.int64)
-    own = xp.reshape(xp.take(prices, xp.reshape(listed, (-1,))), listed.shape)
-    return xp.max(xp.astype(listing.values, xp.float64) + own, axis=1)
+    xp, m = compat.array_namespace(prices), listing.clusters.shape[0]
+    best = [xp.zeros((0,), dtype=xp.float64, device=compat.device(prices))]
+    for i in range(0, m, CHUNK):
+        rows = slice(i, min(i + CHUNK, m))
+        listed = xp.astype(xp.clip(listing.clusters[rows, :], min=0), xp.int64)
+        own = xp.reshape(xp.take(prices, xp.reshape(listed, (-1,))), listed.shape)
+        best.append(xp.max(xp.astype(listing.values[rows, :], xp.float64) + own, axis=1))
+    return xp.concat(best)
 
 
 def _proven(

@@ -20,6 +20,7 @@ symbol             here             shape    meaning
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -34,13 +35,13 @@ from .smoothed_dual import Problem, price_errors, refine_prices
 __all__ = ["PriceBox", "first_box", "held_back", "next_box", "problem_of"]
 
 ROWS_PER_CLUSTER, FEWEST_ROWS, GROWTH = 16, 2**12, 8
-WIDTH = 16
+WIDTH, WIDE_ROWS = 16, 2**18
 REACH = 8  # clusters of a row that the first box is to tell apart
 PASSES = 4
-BORDER = 8.0  # samples a cluster keeps on its borders: fewer, and the curvature is noise
+BORDER = 8.0  # samples a cluster keeps on its borders at least: fewer, and curvature is noise
 DEVIATIONS = 4.0
-NARROWER = 0.25
-MOST_TRIES = 6
+NARROWER, WIDER = 0.25, 4.0
+FIRST_TRIES, TRIES = 6, 2  # per level; the first is cheap, and starts from nowhere
 KEPT_ENTRIES = 2**24  # scores of a sample that are kept for all passes over it
 SAMPLE = 1024
 
@@ -71,7 +72,7 @@ def first_box(source: ScoreSource, bounds: SizeBounds, prices: Array | None = No
     Cost: O(m k) for each level of m rows, a fraction of all. Guarantee: none; see the module.
     """
     xp, n, k = compat.array_namespace(bounds.lower), source.group.n_total, source.n_clusters
-    m = min(n, max(FEWEST_ROWS, ROWS_PER_CLUSTER * k))
+    m = least = min(n, max(FEWEST_ROWS, ROWS_PER_CLUSTER * k))
     sample = _sample(source, bounds, m)
     if prices is None:
         free = relaxed(bounds)._replace(upper=xp.full_like(bounds.upper, m), n_samples=m)
@@ -80,7 +81,8 @@ def first_box(source: ScoreSource, bounds: SizeBounds, prices: Array | None = No
     prices = lift_idle(rows, prices, bounds.lower)
     box = PriceBox(prices, _reach(rows, prices))
     while m < n:
-        box = _refine_on(sample, bounds, box, m / n)
+        tries = TRIES if m > least else FIRST_TRIES
+        box = _refine_on(sample, bounds, box, m / n, tries)
         if GROWTH * m >= n:
             break
         m *= GROWTH
@@ -93,7 +95,7 @@ def next_box(box: PriceBox, prices: Array) -> PriceBox:
     xp = compat.array_namespace(prices)
     moved = xp.abs(prices - box.prices)
     outside = moved >= box.radius * (1.0 - 1e-9)
-    wider = 2.0 * xp.maximum(moved, box.radius)
+    wider = WIDER * xp.maximum(moved, box.radius)
     return PriceBox(prices, xp.where(outside, wider, NARROWER * box.radius))
 
 
@@ -120,23 +122,28 @@ def _sample(source: ScoreSource, bounds: SizeBounds, m: int) -> ScoreSource:
     return score_source(xp.concat(blocks))
 
 
-def _refine_on(sample: ScoreSource, bounds: SizeBounds, box: PriceBox, share: float) -> PriceBox:
+def _refine_on(
+    sample: ScoreSource, bounds: SizeBounds, box: PriceBox, share: float, tries: int
+) -> PriceBox:
     """The box of the best prices, by Newton's method on the lists of a sample."""
-    xp = compat.array_namespace(box.prices)
+    xp, m, k = compat.array_namespace(box.prices), sample.group.n_total, sample.n_clusters
+    # Counts of m / k samples scatter by the root of that: a smoothing of as many does not show.
+    border = max(BORDER, math.sqrt(m / k))
+    width = WIDTH if m <= WIDE_ROWS else WIDTH // 2
     lower, upper = (share * xp.astype(v, xp.float64) for v in (bounds.lower, bounds.upper))
-    for _ in range(MOST_TRIES):
+    for left in reversed(range(tries)):
         low, high = box.prices - box.radius, box.prices + box.radius
-        listing = list_open(sample, low, high, width=WIDTH)
+        listing = list_open(sample, low, high, width=width)
         problem = problem_of(listing, lower, upper)
         start = float(xp.mean(box.radius)) / 4.0
-        found = refine_prices(problem, box.prices, start=start, border=BORDER)
+        found = refine_prices(problem, box.prices, start=start, border=border)
         held = held_back(listing, found.prices)
-        if not bool(xp.any(held)):
+        if left == 0 or not bool(xp.any(held)):
             break
-        box = PriceBox(found.prices, xp.where(held, 2.0 * box.radius, box.radius))
+        box = PriceBox(found.prices, xp.where(held, WIDER * box.radius, box.radius))
     errors = price_errors(problem, found, share)
     radius = DEVIATIONS * errors + 2.0 * found.temperature
-    return PriceBox(found.prices, radius)
+    return PriceBox(found.prices, xp.where(held, WIDER * box.radius, radius))
 
 
 def _reach(scores: Array, prices: Array) -> Array:

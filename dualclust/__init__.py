@@ -6,7 +6,7 @@ sub-package           what it holds
 `dualclust.algos`     the mathematics, on any array library that follows the array API
 `dualclust.backends`  which compiled engine runs which kernel
 `dualclust.train`     deep clustering loops (PyTorch; ``pip install 'dualclust[train]'``)
-`dualclust.proofs`    for the papers' claims as programs; empty in this version
+`dualclust.proofs`    the papers' claims as programs that can fail
 ====================  =====================================================================
 
 The names below are the front door; importing them loads neither torch nor numba nor scikit-learn.
@@ -28,12 +28,20 @@ from .algos.assignment import Assignment, AssignmentState, assign, init_state, n
 from .algos.bounds import SizeBounds, from_counts, from_ratios, stream_bounds
 from .algos.centers import CenterSums, add_to_sums, init_sums, mean_centers, merge_sums
 from .algos.certificates import dual_value, margins, objective, size_certificate, violation
+from .algos.comparison import compare
 from .algos.duals import Duals, assign_batch, init_duals, update_duals
 from .algos.errors import DualclustError, InfeasibleBoundsError
 from .algos.hardness_centers import hardness_centers
 from .algos.kmeans import KMeansState, constrained_kmeans, kmeans, kmeans_plus_plus
 from .algos.offline import OfflineAssignment, assign_exact, assign_offline, solve
-from .algos.score_sources import FeatureSource, feature_source
+from .algos.pseudo_labels import pseudo_labels
+from .algos.score_sources import (
+    FeatureSource,
+    ScoreSource,
+    feature_source,
+    product_source,
+    score_source,
+)
 from .algos.steps import StepRule, measured_steps, published_steps, theorem_steps
 from .backends import engine
 
@@ -53,6 +61,7 @@ __all__ = [
     "InfeasibleBoundsError",
     "KMeansState",
     "OfflineAssignment",
+    "ScoreSource",
     "SizeBounds",
     "StepRule",
     "__version__",
@@ -61,6 +70,7 @@ __all__ = [
     "assign_batch",
     "assign_exact",
     "assign_offline",
+    "compare",
     "constrained_kmeans",
     "dual_value",
     "engine",
@@ -79,7 +89,10 @@ __all__ = [
     "merge_sums",
     "next_pass",
     "objective",
+    "product_source",
+    "pseudo_labels",
     "published_steps",
+    "score_source",
     "size_certificate",
     "solve",
     "stream_bounds",

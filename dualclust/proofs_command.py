@@ -1,7 +1,7 @@
 """``dualclust proofs``: run the papers' claims as programs, one line each.
 
-The exit code is 1 when a claim does not stand. Needs neither torch nor a GPU; a few checks need
-cvxpy (the extra ``proofs``), and ``--plot`` needs matplotlib.
+The exit code is 1 when a claim does not stand. Needs neither torch nor a GPU; ``--plot`` needs
+matplotlib.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["register", "run_proofs"]
 EXAMPLES = """\
 examples:
   dualclust proofs
-      every claim but the slow ones, in about a minute
+      every claim but the slow ones, in less than a minute
   dualclust proofs --id S3c M1
       these two
-  dualclust proofs --slow --json > claims.json
+  dualclust proofs --slow --json
       all of them, for a program to read
   dualclust proofs --id C15 --plot figures
       and a picture of how regret and violation grow
@@ -45,6 +45,9 @@ SHORT = {
     "EMPIRICAL": "empirical",
     "ERRATUM": "erratum",
 }
+
+
+PAPERS = {"SeCu supplement": "SeCu", "MI + margin supplement": "MI+margin"}
 
 
 def register(commands: Any) -> None:
@@ -111,7 +114,7 @@ def _show(result: Result) -> None:
     print(
         _line(
             claim.id,
-            f"{claim.paper}, {claim.place}",
+            f"{PAPERS.get(claim.paper, claim.paper)}, {claim.place}",
             claim.statement,
             SHORT[claim.status.name],
             f"{result.worst:.1e}",
@@ -120,10 +123,14 @@ def _show(result: Result) -> None:
         flush=True,
     )
     if not result.stands:
-        why = result.error or f"worst {result.worst:g} exceeds the tolerance {claim.tolerance:g}"
-        print(f"       DOES NOT STAND: {why}", flush=True)
-        if result.error.startswith("ModuleNotFoundError"):
-            print("       To fix this: pip install 'dualclust[proofs]'", flush=True)
+        print(f"       {_why(result)}", flush=True)
+
+
+def _why(result: Result) -> str:
+    if result.error.startswith("ModuleNotFoundError"):
+        return f"NOT CHECKED: {result.error}. To fix this: pip install 'dualclust[proofs]'"
+    beyond = f"worst {result.worst:g} exceeds the tolerance {result.claim.tolerance:g}"
+    return f"DOES NOT STAND: {result.error or beyond}"
 
 
 def _line(claim_id: str, source: str, statement: str, status: str, worst: str, time: str) -> str:

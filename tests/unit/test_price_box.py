@@ -89,4 +89,4 @@ def test_a_box_widens_where_prices_left_it_and_narrows_elsewhere(xp):
     box = PriceBox(xp.asarray([0.0, 0.0, 0.0]), xp.asarray([1.0, 1.0, 1.0]))
     new = next_box(box, xp.asarray([0.5, -1.0, 3.0]))
     assert to_numpy(new.prices).tolist() == [0.5, -1.0, 3.0]
-    assert to_numpy(new.radius).tolist() == [0.25, 2.0, 6.0]
+    assert to_numpy(new.radius).tolist() == [0.25, 4.0, 12.0]

@@ -1,0 +1,347 @@
+"""Claims of SeCu's supplement about batches, variances, labels and duals: S1, S2, S4 to S7.
+
+Those of Theorem 1 are in `secu_centers`, those of the tables in `secu_tables`.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from ..algos import assignment, bounds, certificates, duals, losses, prototypes
+from ..algos.errors import InfeasibleBoundsError
+from . import secu_centers, secu_tables  # noqa: F401  they register their own claims
+from .registry import Status, claim
+
+PAPER = "SeCu supplement"
+
+
+def _misses(labels: Any, k: int) -> Any:
+    """Clusters without a sample, for each row of labels."""
+    return k - (labels[..., None] == np.arange(k)).any(axis=-2).sum(axis=-1)
+
+
+@claim(
+    id="S1",
+    paper=PAPER,
+    place="section 1.1, Proposition 1",
+    statement="In a batch of b samples at least K - b of the K clusters have no positive sample.",
+    hypotheses="One hard label per sample. Left out: for b > K the number is max(0, K - b).",
+    status=Status.HOLDS,
+    derivation="""
+    Each sample is a positive of one cluster, so that at most min(b, K) clusters have one, and
+    b different labels reach that number: the bound is attained. The printed proof assumes that
+    *exactly* K - b - 1 clusters have none; the negation of "at least K - b" is "at most
+    K - b - 1", for which the same count (at least b + 1 clusters with a positive) works.
+
+    Check: all labelings for K, b <= 5; `batch_prototypes` counts the same clusters as missing.
+    """,
+    covers=("prototypes.batch_prototypes",),
+    mutations=("dualclust.proofs.secu._misses", "dualclust.algos.prototypes.batch_prototypes"),
+)
+def batch_misses_clusters() -> float:
+    """Largest difference of the smallest number of missed clusters from max(0, K - b)."""
+    worst = 0
+    for k, b in product(range(1, 6), repeat=2):
+        labels = np.asarray(list(product(range(k), repeat=b)))
+        missed = _misses(labels, k)
+        worst = max(worst, abs(int(missed.min()) - max(0, k - b)))
+        for row in (int(missed.argmin()), -1):
+            found = prototypes.batch_prototypes(np.ones((b, 2)), labels[row], n_clusters=k)
+            worst = max(worst, abs(int((~found.valid).sum()) - int(missed[row])))
+    return float(worst)
+
+
+def _ratio_of_variances(k: int, a2: Fraction) -> Fraction:
+    """Var_neg / Var_pos as printed."""
+    return Fraction(k - 2, k - 1) / (1 - a2) + Fraction(1, k - 1)
+
+
+def _variance(points: Any) -> float:
+    """Mean squared distance of points (m, d) from their mean."""
+    return float(((points - points.mean(axis=0)) ** 2).sum(axis=1).mean())
+
+
+def _cluster(mean: Any) -> Any:
+    """Two unit vectors with this mean."""
+    turned = np.asarray([-mean[1], mean[0]]) / np.linalg.norm(mean)
+    reach = np.sqrt(1.0 - mean @ mean)
+    return np.stack([mean + reach * turned, mean - reach * turned])
+
+
+@claim(
+    id="S2",
+    paper=PAPER,
+    place="section 1.2, Proposition 2",
+    statement="""
+    Var_neg = ((K - 2) / ((K - 1)(1 - a^2)) + 1 / (K - 1)) Var_pos, where a is the length of every
+    cluster mean: the negatives of a center vary more than its positives.
+    """,
+    hypotheses="""
+    Unit features, equal sizes, K >= 2, 0 <= a < 1. Left out: the cluster means are *random*,
+    independent and of mean zero, and the equation is one of expectations.
+    """,
+    status=Status.EXTRA,
+    derivation="""
+    For a set of unit vectors with mean m the variance is 1 - |m|^2. So Var_pos = 1 - a^2, and
+    Var_neg = 1 - |(sum of K - 1 other means) / (K - 1)|^2. For independent means of expectation
+    zero the cross terms vanish on average and the square is a^2 / (K - 1), which gives the ratio
+    by algebra. For *given* means it is false in general: if all K means add up to zero (the
+    simplex, to which the method drives them) the sum of the others is minus the own mean, the
+    square is a^2 / (K - 1)^2, and Var_neg is larger by a^2 (K - 2) / (K - 1)^2 than printed. The
+    inequality Var_neg >= Var_pos survives in both cases.
+
+    Check: the algebra in fractions; the expectation over all choices of means from {+-a e1,
+    +-a e2}, with two unit vectors per cluster; the three-cluster simplex, where the printed ratio
+    must fail by that difference.
+    """,
+    tolerance=1e-12,
+    mutations=("dualclust.proofs.secu._ratio_of_variances", "dualclust.proofs.secu._variance"),
+)
+def variance_of_negatives() -> float:
+    """Error of the algebra, of the expectation, and of the difference at the simplex."""
+    worst = 0.0
+    for k, a2 in product(range(2, 9), (Fraction(0), Fraction(1, 4), Fraction(16, 25))):
+        exact = 1 - a2 / (k - 1)
+        worst = max(worst, float(abs(_ratio_of_variances(k, a2) * (1 - a2) - exact)))
+    a = 0.8
+    means = a * np.asarray([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    for k in (2, 3, 4):
+        negatives = [
+            _variance(np.concatenate([_cluster(m) for m in others]))
+            for others in product(means, repeat=k - 1)
+        ]
+        printed = float(_ratio_of_variances(k, Fraction(16, 25))) * _variance(_cluster(means[0]))
+        worst = max(worst, abs(float(np.mean(negatives)) - printed))
+    turns = 2.0 * np.pi * np.arange(3) / 3.0
+    simplex = a * np.stack([np.cos(turns), np.sin(turns)], axis=1)
+    others = _variance(np.concatenate([_cluster(m) for m in simplex[1:]]))
+    printed = float(_ratio_of_variances(3, Fraction(16, 25))) * _variance(_cluster(simplex[0]))
+    return max(worst, abs(others - printed - a * a / 4.0))
+
+
+def _printed_cost(scores: Any, prices: duals.Duals, temperature: float) -> Any:
+    """``-log p_ij - rho_j + rho'_j`` with the duals of the supplement."""
+    log_p = losses.log_softmax(scores, temperature=temperature)
+    return -log_p - prices.lower + prices.upper
+
+
+@claim(
+    id="S4",
+    paper=PAPER,
+    place="section 2, update of the labels",
+    statement="The label argmin_j -log p_ij - rho_j + rho'_j solves the online step for a sample.",
+    hypotheses="rho, rho' >= 0. Left out: a rule for ties (ours: the lowest index).",
+    status=Status.HOLDS,
+    derivation="""
+    The Lagrangian is linear in y_i, and a linear function on the simplex is least at a vertex.
+    Since -log p_ij = -s_ij / lambda + log Z_i, and log Z_i is the same for all j, the rule is
+    argmax_j s_ij + lambda (rho_j - rho'_j): duals in units of similarity are lambda times those
+    printed, and so are their steps. The released code works on s. Its step of 0.1 at lambda =
+    0.05 is thus 2 in the units of the supplement; the printed rule with 0.1 is 20 times slower.
+
+    Check: a whole stream labeled by `duals.assign_batch` on scores, with lambda times the step;
+    every label must have the least printed cost under duals that are updated by the printed
+    formulas, written out in the check.
+    """,
+    tolerance=1e-9,
+    covers=("duals.assign_batch", "duals.update_duals"),
+    mutations=("dualclust.algos.duals.assign_batch", "dualclust.algos.duals.update_duals"),
+)
+def label_of_the_online_step() -> float:
+    """Most by which a label's printed cost exceeds the least one, over a stream."""
+    rng = np.random.default_rng(4)
+    k, b, lam, eta = 5, 8, 0.05, 4.0
+    low, high = np.full(k, 0.9 / k), np.full(k, 1.1 / k)
+    state, printed = duals.init_duals((k,), xp=np), duals.init_duals((k,), xp=np)
+    worst = 0.0
+    for _ in range(40):
+        scores = rng.uniform(-1.0, 1.0, (b, k)) + np.linspace(0.5, 0.0, k)
+        labels, state = duals.assign_batch(
+            scores,
+            state,
+            lower_share=low,
+            upper_share=high,
+            step_size=lam * eta / b,
+            chunk_size=b,
+        )
+        cost = _printed_cost(scores, printed, lam)
+        worst = max(worst, float((cost[np.arange(b), labels] - cost.min(axis=1)).max()))
+        share = (labels[:, None] == np.arange(k)).mean(axis=0)
+        printed = duals.Duals(
+            np.maximum(0.0, printed.lower - eta * (share - low)),
+            np.maximum(0.0, printed.upper + eta * (share - high)),
+        )
+    return worst
+
+
+@claim(
+    id="S5",
+    paper=PAPER,
+    place="section 2, update of the duals",
+    statement="""
+    rho <- max(0, rho - eta (mean y - gamma / K)) and rho' <- max(0, rho' + eta (mean y -
+    gamma' / K)) is dual ascent for gamma N / K <= n_j <= gamma' N / K.
+    """,
+    hypotheses="""
+    Left out: 0 <= gamma <= 1 <= gamma', else no assignment exists; in whole samples, that
+    K ceil(gamma N / K) <= N <= K floor(gamma' N / K).
+    """,
+    status=Status.EXTRA,
+    derivation="""
+    The dual function, to be minimized over rho, rho' >= 0, is D = sum_i max_j (s_ij + rho_j -
+    rho'_j) - sum_j rho_j l_j + sum_j rho'_j u_j. With n the counts of labels that attain the
+    maxima, (n - l, u - n) is a subgradient: D at any other point is at least the value at those
+    same labels. The printed step is the projected subgradient step, taken per batch.
+
+    Bounds: counts with l <= n_j <= u and sum N exist if and only if l <= u and K l <= N <= K u
+    (add up; conversely hand out the rest below u). For real shares that reads gamma <= 1 <=
+    gamma'; whole samples need the rounded version, which is stricter: gamma = 1 with N = 100 and
+    K = 3 is feasible for the relaxed problem and for no assignment.
+
+    Check: the subgradient inequality and the step against `duals.update_duals`; `dual_value` of
+    rho - rho' lies between any feasible value and D, and equals D for rho' = 0; `from_ratios`
+    against an enumeration.
+    """,
+    tolerance=1e-10,
+    covers=("duals.update_duals", "bounds.from_ratios", "certificates.dual_value"),
+    mutations=(
+        "dualclust.algos.duals.update_duals",
+        "dualclust.algos.certificates.dual_value",
+        "dualclust.algos.bounds.from_ratios",
+    ),
+)
+def dual_ascent_and_feasibility() -> float:
+    """Worst of the subgradient inequality, the step, duality, and wrong verdicts on bounds."""
+    rng = np.random.default_rng(5)
+    n, k = 12, 3
+    sizes = bounds.from_counts([3] * k, [5] * k, n_samples=n)
+    low, high = np.asarray([3.0, 3.0, 3.0]), np.asarray([5.0, 5.0, 5.0])
+    worst = 0.0
+    for _ in range(50):
+        scores = rng.normal(size=(n, k))
+        rho, rho_up = rng.uniform(0.0, 1.0, (2, k))
+        labels = (scores + rho - rho_up).argmax(axis=1)
+        counts = np.bincount(labels, minlength=k)
+        here, slope = _dual(scores, rho, rho_up, low, high), (counts - low, high - counts)
+        far, far_up = rng.uniform(0.0, 1.0, (2, k))
+        tangent = here + slope[0] @ (far - rho) + slope[1] @ (far_up - rho_up)
+        worst = max(worst, tangent - _dual(scores, far, far_up, low, high))
+        value = certificates.dual_value(scores, rho - rho_up, sizes)
+        feasible = float(scores[np.arange(n), rng.permutation(n) % k].sum())
+        worst = max(worst, feasible - value, value - here)
+        alone = certificates.dual_value(scores, rho, sizes)
+        worst = max(worst, abs(alone - _dual(scores, rho, 0.0 * rho, low, high)))
+        step = duals.update_duals(
+            duals.Duals(rho, rho_up),
+            counts,
+            n,
+            lower_share=low / n,
+            upper_share=high / n,
+            step_size=0.3,
+        )
+        worst = max(
+            worst,
+            float(np.abs(step.lower - np.maximum(0.0, rho - 0.3 * slope[0])).max()),
+            float(np.abs(step.upper - np.maximum(0.0, rho_up - 0.3 * slope[1])).max()),
+        )
+    return max(worst, _wrong_verdicts())
+
+
+def _dual(scores: Any, rho: Any, rho_up: Any, low: Any, high: Any) -> float:
+    return float((scores + rho - rho_up).max(axis=1).sum() - rho @ low + rho_up @ high)
+
+
+def _wrong_verdicts() -> float:
+    """Ratios whose feasibility `from_ratios` decides otherwise than an enumeration of counts."""
+    wrong = 0
+    ratios = [Fraction(0), Fraction(1, 2), Fraction(9, 10), Fraction(1)]
+    tops = [Fraction(9, 10), Fraction(1), Fraction(11, 10), Fraction(3, 2), Fraction(2)]
+    for n, k in product(range(1, 9), range(1, 4)):
+        sizes = [c for c in product(range(n + 1), repeat=k) if sum(c) == n]
+        for low, high in product(ratios, tops):
+            exists = any(all(low * n <= k * m <= high * n for m in c) for c in sizes)
+            try:
+                bounds.from_ratios(k, n_samples=n, lower=float(low), upper=float(high))
+                wrong += not exists
+            except InfeasibleBoundsError:
+                wrong += exists
+    return float(wrong)
+
+
+@claim(
+    id="S6",
+    paper=PAPER,
+    place="section 2, first display",
+    statement="The objective is the sum over samples i and clusters j of l(x_i, y_i).",
+    hypotheses="None makes it meant: l(x_i, y_i) has no j.",
+    status=Status.ERRATUM,
+    derivation="""
+    A sum over j of a term without j is K times the term: the printed objective is K times the
+    sum over samples, with the same minimizers but K times the gradients and hence another meaning
+    of every learning rate. The sum over samples is meant (in the second display of the section
+    the sum over j is right, since -y_ij log p_ij has a j). `losses.center_loss` returns one value
+    per sample. Check: it equals -log p of the label, and its double sum is K times its sum.
+    """,
+    tolerance=1e-12,
+    covers=("losses.center_loss",),
+    mutations=("dualclust.algos.losses.center_loss",),
+)
+def sum_over_samples() -> float:
+    """Relative error of the sum over samples against a transcription, and of the factor K."""
+    rng = np.random.default_rng(6)
+    n, k, lam = 7, 4, 0.3
+    scores, labels = rng.uniform(-1.0, 1.0, (n, k)), rng.integers(0, k, n)
+    once = double = 0.0
+    for i in range(n):
+        e = [float(np.exp(s / lam)) for s in scores[i]]
+        once += -float(np.log(e[labels[i]] / sum(e)))
+        for _ in range(k):
+            double += -float(np.log(e[labels[i]] / sum(e)))
+    ours = losses.center_loss(scores, scores, labels, temperature=lam)
+    if ours.shape != (n,):
+        return float("inf")
+    total = float(ours.sum())
+    return max(abs(total - once) / once, abs(double - k * total) / double)
+
+
+@claim(
+    id="S7",
+    paper=PAPER,
+    place="section 2, last sentence",
+    statement="Without dual variables the online assignment is the greedy one.",
+    hypotheses="rho = rho' = 0; ties by the same rule.",
+    status=Status.HOLDS,
+    derivation="""
+    argmax_j s_ij + 0. With no lower bound and no upper one the duals never leave zero: the lower
+    one is max(0, 0 - h c) = 0, the upper one max(0, h (c - m)) = 0 since c <= m. So `assign`
+    without bounds is greedy as well, to the last bit and with ties at the lowest index.
+    """,
+    covers=("duals.assign_batch", "assignment.assign"),
+    mutations=(
+        "dualclust.algos.duals.assign_batch",
+        "dualclust.algos.assignment.assign",
+        "dualclust.algos.assignment.assign_stream",
+    ),
+)
+def without_duals_greedy() -> float:
+    """Labels that differ from the first argmax, and their loss of objective."""
+    rng = np.random.default_rng(7)
+    scores = np.round(rng.uniform(-1.0, 1.0, (200, 5)) * 4.0) / 4.0  # many ties
+    greedy = scores.argmax(axis=1)
+    one = np.ones(5)
+    labels, _ = duals.assign_batch(
+        scores,
+        duals.init_duals((5,), xp=np),
+        lower_share=0.0 * one,
+        upper_share=one,
+        step_size=0.7,
+        chunk_size=16,
+    )
+    free = bounds.from_ratios(5, n_samples=200, lower=0.0)
+    online = assignment.assign(scores, free).labels
+    lost = certificates.objective(scores, greedy) - certificates.objective(scores, online)
+    return float((labels != greedy).sum() + (online != greedy).sum()) + abs(lost)

@@ -1,0 +1,386 @@
+"""Claims of SeCu's supplement about Theorem 1, the centers: S3a to S3e.
+
+Notation: q_i = 1 - p_ij for the samples i of cluster j; T(w) = Pi(sum q_i x_i), where q depends on
+w; f(w) = sum_i log(1 + A_i exp(-x_i . w / lambda)), the loss of cluster j as a function of its own
+center alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..algos import hardness_centers, losses, projections
+from .registry import Status, claim
+
+PAPER = "SeCu supplement"
+
+
+def _unit(rng: np.random.Generator, n: int, d: int) -> Any:
+    return projections.project_sphere(rng.normal(size=(n, d)))
+
+
+def _distance_loss(x: Any, centers: Any, labels: Any, lam: float) -> Any:
+    """Eq. 1 as printed, per sample: the loss in squared distances."""
+    squares = ((x[:, None, :] - centers) ** 2).sum(axis=2) / (2.0 * lam)
+    own = squares[np.arange(len(labels)), labels]
+    return np.log(np.exp(-squares).sum(axis=1)) + own
+
+
+def _loss(x: Any, centers: Any, labels: Any, lam: float) -> Any:
+    scores = x @ centers.T
+    return losses.center_loss(scores, scores, labels, temperature=lam)
+
+
+@claim(
+    id="S3a",
+    paper=PAPER,
+    place="section 1.3, Eq. 1",
+    statement="The softmax loss equals the one in squared distances, exp(-|x - w|^2 / 2 lambda).",
+    hypotheses="All centers of one length; unit features are not needed. Gradients: on the sphere.",
+    status=Status.EXTRA,
+    derivation="""
+    -|x - w_k|^2 / 2 = x . w_k - |x|^2 / 2 - |w_k|^2 / 2. If |w_k| is the same for all k, the last
+    two terms are a common factor of numerator and denominator; |x| may be anything. With centers
+    of different lengths the two losses differ. As functions on the whole space they differ even
+    at unit centers: the gradient in w_y is (1 - p) (w_y - x) / lambda in distances, and
+    -(1 - p) x / lambda in products. The difference is along w_y, so that both have one tangent
+    part on the sphere, and only there may one be used for the other.
+
+    Check: both losses at random points with centers of length 1 and 0.7; with different lengths
+    they must differ; the tangent parts of finite differences agree.
+    """,
+    tolerance=1e-8,
+    covers=("losses.center_loss",),
+    mutations=(
+        "dualclust.algos.losses.center_loss",
+        "dualclust.proofs.secu_centers._distance_loss",
+    ),
+)
+def two_forms_of_the_loss() -> float:
+    """Difference of the forms where they are equal; 1 where they should differ and do not."""
+    rng = np.random.default_rng(30)
+    worst = 0.0
+    for lam in (0.1, 0.5, 2.0):
+        x, labels = rng.normal(size=(20, 3)), rng.integers(0, 4, 20)
+        for length in (1.0, 0.7):
+            centers = length * _unit(rng, 4, 3)
+            gap = _loss(x, centers, labels, lam) - _distance_loss(x, centers, labels, lam)
+            worst = max(worst, float(np.abs(gap).max()))
+        centers = _unit(rng, 4, 3)
+        slopes = [_difference(form, x, centers, labels, lam) for form in (_loss, _distance_loss)]
+        along = [s - (s * centers).sum(axis=1, keepdims=True) * centers for s in slopes]
+        worst = max(worst, float(np.abs(along[0] - along[1]).max()) * lam)
+        uneven = centers * np.asarray([[1.0], [0.5], [1.0], [1.0]])
+        gap = _loss(x, uneven, labels, lam) - _distance_loss(x, uneven, labels, lam)
+        if float(np.abs(gap).max()) < 1e-3:
+            return 1.0
+    return worst
+
+
+def _difference(form: Any, x: Any, centers: Any, labels: Any, lam: float) -> Any:
+    """Gradient of the summed loss in each center, through its own samples only."""
+    slope, h = np.zeros_like(centers), 1e-5
+    for j in range(centers.shape[0]):
+        mine = labels == j
+        for i in range(centers.shape[1]):
+            moved = []
+            for sign in (1.0, -1.0):
+                w = centers.copy()
+                w[j, i] += sign * h
+                moved.append(form(x[mine], w, labels[mine], lam).sum())
+            slope[j, i] = (moved[0] - moved[1]) / (2.0 * h)
+    return slope
+
+
+@claim(
+    id="S3b",
+    paper=PAPER,
+    place="section 1.3, Eq. 2 and 3",
+    statement="""
+    log sum_k exp(s_k / lambda) = max over distributions q of q . s / lambda + H(q), attained at
+    the softmax p.
+    """,
+    hypotheses="lambda > 0.",
+    status=Status.HOLDS,
+    derivation="""
+    With log p_k = s_k / lambda - L, where L is the log-sum-exp: L - (q . s / lambda + H(q)) =
+    sum_k q_k (log q_k - log p_k) = KL(q | p), which is nonnegative and 0 only at q = p. So the
+    maximizer exists, is unique and is the softmax. Note for S3c: alternating over w (a minimum)
+    and q (a *maximum*) is no descent method.
+
+    Check: the identity with the divergence at random q, and the value at p, with log p from
+    `losses.log_softmax`.
+    """,
+    tolerance=1e-10,
+    covers=("losses.log_softmax",),
+    mutations=("dualclust.algos.losses.log_softmax",),
+)
+def softmax_maximizes() -> float:
+    """Relative error of the identity L - value(q) = KL(q | p), and of L = value(p)."""
+    rng = np.random.default_rng(31)
+    worst = 0.0
+    for lam in (0.05, 1.0, 20.0):
+        s = rng.uniform(-1.0, 1.0, (50, 6))
+        log_p = losses.log_softmax(s, temperature=lam)
+        top = (s / lam).max(axis=1)
+        total = top + np.log(np.exp(s / lam - top[:, None]).sum(axis=1))
+        for q in (np.exp(log_p), rng.dirichlet(np.ones(6), 50)):
+            log_q = np.log(np.maximum(q, 1e-300))
+            value = (q * (s / lam - log_q)).sum(axis=1)
+            divergence = (q * (log_q - log_p)).sum(axis=1)
+            error = np.abs(total - value - divergence) / (1.0 + np.abs(total))
+            worst = max(worst, float(error.max()))
+    return worst
+
+
+# Three samples at +1, two at -1 on the line; the other two clusters have their centers at +1, -1.
+_LINE = np.asarray([[1.0], [1.0], [1.0], [-1.0], [-1.0]])
+_LINE_LAMBDA = 0.1
+
+
+def _line_centers(own: float) -> Any:
+    return np.asarray([[own], [1.0], [-1.0]])
+
+
+def _pull(x: Any, labels: Any, centers: Any, lam: float, cluster: int = 0) -> Any:
+    """Numerator of Eq. 4, sum of (1 - p) x over the cluster."""
+    q = hardness_centers.hardness(x, labels, centers, temperature=lam)
+    return (q * (labels == cluster)) @ x
+
+
+@claim(
+    id="S3c",
+    paper=PAPER,
+    place="section 1.3, Theorem 1 and Eq. 4",
+    statement="""
+    With features and labels fixed, the optimal center is w_j = Pi(sum_i (1 - p_ij) x_i /
+    sum_i (1 - p_ij)), a closed form.
+    """,
+    hypotheses="""
+    None as a formula: p_ij depends on w_j. As a *sufficient* condition it holds if the numerator
+    at w is not zero, K >= 2 and the other centers are fixed.
+    """,
+    status=Status.REFUTED,
+    derivation="""
+    Eq. 4 is an equation in w_j, w = T(w). It need not have a solution: see the counterexample,
+    where the optimum is one of two points, T exchanges them, and neither solves Eq. 4. So the
+    condition is not necessary.
+
+    It is sufficient. f is convex (log(1 + A e^-z) in the linear function z), its gradient is
+    -g / lambda with g = sum q_i x_i, and if w = g / |g| then grad f(w) . (v - w) =
+    |g| (1 - w . v) / lambda >= 0 for all |v| <= 1: w minimizes f over the whole ball, hence over
+    the sphere. In general f(w) - min f <= g . (T(w) - w) / lambda, a certificate for any w. If
+    the minimum over the ball lies inside it, grad f = 0 there and no unit vector solves Eq. 4
+    with a nonzero numerator (a solution would be another minimum on the ball; on the segment
+    between the two f is constant, so each x_i . w is, and the numerator there is zero as well).
+
+    Check: the counterexample; on random clusters, no point of a polar grid of the disk is below
+    a certified center by more than its gap; the counterexample gets the status INTERIOR.
+    """,
+    counterexample="""
+    d = 1, lambda = 0.1, x = (1, 1, 1, -1, -1) in one cluster, the other two centers at 1 and -1.
+    Unit centers are 1 and -1; f(1) = 42.08 < f(-1) = 61.39, so the optimum is 1. But T(1) = -1 and
+    T(-1) = 1: iterating Eq. 4 alternates for ever and the optimum does not satisfy it.
+    """,
+    tolerance=1e-9,
+    covers=("hardness_centers.hardness_centers", "hardness_centers.hardness"),
+    mutations=(
+        "dualclust.algos.hardness_centers.hardness",
+        "dualclust.algos.hardness_centers._linear_minimum",
+        "dualclust.algos.losses.center_loss",
+    ),
+)
+def closed_form_of_the_center() -> float:
+    """How far the counterexample is from standing, and how far a certified center is from best."""
+    labels = np.zeros(5, dtype=np.int64)
+    up, down = _line_centers(1.0), _line_centers(-1.0)
+    best, other = (float(_loss(_LINE, w, labels, _LINE_LAMBDA).sum()) for w in (up, down))
+    pulls = [float(_pull(_LINE, labels, w, _LINE_LAMBDA)[0]) for w in (up, down)]
+    worst = max(0.0, best - other, pulls[0], -pulls[1])
+    found = hardness_centers.hardness_centers(_LINE, labels, up, temperature=_LINE_LAMBDA)
+    if int(found.status[0]) != hardness_centers.CenterStatus.INTERIOR:
+        return 1.0
+    rng = np.random.default_rng(32)
+    turns, radii = np.meshgrid(np.linspace(0.0, 2.0 * np.pi, 181), np.linspace(0.0, 1.0, 11))
+    disk = (radii * np.asarray([np.cos(turns), np.sin(turns)])).reshape(2, -1).T
+    certified = 0
+    for lam in (0.1, 0.5, 1.0):
+        for _ in range(4):
+            x, centers = _unit(rng, 8, 2), _unit(rng, 3, 2)
+            labels = (np.arange(8) % 2).astype(np.int64)
+            found = hardness_centers.hardness_centers(x, labels, centers, temperature=lam)
+            for j in range(2):
+                if int(found.status[j]) != hardness_centers.CenterStatus.CERTIFIED:
+                    continue
+                certified += 1
+                mine, w = x[labels == j], centers.copy()
+                zeros = np.full(len(mine), j)
+                w[j] = found.centers[j]
+                value = float(_loss(mine, w, zeros, lam).mean())
+                scores = np.repeat((mine @ w.T)[None], len(disk), axis=0)
+                scores[:, :, j] = disk @ mine.T
+                others = losses.center_loss(
+                    scores, scores, np.repeat(zeros[None], len(disk), axis=0), temperature=lam
+                )
+                below = value - float(others.mean(axis=1).min()) - float(found.gap[j])
+                worst = max(worst, below)
+    return worst if certified >= 8 else 1.0
+
+
+def _printed_gradient(x: Any, q: Any, w: Any) -> Any:
+    """Gradient of Eq. 1 as printed, ``w - sum q x / sum q``."""
+    return w - (q @ x) / q.sum()
+
+
+def _kappa(x: Any, q: Any, w: Any, lam: float) -> float:
+    """Largest eigenvalue of ``P_w (sum q (1 - q) x x^T) P_w / (lambda |sum q x|)``."""
+    across = x - np.outer(x @ w, w)
+    spread = (across * (q * (1.0 - q))[:, None]).T @ across
+    return float(np.linalg.eigvalsh(spread)[-1]) / (lam * float(np.linalg.norm(q @ x)))
+
+
+def _iterate(x: Any, centers: Any, lam: float, damping: float) -> float:
+    """Distance of the center of cluster 0 from a fixed point after 300 damped steps."""
+    labels, w = np.zeros(len(x), dtype=np.int64), centers.copy()
+    step = 1.0
+    for _ in range(300):
+        target = projections.project_sphere(_pull(x, labels, w, lam))
+        moved = projections.project_sphere((1.0 - damping) * w[0] + damping * target)
+        step = float(np.linalg.norm(target - w[0]))
+        if step < 1e-9:
+            break
+        w[0] = moved
+    return step
+
+
+# Angles of the samples of one cluster around its axis, in degrees; the other center is opposite
+# or across. The first two are steep (kappa > 1), the last two flat.
+_FANS = ((40.0, 0.05, 180.0), (30.0, 0.1, 180.0), (20.0, 0.5, 180.0), (60.0, 1.0, 90.0))
+
+
+@claim(
+    id="S3d",
+    paper=PAPER,
+    place="section 1.3, remark on gradient descent",
+    statement="""
+    The gradient of Eq. 1 is w - sum (1 - p) x / sum (1 - p); a step with learning rate 1 attains
+    the solution, which suggests a constant learning rate.
+    """,
+    hypotheses="None makes it true at small temperatures.",
+    status=Status.REFUTED,
+    derivation="""
+    The gradient of Eq. 1 is sum(1 - p) / lambda times the printed vector. So a rate of 1 with the
+    printed vector is the rate lambda / sum(1 - p) with the true one: no constant, but one that
+    grows as the cluster becomes sure.
+
+    A step with rate 1 is w <- T(w). At a fixed point dq_i = -q_i (1 - q_i) x_i . dw / lambda, so
+    that the Jacobian of T on the tangent space is -M with M = P_w (sum q (1 - q) x x^T) P_w /
+    (lambda |sum q x|): symmetric, with eigenvalues in [0, kappa]. The iteration is locally stable
+    for kappa < 1 and unstable for kappa > 1, where our runs end in cycles of length two. A damped
+    step w <- Pi((1 - e) w + e T(w)) has the Jacobian (1 - e) - e M, so that e = 1 / (1 + kappa)
+    is locally stable always.
+
+    Check: finite differences against the printed vector and the factor; on four fans of samples,
+    the plain iteration converges exactly where kappa < 1, and the damped one always.
+    """,
+    counterexample="""
+    Samples at -40 and +40 degrees, the other center at 180 degrees, lambda = 0.05: the fixed
+    point is at 0 degrees, kappa = 10.8; from 1 degree off, w <- T(w) does not converge.
+    """,
+    tolerance=1e-5,
+    covers=("hardness_centers.hardness_centers",),
+    mutations=(
+        "dualclust.proofs.secu_centers._printed_gradient",
+        "dualclust.proofs.secu_centers._kappa",
+        "dualclust.algos.hardness_centers.hardness",
+        "dualclust.algos.losses.center_loss",
+    ),
+)
+def learning_rate_one() -> float:
+    """Error of the factor sum(1 - p) / lambda; 1 for each fan that behaves otherwise."""
+    rng = np.random.default_rng(33)
+    worst = 0.0
+    for lam in (0.1, 0.5):
+        x, centers, labels = _unit(rng, 6, 3), _unit(rng, 3, 3), np.zeros(6, dtype=np.int64)
+        q = hardness_centers.hardness(x, labels, centers, temperature=lam)
+        true = _difference(_distance_loss, x, centers, labels, lam)[0]
+        product = _difference(_loss, x, centers, labels, lam)[0]
+        factor = float(q.sum()) / lam
+        printed = factor * _printed_gradient(x, q, centers[0])
+        radial = factor * centers[0]
+        worst = max(worst, float(np.abs(true / factor - printed / factor).max()))
+        worst = max(worst, float(np.abs((product + radial - printed) / factor).max()))
+    wrong = 0
+    for degrees, lam, across in _FANS:
+        half, other = math.radians(degrees), math.radians(across)
+        x = np.asarray([[math.cos(half), s * math.sin(half)] for s in (1.0, -1.0)])
+        x = np.concatenate([x, x])
+        centers = np.asarray([[1.0, 0.0], [math.cos(other), math.sin(other)]])
+        labels = np.zeros(4, dtype=np.int64)
+        found = hardness_centers.hardness_centers(
+            x, labels, centers, temperature=lam, tolerance=1e-12, n_iter=500
+        )
+        w = np.stack([found.centers[0], centers[1]])
+        q = hardness_centers.hardness(x, labels, w, temperature=lam)
+        kappa = _kappa(x, q, w[0], lam)
+        turn = math.radians(1.0)
+        w[0] = (
+            np.asarray([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
+            @ (w[0])
+        )
+        plain, damped = (_iterate(x, w, lam, e) for e in (1.0, 1.0 / (1.0 + kappa)))
+        wrong += (plain < 1e-6) != (kappa < 1.0)
+        wrong += damped > 1e-6
+        wrong += (kappa > 1.0) != (degrees in (40.0, 30.0))
+    return worst + float(wrong)
+
+
+@claim(
+    id="S3e",
+    paper=PAPER,
+    place="section 1.3, Eq. 4 (silent)",
+    statement="The weights 1 - p and their sum in Eq. 4 can be formed.",
+    hypotheses="Silent about K = 1, empty clusters, and sure samples in finite precision.",
+    status=Status.ERRATUM,
+    derivation="""
+    For K = 1, p = 1 and Eq. 4 is 0 / 0; likewise for a cluster without samples. In float32, p
+    rounds to 1 once the other clusters' share is below 6e-8: at lambda = 0.05 from a gap of 0.85
+    in similarity, although 1 - p = exp(-gap / lambda) is far from underflow (4e-18 at the largest
+    gap, 2). Only directions matter in Eq. 4, so that weights of 1e-18 are as good as others.
+
+    Repair: 1 - p is the logistic function of log A - x . w / lambda, where A sums over the other
+    clusters only. A cluster without samples, or without weight, keeps its center.
+
+    Check: `hardness` against exp for gaps from 0 to 2, relative; the naive float32 difference is
+    0 at gap 2; K = 1 and an empty cluster keep their centers.
+    """,
+    tolerance=1e-11,
+    covers=("hardness_centers.hardness", "hardness_centers.hardness_centers"),
+    mutations=(
+        "dualclust.algos.hardness_centers._sigmoid",
+        "dualclust.algos.hardness_centers._log_others",
+        "dualclust.algos.hardness_centers.hardness",
+    ),
+)
+def weights_that_vanish() -> float:
+    """Relative error of 1 - p; 1 where a degenerate center moves."""
+    lam, worst = 0.05, 0.0
+    centers = np.asarray([[1.0, 0.0], [-1.0, 0.0]])
+    labels = np.zeros(1, dtype=np.int64)
+    for cosine in np.linspace(0.0, 1.0, 21):
+        x = np.asarray([[cosine, math.sqrt(1.0 - cosine * cosine)]])
+        exact = 1.0 / (1.0 + math.exp(2.0 * cosine / lam))
+        q = float(hardness_centers.hardness(x, labels, centers, temperature=lam)[0])
+        worst = max(worst, abs(q - exact) / exact)
+    e = np.exp(np.asarray([1.0, -1.0], dtype=np.float32) / np.float32(lam))
+    if np.float32(1.0) - e[0] / e.sum() != 0.0:
+        return 1.0
+    alone = hardness_centers.hardness_centers(x, labels, centers[:1], temperature=lam)
+    empty = hardness_centers.hardness_centers(x, labels, centers, temperature=lam)
+    kept = np.abs(alone.centers - centers[:1]).max() + np.abs(empty.centers[1] - centers[1]).max()
+    if int(empty.status[1]) != hardness_centers.CenterStatus.EMPTY or not kept == 0.0:
+        return 1.0
+    return worst

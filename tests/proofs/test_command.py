@@ -1,0 +1,168 @@
+"""``dualclust proofs``: the table, JSON, and an exit code that says whether all stand."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dualclust import proofs, proofs_command
+from dualclust.algos.errors import MissingExtraError, OutputError, UsageError
+from dualclust.proofs import registry
+from dualclust.proofs.registry import Claim, Status
+
+
+def _claim(claim_id: str, check: Any, status: Status = Status.HOLDS, **options: Any) -> Claim:
+    words = "A long statement about nothing in particular, over several lines. " * 3
+    return Claim(claim_id, "CoKe", "Eq. 1", words, "none", status, "none", check, **options)
+
+
+@pytest.fixture
+def three(monkeypatch: pytest.MonkeyPatch) -> dict[str, Claim]:
+    claims = {
+        "C1": _claim("C1", lambda: 0.0, Status.EXTRA),
+        "C2": _claim("C2", lambda: 0.25, tolerance=0.5),
+        "C3": _claim("C3", lambda: 0.0, slow=True),
+    }
+    monkeypatch.setattr(registry, "REGISTRY", claims)
+    monkeypatch.setattr(registry, "MODULES", ())
+    return claims
+
+
+def _parse(*arguments: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="dualclust")
+    commands = parser.add_subparsers(dest="command")
+    proofs_command.register(commands)
+    return parser.parse_args(["proofs", *arguments])
+
+
+def _run(*arguments: str) -> int:
+    return proofs_command.run_proofs(_parse(*arguments))
+
+
+def test_the_help_parses_and_fits_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [line.split()[2:] for line in proofs_command.EXAMPLES.splitlines() if "  dual" in line]
+    assert len(lines) == 4
+    for line in lines:
+        assert _parse(*line).command == "proofs"
+    monkeypatch.setenv("COLUMNS", "100")
+    with pytest.raises(SystemExit) as end:
+        _parse("--help")
+    assert end.value.code == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 100
+
+
+@pytest.mark.usefixtures("three")
+def test_a_table_of_what_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run() == 0
+    head, first, second, last = capsys.readouterr().out.splitlines()
+    assert head.split() == ["id", "source", "statement", "status", "worst", "s"]
+    assert first.startswith("C1     CoKe, Eq. 1                A long statement")
+    assert first.split()[-3] == "holds+"
+    assert second.split()[-2] == "2.5e-01"
+    assert len(first) == len(second) == len(head) <= 100
+    assert last.startswith("2 claims in ")
+    assert last.endswith("(1 holds, 1 holds+): all stand")
+
+
+@pytest.mark.usefixtures("three")
+def test_slow_ones_and_ids(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run("--slow") == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("3 claims")
+    assert _run("--id", "C3", "C1", "--id", "C2") == 0
+    assert [line[:2] for line in capsys.readouterr().out.splitlines()[1:4]] == ["C1", "C2", "C3"]
+
+
+def test_exit_code_1_where_one_does_not_stand(
+    three: dict[str, Claim], capsys: pytest.CaptureFixture[str]
+) -> None:
+    three["C2"] = _claim("C2", lambda: 0.75, tolerance=0.5)
+    assert _run() == 1
+    out = capsys.readouterr().out
+    assert "DOES NOT STAND: worst 0.75 exceeds the tolerance 0.5" in out
+    assert out.rstrip().endswith("C2 not standing")
+    assert _run("--id", "C1") == 0
+
+
+def test_a_missing_library_is_named(
+    three: dict[str, Claim], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def check() -> float:
+        msg = "No module named 'cvxpy'"
+        raise ModuleNotFoundError(msg, name="cvxpy")
+
+    three["C2"] = _claim("C2", check)
+    assert _run() == 1
+    out = capsys.readouterr().out
+    assert "NOT CHECKED: ModuleNotFoundError: No module named 'cvxpy'. To fix this: pip" in out
+    assert "pip install 'dualclust[proofs]'" in out
+
+
+def test_json_is_one_document(three: dict[str, Claim], capsys: pytest.CaptureFixture[str]) -> None:
+    three["C2"] = _claim("C2", lambda: math.inf)
+    assert _run("--json") == 1
+
+    def refuse(name: str) -> float:
+        raise AssertionError(name)
+
+    first, second = json.loads(capsys.readouterr().out, parse_constant=refuse)
+    assert first["id"] == "C1"
+    assert first["stands"] is True
+    assert first["status"] == "holds with an extra hypothesis"
+    assert first["worst"] == 0.0
+    assert second["stands"] is False
+    assert second["worst"] is None
+
+
+@pytest.mark.usefixtures("three")
+def test_an_unknown_id_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match=r"got 'C9'\. To fix this, use some of C1, C2, C3"):
+        _run("--id", "C1", "C9")
+
+
+@pytest.mark.usefixtures("three")
+def test_plot_draws_into_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn: list[Path] = []
+    stub = types.ModuleType("regret_plot")
+    stub.draw = drawn.append  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "dualclust.proofs.regret_plot", stub)
+    monkeypatch.setattr(proofs, "regret_plot", stub, raising=False)
+    folder = tmp_path / "new" / "figures"
+    assert _run("--plot", str(folder)) == 0
+    assert drawn == [folder]
+    assert folder.is_dir()
+    assert capsys.readouterr().out.splitlines()[-1] == f"drawn in {folder}/"
+
+
+@pytest.mark.usefixtures("three")
+def test_plot_fails_before_the_checks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot create"):
+        _run("--plot", str(tmp_path / "file" / "figures"))
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match="dualclust\\[train\\]"):
+        _run("--plot", str(tmp_path))
+    assert capsys.readouterr().out == ""
+
+
+def test_registering_the_command_loads_no_proofs() -> None:
+    import subprocess
+
+    program = (
+        "import argparse, sys; from dualclust import proofs_command;"
+        "proofs_command.register(argparse.ArgumentParser().add_subparsers());"
+        "sys.exit('dualclust.proofs.registry' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

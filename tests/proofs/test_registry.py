@@ -1,0 +1,216 @@
+"""The register: complete, every claim run, and able to say that one does not stand."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import types
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dualclust.algos.errors import InvalidValueError
+from dualclust.proofs import registry
+from dualclust.proofs.registry import REGISTRY, Claim, Status
+from tests.proofs.planted import original
+
+ROOT = Path(__file__).resolve().parents[2]
+registry.load()
+CLAIMS = registry.ordered(REGISTRY.values())
+NOT_EMPIRICAL = [c for c in CLAIMS if c.status is not Status.EMPIRICAL]
+
+ID = r"[SMPCG]\d+[a-e]?"
+
+
+def cited(text: str) -> set[str]:
+    """Claims that a docstring names: "claim S3b", "claims G1 to G4", "(M1, M3)"."""
+    found: set[str] = set()
+    for sentence in re.findall(r"\bclaims?\s+([^.]*)", text):
+        for first, last in re.findall(rf"\b({ID})\s+to\s+({ID})\b", sentence):
+            letter, numbers = first[0], range(int(first[1:]), int(last[1:]) + 1)
+            found |= {f"{letter}{n}" for n in numbers}
+        found |= set(re.findall(rf"\b{ID}\b", sentence))
+    for inside in re.findall(rf"\(({ID}(?:(?:,\s+|\s+and\s+){ID})*)\)", text):
+        found |= set(re.findall(ID, inside))
+    return found
+
+
+def docstrings(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            yield ast.get_docstring(node) or ""
+
+
+@pytest.mark.parametrize(
+    "claim_id",
+    [pytest.param(c.id, marks=[pytest.mark.slow] if c.slow else []) for c in CLAIMS],
+)
+def test_a_claim_stands(claim_id: str) -> None:
+    [result] = registry.run([claim_id])
+    assert result.stands, f"{claim_id}: worst {result.worst:g} {result.error}"
+
+
+def test_every_registered_claim_is_run() -> None:
+    [mark] = [m for m in test_a_claim_stands.pytestmark if m.name == "parametrize"]  # type: ignore[attr-defined]
+    assert [parameter.values[0] for parameter in mark.args[1]] == [c.id for c in CLAIMS]
+    assert set(REGISTRY) == {c.id for c in CLAIMS}
+
+
+def test_no_row_of_a_paper_is_missing() -> None:
+    rows = {"M": range(1, 11), "P": range(1, 30), "C": range(1, 38), "G": range(1, 20)}
+    wanted = {f"{letter}{n}" for letter, numbers in rows.items() for n in numbers}
+    wanted |= {f"S{n}" for n in range(1, 14) if n != 3} | {f"S3{c}" for c in "abcde"}
+    assert {c.id for c in CLAIMS if c.paper != "dualclust"} == wanted
+
+
+def test_every_claim_cited_in_algos_is_registered() -> None:
+    missing = [
+        f"{path.name}: {claim_id}"
+        for path in sorted((ROOT / "algos").glob("*.py"))
+        for text in docstrings(path)
+        for claim_id in sorted(cited(text))
+        if claim_id not in REGISTRY
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("Source: Eq. 3; claim S3b. Cost O(k), C4 lines.", {"S3b"}),
+        ("claims S3a (on the sphere) and S6 (once,\nnot k times).", {"S3a", "S6"}),
+        ("Source, claims G1 to G4: all.", {"G1", "G2", "G3", "G4"}),
+        ("claims P5,\n    P6. Cost O(k).", {"P5", "P6"}),
+        ("Lemma B.1 (M1, M3, M4); ours. Algorithm 1 (M3).", {"M1", "M3", "M4"}),
+        ("the k-gon (A1); ``hi(M1 c2)``; proclaims S1.", set()),
+    ],
+)
+def test_citations_are_found(text: str, ids: set[str]) -> None:
+    assert cited(text) == ids
+
+
+def test_the_docstrings_of_algos_cite_claims() -> None:
+    found = [cited(t) for p in (ROOT / "algos").glob("*.py") for t in docstrings(p)]
+    assert len(set().union(*found)) >= 30
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda c: c.id)
+def test_a_claim_is_fully_stated(claim: Claim) -> None:
+    assert claim.place
+    assert claim.statement
+    assert claim.hypotheses
+    assert len(claim.derivation) > 30
+    assert bool(claim.counterexample) or claim.status is not Status.REFUTED
+    assert 0.0 <= claim.tolerance < math.inf
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda c: c.id)
+def test_what_a_claim_covers_is_public(claim: Claim) -> None:
+    for name in claim.covers:
+        module, _, function = name.removeprefix("dualclust.algos.").rpartition(".")
+        assert function in import_module(f"dualclust.algos.{module}").__all__, name
+
+
+@pytest.mark.parametrize("claim", NOT_EMPIRICAL, ids=lambda c: c.id)
+def test_every_claim_has_a_planted_error(claim: Claim) -> None:
+    assert claim.mutations, f"{claim.id} lists no mutation"
+    for target in claim.mutations:
+        original(target)  # it exists
+    tests = [
+        path.read_text(encoding="utf-8")
+        for path in Path(__file__).parent.glob("test_*.py")
+        if path.name != Path(__file__).name
+    ]
+    assert any(f'"{claim.id}"' in text for text in tests), f"no test plants an error in {claim.id}"
+
+
+# The machinery ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A register without claims, for the test alone."""
+    monkeypatch.setattr(registry, "REGISTRY", {})
+    monkeypatch.setattr(registry, "MODULES", ())
+
+
+def _add(claim_id: str, check: Any, paper: str = "CoKe", **options: Any) -> None:
+    registry.claim(
+        id=claim_id,
+        paper=paper,
+        place="Eq. 1",
+        statement="\n    Two\n      lines.\n    ",
+        hypotheses="none",
+        status=Status.HOLDS,
+        derivation="none",
+        **options,
+    )(check)
+
+
+@pytest.mark.usefixtures("empty")
+def test_results_come_in_order_and_one_by_one() -> None:
+    for claim_id in ("C10", "C2", "C3b", "C3a"):
+        _add(claim_id, lambda: 0.0)
+    _add("S1", lambda: 0.0, "SeCu supplement")
+    seen: list[str] = []
+    results = registry.run(progress=lambda r: seen.append(r.claim.id))
+    assert seen == ["S1", "C2", "C3a", "C3b", "C10"]
+    assert [r.claim.id for r in results] == seen
+    assert registry.REGISTRY["C2"].statement == "Two\n  lines."
+
+
+@pytest.mark.usefixtures("empty")
+@pytest.mark.parametrize(
+    ("worst", "tolerance", "stands"),
+    [(0.0, 0.0, True), (0.1, 0.1, True), (0.2, 0.1, False), (math.nan, 1.0, False)],
+)
+def test_a_verdict_stands_up_to_its_tolerance(worst: float, tolerance: float, stands: bool) -> None:
+    _add("C1", lambda: worst, tolerance=tolerance)
+    [result] = registry.run()
+    assert result.stands is stands
+
+
+@pytest.mark.usefixtures("empty")
+def test_a_check_that_raises_does_not_stand() -> None:
+    def check() -> float:
+        msg = "no such thing"
+        raise ValueError(msg)
+
+    _add("C1", check, tolerance=1e300)
+    [result] = registry.run()
+    assert not result.stands
+    assert result.worst == math.inf
+    assert result.error == "ValueError: no such thing"
+
+
+@pytest.mark.usefixtures("empty")
+def test_slow_claims_wait_to_be_asked_for() -> None:
+    _add("C1", lambda: 0.0, slow=True)
+    _add("C2", lambda: 0.0)
+    assert [r.claim.id for r in registry.run()] == ["C2"]
+    assert [r.claim.id for r in registry.run(slow=True)] == ["C1", "C2"]
+    assert [r.claim.id for r in registry.run(["C1", "C1"])] == ["C1"]
+
+
+@pytest.mark.usefixtures("empty")
+def test_an_id_is_given_once() -> None:
+    _add("C1", lambda: 0.0)
+    with pytest.raises(InvalidValueError, match="'C1' twice"):
+        _add("C1", lambda: 0.0)
+    with pytest.raises(InvalidValueError, match="'c1'"):
+        _add("c1", lambda: 0.0)
+    with pytest.raises(InvalidValueError, match="paper must be one of"):
+        _add("C2", lambda: 0.0, "Nature")
+    with pytest.raises(InvalidValueError, match=r"no claim has the id 'C9'.*one of C1"):
+        registry.run(["C9"])
+
+
+def test_loading_again_changes_nothing() -> None:
+    before = dict(REGISTRY)
+    registry.load()
+    assert before == REGISTRY
+    assert all(isinstance(c.check, types.FunctionType) for c in CLAIMS)
