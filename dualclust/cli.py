@@ -1,8 +1,8 @@
 """The command ``dualclust``: one line in, files and a short report out, typed errors.
 
-Exit codes are those of ``sysexits.h``: 0 done, 2 usage, 65 unusable data, 66 missing input, 69 a
-missing extra, 70 a bug or a lost rank, 73 an output that cannot be written, 130 interrupted. An
-error is one line on standard error and leaves no file behind.
+Exit codes are those of ``sysexits.h``: 0 done, 1 a claim of ``proofs`` does not stand, 2 usage,
+65 unusable data, 66 missing input, 69 a missing extra, 70 a bug or a lost rank, 73 an output that
+cannot be written, 130 interrupted. An error is one line on standard error and leaves no file behind.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import __version__
+from . import __version__, proofs_command
 from .algos.errors import DualclustError, MissingExtraError
 
 __all__ = ["build_parser", "main"]
@@ -23,6 +23,7 @@ examples:
   dualclust cluster X.npy -k 100 --min-size 0.9 --max-size 1.1
   dualclust train secu --data digits
   dualclust resume runs/secu-digits-seed0
+  dualclust proofs
   dualclust demo
 """
 
@@ -128,6 +129,7 @@ def build_parser() -> argparse.ArgumentParser:
     demo.add_argument(
         "--out", type=Path, default=Path("runs/demo"), help="folder of the runs (default runs/demo)"
     )
+    proofs_command.register(commands)
     return parser
 
 
@@ -241,6 +243,8 @@ def _dispatch(options: argparse.Namespace) -> int:
         from .cluster_command import run_cluster
 
         return run_cluster(options)
+    if options.command == "proofs":
+        return proofs_command.run_proofs(options)
     try:
         from . import train_commands
     except ModuleNotFoundError as error:

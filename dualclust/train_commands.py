@@ -143,12 +143,11 @@ def _table(rows: list[_Row], bounds: str, inside: bool) -> str:
 def _print_result(result: RunResult) -> None:
     found = result.prediction.assignment
     sizes = found.counts
-    last = result.metrics[-1]
-    gap = found.gap
+    last, gap, violation = result.metrics[-1], found.gap, found.violation
     print(
         f"clusters      {len(sizes)} of {int(sizes.sum())} images",
         f"sizes         {int(sizes.min())} to {int(sizes.max())}, "
-        f"bounds {result.lower} to {result.upper}, violation {result.prediction.assignment.violation}",
+        f"bounds {result.lower} to {result.upper}, violation {violation}",
         f"certificate   labels within {gap:.2e} of the best ones inside the bounds",
         sep="\n",
     )

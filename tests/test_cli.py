@@ -12,7 +12,7 @@ from dualclust import cli, cluster_command
 from dualclust.algos import errors
 from dualclust.cli import build_parser, main
 
-COMMANDS = ("cluster", "train", "resume", "demo")
+COMMANDS = ("cluster", "train", "resume", "demo", "proofs")
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from torch.nn import functional as F
 
 from dualclust.algos.errors import InfeasibleBoundsError, InvalidValueError
 from dualclust.train.config import RunConfig, override
-from dualclust.train.methods import secu
 from dualclust.train.methods.secu import SeCu
 from dualclust.train.networks import build_network
 from tests.problems import cone_features, unit_rows
