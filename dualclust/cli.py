@@ -2,7 +2,7 @@
 
 Exit codes are those of ``sysexits.h``: 0 done, 1 a claim of ``proofs`` does not stand, 2 usage,
 65 unusable data, 66 missing input, 69 a missing extra, 70 a bug or a lost rank, 73 an output that
-cannot be written, 130 interrupted. An error is one line on standard error and leaves no file behind.
+cannot be written, 130 interrupted. An error is one line on standard error; no file stays behind.
 """
 
 from __future__ import annotations
