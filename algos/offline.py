@@ -28,6 +28,7 @@ paper                  here             shape    meaning
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -49,7 +50,7 @@ from .transport import shortest_moves
 __all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "solve"]
 
 FULL_ENTRIES = 2**16  # scores up to which lists hold all clusters
-WIDTH, NARROW, MANY_ROWS = 8, 4, 2**22  # of lists, and for so many samples narrower ones
+WIDTH, NARROW, MANY_ROWS = 8, 3, 2**22  # of lists, and for so many samples narrower ones
 MOST_PASSES = 10
 CHUNK = 2**18  # lists that are added up at a time
 BORDER = 2.0  # samples a cluster has on its borders when the chains take over
@@ -280,9 +281,9 @@ def _solve_lists(
     start = float(xp.mean(box.radius)) / 8.0
     refined = refine_prices(problem, box.prices, start=start, border=BORDER)
     prices, window = refined.prices, WINDOW * refined.temperature
-    worth = abs(listing.settled_value) + abs(float(xp.sum(_best_listed(listing, prices))))
+    beyond, worth = _beyond_lists(listing, prices)
     held = int(xp.sum(xp.astype(held_back(listing, prices), xp.int64)))
-    if _beyond_lists(listing, prices) > tolerance * worth or held > HELD * prices.shape[0]:
+    if beyond > tolerance * abs(worth) or held > HELD * prices.shape[0]:
         return None, prices
     lower, upper = bounds.lower - listing.settled, bounds.upper - listing.settled
     # No listed cluster is further behind than this: a wider window would change nothing.
@@ -308,21 +309,31 @@ def _solve_lists(
     return (None if stuck else found), prices
 
 
-def _beyond_lists(listing: Listing, prices: Array) -> float:
-    """By how much what was cut from the lists can be worth more than the best listed clusters."""
-    xp = compat.array_namespace(prices)
-    return float(xp.sum(xp.clip(listing.cuts - _best_listed(listing, prices), min=0.0)))
+def _beyond_lists(listing: Listing, prices: Array) -> tuple[float, float]:
+    """By how much what was cut from the lists can be worth more than the best listed clusters.
+
+    Also what the best listed clusters are worth.
+    """
+    xp, beyond, worth = compat.array_namespace(prices), 0.0, listing.settled_value
+    for rows in _chunks(listing):
+        best = _best_listed(listing, rows, prices)
+        beyond += float(xp.sum(xp.clip(listing.cuts[rows] - best, min=0.0)))
+        worth += float(xp.sum(best))
+    return beyond, worth
 
 
-def _best_listed(listing: Listing, prices: Array) -> Array:
-    xp, m = compat.array_namespace(prices), listing.clusters.shape[0]
-    best = [xp.zeros((0,), dtype=xp.float64, device=compat.device(prices))]
+def _chunks(listing: Listing) -> Iterator[slice]:
+    """Lists that are added up at a time: whatever is made of them in float64 is small."""
+    m = listing.clusters.shape[0]
     for i in range(0, m, CHUNK):
-        rows = slice(i, min(i + CHUNK, m))
-        listed = xp.astype(xp.clip(listing.clusters[rows, :], min=0), xp.int64)
-        own = xp.reshape(xp.take(prices, xp.reshape(listed, (-1,))), listed.shape)
-        best.append(xp.max(xp.astype(listing.values[rows, :], xp.float64) + own, axis=1))
-    return xp.concat(best)
+        yield slice(i, min(i + CHUNK, m))
+
+
+def _best_listed(listing: Listing, rows: slice, prices: Array) -> Array:
+    xp = compat.array_namespace(prices)
+    listed = xp.astype(xp.clip(listing.clusters[rows, :], min=0), xp.int64)
+    own = xp.reshape(xp.take(prices, xp.reshape(listed, (-1,))), listed.shape)
+    return xp.max(xp.astype(listing.values[rows, :], xp.float64) + own, axis=1)
 
 
 def _proven(
@@ -332,31 +343,32 @@ def _proven(
 
     The second is 0 unless the window of the chains was too narrow.
     """
-    xp = compat.array_namespace(prices)
-    own = xp.take_along_axis(listing.values, slots[:, None], axis=1)[:, 0]
-    own = xp.astype(own, xp.float64)
-    chosen = xp.take_along_axis(listing.clusters, slots[:, None], axis=1)[:, 0]
-    chosen = xp.astype(chosen, xp.int64)
-    counts = (
-        listing.settled
-        + segment_sum(xp.ones_like(chosen)[:, None], chosen, n_segments=prices.shape[0])[:, 0]
-    )
+    xp, k = compat.array_namespace(prices), prices.shape[0]
     # Lists and settled samples speak for prices inside the box only.
     inside = xp.clip(prices, listing.low, listing.high)
-    best = xp.maximum(_best_listed(listing, inside), listing.cuts)
-    misplaced = float(xp.sum(_best_listed(listing, prices) - own - xp.take(prices, chosen)))
-    settled = xp.astype(listing.settled, xp.float64)
-    objective = listing.settled_value + float(xp.sum(own))
-    upper_bound = (
-        listing.settled_value
-        + float(xp.sum(settled * inside))
-        + float(xp.sum(best))
-        + price_of_bounds(inside, bounds)
-    )
-    size = abs(listing.settled_value) + float(xp.sum(xp.abs(own)))
+    counts, chosen = listing.settled, [listing.clusters[:0, 0]]
+    objective = size = misplaced = 0.0
+    upper_bound = float(xp.sum(xp.astype(listing.settled, xp.float64) * inside))
+    for rows in _chunks(listing):
+        slot = slots[rows][:, None]
+        own = xp.take_along_axis(listing.values[rows, :], slot, axis=1)[:, 0]
+        own = xp.astype(own, xp.float64)
+        chosen.append(xp.take_along_axis(listing.clusters[rows, :], slot, axis=1)[:, 0])
+        label = xp.astype(chosen[-1], xp.int64)
+        ones = xp.ones_like(label)[:, None]
+        counts = counts + segment_sum(ones, label, n_segments=k)[:, 0]
+        best = xp.maximum(_best_listed(listing, rows, inside), listing.cuts[rows])
+        lost = _best_listed(listing, rows, prices) - own - xp.take(prices, label)
+        objective += float(xp.sum(own))
+        upper_bound += float(xp.sum(best))
+        misplaced += float(xp.sum(lost))
+        size += float(xp.sum(xp.abs(own)))
+    objective += listing.settled_value
+    upper_bound += listing.settled_value + price_of_bounds(inside, bounds)
+    size += abs(listing.settled_value)
     size += float(xp.sum(xp.abs(inside) * xp.astype(counts, xp.float64)))
     found = OfflineAssignment(
-        _labels(listing, chosen),
+        _labels(listing, xp.concat(chosen)),
         counts,
         inside,
         objective,
@@ -374,4 +386,5 @@ def _labels(listing: Listing, chosen: Array) -> Array:
         return listing.labels
     open_before = xp.cumulative_sum(xp.astype(listing.is_open, xp.int64)) - 1
     place = xp.clip(open_before + listing.first_open, 0, chosen.shape[0] - 1)
-    return xp.where(listing.is_open, xp.take(chosen, place), listing.labels)
+    moved = xp.astype(xp.take(chosen, place), xp.int64)
+    return xp.where(listing.is_open, moved, listing.labels)

@@ -158,8 +158,12 @@ def list_open(source: ScoreSource, low: Array, high: Array, *, width: int) -> Li
             bad_row = group.first_row + start + first_bad
             break
     _agree(group.gather(xp.asarray([bad_row], dtype=xp.int64, device=device)))
-    columns = [xp.concat([part[j] for part in parts]) for j in range(len(parts[0]))]
-    labels, is_open, clusters, values, cuts, counts, sums = columns
+    columns = [list(column) for column in zip(*parts, strict=True)]
+    del parts, part
+    joined = []
+    while columns:  # one at a time, so that no more than one of them is there twice
+        joined.append(xp.concat(columns.pop(0)))
+    labels, is_open, clusters, values, cuts, counts, sums = joined
     here = xp.asarray([[group.first_row, clusters.shape[0]]], dtype=xp.int64, device=device)
     of_ranks = group.gather(here)
     earlier = xp.astype(of_ranks[:, 0] < group.first_row, xp.int64)

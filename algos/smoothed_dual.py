@@ -265,6 +265,7 @@ def _descend(problem: Problem, prices: Array, temperature: float) -> tuple[Array
         # Within this of the minimum, the samples still to be moved are few beside those on borders.
         if not -float(xp.sum(gradient * step)) > 0.02 * temperature * prices.shape[0]:
             break
+        point = point._replace(probabilities=point.probabilities[:0, :])  # as large as the lists
         length = 1.0
         while length > 1e-4:
             tried = xp.clip(prices + length * step, problem.low, problem.high)

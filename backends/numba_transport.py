@@ -179,7 +179,7 @@ def _shortest_moves(values, clusters, prices, lower, upper, window, slots):
     _label(values, clusters, prices, lower, upper, slots, margins, counts)
     # The samples that can move, as one list per cluster.
     head, tail = np.full(k, -1, dtype=np.int64), np.full(k, -1, dtype=np.int64)
-    before, after = np.full(m, -1, dtype=np.int64), np.full(m, -1, dtype=np.int64)
+    before, after = np.full(m, -1, dtype=np.int32), np.full(m, -1, dtype=np.int32)
     for i in range(m):
         if margins[i] <= window:
             a = clusters[i, slots[i]]

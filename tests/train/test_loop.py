@@ -13,7 +13,7 @@ import safetensors.torch
 import torch
 from torch.nn import functional as F
 
-from dualclust.algos.errors import DualclustError, UsageError
+from dualclust.algos.errors import DualclustError, InvalidValueError, UsageError
 from dualclust.train import loop
 from dualclust.train.config import load_config
 from dualclust.train.data import load_source
@@ -336,7 +336,7 @@ def test_training_learns_what_is_plain(source, tmp_path):
 
 @pytest.mark.parametrize(
     "changes",
-    [["optim.lr=1e30"], ["optim.center_lr=1e38"], ["loss.center_temperature=1e-40"]],
+    [["optim.lr=1e30"], ["optim.center_lr=1e38"]],
     ids=str,
 )
 def test_a_loss_that_is_not_finite_stops_the_run(source, tmp_path, changes):
@@ -344,6 +344,11 @@ def test_a_loss_that_is_not_finite_stops_the_run(source, tmp_path, changes):
     with pytest.raises(UsageError, match=r"the loss became nan in epoch .*lower optim\.lr"):
         train(tiny(source, *changes), tmp_path / "run", progress=seen.append)
     assert all(math.isfinite(record["loss"]) for record in seen)
+
+
+def test_a_temperature_that_float32_cannot_hold_is_refused(source, tmp_path):
+    with pytest.raises(InvalidValueError, match="temperature"):
+        train(tiny(source, "loss.center_temperature=1e-40"), tmp_path / "run")
 
 
 @pytest.mark.parametrize("epoch", [2, 3])
