@@ -381,10 +381,15 @@ def _proven(
 
 def _labels(listing: Listing, chosen: Array) -> Array:
     """Labels of this rank's samples: settled ones as they were, open ones as chosen."""
-    xp = compat.array_namespace(chosen)
-    if chosen.shape[0] == 0:
-        return listing.labels
-    open_before = xp.cumulative_sum(xp.astype(listing.is_open, xp.int64)) - 1
-    place = xp.clip(open_before + listing.first_open, 0, chosen.shape[0] - 1)
-    moved = xp.astype(xp.take(chosen, place), xp.int64)
-    return xp.where(listing.is_open, moved, listing.labels)
+    xp, n, last = compat.array_namespace(chosen), listing.labels.shape[0], chosen.shape[0] - 1
+    if last < 0:
+        return xp.astype(listing.labels, xp.int64)
+    parts, place = [xp.astype(listing.labels[:0], xp.int64)], listing.first_open
+    for i in range(0, n, CHUNK):
+        rows = slice(i, min(i + CHUNK, n))
+        is_open = xp.astype(listing.is_open[rows], xp.int64)
+        places = xp.clip(xp.cumulative_sum(is_open) - 1 + place, 0, last)
+        label = xp.where(is_open > 0, xp.take(chosen, places), listing.labels[rows])
+        parts.append(xp.astype(label, xp.int64))
+        place += int(xp.sum(is_open))
+    return xp.concat(parts)

@@ -49,7 +49,7 @@ class Listing(NamedTuple):
 
     Attributes
     ----------
-    labels : (n,) int64 array
+    labels : (n,) int32 array
         Best cluster in the middle of the box: final for the settled samples of this rank.
     is_open : (n,) bool array
         Samples of this rank that have a list.
@@ -211,7 +211,7 @@ def list_all(source: ScoreSource, *, like: Array) -> Listing:
     clusters = xp.astype(xp.where(listed, order, xp.full_like(order, -1)), xp.int32)
     zeros = xp.zeros((k,), dtype=xp.int64, device=device)
     far = xp.full((k,), math.inf, dtype=xp.float64, device=device)
-    labels = xp.zeros((group.n_local,), dtype=xp.int64, device=device)
+    labels = xp.zeros((group.n_local,), dtype=xp.int32, device=device)
     return Listing(
         labels,
         labels == 0,
@@ -232,11 +232,11 @@ def _list_block(scores: Array, low: Array, high: Array, width: int) -> tuple[_Pa
     b, k = scores.shape
     names, values, found, cuts = shortlist(scores, low, high, width=width)
     bad = int(xp.argmin(found)) if b and bool(xp.any(found == 0)) else -1
-    labels, is_open = xp.astype(names[:, 0], xp.int64), found > 1
+    labels, is_open = names[:, 0], found > 1
     # Open rows first, by a sort: not every array library has boolean indices.
     m = int(xp.sum(xp.astype(is_open, xp.int64)))
     chosen = xp.argsort(xp.astype(is_open, xp.int8), descending=True, stable=True)[:m]
-    settled = xp.where(found == 1, labels, xp.full_like(labels, k))
+    settled = xp.astype(xp.where(found == 1, labels, xp.full_like(labels, k)), xp.int64)
     counts = segment_sum(xp.ones_like(settled)[:, None], settled, n_segments=k + 1)[:k, 0]
     value = xp.sum(xp.where(is_open, xp.zeros_like(cuts), xp.astype(values[:, 0], xp.float64)))
     lists = (xp.take(array, chosen, axis=0) for array in (names, values, cuts))
