@@ -43,6 +43,7 @@ module                   what it solves
 =======================  ==================================================================
 `losses`                 SeCu's losses
 `coke_losses`            CoKe's, hard and soft
+`sparse_labels`          CoKe's labels averaged over epochs, a few clusters each
 `information_losses`     mutual information with a margin
 `pseudo_label_losses`    its reverse cross-entropy, divergences, energy
 `pseudo_labels`          the convex update of its pseudo-labels, with a duality gap

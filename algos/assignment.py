@@ -218,6 +218,7 @@ def assign(
     order. At any time, `certificates.size_certificate` bounds the counts by the duals alone.
     Cost: O(n k) time, O(k) memory beyond the labels; no copy of the scores.
     Source: CoKe section 3.2.1; SeCu supplement section 2; caps and completion are ours.
+    Claims: docs/claims.md#S7, #S8, #T2.
 
     Examples
     --------

@@ -24,6 +24,8 @@ A                       `attention_map`     (..., H, W)    in [0, 1], 1 at the c
 ======================  ==================  =============  =======================================
 
 The code's exponent is ``-d^2 / (2 * 0.05 delta)``, the paper's ``-d^2 / (0.05 delta)``.
+
+Claims: docs/claims.md#G9.
 """
 
 from __future__ import annotations
@@ -68,6 +70,7 @@ def isotropic_gaussian(raw: Array, *, min_variance: float = 1e-4) -> Gaussian:
     Notes
     -----
     Source: GATCluster section 3.3.4 and Table S8, with a sigmoid as in the released code.
+    Claims: docs/claims.md#G9.
 
     Examples
     --------
@@ -109,6 +112,7 @@ def full_gaussian(
     -----
     Every positive definite Sigma with variances in (v, 1) and |rho| < c is reached, and only those.
     Source: GATCluster Eq. 9 with a full Sigma.
+    Claims: docs/claims.md#G9.
 
     Examples
     --------
@@ -151,6 +155,7 @@ def attention_map(gaussian: Gaussian, size: tuple[int, int], *, alpha: float = 0
     ``(z_x^2 - 2 rho z_x z_y + z_y^2) / (1 - rho^2)``, summed here as
     ``z_x^2 + (z_y - rho z_x)^2 / (1 - rho^2)``, which rounding cannot make negative. Elementwise
     throughout, so that autocast leaves it alone. Cost O(H W) per window. Source: Eq. 9, claim G9.
+    Claims: docs/claims.md#G9.
 
     Examples
     --------

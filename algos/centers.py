@@ -23,6 +23,7 @@ paper                  here           shape    meaning
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -41,6 +42,7 @@ __all__ = [
     "mean_points",
     "merge_sums",
     "running_average",
+    "sum_batch",
 ]
 
 FRACTION_BITS = 36
@@ -96,6 +98,7 @@ def add_to_sums(state: CenterSums, features: Array, labels: Array) -> CenterSums
     Notes
     -----
     Exact and associative: adding batches in any split and order gives equal integers. Cost O(n d).
+    Claims: docs/claims.md#C19, #C20.
 
     Examples
     --------
@@ -130,6 +133,60 @@ def add_to_sums(state: CenterSums, features: Array, labels: Array) -> CenterSums
     return CenterSums(sums, state.counts + segment_sum(ones, labels, n_segments=k)[:, 0])
 
 
+def sum_batch(features: Array, labels: Array, *, n_clusters: int) -> CenterSums:
+    """Sums of one batch alone, for any number of heads; nothing is checked or read back.
+
+    For use inside a training step, beside `duals.assign_batch`: a fixed number of operations and no
+    host synchronization. `add_to_sums` gives the same integers and checks the values.
+
+    Parameters
+    ----------
+    features : (b, d) real array
+        Entries in [-1, 1], assumed.
+    labels : (..., b) int64 array
+        A row for each head, in [0, k), assumed.
+    n_clusters : int
+        k, of the largest head.
+
+    Returns
+    -------
+    CenterSums
+        Sums (..., k, d) and counts (..., k), to add to others by `merge_sums`.
+
+    Notes
+    -----
+    Source: CoKe Eq. 13, the terms of one batch. Cost O((b + k) d) per head.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.asarray([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])
+    >>> batch = sum_batch(x, np.asarray([[0, 1, 0], [1, 1, 1]]), n_clusters=2)
+    >>> batch.counts
+    array([[2, 1],
+           [0, 3]])
+    >>> mean_centers(batch, previous=np.ones((2, 2, 2)))[0].round(3)
+    array([[0.894, 0.447],
+           [0.   , 1.   ]])
+    """
+    xp = check_real("features", features)
+    check_count("n_clusters", n_clusters, 1)
+    b, d = check_shape("features", features, ("b", "d"))
+    heads = tuple(labels.shape[:-1])
+    check_shape("labels", labels, (*heads, b))
+    rows = math.prod(heads)
+    first = xp.arange(rows, dtype=xp.int64, device=compat.device(features)) * n_clusters
+    segments = xp.reshape(xp.reshape(labels, (rows, b)) + first[:, None], (rows * b,))
+    scaled = xp.astype(features, xp.float64) * 2.0**FRACTION_BITS
+    fixed = xp.astype(xp.round(scaled), xp.int64)
+    # A column of ones counts the samples in the same pass.
+    ones = xp.ones((b, 1), dtype=xp.int64, device=compat.device(features))
+    values = xp.tile(xp.concat([fixed, ones], axis=1), (rows, 1))
+    sums = segment_sum(values, segments, n_segments=rows * n_clusters)
+    sums = xp.reshape(sums, (*heads, n_clusters, d + 1))
+    return CenterSums(sums[..., :d], sums[..., d])
+
+
 def _chunk_rows(features: Array) -> int:
     """Rows to convert at once: what stays in a core's cache, or enough to keep a device busy."""
     on_host = "cpu" in str(compat.device(features)).lower()
@@ -138,7 +195,10 @@ def _chunk_rows(features: Array) -> int:
 
 
 def merge_sums(first: CenterSums, second: CenterSums) -> CenterSums:
-    """Sums over both sets of samples: what two ranks, or two files, add up to."""
+    """Sums over both sets of samples: what two ranks, or two files, add up to.
+
+    Claims: docs/claims.md#C20.
+    """
     check_shape("second.sums", second.sums, tuple(first.sums.shape))
     check_same_place(first=first.sums, second=second.sums)
     return CenterSums(first.sums + second.sums, first.counts + second.counts)
@@ -157,6 +217,10 @@ def mean_centers(state: CenterSums, previous: Array) -> Array:
     -------
     centers : (k, d) array
         Unit rows, of the dtype of `previous`.
+
+    Notes
+    -----
+    Claims: docs/claims.md#C2, #C19, #C20, #C21.
     """
     xp = check_real("previous", previous)
     check_shape("previous", previous, tuple(state.sums.shape))
@@ -206,6 +270,10 @@ def running_average(average: Array, value: Array, count: int) -> Array:
     Returns
     -------
     array of that shape
+
+    Notes
+    -----
+    Claims: docs/claims.md#C22.
     """
     check_count("count", count, 1)
     return value if count == 1 else average + (value - average) / count

@@ -78,6 +78,10 @@ def size_certificate(state: AssignmentState, bounds: SizeBounds) -> SizeCertific
         Before the first sample of a pass, and after steps that leave no certificate: the l1
         projection, steps divided by the batch length, or steps of different sizes in one pass.
 
+    Notes
+    -----
+    Claims: docs/claims.md#R1, #T2.
+
     Examples
     --------
     >>> import numpy as np
@@ -159,6 +163,10 @@ def objective(scores: Array, labels: Array) -> float:
     Returns
     -------
     float, in units of score
+
+    Notes
+    -----
+    Claims: docs/claims.md#R6.
     """
     xp = check_real("scores", scores)
     n, k = check_shape("scores", scores, ("n", "k"))
@@ -193,6 +201,7 @@ def dual_value(scores: Array, prices: Array, bounds: SizeBounds) -> float:
     Notes
     -----
     Cost O(n k), in blocks of rows. Source: weak duality of CoKe Eq. 6 with both bounds.
+    Claims: docs/claims.md#S5, #R6, #T2.
 
     Examples
     --------

@@ -32,6 +32,8 @@ Both labels and centers have to be those of the last epoch: with current labels 
 (0.4 % against 64.5 %, Table 2). A head with a predictor takes ``beta l_pred + (1 - beta) l_proj``
 of two such losses, beta = 0.5 (appendix B.2.4). Algorithm 2 names Eqs. 13, 11 and 14 for the
 updates of labels, centers and duals; they are Eqs. 10 (17 for two views), 13 and 11 (claim C25).
+
+Claims: docs/claims.md#C25.
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ def label_loss(scores: Array, labels: Array, *, temperature: float) -> Array:
     -----
     Source: Eq. 14; also claim S3a: for unit features and centers it equals the same loss of the
     scores ``-||x - c_k||^2 / 2``, and off the sphere it does not.
+    Claims: docs/claims.md#S3a, #C24.
 
     Examples
     --------
@@ -103,6 +106,7 @@ def smoothed_labels(weights: Array, *, temperature: float = 0.5) -> Array:
     -----
     Source: appendix B.2.2, claim C24. With lambda' = 0.5 the largest ratio of two entries is
     ``exp(2) = 7.4``: the support counts more than the weights.
+    Claims: docs/claims.md#C24.
 
     Examples
     --------
@@ -150,6 +154,7 @@ def two_view_targets(
     Notes
     -----
     Source: section 3.4 ("Two Views") and Algorithm 2; claim C24.
+    Claims: docs/claims.md#C24.
 
     Examples
     --------
@@ -195,6 +200,7 @@ def two_view_loss(
     Source: Algorithm 2; claim C24. As printed there it is NaN where a probability underflows, and
     its targets are live: a second gradient pulls each view toward the likeliest cluster of the
     other, because the loss is linear in its target.
+    Claims: docs/claims.md#C24.
 
     Examples
     --------

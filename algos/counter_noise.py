@@ -28,6 +28,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import array_api_compat as compat
+
 from ._typing import Array, Namespace
 from .checks import check_count
 from .errors import InvalidValueError
@@ -40,26 +42,30 @@ ROUNDS = 10
 WORD = 2**32 - 1
 
 
-def philox(blocks: Array, *, key: int, stream: int, xp: Namespace) -> tuple[Array, ...]:
+def philox(blocks: Array, *, key: int, stream: int | Array, xp: Namespace) -> tuple[Array, ...]:
     """Random bits of each block: four int64 arrays of numbers in [0, 2^32).
 
     Parameters
     ----------
     blocks : (b,) int64 array, the low half of the counter
-    key, stream : int in [0, 2^64)
+    key : int in [0, 2^64)
+    stream : int in [0, 2^64), or () int64 array of a value in [0, 2^63), which is not read back
 
     Notes
     -----
     A product of two words wraps around in int64; its bits are those of the unsigned product, so
     that a shift and a mask give both halves.
     """
-    for name, value in (("key", key), ("stream", stream)):
+    counted = not compat.is_array_api_obj(stream)
+    for name, value in (("key", key), ("stream", stream if counted else 0)):
         if check_count(name, value, 0) >= 2**64:
             msg = f"{name} must be below 2^64, got {value}"
             raise InvalidValueError(msg)
     c0, c1 = blocks & WORD, (blocks >> 32) & WORD
-    c2 = xp.full_like(blocks, stream & WORD)
-    c3 = xp.full_like(blocks, stream >> 32)
+    if counted:
+        c2, c3 = xp.full_like(blocks, stream & WORD), xp.full_like(blocks, stream >> 32)
+    else:
+        c2, c3 = (xp.zeros_like(blocks) + part for part in (stream & WORD, stream >> 32))
     k0, k1 = key & WORD, key >> 32
     for _ in range(ROUNDS):
         first, second = MULTIPLIERS[0] * c0, MULTIPLIERS[1] * c2
@@ -77,7 +83,7 @@ def normal_noise(
     shape: tuple[int, ...],
     *,
     key: int,
-    stream: int = 0,
+    stream: int | Array = 0,
     xp: Namespace,
     dtype: Any = None,
     device: object | None = None,
@@ -89,8 +95,8 @@ def normal_noise(
     shape : tuple of int
     key : int in [0, 2^64)
         The run.
-    stream : int in [0, 2^64)
-        Which noise of the run: the number of the step, say.
+    stream : int in [0, 2^64), or () int64 array
+        Which noise of the run: the number of the step, say. An array is not read back.
     xp : namespace of the array library
     dtype : dtype, optional
         float64 without it; computed in float64 in any case.
@@ -104,6 +110,7 @@ def normal_noise(
     Notes
     -----
     Cost: some 120 operations on half as many integers. No global state is read or changed.
+    Claims: docs/claims.md#P8, #P13.
 
     Examples
     --------
@@ -113,6 +120,7 @@ def normal_noise(
     """
     n = math.prod(shape)
     blocks = xp.arange((n + 1) // 2, dtype=xp.int64, device=device)
+    xp = compat.array_namespace(blocks)  # also where `xp` is the library's own module
     words = philox(blocks, key=key, stream=stream, xp=xp)
     u, v = (
         (xp.astype((words[i] << 21) | (words[i + 1] >> 11), xp.float64) + 0.5) * 2.0**-53

@@ -56,6 +56,7 @@ def unit_directions(x: Array) -> Directions:
     A row has no direction if no entry exceeds the square root of the smallest normal number of
     its dtype (1e-19 in float32, 1e-154 in float64): its gradient, of size 1 / ||x||, would
     overflow. Such a row gets value and gradient 0. Cost O(d) per row.
+    Claims: docs/claims.md#P11.
 
     Examples
     --------

@@ -38,6 +38,8 @@ Two things are not as published unless asked for (`published_rule`):
 The printed weights do not follow one rule: alpha / N is 0.12 on CIFAR-10 (6,000 for 50,000) and in
 the second stage on STL-10 (600 for 5,000), 0.252 in its first stage (26,460 for 105,000), which is
 2.1 times the rule (claim S9). No weight promises any size: a small one changes nothing.
+
+Claims: docs/claims.md#S9.
 """
 
 from __future__ import annotations
@@ -139,6 +141,10 @@ class EntropyAssignment(NamedTuple):
 def published_rule(n_samples: int) -> EntropyRule:
     """SeCu's rule for CIFAR-10, scaled to n samples: alpha = 0.12 n, batches of 128.
 
+    Notes
+    -----
+    Claims: docs/claims.md#S9.
+
     Examples
     --------
     >>> published_rule(50_000).weight
@@ -153,24 +159,25 @@ def entropy_step(
 ) -> tuple[Array, Array]:
     """Label one mini-batch, all of it with the same counts, and count its moves.
 
-    For use inside a training step: no value is read back from the device.
+    For use inside a training step, for any number of heads at once: no value is read back from the
+    device.
 
     Parameters
     ----------
-    scores : (b, k) real array
-        Finite; computed in float64.
-    previous : (b,) integer array
+    scores : (..., b, k) real array
+        Finite, or minus infinity on a padded cluster; computed in float64.
+    previous : (..., b) integer array
         Labels of these samples so far, -1 for a sample without one. No sample twice.
-    counts : (k,) int64 array
+    counts : (..., k) int64 array
         Labels of all samples so far, those of the batch included.
     rule : EntropyRule
         Its `batch_size` does not matter here.
 
     Returns
     -------
-    labels : (b,) int64 array
+    labels : (..., b) int64 array
         Ties go to the lowest index.
-    counts : (k,) int64 array
+    counts : (..., k) int64 array
 
     Notes
     -----
@@ -185,22 +192,25 @@ def entropy_step(
     (array([1]), array([2, 1]))
     """
     xp = check_real("scores", scores)
-    b, k = check_shape("scores", scores, ("b", "k"))
+    if scores.ndim < 2:
+        check_shape("scores", scores, ("b", "k"))
+    *lead, b, k = scores.shape
     check_same_place(scores=scores, previous=previous, counts=counts)
-    check_shape("previous", previous, (b,))
-    check_shape("counts", counts, (k,))
+    check_shape("previous", previous, (*lead, b))
+    check_shape("counts", counts, (*lead, k))
     s = xp.astype(scores, xp.float64)
     clusters = xp.arange(k, dtype=xp.int64, device=compat.device(scores))
-    old = xp.astype(previous, xp.int64)[:, None] == clusters
+    old = xp.astype(previous, xp.int64)[..., None] == clusters
     strength = rule.weight / rule.n_samples
-    others = xp.astype(counts - xp.astype(old, xp.int64), xp.float64)  # without the sample itself
+    # Without the sample itself.
+    others = xp.astype(counts[..., None, :] - xp.astype(old, xp.int64), xp.float64)
     charge = strength * _gain(others)
     if rule.first_pass == "published":
-        fresh = (previous < 0)[:, None]
-        charge = xp.where(fresh, rule.weight * _published_gain(counts)[None, :], charge)
-    labels = xp.astype(xp.argmax(s - charge, axis=1), xp.int64)
-    moves = xp.astype(labels[:, None] == clusters, xp.int64) - xp.astype(old, xp.int64)
-    return labels, counts + xp.sum(moves, axis=0)
+        fresh = (previous < 0)[..., None]
+        charge = xp.where(fresh, rule.weight * _published_gain(counts)[..., None, :], charge)
+    labels = xp.astype(xp.argmax(s - charge, axis=-1), xp.int64)
+    moves = xp.astype(labels[..., None] == clusters, xp.int64) - xp.astype(old, xp.int64)
+    return labels, counts + xp.sum(moves, axis=-2)
 
 
 def assign_entropy(
@@ -344,7 +354,7 @@ def _published_gain(counts: Array) -> Array:
     """``f(n_j / B + 1 / (B + 1)) - f(n_j / B)`` of the released code; 0 before the first batch."""
     xp = compat.array_namespace(counts)
     c = xp.astype(counts, xp.float64)
-    seen = xp.sum(c)
+    seen = xp.sum(c, axis=-1, keepdims=True)
     q = c / xp.clip(seen, min=1.0)
     more = q + 1.0 / (seen + 1.0)
     f = q * xp.log(xp.where(q > 0, q, xp.ones_like(q)))

@@ -16,6 +16,8 @@ k                      ``n_clusters``         int        number of classes that 
 =====================  =====================  =========  ==========================================
 
 The checks read values back to the host: not for training steps.
+
+Claims: docs/claims.md#G1.
 """
 
 from __future__ import annotations
@@ -77,6 +79,7 @@ def check_relations(relations: Array, n_clusters: int) -> RelationReport:
     Cost O(n^2): with ``c_i`` the first sample that i is related to, a reflexive and symmetric r is
     transitive iff ``r_ij = [c_i = c_j]``, and an entry where this fails lies in a broken triple.
     Source: the hypothesis missing in the Label Feature Theorem, claim G1.
+    Claims: docs/claims.md#G1, #G7.
 
     Examples
     --------

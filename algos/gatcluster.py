@@ -61,14 +61,20 @@ _LOWEST = -1e30  # float32 still holds 1e8 times as much
 
 @dataclass(frozen=True, slots=True)
 class LossWeights:
-    """Weights of Eq. 12, each in [0, inf): alpha_1, alpha_2, alpha_3 in this order."""
+    """Weights of Eq. 12, each in [0, inf): alpha_1, alpha_2, alpha_3 in this order.
+
+    The last is that of L_R, 1 as printed, and 0 in the ablation without separability.
+
+    Claims: docs/claims.md#G11.
+    """
 
     transformation: float = 5.0
     attention: float = 5.0
     entropy: float = 3.0
+    relation: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("transformation", "attention", "entropy"):
+        for name in ("transformation", "attention", "entropy", "relation"):
             check_interval(name, getattr(self, name), 0.0, math.inf)
 
 
@@ -116,6 +122,7 @@ def balanced_targets(logits: Array, *, sharpness: float = 1.0, empty: float = 1e
     prevent empty clusters: one-hot rows are their own targets (claim G6). Eq. 11 need not be more
     confident than l: (.6, .4) with masses (9, 1) becomes (.2, .8) (claim G10).
     Source: GATCluster Eq. 5 and 11.
+    Claims: docs/claims.md#G6, #G10, #G12.
 
     Examples
     --------
@@ -153,6 +160,7 @@ def transformation_loss(logits: Array, targets: Array) -> Array:
     -----
     Linear in l: its optimum is one-hot at the largest target whatever the others are, so that the
     softness of a target only scales the gradient.
+    Claims: docs/claims.md#G5.
 
     Examples
     --------
@@ -183,6 +191,7 @@ def entropy_loss(logits: Array) -> Array:
     With ``log p_h = log sum_i l_ih - log n`` by log-sum-exp, an empty cluster adds 0 and its
     logits keep their gradient ``l_ih (log p_h + ...)``, where the released code's overwriting of
     p_h < EPS removes it. The optimum does not exclude collapse: l_i = 1/k for all i attains it.
+    Claims: docs/claims.md#G8.
 
     Examples
     --------
@@ -264,6 +273,7 @@ def gatcluster_loss(
     -----
     Cost O(n^2 k); nothing is read back to the host. Source: GATCluster Eq. 12 and the released
     code's reductions; claim G11 on the weights.
+    Claims: docs/claims.md#G11.
     """
     xp = _check_logits(logits)
     check_shape("attention_logits", attention_logits, tuple(logits.shape))
@@ -272,7 +282,7 @@ def gatcluster_loss(
     attention = xp.mean(attention_loss(attention_logits, attention_targets))
     entropy = entropy_loss(logits) + entropy_loss(attention_logits)
     total = (
-        relation
+        weights.relation * relation
         + weights.transformation * transformation
         + weights.attention * attention
         + weights.entropy * entropy

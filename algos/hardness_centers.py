@@ -124,6 +124,10 @@ def hardness(features: Array, labels: Array, centers: Array, *, temperature: flo
     -------
     (n,) float64 array, in [0, 1]
 
+    Notes
+    -----
+    Claims: docs/claims.md#S3c, #S3e.
+
     Examples
     --------
     >>> import numpy as np
@@ -180,6 +184,7 @@ def hardness_centers(
     -----
     Cost: O(n k d) once and O(n (k + d)) per step; memory O(n k). Float64 inside.
     Source: SeCu supplement, Eq. 1 to 4; the Frank-Wolfe reading and the gap are ours.
+    Claims: docs/claims.md#S3c, #S3d, #S3e.
 
     Examples
     --------

@@ -26,6 +26,8 @@ paper                    here                 shape          meaning
 
 Everything is computed in at least float32 from log-probabilities, in nats. The same paper's other
 half, which solves for the labels that these terms want, is `pseudo_label_losses`.
+
+Claims: docs/claims.md#M5.
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ def mean_entropy(scores: Array, *, temperature: float = 1.0) -> Array:
     Notes
     -----
     Source: first term of Eq. (a); claim M5. Cost O(b k).
+    Claims: docs/claims.md#M5.
 
     Examples
     --------
@@ -100,6 +103,7 @@ def prior_divergence(
     Source: second term of Eq. (a), claim M2: it is ``-H(mean sigma)`` plus a constant only for
     uniform u. The mean is taken by log-sum-exp over the samples, so that a cluster which every
     sample avoids still has a finite logarithm and a gradient. Cost O(b k).
+    Claims: docs/claims.md#M2.
 
     Examples
     --------
@@ -130,6 +134,7 @@ def mutual_information(scores: Array, *, temperature: float = 1.0) -> Array:
     -----
     Source: first line of Eq. (a), without the margin and with the other sign; claim
     M2. Cost O(b k).
+    Claims: docs/claims.md#M2.
 
     Examples
     --------
@@ -164,6 +169,7 @@ def margin_term(weights: Array, *, margin_weight: float) -> Array:
     Source: third term of Eq. (a), claims M5 and M6: the boundary tends to the one of largest margin
     as gamma tends to 0, for separable data, and is no such thing at a given gamma. An optimizer's
     weight decay is not this term: it reaches all layers, and Adam rescales it.
+    Claims: docs/claims.md#M5, #M6.
 
     Examples
     --------
@@ -215,6 +221,7 @@ def information_margin_loss(
     -----
     Source: second line of Eq. (a), claims M2, M5 and M6. For a uniform prior and a fairness weight
     of 1 it is ``log k - mutual_information(scores)`` plus the margin term. Cost O(b k + d k).
+    Claims: docs/claims.md#M2, #M5, #M6.
 
     Examples
     --------

@@ -51,6 +51,7 @@ def joint_distribution(scores: Array, other_scores: Array, *, temperature: float
     Notes
     -----
     Source: Ji et al. 2019, section 3.1; a baseline of claim M9. Cost O(b k^2).
+    Claims: docs/claims.md#M9.
 
     Examples
     --------
@@ -93,6 +94,7 @@ def information_of_joint(joint: Array, *, entropy_weight: float = 1.0) -> Array:
     -----
     Source: Ji et al. 2019, section 3.1; a baseline of claim M9. ``0 log 0`` is 0; computed as
     printed it is NaN. Cost O(k m).
+    Claims: docs/claims.md#M9.
 
     Examples
     --------
@@ -134,6 +136,7 @@ def joint_information_loss(
     Source: Ji et al. 2019, section 3.1; claim M9 has its results beside the MI + margin loss. The
     batch must be large enough for k^2 shares to be estimated: for b = 1 the loss is 0 whatever the
     scores, if both views agree. Cost O(b k^2).
+    Claims: docs/claims.md#M9.
 
     Examples
     --------

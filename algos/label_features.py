@@ -32,6 +32,8 @@ paper                      here                   shape      meaning
 
 The condition on r alone is checked in `equivalence`. The checkers read values back to the host:
 they are for tests and reports, not for training steps.
+
+Claims: docs/claims.md#G1, #G2.
 """
 
 from __future__ import annotations
@@ -117,6 +119,7 @@ def label_feature_value(features: Array, relations: Array) -> float:
     -----
     Cost O(n^2 k), in float64 and in blocks of rows. Cosines within 1e-12 of 1 count as 1. The loss
     of training is `relations.relation_loss`, which is finite. Source: GATCluster Eq. 2.
+    Claims: docs/claims.md#G1, #G2, #G3.
 
     Examples
     --------
@@ -155,6 +158,7 @@ def check_label_features(
     -----
     Cost O(n^2 k) in float64, in blocks of rows. Source: GATCluster section 3.1 and Appendix C;
     claims G1 to G4.
+    Claims: docs/claims.md#G1, #G2, #G3, #G4.
 
     Examples
     --------
@@ -217,6 +221,7 @@ def polygon_map(features: Array) -> Array:
     -----
     Affine, so mixtures lie between corners, and for k >= 4 not injective: opposite corners of a
     square have the same middle. Source: GATCluster Appendix A, claim G19.
+    Claims: docs/claims.md#G19.
 
     Examples
     --------

@@ -191,6 +191,7 @@ def kmeans(
     -----
     Guarantee: the objective never falls, beyond rounding. Cost: one pass of O(n k d) per iteration;
     memory: labels, and one block of rows and scores.
+    Claims: docs/claims.md#P19.
 
     Examples
     --------

@@ -71,6 +71,7 @@ def log_softmax(scores: Array, *, temperature: float = 1.0) -> Array:
     (with gradient 0 there), so that ``p log p`` is 0 where p underflows and a sum of
     log-probabilities with weights on the simplex cannot overflow. The largest score is subtracted
     *before* the division by the temperature, which saves the digits of ``s / lambda``.
+    Claims: docs/claims.md#S3b, #P14, #P18.
 
     Examples
     --------
@@ -123,6 +124,7 @@ def mixed_targets(
     Notes
     -----
     Source: SeCu, and CoKe with two views (section 3.4, where tau is called alpha); claim C24.
+    Claims: docs/claims.md#C24.
     """
     xp = check_real("reference_scores", reference_scores)
     check_interval("tau", tau, 0.0, 1.0)
@@ -148,6 +150,7 @@ def soft_cross_entropy(scores: Array, targets: Array, *, temperature: float) -> 
     -----
     Source: the soft-label loss of CoKe, section 3.4; claim C24. Its gradient in s is
     ``(p - t) / lambda``. Cost O(k) per row.
+    Claims: docs/claims.md#C24.
 
     Examples
     --------
@@ -185,6 +188,7 @@ def center_loss(scores: Array, frozen_scores: Array, labels: Array, *, temperatu
     Source: SeCu supplement, section 1.3, Eq. 1; claims S3a (on the sphere it is the form in squared
     distances) and S6 (the sum over samples only: section 2 prints a second sum over clusters, which
     multiplies the loss by k).
+    Claims: docs/claims.md#S3a, #S6.
 
     Examples
     --------

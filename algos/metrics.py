@@ -90,6 +90,7 @@ def clustering_scores(labels: Array, classes: Array) -> ClusteringScores:
     Notes
     -----
     Cost O(n + k^3). Source: GATCluster Eq. A13 to A16, by scikit-learn and SciPy.
+    Claims: docs/claims.md#G13.
 
     Examples
     --------

@@ -46,6 +46,7 @@ def project_sphere(x: Array, fallback: Array | None = None) -> Array:
     Notes
     -----
     Cost O(d) per row. Source: SeCu supplement Eq. 4, CoKe Eq. 12.
+    Claims: docs/claims.md#C19.
 
     Examples
     --------
@@ -128,6 +129,7 @@ def project_l1_ball(x: Array, radius: float) -> Array:
     -----
     If clipping at 0 already fits the ball it is the projection; else the sum is active and the
     set is a simplex. Cost O(k log k).
+    Claims: docs/claims.md#C6, #C8, #C9, #C12, #C15, #T1, #T6.
 
     Examples
     --------

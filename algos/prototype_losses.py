@@ -37,6 +37,8 @@ paper                      here                shape    meaning
 
 Computed in float64, which a bfloat16 autocast leaves alone; returned in the dtype of the input, at
 least float32. The symmetric loss of a step is the mean over both orders of the views.
+
+Claims: docs/claims.md#P3.
 """
 
 from __future__ import annotations
@@ -85,6 +87,7 @@ def psl_same_view(online: Prototypes, target: Prototypes, *, temperature: float)
     -----
     With one valid cluster it is ``(1 - mu . mu') / tau``, where the other two forms are 0. Cost
     O(k^2 d). Source: ProPos Eq. 4; claims P3, P5.
+    Claims: docs/claims.md#P3, #P5.
 
     Examples
     --------
@@ -106,6 +109,7 @@ def psl_cross_view(online: Prototypes, target: Prototypes, *, temperature: float
     -----
     InfoNCE with prototypes for samples. Negatives push the online prototypes away from the targets,
     not from each other. Source: ProPos Eq. 28; claims P3, P5.
+    Claims: docs/claims.md#P1, #P3, #P5.
 
     Examples
     --------
@@ -126,6 +130,7 @@ def psl_mixed_view(online: Prototypes, target: Prototypes, *, temperature: float
     Notes
     -----
     The form behind the published numbers. Source: the authors' repository; claims P3, P5.
+    Claims: docs/claims.md#P3, #P5, #P7.
 
     Examples
     --------
@@ -147,6 +152,7 @@ def prototypical_alignment(online: Prototypes, target: Prototypes, *, temperatur
     Notes
     -----
     Equal to a sum over pairs of samples of one cluster, Eq. 16 (claim P20). Source: ProPos Eq. 5.
+    Claims: docs/claims.md#P20.
     """
     tau = check_interval("temperature", temperature, 0.0, math.inf, open_low=True)
     _, cross, eye, valid = _similarities(online, target)
@@ -172,6 +178,7 @@ def prototypical_uniformity(online: Prototypes, *, temperature: float) -> Array:
     -----
     At least ``log(K - 1) - 1 / ((K - 1) tau)`` with K valid clusters, reached by the regular
     simplex, which exists for K <= d + 1 (claim P4). Source: ProPos Eq. 5.
+    Claims: docs/claims.md#P4.
 
     Examples
     --------
@@ -212,6 +219,7 @@ def perturbed(features: Array, noise: Array, *, sigma: float, on_sphere: bool = 
     -----
     "Guaranteed" to stay in its cluster (section 3.2) is no Gaussian sample: one at a distance m
     from a face crosses it with probability Phi(-m / sigma). Source: ProPos Eq. 8, 9; claims P8, P9.
+    Claims: docs/claims.md#P8, #P9, #P25.
 
     Examples
     --------
@@ -252,6 +260,7 @@ def positive_sampling_alignment(predicted: Array, target: Array) -> Array:
     -----
     By differences, since ``2 - 2 cos`` has no digits left where the vectors agree. Cost O(b d).
     Source: ProPos Eq. 3, 10; claims P2, P8.
+    Claims: docs/claims.md#P2, #P8.
 
     Examples
     --------

@@ -23,6 +23,8 @@ Sums of different batches, or of ranks, are added before the division: a cluster
 one rank and not on another then exists for all. (Judging it by the local labels, as released, makes
 the loss depend on the number of ranks.) Everything is computed in float64, which a bfloat16
 autocast leaves alone, and no value is read back, so that a training step does not wait.
+
+Claims: docs/claims.md#P5.
 """
 
 from __future__ import annotations
@@ -85,6 +87,7 @@ def weighted_sums(features: Array, weights: Array) -> PrototypeSums:
     Notes
     -----
     Cost O(b k d). Sums of several batches or ranks add up, see `normalize_sums`.
+    Claims: docs/claims.md#P6, #P21.
     """
     check_real("features", features)
     xp = check_real("weights", weights)
@@ -111,6 +114,10 @@ def prototype_sums(features: Array, labels: Array, *, n_clusters: int) -> Protot
     Returns
     -------
     PrototypeSums
+
+    Notes
+    -----
+    Claims: docs/claims.md#P5, #P28.
 
     Examples
     --------
@@ -151,6 +158,7 @@ def normalize_sums(sums: PrototypeSums, *, dtype: Any = None) -> Prototypes:
     Notes
     -----
     Repairs claim P5. Cost O(k d).
+    Claims: docs/claims.md#P5.
     """
     xp = check_real("sums", sums.sums)
     k, _ = check_shape("sums", sums.sums, ("k", "d"))
@@ -187,6 +195,7 @@ def batch_prototypes(features: Array, labels: Array, *, n_clusters: int) -> Prot
     Notes
     -----
     Cost O(b k d). No value is read back. Source: ProPos Eq. 6, 7 and section 6.2; claims P5, P6.
+    Claims: docs/claims.md#S1, #P5, #P6, #P19.
 
     Examples
     --------
@@ -221,6 +230,7 @@ def moving_average(average: Array, value: Array, *, momentum: float) -> Array:
     Notes
     -----
     A contraction: the distance to a constant value shrinks by m. Source: ProPos Eq. 11; claim P10.
+    Claims: docs/claims.md#P10.
 
     Examples
     --------
@@ -254,6 +264,7 @@ def update_prototypes(average: Prototypes, batch: Prototypes, *, momentum: float
     Notes
     -----
     Cost O(k d). Source: ProPos Eq. 11, on the sphere; claim P10.
+    Claims: docs/claims.md#P10.
 
     Examples
     --------

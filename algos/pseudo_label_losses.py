@@ -67,6 +67,7 @@ def reverse_cross_entropy(
     -----
     Source: first term of Lemma B.1 and Algorithm 1; claim M1. With ``a = -log y`` its gradient in
     the scores is ``sigma (a - sum_k sigma_k a_k) / T``: zero for a uniform y.
+    Claims: docs/claims.md#M1.
 
     Examples
     --------
@@ -100,6 +101,7 @@ def pseudo_label_divergence(pseudo_labels: Array, prior: Array | None = None) ->
     Notes
     -----
     Source: second term of Lemma B.1, less the entropy of u; claims M1 and M4 (zeros). Cost O(b k).
+    Claims: docs/claims.md#M1, #M4.
 
     Examples
     --------
@@ -146,6 +148,7 @@ def pseudo_label_energy(
     Algorithm 1 prints minimizes it for ``N = b / beta``, which the supplement leaves open, and
     with another N the energy of another lambda. At the minimizer its derivative in sigma is
     ``-(beta / b) log y``: no derivative through the solver is needed. Cost O(b k).
+    Claims: docs/claims.md#M1, #M3.
 
     Examples
     --------
@@ -191,6 +194,7 @@ def pseudo_label_loss(
     Notes
     -----
     Source: Algorithm 1, claim M3. Fairness reaches the network through y only. Cost O(b k + d k).
+    Claims: docs/claims.md#M3.
 
     Examples
     --------

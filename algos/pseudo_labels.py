@@ -154,6 +154,7 @@ def pseudo_labels(
     Cost per step O(m k min(m, k) + min(m, k)^3), or O(m k) per conjugate gradient where both are
     above 1,024. Memory O(block k + min(m, k)^2) beside float64 labels. Without `n_iter`, values are
     read back in each step. Source: supplement, Lemma B.1 (M1, M3, M4); the solver is ours.
+    Claims: docs/claims.md#M1, #M3, #M4.
 
     Examples
     --------
@@ -216,8 +217,9 @@ def _scaled(beta: float, balance: Array) -> tuple[Array, Array, Array]:
     xp = compat.array_namespace(balance)
     total = beta + balance
     safe = xp.where(total > 0, total, xp.ones_like(total))
-    share = balance / safe
-    return xp.where(total > 0, beta / safe, xp.ones_like(total)), share, total
+    # Torch multiplies a plain number by 1 / safe, which overflows.
+    weight = xp.full_like(safe, beta) / safe
+    return xp.where(total > 0, weight, xp.ones_like(total)), balance / safe, total
 
 
 def _result_dtype(sigma: Array) -> Any:

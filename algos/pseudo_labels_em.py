@@ -25,11 +25,15 @@ paper                  here           shape    meaning
 
 from __future__ import annotations
 
+import array_api_compat as compat
+
 from ._typing import Array
 from .checks import check_count, check_interval
 from .pseudo_labels_energy import check_problem, detached, floor_outputs
 
 __all__ = ["em_labels", "em_step"]
+
+TINY = 1e-300  # labels that would underflow stay here, where they can still grow
 
 
 def em_labels(
@@ -46,6 +50,7 @@ def em_labels(
     Parameters
     ----------
     sigma : (m, k) real array
+        Entries are read clipped to [0, 1].
     balance : float >= 0
         lambda.
     beta : float > 0
@@ -64,6 +69,7 @@ def em_labels(
     -----
     Cost O(m k) per step; about ``(1 + lambda / beta) ln(1 / accuracy)`` steps for soft outputs.
     Source: supplement, Algorithm 1 (M3, M4).
+    Claims: docs/claims.md#M3, #M4.
 
     Examples
     --------
@@ -76,10 +82,13 @@ def em_labels(
     """
     check_problem(sigma, balance, beta, u)
     check_count("n_iter", n_iter, 0)
-    sigma = detached(sigma)
-    labels = floor_outputs(sigma, epsilon=epsilon, u=u)
+    xp = compat.array_namespace(sigma)
+    sigma = xp.clip(xp.astype(detached(sigma), xp.float64), min=0.0, max=1.0)
+    least = TINY if epsilon > 0 else 0.0
+    labels = xp.clip(floor_outputs(sigma, epsilon=epsilon, u=u), min=least)
     for _ in range(n_iter):
         labels = em_step(sigma, labels, balance=balance, beta=beta, u=u)
+        labels = xp.clip(labels, min=least)
     return labels
 
 
@@ -99,10 +108,15 @@ def em_step(
     -------
     (m, k) float64 array
         Rows on the simplex, if those of sigma are.
+
+    Notes
+    -----
+    Claims: docs/claims.md#M3.
     """
     xp, u = check_problem(sigma, balance, beta, u, labels)
     check_interval("beta", beta, 0.0, 1e100, open_low=True)
     sigma, y = xp.astype(sigma, xp.float64), xp.astype(labels, xp.float64)
     mass = xp.where(u > 0, xp.sum(y, axis=0), xp.ones_like(u))
-    pull = balance / beta * sigma.shape[0] * u * (y / mass)
-    return (sigma + pull) / (1.0 + xp.sum(pull, axis=1, keepdims=True))
+    # Both sides of the fraction times beta: lambda / beta overflows where beta is small.
+    pull = balance * sigma.shape[0] * u * (y / mass)
+    return (beta * sigma + pull) / (beta + xp.sum(pull, axis=1, keepdims=True))

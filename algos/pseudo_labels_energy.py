@@ -74,6 +74,10 @@ def label_objective(
     -------
     0-d float64 array
 
+    Notes
+    -----
+    Claims: docs/claims.md#M1.
+
     Examples
     --------
     >>> import numpy as np
@@ -136,7 +140,7 @@ def label_gap(
         mean = mean + xp.sum(xp.astype(labels[rows, :], xp.float64), axis=0) / m
     wanted = balance * u
     if duals is None:
-        prices = wanted / xp.clip(mean, min=1e-150)
+        prices = wanted / xp.clip(mean, min=1.0 / LARGEST)  # wanted is at most LARGEST**2
     else:
         check_same_place(sigma=sigma, prices=duals.prices, slack=duals.slack)
         check_shape("duals.prices", duals.prices, (k,))
@@ -177,6 +181,7 @@ def floor_outputs(sigma: Array, *, epsilon: float = 1e-6, u: Array | None = None
     -----
     With the labels of the floored problem, ``E - min E`` of the exact one is at most about
     ``beta epsilon (1 + ln(1 / epsilon))``, whatever the balance.
+    Claims: docs/claims.md#M4.
 
     Examples
     --------

@@ -68,6 +68,15 @@ class Problem(NamedTuple):
         for i in range(0, m, self.block_rows):
             yield slice(i, min(i + self.block_rows, m))
 
+    @property
+    def lowest(self) -> Array:
+        """Least slack, and least price that is not fixed at 0.
+
+        A product far below its target may leave them at a rounding error, whose inverse overflows
+        in the next step. They multiply masses of 1 per sample, so that this is nothing in the gap.
+        """
+        return NEIGHBORHOOD * self.least
+
     def targets(self, rows: slice) -> Array:
         """``beta sigma`` of a block, float64; sigma outside [0, 1] is rounding and is clipped."""
         xp = compat.array_namespace(self.sigma)
@@ -106,7 +115,7 @@ def init(problem: Problem, labels: Array | None = None) -> State:
             old = old / xp.where(total > 0, total, xp.ones_like(total))
             y[rows, :] = xp.where(total > 0, 0.5 * (y[rows, :] + old), y[rows, :])
         mass += xp.sum(y[rows, :], axis=0)
-    prices = xp.clip(shares / mass, min=TINY)
+    prices = xp.maximum(shares / mass, problem.lowest)
     prices = xp.where(problem.shares > 0, prices, xp.zeros_like(prices))
     drops = xp.max(prices) - prices
     slack = xp.clip(problem.weight, min=1e-6) * xp.ones((m,), dtype=xp.float64, device=device)
@@ -207,12 +216,12 @@ def iterate(problem: Problem, state: State, frozen: Array) -> State:
     for rows in problem.blocks():
         _, _, _, dy, dnu = _corrector(problem, state, dp_a, dp, m, second, rows)
         moved = s[rows] + step * dnu + shift
-        slack[rows] = xp.where(xp.isfinite(moved), xp.clip(moved, min=TINY), s[rows])
+        slack[rows] = xp.where(xp.isfinite(moved), xp.maximum(moved, problem.lowest), s[rows])
         moved = y[rows, :] + step * dy
         moved = xp.where(xp.isfinite(moved), xp.clip(moved, min=TINY), y[rows, :])
         # A row sum costs the gap its error, a product the square of its error.
         y[rows, :] = moved / xp.sum(moved, axis=1, keepdims=True)
-    prices = xp.where(priced, xp.clip(p + step * dp, min=TINY), p)
+    prices = xp.where(priced, xp.maximum(p + step * dp, problem.lowest), p)
     return State(y, slack, drops - shift, prices, ~frozen & (step < CAUTION))
 
 

@@ -78,6 +78,7 @@ def relation_matrix(labels: Array) -> Array:
     Notes
     -----
     Cost O(n^2). Source: GATCluster Eq. 6, claim G7.
+    Claims: docs/claims.md#G2, #G3, #G7.
 
     Examples
     --------
@@ -112,6 +113,7 @@ def usable_labels(labels: Array, n_clusters: int, *, min_share: float = 0.1) -> 
     A guard of the released code that the paper does not name. Relating every sample only to
     itself breaks a hypothesis of the Label Feature Theorem, n > k classes (claim G7): it pushes
     all samples apart for one batch. No value is read back.
+    Claims: docs/claims.md#G7.
 
     Examples
     --------
@@ -159,6 +161,7 @@ def relation_loss(logits: Array, labels: Array, *, floor: float = 1e-5) -> Array
     -----
     Time and memory O(n^2). A pair i = j has d = 1 and no gradient. Source: GATCluster Eq. 7 with
     the pairs of Eq. 3, claim G1.
+    Claims: docs/claims.md#G1.
 
     Examples
     --------

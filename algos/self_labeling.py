@@ -60,6 +60,7 @@ def self_labeling_loss(scores: Array, targets: Array, *, temperature: float = 1.
     -----
     Source: Asano et al. 2020, section 3; claim M9 has its results beside the MI + margin loss.
     Cost O(n k).
+    Claims: docs/claims.md#M9.
 
     Examples
     --------
@@ -106,6 +107,7 @@ def transport_objective(
     Source: Asano et al. 2020, section 3; a baseline of claim M9. The value at any plan with the
     right row and column sums is an upper bound on the optimum. Row sums are taken as 1/n, and are
     not checked. Cost O(n k).
+    Claims: docs/claims.md#M9.
 
     Examples
     --------

@@ -148,6 +148,7 @@ def sinkhorn(
     block, whatever n is.
     Source: SwAV (Caron et al. 2020) section 3.1; SeLa (Asano et al. 2020) Eq. 7 and 8; Cuturi
     (2013). With all prices 0 the labels are greedy (claim S7).
+    Claims: docs/claims.md#S7.
 
     Examples
     --------

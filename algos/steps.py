@@ -181,6 +181,10 @@ def published_steps(name: str) -> StepRule:
     name : {"coke-cifar", "coke-imagenet", "secu-cifar", "secu-imagenet"}
         Keys of `PUBLISHED`, which also holds the ratio and the source.
 
+    Notes
+    -----
+    Claims: docs/claims.md#S13, #C18.
+
     Examples
     --------
     >>> published_steps("secu-cifar").step_size, published_steps("secu-cifar").chunk_size
@@ -196,6 +200,10 @@ def theorem_steps(n_samples: int, tau: float) -> StepRule:
 
     The projection destroys the size certificate, and for tau below ``sum rho*`` the violation
     grows with n (both measured); use it to study the theorem, not to cluster.
+
+    Notes
+    -----
+    Claims: docs/claims.md#C10, #C15, #T1, #T6.
 
     Examples
     --------

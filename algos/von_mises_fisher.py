@@ -35,6 +35,8 @@ paper               here              shape     meaning
 ==================  ================  ========  ==============================================
 
 Values of h agree with mpmath at 60 digits to 1e-15, relatively, for d to 4,096 and kappa to 1e300.
+
+Claims: docs/claims.md#P12.
 """
 
 from __future__ import annotations
@@ -70,6 +72,10 @@ N_HANKEL = 24
 
 def log_sphere_area(n_features: int) -> float:
     """Logarithm of the area of the unit sphere in R^d, ``log 2 + (d/2) log pi - log Gamma(d/2)``.
+
+    Notes
+    -----
+    Claims: docs/claims.md#P12, #P17.
 
     Examples
     --------
@@ -136,6 +142,7 @@ def log_normalizer(kappa: Array, *, n_features: int) -> Array:
     Notes
     -----
     Source: ProPos Eq. 17; claim P12.
+    Claims: docs/claims.md#P12.
 
     Examples
     --------
@@ -173,6 +180,7 @@ def log_density(x: Array, mean: Array, kappa: Array) -> Array:
     ``kappa (mu . x - 1)`` is taken from ``|| x - mu ||^2``, which keeps its digits where kappa is
     large and x is near the mean. A density over x, unlike ProPos's Eq. 26, whose sum over k is 1 at
     every x (claim P17). Source: ProPos Eq. 17; claim P12.
+    Claims: docs/claims.md#P12, #P16, #P17, #P18, #P19.
 
     Examples
     --------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,10 +90,15 @@ def run_proofs(options: argparse.Namespace) -> int:
     if options.plot is not None:
         from .proofs import regret_plot
 
-        regret_plot.draw(options.plot)
+        regret_plot.draw(options.plot, progress=_told)
         if not options.json:
             print(f"drawn in {options.plot}/")
     return 0 if all(r.stands for r in results) else 1
+
+
+def _told(size: str) -> None:
+    """Say on standard error how far the picture is, which takes a minute or more."""
+    print(f"measured {size}", file=sys.stderr, flush=True)
 
 
 def _prepare_plot(folder: Path) -> None:

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from ..algos import bounds, duals, errors, projections, steps
-from . import online_runs, theorem
+from . import online_runs, price_steps, theorem
 from .online_runs import Floats
 from .registry import Status, claim
 
@@ -342,13 +342,25 @@ def mini_batch() -> float:
     status=Status.HOLDS,
     derivation="A theorem: max rho <= (r + eta) H_{K-1} + eta for any data and order (R3). For"
     " cosines r <= 2, and K = 3000 gives max rho <= 17.2 + 9.6 eta, against a sum of"
-    " up to 6000 (R2).",
+    " up to 6000 (R2). Check: z3 proves the induction step of R2 and R3 for all real prices,"
+    " scores and shares, every batch size and K <= 5; without either hypothesis, best labels or"
+    " sum gamma <= N, it must find a run beyond R2, and `update_duals` must repeat it.",
     covers=("duals.update_duals", "steps.published_steps"),
-    mutations=("dualclust.algos.duals.update_duals", "dualclust.algos.duals.assign_batch"),
+    mutations=(
+        "dualclust.algos.duals.update_duals",
+        "dualclust.algos.duals.assign_batch",
+        "dualclust.proofs.price_steps._wins",
+    ),
 )
 def bounded_duals() -> float:
-    """Worst excess over R3 with the published step and batch, on a stream that changes its mind."""
-    rng, worst = np.random.default_rng(18), 0.0
+    """Steps left unproven, controls that stay below; excess over R3 with the published step."""
+    rng, bound = np.random.default_rng(18), theorem.sum_of_prices
+    worst = max(price_steps.run_stays_below(bound, w) for w in price_steps.HYPOTHESES)
+    for k in range(2, 6):
+        unproven = price_steps.sum_unproven(k, bound) + price_steps.largest_unproven(k)
+        worst = max(worst, unproven)
+    if price_steps.run_stays_below(bound, None) < math.inf:  # with both hypotheses no run exists
+        worst = math.inf
     rule = steps.published_steps("coke-cifar")
     for k in (2, 10, 50):
         scores = rng.uniform(0, 1, size=(4, 128 * 60, k))

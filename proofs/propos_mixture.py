@@ -331,7 +331,7 @@ def _hard_step(x: Floats, means: Floats) -> tuple[Floats, Floats]:
     0.0656.
     """,
     tolerance=1e-12,
-    covers=("prototypes.batch_prototypes", "von_mises_fisher.log_density", "kmeans.kmeans"),
+    covers=("prototypes.batch_prototypes", "von_mises_fisher.log_density", "lloyd.kmeans"),
     mutations=(
         "dualclust.algos.prototypes.batch_prototypes",
         _DENSITY + "log_density",

@@ -34,7 +34,15 @@ __all__ = [
     "run",
 ]
 
-MODULES = ("secu", "mi_margin", "propos", "coke", "gatcluster", "theorem")
+MODULES = (
+    "secu",
+    "mi_margin",
+    "propos",
+    "coke",
+    "gatcluster",
+    "theorem",
+    "theorem_two_sided",
+)
 PAPERS = (
     "SeCu supplement",
     "MI + margin supplement",

@@ -31,14 +31,25 @@ import numpy as np
 from scipy import stats
 
 from ..algos import assignment, bounds, certificates, steps
-from ..algos.errors import MissingExtraError
+from ..algos.errors import MissingExtraError, MissingFileError
 from . import theorem
 from .online_runs import Floats, Ints
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["ORDERS", "SIZES", "Slope", "draw", "known_problem", "measure"]
+__all__ = [
+    "METHODS",
+    "ORDERS",
+    "SIZES",
+    "Row",
+    "Slope",
+    "draw",
+    "known_problem",
+    "measure",
+    "read",
+    "slopes",
+]
 
 ORDERS = ("random", "sorted", "adversarial")
 METHODS = ("plain update", "assign", "assign, second pass")
@@ -168,7 +179,8 @@ def _slope(values: dict[int, Floats]) -> tuple[float, float, float] | None:
     return float(slopes.mean()), float(slopes.mean()) - half, float(slopes.mean()) + half
 
 
-def _slopes(rows: list[Row], n_clusters: Sequence[int]) -> list[Slope]:
+def slopes(rows: list[Row], n_clusters: Sequence[int]) -> list[Slope]:
+    """Slopes of all curves that are positive throughout, by number of clusters and quantity."""
     found = []
     for k in n_clusters:
         for quantity in ("charged", "violation"):
@@ -178,6 +190,29 @@ def _slopes(rows: list[Row], n_clusters: Sequence[int]) -> list[Slope]:
                     if fit is not None:
                         found.append(Slope(k, order, method, quantity, *fit))
     return found
+
+
+def read(path: str | Path) -> list[Row]:
+    """Runs that `draw` has written to ``regret.csv``.
+
+    Raises
+    ------
+    MissingFileError
+        If there is no such file.
+    """
+    try:
+        with Path(path).open(newline="", encoding="utf-8") as file:
+            return [_row(line) for line in csv.DictReader(file)]
+    except FileNotFoundError as error:
+        msg = f"there are no runs in {path}. To fix this, write them by regret_plot.draw"
+        raise MissingFileError(msg) from error
+
+
+def _row(line: Mapping[str, str]) -> Row:
+    k, n, seed, violation = (int(line[f]) for f in ("n_clusters", "n", "seed", "violation"))
+    regret, charged = float(line["regret"]), float(line["charged"])
+    allowed = float(line["bound_charged"]), float(line["bound_violation"])
+    return Row(k, n, line["order"], line["method"], seed, regret, charged, violation, *allowed)
 
 
 def draw(
@@ -232,7 +267,7 @@ def draw(
         writer.writerow(Row._fields)
         writer.writerows([f"{v:.6g}" if isinstance(v, float) else v for v in row] for row in rows)
     _figure(rows, n_clusters, folder / "regret.png")
-    return _slopes(rows, n_clusters)
+    return slopes(rows, n_clusters)
 
 
 def _figure(rows: list[Row], n_clusters: Sequence[int], path: Path) -> None:

@@ -13,8 +13,10 @@ import numpy as np
 
 from ..algos import assignment, bounds, certificates, duals, losses, prototypes
 from ..algos.errors import InfeasibleBoundsError
-from . import secu_centers, secu_tables  # noqa: F401  they register their own claims
+from . import feasible_sizes, secu_centers, secu_tables
 from .registry import Status, claim
+
+_ = secu_centers, secu_tables  # they register their own claims
 
 PAPER = "SeCu supplement"
 
@@ -203,8 +205,11 @@ def label_of_the_online_step() -> float:
     K = 3 is feasible for the relaxed problem and for no assignment.
 
     Check: the subgradient inequality and the step against `duals.update_duals`; `dual_value` of
-    rho - rho' lies between any feasible value and D, and equals D for rho' = 0; `from_ratios`
-    against an enumeration.
+    rho - rho' lies between any feasible value and D, and equals D for rho' = 0. The conditions on
+    bounds by z3, with one for each cluster (l_k <= u_k, sum l <= N <= sum u), for all reals and
+    for all whole numbers at K <= 6, and that rounding inward loses no size; as a control z3 must
+    find an N for which gamma = gamma' = 1 has room in reals only. `from_ratios` against an
+    enumeration, because z3 knows the condition and not the code.
     """,
     tolerance=1e-10,
     covers=("duals.update_duals", "bounds.from_ratios", "certificates.dual_value"),
@@ -212,6 +217,8 @@ def label_of_the_online_step() -> float:
         "dualclust.algos.duals.update_duals",
         "dualclust.algos.certificates.dual_value",
         "dualclust.algos.bounds.from_ratios",
+        "dualclust.proofs.feasible_sizes._room",
+        "dualclust.proofs.feasible_sizes._ceil",
     ),
 )
 def dual_ascent_and_feasibility() -> float:
@@ -248,6 +255,10 @@ def dual_ascent_and_feasibility() -> float:
             float(np.abs(step.lower - np.maximum(0.0, rho - 0.3 * slope[0])).max()),
             float(np.abs(step.upper - np.maximum(0.0, rho_up - 0.3 * slope[1])).max()),
         )
+    for k in range(1, 7):
+        for whole in (False, True):
+            worst = max(worst, feasible_sizes.room_unproven(k, whole=whole))
+    worst = max(worst, feasible_sizes.rounding_unproven(), feasible_sizes.real_ratios_mislead(3))
     return max(worst, _wrong_verdicts())
 
 

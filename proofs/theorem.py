@@ -81,16 +81,23 @@ for equal shares: a greedy adversary reaches 1.80 r at K = 10, where R3 says 2.8
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 
 from ..algos import bounds, certificates
-from . import online_runs, theorem_tests
+from . import online_runs, price_steps, theorem_tests
 from .online_runs import Floats
 from .registry import Status, claim
 
-__all__ = ["largest_price", "largest_price_two_sided", "permutation_term", "sum_of_prices"]
+__all__ = [
+    "largest_price",
+    "largest_price_two_sided",
+    "lowest_other",
+    "permutation_term",
+    "reach_of",
+    "sum_of_prices",
+]
 
 _ = theorem_tests  # registers T1 to T7
 
@@ -116,11 +123,12 @@ def permutation_term(n: int) -> float:
     return math.fsum(math.sqrt((i - 1) / ((n - i + 1) * (n - 1))) for i in range(2, n + 1))
 
 
-def _reach(scores: Floats) -> float:
+def reach_of(scores: Floats) -> float:
+    """r, the largest range of a row of scores (..., k)."""
     return float(np.ptp(scores, axis=-1).max())
 
 
-def _lowest_other(prices: Floats, wins: list[int]) -> int:
+def lowest_other(prices: Floats, wins: list[int]) -> int:
     """Adversary of R2 and R3: empty the least priced cluster that can win, cluster 0 last."""
     others = [j for j in wins if j != 0] or wins
     return min(others, key=lambda j: float(prices[j]))
@@ -134,13 +142,18 @@ def _lowest_other(prices: Floats, wins: list[int]) -> int:
     " same above, after every batch, for every order.",
     hypotheses="Uncapped update, one h; no projection.",
     status=Status.HOLDS,
-    derivation="Clipping only raises a price; add the steps up. Proof of R1 above.",
+    derivation="Clipping only raises a price (z3: for all real numbers); add the steps up. Proof of"
+    " R1 above.",
     covers=("duals.update_duals", "duals.assign_batch", "certificates.size_certificate"),
-    mutations=("dualclust.algos.duals.update_duals", "dualclust.algos.duals.assign_batch"),
+    mutations=(
+        "dualclust.algos.duals.update_duals",
+        "dualclust.algos.duals.assign_batch",
+        "dualclust.proofs.price_steps._moved",
+    ),
 )
 def certificate() -> float:
-    """Exact on dyadic streams: zero tolerance, every prefix, both sides."""
-    worst = 0.0
+    """Exact on dyadic streams: zero tolerance, every prefix, both sides; one step by z3."""
+    worst = price_steps.rise_unproven()
     for scores, low, high, h, b, run in online_runs.dyadic_runs(1, two_sided=True):
         ends, counts = online_runs.prefix_counts(run.labels, scores.shape[-1], b)
         short = ends[:, None] * low - counts - (run.lower - run.lower[:, :1]) / h
@@ -157,19 +170,20 @@ def certificate() -> float:
     hypotheses="No upper bounds, prices start at 0, sum l <= 1.",
     status=Status.HOLDS,
     derivation="The sum falls unless a price is clipped, and a clip needs all prices within r + eta"
-    " of 0. Proof of R2 above. Tight: an adversary reaches (K-1) r for equal shares.",
+    " of 0. Proof of R2 above; z3 proves its step for K <= 7. Tight: an adversary reaches (K-1) r"
+    " for equal shares.",
     covers=("duals.update_duals",),
     mutations=("dualclust.algos.duals.update_duals", "dualclust.proofs.theorem.sum_of_prices"),
 )
 def sum_is_bounded() -> float:
     """Worst excess over the bound; and the adversary must come within K eta of (K-1) r."""
-    worst = 0.0
+    worst = max(price_steps.sum_unproven(k, sum_of_prices) for k in range(2, 8))
     for scores, _, _, h, b, run in online_runs.dyadic_runs(2, two_sided=False):
-        most = sum_of_prices(scores.shape[-1], _reach(scores), h * b)
+        most = sum_of_prices(scores.shape[-1], reach_of(scores), h * b)
         worst = max(worst, float(run.lower.sum(axis=-1).max()) - most)
     for k in (2, 4):
         share, h = np.full(k, 1.0 / k), 1.0 / 64.0
-        rows = online_runs.steered_scores(_lowest_other, 2500, share, np.ones(k), step_size=h)
+        rows = online_runs.steered_scores(lowest_other, 2500, share, np.ones(k), step_size=h)
         most = float(online_runs.run_online(rows, share, step_size=h).lower.sum(axis=-1).max())
         worst = max(worst, most - sum_of_prices(k, 1.0, h), (k - 1) - most)
     return worst
@@ -183,18 +197,25 @@ def sum_is_bounded() -> float:
     " order: logarithmic in K.",
     hypotheses="As R2.",
     status=Status.HOLDS,
-    derivation="Induction over the sums of the m largest prices. Proof of R3 above. The bound"
-    " known before, V <= b ((K-1) r / eta + K), follows from R2 and is weaker for every K > 2."
-    " For K = 3 and l = (1/2, 1/2, 0) an adversary reaches 3 r / 2 = H_2 r.",
+    derivation="Induction over the sums of the m largest prices. Proof of R3 above; z3 proves its"
+    " step for K <= 6. The bound known before, V <= b ((K-1) r / eta + K), follows from R2 and is"
+    " weaker for every K > 2. For K = 3, l = (1/2, 1/2, 0) an adversary reaches 3 r / 2 = H_2 r.",
     covers=("duals.update_duals", "duals.assign_batch"),
-    mutations=("dualclust.algos.duals.assign_batch", "dualclust.proofs.theorem.largest_price"),
+    mutations=(
+        "dualclust.algos.duals.assign_batch",
+        "dualclust.proofs.theorem.largest_price",
+        "dualclust.proofs.price_steps.sums_of_largest",
+    ),
 )
 def largest_is_bounded() -> float:
     """Worst excess of a price or a violation over its bound; the adversary must reach H_2 r."""
-    worst = 0.0
+    worst = max(price_steps.largest_unproven(k) for k in range(2, 7))
+    for k in range(2, 7):  # what z3 proved is the bound as printed, but for rounding
+        exact = float(price_steps.sums_of_largest(k, Fraction(3, 2))[0])
+        worst = max(worst, abs(exact - largest_price(k, 1.5, 1.0)) - 1e-12)
     for scores, low, _, h, b, run in online_runs.dyadic_runs(3, two_sided=False):
         k = scores.shape[-1]
-        most = largest_price(k, _reach(scores), h * b)
+        most = largest_price(k, reach_of(scores), h * b)
         ends, counts = online_runs.prefix_counts(run.labels, k, b)
         short = float((ends[:, None] * low - counts).max())
         worst = max(worst, float(run.lower.max()) - most, short - most / h)
@@ -211,52 +232,6 @@ def largest_is_bounded() -> float:
     rows = online_runs.steered_scores(wish, 400, share, np.ones(3), step_size=h)
     most = float(online_runs.run_online(rows, share, step_size=h).lower.max())
     return max(worst, most - largest_price(3, 1.0, h), 1.5 - 2.0 * h - most)
-
-
-@claim(
-    id="R4",
-    paper="dualclust",
-    place="Theorem R, 4",
-    statement="With lower and upper bounds no price exceeds K (K-1) r / 2 + (K+1) (7K-6) eta / 6;"
-    " with upper bounds alone (K-1) r + 2 K eta. Divided by h this bounds the violation.",
-    hypotheses="0 <= l <= u <= 1, sum l <= 1 <= sum u, prices start at 0, K >= 2.",
-    status=Status.HOLDS,
-    derivation="Records of |rho - rho'|, and the sums of the m largest rho at the time of one."
-    " Proof of R4 above. That a bound independent of N exists was open; its best constant is.",
-    covers=("duals.update_duals", "duals.assign_batch"),
-    mutations=(
-        "dualclust.algos.duals.assign_batch",
-        "dualclust.algos.duals.update_duals",
-        "dualclust.proofs.theorem.largest_price_two_sided",
-    ),
-)
-def two_sided_is_bounded() -> float:
-    """Worst excess over the bounds on random, tied, sorted and steered streams."""
-    worst = 0.0
-    for scores, low, high, h, b, run in online_runs.dyadic_runs(4, two_sided=True):
-        k = scores.shape[-1]
-        most = largest_price_two_sided(k, _reach(scores), h * b)
-        worst = max(worst, float(run.lower.max()) - most, float(run.upper.max()) - most)
-        alone = online_runs.run_online(scores, 0.0 * low, high, step_size=h, batch=b)
-        most = (k - 1) * _reach(scores) + 2 * k * h * b
-        worst = max(worst, float(alone.upper.max()) - most)
-    rows, high, h = _steered_upper()
-    run = online_runs.run_online(rows, 0.0 * high, high, step_size=h)
-    return max(worst, float(run.upper.max()) - (2.0 + 6.0 * h))
-
-
-def _steered_upper() -> tuple[Floats, Floats, float]:
-    """Stream that pushes the sum of three upper prices beyond 2 r: rows, upper shares and h."""
-    high, h = np.asarray([0.0, 0.5, 0.5]), 1.0 / 32.0
-    calls = iter(range(10**6))
-
-    def wish(prices: Floats, wins: list[int]) -> int:
-        first = 0 if next(calls) // 300 % 2 else 1  # by turns: load 0 while both are free, load 1
-        if first in wins:
-            return first
-        return max((1, 2), key=lambda j: float(prices[j]))
-
-    return online_runs.steered_scores(wish, 2400, 0.0 * high, high, step_size=h), high, h
 
 
 @claim(
@@ -295,7 +270,7 @@ def regret_is_bounded() -> float:
                 excess = regret + missing @ p - cross - float(p @ p) / (2.0 * h) - step
                 worst = max(worst, float(excess.max()) - slack)
             mean = float(cross.reshape(len(scores), -1).mean(axis=1).max())
-            most = sum_of_prices(k, _reach(scores), h) * permutation_term(n)
+            most = sum_of_prices(k, reach_of(scores), h) * permutation_term(n)
             worst = max(worst, mean - most)
             worst = max(worst, permutation_term(n) - math.pi / 2.0 * math.sqrt(n))
     draws = np.stack(np.meshgrid(*[np.arange(4)] * 4, indexing="ij"), axis=-1).reshape(-1, 4)
@@ -340,58 +315,3 @@ def weak_duality() -> float:
     limits = bounds.from_counts([1, 1], n_samples=2)
     dual = certificates.dual_value(np.asarray([[1.0, 0.0], [1.0, 0.5]]), np.array([0, 0.5]), limits)
     return max(worst, abs(dual - 1.5))
-
-
-@claim(
-    id="R7",
-    paper="dualclust",
-    place="Theorem R, 4",
-    statement="The constant of R2 carries over to upper prices: sum rho' <= (K-1) r + K eta.",
-    hypotheses="Upper bounds alone already refute it.",
-    status=Status.REFUTED,
-    derivation="""With u = (0, 1/2, 1/2) a price rho'_0 never falls. Load 0 and 1 to r while 2 is
-    free: (1, 1, 0) r. Label 2 until 1 and 2 are level: (1, 1/2, 1/2) r, the sum unchanged. Now 0
-    can win again, up to r above the others: (4/3, 1/3, 1/3) r. Load 1 once more to r: (4/3, 1, 0)
-    r, whose sum is 7/3 r > 2 r; repeated, it tends to 5/2 r. R4 is what holds instead.""",
-    counterexample="K = 3, u = (0, 1/2, 1/2), r = 1, h = 1/32, the stream of `_steered_upper`.",
-    mutations=("dualclust.proofs.theorem.sum_of_prices", "dualclust.algos.duals.update_duals"),
-)
-def one_sided_constant() -> float:
-    """How far the sum of upper prices stays below 7/3 r less 2 eta, or below the bound."""
-    rows, high, h = _steered_upper()
-    run = online_runs.run_online(rows, 0.0 * high, high, step_size=h)
-    most = float(run.upper.sum(axis=-1).max())
-    return max(0.0, sum_of_prices(3, 1.0, h) - most, 7.0 / 3.0 - 2.0 * h - most)
-
-
-@claim(
-    id="R8",
-    paper="dualclust",
-    place="Theorem R, open",
-    statement="With lower and upper bounds no price exceeds (r + 2 eta) H_{K-1} + 2 eta.",
-    hypotheses="As R4.",
-    status=Status.OPEN,
-    derivation="R4 proves a constant that is quadratic in K. For l = u the induction of R3 bounds"
-    " rho - rho' from above, as unclipped steps inside M do not raise its sum over M; for l < u"
-    " they can. No counterexample is known; the check is a search for one by steered"
-    " adversaries, not a proof.",
-    mutations=("dualclust.algos.duals.update_duals",),
-)
-def two_sided_conjecture() -> float:
-    """Worst excess over the conjectured bound; positive would refute it."""
-    rng, worst, h = np.random.default_rng(8), 0.0, 1.0 / 32.0
-    for trial in range(6):
-        k, calls = 3 + trial % 3, iter(range(10**6))
-        low = rng.dirichlet(np.ones(k)) * (1.0, 0.8, 0.5)[trial // 2]
-        high = np.minimum(1.0, low * (1.0, 1.4, 2.5)[trial // 2])
-
-        def wish(prices: Floats, wins: list[int], calls: Iterator[int] = calls) -> int:
-            if next(calls) // 200 % 2:  # by turns: push cluster 0 down, raise it
-                return 0 if 0 in wins else max(wins, key=lambda j: float(prices[j]))
-            return _lowest_other(prices, wins)
-
-        rows = online_runs.steered_scores(wish, 800, low, high, step_size=h)
-        run = online_runs.run_online(rows, low, high, step_size=h)
-        most = largest_price(k, 1.0, 2.0 * h)
-        worst = max(worst, float(run.lower.max()) - most, float(run.upper.max()) - most)
-    return worst

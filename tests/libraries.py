@@ -61,3 +61,6 @@ LIBRARIES = [
 ]
 if torch.cuda.is_available():
     LIBRARIES.append(Library("torch:cuda", array_api_compat.torch, torch.device("cuda", 0)))
+
+# Each library once: what a long test runs on.
+ONE_EACH = [row for row in LIBRARIES if not row.readonly and not row.flags]

@@ -7,6 +7,7 @@ equal bits: every sum is then exact in float64, in any order.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -171,3 +172,13 @@ def in_order(scores: Floats, order: str, seed: int = 0) -> Floats:
         top = np.sort(scores, axis=1)[:, -2:]
         index = np.lexsort((top[:, 0] - top[:, 1], -scores.argmax(axis=1)))
     return scores[index]
+
+
+def symmetric_relations(n: int) -> Iterator[Ints]:
+    """All reflexive and symmetric relations on n samples."""
+    pairs = list(itertools.combinations(range(n), 2))
+    for bits in itertools.product([0, 1], repeat=len(pairs)):
+        r = np.eye(n, dtype=np.int64)
+        for (i, j), bit in zip(pairs, bits, strict=True):
+            r[i, j] = r[j, i] = bit
+        yield r

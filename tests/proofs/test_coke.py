@@ -50,6 +50,11 @@ def forgets_the_count(average, value, count):
     return value if count == 1 else (average + value) / 2
 
 
+def any_label(prices, j, reach):
+    """No label says anything about the prices."""
+    return reach >= 0
+
+
 PLANTED = [
     ("C1", CLUSTERING + "_proxy_objective", lambda x, c, y: PROXY(x, c, y) + 1.0),
     ("C2", CLUSTERING + "_exact_centers", lambda x, y, k: -EXACT_CENTERS(x, y, k)),
@@ -80,6 +85,7 @@ PLANTED = [
     ("C17", UPDATE_DUALS, errors.wrong_sign),
     ("C18", UPDATE_DUALS, errors.rising),
     ("C18", ASSIGN_BATCH, errors.greedy),
+    ("C18", "dualclust.proofs.price_steps._wins", any_label),
     ("C19", "dualclust.algos.centers.mean_centers", skewed_centers),
     ("C19", "dualclust.algos.centers.add_to_sums", forgets_a_sample),
     ("C20", "dualclust.algos.centers.add_to_sums", forgets_a_sample),

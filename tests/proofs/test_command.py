@@ -134,14 +134,25 @@ def test_plot_draws_into_the_folder(
 ) -> None:
     drawn: list[Path] = []
     stub = types.ModuleType("regret_plot")
-    stub.draw = drawn.append  # type: ignore[attr-defined]
+
+    def draw(folder: Path, progress: Any) -> None:
+        drawn.append(folder)
+        progress("k = 10, n = 1000")
+
+    stub.draw = draw  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "dualclust.proofs.regret_plot", stub)
     monkeypatch.setattr(proofs, "regret_plot", stub, raising=False)
     folder = tmp_path / "new" / "figures"
     assert _run("--plot", str(folder)) == 0
     assert drawn == [folder]
     assert folder.is_dir()
-    assert capsys.readouterr().out.splitlines()[-1] == f"drawn in {folder}/"
+    told = capsys.readouterr()
+    assert told.out.splitlines()[-1] == f"drawn in {folder}/"
+    assert told.err == "measured k = 10, n = 1000\n"
+    assert _run("--json", "--plot", str(folder)) == 0
+    told = capsys.readouterr()
+    assert len(json.loads(told.out)) == 2  # progress is not in the document
+    assert told.err == "measured k = 10, n = 1000\n"
 
 
 @pytest.mark.usefixtures("three")

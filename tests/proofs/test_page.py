@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dualclust.proofs import page, registry
+from dualclust.algos.errors import MissingFileError
+from dualclust.proofs import page, registry, regret_plot
 from dualclust.proofs.registry import REGISTRY, Claim, Status
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "claims.md"
@@ -23,7 +24,11 @@ def test_every_claim_has_one_anchor_and_one_link() -> None:
     text = page.render()
     anchors = re.findall(r'<a id="([^"]+)"></a>', text)
     links = re.findall(r"\]\(#([^)]+)\)", text)
-    assert sorted(anchors) == sorted(links) == sorted(REGISTRY)
+    assert sorted(anchors) == sorted([*REGISTRY, "growth"])
+    for claim_id in REGISTRY:
+        assert links.count(claim_id) == 1 + (claim_id in page.GROWTH)  # the table of growth
+    assert links.count("growth") == len(page.GROWTH)
+    assert set(links) == set(anchors)
 
 
 def test_nothing_is_left_out() -> None:
@@ -53,8 +58,44 @@ def test_a_small_page() -> None:
     assert "1 claims: 1 open." in text
     assert "| [C1](#C1) | Eq. 1, \\|x\\| | open |" in text
     assert "tolerance 0.5, slow." in text
-    assert "Covers" not in text
-    assert "Counterexample." not in text
+    assert "**Covers.**" not in text
+    assert "**Counterexample.**" not in text
+
+
+def test_the_measured_slopes_are_those_of_the_runs() -> None:
+    rows = regret_plot.read(page.RUNS)
+    text, report = page.render(), (DOCUMENT.parent / "regret.md").read_text(encoding="utf-8")
+    for slope in regret_plot.slopes(rows, (10, 100, 1000)):
+        shown = f"{slope.slope:.2f} [{slope.low:.2f}, {slope.high:.2f}]"
+        quantity = "regret" if slope.quantity == "charged" else "violation"
+        start = f"| {slope.n_clusters} | {quantity} | {slope.method} |"
+        [line] = [x for x in report.splitlines() if x.startswith(start)]
+        assert shown == line.split("|")[4 + regret_plot.ORDERS.index(slope.order)].strip()
+        if slope.method == "plain update":
+            [line] = re.findall(
+                rf"^\| {slope.n_clusters} \| [^|]+ \| {slope.order} .*$", text, re.M
+            )
+            assert shown == line.split("|")[4 if quantity == "regret" else 6].strip()
+    assert len(re.findall(r" \| 1/2 \|$", text, re.M)) == 9
+    plain = [row for row in rows if row.method == "plain update"]
+    assert all(row.violation <= row.bound_violation for row in plain)
+    assert all(row.charged <= row.bound_charged for row in plain if row.order == "random")
+
+
+def test_other_runs_give_another_table_and_none_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = REGISTRY["C15"]
+    lines = page.RUNS.read_text(encoding="utf-8").splitlines()
+    some = [
+        line for line in lines if not line.startswith(("100,", "1000,")) and ",64000," not in line
+    ]
+    (tmp_path / "regret.csv").write_text("\n".join(some) + "\n", encoding="utf-8")
+    monkeypatch.setattr(page, "RUNS", tmp_path / "regret.csv")
+    assert "| 10 | 1,000 to 32,000 | random | " in page.render([claim])
+    monkeypatch.setattr(page, "RUNS", tmp_path / "none.csv")
+    with pytest.raises(MissingFileError, match=r"none\.csv.*To fix this"):
+        page.render([claim])
 
 
 def test_the_program_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

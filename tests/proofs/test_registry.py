@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 import math
-import re
 import types
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,31 +15,9 @@ from dualclust.proofs import registry
 from dualclust.proofs.registry import REGISTRY, Claim, Status
 from tests.proofs.planted import original
 
-ROOT = Path(__file__).resolve().parents[2]
 registry.load()
 CLAIMS = registry.ordered(REGISTRY.values())
 NOT_EMPIRICAL = [c for c in CLAIMS if c.status is not Status.EMPIRICAL]
-
-ID = r"[SMPCG]\d+[a-e]?"
-
-
-def cited(text: str) -> set[str]:
-    """Claims that a docstring names: "claim S3b", "claims G1 to G4", "(M1, M3)"."""
-    found: set[str] = set()
-    for sentence in re.findall(r"\bclaims?\s+([^.]*)", text):
-        for first, last in re.findall(rf"\b({ID})\s+to\s+({ID})\b", sentence):
-            letter, numbers = first[0], range(int(first[1:]), int(last[1:]) + 1)
-            found |= {f"{letter}{n}" for n in numbers}
-        found |= set(re.findall(rf"\b{ID}\b", sentence))
-    for inside in re.findall(rf"\(({ID}(?:(?:,\s+|\s+and\s+){ID})*)\)", text):
-        found |= set(re.findall(ID, inside))
-    return found
-
-
-def docstrings(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            yield ast.get_docstring(node) or ""
 
 
 @pytest.mark.parametrize(
@@ -65,37 +40,6 @@ def test_no_row_of_a_paper_is_missing() -> None:
     wanted = {f"{letter}{n}" for letter, numbers in rows.items() for n in numbers}
     wanted |= {f"S{n}" for n in range(1, 14) if n != 3} | {f"S3{c}" for c in "abcde"}
     assert {c.id for c in CLAIMS if c.paper != "dualclust"} == wanted
-
-
-def test_every_claim_cited_in_algos_is_registered() -> None:
-    missing = [
-        f"{path.name}: {claim_id}"
-        for path in sorted((ROOT / "algos").glob("*.py"))
-        for text in docstrings(path)
-        for claim_id in sorted(cited(text))
-        if claim_id not in REGISTRY
-    ]
-    assert missing == []
-
-
-@pytest.mark.parametrize(
-    ("text", "ids"),
-    [
-        ("Source: Eq. 3; claim S3b. Cost O(k), C4 lines.", {"S3b"}),
-        ("claims S3a (on the sphere) and S6 (once,\nnot k times).", {"S3a", "S6"}),
-        ("Source, claims G1 to G4: all.", {"G1", "G2", "G3", "G4"}),
-        ("claims P5,\n    P6. Cost O(k).", {"P5", "P6"}),
-        ("Lemma B.1 (M1, M3, M4); ours. Algorithm 1 (M3).", {"M1", "M3", "M4"}),
-        ("the k-gon (A1); ``hi(M1 c2)``; proclaims S1.", set()),
-    ],
-)
-def test_citations_are_found(text: str, ids: set[str]) -> None:
-    assert cited(text) == ids
-
-
-def test_the_docstrings_of_algos_cite_claims() -> None:
-    found = [cited(t) for p in (ROOT / "algos").glob("*.py") for t in docstrings(p)]
-    assert len(set().union(*found)) >= 30
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda c: c.id)

@@ -17,6 +17,7 @@ from tests.proofs.planted import assert_noticed, original, scaled, shifted
 SECU = "dualclust.proofs.secu."
 CENTERS = "dualclust.proofs.secu_centers."
 TABLES = "dualclust.proofs.secu_tables."
+SIZES = "dualclust.proofs.feasible_sizes."
 ALGOS = "dualclust.algos."
 CLAIMS = [c for c in REGISTRY.values() if c.paper == secu.PAPER]
 
@@ -77,6 +78,15 @@ def _signs(f: Any) -> Any:
 
 def _outward(f: Any) -> Any:
     return lambda *args, **options: f(*args, **(options | {"rounding": "outward"}))
+
+
+def _no_upper(f: Any) -> Any:
+    """Nobody asks whether the upper bounds leave enough room."""
+    return lambda low, high, n: f(low, [*high[:-1], high[-1] + n], n)
+
+
+def _rounded_down(f: Any) -> Any:
+    return lambda value: -f(-value)
 
 
 def _other_label(f: Any) -> Any:
@@ -193,6 +203,8 @@ PLANTED = [
     ("S5", ALGOS + "certificates.dual_value", shifted(0.01)),
     ("S5", ALGOS + "certificates.dual_value", scaled(0.5)),
     ("S5", ALGOS + "bounds.from_ratios", _outward),
+    ("S5", SIZES + "_room", _no_upper),
+    ("S5", SIZES + "_ceil", _rounded_down),
     ("S6", ALGOS + "losses.center_loss", scaled(4.0)),
     ("S6", ALGOS + "losses.center_loss", lambda f: lambda *a, **o: f(*a, **o).sum()),
     ("S7", ALGOS + "duals.assign_batch", _last_tie),

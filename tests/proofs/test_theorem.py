@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 from dualclust.algos import certificates
-from dualclust.proofs import online_runs, theorem, theorem_tests
-from dualclust.proofs.registry import REGISTRY
+from dualclust.proofs import online_runs, price_steps, theorem, theorem_tests
+from dualclust.proofs.registry import REGISTRY, load
 from tests.proofs import errors
 from tests.proofs.errors import ASSIGN_BATCH, PROJECT, UPDATE_DUALS
 from tests.proofs.planted import assert_noticed
 
+load()
 IDS = sorted(i for i, c in REGISTRY.items() if c.check.__module__.startswith("dualclust.proofs.th"))
 DUAL_VALUE, TOLD = certificates.dual_value, certificates.size_certificate
-THEOREM = "dualclust.proofs.theorem."
+THEOREM, STEPS = "dualclust.proofs.theorem.", "dualclust.proofs.price_steps."
+SUMS, MOVED = price_steps.sums_of_largest, price_steps._moved
 
 
 def too_tight(state, limits):
@@ -24,14 +26,23 @@ def too_tight(state, limits):
     return told._replace(at_least=told.at_least + 40.0)
 
 
+def capped(price, change):
+    """CoKe's projection for one cluster, tau = 1."""
+    import z3
+
+    return z3.If(MOVED(price, change) > 1, 1, MOVED(price, change))
+
+
 PLANTED = [
     ("R1", UPDATE_DUALS, errors.half_step),
     ("R1", UPDATE_DUALS, errors.wrong_sign),
     ("R1", ASSIGN_BATCH, errors.frozen),
+    ("R1", STEPS + "_moved", capped),
     ("R2", UPDATE_DUALS, errors.rising),
     ("R2", THEOREM + "sum_of_prices", lambda k, reach, eta: (k - 2) * reach + k * eta),
     ("R3", ASSIGN_BATCH, errors.greedy),
     ("R3", THEOREM + "largest_price", lambda k, reach, eta: reach + 2.0 * eta),
+    ("R3", STEPS + "sums_of_largest", lambda k, reach: [b - 1 for b in SUMS(k, reach)]),
     ("R4", ASSIGN_BATCH, errors.greedy),
     ("R4", UPDATE_DUALS, errors.rising),
     ("R4", THEOREM + "largest_price_two_sided", lambda k, reach, eta: 0.25 * reach),

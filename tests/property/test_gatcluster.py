@@ -25,7 +25,7 @@ from dualclust.algos.gatcluster import (
 )
 from dualclust.algos.relations import relation_error, relation_gradient, relation_loss
 from tests.compare import to_numpy
-from tests.libraries import LIBRARIES
+from tests.libraries import LIBRARIES, ONE_EACH
 
 NUMPY = LIBRARIES[0]
 WIDTHS = {"float16": 16, "float32": 32, "float64": 64}
@@ -280,9 +280,7 @@ def test_windows_are_finite_for_any_finite_input_at_length(window):
     judge_windows(window)
 
 
-@given(batch=finite_batches())
-@settings(max_examples=40)
-def test_values_are_finite_on_every_library(xp, batch):
+def judge_values(xp, batch):
     logits, _, labels, targets, options, floor = batch
     if logits.dtype == np.float16:  # the standard has no such type
         logits, targets = logits.astype(np.float32), targets.astype(np.float32)
@@ -295,3 +293,29 @@ def test_values_are_finite_on_every_library(xp, batch):
         ]
     for part in found:
         assert np.isfinite(to_numpy(part)).all()
+
+
+def judge_maps(xp, window):
+    raw, size, v, c, alpha = window
+    raw = xp.asarray(raw.astype(np.float32) if raw.dtype == np.float16 else raw)
+    full = full_gaussian(raw, min_variance=v, max_correlation=c)
+    for g in (full, isotropic_gaussian(raw[:, :3], min_variance=v)):
+        for part in (*g, attention_map(g, size, alpha=alpha)):
+            assert np.isfinite(to_numpy(part)).all()
+
+
+@given(batch=finite_batches(), window=finite_windows())
+@settings(max_examples=40)
+def test_values_are_finite_on_every_library(xp, batch, window):
+    judge_values(xp, batch)
+    judge_maps(xp, window)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("xp", ONE_EACH, ids=lambda library: library.name, indirect=True)
+@given(batch=finite_batches(), window=finite_windows())
+@settings(max_examples=10_000)
+def test_values_are_finite_on_every_library_at_length(xp, batch, window):
+    judge_values(xp, batch)
+    judge_maps(xp, window)

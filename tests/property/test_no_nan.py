@@ -1,24 +1,39 @@
 """Finite input gives finite output, whatever its size; nothing overflows on the way."""
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dualclust.algos.assignment import assign
-from dualclust.algos.bounds import from_counts
+from dualclust.algos.bounds import from_counts, stream_bounds
 from dualclust.algos.centers import add_to_sums, init_sums, mean_centers, running_average
 from dualclust.algos.certificates import dual_value, objective, size_certificate
 from dualclust.algos.duals import assign_batch
+from dualclust.algos.errors import InvalidValueError
 from dualclust.algos.hardness_centers import hardness, hardness_centers
+from dualclust.algos.kmeans import constrained_kmeans, kmeans
+from dualclust.algos.kmeans_start import METRICS, start_centers
+from dualclust.algos.metrics import (
+    churn,
+    clustering_scores,
+    effective_clusters,
+    imbalance_ratio,
+    regret,
+    uniformity,
+)
+from dualclust.algos.minibatch_kmeans import init_minibatch, minibatch_step
 from dualclust.algos.projections import (
     project_capped,
     project_l1_ball,
     project_simplex,
     project_sphere,
 )
+from dualclust.algos.score_sources import feature_source
 from dualclust.algos.steps import StepRule, measured_steps
 from tests.compare import to_numpy
+from tests.libraries import LIBRARIES, ONE_EACH
 from tests.problems import unit_rows
 
 SIZES = {np.float32: 1e37, np.float64: 1e300}
@@ -112,15 +127,15 @@ def test_centers(xp, x, data):
     assert_finite(state, centers, running_average(centers, previous, 3))
 
 
-@given(
-    seed=st.integers(0, 2**32),
-    log_temperature=st.floats(-6, 6),
-    dtype=st.sampled_from(["float32", "float64"]),
-    kind=st.sampled_from(["random", "same", "opposite", "axes"]),
-)
-@example(seed=0, log_temperature=-5.125, dtype="float32", kind="random")  # a subnormal curvature
-@settings(max_examples=40)
-def test_hardness(xp, seed, log_temperature, dtype, kind):
+HARDNESS = {
+    "seed": st.integers(0, 2**32),
+    "log_temperature": st.floats(-6, 6),
+    "dtype": st.sampled_from(["float32", "float64"]),
+    "kind": st.sampled_from(["random", "same", "opposite", "axes"]),
+}
+
+
+def judge_hardness(xp, seed, log_temperature, dtype, kind):
     rng = np.random.default_rng(seed)
     n, k, d = rng.integers(1, 8), rng.integers(1, 5), rng.integers(1, 5)
     x, w = unit_rows(rng.normal(size=(n, d))), unit_rows(rng.normal(size=(k, d)))
@@ -135,3 +150,131 @@ def test_hardness(xp, seed, log_temperature, dtype, kind):
     temperature = 10.0**log_temperature
     assert_finite(hardness(*arrays_, temperature=temperature))
     assert_finite(*hardness_centers(*arrays_, temperature=temperature, n_iter=8)[:4])
+
+
+@given(**HARDNESS)
+@example(seed=0, log_temperature=-5.125, dtype="float32", kind="random")  # a subnormal curvature
+@settings(max_examples=40)
+def test_hardness(xp, seed, log_temperature, dtype, kind):
+    judge_hardness(xp, seed, log_temperature, dtype, kind)
+
+
+@st.composite
+def clusterings(draw):
+    """Rows of any size that squares can hold, mostly; weights or none; sizes; a start's seed."""
+    x = draw(matrices(min_rows=1, largest=draw(st.sampled_from([1.0, 1e15, 1e36]))))
+    n = x.shape[0]
+    weight = st.one_of(st.floats(0.0, 1e3), st.sampled_from([0.0, 5e-324, 1.0, 1e100]))
+    weights = draw(st.one_of(st.none(), arrays(np.float64, n, elements=weight)))
+    if weights is not None and not weights.any():
+        weights = None
+    labels = draw(arrays(np.int64, n, elements=st.integers(0, n - 1)))
+    metric, empty = draw(st.sampled_from(METRICS)), draw(st.sampled_from(["relocate", "keep"]))
+    return x, weights, labels, metric, empty, draw(st.integers(0, 2**64 - 1))
+
+
+def judge_kmeans(xp, case):
+    rows, weights, labels, metric, empty, seed = case
+    x, k = xp.asarray(rows), int(labels.max()) + 1
+    if metric == "cosine":
+        x = project_sphere(x)
+    weights = None if weights is None else xp.asarray(weights)
+    source = feature_source(x)
+    start = start_centers(source, k, seed=seed, metric=metric, weights=weights)
+    sizes = np.bincount(labels, minlength=k).tolist()
+    place = {"xp": xp.namespace, "device": xp.device}
+    bounds = from_counts(sizes, sizes, n_samples=len(labels), **place)
+    options = {"metric": metric, "weights": weights, "empty": empty}
+    try:
+        plain = kmeans(x, start, n_iter=3, **options)
+    except InvalidValueError as refused:  # instead of a value that is not finite
+        assert "neither overflow nor vanish" in str(refused)  # noqa: PT017
+        return False
+    held = constrained_kmeans(x, bounds, start, n_iter=2, **options)
+    assert_finite(start, plain.centers, plain.objective, held.centers, held.objective)
+    np.testing.assert_array_equal(to_numpy(held.assignment.counts), sizes)
+    stream = stream_bounds(k, lower=0.5, upper=2.0, **place)
+    state = init_minibatch(start, stream)
+    _, state = minibatch_step(x, state, stream, metric=metric, weights=weights, empty=empty)
+    assert_finite(state.centers, state.means, state.assignment.duals)
+    return True
+
+
+def test_few_clusterings_are_refused():
+    """So that the test below is not met by refusing all."""
+    seen = []
+
+    @given(case=clusterings())
+    @settings(max_examples=100, database=None)
+    def collect(case):
+        seen.append(judge_kmeans(LIBRARIES[0], case))
+
+    collect()
+    assert sum(seen) > 0.5 * len(seen)
+
+
+# Scores that differ by a subnormal number.
+ALIKE = np.asarray([[0.0], [1.0]]), np.asarray([0.5, 5e-324]), np.asarray([1, 1])
+
+
+@given(case=clusterings())
+@example(case=(*ALIKE, "cosine", "relocate", 0))
+@settings(max_examples=40)
+def test_kmeans(xp, case):
+    judge_kmeans(xp, case)
+
+
+@st.composite
+def labelings(draw):
+    """Scores of any size, two labelings of their rows, and the value of the best one."""
+    scores = draw(matrices(min_rows=1))
+    n, k = scores.shape
+    labels, other = (draw(arrays(np.int64, n, elements=st.integers(0, k - 1))) for _ in range(2))
+    return scores, labels, other, draw(st.floats(-1e300, 1e300))
+
+
+def judge_metrics(xp, case):
+    scores, labels, other, best = case
+    x, y, z = xp.asarray(scores), xp.asarray(labels), xp.asarray(other)
+    counts = xp.asarray(np.bincount(labels, minlength=scores.shape[1]))
+    assert_finite(
+        uniformity(x),
+        regret(x, y, best),
+        churn(y, z),
+        effective_clusters(counts),
+        imbalance_ratio(counts),
+        tuple(clustering_scores(y, z)),
+    )
+
+
+@given(case=labelings())
+@settings(max_examples=40)
+def test_metrics(xp, case):
+    judge_metrics(xp, case)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("xp", ONE_EACH, ids=lambda library: library.name, indirect=True)
+@given(case=clusterings())
+@settings(max_examples=10_000)
+def test_kmeans_at_length(xp, case):
+    judge_kmeans(xp, case)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("xp", ONE_EACH, ids=lambda library: library.name, indirect=True)
+@given(case=labelings())
+@settings(max_examples=10_000)
+def test_metrics_at_length(xp, case):
+    judge_metrics(xp, case)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("xp", ONE_EACH, ids=lambda library: library.name, indirect=True)
+@given(**HARDNESS)
+@settings(max_examples=10_000)
+def test_hardness_at_length(xp, seed, log_temperature, dtype, kind):
+    judge_hardness(xp, seed, log_temperature, dtype, kind)

@@ -24,6 +24,7 @@ from dualclust.algos.prototypes import (
     weighted_sums,
 )
 from tests.compare import assert_close, assert_equal, to_numpy
+from tests.libraries import ONE_EACH
 
 FORMS = (psl_same_view, psl_cross_view, psl_mixed_view, prototypical_alignment)
 TOP = {"float32": 3e38, "float64": 1.7e308}
@@ -182,11 +183,24 @@ def test_values_and_gradients_are_finite_at_length(problem):
     everything_is_finite(problem)
 
 
-@given(problem=extremes())
-@settings(max_examples=40)
-def test_values_are_finite_on_every_library(xp, problem):
+def judge_values(xp, problem):
     x, y, _, k, temperature = problem
     mu, values = losses(xp, x, y, k, temperature)
     assert np.isfinite(values).all()
     rows, valid = to_numpy(mu.vectors).astype(np.float64), to_numpy(mu.valid)
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), valid.astype(float), rtol=1e-6)
+
+
+@given(problem=extremes())
+@settings(max_examples=40)
+def test_values_are_finite_on_every_library(xp, problem):
+    judge_values(xp, problem)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("xp", ONE_EACH, ids=lambda library: library.name, indirect=True)
+@given(problem=extremes())
+@settings(max_examples=10_000)
+def test_values_are_finite_on_every_library_at_length(xp, problem):
+    judge_values(xp, problem)

@@ -6,6 +6,7 @@ import pytest
 
 from dualclust.algos.pseudo_labels import label_gap, label_objective, pseudo_labels
 from dualclust.algos.pseudo_labels_em import em_labels
+from tests.libraries import ONE_EACH
 
 
 def instance(seed):
@@ -47,17 +48,19 @@ def clarabel(sigma, balance, beta, u):
 
 def check(seed):
     sigma, weights = instance(seed)
-    found = pseudo_labels(sigma, **weights)
     best, y = clarabel(sigma, **weights)
     scale = max(1.0, abs(best))
-    assert abs(float(found.objective) - best) <= 1e-6 * scale, seed
-    # Two certificates against each other: neither objective is below the other's bound.
     rounding = 1e-12 * scale
     theirs = float(label_objective(sigma, y, **weights))
-    assert float(found.objective) - theirs <= float(found.gap) + rounding, seed
     bound = float(label_gap(sigma, y, **weights))
-    assert theirs - float(found.objective) <= bound + rounding, seed
-    assert float(found.gap) <= 1e-10 * weights["beta"] + 1e-12 * scale, seed
+    for xp in ONE_EACH:
+        found = pseudo_labels(xp.asarray(sigma), **weights | {"u": xp.asarray(weights["u"])})
+        value, gap = float(found.objective), float(found.gap)
+        assert abs(value - best) <= 1e-6 * scale, (seed, xp.name)
+        # Two certificates against each other: neither objective is below the other's bound.
+        assert value - theirs <= gap + rounding, (seed, xp.name)
+        assert theirs - value <= bound + rounding, (seed, xp.name)
+        assert -1e-13 * scale <= gap <= 1e-10 * weights["beta"] + rounding, (seed, xp.name)
 
 
 @pytest.mark.parametrize("block", range(4))

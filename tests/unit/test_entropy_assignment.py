@@ -84,6 +84,22 @@ def test_the_cost_of_staying_is_nothing(xp):
     assert gap[1] - gap[0] > 0.5
 
 
+@pytest.mark.parametrize("first_pass", ["published", "exact"])
+def test_heads_side_by_side_are_labeled_as_each_alone(xp, rng, first_pass):
+    """Also one with a cluster fewer, whose padded column is minus infinity."""
+    rule = EntropyRule(4e6, 20, first_pass=first_pass)  # an empty cluster is paid very much
+    scores, previous = rng.normal(size=(2, 6, 4)), rng.integers(-1, 3, size=(2, 6))
+    scores[1, :, 3] = -math.inf
+    counts = np.asarray([[5, 0, 7, 2], [6, 9, 4, 0]])
+    labels, moved = entropy_step(*map(xp.asarray, (scores, previous, counts)), rule)
+    for head, k in enumerate((4, 3)):
+        alone = scores[head, :, :k].copy(), previous[head].copy(), counts[head, :k].copy()
+        expected, after = entropy_step(*map(xp.asarray, alone), rule)
+        assert_equal(labels[head, :], expected)
+        assert_equal(moved[head, :k], after)
+    assert int(moved[1, 3]) == 0
+
+
 def test_prices_are_to_first_order_logarithms_of_the_counts(xp):
     counts = np.asarray([400, 1000, 8600])
     prices = to_numpy(entropy_prices(xp.asarray(counts), EntropyRule(1200.0, 10_000)))

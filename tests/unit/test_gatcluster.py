@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
 from dualclust.algos.gatcluster import (
     PUBLISHED_WEIGHTS,
     LossWeights,
@@ -376,49 +375,3 @@ def test_nothing_is_read_back():
     sum(part.sum() for part in all_losses(x, t, y)).backward()
     with pytest.raises((RuntimeError, NotImplementedError)):
         float(t.sum())  # so that the check can fail
-
-
-# What is refused -------------------------------------------------------------------------------
-
-
-def test_arguments_are_checked(xp):
-    logits, targets = problem((5, 3))
-    x, t = xp.asarray(logits), xp.asarray(targets)
-    calls = {
-        "targets": balanced_targets,
-        "transformation": lambda x: transformation_loss(x, x),
-        "entropy": entropy_loss,
-        "attention": lambda x: attention_loss(x, x),
-    }
-    for call in calls.values():
-        for bad in (x[0, :], x[:0, :], x[:, :0]):
-            with pytest.raises(InvalidValueError, match="at least one sample and one cluster"):
-                call(bad)
-        with pytest.raises(InvalidTypeError, match="logits must have a real floating dtype"):
-            call(xp.asarray([[1, 2]]))
-    for loss in (transformation_loss, attention_loss):
-        with pytest.raises(InvalidValueError, match=r"targets must have shape \(5, 3\)"):
-            loss(x, t[:, :2])
-    with pytest.raises(InvalidValueError, match=r"attention_logits must have shape \(5, 3\)"):
-        gatcluster_loss(x, x[:, :2], xp.asarray([0] * 5), t, t)
-
-
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"sharpness": 0.0}, "sharpness must lie in (0, inf), got 0.0"),
-        ({"empty": 0.0}, "empty must lie in (0, 1], got 0.0"),
-        ({"empty": 2.0}, "empty must lie in (0, 1], got 2.0"),
-    ],
-)
-def test_options_are_checked(xp, options, text):
-    with pytest.raises(InvalidValueError) as caught:
-        balanced_targets(xp.asarray(problem((5, 3))[0]), **options)
-    assert str(caught.value) == text
-
-
-@pytest.mark.parametrize("name", ["transformation", "attention", "entropy"])
-@pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
-def test_weights_are_checked(name, value):
-    with pytest.raises(InvalidValueError, match=rf"{name} must lie in \[0, inf\)"):
-        LossWeights(**{name: value})

@@ -21,6 +21,7 @@ from dualclust.algos.von_mises_fisher import (
     log_sphere_area,
 )
 from tests.compare import assert_same_kind, to_numpy
+from tests.libraries import ONE_EACH
 from tests.problems import unit_rows
 
 KAPPAS = [0.0, 1e-300, 1e-8, 0.1, 1.0, 5.0, 29.9, 30.0, 30.1, 100.0, 1e3, 1e4, 1e8, 1e100, 1e300]
@@ -244,6 +245,29 @@ def test_no_nan(problem):
 @settings(max_examples=10_000)
 def test_no_nan_at_length(problem):
     finite_everywhere(*problem)
+
+
+def finite_on(xp, d, x, mean, kappa):
+    value = to_numpy(log_density(xp.asarray(x), xp.asarray(mean), xp.asarray(kappa)))
+    normalizer = to_numpy(log_normalizer(xp.asarray(kappa), n_features=d))
+    bessel = to_numpy(log_bessel_i(d / 2 - 1, xp.asarray(abs(kappa))))
+    assert np.isfinite([value, normalizer]).all()
+    assert np.isfinite(bessel) or (kappa == 0 and bessel == -math.inf)
+
+
+@given(problem=densities())
+@settings(max_examples=40)
+def test_no_nan_on_every_library(xp, problem):
+    finite_on(xp, *problem)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("xp", ONE_EACH, ids=lambda library: library.name, indirect=True)
+@given(problem=densities())
+@settings(max_examples=10_000)
+def test_no_nan_on_every_library_at_length(xp, problem):
+    finite_on(xp, *problem)
 
 
 def test_nothing_is_read_back():
