@@ -5,6 +5,8 @@ VENV ?= .venv
 PY = $(VENV)/bin/python
 STAMP = $(VENV)/.installed
 DEMO_ARGS ?=
+# Workers of the test run; a file's tests stay with one worker.
+TEST_ARGS ?= -n 2 --dist loadfile
 
 # The first interpreter that starts (a pyenv shim may be on PATH and refuse to), is new enough and
 # can make environments. Expanded on use only: nothing is probed while the stamp is fresh.
@@ -23,7 +25,7 @@ help:
 	@echo 'make slow   the tests that take minutes'
 	@echo 'make bench  the benchmark programs, on small sizes'
 	@echo 'make clean  remove what the build and the tools left (not $(VENV), not runs/)'
-	@echo 'Variables:  PYTHON=python3.12  VENV=.venv  DEMO_ARGS=...'
+	@echo 'Variables:  PYTHON=python3.12  VENV=.venv  DEMO_ARGS=...  TEST_ARGS="-n 2 --dist loadfile"'
 
 env: $(STAMP)
 
@@ -62,7 +64,7 @@ lint: $(STAMP)
 
 # pytest is last, so that what `make test` prints last is its summary.
 test: lint
-	"$(PY)" -m pytest
+	"$(PY)" -m pytest $(TEST_ARGS)
 
 slow: $(STAMP)
 	"$(PY)" -m pytest -m slow

@@ -49,6 +49,9 @@ clusters are directions. Written to the output folder, all of it or, after an er
   report.html, report.png      with --report: sizes, prices, margins, a map
 """
 
+# The keys of `train.methods.METHODS`, which would load torch.
+TRAIN_METHODS = ("coke", "gatcluster", "mi_margin", "propos", "secu", "self_label")
+
 TRAIN_EXAMPLES = """\
 examples:
   dualclust train secu --data digits
@@ -89,9 +92,9 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=TRAIN_EXAMPLES,
         formatter_class=raw,
     )
-    train.add_argument("method", choices=["secu"], help="the method")
+    train.add_argument("method", choices=TRAIN_METHODS, help="the method")
     train.add_argument(
-        "--data", default="digits", metavar="SOURCE", help="'digits' (built in) or an .npz file"
+        "--data", default="digits", metavar="SOURCE", help="'digits' (built in), a folder or a file"
     )
     train.add_argument("--recipe", metavar="NAME", help="built-in recipe, or a TOML file")
     train.add_argument("--seed", type=int, help="seed of every random number of the run")

@@ -18,6 +18,7 @@ import torch
 from .algos.errors import InvalidValueError, UsageError
 from .train.config import RunConfig, load_config, override
 from .train.data import load_source
+from .train.distributed import Ranks, start_ranks
 from .train.evaluate import Agreement, evaluate, kmeans_on_pixels
 from .train.loop import RunResult, resume, train
 
@@ -25,7 +26,6 @@ __all__ = ["read_recipe", "run"]
 
 DEMO_SEEDS = (0, 1, 2)
 SMALL = ["epochs=12", "optim.warmup_epochs=3", "evaluation.every=12"]
-DEFAULT_RECIPES = {"digits": "secu_digits"}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -53,11 +53,13 @@ def read_recipe(name: str) -> RunConfig:
 
 
 def _train(options: argparse.Namespace) -> int:
-    recipe = options.recipe or DEFAULT_RECIPES.get(options.data)
+    recipe = options.recipe
+    if recipe is None and options.data == "digits":
+        recipe = f"{options.method}_digits"
     if recipe is None:
         msg = (
             f"no recipe is known for --data {options.data}. To fix this, name one with --recipe, "
-            f"for example --recipe secu_digits for small grey images"
+            f"for example --recipe {options.method}_mnist for grey images of 28 pixels"
         )
         raise UsageError(msg)
     changes = [f"method={options.method}", f"data.source={options.data}", *options.set]
@@ -67,17 +69,24 @@ def _train(options: argparse.Namespace) -> int:
     _check_device(options.device)
     stem = Path(config.data.source).stem
     folder = options.out or Path("runs") / f"{config.method}-{stem}-seed{config.seed}"
-    with _progress(config.epochs, f"{config.method} on {stem}") as progress:
-        result = train(config, folder, device=options.device, progress=progress)
-    _print_result(result)
-    return 0
+    ranks, device = start_ranks(options.device)
+    with _progress(config.epochs, f"{config.method} on {stem}", quiet=not ranks.first) as progress:
+        result = train(config, folder, device=device, ranks=ranks, progress=progress)
+    return _end(result, ranks)
 
 
 def _resume(options: argparse.Namespace) -> int:
     _check_device(options.device)
-    with _progress(None, f"resuming {options.run}") as progress:
-        result = resume(options.run, device=options.device, progress=progress)
-    _print_result(result)
+    ranks, device = start_ranks(options.device)
+    with _progress(None, f"resuming {options.run}", quiet=not ranks.first) as progress:
+        result = resume(options.run, device=device, ranks=ranks, progress=progress)
+    return _end(result, ranks)
+
+
+def _end(result: RunResult, ranks: Ranks) -> int:
+    if ranks.first:
+        _print_result(result)
+    ranks.leave()
     return 0
 
 
@@ -124,7 +133,7 @@ def _table(rows: list[_Row], bounds: str, inside: bool) -> str:
     ]
 
     def figures(values: Any) -> str:
-        return "  ".join(f"{v:.3f}" for v in values)
+        return "  ".join(f"{v:.3f}" for v in values[:3])
 
     for r in rows:
         sizes = f"{r.smallest}-{r.largest}"
@@ -171,8 +180,13 @@ def _check_device(device: str) -> None:
 
 
 @contextmanager
-def _progress(epochs: int | None, title: str) -> Iterator[Callable[[dict[str, Any]], None]]:
+def _progress(
+    epochs: int | None, title: str, *, quiet: bool = False
+) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A bar on a terminal; a line every tenth of the epochs where output is a file or a pipe."""
+    if quiet:
+        yield lambda record: None
+        return
     if not sys.stderr.isatty():
         every = max(1, (epochs or 10) // 10)
 

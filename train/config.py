@@ -10,7 +10,6 @@ The rule of a field is part of its type (``lr: Positive``), so the class body is
 
 from __future__ import annotations
 
-import math
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,12 +18,36 @@ from typing import Annotated
 from ..algos.bounds import ROUNDING
 from ..algos.errors import MissingFileError, UsageError
 from ..algos.steps import PUBLISHED
+from .options import (
+    CokeOptions,
+    GatclusterOptions,
+    MiMarginOptions,
+    ProposOptions,
+    SecuOptions,
+    SelfLabelOptions,
+)
 from .records import Checked, Rule, dump_config, from_mapping, override
+from .rules import (
+    Angle,
+    Cardinal,
+    Count,
+    Fraction,
+    Name,
+    NonNegative,
+    Positive,
+    Ratio,
+    Seed,
+    Share,
+    Turn,
+    one_of,
+)
 
 __all__ = [
+    "METHOD_TABLES",
     "AssignmentConfig",
     "AugmentConfig",
     "DataConfig",
+    "EngineConfig",
     "EvaluationConfig",
     "HeadsConfig",
     "LossConfig",
@@ -38,31 +61,42 @@ __all__ = [
 ]
 
 
-def _one_of(*names: str) -> Rule:
-    return Rule("one of " + ", ".join(map(repr, names)), lambda value: value in names)
-
-
-# Comparisons are written so that NaN fails them.
-Positive = Annotated[float, Rule("a finite number above 0", lambda x: 0 < x < math.inf)]
-NonNegative = Annotated[float, Rule("a finite number, 0 or more", lambda x: 0 <= x < math.inf)]
-Fraction = Annotated[float, Rule("between 0 and 1", lambda x: 0 <= x <= 1)]
-Angle = Annotated[float, Rule("between 0 and 180 degrees", lambda x: 0 <= x <= 180)]
-Count = Annotated[int, Rule("an integer, 1 or more", lambda x: x >= 1)]
-Cardinal = Annotated[int, Rule("an integer, 0 or more", lambda x: x >= 0)]
-Seed = Annotated[int, Rule("an integer in [0, 2**63)", lambda x: 0 <= x < 2**63)]
-Name = Annotated[str, Rule("a non-empty string", lambda x: x != "")]
-
-
 @dataclass(frozen=True, slots=True)
 class DataConfig(Checked):
     """What to cluster.
 
     Attributes
     ----------
-    source : str. ``"digits"`` (built in) or the path of an ``.npz`` file; see `data.load_source`.
+    source : str. ``"digits"`` (built in) or a path; see `data.load_source`.
+    split : ``"train"``, ``"test"``, ``"unlabeled"``, ``"train+unlabeled"``, ``"all"`` (train and
+        test) or ``"auto"``. What to train on and cluster, of sources that come split; ``"auto"``
+        takes the training images, and all of a source without splits.
+    test : ``"none"`` or ``"test"``. ``"test"`` also scores the test images, which training never
+        sees, by the clusters of the training images (protocol of SCAN and SeCu).
+    classes : ``"fine"`` or ``"coarse"``. Which classes judge the clusters where a source has two
+        sets, as CIFAR-100 has 100 classes in 20 superclasses.
+    size : int, 0 or more. Side in pixels to which the images of a folder are brought: the shorter
+        side is resized to it, the middle is kept. 0: they all have one size already.
+    standardize : bool. Whether each column of embeddings is brought to mean 0 and deviation 1;
+        images always are, by channel.
+    imbalance : float, 1 or more. Size of the largest class over the smallest in a long-tailed
+        subset (CIFAR-LT); 1 keeps every image. Reads the classes, to build the subset only.
+    limit : int, 0 or more. Keep this many images, drawn by the run's seed; 0 keeps all.
+    resident : ``"auto"``, ``"always"`` or ``"never"``. Whether the samples live on the training
+        device; ``"auto"``: where they take at most 60 % of its free memory.
     """
 
     source: Name = "digits"
+    split: Annotated[
+        str, one_of("auto", "train", "test", "unlabeled", "train+unlabeled", "all")
+    ] = "auto"
+    test: Annotated[str, one_of("none", "test")] = "none"
+    classes: Annotated[str, one_of("fine", "coarse")] = "fine"
+    size: Cardinal = 0
+    standardize: bool = False
+    imbalance: Ratio = 1.0
+    limit: Cardinal = 0
+    resident: Annotated[str, one_of("auto", "always", "never")] = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +106,38 @@ class NetworkConfig(Checked):
     Attributes
     ----------
     name : str. A key of `networks.NETWORKS`.
-    width : int, 0 or more. Channels of the first stage; 0 takes the network's own standard.
-    hidden : int. Units of the projector's hidden layer.
+    width : int, 0 or more. Channels of the first stage, or units of the hidden layer of ``"mlp"``;
+        0 takes the network's own standard.
+    hidden : int. Units of the projector's hidden layers.
     out_dim : int. Length of the feature vector.
+    layers : int, 0 or more. Linear layers of the projector: 2 as SeCu on CIFAR, 3 on ImageNet; 1 is
+        linear; 0 leaves the encoder's output as it is, whatever `out_dim`.
+    last_norm : bool. Batch normalization after the projector's last layer.
+    predictor : int, 0 or more. Units of the hidden layer of a predictor behind the projector; 0:
+        there is none.
     """
 
     name: Name = "digits-cnn"
     width: Cardinal = 0
     hidden: Count = 128
     out_dim: Count = 64
+    layers: Cardinal = 2
+    last_norm: bool = False
+    predictor: Cardinal = 0
 
 
 @dataclass(frozen=True, slots=True)
 class AugmentConfig(Checked):
     """How far a view may differ from its image; each default is "off". See `augment.augment`.
 
+    `noise` and `mask` are what embeddings have; all but `mask` is for images.
+
     Attributes
     ----------
+    size : int, 0 or more. Side of the view in pixels; 0: that of the image.
+    crop : (float, float), 0 < low <= high <= 1. Share of the image's area that a view shows,
+        uniform between the two; (1, 1): all of it.
+    ratio : (float, float), 0 < low <= high. Width over height of the crop, log-uniform.
     rotate : float, degrees in [0, 180]. Angle uniform in ±rotate.
     translate : float in [0, 1], share of the side. Shift uniform in ±translate, each axis.
     scale : (float, float), 0 < low <= high. Magnification, log-uniform between the two.
@@ -96,13 +145,24 @@ class AugmentConfig(Checked):
     brightness : float >= 0, in standard deviations of the data. Offset uniform in ±brightness.
     contrast : float in [0, 1]. Factor uniform in 1 ± contrast, about the background.
     noise : float >= 0, in standard deviations of the data. Gaussian noise on each value.
+    jitter : (float, float, float, float). Strengths of brightness, contrast, saturation (each 0 or
+        more, a factor uniform in 1 ± strength) and hue (in [0, 0.5], turns of the color circle,
+        uniform in ± strength), in pixel units from 0 to 1.
+    jitter_probability : float in [0, 1]. Probability that a sample is jittered.
+    gray : float in [0, 1]. Probability that a sample loses its colors.
+    solarize : float in [0, 1]. Probability that a sample's bright half is inverted.
     blur : float in [0, 1]. Probability that a sample is blurred.
+    blur_sigma : (float, float), 0 < low <= high. Width of the blur in pixels, uniform.
     cutout : float in [0, 1], share of the side. Side of a square replaced by background.
     elastic : float in [0, 0.5], share of the side. The control points of a smooth random
         displacement field move uniformly in ±elastic along each axis.
     flip : bool. Mirror left to right with probability one half.
+    mask : float in [0, 1). Share of the entries of an embedding set to 0, at random.
     """
 
+    size: Cardinal = 0
+    crop: tuple[Positive, Positive] = (1.0, 1.0)
+    ratio: tuple[Positive, Positive] = (3 / 4, 4 / 3)
     rotate: Angle = 0.0
     translate: Fraction = 0.0
     scale: tuple[Positive, Positive] = (1.0, 1.0)
@@ -110,15 +170,26 @@ class AugmentConfig(Checked):
     brightness: NonNegative = 0.0
     contrast: Fraction = 0.0
     noise: NonNegative = 0.0
+    jitter: tuple[NonNegative, NonNegative, NonNegative, Turn] = (0.0, 0.0, 0.0, 0.0)
+    jitter_probability: Fraction = 0.8
+    gray: Fraction = 0.0
+    solarize: Fraction = 0.0
     blur: Fraction = 0.0
+    blur_sigma: tuple[Positive, Positive] = (0.1, 2.0)
     cutout: Fraction = 0.0
     elastic: Annotated[float, Rule("between 0 and 0.5", lambda x: 0 <= x <= 0.5)] = 0.0
     flip: bool = False
+    mask: Share = 0.0
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
-        if self.scale[0] > self.scale[1]:
-            msg = f"scale must be [low, high] with low <= high, got {list(self.scale)}"
+        for name in ("crop", "ratio", "scale", "blur_sigma"):
+            low, high = getattr(self, name)
+            if low > high:
+                msg = f"{name} must be [low, high] with low <= high, got {[low, high]}"
+                raise UsageError(msg)
+        if self.crop[1] > 1:
+            msg = f"crop must be shares of the image's area, at most 1, got {list(self.crop)}"
             raise UsageError(msg)
 
 
@@ -139,7 +210,7 @@ class HeadsConfig(Checked):
         Rule("a non-empty list without repetition", lambda ks: 0 < len(ks) == len(set(ks))),
     ] = (10, 20)
     target: Count = 10
-    init: Annotated[str, _one_of("kmeans", "random")] = "kmeans"
+    init: Annotated[str, one_of("kmeans", "random")] = "kmeans"
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
@@ -173,8 +244,8 @@ class AssignmentConfig(Checked):
     upper: Annotated[float, Rule("1 or more (inf: no upper bound)", lambda x: x >= 1)] = 1.1
     kappa: Positive = 3.4
     kappa_floor: Positive = 0.3
-    steps: Annotated[str, _one_of("measured", *PUBLISHED)] = "measured"
-    rounding: Annotated[str, _one_of(*ROUNDING)] = "inward"
+    steps: Annotated[str, one_of("measured", *PUBLISHED)] = "measured"
+    rounding: Annotated[str, one_of(*ROUNDING)] = "inward"
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
@@ -205,20 +276,24 @@ class OptimConfig(Checked):
 
     Attributes
     ----------
-    name : ``"sgd"``, ``"adam"`` or ``"adamw"``.
+    name : ``"sgd"``, ``"adam"``, ``"adamw"`` or ``"lars"``.
     lr : float > 0. Peak step size of the network.
-    center_lr : float >= 0. Step size of the centers, constant.
-    momentum : float in [0, 1). Of ``"sgd"`` only.
+    center_lr : float >= 0. Step size of learned centers, constant.
+    momentum : float in [0, 1). Of ``"sgd"`` and ``"lars"``.
     weight_decay : float >= 0.
-    warmup_epochs : int >= 0. Epochs of linear warm-up from 0 to `lr`.
+    frozen_epochs : int >= 0. First epochs in which the network does not learn.
+    warmup_epochs : int >= 0. Epochs of linear warm-up from 0 to `lr`, after the frozen ones.
+    schedule : ``"cosine"`` to 0 at the last epoch, or ``"constant"``.
     """
 
-    name: Annotated[str, _one_of("sgd", "adam", "adamw")] = "sgd"
+    name: Annotated[str, one_of("sgd", "adam", "adamw", "lars")] = "sgd"
     lr: Positive = 0.1
     center_lr: NonNegative = 0.6
-    momentum: Annotated[float, Rule("0 or more and below 1", lambda x: 0 <= x < 1)] = 0.9
+    momentum: Share = 0.9
     weight_decay: NonNegative = 1e-4
+    frozen_epochs: Cardinal = 1
     warmup_epochs: Cardinal = 0
+    schedule: Annotated[str, one_of("cosine", "constant")] = "cosine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +304,45 @@ class EvaluationConfig(Checked):
     ----------
     every : int, 1 or more. Epochs between evaluations; the last epoch is always evaluated.
     views : int, 0 or more. Augmented views averaged at prediction; 0: the plain image alone.
+    heads : ``"target"`` or ``"all"``. Which heads are compared with the classes: all of them shows
+        under- and over-clustering side by side.
+    neighbors : int, 0 or more. Neighbors of a k-NN classifier on the encoder's features; 0: none.
+    probe : bool. Whether a linear classifier is fitted on the encoder's features, at the end.
     """
 
     every: Count = 10
     views: Cardinal = 0
+    heads: Annotated[str, one_of("target", "all")] = "target"
+    neighbors: Cardinal = 0
+    probe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig(Checked):
+    """How the step is computed; none of these changes what is computed, up to rounding.
+
+    Attributes
+    ----------
+    precision : ``"float32"``, ``"bfloat16"`` (autocast of the network; losses, scores and prices
+        stay in float32 and float64) or ``"float64"`` (for comparisons).
+    channels_last : bool. Memory format of the network and its images.
+    step : ``"eager"``, ``"compile"`` (`torch.compile` of the network) or ``"graph"`` (CUDA only:
+        the whole step, from features to the optimizer, captured once and replayed).
+    """
+
+    precision: Annotated[str, one_of("float32", "bfloat16", "float64")] = "float32"
+    channels_last: bool = False
+    step: Annotated[str, one_of("eager", "compile", "graph")] = "eager"
+
+
+METHOD_TABLES = {
+    "secu": SecuOptions,
+    "self_label": SelfLabelOptions,
+    "coke": CokeOptions,
+    "propos": ProposOptions,
+    "gatcluster": GatclusterOptions,
+    "mi_margin": MiMarginOptions,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,12 +351,16 @@ class RunConfig(Checked):
 
     Attributes
     ----------
-    method : str. The clustering method, such as ``"secu"``.
+    method : str. The clustering method, a key of `METHOD_TABLES`.
     seed : int in [0, 2**63). Source of every random number of the run.
     epochs : int, 1 or more. Passes over the data.
     batch_size : int, 2 or more. Images in one step; batch normalization needs at least two.
     threads : int, 0 or more. CPU threads of PyTorch; 0 leaves its own choice. The order of
         additions depends on it, so that it belongs to what repeats a run.
+    augment, second, small : AugmentConfig. How the first view of an image is drawn, the second
+        where it differs from the first, and the small crops of methods that have them.
+    secu, self_label, coke, propos, gatcluster, mi_margin : the method's own table; those of other
+        methods must be left out.
 
     Raises
     ------
@@ -272,14 +386,36 @@ class RunConfig(Checked):
     data: DataConfig = field(default_factory=DataConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
+    second: AugmentConfig | None = None
+    small: AugmentConfig | None = None
     heads: HeadsConfig = field(default_factory=HeadsConfig)
     assignment: AssignmentConfig = field(default_factory=AssignmentConfig)
     loss: LossConfig = field(default_factory=LossConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    secu: SecuOptions | None = None
+    self_label: SelfLabelOptions | None = None
+    coke: CokeOptions | None = None
+    propos: ProposOptions | None = None
+    gatcluster: GatclusterOptions | None = None
+    mi_margin: MiMarginOptions | None = None
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
+        if self.method not in METHOD_TABLES:
+            msg = f"method must be one of {', '.join(METHOD_TABLES)}, got {self.method!r}"
+            raise UsageError(msg)
+        for name, options in METHOD_TABLES.items():
+            table = getattr(self, name)
+            if name == self.method and table is None:
+                object.__setattr__(self, name, options())
+            if name != self.method and table is not None:
+                msg = (
+                    f"the table [{name}] belongs to another method than method={self.method!r}. "
+                    f"To fix this, remove the table, or set method={name!r}"
+                )
+                raise UsageError(msg)
         if self.optim.warmup_epochs > self.epochs:
             warmup = self.optim.warmup_epochs
             msg = f"optim.warmup_epochs must be at most epochs={self.epochs}, got {warmup}"

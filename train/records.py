@@ -59,11 +59,14 @@ def from_mapping(cls: type[T], mapping: Mapping[str, Any], where: str = "config.
 def dump_config(config: Any) -> str:
     """Write a record as TOML: scalars and lists first, then one table for each inner record.
 
-    Reading the text back gives an equal record: floats are written by `repr`.
+    Reading the text back gives an equal record: floats are written by `repr`. A table that is None
+    is left out.
     """
     scalars, tables = [], []
     for spec in fields(config):
         value = getattr(config, spec.name)
+        if value is None:
+            continue
         if is_dataclass(value):
             tables.append(f"\n[{spec.name}]\n{dump_config(value)}")
         else:
@@ -103,7 +106,14 @@ def override(config: T, items: Iterable[str]) -> T:
 
 def _as_mapping(config: Any) -> dict[str, Any]:
     values = {spec.name: getattr(config, spec.name) for spec in fields(config)}
-    return {k: _as_mapping(v) if is_dataclass(v) else v for k, v in values.items()}
+    kept = {k: v for k, v in values.items() if v is not None}
+    return {k: _as_mapping(v) if is_dataclass(v) else v for k, v in kept.items()}
+
+
+def _inner(hint: Any) -> type[Any] | None:
+    """Return the record type of an inner table, also of one that may be left out (``X | None``)."""
+    kinds = [kind for kind in (hint, *get_args(hint)) if is_dataclass(kind)]
+    return cast(type[Any], kinds[0]) if kinds else None
 
 
 def _build(cls: type[Any], mapping: Any, where: str, table: str) -> Any:
@@ -124,9 +134,9 @@ def _build(cls: type[Any], mapping: Any, where: str, table: str) -> Any:
             msg = f"{place}missing key {name!r}"
             raise UsageError(msg)
     inner = {
-        name: _build(hints[name], value, where, f"{table}.{name}".lstrip("."))
+        name: _build(kind, value, where, f"{table}.{name}".lstrip("."))
         for name, value in mapping.items()
-        if is_dataclass(hints[name])
+        if (kind := _inner(hints[name])) is not None
     }
     try:
         return cls(**{**mapping, **inner})
@@ -148,6 +158,8 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
                 msg = f"{key} must be {rule.text}, got {_toml(value)}"
                 raise UsageError(msg)
         return value
+    if _inner(hint) is not None and type(None) in get_args(hint):
+        return value if value is None else _convert(value, _inner(hint), key)
     if get_origin(hint) is tuple:
         kinds = get_args(hint)
         if not isinstance(value, (list, tuple)):

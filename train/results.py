@@ -14,8 +14,8 @@ from torch import nn
 
 from ..algos.bounds import SizeBounds
 from ..algos.errors import OutputError
-from .data import ImageData
-from .methods.secu import Prediction
+from .data import ImageData, Samples
+from .methods.base import Prediction
 from .report import write_gallery, write_sizes
 
 __all__ = ["write_file", "write_metrics", "write_results"]
@@ -49,7 +49,7 @@ def write_results(
     folder: Path,
     prediction: Prediction,
     bounds: SizeBounds,
-    data: ImageData,
+    data: Samples,
     network: nn.Module,
 ) -> None:
     """Write assignments, centers, weights, the gallery and the sizes of a run.
@@ -59,7 +59,8 @@ def write_results(
     folder : Path. Exists.
     prediction : Prediction. Of all images of `data`.
     bounds : SizeBounds. Of the target head.
-    data : ImageData. Its classes, where it has some, go into the table and the gallery.
+    data : Samples. Their classes and file names, where they have some, go into the table; the
+        gallery is of images alone, and shows classes where every image has one.
     network : nn.Module
     """
     found = prediction.assignment
@@ -67,24 +68,33 @@ def write_results(
     classes = None if data.labels is None else data.labels.cpu()
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(["id", "cluster", "margin"] + ([] if classes is None else ["class"]))
-    for i, (image, label) in enumerate(zip(data.ids.tolist(), labels.tolist(), strict=True)):
-        row = [image, label, f"{float(margin[i]):.6f}"]
-        table.writerow(row + ([] if classes is None else [int(classes[i])]))
+    columns = {
+        "id": data.ids.tolist(),
+        "cluster": labels.tolist(),
+        "margin": [f"{float(value):.6f}" for value in margin],
+    }
+    if classes is not None:
+        columns["class"] = [code if code >= 0 else "" for code in classes.tolist()]
+    if data.names is not None:
+        columns["file"] = list(data.names)
+    table.writerow(columns)
+    table.writerows(zip(*columns.values(), strict=True))
     write_file(folder / "assignments.csv", text.getvalue())
     centers = io.BytesIO()
     np.save(centers, prediction.centers.cpu().numpy(), allow_pickle=False)
     write_file(folder / "centers.npy", centers.getvalue())
     weights = {name: t.detach().cpu().contiguous() for name, t in network.state_dict().items()}
     write_file(folder / "weights.safetensors", safetensors.torch.save(weights))
-    write_gallery(
-        folder / "gallery.png",
-        data.images.cpu(),
-        labels,
-        margin,
-        n_clusters=bounds.n_clusters,
-        true_labels=classes,
-        class_names=data.class_names,
-    )
+    if isinstance(data, ImageData):
+        known = classes is not None and bool((classes >= 0).all())
+        write_gallery(
+            folder / "gallery.png",
+            data.images.cpu(),
+            labels,
+            margin,
+            n_clusters=bounds.n_clusters,
+            true_labels=classes if known else None,
+            class_names=data.class_names,
+        )
     counts = found.counts.cpu()
     write_sizes(folder / "sizes.png", counts, bounds.lower.cpu(), bounds.upper.cpu())

@@ -18,11 +18,16 @@ def softmax(logits):
     return e / e.sum()
 
 
+def f(q):
+    return q * math.log(q) if q > 0 else 0.0
+
+
 class Printed:
-    """SeCu with size bounds, sample by sample (facts 1.1 to 1.3; supplement, section 2)."""
+    """SeCu, sample by sample (supplement, sections 1 and 2), for any number of terms."""
 
     def __init__(self, method):
         config = method.config
+        self.options = config.secu
         self.k, self.n = config.heads.clusters, method.labels.shape[1]
         self.bounds, self.loss = config.assignment, config.loss
         self.w = [method.centers.detach().double().numpy()[h, :k] for h, k in enumerate(self.k)]
@@ -30,6 +35,8 @@ class Printed:
         self.labels = [np.full(self.n, -1) for _ in self.k]
         self.rho = [np.zeros(k) for k in self.k]
         self.rho_up = [np.zeros(k) for k in self.k]
+        self.counts = [np.zeros(k, dtype=int) for k in self.k]
+        self.moved = 0  # labels that the entropy has changed
         self.begin_epoch(0)
 
     def begin_epoch(self, epoch):
@@ -43,7 +50,36 @@ class Printed:
             self.h = [h / 2 for h in self.h]
         self.chunk = min(max(1, int(0.02 * k / h)) for k, h in zip(self.k, self.h, strict=True))
 
-    def assign(self, head, scores):
+    def assign(self, head, scores, previous):
+        if self.options.constraint == "entropy":
+            return self.assign_by_entropy(head, scores, previous)
+        return self.assign_by_prices(head, scores)
+
+    def assign_by_entropy(self, head, scores, previous):
+        """The move that is worth most, for each sample at the counts before the batch."""
+        n, counts, labels = self.n, self.counts[head], []
+        alpha, seen = self.options.alpha * n, counts.sum()
+        for s, old in zip(scores, previous, strict=True):
+            cost = -s
+            for j in range(self.k[head]):
+                if old >= 0 and j != old:
+                    cost[j] += alpha * (f((counts[old] - 1) / n) - f(counts[old] / n))
+                if (old >= 0 and j != old) or (old < 0 and self.options.first_pass == "exact"):
+                    cost[j] += alpha * (f((counts[j] + 1) / n) - f(counts[j] / n))
+                if old < 0 and self.options.first_pass == "published" and seen:
+                    q = counts[j] / seen
+                    cost[j] += alpha * (f(q + 1 / (seen + 1)) - f(q))
+            labels.append(int(np.argmin(cost)))
+            self.moved += labels[-1] != int(np.argmax(s))
+        after = counts.copy()
+        for y, old in zip(labels, previous, strict=True):
+            after[y] += 1
+            if old >= 0:
+                after[old] -= 1
+        self.counts[head] = after
+        return labels
+
+    def assign_by_prices(self, head, scores):
         """Labels by the prices of their chunk, then one dual step for the chunk."""
         k, m_batch = self.k[head], len(scores)
         h, chunk, free = self.h[head], self.chunk, self.bounds.lower == 1
@@ -66,9 +102,9 @@ class Printed:
         return labels
 
     def step(self, ids, x):
-        """Losses and gradients for features x of shape (2 views, b, d)."""
-        heads, b = len(self.k), len(ids)
-        share = 1.0 / (heads * 2 * b)
+        """Losses and gradients for features x of shape (terms, b, d): views, then predictions."""
+        heads, terms, b = len(self.k), len(x), len(ids)
+        share = 1.0 / (heads * terms * b)
         out = SimpleNamespace(
             representation=0.0,
             centers=0.0,
@@ -77,23 +113,26 @@ class Printed:
         )
         for head, k in enumerate(self.k):
             w = unit_rows(self.w[head])
-            y = self.assign(head, (x[0] @ w.T + x[1] @ w.T) / 2)
-            previous = self.labels[head][ids].copy() if self.epoch > 0 else np.array(y)
+            stored = self.labels[head][ids].copy()
+            y = self.assign(head, sum(x[t] @ w.T for t in range(terms)) / terms, stored)
+            previous = stored if self.epoch > 0 else np.array(y)
             self.labels[head][ids] = y
             d_unit = np.zeros_like(w)
-            for view in (0, 1):
+            for t in range(terms):
                 for i in range(b):
-                    # Representation loss: past centers, past label, the other view.
+                    # Representation loss: past centers, past label, the other view as projected.
                     past = self.past[head]
-                    p = softmax(past @ x[view, i] / self.loss.temperature)
-                    q = softmax(past @ x[1 - view, i] / self.loss.temperature)
+                    p = softmax(past @ x[t, i] / self.loss.temperature)
+                    q = softmax(past @ x[1 - t % 2, i] / self.loss.temperature)
                     target = self.loss.tau * np.eye(k)[previous[i]] + (1 - self.loss.tau) * q
                     out.representation -= share * float(target @ np.log(p))
-                    out.dx[view, i] += share * (p - target) @ past / self.loss.temperature
+                    out.dx[t, i] += share * (p - target) @ past / self.loss.temperature
+                    if self.options.centers == "certified":
+                        continue
                     # Center loss: live centers, present label, only its own column moves.
-                    p = softmax(w @ x[view, i] / self.loss.center_temperature)
+                    p = softmax(w @ x[t, i] / self.loss.center_temperature)
                     out.centers -= share * math.log(p[y[i]])
-                    pull = (1 - p[y[i]]) * x[view, i] / self.loss.center_temperature
+                    pull = (1 - p[y[i]]) * x[t, i] / self.loss.center_temperature
                     d_unit[y[i]] -= share * pull
             norm = np.linalg.norm(self.w[head], axis=1, keepdims=True)
             out.dw[head] = (d_unit - (d_unit * w).sum(axis=1, keepdims=True) * w) / norm

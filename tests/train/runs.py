@@ -56,6 +56,23 @@ def tiny(source: Path | str, *changes: str) -> RunConfig:
     )
 
 
+def tiny_recipe(recipe: str, source: Path | str, *changes: str) -> RunConfig:
+    """Any recipe of the digits, cut down to seconds."""
+    config = read_recipe(recipe)
+    warmup = min(1, config.optim.warmup_epochs)
+    return override(
+        config,
+        [
+            f"data.source={source}",
+            f"epochs={EPOCHS}",
+            "batch_size=32",
+            f"optim.warmup_epochs={warmup}",
+            "evaluation.every=2",
+            *changes,
+        ],
+    )
+
+
 class Interrupted(BaseException):
     """Like a KeyboardInterrupt: no handler for errors catches it."""
 

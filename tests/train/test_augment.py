@@ -259,7 +259,9 @@ def test_autocast_does_not_coarsen():
 def test_misuse_is_named():
     with pytest.raises(InvalidTypeError, match=r"images must be float32 or float64, got .*uint8"):
         augment(torch.zeros(1, 1, 8, 8, dtype=torch.uint8), EVERYTHING, generator(0))
-    with pytest.raises(InvalidValueError, match=r"shape \(b, c, h, w\), got \(1, 8, 8\)"):
+    with pytest.raises(
+        InvalidValueError, match=r"shape \(b, c, h, w\) or \(b, d\), got \(1, 8, 8\)"
+    ):
         augment(torch.zeros(1, 8, 8), EVERYTHING, generator(0))
     with pytest.raises(DeviceMismatchError, match="generator lives on cpu, images on meta"):
         augment(torch.zeros(1, 1, 8, 8, device="meta"), EVERYTHING, generator(0))

@@ -96,7 +96,7 @@ def test_override_cannot_smuggle_a_second_key():
         ("optim.lr=true", "override: [optim] lr must be a number, got True (bool)"),
         ("optim.lr=fast", "override: [optim] lr must be a number, got 'fast' (str)"),
         ("optim.momentum=1", "[optim] momentum must be 0 or more and below 1, got 1.0"),
-        ("optim.name=sdg", "name must be one of 'sgd', 'adam', 'adamw', got \"sdg\""),
+        ("optim.name=sdg", "name must be one of 'sgd', 'adam', 'adamw', 'lars', got \"sdg\""),
         ("optim.warmup_epochs=101", "warmup_epochs must be at most epochs=100, got 101"),
         ("seed=1.0", "override: seed must be an integer, got 1.0 (float)"),
         ("seed=true", "override: seed must be an integer, got True (bool)"),
@@ -108,6 +108,18 @@ def test_override_cannot_smuggle_a_second_key():
         ("augment.rotate=181", "rotate must be between 0 and 180 degrees, got 181.0"),
         ("augment.scale=[2, 1]", "scale must be [low, high] with low <= high, got [2.0, 1.0]"),
         ("augment.scale=[1]", "scale must be a list of 2 values, got [1]"),
+        ("augment.crop=[0.5, 1.5]", "crop must be shares of the image's area, at most 1, got [0.5"),
+        ("augment.crop=[0, 1]", "crop[0] must be a finite number above 0, got 0.0"),
+        ("augment.ratio=[2, 1]", "ratio must be [low, high] with low <= high, got [2.0, 1.0]"),
+        ("augment.blur_sigma=[2, 1]", "blur_sigma must be [low, high] with low <= high"),
+        ("augment.jitter=[0.4, 0.4]", "jitter must be a list of 4 values, got [0.4, 0.4]"),
+        ("augment.jitter=[0, 0, 0, 0.6]", "jitter[3] must be between 0 and 0.5 turns, got 0.6"),
+        ("augment.mask=1", "mask must be 0 or more and below 1, got 1.0"),
+        ("data.split=half", "split must be one of 'auto', 'train', 'test', 'unlabeled', "),
+        ("data.classes=all", "classes must be one of 'fine', 'coarse', got"),
+        ("data.resident=maybe", "resident must be one of 'auto', 'always', 'never', got"),
+        ("data.size=-1", "size must be an integer, 0 or more, got -1"),
+        ("data.imbalance=0.5", "imbalance must be a finite number, 1 or more, got 0.5"),
         ("augment.scale=1", "scale must be a list, got 1 (int)"),
         ("heads.clusters=[]", "clusters must be a non-empty list without repetition, got []"),
         ("heads.clusters=[9, 9]", "a non-empty list without repetition, got [9, 9]"),
@@ -168,6 +180,21 @@ def test_a_file_that_is_not_toml(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(UsageError, match=r"config\.toml: not a TOML file"):
         load_config(path)
+
+
+def test_tables_that_may_be_left_out_are_read_and_written():
+    views = {"crop": [0.2, 1.0], "jitter": [0.4, 0.4, 0.2, 0.1], "blur": 1.0}
+    config = from_mapping(RunConfig, {"augment": views, "second": {"solarize": 0.2}})
+    assert config.second == cfg.AugmentConfig(solarize=0.2)
+    assert config.small is None
+    assert reread(config) == config
+
+
+def test_a_table_of_another_method_is_refused():
+    with pytest.raises(UsageError, match=r"the table \[propos\] belongs to another method"):
+        from_mapping(RunConfig, {"method": "secu", "propos": {}})
+    with pytest.raises(UsageError, match=r"method must be one of secu, .*coke, .*, got 'sceu'"):
+        from_mapping(RunConfig, {"method": "sceu"})
 
 
 def test_importing_the_settings_does_not_load_torch():

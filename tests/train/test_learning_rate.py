@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from dualclust.train.config import OptimConfig
-from dualclust.train.loop import learning_rate
+from dualclust.train.optim import learning_rate
 
 
 def test_rates_of_the_network_at_the_corners():

@@ -14,11 +14,12 @@ import torch
 from torch.nn import functional as F
 
 from dualclust.algos.errors import DualclustError, InvalidValueError, UsageError
-from dualclust.train import loop
+from dualclust.train import feed, loop
 from dualclust.train.config import load_config
 from dualclust.train.data import load_source
 from dualclust.train.evaluate import evaluate
-from dualclust.train.loop import Run, learning_rate, train
+from dualclust.train.loop import Run, train
+from dualclust.train.optim import learning_rate
 from tests.train.runs import (
     EPOCHS,
     FILES,
@@ -102,12 +103,12 @@ def test_views_differ_between_views_steps_and_epochs(source):
     run = Run(tiny(source), "cpu")
     ids = torch.arange(5)
     streams = [(0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0), ("predict", 0, 0), ("init", 0)]
-    views = [run._view(ids, *stream) for stream in streams]
+    views = [run.feed.view(ids, *stream) for stream in streams]
     for a, b in itertools.combinations(views, 2):
         assert not torch.equal(a, b)
-    assert torch.equal(views[0], run._view(ids, 0, 0, 0))
+    assert torch.equal(views[0], run.feed.view(ids, 0, 0, 0))
     other = Run(tiny(source, "seed=1"), "cpu")
-    assert not torch.equal(views[0], other._view(ids, 0, 0, 0))
+    assert not torch.equal(views[0], other.feed.view(ids, 0, 0, 0))
 
 
 def test_the_two_views_of_a_step_are_those_of_the_named_streams(source):
@@ -118,7 +119,7 @@ def test_the_two_views_of_a_step_are_those_of_the_named_streams(source):
     for i, (ids, views, _) in enumerate(steps):
         epoch, step = divmod(i, 8)
         for v in (0, 1):
-            assert torch.equal(views[v], run._view(ids, epoch, step, v))
+            assert torch.equal(views[v], run.feed.view(ids, epoch, step, v))
 
 
 # Learning rates --------------------------------------------------------------------------------
@@ -171,7 +172,7 @@ def test_true_labels_never_reach_training(source, finished, tmp_path, monkeypatc
         "none": lambda data: data._replace(labels=None, class_names=()),
     }
     for name, change in variants.items():
-        monkeypatch.setattr(loop, "load_source", lambda *a, c=change, **k: c(load_source(*a, **k)))
+        monkeypatch.setattr(feed, "load_source", lambda *a, c=change, **k: c(load_source(*a, **k)))
         train(tiny(source), tmp_path / name)
         found = contents(tmp_path / name)
         for part in ("state", "centers.npy", "weights.safetensors", "sizes.png"):
@@ -277,7 +278,7 @@ def test_saved_weights_and_centers_repeat_the_prediction(source, finished):
     weights = safetensors.torch.load_file(result.folder / "weights.safetensors")
     run.method.network.load_state_dict(weights, strict=True)
     run.method.network.eval()
-    views = run._view(torch.arange(N), "predict", 0, 0)
+    views = run.feed.view(torch.arange(N), "predict", 0, 0)
     with torch.no_grad():
         features = F.normalize(run.method.network(views), dim=1)
     torch.testing.assert_close(features, result.prediction.features, rtol=1e-4, atol=1e-5)
@@ -301,13 +302,13 @@ def test_prediction_averages_views_and_leaves_no_trace(source, views):
 def test_prediction_does_not_depend_on_its_batches(source, monkeypatch):
     run = Run(tiny(source, "evaluation.views=0"), "cpu")
     whole = run.predict().features
-    monkeypatch.setattr(loop, "EVALUATION_BATCH", 48)
+    monkeypatch.setattr(feed, "EVALUATION_BATCH", 48)
     torch.testing.assert_close(run.predict().features, whole, rtol=1e-4, atol=1e-5)
 
 
 def test_an_image_left_alone_in_the_first_pass(source, tmp_path, monkeypatch):
     """As 1025 images would leave one of EVALUATION_BATCH = 1024, without batch statistics."""
-    monkeypatch.setattr(loop, "EVALUATION_BATCH", N - 1)
+    monkeypatch.setattr(feed, "EVALUATION_BATCH", N - 1)
     train(tiny(source, "epochs=1", "optim.warmup_epochs=0"), tmp_path / "run")
 
 

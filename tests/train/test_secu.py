@@ -15,7 +15,7 @@ from dualclust.train.config import RunConfig, override
 from dualclust.train.methods.secu import SeCu
 from dualclust.train.networks import build_network
 from tests.problems import cone_features, unit_rows
-from tests.train.printed_secu import Printed
+from tests.train.printed_secu import Printed, softmax
 
 D = 12
 SMALL = ["network.width=2", "network.hidden=8", f"network.out_dim={D}", "heads.target=3"]
@@ -24,22 +24,23 @@ SMALL = ["network.width=2", "network.hidden=8", f"network.out_dim={D}", "heads.t
 def make(clusters=(3, 7, 5), n=120, changes=(), channels=1, size=8):
     heads = f"heads.clusters={list(clusters)}"
     config = override(RunConfig(), [*SMALL, heads, f"heads.target={clusters[0]}", *changes])
-    network = build_network(config.network, channels, size, seed=config.seed)
+    network = build_network(config.network, (channels, size, size), seed=config.seed)
     return SeCu(config, network.train(), n)
 
 
 def on_features(method):
     """The method in float64 on given features: its views are unit features, leaves of the graph."""
-    method.features = lambda views: views
-    method.centers = torch.nn.Parameter(method.centers.detach().double())
-    method.begin_epoch(method.epoch)
-    return method
+    found = SeCu(method.config, method.network.double(), method.n_samples)
+    found.terms = lambda views, total: torch.stack(views)
+    found.begin_epoch(0)
+    return found
 
 
-def draw_views(rng, ids, spread=0.5):
+def draw_views(rng, ids, spread=0.5, terms=2):
     """Two noisy views of each of many points of a cone, so that labels are contested."""
     base = cone_features(1000, 0, d=D)[ids]
-    return np.stack([unit_rows(base + spread * rng.normal(size=base.shape) / 4) for _ in (0, 1)])
+    noise = rng.normal(size=(terms, *base.shape)) / 4
+    return np.stack([unit_rows(base + spread * part) for part in noise])
 
 
 def compare_state(method, printed, tol=1e-9):
@@ -48,8 +49,13 @@ def compare_state(method, printed, tol=1e-9):
         found = method.labels[head].numpy()
         np.testing.assert_array_equal(found[seen], printed.labels[head][seen])
         assert (found[~seen] == 0).all()
+        if printed.options.constraint == "entropy":
+            counts = method.heads.counts[head].numpy()
+            np.testing.assert_array_equal(counts[:k], printed.counts[head])
+            np.testing.assert_array_equal(counts, np.bincount(found[seen], minlength=len(counts)))
+            continue
         for dual, expected in zip(
-            method.duals, (printed.rho[head], printed.rho_up[head]), strict=True
+            method.heads.duals, (printed.rho[head], printed.rho_up[head]), strict=True
         ):
             np.testing.assert_allclose(dual[head, :k].numpy(), expected, rtol=tol, atol=tol * 1e-3)
             assert (dual[head, k:] == 0).all()
@@ -65,6 +71,11 @@ CASES = {
     "soft": ["loss.tau=0.0"],
     "slow": ["assignment.kappa=0.2", "assignment.kappa_floor=0.05"],
     "published": ["assignment.steps=secu-cifar", "assignment.upper=inf"],
+    "entropy": ["secu.constraint=entropy"],
+    "entropy, published first pass": ["secu.constraint=entropy", "secu.first_pass=published"],
+    "weak entropy": ["secu.constraint=entropy", "secu.alpha=0.02"],
+    "predictor": ["network.predictor=8"],
+    "predictor, entropy": ["network.predictor=8", "secu.constraint=entropy"],
 }
 
 
@@ -73,13 +84,13 @@ def test_three_epochs_are_the_printed_equations(changes, rng):
     """Losses, labels, prices and both gradients, with center updates between the steps."""
     method = on_features(make(changes=changes))
     printed = Printed(method)
-    relabeled = positive = 0
+    relabeled, positive, terms = 0, 0, 4 if method.config.network.predictor else 2
     for epoch in range(3):
         method.begin_epoch(epoch)
         printed.begin_epoch(epoch)
         for ids in np.array_split(rng.permutation(120), 4):
             before = printed.labels[1][ids].copy()
-            x = draw_views(rng, ids)
+            x = draw_views(rng, ids, terms=terms)
             leaf = [torch.tensor(view, requires_grad=True) for view in x]
             loss = method.step(torch.from_numpy(ids), tuple(leaf))
             method.centers.grad = None
@@ -87,7 +98,7 @@ def test_three_epochs_are_the_printed_equations(changes, rng):
             expected = printed.step(ids, x)
             assert loss.item() == pytest.approx(expected.loss, rel=1e-10)
             compare_state(method, printed)
-            for view in (0, 1):
+            for view in range(terms):
                 np.testing.assert_allclose(
                     leaf[view].grad.numpy(), expected.dx[view], rtol=1e-8, atol=1e-13
                 )
@@ -101,6 +112,7 @@ def test_three_epochs_are_the_printed_equations(changes, rng):
                 w -= 5.0 * d
             relabeled += int((printed.labels[1][ids] != before).sum()) if epoch else 0
             positive += sum(int((rho > 0).sum()) for rho in printed.rho + printed.rho_up)
+    positive += printed.moved
     # The comparison has seen old labels that differ from new ones, and prices at work.
     assert relabeled > 10
     assert positive > 10
@@ -119,16 +131,33 @@ def test_bounds_without_slack_have_one_signed_price(rng):
             loss = method.step(torch.from_numpy(ids), tuple(torch.from_numpy(x)))
             assert loss.item() == pytest.approx(printed.step(ids, x).loss, rel=1e-10)
             compare_state(method, printed)
-    assert (method.duals.lower < 0).any()
-    assert (method.duals.upper == 0).all()
+    assert (method.heads.duals.lower < 0).any()
+    assert (method.heads.duals.upper == 0).all()
 
 
-def test_a_network_in_float32_gives_the_loss_of_its_features(rng):
+def term_features(network, views):
+    """Unit features of each view in a pass of its own, then those of their predictions."""
+    rows = [network(view) for view in views]
+    if network.predictor is not None:
+        rows += [network.predictor(row) for row in rows]
+    return torch.stack([F.normalize(row, dim=1) for row in rows])
+
+
+VARIANTS = {
+    "size": [],
+    "entropy": ["secu.constraint=entropy"],
+    "predictor": ["network.predictor=8"],
+    "predictor, entropy": ["network.predictor=8", "secu.constraint=entropy"],
+}
+
+
+@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
+def test_a_network_in_float32_gives_the_loss_of_its_features(changes, rng):
     """The features of the network, float32 scores, real optimizer steps, an epoch change."""
-    method = make(changes=["loss.temperature=0.3", "loss.center_temperature=0.3"])
+    method = make(changes=["loss.temperature=0.3", "loss.center_temperature=0.3", *changes])
     printed = Printed(method)
-    groups = method.parameter_groups()
-    optimizer = torch.optim.SGD([*groups[0], *groups[1]], lr=0.1)
+    parameters = [p for group in method.parameter_groups() for p in group.params]
+    optimizer = torch.optim.SGD(parameters, lr=0.1)
     images = torch.randn(120, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     for epoch in range(2):
         method.begin_epoch(epoch)
@@ -139,7 +168,7 @@ def test_a_network_in_float32_gives_the_loss_of_its_features(rng):
         for ids in torch.from_numpy(rng.permutation(120)).split(40):
             views = images[ids], images[ids] + 0.3
             with torch.no_grad():
-                x = torch.stack([method.features(view) for view in views]).double().numpy()
+                x = term_features(method.network, views).double().numpy()
             for head, k in enumerate(printed.k):
                 printed.w[head] = method.centers.detach()[head, :k].double().numpy().copy()
             loss = method.step(ids, views)
@@ -191,7 +220,7 @@ def test_a_center_learns_nothing_from_samples_of_others():
         assert (gradient[head, :k][used].abs().sum(dim=1) > 0).all()
         assert (gradient[head, :k][~used] == 0).all()
     assert not method.snapshot.requires_grad
-    assert not method.duals.lower.requires_grad
+    assert not method.heads.duals.lower.requires_grad
 
 
 def test_gradients_of_the_centers_are_those_of_finite_differences(rng):
@@ -242,6 +271,86 @@ def test_extreme_temperatures_give_no_nan():
         assert loss.isfinite()
 
 
+def test_the_predictor_learns_and_prediction_goes_without_it(rng):
+    method = make(changes=["network.predictor=8"])
+    images = torch.randn(24, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+    method.step(torch.arange(24), (images, images + 0.1)).backward()
+    gradients = [p.grad.abs().sum() for p in method.network.predictor.parameters()]
+    assert len(gradients) > 0
+    assert all(g > 0 for g in gradients)
+    torch.testing.assert_close(
+        method.features(images), F.normalize(method.network(images), dim=1), rtol=0, atol=0
+    )
+
+
+# Certified centers -----------------------------------------------------------------------------
+
+CERTIFIED = ["secu.centers=certified", "loss.center_temperature=0.3"]
+
+
+def printed_pull(x, y, w, others, temperature):
+    """Sum of (1 - p_iy) x_i over the samples of each cluster: the direction of Eq. 4."""
+    pull = np.zeros_like(w)
+    for i in range(len(x)):
+        logits = others @ x[i] / temperature
+        logits[y[i]] = w[y[i]] @ x[i] / temperature  # its own center moves, the others are held
+        pull[y[i]] += (1 - softmax(logits)[y[i]]) * x[i]
+    return pull
+
+
+def test_certified_centers_solve_the_printed_equation(rng):
+    method = on_features(make(changes=CERTIFIED))
+    x = draw_views(rng, np.arange(120))[0]
+    for head, k in enumerate(method.config.heads.clusters):
+        nearest = np.argmax(x @ method.centers[head, :k].numpy().T, axis=1)
+        method.labels[head] = torch.from_numpy(nearest)
+    before = method.centers.numpy().copy()
+    method.solve_centers(torch.from_numpy(x))
+    solved = 0
+    for head, k in enumerate(method.config.heads.clusters):
+        y, w = method.labels[head].numpy(), method.centers[head, :k].numpy()
+        pull = printed_pull(x, y, w, before[head, :k], 0.3)
+        gap, certified, interior = method.certificate[head].numpy()
+        used = np.bincount(y, minlength=k) > 0
+        gaps = (np.linalg.norm(pull, axis=1) - (pull * w).sum(1)) / 0.3  # -grad f . (T(w) - w)
+        gaps /= np.maximum(np.bincount(y, minlength=k), 1)
+        assert certified + interior <= used.sum()
+        assert gaps[used].max() == pytest.approx(gap, rel=1e-6, abs=1e-12)
+        fixed = used & (gaps <= 1e-8)
+        assert fixed.sum() == certified
+        np.testing.assert_allclose(w[fixed], unit_rows(pull[fixed]), atol=2e-4)
+        np.testing.assert_allclose(w[~used], unit_rows(before[head, :k])[~used], rtol=1e-12)
+        assert (method.centers[head, k:] == 0).all()
+        solved += certified
+    assert solved >= 10
+
+
+def test_a_step_on_certified_centers_is_the_printed_one(rng):
+    method = on_features(make(changes=CERTIFIED))
+    printed = Printed(method)
+    assert len(method.parameter_groups()) == 1
+    for epoch in range(3):
+        x = draw_views(rng, np.arange(120))
+        before = method.centers.clone()
+        method.begin_epoch(epoch, lambda function, x=x, **_: torch.from_numpy(x[0]))
+        assert (epoch == 0) == torch.equal(method.centers, before)
+        printed.w = [method.centers[h, :k].numpy().copy() for h, k in enumerate(printed.k)]
+        printed.begin_epoch(epoch)
+        assert bool(method.report()) == (epoch > 0)
+        for ids in np.array_split(rng.permutation(120), 4):
+            x = draw_views(rng, ids)
+            leaf = [torch.tensor(view, requires_grad=True) for view in x]
+            loss = method.step(torch.from_numpy(ids), tuple(leaf))
+            loss.backward()
+            expected = printed.step(ids, x)
+            assert loss.item() == pytest.approx(expected.loss, rel=1e-10)
+            compare_state(method, printed)
+            for view in (0, 1):
+                np.testing.assert_allclose(
+                    leaf[view].grad.numpy(), expected.dx[view], rtol=1e-8, atol=1e-13
+                )
+
+
 # Heads side by side ----------------------------------------------------------------------------
 
 
@@ -254,15 +363,15 @@ def test_a_head_does_not_feel_the_others(rng):
         beside.centers[0, :3] = alone.centers[0]
     for method in (alone, beside):
         method.begin_epoch(0)
-        method.chunk_size = 4
+        method.heads.chunk_size = 4
     for ids in np.array_split(rng.permutation(120), 5):
         x = tuple(torch.from_numpy(draw_views(rng, ids)))
         for method in (alone, beside):
             method.centers.grad = None
             method.step(torch.from_numpy(ids), x).backward()
         assert torch.equal(alone.labels[0], beside.labels[0])
-        assert torch.equal(alone.duals.lower[0], beside.duals.lower[0, :3])
-        assert torch.equal(alone.duals.upper[0], beside.duals.upper[0, :3])
+        assert torch.equal(alone.heads.duals.lower[0], beside.heads.duals.lower[0, :3])
+        assert torch.equal(alone.heads.duals.upper[0], beside.heads.duals.upper[0, :3])
         torch.testing.assert_close(
             alone.centers.grad[0] / 3, beside.centers.grad[0, :3], rtol=1e-12, atol=1e-18
         )
@@ -271,7 +380,7 @@ def test_a_head_does_not_feel_the_others(rng):
 def test_padded_clusters_get_nothing(rng):
     method = make((2, 9), changes=["assignment.upper=inf"])
     padded = method.centers.detach()[0, 2:].clone()
-    optimizer = torch.optim.SGD(method.parameter_groups()[1], lr=1.0)
+    optimizer = torch.optim.SGD(method.parameter_groups()[1].params, lr=1.0)
     images = torch.randn(120, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     for epoch in range(2):
         method.begin_epoch(epoch)
@@ -281,7 +390,7 @@ def test_padded_clusters_get_nothing(rng):
             optimizer.zero_grad()
     assert torch.equal(method.centers.detach()[0, 2:], padded)
     assert int(method.labels[0].max()) < 2
-    assert (method.duals.lower[0, 2:] == 0).all()
+    assert (method.heads.duals.lower[0, 2:] == 0).all()
     assert int(method.labels[1].max()) >= 2
 
 
@@ -300,15 +409,18 @@ def test_k_means_starts_every_head_and_leaves_the_padding():
     method = make((3, 7))
     before = method.centers.detach().clone()
     images = torch.randn(120, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-    method.init_centers(images.split(50))
+    with torch.no_grad():
+        features = method.features(images)
+    method.init_centers(features)
     after = method.centers.detach()
     assert torch.equal(after[0, 3:], before[0, 3:])
     assert not torch.equal(after[1], before[1])
     assert method.centers.requires_grad
     assert method.centers.grad is None
-    torch.testing.assert_close(after.norm(dim=2), torch.ones(2, 7))
+    lengths = torch.tensor([[1.0] * 3 + [0.0] * 4, [1.0] * 7])
+    torch.testing.assert_close(after.norm(dim=2), lengths)
     again = make((3, 7))
-    again.init_centers(images.split(50))
+    again.init_centers(features)
     assert torch.equal(after, again.centers.detach())
 
 
@@ -335,7 +447,8 @@ def test_predicted_sizes_are_inside_for_any_heads(clusters, lower, upper):
     assert (bounds.lower <= sizes).all()
     assert (sizes <= bounds.upper).all()
     assert found.assignment.violation == 0
-    scores = features @ F.normalize(method.centers.detach()[0, : clusters[0]], dim=1).T
+    unit = F.normalize(features, dim=1)
+    scores = unit @ F.normalize(method.centers.detach()[0, : clusters[0]], dim=1).T
     value = float(scores.double()[torch.arange(120), labels].sum())
     assert found.assignment.objective == pytest.approx(value, rel=1e-9)
     assert found.assignment.objective <= found.assignment.upper_bound + 1e-9
@@ -357,25 +470,26 @@ def test_bounds_that_no_assignment_satisfies_are_refused():
         make((3, 23), changes=["assignment.lower=1.0"])
 
 
-def test_state_comes_back_to_the_bit(rng):
-    method = make()
+@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
+def test_state_comes_back_to_the_bit(changes, rng):
+    method = make(changes=changes)
     images = torch.randn(120, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     method.step(torch.arange(60), (images[:60], images[:60])).backward()
-    other = make(changes=["seed=5"])
+    other = make(changes=["seed=5", *changes])
     other.load_state_dict(method.state_dict())
     for one in (method, other):
         one.begin_epoch(1)
     losses = [one.step(torch.arange(120), (images, images + 0.1)) for one in (method, other)]
     assert torch.equal(*losses)
     assert torch.equal(method.labels, other.labels)
-    assert torch.equal(method.duals.lower, other.duals.lower)
-    assert torch.equal(method.duals.upper, other.duals.upper)
+    for name, value in method.heads.state_dict().items():
+        assert torch.equal(value, other.heads.state_dict()[name])
     # The state of the one does not change with the other.
     other.labels += 1
     assert not torch.equal(method.labels, other.labels)
 
 
-@pytest.mark.parametrize("name", ["network", "centers", "labels", "duals"])
+@pytest.mark.parametrize("name", ["network", "centers", "labels", "heads", "certificate"])
 def test_a_state_without_a_part_is_refused(name):
     method = make()
     state = method.state_dict()

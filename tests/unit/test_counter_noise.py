@@ -102,3 +102,11 @@ def test_numbers_are_normal_and_independent():
 def test_keys_are_integers_of_64_bits(name, value):
     with pytest.raises(DualclustError, match=name):
         normal_noise((2,), xp=np, **{"key": 0, name: value})
+
+
+@pytest.mark.parametrize("stream", [0, 5, 2**40 + 3])
+def test_a_stream_in_an_array_is_its_number(xp, stream):
+    def noise(stream):
+        return normal_noise((7,), key=3, stream=stream, xp=xp.namespace, device=xp.device)
+
+    assert_equal(noise(xp.asarray(np.asarray(stream))), noise(stream))

@@ -1,13 +1,27 @@
-"""Deep clustering methods: each is a state, a `step`, and a `predict`.
+"""Deep clustering methods: each is a state, losses to take steps on, and a prediction.
 
-The loop (`train.loop`) knows no method: it hands over batches of two views and asks for a loss,
-for labels, and for a state to save. A new method is one module here and one row in `METHODS`.
+The loop (`train.loop`) knows no method: it draws batches and views, and asks for losses, labels,
+and a state to save (`base.Method`). A new method is one module here, one row in `METHODS`, and one
+table of settings in `train.options`.
 """
 
 from __future__ import annotations
 
+from .base import Method
+from .coke import CoKe
+from .gatcluster import GATCluster
+from .mi_margin import MiMargin
+from .propos import ProPos
 from .secu import SeCu
+from .self_label import SelfLabel
 
-__all__ = ["METHODS", "SeCu"]
+__all__ = ["METHODS", "CoKe", "GATCluster", "Method", "MiMargin", "ProPos", "SeCu", "SelfLabel"]
 
-METHODS = {"secu": SeCu}
+METHODS: dict[str, type[Method]] = {
+    "coke": CoKe,
+    "gatcluster": GATCluster,
+    "mi_margin": MiMargin,
+    "propos": ProPos,
+    "secu": SeCu,
+    "self_label": SelfLabel,
+}

@@ -1,0 +1,104 @@
+r"""A recipe of each method on the same images over several seeds, beside k-means on pixels.
+
+ACC, NMI, ARI are means and standard deviations over seeds, of the last epoch of a run of fixed
+length; true labels are used for these figures only.
+
+    python benchmarks/recipes.py digits
+    python benchmarks/recipes.py mnist --data mnist.npz --seeds 3
+    python benchmarks/recipes.py cifar10 --data cifar-10-batches-bin --methods secu propos \\
+        --device cuda --set epochs=20 --set engine.step=graph
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+import dualclust
+from dualclust.train.config import RunConfig, override
+from dualclust.train.evaluate import kmeans_on_pixels
+from dualclust.train.loop import Run, train
+from dualclust.train_commands import read_recipe
+
+METHODS = ("secu", "coke", "propos", "gatcluster", "mi_margin")
+FIGURES = ("acc", "nmi", "ari")
+
+
+def main() -> None:
+    """Print the table as Markdown, and a line of JSON for each run on the way."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    add = parser.add_argument
+    add("name", help="the recipes METHOD_NAME, such as digits or mnist")
+    add("--data", help="source of the images, where the recipe names none that is built in")
+    add("--methods", nargs="*", default=METHODS, help="recipes, by the part before _NAME")
+    add("--seeds", type=int, default=3)
+    add("--device", default="cpu")
+    add("--set", action="append", default=[], metavar="KEY=VALUE")
+    options = parser.parse_args()
+    changes = [*options.set, *([f"data.source={options.data}"] if options.data else [])]
+    recipes = [f"{method}_{options.name}" for method in options.methods]
+    configs = {recipe: override(read_recipe(recipe), changes) for recipe in recipes}
+    machine = platform.machine()
+    if options.device.startswith("cuda"):
+        machine = torch.cuda.get_device_name(options.device)
+    versions = f"torch {torch.__version__}, dualclust {dualclust.__version__}"
+    print(f"{machine}, {torch.get_num_threads()} threads, Python {platform.python_version()}, ")
+    print(f"{versions}, {options.seeds} seeds\n")
+    table = [
+        "| recipe | images | epochs | ACC | NMI | ARI | sizes | bounds | CPU s per run | wall s |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    baselines: dict[str, str] = {}
+    for recipe, config in configs.items():
+        key = str(config.data)
+        if key not in baselines:
+            baselines[key] = _baseline(config, options.seeds)
+            table.append(baselines[key])
+        table.append(_row(recipe, config, options.seeds, options.device))
+    print("\n".join(["", *table]))
+
+
+def _baseline(config: RunConfig, seeds: int) -> str:
+    data = Run(config, "cpu").data
+    started = time.process_time()
+    found = [kmeans_on_pixels(data, config.heads.target, seed=s) for s in range(seeds)]
+    each = (time.process_time() - started) / seeds
+    known = [agreement for agreement in found if agreement is not None]
+    figures = _figures([agreement._asdict() for agreement in known])
+    return f"| k-means on pixels | {len(data.ids):,} | | {figures} | | | {each:.0f} | |"
+
+
+def _row(recipe: str, config: RunConfig, seeds: int, device: str) -> str:
+    found: list[dict[str, float]] = []
+    sizes: list[int] = []
+    cpu, wall = time.process_time(), time.perf_counter()
+    for seed in range(seeds):
+        with tempfile.TemporaryDirectory() as folder:
+            result = train(override(config, [f"seed={seed}"]), Path(folder) / "run", device=device)
+        found.append(result.metrics[-1])
+        sizes += result.prediction.assignment.counts.tolist()
+        print(recipe, seed, json.dumps(result.metrics[-1]), flush=True)
+    n = len(result.prediction.assignment.labels)
+    cpu, wall = (time.process_time() - cpu) / seeds, (time.perf_counter() - wall) / seeds
+    return (
+        f"| {recipe} | {n:,} | {config.epochs} | {_figures(found)} | {min(sizes)}-{max(sizes)} | "
+        f"{result.lower}-{result.upper} | {cpu:.0f} | {wall:.0f} |"
+    )
+
+
+def _figures(found: list[dict[str, float]]) -> str:
+    columns = [[record[name] for record in found] for name in FIGURES]
+    return " | ".join(f"{statistics.mean(c):.3f} +- {statistics.pstdev(c):.3f}" for c in columns)
+
+
+if __name__ == "__main__":
+    main()

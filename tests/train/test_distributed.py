@@ -1,0 +1,160 @@
+"""Several ranks train what one process trains: labels, prices, counts, order, parameters."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from dualclust.algos.errors import UsageError
+from dualclust.train.distributed import ALONE, Ranks, start_ranks
+from tests.train.runs import tiny_recipe, write_images
+
+# Loads torch once and forks: an interpreter for each rank would take nearly all of the time.
+FORK = """
+import json, os, socket, sys
+import numpy as np
+import torch
+from dualclust.train.config import from_mapping, RunConfig
+import tomllib
+
+torch.set_num_threads(1)
+calls = json.loads(sys.argv[1])
+
+def flat(state, name=""):
+    if isinstance(state, dict):
+        for key, value in state.items():
+            yield from flat(value, f"{name}.{key}")
+    elif isinstance(state, (list, tuple)):
+        for key, value in enumerate(state):
+            yield from flat(value, f"{name}.{key}")
+    elif isinstance(state, torch.Tensor):
+        yield name, state.detach().numpy()
+
+def work(rank, world, text, out):
+    from dualclust.train.distributed import start_ranks
+    from dualclust.train.loop import Run
+    ranks, device = start_ranks("cpu", timeout=20)
+    assert (ranks.rank, ranks.world) == (rank, world)
+    config = from_mapping(RunConfig, tomllib.loads(text))
+    run = Run(config, device, ranks=ranks)
+    seen, whole = [], run.method.losses
+    def losses(batch):
+        seen.append(batch.ids.clone())
+        assert len(batch.views[0]) == len(range(*ranks.part(len(batch.ids))))
+        yield from whole(batch)
+    run.method.losses = losses
+    run.init()
+    records = [run.run_epoch() for _ in range(config.epochs)]
+    arrays = dict(flat(run.method.state_dict()))
+    labels = run.predict().assignment.labels.numpy()
+    loss = np.array([record["loss"] for record in records])
+    np.savez(f"{out}.{rank}.npz", order=torch.cat(seen).numpy(), final=labels, loss=loss, **arrays)
+
+codes = []
+for world, text, out in calls:
+    with socket.socket() as here:
+        here.bind(("127.0.0.1", 0))
+        port = here.getsockname()[1]
+    children = []
+    for rank in range(world):
+        child = os.fork()
+        if child:
+            children.append(child)
+            continue
+        os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world))
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+        code = 1
+        try:
+            work(rank, world, text, out)
+            code = 0
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    codes.append([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
+print(json.dumps(codes))
+"""
+
+METHODS = {
+    "secu": ["heads.clusters=[10, 20]"],
+    "coke": ["heads.clusters=[10]"],
+    "propos": [],
+    "gatcluster": ["gatcluster.repeats=2"],
+    "mi_margin": [],
+}
+SETTINGS = (
+    "epochs=3",
+    "batch_size=16",
+    "engine.precision=float64",
+    "assignment.rounding=outward",
+)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return write_images(tmp_path_factory.mktemp("data") / "images.npz", n=61)
+
+
+def run_ranks(tmp_path: Path, text: str, worlds: tuple[int, ...]) -> dict[tuple[int, int], dict]:
+    calls = [(world, text, str(tmp_path / f"world{world}")) for world in worlds]
+    done = subprocess.run(
+        [sys.executable, "-c", FORK, json.dumps(calls)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert all(code == 0 for codes in json.loads(done.stdout) for code in codes), done.stderr
+    return {
+        (world, rank): dict(np.load(tmp_path / f"world{world}.{rank}.npz"))
+        for world in worlds
+        for rank in range(world)
+    }
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_ranks_are_one_process(method, source, tmp_path):
+    """In float64, with batches of 15 and 16 that neither 2 nor 4 ranks share evenly."""
+    from dualclust.train.config import dump_config
+
+    config = tiny_recipe(f"{method}_digits", source, *SETTINGS, *METHODS[method])
+    found = run_ranks(tmp_path, dump_config(config), (1, 2, 4))
+    one = found[1, 0]
+    for (world, rank), arrays in found.items():
+        for name, expected in one.items():
+            where = f"{name} of rank {rank} of {world}"
+            if np.issubdtype(expected.dtype, np.integer):
+                np.testing.assert_array_equal(arrays[name], expected, err_msg=where)
+            else:
+                np.testing.assert_allclose(
+                    arrays[name], expected, rtol=1e-6, atol=1e-8, err_msg=where
+                )
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 16, 61])
+@pytest.mark.parametrize("world", [1, 2, 3, 4])
+def test_parts_cover_every_row_once(n, world):
+    parts = [Ranks(rank, world).part(n) for rank in range(world)]
+    assert [row for part in parts for row in range(*part)] == list(range(n))
+    sizes = [stop - start for start, stop in parts]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_launcher_that_says_half_is_refused(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    with pytest.raises(UsageError, match="MASTER_ADDR"):
+        start_ranks("cpu")
+    monkeypatch.delenv("WORLD_SIZE")
+    assert start_ranks("cpu") == (ALONE, "cpu")
+    x = torch.ones(3)
+    assert ALONE.gather(x, 3) is x

@@ -1,0 +1,111 @@
+"""Each fast path against its eager twin."""
+
+import pytest
+import torch
+
+from dualclust.algos.errors import UsageError
+from dualclust.train.config import EngineConfig
+from dualclust.train.engine import Engine
+from dualclust.train.loop import Run
+from dualclust.train.methods import METHODS
+from tests.train.runs import tiny, tiny_recipe
+from tests.train.tape import capture
+
+SMALL = ["network.width=2", "network.hidden=8", "network.out_dim=8", "evaluation.views=0"]
+CAPTURABLE = [name for name, method in METHODS.items() if method.capturable]
+
+
+def trained(source, *changes, epochs=3, captured=None, method="secu"):
+    """A run after some epochs, and what it recorded."""
+    config = tiny(source, *changes)
+    if method != "secu":
+        config = tiny_recipe(f"{method}_digits", source, *changes, "heads.clusters=[10]", *SMALL)
+    run = Run(config, "cpu")
+    if captured is not None:
+        graph = EngineConfig(step="graph", precision=run.config.engine.precision)
+        run.engine = Engine(graph, torch.device("cpu"), lambda f: captured.append(1) or capture(f))
+        for group in run.optimizer.param_groups:  # as on CUDA: it reads the rate on the device
+            group["fused"] = True
+    run.init()
+    return run, [run.run_epoch()["loss"] for _ in range(epochs)]
+
+
+def flat(state, name=""):
+    if isinstance(state, dict):
+        return {k: v for key, x in state.items() for k, v in flat(x, f"{name}.{key}").items()}
+    if isinstance(state, (list, tuple)):
+        return {k: v for i, x in enumerate(state) for k, v in flat(x, f"{name}.{i}").items()}
+    return {name: state} if isinstance(state, torch.Tensor) else {}
+
+
+@pytest.mark.parametrize("method", [name for name in CAPTURABLE if name != "self_label"])
+def test_a_captured_step_is_the_eager_one(source, method):
+    """Two lengths of batches, three epochs, each with graphs of its own."""
+    settings = "batch_size=35", "engine.precision=float64"
+    eager, expected = trained(source, *settings, method=method)
+    captured = []
+    graph, losses = trained(source, *settings, captured=captured, method=method)
+    assert len(captured) == 3 * 2
+    assert losses == pytest.approx(expected, rel=1e-9)
+    ours, theirs = (flat(run.method.state_dict()) for run in (graph, eager))
+    assert ours.keys() == theirs.keys()
+    for name, value in ours.items():
+        if value.is_floating_point():
+            torch.testing.assert_close(value, theirs[name], rtol=1e-8, atol=1e-10)
+        else:
+            assert torch.equal(value, theirs[name]), name
+
+
+def test_the_tape_sees_state_that_is_not_changed_in_place():
+    """A counter that is made anew in each step stands still in a graph."""
+    state = {"kept": torch.zeros(()), "made": torch.zeros(())}
+
+    def step():
+        state["kept"].add_(1)
+        state["made"] = state["made"] + 1
+        return state["kept"] + 0
+
+    step()
+    tape, result = capture(step)
+    for _ in range(3):
+        tape.replay()
+    assert float(result) == 4
+    assert float(state["kept"]) == 4
+    assert float(state["made"]) == 2
+
+
+def test_a_compiled_network_is_the_eager_one(source, monkeypatch):
+    monkeypatch.setattr(Engine, "backend", "aot_eager")
+    _, expected = trained(source, epochs=2)
+    _, losses = trained(source, "engine.step=compile", epochs=2)
+    assert losses == pytest.approx(expected, rel=1e-3)
+
+
+def test_lower_precision_stays_in_the_network(source):
+    run, losses = trained(source, "engine.precision=bfloat16", epochs=2)
+    assert losses == pytest.approx(trained(source, epochs=2)[1], rel=0.1)
+    assert run.method.labels.dtype == torch.int64
+    images = torch.randn(4, 1, 8, 8)
+    assert run.method.features(images).dtype == torch.float32
+    assert all(p.dtype == torch.float32 for p in run.method.network.parameters())
+
+
+def test_channels_last_is_the_same_run(source):
+    _, expected = trained(source, epochs=2)
+    run, losses = trained(source, "engine.channels_last=true", epochs=2)
+    assert losses == pytest.approx(expected, rel=1e-3)
+    weights = [p for p in run.method.network.parameters() if p.ndim == 4 and p.shape[1] > 1]
+    assert all(w.is_contiguous(memory_format=torch.channels_last) for w in weights)
+
+
+def test_a_graph_needs_a_device_that_has_them():
+    with pytest.raises(UsageError, match="CUDA device"):
+        Engine(EngineConfig(step="graph"), torch.device("cpu"))
+
+
+def test_a_step_that_decides_on_the_host_is_refused(source, monkeypatch):
+    run = Run(tiny(source), "cpu")
+    run.engine = Engine(EngineConfig(step="graph"), torch.device("cpu"), capture)
+    monkeypatch.setattr(type(run.method), "capturable", False)
+    with pytest.raises(UsageError, match="decides on the host"):
+        run.run_epoch()

@@ -1,0 +1,331 @@
+"""GATCluster's steps against a transcription of its equations in NumPy, and what they promise.
+
+`printed_gatcluster.Printed` is the transcription.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from dualclust.algos.errors import UsageError
+from dualclust.train.config import RunConfig, override
+from dualclust.train.distributed import Ranks
+from dualclust.train.methods.base import Batch
+from dualclust.train.methods.gatcluster import GATCluster
+from dualclust.train.methods.gatcluster_targets import related
+from dualclust.train.networks import build_network
+from dualclust.train.normalization import BatchNorm
+from dualclust.train.options import GatclusterOptions
+from dualclust.train.seeding import generator
+from tests.train.printed_gatcluster import Printed
+
+K, N, M, RATE = 3, 40, 20, 0.02
+SMALL = [
+    f"heads.clusters=[{K}]",
+    f"heads.target={K}",
+    "assignment.lower=0.0",
+    "assignment.upper=inf",
+    "network.layers=0",
+    "gatcluster.sub_batch=8",
+    "gatcluster.repeats=2",
+    "gatcluster.chunk=7",
+]
+
+
+class SmallMap(nn.Sequential):
+    """One convolution of 4 × 4 images to a map of 3 × 3."""
+
+    def __init__(self):
+        layers = nn.Conv2d(1, 4, 2, bias=False), BatchNorm(4), nn.ReLU(), nn.Flatten()
+        super().__init__(*layers)
+        self.map_shape = (4, 3, 3)
+
+
+def make(*changes, dtype=torch.float64, n=N, encoder=None):
+    config = override(RunConfig(method="gatcluster"), [*SMALL, *changes])
+    torch.manual_seed(3)
+    network = build_network(config.network, (1, 4, 4), encoder=encoder or SmallMap())
+    return GATCluster(config, network.to(dtype).train(), n)
+
+
+def draw_images(dtype=torch.float64):
+    """Noisy copies of three images, and the same with more noise: plain and first views."""
+    draws = torch.Generator().manual_seed(0)
+    kinds = 2 * torch.randn(K, 1, 4, 4, generator=draws, dtype=torch.float64)
+    plain = kinds[torch.arange(N) % K]
+    plain = plain + 0.5 * torch.randn(plain.shape, generator=draws, dtype=torch.float64)
+    views = plain + 0.5 * torch.randn(plain.shape, generator=draws, dtype=torch.float64)
+    return plain.to(dtype), views.to(dtype)
+
+
+def same_partition(a, r):
+    np.testing.assert_array_equal(a[:, None] == a, r)
+
+
+def compare(method, printed, batches, plain, views, tol):
+    """Train both on the same large batches; targets, losses and gradients agree at every step."""
+    guarded = []
+    for ids in batches:
+        orders = method.orders(len(ids))
+        expected = printed.targets(plain[ids].double().numpy())
+        guarded.append(expected.guarded)
+        parts = [rows for order in orders for rows in printed.parts(order.numpy())]
+        images = views[ids].double().numpy()
+        seen = 0
+        for loss in method.losses(Batch(ids, (plain[ids], views[ids]))):
+            if seen == 0:
+                assert (method.labels[0, ids].numpy() == expected.l.argmax(1)).all()
+            value, gradients = printed.step(images, expected, parts[seen], RATE)
+            assert loss.item() == pytest.approx(value, rel=tol)
+            method.network.zero_grad()
+            loss.backward()
+            for name, parameter in method.network.named_parameters():
+                scale = max(float(np.abs(gradients[name]).max()), 1e-3)
+                np.testing.assert_allclose(
+                    parameter.grad.double().numpy() / scale, gradients[name] / scale, atol=tol
+                )
+            with torch.no_grad():
+                for parameter in method.network.parameters():
+                    parameter -= RATE * parameter.grad
+            seen += 1
+        assert seen == len(parts)
+    return guarded
+
+
+CASES = {
+    "released": ([], False),
+    "rest of each pass unused": (["gatcluster.drop_remainder=true"], False),
+    "as the tables print the branches": (
+        [
+            "gatcluster.label_channels=4",
+            "gatcluster.label_relu=true",
+            "gatcluster.head_layers=3",
+            "gatcluster.window_conv=false",
+            "gatcluster.alpha=0.05",
+        ],
+        False,
+    ),
+    "every image alone": (["gatcluster.min_share=1.0"], True),
+    "elliptic windows, other weights": (
+        [
+            "gatcluster.window=full",
+            "gatcluster.relation=0.5",
+            "gatcluster.transformation=2.0",
+            "gatcluster.attention=1.5",
+            "gatcluster.entropy=0.7",
+        ],
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_two_large_batches_are_the_printed_equations(name):
+    """Eq. 4 to 12 at 1e-6, all gradients, with steps between: nothing is set back to agree."""
+    changes, guarded = CASES[name]
+    method = make("gatcluster.floor=1e-3", *changes)
+    plain, views = draw_images()
+    found = compare(method, Printed(method), torch.arange(N).split(M), plain, views, tol=1e-6)
+    assert found == [guarded] * 2
+
+
+def test_single_precision_is_the_printed_equations_to_four_digits():
+    method = make("gatcluster.floor=1e-3", dtype=torch.float32)
+    plain, views = draw_images(torch.float32)
+    compare(method, Printed(method), [torch.arange(M)], plain, views, tol=1e-4)
+
+
+def test_targets_and_relation_are_the_printed_ones():
+    method = make()
+    plain, _ = draw_images()
+    ids = torch.arange(N)
+    expected = Printed(method).targets(plain.numpy())
+    found = method.targets(ids, plain)
+    np.testing.assert_allclose(found.labels.numpy(), expected.t, rtol=1e-10)
+    np.testing.assert_allclose(found.attention.numpy(), expected.ta, rtol=1e-10)
+    same_partition(found.relation.numpy(), expected.r)
+    assert len(found.relation.unique()) == K
+    assert not found.labels.requires_grad
+    assert method.network.training
+
+
+def test_the_chunk_changes_memory_alone():
+    plain, _ = draw_images()
+    found = [make(f"gatcluster.chunk={m}").targets(torch.arange(N), plain) for m in (3, 40)]
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize(("rows", "alone"), [([0, 0, 0, 1, 1, 1], False), ([0] * 6, True)])
+def test_the_guard_lets_every_image_stand_alone(rows, alone):
+    """Where k-means finds fewer than k clusters, r is the identity."""
+    sharp = torch.eye(2, dtype=torch.float64)[rows]
+    found = related(sharp, GatclusterOptions(), torch.Generator().manual_seed(0))
+    assert len(found.unique()) == (6 if alone else 2)
+
+
+def test_the_guard_asks_for_a_share_of_the_mean_size():
+    sharp = torch.eye(2)[[0] * 19 + [1]]
+    draws = torch.Generator().manual_seed(0)
+    for share, classes in ((0.1, 2), (0.2, 20)):  # the smallest has 0.1 of M / k images
+        found = related(sharp, GatclusterOptions(min_share=share), draws)
+        assert len(found.unique()) == classes
+
+
+# Parts -----------------------------------------------------------------------------------------
+
+
+def test_every_pass_sees_every_image_once_in_an_order_of_its_own():
+    orders = make().orders(M)
+    assert [order.sort().values.tolist() for order in orders] == [list(range(M))] * 2
+    assert not torch.equal(orders[0], orders[1])
+
+
+def test_the_order_is_a_function_of_seed_epoch_and_batch():
+    def orders(seed, epoch, batch):
+        method = make(f"seed={seed}")
+        method.begin_epoch(epoch)
+        method.batch = batch
+        return method.orders(M)
+
+    assert torch.equal(orders(5, 2, 1), orders(5, 2, 1))
+    for other in ((6, 2, 1), (5, 3, 1), (5, 2, 0)):
+        assert not torch.equal(orders(5, 2, 1), orders(*other))
+
+
+def test_two_runs_take_the_same_steps():
+    plain, views = draw_images()
+    found = []
+    for _ in range(2):
+        method, losses = make(), []
+        for epoch in range(2):
+            method.begin_epoch(epoch)
+            for ids in torch.arange(N).split(M):
+                for loss in method.losses(Batch(ids, (plain[ids], views[ids]))):
+                    method.network.zero_grad()
+                    loss.backward()
+                    with torch.no_grad():
+                        for parameter in method.network.parameters():
+                            parameter -= RATE * parameter.grad
+                    losses.append(loss.item())
+        found.append(losses)
+    assert found[0] == found[1]
+    assert len(set(found[0])) == len(found[0]) == 2 * 2 * 2 * 3
+
+
+@pytest.mark.parametrize(
+    ("total", "size", "drop", "lengths"),
+    [
+        (1000, 32, False, [32] * 8 + [31] * 24),
+        (1000, 32, True, [32] * 31),
+        (33, 32, False, [17, 16]),
+        (20, 32, True, [20]),
+        (3, 2, False, [3]),
+    ],
+)
+def test_lengths_of_the_parts(total, size, drop, lengths):
+    method = make(f"gatcluster.sub_batch={size}", f"gatcluster.drop_remainder={str(drop).lower()}")
+    parts = method.parts(torch.arange(total))
+    assert [len(part) for part in parts] == lengths
+
+
+def test_a_step_is_a_large_batch_in_one_part():
+    plain, views = draw_images()
+    ids = torch.arange(N)
+    one, parts = make(), make("gatcluster.sub_batch=40", "gatcluster.repeats=1")
+    loss = next(iter(parts.losses(Batch(ids, (plain, views)))))
+    assert one.step(ids, (plain, views)).item() == pytest.approx(loss.item(), rel=1e-12)
+
+
+# Prediction and state --------------------------------------------------------------------------
+
+
+def test_the_label_is_the_largest_entry_of_the_label_feature():
+    method = make()
+    plain, _ = draw_images()
+    method.network.eval()
+    rows = method.features(plain).detach()
+    torch.testing.assert_close(rows.sum(1), torch.ones(N, dtype=torch.float64))
+    found = method.predict(rows)
+    assert torch.equal(found.assignment.labels, rows.argmax(1))
+    assert torch.equal(found.features, rows)
+
+
+def test_bounds_hold_where_they_are_set():
+    method = make("assignment.lower=0.9", "assignment.upper=1.1")
+    plain, _ = draw_images()
+    method.network.eval()
+    sizes = method.predict(method.features(plain).detach()).assignment.counts
+    assert sizes.min() >= 12
+    assert sizes.max() <= 14
+
+
+def test_the_state_holds_the_branches():
+    method, other = make(), make("seed=1")
+    assert not torch.equal(method.branches.window_layer.weight, other.branches.window_layer.weight)
+    other.load_state_dict(method.state_dict())
+    for a, b in zip(method.network.parameters(), other.network.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert any(name.startswith("predictor.label_head") for name in method.state_dict()["network"])
+
+
+def test_features_without_positions_are_a_map_of_one_point():
+    method = make(encoder=nn.Sequential(nn.Flatten(), nn.Linear(16, 6)), dtype=torch.float32)
+    plain, views = draw_images(torch.float32)
+    losses = list(method.losses(Batch(torch.arange(M), (plain[:M], views[:M]))))
+    assert method.branches.map_shape == (6, 1, 1)
+    assert all(loss.isfinite() for loss in losses)
+
+
+def test_ranks_share_the_parts(monkeypatch):
+    """Each of two ranks passes half of every part through the network, and sees all of it."""
+    plain, views = draw_images()
+    whole = make()
+    targets = whole.targets(torch.arange(M), plain[:M])
+    rows = whole.orders(M)[0][:8]
+    expected = whole.logits(views[rows])
+    for rank in (0, 1):
+        method = make()
+        seen = []
+        monkeypatch.setattr(method, "ranks", Ranks(rank, 2))
+        monkeypatch.setattr(method, "logits", lambda x, seen=seen: seen.append(x) or x)
+        gather = lambda x, total, dim=0: expected  # noqa: E731 - what the two ranks put together
+        monkeypatch.setattr(method.ranks, "gather", gather)
+        method.part_loss(views[:M], targets, rows)
+        assert torch.equal(seen[0], views[rows][4 * rank : 4 * rank + 4])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["heads.clusters=[3, 6]"], r"has one head, got heads.clusters=\[3, 6\]"),
+        (["network.layers=2"], "would mix the points of the map"),
+        (["network.predictor=8"], "network.predictor=8. To fix: network.predictor=0"),
+    ],
+)
+def test_misuse_is_named(changes, message):
+    with pytest.raises(UsageError, match=message):
+        make(*changes)
+
+
+def test_relations_have_a_stream_of_their_own():
+    draws = [generator(0, name, 0, 0).initial_seed() for name in ("relations", "passes")]
+    assert draws[0] != draws[1]
+
+
+def test_the_parts_of_the_loss_carry_their_weights():
+    plain, views = draw_images()
+    ids = torch.arange(M)
+    values = SimpleNamespace()
+    names = ("relation", "transformation", "attention", "entropy")
+    for name in names:
+        others = [f"gatcluster.{other}=0.0" for other in names if other != name]
+        for weight in (1.0, 2.0):
+            method = make(*others, f"gatcluster.{name}={weight}")
+            setattr(values, f"{name}{weight}", method.step(ids, (plain[:M], views[:M])).item())
+        one, two = getattr(values, f"{name}1.0"), getattr(values, f"{name}2.0")
+        assert two == pytest.approx(2 * one, rel=1e-12)
+        assert abs(one) > 1e-3

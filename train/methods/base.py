@@ -1,0 +1,274 @@
+"""What the loop asks of a method, and what methods share.
+
+A method is a state, losses to take steps on, and a prediction. The loop (`train.loop`) draws the
+batches and views, runs the optimizer, saves and evaluates; it knows no method. With several ranks,
+each sees its part of every batch; `Method.encode` gives all ranks the features of the whole batch,
+so that labels, prices and losses are those of one process, whatever the number of ranks.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ...algos.bounds import SizeBounds, from_ratios
+from ...algos.certificates import margins
+from ...algos.errors import UsageError
+from ...algos.offline import OfflineAssignment, assign_exact
+from ...algos.segments import segment_sum
+from ..config import RunConfig
+from ..data import ImageData
+from ..distributed import ALONE, Ranks
+from ..networks import Network, run_views
+
+__all__ = ["Batch", "Group", "Method", "Prediction", "Sweep", "evaluating"]
+
+
+class Batch(NamedTuple):
+    """One batch of a training epoch.
+
+    Attributes
+    ----------
+    ids : (b,) int64 tensor. Which images these are; of the whole batch, on every rank.
+    views : tuple of float tensors, in the order of `Method.views`. Normalized images of this rank's
+        part of the batch: ``ids[slice(*ranks.part(b))]``.
+    """
+
+    ids: Tensor
+    views: tuple[Tensor, ...]
+
+
+class Group(NamedTuple):
+    """Parameters with a learning rate of their own.
+
+    Attributes
+    ----------
+    params : list of parameters.
+    lr : float, or None to follow the schedule of the network.
+    scale : float. Factor on the schedule, where `lr` is None.
+    local : bool. Whether each rank's gradient is that of its part of the batch, to be summed over
+        ranks; False for parameters that act on what `Method.encode` has gathered.
+    ramp : bool. Whether `lr` is reached at the end only, from 0 along half a cosine.
+    stacked : bool. Whether each entry along the first axis is a tensor of its own to an optimizer
+        that looks at norms: heads that share one tensor.
+    """
+
+    params: list[nn.Parameter]
+    lr: float | None = None
+    scale: float = 1.0
+    local: bool = True
+    ramp: bool = False
+    stacked: bool = False
+
+
+class Prediction(NamedTuple):
+    """Labels of the target head inside their bounds, with what certifies them.
+
+    Attributes
+    ----------
+    features : (n, d) float32 tensor. What the labels were made of; unit rows where the method
+        compares directions.
+    centers : (k, d) float32 tensor.
+    assignment : OfflineAssignment. Labels, sizes, and the bound on what is possible.
+    margins : (n,) float64 tensor. How clear each label is, in units of score.
+    """
+
+    features: Tensor
+    centers: Tensor
+    assignment: OfflineAssignment
+    margins: Tensor
+
+
+class Sweep(Protocol):
+    """Applies a function to all images, in the order of their ids, and concatenates the rows."""
+
+    def __call__(
+        self, function: Callable[[Tensor], Tensor], *, view: str = "plain", stream: str = "sweep"
+    ) -> Tensor:
+        """Return ``cat(function(images))``, the images as `view` says ("plain", "first", ...)."""
+
+
+class Method(ABC):
+    """Base of the methods: heads with bounds, stored labels, gathered features.
+
+    Parameters
+    ----------
+    config : RunConfig
+    network : Network. On the device of the run.
+    n_samples : int. Images of one epoch; ids run from 0 to n_samples - 1.
+    ranks : Ranks. The processes that share each batch.
+
+    Attributes
+    ----------
+    views : tuple of str. What `Batch.views` holds: "plain" (the image itself), "first", "second"
+        and "small" (drawn by `RunConfig.augment`, `second`, `small`).
+    wants_labels : bool. Whether the settings ask for true labels, as weak supervision does; where
+        they do not, none reach the method.
+    labels : (h, n) int64 tensor. Labels stored in training, a row for each head.
+    stores_labels : bool. Whether `labels` is what the method trains on.
+    capturable : bool. Whether a step acts on tensors alone and changes them in place, so that it
+        can be captured as a graph (`train.engine`).
+    bounds : list of SizeBounds, one for each head.
+    target : int. Row of the head that is used for prediction.
+
+    Raises
+    ------
+    InfeasibleBoundsError
+        If a head's bounds admit no assignment of n_samples images.
+    """
+
+    views: tuple[str, ...] = ("first", "second")
+    stores_labels: bool = True
+    capturable: bool = False
+    wants_labels: bool = False
+
+    def __init__(
+        self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
+    ) -> None:
+        self.config = config
+        self.network = network
+        self.ranks = ranks
+        self.n_samples = n_samples
+        parameter = next(network.parameters(), None)
+        if parameter is None:
+            msg = (
+                f"network.name={config.network.name!r} with network.layers={config.network.layers} "
+                f"has nothing to learn. To fix this, set network.layers to 1 or more"
+            )
+            raise UsageError(msg)
+        self.device, self.dtype = parameter.device, parameter.dtype
+        self.target = config.heads.clusters.index(config.heads.target)
+        self.bounds: list[SizeBounds] = [
+            from_ratios(
+                k,
+                n_samples=n_samples,
+                lower=config.assignment.lower,
+                upper=config.assignment.upper,
+                rounding=config.assignment.rounding,
+                xp=torch,
+                device=self.device,
+            )
+            for k in config.heads.clusters
+        ]
+        self.labels = torch.zeros(
+            len(self.bounds), n_samples, dtype=torch.int64, device=self.device
+        )
+        self.epoch = 0
+
+    # What the loop calls, in this order ---------------------------------------------------------
+
+    @abstractmethod
+    def parameter_groups(self) -> list[Group]:
+        """Return what the optimizer moves."""
+
+    def take_labels(self, labels: Tensor) -> None:
+        """Take the (n,) int64 classes of the images, before `start`, where `wants_labels` holds."""
+        raise NotImplementedError
+
+    def start(self, sweep: Sweep) -> None:  # noqa: B027 - most methods need no start
+        """Prepare a fresh run, once, before the first epoch; a resumed run does not call it."""
+
+    def begin_epoch(self, epoch: int, sweep: Sweep | None = None) -> None:
+        """Prepare an epoch. `sweep` is there whenever the loop calls."""
+        self.epoch = epoch
+
+    def order(self, epoch: int) -> Tensor | None:
+        """Return the order in which an epoch visits the images; None: each once, shuffled."""
+        return None
+
+    def losses(self, batch: Batch) -> Iterator[Tensor]:
+        """Yield the losses of a batch; the loop takes one optimizer step on each as it comes.
+
+        Most methods have one; GATCluster has several passes over a large batch.
+        """
+        yield self.step(batch.ids, batch.views)
+
+    @abstractmethod
+    def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
+        """Return the loss of one batch, a scalar to call ``backward`` on; the state moves on."""
+
+    def after_step(self) -> None:  # noqa: B027 - most methods need nothing
+        """Do what follows an optimizer step, such as moving an average of the parameters."""
+
+    def report(self) -> dict[str, float]:
+        """Return what the epoch's metrics should say beside loss and sizes; called at its end."""
+        return {}
+
+    def features(self, images: Tensor) -> Tensor:
+        """Unit features of one batch of one view, (b, d), at least float32."""
+        rows = self.network(images)
+        unit: Tensor = F.normalize(rows.float() if rows.dtype.itemsize < 4 else rows, dim=-1)
+        return unit
+
+    @torch.no_grad()
+    def predict(self, rows: Tensor) -> Prediction:
+        """Label all images by the target head: the best labels inside the bounds.
+
+        Parameters
+        ----------
+        rows : (n, d) tensor. `features` of each image, or their mean over views.
+        """
+        features = self.normalize_rows(rows)
+        centers = self.target_centers(features)
+        scores = self.scores(features, centers)
+        found = assign_exact(scores, self.bounds[self.target])
+        return Prediction(features, centers, found, margins(scores, found.prices))
+
+    @abstractmethod
+    def target_centers(self, features: Tensor) -> Tensor:
+        """Return the (k, d) centers of the target head; `features` are those of all images."""
+
+    def normalize_rows(self, rows: Tensor) -> Tensor:
+        """Bring the mean of features over views back to where features live: the sphere."""
+        return F.normalize(rows, dim=1)
+
+    def scores(self, features: Tensor, centers: Tensor) -> Tensor:
+        """Scores (n, k) of features for given centers; the label is the largest."""
+        return features @ centers.T
+
+    def write_pictures(  # noqa: B027 - most methods have none of their own
+        self, folder: Path, data: ImageData, prediction: Prediction
+    ) -> None:
+        """Write pictures of the method's own into a finished run's folder; first rank alone."""
+
+    # State --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that the next epoch depends on, as a nested state of tensors."""
+
+    @abstractmethod
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a saved state; every tensor must be there and fit."""
+
+    # What methods use ---------------------------------------------------------------------------
+
+    def encode(self, views: Sequence[Tensor], total: int) -> Tensor:
+        """Features (v, total, d) of views over the whole batch of all ranks; gradients flow."""
+        return self.ranks.gather(run_views(self.network, self.features, views), total, dim=1)
+
+    def training_sizes(self) -> Tensor:
+        """Sizes of the target head's clusters by the labels stored in training, (k,) int64."""
+        labels = self.labels[self.target]
+        k = self.bounds[self.target].n_clusters
+        sizes: Tensor = segment_sum(torch.ones_like(labels)[:, None], labels, n_segments=k)[:, 0]
+        return sizes
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Run with a module in evaluation mode and without gradients; its mode is put back."""
+    before = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        module.train(before)

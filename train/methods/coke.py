@@ -1,0 +1,292 @@
+r"""CoKe: online constrained k-means, and features that learn its last result.
+
+One step on a batch of b images, all heads side by side, each with its own number of clusters:
+
+1. *loss* of each view for the labels and centers of epoch t - 1 (Eq. 14, section 3.4);
+2. *labels of now* ``y = argmax_k mean_v(x_v) . c_k + rho_k`` for the running centers of epoch t
+   (Eqs. 10, 17), then dual steps (Eq. 18);
+3. *running centers*: the direction of the sum of what each cluster got in epoch t (Eq. 13).
+
+Epoch 0 does 2 and 3 alone and gives no gradient. A second stage moves the centers once an epoch
+(Eq. 12) and averages labels and centers over its epochs (section 3.4, appendix B.2.2).
+
+==========================  ================  ===============  ====================================
+paper                       here              shape            meaning
+==========================  ================  ===============  ====================================
+:math:`c_k^{t-1}`           ``past``          (h, kmax, d)     centers of the loss; averaged ones in
+                                                               the second stage, not of unit length
+:math:`C^{t-1}`             ``centers``       (h, kmax, d)     unit centers of the epoch before
+:math:`\sum \mu x`          ``sums``          (h, kmax, d)     exact sums of this epoch, int64
+:math:`\tilde y_i^{t-1}`    ``labels``        (h, n)           stored labels, int64
+:math:`\hat y_i^{t-1}`      ``averages``      (h, n, s)        averaged labels, of a few clusters
+:math:`\rho`                ``heads.duals``   (h, kmax)        prices of the bounds, float64
+:math:`\alpha, \lambda`     ``loss``          ()               ``tau`` and ``temperature``
+==========================  ================  ===============  ====================================
+
+Not followed is the released code where it normalizes the running mean at each batch, which
+over-weights old samples (`algos.centers`), and where it normalizes averaged centers, which the
+paper leaves as they are. Like it, prices are not projected onto CoKe's l1 ball (`algos.steps`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ...algos.centers import CenterSums, mean_centers, merge_sums, running_average, sum_batch
+from ...algos.coke_losses import label_loss, two_view_targets
+from ...algos.errors import UsageError
+from ...algos.losses import soft_cross_entropy
+from ...algos.sparse_labels import SparseLabels, average_label, first_label, sparse_label_loss
+from ..config import RunConfig
+from ..distributed import ALONE, Ranks
+from ..networks import Network, run_views
+from ..options import CokeOptions
+from ..seeding import generator
+from .base import Group, Method, Sweep
+from .heads import PricedHeads, kmeans_centers
+
+__all__ = ["CoKe"]
+
+LARGE = {"one": ("first",), "two": ("first", "second"), "multi": ("first", "second")}
+
+
+class CoKe(Method):
+    """State of a run of CoKe, and its step. The parameters are those of `Method`.
+
+    Attributes
+    ----------
+    averaging : bool. Whether this run has a second stage that averages.
+    averages : SparseLabels. (h, n, s) int32 clusters and weights; of no image without `averaging`.
+
+    Raises
+    ------
+    UsageError
+        If there is no initial epoch, the second stage begins after the last one, or small crops
+        have no augmentation of their own.
+    """
+
+    capturable = True
+
+    def __init__(
+        self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
+    ) -> None:
+        super().__init__(config, network, n_samples, ranks)
+        self.options = config.coke or CokeOptions()
+        _check(config, self.options)
+        self.large = len(LARGE[self.options.views])
+        small = self.options.small_crops if self.options.views == "multi" else 0
+        self.views = LARGE[self.options.views] + ("small",) * small
+        self.beta = 0.0 if network.predictor is None else self.options.beta
+        self.averaging = self.options.average and self.options.second_stage > 0
+        self.heads = PricedHeads(
+            self.bounds, config.assignment, dtype=self.dtype, device=self.device
+        )
+        draws = generator(config.seed, "centers")
+        shape = len(self.bounds), self.heads.k_max, network.out_dim
+        start = torch.randn(shape, generator=draws).to(self.device, self.dtype)
+        self.centers = F.normalize(start, dim=2)
+        self.past = self.centers.clone()
+        self.sums = CenterSums(
+            torch.zeros(shape, dtype=torch.int64, device=self.device),
+            torch.zeros(shape[:2], dtype=torch.int64, device=self.device),
+        )
+        table = len(self.bounds), n_samples if self.averaging else 0, self.options.slots
+        self.averages = SparseLabels(
+            torch.zeros(table, dtype=torch.int32, device=self.device),
+            torch.zeros(table, dtype=self.dtype, device=self.device),
+        )
+
+    def parameter_groups(self) -> list[Group]:
+        """Parameters of the network; centers are means, not learned."""
+        return [Group(list(self.network.parameters()))]
+
+    def start(self, sweep: Sweep) -> None:
+        """Set the centers from the untrained network, as ``heads.init`` asks."""
+        if self.config.heads.init == "kmeans":
+            features = sweep(self.features, view="first", stream="init")
+            for head, bounds in enumerate(self.bounds):
+                start = kmeans_centers(features, bounds, self.config.seed, head)
+                self.centers[head, : bounds.n_clusters] = start
+
+    @torch.no_grad()
+    def begin_epoch(self, epoch: int, sweep: Sweep | None = None) -> None:
+        """Close the epoch before: its centers, and in the second stage their average."""
+        centers, past = self._closed(epoch)
+        super().begin_epoch(epoch, sweep)
+        self.centers.copy_(centers)
+        self.past.copy_(past)
+        for sums in self.sums:
+            sums.zero_()
+        if self.averaging and epoch == self.options.second_stage:
+            first = first_label(self.labels, self.averages)
+            self._store(slice(None), first)
+        self.heads.begin_epoch(epoch)
+
+    def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
+        """Loss of one batch, a scalar tensor to call ``backward`` on; labels and centers move on.
+
+        In an epoch without learning it is a number without a gradient, so that the optimizer
+        keeps no trace of the epoch either.
+
+        Parameters
+        ----------
+        ids : (b,) int64 tensor. Which images these are.
+        views : (b, c, h, w) tensors, as many as `views` names. Batch statistics are taken per view.
+        """
+        if self.epoch >= self.config.optim.frozen_epochs:
+            return self._step(ids, views)
+        with torch.no_grad():
+            loss = self._step(ids, views)
+        return loss + torch.zeros_like(loss, requires_grad=True)
+
+    def _step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
+        rows = self._encode(views[: self.large], len(ids))
+        crops = self._encode(views[self.large :], len(ids))
+        y = self._assign(rows[0].detach().mean(0))
+        previous = self.labels[:, ids] if self.epoch > 0 else y
+        self.labels[:, ids] = y
+        averages = None
+        if self.averaging and self._second_stage:
+            averages = SparseLabels(*(table[:, ids] for table in self.averages))
+            count = self.epoch - self.options.second_stage + 1
+            self._store(ids, average_label(averages, y, count))
+
+        # The target is made of the projector's scores, for the predictor too.
+        frozen = self._scores(rows[0].detach())
+        total: Tensor = torch.zeros((), dtype=self.dtype, device=self.device)
+        for i, weight in enumerate((1.0 - self.beta, self.beta)):
+            if weight > 0:
+                small = self._scores(crops[i]) if crops else None
+                large = self._scores(rows[i])
+                total = total + weight * self._loss(large, small, frozen, previous, averages)
+        return total
+
+    def _loss(
+        self,
+        scores: Tensor,
+        small: Tensor | None,
+        frozen: Tensor,
+        labels: Tensor,
+        averages: SparseLabels | None,
+    ) -> Tensor:
+        """Mean loss of views (v, h, b, kmax) for the labels of the epoch before."""
+        temperature = self.config.loss.temperature
+        total: Tensor
+        if averages is not None:
+            total = sparse_label_loss(
+                scores[0], averages, temperature=temperature, smoothing=self.options.smoothing
+            ).mean()
+            return total
+        if self.large == 1:
+            total = label_loss(scores[0], labels, temperature=temperature).mean()
+            return total
+        alpha = self.config.loss.tau
+        targets = two_view_targets(labels, frozen, temperature=temperature, alpha=alpha)
+        total = soft_cross_entropy(scores, targets, temperature=temperature).mean()
+        if small is not None:
+            # alpha onehot + (1 - alpha) of the mean over both views
+            both = targets.mean(0).expand(small.shape)
+            crops = soft_cross_entropy(small, both, temperature=temperature).mean()
+            total = 0.5 * total + 0.5 * crops
+        return total
+
+    @torch.no_grad()
+    def _assign(self, x: Tensor) -> Tensor:
+        """Label a batch by its mean vectors (1, b, d), to (h, b); prices and sums move on."""
+        running = self.options.centers == "batch" and not self._second_stage
+        centers = mean_centers(self.sums, self.centers) if running else self.past
+        y = self.heads.assign(x @ centers.mT + self.heads.padding)
+        added = merge_sums(self.sums, sum_batch(x[0], y, n_clusters=self.heads.k_max))
+        for sums, new in zip(self.sums, added, strict=True):
+            sums.copy_(new)
+        return y
+
+    def _encode(self, views: tuple[Tensor, ...], total: int) -> list[Tensor]:
+        """Unit features (v, 1, total, d) of the projector, then of a predictor that counts."""
+        if not views:
+            return []
+        rows = self.ranks.gather(run_views(self.network, self._rows, views), total, dim=1)
+        return [part[:, None] for part in rows.chunk(2 if self.beta else 1, dim=-1)]
+
+    def _rows(self, images: Tensor) -> Tensor:
+        if not self.beta:
+            return self.features(images)
+        projected = self.network(images)
+        both = torch.stack([projected, self.network.predict(projected)], 1)
+        unit = F.normalize(both.float() if both.dtype.itemsize < 4 else both, dim=-1)
+        return unit.flatten(1)
+
+    def _scores(self, rows: Tensor) -> Tensor:
+        """Similarities (v, h, b, kmax) to the centers of the epoch before."""
+        return rows @ self.past.mT + self.heads.padding
+
+    @property
+    def _second_stage(self) -> bool:
+        return 0 < self.options.second_stage <= self.epoch
+
+    def _store(self, ids: Tensor | slice, averages: SparseLabels) -> None:
+        for kept, new in zip(self.averages, averages, strict=True):
+            kept[:, ids] = new
+
+    def _closed(self, epoch: int) -> tuple[Tensor, Tensor]:
+        """Unit centers at the start of an epoch, and the centers that its loss uses."""
+        centers = mean_centers(self.sums, self.centers)
+        count = epoch - self.options.second_stage  # epochs of the second stage that are over
+        if self.averaging and count > 0:
+            return centers, running_average(self.past, centers, count)
+        return centers, centers
+
+    def target_centers(self, features: Tensor) -> Tensor:
+        """Unit centers of the target head, (k, d): what the next epoch would learn."""
+        k = self.bounds[self.target].n_clusters
+        return F.normalize(self._closed(self.epoch + 1)[1][self.target, :k], dim=1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next epoch depends on, as a nested state of tensors."""
+        return {
+            "epoch": self.epoch,
+            "network": dict(self.network.state_dict()),
+            "centers": self.centers,
+            "past": self.past,
+            "sums": self.sums._asdict(),
+            "labels": self.labels,
+            "averages": self.averages._asdict(),
+            "duals": self.heads.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a saved state; every tensor must be there and fit."""
+        self.network.load_state_dict(state["network"], strict=True)
+        self.epoch = int(state["epoch"])
+        for name in ("centers", "past", "labels"):
+            getattr(self, name).copy_(state[name])
+        for name in ("sums", "averages"):
+            for field, tensor in getattr(self, name)._asdict().items():
+                tensor.copy_(state[name][field])
+        self.heads.load_state_dict(state["duals"])
+
+
+def _check(config: RunConfig, options: CokeOptions) -> None:
+    """Refuse settings that contradict each other."""
+    if config.optim.frozen_epochs < 1:
+        msg = (
+            "optim.frozen_epochs must be 1 or more for coke, got 0: the first labels and centers "
+            "are made without learning. To fix: set optim.frozen_epochs=1"
+        )
+        raise UsageError(msg)
+    if options.second_stage >= config.epochs:
+        msg = (
+            f"coke.second_stage must be below epochs={config.epochs}, got {options.second_stage}. "
+            f"To fix: let it begin earlier, or set coke.second_stage=0"
+        )
+        raise UsageError(msg)
+    if options.views == "multi" and config.small is None:
+        msg = (
+            "coke.views='multi' needs a table [small], which says how the small crops are drawn. "
+            "To fix: add it, or set coke.views='two'"
+        )
+        raise UsageError(msg)

@@ -1,0 +1,201 @@
+"""Batch normalization over groups of a batch, and over all ranks.
+
+Two views of a batch that go through a network in one pass must not share their statistics, or the
+pass is another one than two passes. `BatchNorm` takes the statistics of each of g interleaved
+groups (image i of view v is row ``i * g + v``): seen as a batch of b rows with g times the
+channels, that is one call of the plain kernel and no copy.
+
+With several ranks the statistics are those of the whole batch, on any device:
+`torch.nn.SyncBatchNorm` refuses CPU tensors.
+
+The running statistics are kept for each group, with the momentum that g passes in a row would
+have, and meet in their mean at the end of an epoch (`settle`), which is what is saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+__all__ = ["BatchNorm", "groups", "settle", "synchronize"]
+
+
+class BatchNorm(nn.Module):
+    """Batch normalization of (b, c) or (b, c, h, w), with the names of `torch.nn.BatchNorm2d`.
+
+    Parameters
+    ----------
+    channels : int
+    eps, momentum : float. As in PyTorch.
+    affine : bool. Whether there are a weight and a bias.
+
+    Attributes
+    ----------
+    groups : int. Groups of the present pass; set by `groups`.
+    synchronized : bool. Whether statistics are of all ranks; set by `synchronize`.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+    group_mean: Tensor
+    group_var: Tensor
+
+    def __init__(
+        self, channels: int, *, eps: float = 1e-5, momentum: float = 0.1, affine: bool = True
+    ) -> None:
+        super().__init__()
+        self.channels, self.eps, self.momentum = channels, eps, momentum
+        self.groups = 1
+        self.synchronized = False
+        self.weight = nn.Parameter(torch.ones(channels)) if affine else None
+        self.bias = nn.Parameter(torch.zeros(channels)) if affine else None
+        self.register_buffer("running_mean", torch.zeros(channels))
+        self.register_buffer("running_var", torch.ones(channels))
+        # One row for each group that a pass has had; they start from the running statistics.
+        self.register_buffer("group_mean", torch.zeros(0, channels), persistent=False)
+        self.register_buffer("group_var", torch.zeros(0, channels), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalize by the statistics of each group in training, by the running ones otherwise."""
+        if not self.training:
+            self.settle()
+            return F.batch_norm(
+                x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
+            )
+        g = self.groups
+        if len(self.group_mean) != g:
+            self.settle()
+            self.group_mean = self.running_mean.repeat(g, 1)
+            self.group_var = self.running_var.repeat(g, 1)
+        momentum = 1.0 - (1.0 - self.momentum) ** g
+        wide = x.reshape(x.shape[0] // g, g * x.shape[1], *x.shape[2:])
+        weight: Tensor | None = self.weight
+        bias: Tensor | None = self.bias
+        if g > 1 and weight is not None and bias is not None:
+            weight, bias = weight.repeat(g), bias.repeat(g)
+        mean, var = self.group_mean.view(-1), self.group_var.view(-1)
+        if self.synchronized:
+            out = _synchronized(wide, weight, bias, mean, var, momentum, self.eps)
+        else:
+            out = F.batch_norm(wide, mean, var, weight, bias, True, momentum, self.eps)
+        return out.reshape(x.shape)
+
+    @torch.no_grad()
+    def settle(self) -> None:
+        """Let the groups' running statistics meet in their mean."""
+        if len(self.group_mean):
+            self.running_mean.copy_(self.group_mean.mean(0))
+            self.running_var.copy_(self.group_var.mean(0))
+            self.group_mean = self.group_mean[:0]
+            self.group_var = self.group_var[:0]
+
+    def _save_to_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        self.settle()
+        super()._save_to_state_dict(*args, **kwargs)
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: Any, *args: Any, **kwargs: Any
+    ) -> None:
+        # Weights of PyTorch's own layer carry a count that nothing here reads.
+        state_dict.pop(f"{prefix}num_batches_tracked", None)
+        self.group_mean, self.group_var = self.group_mean[:0], self.group_var[:0]
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+    def extra_repr(self) -> str:
+        """Say what differs from the defaults."""
+        return f"{self.channels}, eps={self.eps}, momentum={self.momentum}"
+
+
+@contextmanager
+def groups(module: nn.Module, count: int) -> Iterator[None]:
+    """Run a module whose batch consists of `count` interleaved groups."""
+    layers = [layer for layer in module.modules() if isinstance(layer, BatchNorm)]
+    before = [layer.groups for layer in layers]
+    for layer in layers:
+        layer.groups = count
+    try:
+        yield
+    finally:
+        for layer, old in zip(layers, before, strict=True):
+            layer.groups = old
+
+
+def settle(module: nn.Module) -> None:
+    """Let the running statistics of all groups meet, so that what is saved is all there is."""
+    for layer in module.modules():
+        if isinstance(layer, BatchNorm):
+            layer.settle()
+
+
+def synchronize(module: nn.Module, on: bool = True) -> None:
+    """Take the statistics of a module's layers over all ranks, or over each by itself."""
+    for layer in module.modules():
+        if isinstance(layer, BatchNorm):
+            layer.synchronized = on
+
+
+def _synchronized(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    momentum: float,
+    eps: float,
+) -> Tensor:
+    axes = [0, *range(2, x.ndim)]
+    wide = x.float() if x.dtype.itemsize < 4 else x
+    out: Tensor
+    out, mean, var, n = _WholeBatch.apply(wide, axes, eps)  # type: ignore[no-untyped-call]
+    with torch.no_grad():
+        running_mean.lerp_(mean.to(running_mean.dtype), momentum)
+        running_var.lerp_((var * (n / (n - 1).clamp(min=1))).to(running_var.dtype), momentum)
+    if weight is not None and bias is not None:
+        shape = [1, -1] + [1] * (x.ndim - 2)
+        out = out * weight.view(shape) + bias.view(shape)
+    return out.to(x.dtype)
+
+
+class _WholeBatch(torch.autograd.Function):
+    """(x - mean) / std with the mean and the variance over the rows of all ranks.
+
+    Forward: one sum of counts, sums and squares about this rank's mean (Chan's formula, so that
+    large means cost no digits). Backward: with g the gradient and z the output,
+    ``dx = (g - mean(g) - z mean(g z)) / std``, the means again over all ranks.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, axes: list[int], eps: float) -> tuple[Tensor, ...]:
+        shape = [1, -1] + [1] * (x.ndim - 2)
+        rows = x.new_full((1,), x.numel() // x.shape[1], dtype=torch.float64)
+        own = x.mean(axes, dtype=torch.float64)
+        square = (x - own.view(shape).to(x.dtype)).double().square().sum(axes)
+        table = torch.cat([rows, own, square])
+        tables = [torch.empty_like(table) for _ in range(dist.get_world_size())]
+        dist.all_gather(tables, table)
+        every = torch.stack(tables)
+        counts, means, squares = every[:, :1], *every[:, 1:].chunk(2, dim=1)
+        n = counts.sum()
+        mean = (counts * means).sum(0) / n
+        var = (squares + counts * (means - mean) ** 2).sum(0) / n
+        scale = torch.rsqrt(var + eps).to(x.dtype)
+        z = (x - mean.view(shape).to(x.dtype)) * scale.view(shape)
+        ctx.save_for_backward(z, scale, n)
+        ctx.axes, ctx.shape = axes, shape
+        ctx.mark_non_differentiable(mean, var, n)
+        return z, mean, var, n
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        z, scale, n = ctx.saved_tensors
+        g = grads[0]
+        sums = torch.cat([g.double().sum(ctx.axes), (g * z).double().sum(ctx.axes)])
+        dist.all_reduce(sums)
+        first, second = (part.view(ctx.shape).to(g.dtype) for part in (sums / n).chunk(2))
+        return (g - first - z * second) * scale.view(ctx.shape), None, None
