@@ -8,8 +8,6 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from dualclust.train.config import override
-from dualclust.train.data import load_source
-from dualclust.train.evaluate import kmeans_on_pixels
 from dualclust.train.loop import resume, train
 from dualclust.train.methods.base import Batch
 from dualclust.train_commands import read_recipe
@@ -53,15 +51,6 @@ def test_recipes_are_read(name):
     assert config.heads.clusters == (k,)
     assert config.gatcluster.alpha == 0.1
     assert config.assignment.lower == 0
-
-
-def test_the_digits_are_clustered_better_than_by_kmeans_on_pixels(tmp_path):
-    """The recipe with 28 of its 40 epochs, seed 0; the bound is below the measured value."""
-    config = override(read_recipe("gatcluster_digits"), ["epochs=28", "evaluation.every=28"])
-    result = train(config, tmp_path / "run")
-    pixels = kmeans_on_pixels(load_source("digits"), 10, seed=0)
-    assert result.metrics[-1]["acc"] > max(0.82, pixels.acc), result.metrics[-1]
-    assert (tmp_path / "run" / "attention.png").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize("epoch", [1, 3])

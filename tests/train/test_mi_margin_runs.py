@@ -9,7 +9,6 @@ from dualclust.algos.errors import UsageError
 from dualclust.train import feed
 from dualclust.train.config import RunConfig, override
 from dualclust.train.data import load_source
-from dualclust.train.evaluate import evaluate, kmeans_on_pixels
 from dualclust.train.loop import Run, resume, train
 from dualclust.train.methods.mi_margin import MiMargin
 from dualclust.train.networks import build_network
@@ -146,15 +145,3 @@ def test_embeddings_through_a_linear_head(tmp_path):
     )
     result = train(settings, tmp_path / "run")
     assert result.metrics[-1]["acc"] > 0.95
-
-
-def test_the_recipe_of_the_digits_beats_kmeans_on_pixels(tmp_path):
-    """Half the recipe's epochs, seed 0."""
-    run = Run(override(read_recipe("mi_margin_digits"), ["epochs=20"]), "cpu")
-    run.init()
-    for _ in range(20):
-        record = run.run_epoch()
-    assert record["label_gap_max"] < 1e-3
-    found = evaluate(run.predict().assignment.labels, run.data)
-    plain = kmeans_on_pixels(run.data, 10, seed=0)
-    assert found.acc > 0.84 > plain.acc
