@@ -19,6 +19,9 @@ module                   what it solves
 `price_learning`         prices from scratch by online passes over a sample
 `price_box`              where the best prices can be, from samples that grow
 `shortlists`             clusters that can be best for any price in a box
+`list_widths`            how wide a box can be, for lists that memory holds
+`list_solver`            labels from such lists, and what they prove
+`streamed`               labels by online passes, where no lists help
 `smoothed_dual`          prices for all samples at once, by Newton's method
 `transport`              the exact optimum by chains of moves
 `sinkhorn`               entropic transport, as the field's baseline

@@ -14,7 +14,8 @@ maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``.
 4. *Proof*: if these prices are inside the box of the pass and nothing cut from a list is worth more
    than the best in it, the labels are optimal for the whole problem. Otherwise the bound is as far
    away as the samples in question make it, and, if that is too far, a pass with a box around the
-   new prices follows.
+   new prices follows, no wider than lists that memory holds can be right in (`list_widths`).
+5. *Online passes* (`streamed`), where such lists have allowed no labels.
 
 =====================  ===============  =======  =================================================
 paper                  here             shape    meaning
@@ -28,77 +29,32 @@ paper                  here             shape    meaning
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import NamedTuple
 
 import array_api_compat as compat
 
 from ._typing import Array
 from .bounds import SizeBounds
-from .certificates import price_of_bounds, violation
 from .checks import check_finite, check_interval, check_real, check_same_place, check_shape
 from .errors import InvalidValueError
 from .feasibility import check_feasible
-from .price_box import PriceBox, first_box, held_back, next_box, problem_of
-from .price_learning import score_range
+from .list_solver import OfflineAssignment, solve_lists
+from .list_widths import widest_box
+from .price_box import PriceBox, first_box, next_box
+from .price_learning import median, score_range, strided_ids
 from .score_sources import ScoreSource, block_rows, check_weights, score_source
-from .segments import segment_sum
-from .shortlists import Listing, list_all, list_open
-from .smoothed_dual import refine_prices
-from .transport import shortest_moves
+from .shortlists import ListsTooLongError, list_all, list_open
+from .streamed import assign_streamed
 
 __all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "solve"]
 
 FULL_ENTRIES = 2**16  # scores up to which lists hold all clusters
 WIDTH, NARROW, MANY_ROWS = 8, 3, 2**22  # of lists, and for so many samples narrower ones
-MOST_PASSES = 10
-CHUNK = 2**18  # lists that are added up at a time
-BORDER = 2.0  # samples a cluster has on its borders when the chains take over
-WINDOW, WIDER, WINDOWS = 4.0, 8.0, 4  # of the chains, in units of T
-HELD = 0.02  # share of the prices at an edge of the box above which the chains would be in vain
-EPS, ROUNDINGS = 2.0**-52, 64.0
-
-
-class OfflineAssignment(NamedTuple):
-    """Labels inside their bounds, and how far they can be from the best ones.
-
-    Attributes
-    ----------
-    labels : (n,) int64 array
-        Of this rank's rows.
-    counts : (k,) int64 array
-        Of all rows.
-    prices : (k,) float64 array
-        What `upper_bound` was proven with; a start for a similar problem.
-    objective : float
-        ``sum_i s_{i, y_i}``, in units of score; weighted if there are weights.
-    upper_bound : float
-        No labels inside the bounds have a larger objective.
-    rounding : float
-        How much of the difference of the two the additions alone can make.
-    violation : int
-        Samples by which the worst cluster is outside its bounds: 0.
-    """
-
-    labels: Array
-    counts: Array
-    prices: Array
-    objective: float
-    upper_bound: float
-    rounding: float
-    violation: int
-
-    @property
-    def gap(self) -> float:
-        """``(upper_bound - objective) / max(|upper_bound|, |objective|)``, 0 for optimal labels."""
-        size = max(abs(self.upper_bound), abs(self.objective))
-        lost = self.upper_bound - self.objective
-        return max(lost, 0.0) / size if size > 0.0 and lost > self.rounding else 0.0
-
-    @property
-    def status(self) -> str:
-        """Proven: "optimal", or "within gap"."""
-        return "optimal" if self.upper_bound - self.objective <= self.rounding else "within gap"
+MOST_PASSES, FEW_PASSES = 10, 5  # over all scores; where lists fill the memory
+LISTED_ENTRIES = 2**25  # of all lists at most: 256 MiB of clusters and scores
+LAST_ENTRIES = 2**27  # scores up to which all are listed where nothing else has helped
+SAMPLE = 2**12  # rows that say what lists will hold
+LEAST = 1e-3  # share of its radius below which a box is not worth it: most rows tie
+PATIENCE, ROUGH = 3, 1e-2  # passes after which labels with such a gap will do
 
 
 def assign_offline(
@@ -173,6 +129,10 @@ def assign_exact(
     As `assign_offline` with a tolerance of 0: the upper bound equals the objective to rounding,
     which is the proof. Where several optima exist, which one is found is not specified.
 
+    Notes
+    -----
+    Claims: docs/claims.md#C4, #C30.
+
     Examples
     --------
     >>> import numpy as np
@@ -211,7 +171,11 @@ def solve(
 
     Notes
     -----
-    Memory: one block of scores, 8 bytes for each label, and the lists of the samples not settled.
+    Memory: one block of scores, 8 bytes for each label, and the lists of the samples not settled:
+    at most 2^25 listed scores, of 8 bytes each and about as much again while they are solved. With
+    a tolerance of 0 there is no such limit. Where lists of that size do not prove the gap, the best
+    labels found are returned, with their gap; where they allow no labels, those of online passes
+    (`streamed`), which need all rows on one rank.
     """
     n, k = source.group.n_total, source.n_clusters
     if bounds.n_samples is None:
@@ -226,22 +190,59 @@ def solve(
         prices = xp.astype(prices, xp.float64)
     if n * k <= FULL_ENTRIES:
         return _solve_in_full(source, bounds, prices)
-    box, best = first_box(source, bounds, prices), None
+    exact, best = tolerance == 0.0, None
+    box = first_box(source, bounds, prices)
     width = WIDTH if n <= MANY_ROWS else NARROW
-    for _ in range(MOST_PASSES):
+    limited, least, good = not exact and n * WIDTH > LISTED_ENTRIES, math.inf, box.prices
+    for turn in range(MOST_PASSES):
+        if limited:
+            if turn >= FEW_PASSES and not exact:
+                break
+            box, width = _within_memory(source, box, width)
         low, high = box.prices - box.radius, box.prices + box.radius
-        listing = list_open(source, low, high, width=width)
-        found, prices = _solve_lists(listing, bounds, box, tolerance)
+        try:
+            entries = None if exact else LISTED_ENTRIES
+            listing = list_open(source, low, high, width=width, entries=entries)
+        except ListsTooLongError:
+            limited, box = True, PriceBox(box.prices, box.radius / 2.0)
+            continue
+        hopeless = max(tolerance, ROUGH) if turn >= PATIENCE and not exact else tolerance
+        found, prices, bound = solve_lists(listing, bounds, box, tolerance, hopeless=hopeless)
+        if bound < least:
+            least, good = bound, prices
         if found is not None:
             best = found if best is None or found.gap < best.gap else best
             if found.gap <= tolerance or found.status == "optimal":
                 return found
-        if bool(xp.any(listing.cuts > -math.inf)):
+        n_cut = int(xp.sum(xp.astype(listing.cuts > -math.inf, xp.int64)))
+        if n_cut and not limited:
             width *= 2
-        box = next_box(box, prices)
-    if best is not None and tolerance > 0.0:
+            limited = not exact and n * width > LISTED_ENTRIES
+        limited = limited or (turn > 0 and found is None)
+        box = next_box(box, prices, follow=limited)
+        del listing, found  # before the next pass makes lists as long
+    if best is not None and not exact:
         return best
+    if n * k > LAST_ENTRIES and not exact:
+        streamed = assign_streamed(source, bounds, good)
+        if streamed is not None:
+            return streamed
     return _solve_in_full(source, bounds, prices)
+
+
+def _within_memory(source: ScoreSource, box: PriceBox, width: int) -> tuple[PriceBox, int]:
+    """The box, made so narrow that its lists fit into memory, and their width.
+
+    Where most rows tie no box is narrow enough: then only longer lists can help.
+    """
+    n = source.group.n_total
+    rows = source.take(strided_ids(n, min(n, SAMPLE), box.prices))
+    wanted = median(box.radius)  # some, that travel, may be much wider
+    limit = widest_box(rows, box.prices, n_rows=n, entries=LISTED_ENTRIES, wanted=wanted)
+    if limit.radius <= LEAST * wanted:
+        return box, 2 * width if 2 * width * n <= LISTED_ENTRIES else width
+    narrower = limit.radius / wanted if limit.radius < wanted else 1.0
+    return PriceBox(box.prices, narrower * box.radius), limit.width
 
 
 def _solve_in_full(
@@ -253,7 +254,7 @@ def _solve_in_full(
     if prices is None:
         prices = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
     box = PriceBox(prices, xp.full_like(prices, 2.0 * score_range(listing.values)))
-    found, _ = _solve_lists(listing, bounds, box, 0.0)
+    found, _, _ = solve_lists(listing, bounds, box, 0.0)
     if found is None:
         check_feasible(_allowed(source), bounds.lower, bounds.upper)
         msg = "scores differ too much for float64: no labels were found, although some are inside"
@@ -267,129 +268,3 @@ def _allowed(source: ScoreSource) -> Array:
     blocks = [source.block(a, min(a + rows, n)) for a in range(0, max(n, 1), rows)]
     xp = compat.array_namespace(blocks[0])
     return source.group.gather(xp.concat([xp.isfinite(block) for block in blocks]))
-
-
-def _solve_lists(
-    listing: Listing, bounds: SizeBounds, box: PriceBox, tolerance: float
-) -> tuple[OfflineAssignment | None, Array]:
-    """Newton's method, then chains in windows that grow.
-
-    Without an assignment where the lists allow none, or cannot prove enough about any.
-    """
-    xp = compat.array_namespace(box.prices)
-    problem = problem_of(listing, bounds.lower, bounds.upper)
-    start = float(xp.mean(box.radius)) / 8.0
-    refined = refine_prices(problem, box.prices, start=start, border=BORDER)
-    prices, window = refined.prices, WINDOW * refined.temperature
-    beyond, worth = _beyond_lists(listing, prices)
-    held = int(xp.sum(xp.astype(held_back(listing, prices), xp.int64)))
-    if beyond > tolerance * abs(worth) or held > HELD * prices.shape[0]:
-        return None, prices
-    lower, upper = bounds.lower - listing.settled, bounds.upper - listing.settled
-    # No listed cluster is further behind than this: a wider window would change nothing.
-    widest = 2.0 * float(xp.max(listing.high - listing.low))
-    for turn in range(WINDOWS + 1):
-        slots, moved, _, stuck = shortest_moves(
-            listing.values,
-            listing.clusters,
-            prices,
-            lower=lower,
-            upper=upper,
-            window=window if turn < WINDOWS else math.inf,
-        )
-        if stuck and window > widest:
-            break
-        window *= WIDER
-        if stuck:
-            continue
-        prices = moved
-        found, misplaced = _proven(listing, slots, prices, bounds)
-        if misplaced <= max(found.rounding, tolerance / 8.0 * abs(found.upper_bound)):
-            break
-    return (None if stuck else found), prices
-
-
-def _beyond_lists(listing: Listing, prices: Array) -> tuple[float, float]:
-    """By how much what was cut from the lists can be worth more than the best listed clusters.
-
-    Also what the best listed clusters are worth.
-    """
-    xp, beyond, worth = compat.array_namespace(prices), 0.0, listing.settled_value
-    for rows in _chunks(listing):
-        best = _best_listed(listing, rows, prices)
-        beyond += float(xp.sum(xp.clip(listing.cuts[rows] - best, min=0.0)))
-        worth += float(xp.sum(best))
-    return beyond, worth
-
-
-def _chunks(listing: Listing) -> Iterator[slice]:
-    """Lists that are added up at a time: whatever is made of them in float64 is small."""
-    m = listing.clusters.shape[0]
-    for i in range(0, m, CHUNK):
-        yield slice(i, min(i + CHUNK, m))
-
-
-def _best_listed(listing: Listing, rows: slice, prices: Array) -> Array:
-    xp = compat.array_namespace(prices)
-    listed = xp.astype(xp.clip(listing.clusters[rows, :], min=0), xp.int64)
-    own = xp.reshape(xp.take(prices, xp.reshape(listed, (-1,))), listed.shape)
-    return xp.max(xp.astype(listing.values[rows, :], xp.float64) + own, axis=1)
-
-
-def _proven(
-    listing: Listing, slots: Array, prices: Array, bounds: SizeBounds
-) -> tuple[OfflineAssignment, float]:
-    """Labels of all samples, with objective and upper bound; and what samples lose by their labels.
-
-    The second is 0 unless the window of the chains was too narrow.
-    """
-    xp, k = compat.array_namespace(prices), prices.shape[0]
-    # Lists and settled samples speak for prices inside the box only.
-    inside = xp.clip(prices, listing.low, listing.high)
-    counts, chosen = listing.settled, [listing.clusters[:0, 0]]
-    objective = size = misplaced = 0.0
-    upper_bound = float(xp.sum(xp.astype(listing.settled, xp.float64) * inside))
-    for rows in _chunks(listing):
-        slot = slots[rows][:, None]
-        own = xp.take_along_axis(listing.values[rows, :], slot, axis=1)[:, 0]
-        own = xp.astype(own, xp.float64)
-        chosen.append(xp.take_along_axis(listing.clusters[rows, :], slot, axis=1)[:, 0])
-        label = xp.astype(chosen[-1], xp.int64)
-        ones = xp.ones_like(label)[:, None]
-        counts = counts + segment_sum(ones, label, n_segments=k)[:, 0]
-        best = xp.maximum(_best_listed(listing, rows, inside), listing.cuts[rows])
-        lost = _best_listed(listing, rows, prices) - own - xp.take(prices, label)
-        objective += float(xp.sum(own))
-        upper_bound += float(xp.sum(best))
-        misplaced += float(xp.sum(lost))
-        size += float(xp.sum(xp.abs(own)))
-    objective += listing.settled_value
-    upper_bound += listing.settled_value + price_of_bounds(inside, bounds)
-    size += abs(listing.settled_value)
-    size += float(xp.sum(xp.abs(inside) * xp.astype(counts, xp.float64)))
-    found = OfflineAssignment(
-        _labels(listing, xp.concat(chosen)),
-        counts,
-        inside,
-        objective,
-        upper_bound,
-        ROUNDINGS * EPS * size,
-        violation(counts, bounds),
-    )
-    return found, misplaced
-
-
-def _labels(listing: Listing, chosen: Array) -> Array:
-    """Labels of this rank's samples: settled ones as they were, open ones as chosen."""
-    xp, n, last = compat.array_namespace(chosen), listing.labels.shape[0], chosen.shape[0] - 1
-    if last < 0:
-        return xp.astype(listing.labels, xp.int64)
-    parts, place = [xp.astype(listing.labels[:0], xp.int64)], listing.first_open
-    for i in range(0, n, CHUNK):
-        rows = slice(i, min(i + CHUNK, n))
-        is_open = xp.astype(listing.is_open[rows], xp.int64)
-        places = xp.clip(xp.cumulative_sum(is_open) - 1 + place, 0, last)
-        label = xp.where(is_open > 0, xp.take(chosen, places), listing.labels[rows])
-        parts.append(xp.astype(label, xp.int64))
-        place += int(xp.sum(is_open))
-    return xp.concat(parts)

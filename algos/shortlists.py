@@ -34,12 +34,19 @@ from .errors import InvalidValueError
 from .score_sources import ScoreSource, block_rows
 from .segments import segment_sum
 
-__all__ = ["Listing", "list_all", "list_open", "shortlist"]
+__all__ = ["Listing", "ListsTooLongError", "list_all", "list_open", "shortlist"]
 
 _Part = tuple[Array, ...]
 
 SLACK = 8.0
 """Units in the last place by which lists are longer than they need be, against rounding."""
+
+JOINED = 256
+"""Blocks whose lists are joined as a pass goes along."""
+
+
+class ListsTooLongError(Exception):
+    """More samples are open than memory has lists for: the box has to be narrower."""
 
 
 class Listing(NamedTuple):
@@ -121,7 +128,9 @@ def shortlist(
     return xp.astype(clusters, xp.int32), values, found, xp.astype(cuts, xp.float64)
 
 
-def list_open(source: ScoreSource, low: Array, high: Array, *, width: int) -> Listing:
+def list_open(
+    source: ScoreSource, low: Array, high: Array, *, width: int, entries: int | None = None
+) -> Listing:
     """One pass over the scores: settle what can be settled, list the rest.
 
     Parameters
@@ -131,6 +140,8 @@ def list_open(source: ScoreSource, low: Array, high: Array, *, width: int) -> Li
         The box of prices.
     width : int >= 2
         Longest list.
+    entries : int, optional
+        Most listed scores of all ranks; no limit by default.
 
     Returns
     -------
@@ -141,6 +152,8 @@ def list_open(source: ScoreSource, low: Array, high: Array, *, width: int) -> Li
     InvalidValueError
         Naming the first row that holds NaN or plus infinity, or forbids every cluster; on all ranks
         alike.
+    ListsTooLongError
+        If the lists would have more than `entries` scores; on all ranks alike.
 
     Notes
     -----
@@ -148,7 +161,8 @@ def list_open(source: ScoreSource, low: Array, high: Array, *, width: int) -> Li
     """
     xp, group = compat.array_namespace(low), source.group
     device = compat.device(low)
-    parts, bad_row = [], -1
+    most = math.inf if entries is None else entries // min(width, source.n_clusters)
+    long, parts, bad_row, n_open = [], [], -1, 0
     rows = block_rows(source.n_clusters)
     for start in range(0, max(group.n_local, 1), rows):
         stop = min(start + rows, group.n_local)
@@ -157,9 +171,19 @@ def list_open(source: ScoreSource, low: Array, high: Array, *, width: int) -> Li
         if first_bad >= 0:
             bad_row = group.first_row + start + first_bad
             break
+        n_open += part[2].shape[0]
+        if n_open > most:
+            break
+        if len(parts) == JOINED:
+            long.append(_join(parts))
+            parts = []
     _agree(group.gather(xp.asarray([bad_row], dtype=xp.int64, device=device)))
-    columns = [list(column) for column in zip(*parts, strict=True)]
-    del parts, part
+    if entries is not None:
+        of_all = group.gather(xp.asarray([n_open], dtype=xp.int64, device=device))
+        if int(xp.sum(of_all)) > most:
+            raise ListsTooLongError
+    columns = [list(column) for column in zip(*long, *parts, strict=True)]
+    del long, parts, part
     joined = []
     while columns:  # one at a time, so that no more than one of them is there twice
         joined.append(xp.concat(columns.pop(0)))
@@ -179,6 +203,25 @@ def list_open(source: ScoreSource, low: Array, high: Array, *, width: int) -> Li
         math.fsum(float(sums[i]) for i in range(sums.shape[0])),
         low,
         high,
+    )
+
+
+def _join(parts: list[_Part]) -> _Part:
+    """One long part of many short ones.
+
+    Thousands of short arrays that live through a whole pass leave a heap full of holes, which is
+    memory that the process never gives back.
+    """
+    xp = compat.array_namespace(parts[0][0])
+    labels, is_open, clusters, values, cuts, counts, sums = zip(*parts, strict=True)
+    return (
+        xp.concat(labels),
+        xp.concat(is_open),
+        xp.concat(clusters),
+        xp.concat(values),
+        xp.concat(cuts),
+        xp.sum(xp.concat(counts), axis=0, keepdims=True),
+        xp.concat(sums),
     )
 
 

@@ -57,6 +57,8 @@ examples:
   dualclust train secu --data digits
   dualclust train secu --data digits --seed 1 --set epochs=100 --set optim.lr=0.2
   dualclust train secu --data images.npz --recipe mine.toml --device cuda
+  dualclust train propos --data photos/ --recipe mine.toml --set data.size=96
+  torchrun --nproc-per-node 4 -m dualclust train coke --recipe coke_cifar10 --data CIFAR_FOLDER
 
 settings come from a recipe (a TOML file, or the name of a built-in one), then from --set;
 the run folder keeps them as config.toml.

@@ -21,7 +21,8 @@ def test_a_small_file(tmp_path) -> None:
     cells = [cell.strip() for cell in done.stdout.splitlines()[-1].strip("|").split("|")]
     assert cells[:4] == ["3,000", "8", "4", "cosine"]
     assert 50 < float(cells[5]) < 1500  # megabytes
-    assert float(cells[6]) > 0
-    assert cells[8] == "675-825"
-    assert cells[9] == "yes"
+    assert float(cells[6]) > 0  # seconds
+    assert float(cells[7]) > 0
+    assert cells[9] == "675-825"
+    assert cells[10] == "yes"
     assert list(tmp_path.iterdir()) == []

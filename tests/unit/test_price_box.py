@@ -90,3 +90,9 @@ def test_a_box_widens_where_prices_left_it_and_narrows_elsewhere(xp):
     new = next_box(box, xp.asarray([0.5, -1.0, 3.0]))
     assert to_numpy(new.prices).tolist() == [0.5, -1.0, 3.0]
     assert to_numpy(new.radius).tolist() == [0.25, 4.0, 12.0]
+    slow = next_box(box, xp.asarray([0.5, -1.0, 3.0]), follow=True)
+    assert to_numpy(slow.radius).tolist() == [1.0, 2.0, 6.0]
+    arrived = next_box(slow, slow.prices + xp.asarray([0.0, 0.0, 6.0]), follow=True)
+    assert to_numpy(arrived.radius).tolist() == [1.0, 2.0, 12.0]
+    rest = next_box(box, xp.asarray([0.5, -0.5, 0.0]), follow=True)
+    assert to_numpy(rest.radius).tolist() == [0.25, 0.25, 0.25]

@@ -1,0 +1,126 @@
+"""Labels where lists of a bounded size do not help: online passes, and what they prove."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dualclust.algos import offline, price_box
+from dualclust.algos.bounds import from_counts, from_ratios
+from dualclust.algos.certificates import dual_value
+from dualclust.algos.errors import InvalidValueError
+from dualclust.algos.offline import assign_exact, assign_offline, solve
+from dualclust.algos.score_sources import Group, score_source
+from dualclust.algos.shortlists import ListsTooLongError, list_open
+from dualclust.algos.streamed import assign_streamed
+from tests.compare import assert_same_kind, to_numpy
+from tests.problems import cone_scores
+
+
+def ratios(xp, n, k):
+    return from_ratios(k, n_samples=n, lower=0.9, upper=1.1, xp=xp.namespace, device=xp.device)
+
+
+def check(found, scores, bounds):
+    """Labels inside, and the objective and the bound on either side of the optimum."""
+    labels, n = to_numpy(found.labels), len(scores)
+    counts = np.bincount(labels, minlength=scores.shape[1])
+    np.testing.assert_array_equal(counts, to_numpy(found.counts))
+    assert (counts >= to_numpy(bounds.lower)).all()
+    assert (counts <= to_numpy(bounds.upper)).all()
+    assert found.violation == 0
+    assert found.objective == pytest.approx(float(scores[np.arange(n), labels].sum()), rel=1e-6)
+    same = from_counts(
+        to_numpy(bounds.lower).tolist(), n_samples=n, upper=to_numpy(bounds.upper).tolist()
+    )
+    best = assign_exact(scores, same).objective
+    assert found.objective <= best + 1e-6 * abs(best)
+    assert found.upper_bound >= best - 1e-6 * abs(best)
+    assert found.upper_bound == pytest.approx(
+        dual_value(scores, to_numpy(found.prices), same), rel=1e-6
+    )
+    return best
+
+
+@pytest.mark.parametrize("make", ["cone", "noise", "sorted"])
+def test_online_passes_end_inside_with_a_proof(xp, rng, make):
+    n, k = 900, 6
+    scores = rng.normal(size=(n, k)) if make == "noise" else cone_scores(n, k)
+    scores = scores[np.argsort(scores[:, 0])] if make == "sorted" else scores
+    scores = scores.astype(np.float32)
+    bounds, zero = ratios(xp, n, k), np.zeros(k)
+    for prices in (zero, rng.normal(size=k)):
+        found = assign_streamed(score_source(xp.asarray(scores)), bounds, xp.asarray(prices))
+        check(found, scores, bounds)
+        assert_same_kind(found.labels, xp.asarray(np.zeros(n, dtype=np.int64)))
+    good = assign_exact(scores, ratios_of_numpy(n, k)).prices
+    found = assign_streamed(score_source(xp.asarray(scores)), bounds, xp.asarray(good))
+    best = check(found, scores, bounds)
+    assert found.upper_bound <= best + 1e-6 * abs(best)  # optimal prices prove the optimum
+    assert found.gap < 0.05
+
+
+def ratios_of_numpy(n, k):
+    return from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+
+
+def test_solve_ends_so_where_lists_may_hold_next_to_nothing(xp, rng, monkeypatch):
+    n, k = 3000, 8
+    scores = (0.05 * rng.normal(size=(n, k)) + np.linspace(0.0, 1.0, k)).astype(np.float32)
+    best = assign_exact(scores, ratios_of_numpy(n, k)).objective
+    streamed = []
+
+    def spy(*args):
+        streamed.append(assign_streamed(*args))
+        return streamed[-1]
+
+    def refuse(*args):
+        raise AssertionError(args)
+
+    for name, value in [("FULL_ENTRIES", 0), ("LISTED_ENTRIES", 8), ("LAST_ENTRIES", 0)]:
+        monkeypatch.setattr(offline, name, value)
+    monkeypatch.setattr(offline, "assign_streamed", spy)
+    monkeypatch.setattr(offline, "_solve_in_full", refuse)
+    monkeypatch.setattr(price_box, "FEWEST_ROWS", 500)
+    found = assign_offline(xp.asarray(scores), ratios(xp, n, k))
+    assert len(streamed) == 1
+    assert found.status == "within gap"
+    assert check(found, scores, ratios(xp, n, k)) == pytest.approx(best, rel=1e-9)
+    assert found.gap < 0.05
+
+
+def test_a_forbidden_pair_that_labels_would_need_gives_none(xp):
+    scores = np.asarray([[1.0, 0.0]] * 3 + [[1.0, -math.inf]] * 3)
+    bounds = from_counts([2, 2], n_samples=6, xp=xp.namespace, device=xp.device)
+    prices = xp.asarray(np.asarray([0.0, -9.0]))
+    assert assign_streamed(score_source(xp.asarray(scores)), bounds, prices) is None
+    eager = assign_streamed(
+        score_source(xp.asarray(scores)), bounds, xp.asarray(np.asarray([0.0, 1.5]))
+    )
+    np.testing.assert_array_equal(to_numpy(eager.labels), [1, 1, 1, 0, 0, 0])
+
+
+def test_rows_of_several_ranks_are_refused(xp):
+    source = score_source(xp.asarray(np.eye(4)))._replace(group=Group(0, 4, 8, lambda a: a))
+    bounds = from_ratios(4, n_samples=8, lower=1.0, xp=xp.namespace, device=xp.device)
+    with pytest.raises(InvalidValueError, match=r"source must be of one rank .* got 4 of 8 rows"):
+        assign_streamed(source, bounds, xp.asarray(np.zeros(4)))
+
+
+def test_lists_longer_than_allowed_are_refused(xp, rng):
+    source = score_source(xp.asarray(rng.normal(size=(50, 4))))
+    far = xp.asarray(np.full(4, 10.0))
+    assert list_open(source, -far, far, width=4, entries=200).clusters.shape == (50, 4)
+    with pytest.raises(ListsTooLongError):
+        list_open(source, -far, far, width=4, entries=199)
+
+
+def test_exact_labels_have_no_such_limit(rng, monkeypatch):
+    n, k = 3000, 8
+    scores = rng.normal(size=(n, k))
+    best = assign_exact(scores, ratios_of_numpy(n, k))
+    for name, value in [("FULL_ENTRIES", 0), ("LISTED_ENTRIES", 8), ("LAST_ENTRIES", 0)]:
+        monkeypatch.setattr(offline, name, value)
+    found = solve(score_source(scores), ratios_of_numpy(n, k), tolerance=0.0)
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(best.objective, rel=1e-12)
