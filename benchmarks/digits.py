@@ -42,7 +42,7 @@ VARIANTS: dict[str, tuple[int, list[str]]] = {
 def row(name: str, found: list[Agreement], sizes: list[int], seconds: float) -> str:
     """One line of the table."""
     cells = []
-    for values in zip(*found, strict=True):
+    for values in list(zip(*found, strict=True))[:3]:
         cells.append(f"{statistics.mean(values):.3f} +- {statistics.pstdev(values):.3f}")
     worst = min(a.acc for a in found)
     extent = f"{min(sizes)}-{max(sizes)}" if sizes else ""
@@ -80,7 +80,7 @@ def main() -> None:
             agreement = evaluate(result.prediction.assignment.labels, data)
             assert agreement is not None
             found.append(agreement)
-            sizes += result.prediction.assignment.state.counts.tolist()
+            sizes += result.prediction.assignment.counts.tolist()
         each = (time.process_time() - started) / len(found)
         print(row(name, found, sizes, each), flush=True)
 

@@ -50,8 +50,14 @@ def test_assignment_table_is_printed() -> None:
 
 
 def test_digits_row() -> None:
-    found = [Agreement(0.5, 0.4, 0.3), Agreement(0.7, 0.6, 0.5)]
+    found = [Agreement(0.5, 0.4, 0.3, 0.0, 0.0), Agreement(0.7, 0.6, 0.5, 1.0, 1.0)]
     row = program("digits").row("name", found, [3, 9], 1.5)
     assert row == (
         "| name | 2 | 0.600 +- 0.100 | 0.500 +- 0.100 | 0.400 +- 0.100 | 0.500 | 3-9 | 1.5 |"
     )
+
+
+def test_recipes_row() -> None:
+    found = [{"acc": 0.5, "nmi": 0.4, "ari": 0.3}, {"acc": 0.7, "nmi": 0.6, "ari": 0.5}]
+    figures = program("recipes")._figures(found)
+    assert figures == "0.600 +- 0.100 | 0.500 +- 0.100 | 0.400 +- 0.100"

@@ -112,13 +112,13 @@ def test_sub_batches_that_cannot_be(ranks, module, message):
 
 def test_shuffled_epochs_have_whole_batches(source):
     run = Run(tiny(source, "propos.batch_norm=shuffled", "batch_size=32"), "cpu")
-    batches = [list(run.feed.batches(epoch)) for epoch in (0, 1)]
+    batches = [run.feed.batches(epoch, run.method.order(epoch)) for epoch in (0, 1)]
     assert [len(ids) for ids in batches[0]] == [32] * 7  # of 241 images
     assert run.method.total_steps == 7 * run.config.epochs
     assert len(torch.cat(batches[0]).unique()) == 7 * 32
     assert not torch.equal(torch.cat(batches[0]), torch.cat(batches[1]))
     plain = Run(tiny(source), "cpu")
-    assert plain.method.total_steps == len(list(plain.feed.batches(0))) * plain.config.epochs
+    assert plain.method.total_steps == len(plain.feed.batches(0)) * plain.config.epochs
 
 
 @pytest.mark.parametrize(("mode", "world"), [("global", 2), ("shuffled", 4)])
