@@ -5,8 +5,8 @@ VENV ?= .venv
 PY = $(VENV)/bin/python
 STAMP = $(VENV)/.installed
 DEMO_ARGS ?=
-# Workers of the test run; a file's tests stay with one worker.
-TEST_ARGS ?= -n 2 --dist loadfile
+# Workers of the test run; a file's tests stay with one worker, and the longest file starts early.
+TEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
 # The first interpreter that starts (a pyenv shim may be on PATH and refuse to), is new enough and
 # can make environments. Expanded on use only: nothing is probed while the stamp is fresh.
@@ -25,7 +25,7 @@ help:
 	@echo 'make slow   the tests that take minutes'
 	@echo 'make bench  the benchmark programs, on small sizes'
 	@echo 'make clean  remove what the build and the tools left (not $(VENV), not runs/)'
-	@echo 'Variables:  PYTHON=python3.12  VENV=.venv  DEMO_ARGS=...  TEST_ARGS="-n 2 --dist loadfile"'
+	@echo 'Variables:  PYTHON=python3.12  VENV=.venv  DEMO_ARGS=...  TEST_ARGS="-n 2"'
 
 env: $(STAMP)
 
