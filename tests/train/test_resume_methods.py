@@ -23,7 +23,7 @@ CASES = {
     "coke": [],
     "propos": [],
     "gatcluster": ["gatcluster.repeats=2"],
-    "mi_margin": [],
+    "mi_margin": ["mi_margin.restart=0.5"],
 }
 
 

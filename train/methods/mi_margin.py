@@ -43,6 +43,7 @@ from ...algos.errors import UsageError
 from ...algos.information_losses import margin_term
 from ...algos.losses import log_softmax
 from ...algos.precision import finite_log
+from ...algos.restarts import split_largest
 from ..config import RunConfig
 from ..distributed import ALONE, Ranks
 from ..networks import Network, run_views
@@ -50,6 +51,7 @@ from ..options import MiMarginOptions
 from ..seeding import generator
 from .base import Group, Method, Sweep, evaluating
 from .mi_objectives import LOSSES, Outputs, transport_labels
+from .mi_restarts import split_clusters
 from .mi_seeds import draw_seeds, seed_loss
 
 __all__ = ["MiMargin"]
@@ -89,6 +91,9 @@ class MiMargin(Method):
         self.seeds: Tensor | None = None
         if self.wants_labels:
             self.seeds = torch.full((n_samples,), -1, dtype=torch.int64, device=self.device)
+        # What each cluster was given in an epoch: the sum of sigma over its batches.
+        self.mass = torch.zeros(self.n_clusters, dtype=torch.float64, device=self.device)
+        self.restarted = 0
         # Sum, largest and number of the errors of an epoch's labels.
         self.errors = torch.zeros(3, dtype=torch.float64, device=self.device)
 
@@ -115,6 +120,11 @@ class MiMargin(Method):
         """Forget the errors of the epoch before; for SeLa, label all images."""
         super().begin_epoch(epoch, sweep)
         self.errors.zero_()
+        if self.options.restart > 0:
+            splits = split_largest(self.mass, least=self.options.restart)
+            split_clusters(self.head, splits, generator(self.config.seed, "restarts", epoch))
+            self.restarted = len(splits)
+            self.mass.zero_()
         if self.options.objective == "sela" and sweep is not None:
             with evaluating(self.network):
                 rows = sweep(self.features)
@@ -135,6 +145,7 @@ class MiMargin(Method):
         drawn, extra = rows[: self.averaged], rows[self.averaged :]
         scores = torch.logsumexp(drawn, dim=0) - math.log(self.averaged)
         stored = self.labels[0, ids]
+        self.mass.add_(scores.detach().double().exp().sum(0))
         found = self.loss(self.options, Outputs(scores, drawn, extra, stored))
         self.labels[0, ids] = found.labels
         if self.options.objective in ("mi_margin", "mi_adm"):
@@ -163,22 +174,28 @@ class MiMargin(Method):
         return features
 
     def report(self) -> dict[str, float]:
-        """Mean and largest error of the labels of the epoch, in nats or as shares."""
+        """Mean and largest error of the labels of the epoch, in nats or as shares; restarts."""
+        found = {"restarted": float(self.restarted)} if self.options.restart else {}
         name = CERTIFICATES.get(self.options.objective)
         total, largest, count = self.errors.tolist()
         if name is None or count == 0:
-            return {}
-        return {f"{name}_mean": total / count, f"{name}_max": largest}
+            return found
+        return {**found, f"{name}_mean": total / count, f"{name}_max": largest}
 
     def state_dict(self) -> dict[str, Any]:
         """All that the next epoch depends on, as a nested state of tensors."""
-        state = {"network": dict(self.network.state_dict()), "labels": self.labels}
+        state = {
+            "network": dict(self.network.state_dict()),
+            "labels": self.labels,
+            "mass": self.mass,
+        }
         return state if self.seeds is None else {**state, "seeds": self.seeds}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a saved state; every tensor must be there and fit."""
         self.network.load_state_dict(state["network"], strict=True)
         self.labels.copy_(state["labels"])
+        self.mass.copy_(state["mass"])
         if self.seeds is not None:
             self.seeds.copy_(state["seeds"])
 

@@ -47,6 +47,9 @@ class MiMarginOptions(Checked):
     smoothing : float > 0. tau of ``"mi_adm"``: below 1 labels are surer than predictions.
     rounds : int, 1 or more. Iterations of the labels of ``"mi_adm"``.
     entropy_weight : float in [0, 1e30]. Of the marginal entropies of ``"iic"``.
+    restart : float in [0, 0.5]. A cluster whose mean prediction over an epoch is below this share
+        of 1 / k starts again as half of the largest (`algos.restarts`); 0: never, as in the paper,
+        whose loss has no gradient where a prediction is 0, so that a lost cluster stays lost.
     head_lr : float >= 0. Learning rate of the last layer; 0: that of the rest.
     supervised : float in [0, 1]. Share of the true labels of each class that training sees, drawn
         by the run's seed: weak supervision. 0, the default, hands no label to training.
@@ -79,6 +82,7 @@ class MiMarginOptions(Checked):
     smoothing: Positive = 0.5
     rounds: Count = 50
     entropy_weight: Weight = 1.0
+    restart: Annotated[float, Rule("between 0 and 0.5", lambda x: 0 <= x <= 0.5)] = 0.0
     head_lr: NonNegative = 0.0
     supervised: Fraction = 0.0
     supervised_weight: NonNegative = 1.0
