@@ -39,7 +39,14 @@ from .checks import check_count, check_interval, check_real, check_same_place, c
 from .errors import InvalidValueError
 from .precision import at_least_float32
 
-__all__ = ["Gaussian", "attended_features", "attention_map", "full_gaussian", "isotropic_gaussian"]
+__all__ = [
+    "Gaussian",
+    "attended_features",
+    "attention_map",
+    "full_gaussian",
+    "isotropic_gaussian",
+    "released_gaussian",
+]
 
 
 class Gaussian(NamedTuple):
@@ -84,6 +91,44 @@ def isotropic_gaussian(raw: Array, *, min_variance: float = 1e-4) -> Gaussian:
     delta = min_variance + (1.0 - min_variance) * _sigmoid(raw[..., 2:])
     return Gaussian(
         _sigmoid(raw[..., :2]),
+        xp.concat([delta, delta], axis=-1),
+        xp.zeros(raw.shape[:-1], dtype=raw.dtype, device=compat.device(raw)),
+    )
+
+
+def released_gaussian(raw: Array, *, min_variance: float = 1e-4) -> Gaussian:
+    """Round windows as the released code reads three network outputs.
+
+    It takes every second of ``(r_1, r_2, r_3)`` for the center and the last for the size: the
+    center is ``sigmoid(r_1, r_3)``, so that windows further across are also wider, and r_2 has no
+    part and no gradient. A slip in all likelihood; `isotropic_gaussian` is what the paper means.
+
+    Parameters
+    ----------
+    raw : (..., 3) real array
+        Any finite values, before an activation.
+    min_variance : float in (0, 1)
+        What is added to the size: EPS / alpha, which is 1e-4 at alpha = 0.1.
+
+    Returns
+    -------
+    Gaussian
+        In at least float32; variances from `min_variance` to 1 + `min_variance`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> window = released_gaussian(np.asarray([0.0, 5.0, -2.0]))
+    >>> window.mean.round(3), window.variances.round(3)
+    (array([0.5  , 0.119]), array([0.119, 0.119]))
+    """
+    raw = _check_raw(raw, 3)
+    xp = compat.array_namespace(raw)
+    _check_variance(min_variance)
+    down, size = _sigmoid(raw[..., :1]), _sigmoid(raw[..., 2:])
+    delta = size + min_variance
+    return Gaussian(
+        xp.concat([down, size], axis=-1),
         xp.concat([delta, delta], axis=-1),
         xp.zeros(raw.shape[:-1], dtype=raw.dtype, device=compat.device(raw)),
     )

@@ -41,6 +41,7 @@ __all__ = [
     "mean_centers",
     "mean_points",
     "merge_sums",
+    "renormalized_centers",
     "running_average",
     "sum_batch",
 ]
@@ -228,6 +229,46 @@ def mean_centers(state: CenterSums, previous: Array) -> Array:
     fallback = xp.astype(previous, xp.float64)
     centers = project_sphere(xp.astype(state.sums, xp.float64), fallback)
     return xp.astype(centers, previous.dtype)
+
+
+def renormalized_centers(centers: Array, counts: Array, batch: CenterSums) -> Array:
+    """One batch more in running means that are brought to unit length at every batch.
+
+    ``c_k <- Pi( n_k c_k + sum x )``, as CoKe's released code has it. A center stands for its n_k
+    samples with length 1, where their mean is shorter: old samples weigh too much, and the result
+    depends on the batches. `mean_centers` of the merged sums is Eq. 13 itself.
+
+    Parameters
+    ----------
+    centers : (..., k, d) real array
+        Unit rows.
+    counts : (..., k) int64 array
+        Samples that a center stands for. 0: the batch replaces it, as at the start of an epoch.
+    batch : CenterSums
+        Of `sum_batch`. A cluster without a sample in it keeps its center to the bit.
+
+    Returns
+    -------
+    centers : (..., k, d) array, of the dtype of `centers`
+
+    Examples
+    --------
+    Two orthogonal samples, then a third: the first two count as one of unit length each.
+
+    >>> import numpy as np
+    >>> center, two = np.asarray([[0.6, 0.8]]), np.asarray([2])
+    >>> batch = sum_batch(np.asarray([[1.0, 0.0]]), np.asarray([0]), n_clusters=1)
+    >>> renormalized_centers(center, two, batch).round(3)
+    array([[0.809, 0.588]])
+    """
+    xp = check_real("centers", centers)
+    check_shape("centers", centers, tuple(batch.sums.shape))
+    check_shape("counts", counts, tuple(batch.counts.shape))
+    check_same_place(centers=centers, counts=counts, batch=batch.sums)
+    before = xp.astype(centers, xp.float64)
+    added = xp.astype(batch.sums, xp.float64) * 0.5**FRACTION_BITS
+    moved = project_sphere(before * xp.astype(counts, xp.float64)[..., None] + added, before)
+    return xp.where(batch.counts[..., None] > 0, xp.astype(moved, centers.dtype), centers)
 
 
 def mean_points(state: CenterSums, previous: Array, *, scale: float = 1.0) -> Array:

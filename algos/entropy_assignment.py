@@ -27,11 +27,14 @@ n_j                    ``counts``            (k,)     labels of all samples, int
 
 Two things are not as published unless asked for (`published_rule`):
 
-* *First pass.* The released code charges ``alpha (f(n_j / B + 1 / (B + 1)) - f(n_j / B))`` with
-  ``f(q) = q log q`` and B the samples seen so far: alpha is not scaled with B, so that the charge
-  is N / B times that of later passes, and the first samples are spread evenly whatever they are.
-  Here g does for all passes. (Later passes repair most of it: after three of them over 50,000 cone
-  or mixture scores, J differed by 1e-4 of its value at most.)
+* *First pass.* The released code charges ``alpha (f((n_j + 1) / (B + 1)) - f(n_j / (B + 1)))``
+  with ``f(q) = q log q`` and B the samples seen so far. That is
+  ``alpha / (B + 1) (g(n_j) - log(B + 1))``, whose second term is the same for all clusters: the
+  rule of later passes with B + 1 in place of N, not of alpha. The charge is N / (B + 1) times that
+  of later passes, so that the first samples are spread evenly whatever they are; the first batch
+  of all meets empty counts and is greedy. Here alpha / N does for all passes. (Over 50,000 cone or
+  mixture scores, batches of 128, J is 1.1 and 2.8 percent lower after the first pass, and 1e-4
+  of its value at most after three.)
 * *Batches.* All samples of a batch see the counts before it. Each move alone would raise J, all
   together they need not: many samples rush into the same small cluster. `batch_size` is 1 here.
 
@@ -351,11 +354,7 @@ def _gain(m: Array) -> Array:
 
 
 def _published_gain(counts: Array) -> Array:
-    """``f(n_j / B + 1 / (B + 1)) - f(n_j / B)`` of the released code; 0 before the first batch."""
+    """``g(n_j) / (B + 1)``: the released charge, without the term that all clusters share."""
     xp = compat.array_namespace(counts)
     c = xp.astype(counts, xp.float64)
-    seen = xp.sum(c, axis=-1, keepdims=True)
-    q = c / xp.clip(seen, min=1.0)
-    more = q + 1.0 / (seen + 1.0)
-    f = q * xp.log(xp.where(q > 0, q, xp.ones_like(q)))
-    return xp.where(seen > 0, more * xp.log(more) - f, xp.zeros_like(c))
+    return _gain(c) / (xp.sum(c, axis=-1, keepdims=True) + 1.0)

@@ -76,8 +76,11 @@ class DataConfig(Checked):
         sets, as CIFAR-100 has 100 classes in 20 superclasses.
     size : int, 0 or more. Side in pixels to which the images of a folder are brought: the shorter
         side is resized to it, the middle is kept. 0: they all have one size already.
-    standardize : bool. Whether each column of embeddings is brought to mean 0 and deviation 1;
-        images always are, by channel.
+    normalization : ``"own"``, or constants of a released script by name (`input_scale`):
+        ``"cifar10"``, ``"cifar100"``, ``"imagenet"``, ``"imagenet-gray"``, ``"none"``. What is
+        subtracted from images and what they are divided by: by default the mean and deviation of
+        the training images, by channel.
+    standardize : bool. Whether each column of embeddings is brought to mean 0 and deviation 1.
     imbalance : float, 1 or more. Size of the largest class over the smallest in a long-tailed
         subset (CIFAR-LT); 1 keeps every image. Reads the classes, to build the subset only.
     limit : int, 0 or more. Keep this many images, drawn by the run's seed; 0 keeps all.
@@ -92,6 +95,9 @@ class DataConfig(Checked):
     test: Annotated[str, one_of("none", "test")] = "none"
     classes: Annotated[str, one_of("fine", "coarse")] = "fine"
     size: Cardinal = 0
+    normalization: Annotated[
+        str, one_of("own", "cifar10", "cifar100", "imagenet", "imagenet-gray", "none")
+    ] = "own"
     standardize: bool = False
     imbalance: Ratio = 1.0
     limit: Cardinal = 0
@@ -215,7 +221,18 @@ class OptimConfig(Checked):
     weight_decay : float >= 0.
     frozen_epochs : int >= 0. First epochs in which the network does not learn.
     warmup_epochs : int >= 0. Epochs of linear warm-up from 0 to `lr`, after the frozen ones.
-    schedule : ``"cosine"`` to 0 at the last epoch, or ``"constant"``.
+    schedule : ``"cosine"`` after the warm-up, or ``"constant"``.
+    cosine_over : ``"rest"`` or ``"epochs"``. Length of half a cosine: the epochs after the warm-up,
+        so that it ends at 0; or all epochs, so that the run stops short of its end, at 0.6 percent
+        of `lr` for 50 of 1,000 epochs (ProPos as released).
+    first_step : ``"zero"``, ``"repeated"`` or ``"shifted"``. Where step i (from 0) of m steps an
+        epoch reads the schedule: at i / m, so that the first step of a warm-up has rate 0; the
+        same, but the first step of a warm-up has the rate of the second (SeCu and CoKe as
+        released); or at (i + 1) / m (ProPos as released).
+    lars_rate : ``"outside"`` or ``"inside"``. Of ``"lars"``: whether the rate multiplies the
+        momentum buffer when the step is taken (SeCu and CoKe as released; PyTorch's SGD), or what
+        is added to it (You et al.; ProPos as released). Equal while the rate is constant; in a
+        warm-up steps with ``"outside"`` are longer, in a decay shorter.
     """
 
     name: Annotated[str, one_of("sgd", "adam", "adamw", "lars")] = "sgd"
@@ -226,6 +243,9 @@ class OptimConfig(Checked):
     frozen_epochs: Cardinal = 1
     warmup_epochs: Cardinal = 0
     schedule: Annotated[str, one_of("cosine", "constant")] = "cosine"
+    cosine_over: Annotated[str, one_of("rest", "epochs")] = "rest"
+    first_step: Annotated[str, one_of("zero", "repeated", "shifted")] = "zero"
+    lars_rate: Annotated[str, one_of("outside", "inside")] = "outside"
 
 
 @dataclass(frozen=True, slots=True)

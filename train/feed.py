@@ -15,6 +15,7 @@ from .config import RunConfig
 from .data import Samples, load_source
 from .distributed import Ranks
 from .engine import Engine
+from .input_scale import rescaled
 from .prefetch import prefetch
 from .seeding import generator, permutation
 
@@ -115,6 +116,7 @@ def _load(config: RunConfig, device: torch.device) -> tuple[Samples, Samples | N
         imbalance=options.imbalance,
         **wanted,
     )
+    data = rescaled(data, options.normalization)
     if options.test == "none":
         return data, None
     test = load_source(options.source, split="test", device=device, **wanted)

@@ -41,6 +41,7 @@ from ..algos.attention import (
     attention_map,
     full_gaussian,
     isotropic_gaussian,
+    released_gaussian,
 )
 from ..algos.errors import UsageError
 from .normalization import BatchNorm
@@ -80,6 +81,11 @@ GAT_LAYERS: dict[str, tuple[Conv | None, ...]] = {
 }
 GAT_SMALL = ("gat-digits", "gat-mnist")
 GAT_COLOR = ("gat-stl-color", "gat-dogs", "gat-dogs128")
+WINDOWS = {
+    "isotropic": isotropic_gaussian,
+    "full": full_gaussian,
+    "released": released_gaussian,
+}
 _LUMA = (0.299, 0.587, 0.114)
 
 
@@ -169,8 +175,10 @@ class Branches(nn.Module):
     ``attention_head``  (b, k)                   of the map's sum over positions in the window
     ==================  =======================  ==============================================
 
-    The window multiplies the map of ``label_conv``. Table S8 puts a ReLU behind the layer that
-    finds it, which allows a window of width 0; a sigmoid stands there, as in the released code.
+    The window multiplies the map of ``label_conv``. Its numbers are read as the paper means them,
+    unless ``window = "released"`` asks for the released code's slip (`algos.attention`). Table S8
+    puts a ReLU behind the layer that finds it, which allows a window of width 0; a sigmoid stands
+    there, as in the released code.
 
     Parameters
     ----------
@@ -193,7 +201,7 @@ class Branches(nn.Module):
         )
         self.label_head = _head(inner, k, options.head_layers)
         self.window_conv = nn.Sequential(*(_convolution(k, k, 1) if options.window_conv else []))
-        numbers = 3 if options.window == "isotropic" else 5
+        numbers = 5 if options.window == "full" else 3
         self.window_layer = nn.Linear(k * height * breadth, numbers)
         self.attention_head = _head(inner, k, options.head_layers)
 
@@ -221,8 +229,7 @@ class Branches(nn.Module):
 
     def _gaussian(self, clusters: Tensor) -> Gaussian:
         raw = self.window_layer(self.window_conv(clusters).flatten(1))
-        make = isotropic_gaussian if self.options.window == "isotropic" else full_gaussian
-        return make(raw, min_variance=self.options.min_variance)
+        return WINDOWS[self.options.window](raw, min_variance=self.options.min_variance)
 
 
 def _convolution(

@@ -15,22 +15,35 @@ from .methods.base import Group
 __all__ = ["build_optimizer", "learning_rate", "set_rates"]
 
 
-def learning_rate(options: OptimConfig, epochs: int, at: float) -> float:
+def learning_rate(options: OptimConfig, epochs: int, at: float, *, step: float = 0.0) -> float:
     """Rate of the network after `at` epochs: frozen, then linear warm-up, then its schedule.
 
     In the frozen epochs the network does not learn; with one of them only the centers learn first
-    (SeCu, released scripts). The cosine ends at 0.
+    (SeCu, released scripts).
+
+    Parameters
+    ----------
+    options : OptimConfig
+    epochs : int. Of the whole run.
+    at : float in [0, epochs). Epochs that lie behind.
+    step : float >= 0. Epochs that one step takes; ``options.first_step`` says what it is for.
     """
     frozen = float(options.frozen_epochs)
     if at < frozen:
         return 0.0
-    if at < frozen + options.warmup_epochs:
-        return options.lr * (at - frozen) / options.warmup_epochs
+    since = at - frozen
+    if options.first_step == "shifted":
+        since += step
+    warmup = options.warmup_epochs
+    if since < warmup:
+        if options.first_step == "repeated":
+            since = max(since, step)
+        return options.lr * min(since / warmup, 1.0)
     if options.schedule == "constant":
         return options.lr
-    start = frozen + options.warmup_epochs
-    left = max(epochs - start, 1e-12)
-    return options.lr * 0.5 * (1.0 + math.cos(math.pi * min((at - start) / left, 1.0)))
+    length = epochs if options.cosine_over == "epochs" else epochs - frozen - warmup
+    done = min((since - warmup) / max(length, 1e-12), 1.0)
+    return options.lr * 0.5 * (1.0 + math.cos(math.pi * done))
 
 
 def build_optimizer(options: OptimConfig, groups: Iterable[Group]) -> torch.optim.Optimizer:
@@ -50,7 +63,8 @@ def build_optimizer(options: OptimConfig, groups: Iterable[Group]) -> torch.opti
     ]
     rate, decay, momentum = options.lr, options.weight_decay, options.momentum
     if options.name == "lars":
-        return LARS(tables, lr=rate, weight_decay=decay, momentum=momentum)
+        inside = options.lars_rate == "inside"
+        return LARS(tables, lr=rate, weight_decay=decay, momentum=momentum, rate_inside=inside)
     fused = all(p.is_cuda for table in tables for p in table["params"]) or None
     if options.name == "sgd":
         return torch.optim.SGD(tables, lr=rate, weight_decay=decay, momentum=momentum, fused=fused)
@@ -85,9 +99,11 @@ def set_rates(optimizer: torch.optim.Optimizer, rate: float, done: float = 0.0) 
 class LARS(torch.optim.Optimizer):
     """SGD with momentum whose step is scaled by the norms of each tensor (You et al. 2017).
 
-    ``v <- m v + lr * c * |w| / |g + d w| * (g + d w)``; ``w <- w - v``. Tensors of one dimension
-    (biases, normalization) get neither decay `d` nor the scale, as in BYOL, SeCu and CoKe. A tensor
-    whose norm or gradient is zero moves at the plain rate.
+    ``v <- m v + c * |w| / |g + d w| * (g + d w)``; ``w <- w - lr * v``, as SeCu and CoKe have it.
+    You et al., and ProPos, put the rate inside: ``v <- m v + lr * c * ...``; ``w <- w - v``. Both
+    are one as long as the rate is. Tensors of one dimension (biases, normalization) get neither
+    decay `d` nor the scale, as in BYOL, SeCu and CoKe. A tensor whose norm or gradient is zero
+    moves at the plain rate.
 
     Parameters
     ----------
@@ -95,6 +111,7 @@ class LARS(torch.optim.Optimizer):
         along its first axis, each with norms of its own.
     lr, momentum, weight_decay : float
     trust : float. The coefficient c.
+    rate_inside : bool. Whether the momentum buffer holds steps, rate included, or directions.
 
     Notes
     -----
@@ -108,7 +125,10 @@ class LARS(torch.optim.Optimizer):
         momentum: float = 0.9,
         weight_decay: float = 0.0,
         trust: float = 1e-3,
+        *,
+        rate_inside: bool = False,
     ) -> None:
+        self.rate_inside = rate_inside
         defaults = {"momentum": momentum, "weight_decay": weight_decay, "trust": trust}
         super().__init__(params, {"lr": lr, "stacked": False, **defaults})
 
@@ -133,10 +153,11 @@ class LARS(torch.optim.Optimizer):
                 scale = group["trust"] * size / length
                 scale = torch.where((size > 0) & (length > 0), scale, 1.0)
                 torch._foreach_mul_(moved, list(scale.unbind()))
-            torch._foreach_mul_(update, group["lr"])
+            if self.rate_inside:
+                torch._foreach_mul_(update, group["lr"])
             torch._foreach_mul_(v, group["momentum"])
             torch._foreach_add_(v, update)
-            torch._foreach_sub_(w, v)
+            torch._foreach_sub_(w, v if self.rate_inside else torch._foreach_mul(v, group["lr"]))
         return loss
 
     def _tensors(self, group: dict[str, Any]) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:

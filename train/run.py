@@ -90,7 +90,7 @@ class Run:
         with closing(self.feed.images(batches)) as fed:
             for i, (ids, images) in enumerate(fed):
                 at = self.epoch + i / len(batches)
-                rate = learning_rate(config.optim, config.epochs, at)
+                rate = learning_rate(config.optim, config.epochs, at, step=1 / len(batches))
                 set_rates(self.optimizer, rate, at / config.epochs)
                 views = tuple(
                     self.feed.view(ids, self.epoch, i, v, name=name, images=images)
@@ -175,7 +175,10 @@ class Run:
 
     def identity(self) -> dict[str, str]:
         """The settings and a digest of the images: what a checkpoint belongs to."""
-        anywhere = replace(self.config, data=DataConfig())  # the images count, not their place
+        data = self.config.data
+        # The images count, not their place; and what they are divided by.
+        kept = DataConfig(normalization=data.normalization, standardize=data.standardize)
+        anywhere = replace(self.config, data=kept)
         return {"config": dump_config(anywhere), "images": self.data.digest()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -57,8 +57,10 @@ class Printed:
         average = self.options.average and self.options.second_stage > 0 and over >= 1
         for head, c in enumerate(closed):
             self.centers[head] = c
-            past = self.past[head]
-            self.past[head] = (1 - 1 / over) * past + c / over if average else c.copy()
+            past, got = self.past[head], np.abs(self.sums[head]).max(axis=1, keepdims=True) > 0
+            self.past[head] = c.copy()
+            if average:  # of a cluster that got something; the others keep theirs
+                self.past[head] = np.where(got, (1 - 1 / over) * past + c / over, past)
             self.sums[head] = np.zeros_like(c)
         self.epoch = epoch
         if self.averaging and epoch == self.options.second_stage:
@@ -108,6 +110,9 @@ class Printed:
     def average(self, head, i, y):
         """Section 3.4: mean of the labels so far; the least makes room where no slot is left."""
         count = self.epoch - self.options.second_stage + 1
+        if count == 1:
+            self.averages[head][i] = [(y, 1.0), *[(-1, 0.0)] * (self.options.slots - 1)]
+            return
         pairs = self.averages[head][i]
         weights = [weight for _, weight in pairs]
         found = [at for at, (cluster, weight) in enumerate(pairs) if cluster == y and weight > 0]
@@ -153,7 +158,9 @@ class Printed:
                     else:
                         target = alpha * own + (1 - alpha) * (q[0] + q[1]) / 2
                     share = 1.0 / (heads * b * (self.large if v < self.large else small))
-                    share *= 0.5 if small else 1.0
+                    if small:
+                        weight_of = self.options.crop_weight
+                        share *= 1 - weight_of if v < self.large else weight_of
                     for part, weight in parts:
                         if weight == 0:
                             continue

@@ -67,8 +67,8 @@ class Printed:
                 if (old >= 0 and j != old) or (old < 0 and self.options.first_pass == "exact"):
                     cost[j] += alpha * (f((counts[j] + 1) / n) - f(counts[j] / n))
                 if old < 0 and self.options.first_pass == "published" and seen:
-                    q = counts[j] / seen
-                    cost[j] += alpha * (f(q + 1 / (seen + 1)) - f(q))
+                    base = seen + 1
+                    cost[j] += alpha * (f((counts[j] + 1) / base) - f(counts[j] / base))
             labels.append(int(np.argmin(cost)))
             self.moved += labels[-1] != int(np.argmax(s))
         after = counts.copy()

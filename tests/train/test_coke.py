@@ -34,6 +34,7 @@ CASES = {
     "two views": [],
     "two views, predictor": [*PREDICTOR, "loss.tau=0.6"],
     "multi-crop": MULTI,
+    "multi-crop, small crops for less": [*MULTI, "coke.crop_weight=0.2"],
     "multi-crop, predictor": [*MULTI, *PREDICTOR, "coke.beta=0.7"],
     "averages": AVERAGED,
     "averages, predictor": [*AVERAGED, *PREDICTOR, "coke.slots=5", "coke.smoothing=0.2"],
@@ -256,6 +257,25 @@ def test_an_averaged_center_is_the_mean_of_unit_centers(rng):
     method.begin_epoch(5)
     expected = method.past[0, :3]
     torch.testing.assert_close(target, expected / expected.norm(dim=1, keepdim=True))
+
+
+def test_a_cluster_that_gets_nothing_keeps_its_average():
+    """In the second stage, as released: its last unit center does not come back."""
+    method = on_features(make(clusters=(3,), changes=AVERAGED, dtype=torch.float64))
+    x = torch.from_numpy(cone_features(N, 1, d=D))
+    turn = torch.linalg.qr(torch.from_numpy(cone_features(D, 2, d=D)))[0]
+    clusters = 3
+    for epoch in range(5):
+        method.begin_epoch(epoch)
+        method.heads.assign = lambda scores, k=clusters: (torch.arange(N) % k).expand(1, N)
+        method.step(torch.arange(N), ((x @ turn if epoch == 3 else x),))
+        if epoch == 3:  # the average of two epochs is not a unit center
+            clusters = 2
+    before = method.past.clone()
+    assert before[0, 2].norm() < 1 - 1e-3
+    method.begin_epoch(5)
+    assert torch.equal(method.past[0, 2], before[0, 2])
+    assert not torch.equal(method.past[0, :2], before[0, :2])
 
 
 # Heads side by side, start, prediction -----------------------------------------------------------

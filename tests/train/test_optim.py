@@ -11,23 +11,28 @@ from dualclust.train.methods.base import Group
 from dualclust.train.optim import LARS, build_optimizer, set_rates
 
 
-def printed_lars(w, v, g, *, lr, momentum, decay, trust):
+def printed_lars(w, v, g, *, lr, momentum, decay, trust, inside):
     """One step on one tensor; returns the tensor and its momentum."""
     if w.ndim > 1:
         g = g + decay * w
         size, length = math.sqrt((w**2).sum()), math.sqrt((g**2).sum())
         g = g * (trust * size / length if size > 0 and length > 0 else 1.0)
-    v = momentum * v + lr * g
-    return w - v, v
+    if inside:
+        v = momentum * v + lr * g
+        return w - v, v
+    v = momentum * v + g
+    return w - lr * v, v
 
 
+@pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("decay", [0.0, 0.3])
-def test_lars_takes_the_printed_steps(decay, rng):
+def test_lars_takes_the_printed_steps(decay, inside, rng):
     shapes = [(5, 4), (3, 2, 3, 3), (7,), (6, 2)]
     start = [rng.normal(size=shape) for shape in shapes]
     start[3][:] = 0.0  # a tensor without a norm
     params = [torch.nn.Parameter(torch.tensor(w)) for w in start]
-    optimizer = LARS(params, lr=0.7, momentum=0.8, weight_decay=decay, trust=0.01)
+    options = {"momentum": 0.8, "weight_decay": decay, "trust": 0.01, "rate_inside": inside}
+    optimizer = LARS(params, lr=0.7, **options)
     expected, speed = start, [np.zeros(shape) for shape in shapes]
     for step in range(4):
         gradients = [rng.normal(size=shape) for shape in shapes]
@@ -35,8 +40,10 @@ def test_lars_takes_the_printed_steps(decay, rng):
             gradients[0][:] = 0.0
         for p, g in zip(params, gradients, strict=True):
             p.grad = torch.tensor(g)
+        rate = 0.7 * 0.5**step  # both forms are one while the rate stays
+        optimizer.param_groups[0]["lr"] = rate
         optimizer.step()
-        rule = {"lr": 0.7, "momentum": 0.8, "decay": decay, "trust": 0.01}
+        rule = {"lr": rate, "momentum": 0.8, "decay": decay, "trust": 0.01, "inside": inside}
         moved = [
             printed_lars(w, v, g, **rule)
             for w, v, g in zip(expected, speed, gradients, strict=True)
@@ -146,3 +153,17 @@ def test_the_optimizer_is_the_one_that_is_named(name, kind):
     found = optimizer.param_groups[0]
     assert (found["lr"], found["weight_decay"]) == (0.3, 0.01)
     assert found.get("momentum", 0.7) == 0.7
+
+
+@pytest.mark.parametrize(("name", "goes_on"), [("outside", False), ("inside", True)])
+def test_the_form_of_lars_is_the_one_that_is_named(name, goes_on):
+    """A rate that falls to 0 stops the one form; the other goes on with what it has gathered."""
+    p = torch.nn.Parameter(torch.ones(3, dtype=torch.float64))
+    options = OptimConfig(name="lars", lr=0.5, weight_decay=0.0, lars_rate=name)
+    optimizer = build_optimizer(options, [Group([p])])
+    p.grad = torch.ones_like(p)
+    optimizer.step()
+    assert p.tolist() == pytest.approx([0.5] * 3)
+    set_rates(optimizer, 0.0)
+    optimizer.step()
+    assert p.tolist() == pytest.approx([0.05 if goes_on else 0.5] * 3)

@@ -121,14 +121,18 @@ def test_shuffled_epochs_have_whole_batches(source):
     assert plain.method.total_steps == len(plain.feed.batches(0)) * plain.config.epochs
 
 
-@pytest.mark.parametrize(("mode", "world"), [("global", 2), ("shuffled", 4)])
-def test_ranks_are_one_process(mode, world, tmp_path_factory, tmp_path):
+@pytest.mark.parametrize(
+    ("mode", "together", "world"),
+    [("global", "each", 2), ("shuffled", "each", 4), ("shuffled", "joint", 2)],
+)
+def test_ranks_are_one_process(mode, together, world, tmp_path_factory, tmp_path):
     """Labels and order equal, all of the state to 1e-6 in float64."""
     source = write_images(tmp_path_factory.mktemp("data") / "images.npz", n=61)
     config = tiny(
         source,
         *ALL,
         f"propos.batch_norm={mode}",
+        f"propos.view_norm={together}",
         "epochs=1",
         "optim.warmup_epochs=0",
         "batch_size=16",

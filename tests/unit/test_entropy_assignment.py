@@ -41,9 +41,10 @@ def released(scores, alpha, batch, passes, first_pass="published"):
                 for j in range(k):
                     cost = -scores[i, j]
                     if old < 0 and first_pass == "published":
-                        if seen:
-                            q = stale[j] / seen
-                            cost += alpha * (f(q + 1 / (seen + 1)) - f(q))
+                        if seen:  # the released base is one more than what has been seen
+                            cost += alpha * (
+                                f((stale[j] + 1) / (seen + 1)) - f(stale[j] / (seen + 1))
+                            )
                     elif old < 0:
                         cost += alpha * (f((stale[j] + 1) / n) - f(stale[j] / n))
                     elif j != old:
@@ -129,7 +130,7 @@ def test_a_large_weight_balances(rng):
 
 
 def test_erratum_the_first_pass_as_published_ignores_the_scores():
-    """Its charge is N / B times that of later passes: early samples are dealt out."""
+    """Its charge is N / (B + 1) times that of later passes: early samples are dealt out."""
     scores = np.zeros((1000, 4))
     scores[:, 0] = 0.6
     published, exact = (
@@ -227,3 +228,23 @@ def test_refusals_say_what_and_why(change, error, text):
 def test_options_out_of_range_are_refused(options):
     with pytest.raises(InvalidValueError, match=next(iter(options))):
         EntropyRule(**{"weight": 1.0, "n_samples": 2, **options})
+
+
+@pytest.mark.parametrize("seen", [1, 7, 500])
+def test_the_released_first_charge_is_the_later_one_with_another_base(xp, rng, seen):
+    """alpha (f((n + 1) / (B + 1)) - f(n / (B + 1))) is alpha g(n) / (B + 1) and a constant.
+
+    Scores are set to the released charge itself, so that all clusters cost the same up to 1e-9, and
+    one is lowered by more: it is chosen, whichever it is.
+    """
+    counts, alpha = rng.multinomial(seen, [0.1, 0.2, 0.3, 0.4]), 50.0
+    base = seen + 1
+    charge = np.asarray([alpha * (f((n + 1) / base) - f(n / base)) for n in counts])
+    for j in range(4):
+        scores = charge.copy()
+        scores[j] += 1e-9
+        rule = EntropyRule(alpha, 1000, first_pass="published")
+        labels, _ = entropy_step(
+            xp.asarray(scores[None]), xp.asarray(np.asarray([-1])), xp.asarray(counts), rule
+        )
+        assert_equal(labels, xp.asarray(np.asarray([j])))

@@ -15,7 +15,8 @@ paper                       here              shape            meaning
 ==========================  ================  ===============  ====================================
 :math:`c_k^{t-1}`           ``past``          (h, kmax, d)     centers of the loss; averaged ones in
                                                                the second stage, not of unit length
-:math:`C^{t-1}`             ``centers``       (h, kmax, d)     unit centers of the epoch before
+:math:`C^{t-1}`             ``centers``       (h, kmax, d)     unit centers of the epoch before; the
+                                                               running ones, if renormalized
 :math:`\sum \mu x`          ``sums``          (h, kmax, d)     exact sums of this epoch, int64
 :math:`\tilde y_i^{t-1}`    ``labels``        (h, n)           stored labels, int64
 :math:`\hat y_i^{t-1}`      ``averages``      (h, n, s)        averaged labels, of a few clusters
@@ -23,9 +24,11 @@ paper                       here              shape            meaning
 :math:`\alpha, \lambda`     ``loss``          ()               ``tau`` and ``temperature``
 ==========================  ================  ===============  ====================================
 
-Not followed is the released code where it normalizes the running mean at each batch, which
-over-weights old samples (`algos.centers`), and where it normalizes averaged centers, which the
-paper leaves as they are. Like it, prices are not projected onto CoKe's l1 ball (`algos.steps`).
+Not followed, unless ``coke.center_rule`` asks for it, is the released code where it normalizes the
+running mean at each batch, which over-weights old samples (`algos.centers`), and where it
+normalizes averaged centers, which the paper leaves as they are. Like it, prices are not projected
+onto CoKe's l1 ball (`algos.steps`), and a cluster that got nothing in an epoch of the second stage
+keeps its averaged center.
 """
 
 from __future__ import annotations
@@ -36,7 +39,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ...algos.centers import CenterSums, mean_centers, merge_sums, running_average, sum_batch
+from ...algos.centers import (
+    CenterSums,
+    mean_centers,
+    merge_sums,
+    renormalized_centers,
+    running_average,
+    sum_batch,
+)
 from ...algos.coke_losses import label_loss, two_view_targets
 from ...algos.errors import UsageError
 from ...algos.losses import soft_cross_entropy
@@ -82,6 +92,7 @@ class CoKe(Method):
         self.views = LARGE[self.options.views] + ("small",) * small
         self.beta = 0.0 if network.predictor is None else self.options.beta
         self.averaging = self.options.average and self.options.second_stage > 0
+        self.renormalize = self.options.center_rule == "released"
         self.heads = PricedHeads(
             self.bounds, config.assignment, dtype=self.dtype, device=self.device
         )
@@ -153,7 +164,10 @@ class CoKe(Method):
         if self.averaging and self._second_stage:
             averages = SparseLabels(*(table[:, ids] for table in self.averages))
             count = self.epoch - self.options.second_stage + 1
-            self._store(ids, average_label(averages, y, count))
+            # The first label takes the first slot, as released: ties of weights go by slots.
+            first = count == 1
+            new = first_label(y, averages) if first else average_label(averages, y, count)
+            self._store(ids, new)
 
         # The target is made of the projector's scores, for the predictor too.
         frozen = self._scores(rows[0].detach())
@@ -191,19 +205,26 @@ class CoKe(Method):
             # alpha onehot + (1 - alpha) of the mean over both views
             both = targets.mean(0).expand(small.shape)
             crops = soft_cross_entropy(small, both, temperature=temperature).mean()
-            total = 0.5 * total + 0.5 * crops
+            weight = self.options.crop_weight
+            total = (1.0 - weight) * total + weight * crops
         return total
 
     @torch.no_grad()
     def _assign(self, x: Tensor) -> Tensor:
         """Label a batch by its mean vectors (1, b, d), to (h, b); prices and sums move on."""
         running = self.options.centers == "batch" and not self._second_stage
-        centers = mean_centers(self.sums, self.centers) if running else self.past
+        centers = self._running() if running else self.past
         y = self.heads.assign(x @ centers.mT + self.heads.padding)
-        added = merge_sums(self.sums, sum_batch(x[0], y, n_clusters=self.heads.k_max))
-        for sums, new in zip(self.sums, added, strict=True):
+        batch = sum_batch(x[0], y, n_clusters=self.heads.k_max)
+        if self.renormalize and not self._second_stage:
+            self.centers.copy_(renormalized_centers(self.centers, self.sums.counts, batch))
+        for sums, new in zip(self.sums, merge_sums(self.sums, batch), strict=True):
             sums.copy_(new)
         return y
+
+    def _running(self) -> Tensor:
+        """Unit centers (h, kmax, d) of the first stage, as far as this epoch is."""
+        return self.centers if self.renormalize else mean_centers(self.sums, self.centers)
 
     def _encode(self, views: tuple[Tensor, ...], total: int) -> list[Tensor]:
         """Unit features (v, 1, total, d) of the projector, then of a predictor that counts."""
@@ -234,11 +255,18 @@ class CoKe(Method):
 
     def _closed(self, epoch: int) -> tuple[Tensor, Tensor]:
         """Unit centers at the start of an epoch, and the centers that its loss uses."""
-        centers = mean_centers(self.sums, self.centers)
         count = epoch - self.options.second_stage  # epochs of the second stage that are over
-        if self.averaging and count > 0:
-            return centers, running_average(self.past, centers, count)
-        return centers, centers
+        if not self.options.second_stage or count <= 0:
+            centers = self._running()
+            return centers, centers
+        centers = mean_centers(self.sums, self.centers)
+        if not self.averaging:
+            return centers, centers
+        average = running_average(self.past, centers, count)
+        if self.renormalize:
+            average = F.normalize(average, dim=2)
+        # A cluster that got nothing has no center of this epoch to average.
+        return centers, torch.where(self.sums.counts[..., None] > 0, average, self.past)
 
     def target_centers(self, features: Tensor) -> Tensor:
         """Unit centers of the target head, (k, d): what the next epoch would learn."""

@@ -37,6 +37,7 @@ from torch import Tensor
 
 from ...algos.errors import UsageError
 from ...algos.gatcluster import LossWeights, gatcluster_loss
+from ...algos.gatcluster_released import released_gatcluster_loss
 from ..attention_overlays import write_overlays
 from ..config import RunConfig
 from ..data import ImageData
@@ -167,15 +168,11 @@ class GATCluster(Method):
         own = rows[slice(*self.ranks.part(len(rows)))]
         logits = self.ranks.gather(self.logits(views[own]), len(rows))
         part = targets.take(rows)
-        found = gatcluster_loss(
-            logits[:, 0],
-            logits[:, 1],
-            part.relation,
-            part.labels,
-            part.attention,
-            weights=self.weights,
-            floor=self.options.floor,
-        )
+        learned = logits[:, 0], logits[:, 1], part.relation, part.labels, part.attention
+        if self.options.losses == "released":
+            found = released_gatcluster_loss(*learned, weights=self.weights)
+        else:
+            found = gatcluster_loss(*learned, weights=self.weights, floor=self.options.floor)
         total: Tensor = found.total
         return total
 

@@ -49,8 +49,8 @@ def large_batch_targets(
     options : GatclusterOptions
     draws : torch.Generator, on the CPU. Of the starts of k-means.
     """
-    sharp = balanced_targets(logits, sharpness=2.0)
-    return Targets(balanced_targets(logits), sharp, related(sharp, options, draws))
+    plain, sharp = (balanced_targets(logits, sharpness=s, eps=options.target_eps) for s in (1, 2))
+    return Targets(plain, sharp, related(sharp, options, draws))
 
 
 @torch.no_grad()

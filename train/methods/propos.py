@@ -13,7 +13,8 @@ the other, with two views a, b of every image:
    target network has its own running statistics.
 
 So the target network of a step holds the parameters that the online network has in that step, as
-BYOL does and the second version of the released code; the first version is one step behind.
+BYOL does and the second version of the released code; the first version is one step behind
+(``ema_after = "loss"``).
 
 As long as the learning rate warms up there is neither scattering nor noise. With ``psl_weight = 0``
 and ``sigma = 0`` throughout, this is BYOL.
@@ -30,9 +31,9 @@ paper                       here                  shape          meaning
 :math:`\tau, \sigma, r`     ``temperature``, ``sigma``, ``reassign``
 ==========================  ====================  =============  ==================================
 
-What differs from the released code: empty clusters are masked, not given the logit -10, and are
-judged by the batch of all ranks; the gradient of gathered features is whole (`ProposOptions`,
-``psl_weight``); labels stay with their images on any number of ranks.
+What differs from the released code: empty clusters are masked, not given the logit -10 (but with
+``psl = "released"``), and are judged by the batch of all ranks; the gradient of gathered features
+is whole (`ProposOptions`, ``psl_weight``); labels stay with their images on any number of ranks.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ from ...algos.prototype_losses import (
     prototypical_uniformity,
     psl_cross_view,
     psl_mixed_view,
+    psl_released,
     psl_same_view,
 )
 from ...algos.prototypes import Prototypes, PrototypeSums, normalize_sums, prototype_sums
@@ -78,6 +80,7 @@ def _uniformity(online: Prototypes, target: Prototypes, *, temperature: float) -
 
 SCATTERING: dict[str, Callable[..., Tensor]] = {
     "mixed-view": psl_mixed_view,
+    "released": psl_released,
     "same-view": psl_same_view,
     "cross-view": psl_cross_view,
     "uniformity": _uniformity,
@@ -115,7 +118,8 @@ class ProPos(Method):
         self.target_network = self.network = target_of(network, config)
         # The predictor sees the whole batch on every rank.
         synchronize(predictor, False)
-        self.passes: Passes = WholeBatch(ranks)
+        joint = options.view_norm == "joint"
+        self.passes: Passes = WholeBatch(ranks, joint=joint)
         if options.batch_norm == "shuffled":
             self.passes = SubBatches(
                 ranks,
@@ -123,6 +127,7 @@ class ProPos(Method):
                 count=options.sub_batches,
                 batch_size=config.batch_size,
                 key=stream_key(config.seed, "shuffle"),
+                joint=joint,
             )
             if n_samples < config.batch_size:
                 msg = (
@@ -215,19 +220,26 @@ class ProPos(Method):
         if self.options.psl_weight:
             scattering = self._scattering(ids, q, k)
             loss = loss + self.gate * self.options.psl_weight * scattering
+        if self.options.ema_after == "loss":
+            self.steps.add_(1)
+            self._follow()
         return loss
 
-    @torch.no_grad()
     def after_step(self) -> None:
         """Move the target network after the online one (Eq. 11), in place."""
-        self.steps.add_(1)
+        if self.options.ema_after == "optimizer":
+            self.steps.add_(1)
+            self._follow()
+        self.passes.after_step([self.online_network, self.target_network])
+
+    @torch.no_grad()
+    def _follow(self) -> None:
         averaged = self._averaged
         m = self.ema_momentum()
         # `algos.prototypes.moving_average`, over all parameters in two kernels.
         torch._foreach_mul_(averaged, m.to(self.dtype))
         moved = torch._foreach_mul(self._followed, (1.0 - m).to(self.dtype))
         torch._foreach_add_(averaged, list(moved))
-        self.passes.after_step([self.online_network, self.target_network])
 
     def ema_momentum(self) -> Tensor:
         """Momentum m of Eq. 11 after the steps taken so far, () float64.

@@ -11,6 +11,10 @@ ways out:
   MoCo's shuffling. A sub-batch is never split between ranks, so that g, and not the number of
   ranks, says what is computed; for the target network the ranks exchange images.
 
+In both, the statistics are of each view by itself, or with ``joint`` of all views together: a batch
+of b images then is one of v b rows, whose sub-batches hold all views of their images, and for the
+target network any rows.
+
 Both return features of the whole batch on every rank, as `Method.encode` does.
 """
 
@@ -51,12 +55,12 @@ class Passes(Protocol):
 class WholeBatch:
     """Statistics of the whole batch. `ranks` are the processes that share it."""
 
-    def __init__(self, ranks: Ranks) -> None:
-        self.ranks = ranks
+    def __init__(self, ranks: Ranks, *, joint: bool = False) -> None:
+        self.ranks, self.joint = ranks, joint
 
     def online(self, network: Network, views: Sequence[Tensor], total: int) -> Tensor:
         """See `Passes`."""
-        return self.ranks.gather(run_views(network, network, views), total, dim=1)
+        return self.ranks.gather(self._run(network, network, views), total, dim=1)
 
     def target(self, network: Network, views: Sequence[Tensor], total: int, step: Tensor) -> Tensor:
         """See `Passes`."""
@@ -64,10 +68,17 @@ class WholeBatch:
 
     def predict(self, network: Network, rows: Tensor) -> Tensor:
         """See `Passes`."""
-        return run_views(network, network.predict, rows.unbind())
+        return self._run(network, network.predict, rows.unbind())
 
     def after_step(self, networks: Sequence[Network]) -> None:
         """See `Passes`."""
+
+    def _run(
+        self, network: Network, function: Callable[[Tensor], Tensor], views: Sequence[Tensor]
+    ) -> Tensor:
+        if not self.joint:
+            return run_views(network, function, views)
+        return function(torch.cat(tuple(views))).unflatten(0, (len(views), -1))
 
 
 class SubBatches:
@@ -81,6 +92,7 @@ class SubBatches:
     count : int. Sub-batches of a batch.
     batch_size : int. Images of every batch: there is no shorter last one.
     key : int in [0, 2**64). Seed of the orders.
+    joint : bool. Whether a sub-batch is one of all views together.
 
     Raises
     ------
@@ -90,7 +102,14 @@ class SubBatches:
     """
 
     def __init__(
-        self, ranks: Ranks, networks: Sequence[Network], *, count: int, batch_size: int, key: int
+        self,
+        ranks: Ranks,
+        networks: Sequence[Network],
+        *,
+        count: int,
+        batch_size: int,
+        key: int,
+        joint: bool = False,
     ) -> None:
         if batch_size % count or batch_size < 2 * count:
             msg = (
@@ -115,7 +134,7 @@ class SubBatches:
                 )
                 raise UsageError(msg)
             synchronize(network, False)
-        self.ranks, self.count, self.key = ranks, count, key
+        self.ranks, self.count, self.key, self.joint = ranks, count, key, joint
 
     def online(self, network: Network, views: Sequence[Tensor], total: int) -> Tensor:
         """See `Passes`."""
@@ -123,16 +142,21 @@ class SubBatches:
 
     def target(self, network: Network, views: Sequence[Tensor], total: int, step: Tensor) -> Tensor:
         """See `Passes`. The order is a function of the key and the number of the step."""
+        images = self.ranks.gather(torch.stack(tuple(views)), total, dim=1)
+        v = len(images)
+        if self.joint:  # any rows of all views share a sub-batch
+            images, total = images.flatten(0, 1)[None], v * total
         noise = normal_noise((total,), key=self.key, stream=step, xp=torch, device=step.device)
         order = torch.argsort(noise)
-        images = self.ranks.gather(torch.stack(tuple(views)), total, dim=1)
         own = images[:, order[slice(*self.ranks.part(total))]]
-        rows = self.ranks.gather(self._own(network, own), total, dim=1)
-        return rows[:, torch.argsort(order)]
+        count = self.count // self.ranks.world
+        rows = self.ranks.gather(in_sub_batches(network, network, own, count), total, dim=1)
+        rows = rows[:, torch.argsort(order)]
+        return rows[0].unflatten(0, (v, -1)) if self.joint else rows
 
     def predict(self, network: Network, rows: Tensor) -> Tensor:
         """See `Passes`."""
-        return in_sub_batches(network, network.predict, rows, self.count)
+        return in_sub_batches(network, network.predict, rows, self.count, joint=self.joint)
 
     def after_step(self, networks: Sequence[Network]) -> None:
         """See `Passes`. Running statistics are linear in those of the batches: their mean is due.
@@ -153,11 +177,17 @@ class SubBatches:
         torch._foreach_div_(tables, self.ranks.world)
 
     def _own(self, network: Network, views: Tensor) -> Tensor:
-        return in_sub_batches(network, network, views, self.count // self.ranks.world)
+        count = self.count // self.ranks.world
+        return in_sub_batches(network, network, views, count, joint=self.joint)
 
 
 def in_sub_batches(
-    network: Network, function: Callable[[Tensor], Tensor], views: Tensor, count: int
+    network: Network,
+    function: Callable[[Tensor], Tensor],
+    views: Tensor,
+    count: int,
+    *,
+    joint: bool = False,
 ) -> Tensor:
     """Run a function of a network on views with the statistics of sub-batches, in one pass.
 
@@ -167,6 +197,7 @@ def in_sub_batches(
     function : callable. Maps a batch of images to a batch of rows.
     views : (v, m, ...) tensor. Sub-batch j is rows ``j * m / count`` to ``(j + 1) * m / count``.
     count : int. Sub-batches; divides m.
+    joint : bool. Whether the views of a sub-batch share their statistics.
 
     Returns
     -------
@@ -175,9 +206,13 @@ def in_sub_batches(
     Notes
     -----
     A pass moves the running statistics as far as v passes over whole batches would, whatever the
-    number of sub-batches.
+    number of sub-batches; with `joint`, as far as one pass.
     """
     v, m = views.shape[:2]
+    if joint and v > 1:
+        parts = views.unflatten(1, (count, m // count)).movedim(1, 0)  # (count, v, m / count, ...)
+        together = in_sub_batches(network, function, parts.flatten(0, 2)[None], count)
+        return together[0].unflatten(0, (count, v, m // count)).movedim(0, 1).flatten(1, 2)
     # BatchNorm's groups are interleaved: row (i * v + view) * count + j is image i of sub-batch j.
     apart = views.reshape(v, count, m // count, *views.shape[2:])
     rows = apart.movedim(2, 0).flatten(0, 2)

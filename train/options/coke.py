@@ -26,8 +26,14 @@ class CokeOptions(Checked):
     small_crops : int, 1 or more. How many, with ``"multi"``.
     beta : float in [0, 1]. Weight of the predictor's loss; 1 - beta is that of the projector's.
         Without a predictor the loss is the projector's.
+    crop_weight : float in [0, 1]. Weight of the loss of the small crops; 1 - crop_weight is that of
+        the two large views.
     centers : ``"batch"`` or ``"epoch"``. When the centers that labels are taken by move: after each
         batch, to the mean of the epoch so far; or once, at the end of an epoch.
+    center_rule : ``"exact"`` or ``"released"``. How a running center is made: the direction of the
+        sum of what its cluster got (Eq. 13), whatever the batches, and averages over epochs as
+        they are; or brought to unit length at each batch, and averages too
+        (`algos.centers.renormalized_centers`).
     second_stage : int, 0 or more. First epoch, counted from 0, of the second stage, in which
         centers move once an epoch; 0: there is none.
     average : bool. Whether the second stage averages labels and centers over its epochs; of one
@@ -39,7 +45,9 @@ class CokeOptions(Checked):
     views: Annotated[str, one_of("one", "two", "multi")] = "two"
     small_crops: Count = 6
     beta: Fraction = 0.5
+    crop_weight: Fraction = 0.5
     centers: Annotated[str, one_of("batch", "epoch")] = "batch"
+    center_rule: Annotated[str, one_of("exact", "released")] = "exact"
     second_stage: Cardinal = 0
     average: bool = True
     slots: Count = 5

@@ -34,8 +34,13 @@ class GatclusterOptions(Checked):
     floor : float in [1e-12, 0.5). Least agreement of a pair inside the logarithm of L_R.
     alpha : float in [1e-6, 1e6]. Width factor of the window (Eq. 9): 0.1 is what the code computes
         (Mean columns of the tables), 0.05 what the paper prints.
-    window : ``"isotropic"`` (mean and one variance, the paper's) or ``"full"`` (two variances and
-        a correlation).
+    losses : ``"exact"`` or ``"released"``. Losses by logarithms, or by probabilities that are kept
+        away from 0 as in the released code (`algos.gatcluster_released`); `floor` is for the first.
+    target_eps : float in [0, 1]. Added to the masses and row sums of the targets of Eq. 5 and 11;
+        1e-5 in the released code, whose rows then do not quite add up to 1.
+    window : ``"isotropic"`` (mean and one variance, the paper's), ``"full"`` (two variances and a
+        correlation) or ``"released"`` (of the paper's three numbers the released code reads the
+        first and the last as the mean, and the last as the variance too).
     min_variance : float in [1e-6, 1). Least variance of a window, on a map of side 1.
     window_conv : bool. A 1 × 1 convolution before the layer that finds the window: the code has it
         for STL-10, and not for ImageNet-10.
@@ -57,7 +62,9 @@ class GatclusterOptions(Checked):
     min_share: Fraction = 0.1
     floor: Annotated[float, Rule("in [1e-12, 0.5)", lambda x: 1e-12 <= x < 0.5)] = 1e-5
     alpha: Annotated[float, Rule("between 1e-6 and 1e6", lambda x: 1e-6 <= x <= 1e6)] = 0.1
-    window: Annotated[str, one_of("isotropic", "full")] = "isotropic"
+    losses: Annotated[str, one_of("exact", "released")] = "exact"
+    target_eps: Fraction = 0.0
+    window: Annotated[str, one_of("isotropic", "full", "released")] = "isotropic"
     min_variance: Annotated[float, Rule("in [1e-6, 1)", lambda x: 1e-6 <= x < 1)] = 1e-4
     window_conv: bool = True
     label_channels: Cardinal = 0

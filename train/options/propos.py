@@ -21,8 +21,9 @@ class ProposOptions(Checked):
     Attributes
     ----------
     psl : str. The prototype scattering loss: ``"mixed-view"`` (the released code, and so the
-        published numbers), ``"same-view"`` (Eq. 4 as printed), ``"cross-view"`` (Eq. 28), or
-        ``"uniformity"`` (the second term of Eq. 5 alone, table 6).
+        published numbers; without what it adds for empty clusters), ``"released"`` (with it),
+        ``"same-view"`` (Eq. 4 as printed), ``"cross-view"`` (Eq. 28), or ``"uniformity"`` (the
+        second term of Eq. 5 alone, table 6).
     psl_weight : float >= 0. Weight of it, on the scale of one process: the gathering of the
         released code divides its gradient by the number of GPUs, so that 0.1 on four of them is
         0.025 here.
@@ -38,19 +39,25 @@ class ProposOptions(Checked):
     queue : int >= 0. Features of the target network that are remembered for the prototypes; each
         step adds two for every image. 0: none.
     ema : float in [0, 1]. Momentum of the target network, Eq. 11.
+    ema_after : ``"optimizer"`` or ``"loss"``. When the target network moves in a step: after the
+        optimizer, so that it holds the parameters that the next step begins with (BYOL; the second
+        version of the released code); or before it, one step behind (the first version).
     ema_schedule : ``"constant"``, or ``"cosine"`` from `ema` at the first step to 1 at the last.
     predictor_scale : float > 0. Factor on the learning rate of the predictor.
     resample : bool. Whether an epoch draws images with replacement so that all clusters come
         equally often, instead of each image once.
     batch_norm : ``"global"`` (statistics of the whole batch, over all ranks) or ``"shuffled"``
         (statistics of sub-batches, which the target network sees in another order).
+    view_norm : ``"each"`` or ``"joint"``. Whether these statistics are of each view by itself (the
+        first version of the released code), or of both views of a batch or sub-batch together (the
+        second, of CIFAR-20 and ImageNet-Dogs).
     sub_batches : int >= 1. Sub-batches of a batch under ``"shuffled"``: as many as the published
         runs had GPUs.
     """
 
-    psl: Annotated[str, one_of("mixed-view", "same-view", "cross-view", "uniformity")] = (
-        "mixed-view"
-    )
+    psl: Annotated[
+        str, one_of("mixed-view", "released", "same-view", "cross-view", "uniformity")
+    ] = "mixed-view"
     psl_weight: NonNegative = 0.1
     temperature: Positive = 0.5
     sigma: NonNegative = 1e-3
@@ -61,8 +68,10 @@ class ProposOptions(Checked):
     kmeans_tolerance: Fraction = 1e-4
     queue: Cardinal = 0
     ema: Fraction = 0.996
+    ema_after: Annotated[str, one_of("optimizer", "loss")] = "optimizer"
     ema_schedule: Annotated[str, one_of("constant", "cosine")] = "constant"
     predictor_scale: Positive = 10.0
     resample: bool = False
     batch_norm: Annotated[str, one_of("global", "shuffled")] = "global"
+    view_norm: Annotated[str, one_of("each", "joint")] = "each"
     sub_batches: Count = 4
