@@ -1,5 +1,7 @@
 """One picture: what is cut out of its file is what Pillow resizes, at full and at reduced scale."""
 
+import io
+
 import numpy as np
 import pytest
 
@@ -17,8 +19,6 @@ def file_of(pixels, kind="JPEG", **options):
 
 
 def decoded(file, mode="RGB"):
-    import io
-
     with Image.open(io.BytesIO(file.content)) as image:
         return image.convert(mode)
 
@@ -161,8 +161,6 @@ def test_modes_become_gray_or_color():
     assert np.array_equal(three, np.repeat(one, 3, axis=2))
     for mode in ("RGBA", "P", "CMYK", "1", "LA"):
         image = Image.fromarray(picture(40, 50)).convert(mode)
-        import io
-
         stream = io.BytesIO()
         image.save(stream, "TIFF" if mode == "CMYK" else "PNG")
         file = File("a", memoryview(stream.getvalue()))
