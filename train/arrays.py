@@ -17,6 +17,7 @@ __all__ = [
     "check_rows",
     "image_statistics",
     "join",
+    "normalize",
     "recode",
     "row_statistics",
 ]
@@ -129,6 +130,22 @@ def recode(
             raise InvalidValueError(msg)
         names = tuple(names[int(value)] for value in values)
     return torch.from_numpy(codes.astype(np.int64)), names
+
+
+def normalize(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """Bring pixels to mean 0 and standard deviation 1 per channel.
+
+    Parameters
+    ----------
+    images : (…, c, h, w) uint8 tensor.
+    mean, std : (c,) float32 tensors on the same device, as in `data.ImageData`.
+
+    Returns
+    -------
+    normalized : (…, c, h, w) float32 tensor, ``(images / 255 - mean) / std``.
+    """
+    scaled = images.to(torch.float32).mul_(1 / 255)
+    return scaled.sub_(mean[:, None, None]).div_(std[:, None, None])
 
 
 def image_statistics(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:

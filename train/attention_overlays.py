@@ -18,6 +18,7 @@ from torch import Tensor
 from ..algos.attention import Gaussian, attention_map
 from ..algos.errors import InvalidValueError
 from .drawing import FAINT, ORANGE, Page, magnify, save_png
+from .pictures import PlainImages
 
 __all__ = ["overlay", "window_on_image", "write_overlays"]
 
@@ -30,7 +31,7 @@ _TINT = np.asarray([int(ORANGE[i : i + 2], 16) for i in (1, 3, 5)], dtype=np.flo
 
 def write_overlays(
     path: str | Path,
-    images: Tensor,
+    images: Tensor | PlainImages,
     labels: Tensor,
     certainty: Tensor,
     windows: Callable[[Tensor], Gaussian],
@@ -47,7 +48,7 @@ def write_overlays(
     Parameters
     ----------
     path : where the PNG goes. Its folder must exist.
-    images : (n, c, h, w) uint8 tensor, c = 1 or 3.
+    images : (n, c, h, w) uint8 tensor, c = 1 or 3, or what decodes one.
     labels : (n,) int64 tensor. The cluster of each image.
     certainty : (n,) tensor. The surest images of a cluster are shown.
     windows : callable. Maps ids (m,) to the `Gaussian` of these images, on a map of side 1.

@@ -19,6 +19,7 @@ from ..algos.bounds import ROUNDING
 from ..algos.errors import MissingFileError, UsageError
 from ..algos.steps import PUBLISHED
 from .augment_config import AugmentConfig
+from .cuts import FITS
 from .options import (
     CokeOptions,
     GatclusterOptions,
@@ -74,8 +75,20 @@ class DataConfig(Checked):
         sees, by the clusters of the training images (protocol of SCAN and SeCu).
     classes : ``"fine"`` or ``"coarse"``. Which classes judge the clusters where a source has two
         sets, as CIFAR-100 has 100 classes in 20 superclasses.
-    size : int, 0 or more. Side in pixels to which the images of a folder are brought: the shorter
-        side is resized to it, the middle is kept. 0: they all have one size already.
+    size : int, 0 or more. Side in pixels to which the images of a folder are brought, as `fit`
+        says. 0: they all have one size already.
+    fit : ``"crop"``: the shorter side is resized to `size` and the middle is kept; ``"squash"``:
+        both sides are resized to `size`; ``"imagenet"``: the shorter side is resized to 256/224 of
+        `size` and the middle is kept, as is usual to evaluate on ImageNet. What a view without a
+        random crop shows, and prediction.
+    decode : ``"views"``, ``"once"`` or ``"auto"``. ``"views"``: picture files stay as they are, and
+        each view is cut out of the whole picture, decoded anew, ahead of the step; ``"once"``:
+        pictures are decoded at the start, and the squares that `fit` makes are all that is kept,
+        for random crops too; ``"auto"``: ``"views"`` where the source is picture files, `size` is
+        set and the settings ask for a random crop, else ``"once"``. Never a matter of how much
+        memory there is: the two draw different views.
+    workers : int, 0 or more. Threads that decode pictures for ``"views"``; 0: one for each CPU that
+        the process may use. The views do not depend on it.
     normalization : ``"own"``, or constants of a released script by name (`input_scale`):
         ``"cifar10"``, ``"cifar100"``, ``"imagenet"``, ``"imagenet-gray"``, ``"none"``. What is
         subtracted from images and what they are divided by: by default the mean and deviation of
@@ -98,6 +111,9 @@ class DataConfig(Checked):
     normalization: Annotated[
         str, one_of("own", "cifar10", "cifar100", "imagenet", "imagenet-gray", "none")
     ] = "own"
+    fit: Annotated[str, one_of(*FITS)] = "crop"
+    decode: Annotated[str, one_of("auto", "once", "views")] = "auto"
+    workers: Cardinal = 0
     standardize: bool = False
     imbalance: Ratio = 1.0
     limit: Cardinal = 0

@@ -2,7 +2,8 @@
 
 Small data sets fit the device's memory whole, images as ``uint8``: there is no loader to wait for,
 and an epoch is a permutation of ids. What does not fit stays in the host's memory or in its file
-and is fetched ahead of the step (`prefetch`). Labels, where a source has them, are kept **only** to
+and is fetched ahead of the step (`prefetch`). Photographs of which a run shows random crops stay in
+their files, whole (`pictures`). Labels, where a source has them, are kept **only** to
 judge the clusters; no step of a training run reads them.
 
 ===============  =================================================================================
@@ -35,11 +36,13 @@ from .arrays import (
     check_rows,
     image_statistics,
     join,
+    normalize,
     recode,
     row_statistics,
 )
 from .long_tail import subset
-from .sources import choose, read_source
+from .pictures import PictureData, picture_data
+from .sources import choose, read_source, stay_whole
 from .splits import Array, Reading
 
 __all__ = [
@@ -160,7 +163,7 @@ class EmbeddingData(NamedTuple):
         return self._replace(**_moved(self._asdict(), device))
 
 
-Samples: TypeAlias = ImageData | EmbeddingData
+Samples: TypeAlias = ImageData | PictureData | EmbeddingData
 
 
 def load_source(
@@ -173,6 +176,9 @@ def load_source(
     imbalance: float = 1.0,
     classes: str = "fine",
     size: int = 0,
+    fit: str = "crop",
+    decode: str = "once",
+    workers: int = 0,
     standardize: bool = False,
     resident: str = "auto",
 ) -> Samples:
@@ -181,20 +187,24 @@ def load_source(
     Parameters
     ----------
     source : str or path. See the table at the top of this module.
-    split, limit, imbalance, classes, size, standardize, resident : see `config.DataConfig`.
+    split, limit, imbalance, classes, size, fit, workers, standardize, resident : see
+        `config.DataConfig`.
+    decode : str. ``"once"``; ``"views"``; or ``"auto"``: ``"views"`` if the source is picture files
+        and `size` is set. Whether the run shows random crops is for the caller to know.
     device : where training runs.
     seed : int. The run's seed, which draws the subsets of `limit` and `imbalance`.
 
     Returns
     -------
-    data : ImageData, or EmbeddingData of an ``.npy`` file.
+    data : ImageData; EmbeddingData of an ``.npy`` file; PictureData of files that stay whole.
 
     Raises
     ------
     MissingFileError
         If `source` is neither a known name nor an existing path.
     UsageError
-        If the kind of source is not supported, or has not the split.
+        If the kind of source is not supported, has not the split, or holds no picture files that
+        could be decoded for each view.
     InvalidTypeError, InvalidValueError
         If the file is damaged, or an array has the wrong type or shape.
 
@@ -204,9 +214,14 @@ def load_source(
     >>> tuple(data.images.shape), data.images.dtype, data.class_names[:3]
     ((1797, 1, 8, 8), torch.uint8, ('0', '1', '2'))
     """
-    found = read_source(source, Reading(classes, size, mapped=resident == "never"))
+    found = read_source(source, Reading(classes, size, resident == "never", fit))
     parts = choose(found, split, source)
-    samples = join([part.read() for part in parts], "images")
+    whole = stay_whole(parts, decode, size, source)
+    samples: Any
+    if whole:
+        samples = [file for part in parts if part.files is not None for file in part.files()]
+    else:
+        samples = join([part.read() for part in parts], "images")
     codes: Tensor | None = None
     titles: tuple[str, ...] = ()
     if all(part.labels is not None for part in parts):
@@ -219,9 +234,12 @@ def load_source(
         names = tuple(name for part in parts for name in part.names or ())
     kept = subset(len(samples), codes, imbalance=imbalance, limit=limit, seed=seed)
     if len(kept) < len(samples):
-        samples = samples[kept.numpy()]
+        samples = [samples[i] for i in kept.tolist()] if whole else samples[kept.numpy()]
         codes = None if codes is None else codes[kept]
         names = None if names is None else tuple(names[i] for i in kept.tolist())
+    if whole:
+        cutting: dict[str, Any] = {"size": size, "fit": fit, "workers": workers, "device": device}
+        return picture_data(samples, codes, kept, titles, names, **cutting)
     common = (codes, titles, kept, names, torch.device(device), resident)
     if str(source) != "digits" and Path(source).suffix.lower() == ".npy":
         return _embedding_data(samples, *common, standardize=standardize)
@@ -288,22 +306,6 @@ def embedding_data(
     codes, names = _codes(labels, len(array), class_names)
     common = (codes, names, torch.arange(len(array)), None, torch.device(device), resident)
     return _embedding_data(array, *common, standardize=standardize)
-
-
-def normalize(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """Bring pixels to mean 0 and standard deviation 1 per channel.
-
-    Parameters
-    ----------
-    images : (…, c, h, w) uint8 tensor.
-    mean, std : (c,) float32 tensors on the same device, as in `ImageData`.
-
-    Returns
-    -------
-    normalized : (…, c, h, w) float32 tensor, ``(images / 255 - mean) / std``.
-    """
-    scaled = images.to(torch.float32).mul_(1 / 255)
-    return scaled.sub_(mean[:, None, None]).div_(std[:, None, None])
 
 
 def _image_data(

@@ -31,7 +31,7 @@ from ..algos.metrics import (
     imbalance_ratio,
     uniformity,
 )
-from .data import ImageData, Samples
+from .data import Samples
 
 __all__ = [
     "Agreement",
@@ -86,7 +86,7 @@ def kmeans_on_pixels(data: Samples, n_clusters: int, *, seed: int) -> Agreement 
 
     Parameters
     ----------
-    data : Samples. Of embeddings, the rows as they are stored.
+    data : Samples. As they are stored; of pictures in files, the plain images.
     n_clusters : int
     seed : int. Its `random_state`.
 
@@ -98,8 +98,8 @@ def kmeans_on_pixels(data: Samples, n_clusters: int, *, seed: int) -> Agreement 
 
     if data.labels is None:
         return None
-    samples = data.images.flatten(1) if isinstance(data, ImageData) else data.rows
-    pixels = samples.cpu().double().numpy()
+    samples = data.fetch(torch.arange(len(data.ids)))
+    pixels = samples.flatten(1).cpu().double().numpy()
     found = KMeans(n_clusters, n_init=10, random_state=seed % 2**32).fit(pixels)
     return agreement(torch.from_numpy(found.labels_.astype("int64")), data.labels)
 

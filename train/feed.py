@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
-from typing import Any
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from ..algos.errors import InvalidValueError
 from .augment import augment
-from .config import RunConfig
+from .config import AugmentConfig, RunConfig
+from .cuts import NUMBERS
 from .data import Samples, load_source
 from .distributed import Ranks
 from .engine import Engine
 from .input_scale import rescaled
-from .prefetch import prefetch
+from .pictures import Decoders, PictureData, Wanted
+from .prefetch import on_host, prefetch, read_ahead
 from .seeding import generator, permutation
 
 __all__ = ["Feed"]
 
 EVALUATION_BATCH = 1024
 
+# Name of the random numbers of one view of one batch.
+Stream: TypeAlias = tuple[int | str, ...]
+
 
 class Feed:
     """The samples of a run, batch by batch, on the device.
 
-    Every random number is of a stream that epoch, step and view name, drawn for the whole batch.
+    Every random number is of a stream that epoch, step and view name, drawn for the whole batch:
+    it depends neither on ranks nor on threads nor on where a run was resumed.
 
     Parameters
     ----------
@@ -71,42 +80,137 @@ class Feed:
         """Return this rank's part of the ids of a whole batch."""
         return ids[slice(*self.ranks.part(len(ids)))]
 
-    def images(
-        self, batches: Sequence[Tensor], data: Samples | None = None
-    ) -> Generator[tuple[Tensor, Tensor], None, None]:
-        """Ids of each whole batch, with the images of this rank's part of it."""
-        parts = [self.own(ids) for ids in batches]
-        with prefetch(self.data if data is None else data, parts) as images:
-            yield from zip(batches, map(self.engine.convert, images), strict=True)
+    def views(
+        self,
+        batches: Sequence[Tensor],
+        stream: int | str,
+        names: Sequence[str],
+        *,
+        number: int = 0,
+        data: Samples | None = None,
+    ) -> Generator[tuple[Tensor, tuple[Tensor, ...]], None, None]:
+        """Ids of each whole batch, with the views of this rank's part of it.
 
-    def view(
-        self, ids: Tensor, *stream: int | str, name: str = "first", images: Tensor | None = None
-    ) -> Tensor:
-        """Views of this rank's part of a batch of these ids; of `images`, where they are there."""
-        if images is None:
-            images = self.engine.convert(self.data.take(self.own(ids)))
+        Parameters
+        ----------
+        batches : sequence of (b,) int64 tensors. Ids of each whole batch.
+        stream : int or str. Names the random numbers, with the batch's place and the view's number.
+        names : sequence of str. The views; see `methods.base.Method.views`.
+        number : int. Number of the first of them.
+        data : Samples, optional. None: those to train on.
+        """
+        data = self.data if data is None else data
+        streams = [
+            [(stream, i, number + v) for v in range(len(names))] for i in range(len(batches))
+        ]
+        with self._images(data, batches, streams, names) as read:
+            for ids, images, of_batch in zip(batches, read, streams, strict=True):
+                rows = [
+                    self._draw(data, ids, *one) for one in zip(images, names, of_batch, strict=True)
+                ]
+                yield ids, tuple(rows)
+
+    def view(self, ids: Tensor, *stream: int | str, name: str = "first") -> Tensor:
+        """One view of this rank's part of a batch of these ids, without reading ahead."""
+        with self._images(self.data, [ids], [[stream]], [name]) as read:
+            ((images,),) = read
+        return self._draw(self.data, ids, images, name, stream)
+
+    @contextmanager
+    def _images(
+        self,
+        data: Samples,
+        batches: Sequence[Tensor],
+        streams: Sequence[Sequence[Stream]],
+        names: Sequence[str],
+    ) -> Iterator[Iterator[tuple[Tensor, ...]]]:
+        """Normalized images of each batch, one tensor for each view: the same, or cut for it."""
+        parts = [self.own(ids) for ids in batches]
+        if not isinstance(data, PictureData):
+            with prefetch(data, parts) as images:
+                yield ((x,) * len(names) for x in map(self.engine.convert, images))
+            return
+        decoders = Decoders(data.workers)
+        lengths = map(len, batches)
+        jobs = [
+            partial(self._cut, data, decoders, *one, names)
+            for one in zip(on_host(parts), lengths, streams, strict=True)
+        ]
+        with (
+            closing(decoders),
+            read_ahead(jobs, data.mean.device, stop=decoders.close) as cut,
+        ):
+            yield (tuple(self.engine.convert(data.finish(x)) for x in views) for views in cut)
+
+    def _cut(
+        self,
+        data: PictureData,
+        decoders: Decoders,
+        ids: Tensor,
+        total: int,
+        streams: Sequence[Stream],
+        names: Sequence[str],
+    ) -> tuple[Tensor, ...]:
+        """Views of this rank's part of a batch of `total`, cut out of the pictures."""
+        wanted = []
+        for name, stream in zip(names, streams, strict=True):
+            options = self._options(name)
+            size = (options.size if options else 0) or data.size
+            if options is None or options.crop == (1.0, 1.0):
+                wanted.append(Wanted(size))
+                continue
+            # On the CPU, so that the boxes are the same on every device.
+            draws = generator(self.config.seed, "crop", *stream)
+            numbers = torch.rand(total, NUMBERS, generator=draws, dtype=torch.float64).numpy()
+            own = numbers[slice(*self.ranks.part(total))]
+            wanted.append(Wanted(size, own, options.crop, options.ratio))
+        return data.cut(ids.tolist(), wanted, decoders)
+
+    def _options(self, name: str) -> AugmentConfig | None:
+        """How a view is drawn; None: it is the image itself."""
         if name == "plain":
-            return images
+            return None
         config = self.config
         options = {"first": None, "second": config.second, "small": config.small}[name]
-        draws = generator(config.seed, "augment", *stream, device=self.device)
+        return options or config.augment
+
+    def _draw(
+        self, data: Samples, ids: Tensor, images: Tensor, name: str, stream: Stream
+    ) -> Tensor:
+        """What is left to draw of a view, on the device."""
+        options = self._options(name)
+        if options is None:
+            return images
+        if isinstance(data, PictureData):
+            options = _after_crop(options)
+        draws = generator(self.config.seed, "augment", *stream, device=self.device)
         start, _ = self.ranks.part(len(ids))
         return augment(
             images,
-            options or config.augment,
+            options,
             draws,
-            self.data.background,
+            data.background,
             part=(start, len(ids)),
-            scale=(self.data.mean, self.data.std),
+            scale=(data.mean, data.std),
         )
+
+
+@lru_cache
+def _after_crop(options: AugmentConfig) -> AugmentConfig:
+    """What remains of the options once a view has been cut out of its picture."""
+    return replace(options, size=0, crop=(1.0, 1.0))
 
 
 def _load(config: RunConfig, device: torch.device) -> tuple[Samples, Samples | None]:
     """The samples to train on, and those to test on, where the settings want some."""
     options = config.data
     wanted: dict[str, Any] = {
-        name: getattr(options, name) for name in ("classes", "size", "standardize", "resident")
+        name: getattr(options, name)
+        for name in ("classes", "size", "fit", "workers", "standardize", "resident")
     }
+    drawn = (config.augment, config.second, config.small)
+    crops = any(one is not None and one.crop != (1.0, 1.0) for one in drawn)
+    wanted["decode"] = "once" if options.decode == "auto" and not crops else options.decode
     data = load_source(
         options.source,
         split=options.split,

@@ -12,10 +12,9 @@ import math
 import torch
 from torch.nn import functional as F
 
-__all__ = ["TRIES", "affine_matrix", "crop_boxes", "warp"]
+from .cuts import TRIES
 
-# Random crops are drawn anew where they do not fit, this many times, then given up.
-TRIES = 10
+__all__ = ["TRIES", "affine_matrix", "crop_boxes", "warp"]
 
 
 def affine_matrix(

@@ -8,35 +8,32 @@ folder                          what is read
 ``train/...``, ``test/...``     splits, each as above; ``val`` counts as ``test``
 ==============================  ===================================================================
 
-Images are brought to one size: the shorter side by bicubic resampling with antialias, then the
-middle is cut out. They are gray where all files are gray, else in color; transparency is dropped,
-and a camera's note on orientation is obeyed.
+Images are brought to one size, as ``data.size`` and ``data.fit`` say (`cuts.plain_cut`). They are
+gray where all files are gray, else in color. A run that cuts its views out of whole pictures gets
+the files instead, not decoded (`Split.files`).
 """
 
 from __future__ import annotations
 
-import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
 
-from ..algos.errors import DualclustError, InvalidTypeError, InvalidValueError, UsageError
-from .splits import Array, Reading, Source, Split, damaged
+from ..algos.errors import InvalidTypeError, InvalidValueError, UsageError
+from .cuts import Cut, plain_cut
+from .picture_files import cut_picture, is_gray, opened, picture_size, upright
+from .splits import Array, File, Reading, Source, Split, damaged
 
-__all__ = ["SUFFIXES", "image_folder", "jpeg_container"]
+__all__ = ["SUFFIXES", "all_gray", "image_folder", "jpeg_container"]
 
 SUFFIXES = frozenset(
     {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
 )
-_GRAY = frozenset({"1", "L", "LA"})
-_ORIENTATION = 0x0112  # of EXIF
 _SPLITS = {"train": "train", "test": "test", "val": "test"}
 
 
@@ -84,7 +81,13 @@ def _folder_split(folder: Path, root: Path, reading: Reading) -> Split:
         raise UsageError(msg)
     labels = None if flat else np.array([parts[0] for parts in classes])
     names = tuple(path.relative_to(root).as_posix() for path in files)
-    return Split(partial(_decode, files, names, reading.size), labels, names)
+
+    unread = partial(_listed, root, names)
+    return Split(partial(_read, unread, reading), labels, names, unread)
+
+
+def _listed(root: Path, names: Sequence[str]) -> list[File]:
+    return [File(name, f"{root}/{name}") for name in names]
 
 
 def jpeg_container(path: Path, found: Sequence[str], reading: Reading) -> Source:
@@ -107,86 +110,76 @@ def jpeg_container(path: Path, found: Sequence[str], reading: Reading) -> Source
                 raise InvalidTypeError(msg)
             named = f"{split}_labels" in found
             labels = archive[f"{split}_labels"] if named else None
-            names = tuple(f"{split}[{i}]" for i in range(len(offsets) - 1))
-            splits[split] = Split(partial(_unpack, path, split, offsets, names, reading), labels)
+            unread = partial(_unpack, path, split, offsets)
+            splits[split] = Split(partial(_read, unread, reading), labels, files=unread)
         titles = tuple(map(str, archive["class_names"])) if "class_names" in found else None
     return Source(splits, titles)
 
 
-def _unpack(
-    path: Path, split: str, offsets: Array, names: Sequence[str], reading: Reading
-) -> Array:
+def _unpack(path: Path, split: str, offsets: Array) -> list[File]:
     with damaged(path), np.load(path, allow_pickle=False) as archive:
         content = archive[f"{split}_jpeg"]
     whole = 0 <= offsets[0] and bool((np.diff(offsets) > 0).all()) and offsets[-1] <= len(content)
     if content.dtype != np.uint8 or not whole:
         msg = f"{split}_offsets of {path} must rise within the {len(content)} bytes of JPEG files"
         raise InvalidValueError(msg)
-    files = [content[a:b].tobytes() for a, b in pairwise(offsets)]
-    return _decode(files, names, reading.size)
+    packed = memoryview(content)
+    return [File(f"{split}[{i}]", packed[a:b]) for i, (a, b) in enumerate(pairwise(offsets))]
 
 
-def _decode(files: Sequence[Path | bytes], names: Sequence[str], size: int) -> Array:
+def _read(files: Callable[[], list[File]], reading: Reading) -> Array:
+    return _decode(files(), reading)
+
+
+def all_gray(files: Sequence[File]) -> bool:
+    """Whether no file has colors, by its head; the first one that has ends the search."""
+    for file in files:
+        with opened(file) as image:
+            if not is_gray(image):
+                return False
+    return True
+
+
+def _decode(files: Sequence[File], reading: Reading) -> Array:
     """Decode files to one (n, h, w, c) array, by a few threads."""
+    size = reading.size
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        heads = list(pool.map(_head, files, names))
-        gray = all(mode in _GRAY for mode, _ in heads)
+        heads = list(pool.map(_head, files))
+        gray = all(gray for gray, _ in heads)
+        channels = 1 if gray else 3
         if not size:
-            first = heads[0][1]
-            for name, (_, shape) in zip(names, heads, strict=True):
-                if shape != first:
-                    a, b = (f"{w} × {h}" for w, h in (first, shape))
-                    msg = (
-                        f"images have different sizes: {names[0]} is {a}, {name} is {b}. "
-                        f"To fix: set data.size, the side that all are brought to"
-                    )
-                    raise UsageError(msg)
+            _check_one_size(files, [shape for _, shape in heads])
         width, height = (size, size) if size else heads[0][1]
-        out = np.empty((len(files), height, width, 1 if gray else 3), np.uint8)
+        out = np.empty((len(files), height, width, channels), np.uint8)
+
+        def plan(width: int, height: int) -> list[Cut]:
+            return [plain_cut(width, height, size=size, fit=reading.fit)]
 
         def fill(i: int) -> None:
-            with _opened(files[i], names[i]) as image:
-                upright = ImageOps.exif_transpose(image).convert("L" if gray else "RGB")
-                out[i] = np.asarray(_resized(upright, size)).reshape(height, width, -1)
+            if size:
+                out[i] = cut_picture(files[i], plan, channels=channels)[0]
+                return
+            with opened(files[i]) as image:
+                out[i] = np.asarray(upright(image, gray=gray)).reshape(height, width, channels)
 
         list(pool.map(fill, range(len(files))))
     return out
 
 
-def _head(file: Path | bytes, name: str) -> tuple[str, tuple[int, int]]:
-    with _opened(file, name) as image:
-        if image.mode.startswith(("I", "F")):
-            msg = f"{name} has values of more than 8 bits ({image.mode}). To fix: save it as 8-bit"
+def _head(file: File) -> tuple[bool, tuple[int, int]]:
+    with opened(file) as image:
+        return is_gray(image), picture_size(image)
+
+
+def _check_one_size(files: Sequence[File], shapes: Sequence[tuple[int, int]]) -> None:
+    for file, shape in zip(files, shapes, strict=True):
+        if shape != shapes[0]:
+            a, b = (f"{w} × {h}" for w, h in (shapes[0], shape))
+            msg = (
+                f"images have different sizes: {files[0].name} is {a}, {file.name} is {b}. "
+                f"To fix: set data.size, the side that all are brought to"
+            )
             raise UsageError(msg)
-        # Orientations 5 to 8 lie on their side.
-        turned = image.getexif().get(_ORIENTATION, 1) > 4
-        width, height = image.size
-        return image.mode, (height, width) if turned else (width, height)
-
-
-@contextmanager
-def _opened(file: Path | bytes, name: str) -> Iterator[Image.Image]:
-    """Open an image; whatever goes wrong inside the block names the file."""
-    try:
-        with Image.open(io.BytesIO(file) if isinstance(file, bytes) else file) as image:
-            yield image
-    except DualclustError:
-        raise
-    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
-        msg = f"cannot decode {name}: {error}"
-        raise InvalidValueError(msg) from error
-
-
-def _resized(image: Image.Image, size: int) -> Image.Image:
-    """Bring the shorter side to `size` and cut out the middle; 0 leaves the size."""
-    if not size:
-        return image
-    width, height = image.size
-    scale = size / min(width, height)
-    width, height = (max(size, round(side * scale)) for side in (width, height))
-    image = image.resize((width, height), Image.Resampling.BICUBIC)
-    left, top = (width - size) // 2, (height - size) // 2
-    return image.crop((left, top, left + size, top + size))
 
 
 def _only_fine(reading: Reading) -> None:

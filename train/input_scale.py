@@ -13,6 +13,7 @@ import torch
 
 from ..algos.errors import UsageError
 from .data import ImageData, Samples
+from .pictures import PictureData
 
 __all__ = ["INPUT_SCALES", "InputScale", "rescaled"]
 
@@ -41,7 +42,7 @@ def rescaled(data: Samples, name: str) -> Samples:
 
     Parameters
     ----------
-    data : ImageData, or EmbeddingData with ``name="own"``.
+    data : ImageData or PictureData, or EmbeddingData with ``name="own"``.
     name : str. ``"own"``, which changes nothing, or a key of `INPUT_SCALES`.
 
     Returns
@@ -55,8 +56,8 @@ def rescaled(data: Samples, name: str) -> Samples:
     """
     if name == "own":
         return data
-    channels = data.shape[0] if isinstance(data, ImageData) else 0
-    if not isinstance(data, ImageData) or channels != 3:
+    channels = data.shape[0] if isinstance(data, ImageData | PictureData) else 0
+    if not isinstance(data, ImageData | PictureData) or channels != 3:
         kind = f"images of {channels} channel" if channels else "embeddings"
         msg = (
             f"data.normalization={name!r} is for images of three channels, and the samples are "

@@ -31,7 +31,7 @@ import torch
 from ..algos.errors import CheckpointError, OutputError
 from .checkpoint import Checkpoint, checkpoint_folder, latest_checkpoint, save_checkpoint
 from .config import RunConfig, dump_config, load_config
-from .data import ImageData
+from .data import EmbeddingData
 from .distributed import ALONE, Ranks
 from .methods.base import Prediction
 from .packing import pack, unpack
@@ -161,7 +161,7 @@ def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
         write_metrics(folder, run.metrics)
         write_results(folder, prediction, bounds, run.data, method.network)
         write_curves(folder / "curves.png", run.metrics)
-        if isinstance(run.data, ImageData):
+        if not isinstance(run.data, EmbeddingData):
             method.write_pictures(folder, run.data, prediction)
     run.ranks.wait()
     limits = int(bounds.lower.min()), int(bounds.upper.max())

@@ -14,7 +14,7 @@ from torch import nn
 
 from ..algos.bounds import SizeBounds
 from ..algos.errors import OutputError
-from .data import ImageData, Samples
+from .data import EmbeddingData, Samples
 from .methods.base import Prediction
 from .report import write_gallery, write_sizes
 
@@ -85,7 +85,7 @@ def write_results(
     write_file(folder / "centers.npy", centers.getvalue())
     weights = {name: t.detach().cpu().contiguous() for name, t in network.state_dict().items()}
     write_file(folder / "weights.safetensors", safetensors.torch.save(weights))
-    if isinstance(data, ImageData):
+    if not isinstance(data, EmbeddingData):
         known = classes is not None and bool((classes >= 0).all())
         write_gallery(
             folder / "gallery.png",

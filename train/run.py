@@ -87,15 +87,11 @@ class Run:
         batches = self.feed.batches(self.epoch, method.order(self.epoch))
         labels = method.labels[method.target].clone()
         total = torch.zeros((), device=self.device, dtype=torch.float64)
-        with closing(self.feed.images(batches)) as fed:
-            for i, (ids, images) in enumerate(fed):
+        with closing(self.feed.views(batches, self.epoch, method.views)) as fed:
+            for i, (ids, views) in enumerate(fed):
                 at = self.epoch + i / len(batches)
                 rate = learning_rate(config.optim, config.epochs, at, step=1 / len(batches))
                 set_rates(self.optimizer, rate, at / config.epochs)
-                views = tuple(
-                    self.feed.view(ids, self.epoch, i, v, name=name, images=images)
-                    for v, name in enumerate(method.views)
-                )
                 batch = Batch(ids, views)
                 total += self.engine.train_step(method, self.optimizer, batch) * len(ids)
         settle(method.network)
@@ -158,10 +154,10 @@ class Run:
     ) -> Tensor:
         """Apply a function to all images, in the order of their ids (`methods.base.Sweep`)."""
         parts = []
-        with closing(self.feed.images(self.feed.in_order(data), data)) as fed:
-            for i, (ids, images) in enumerate(fed):
-                rows = function(self.feed.view(ids, stream, i, number, name=view, images=images))
-                parts.append(self.ranks.gather(rows, len(ids)))
+        batches = self.feed.in_order(data)
+        with closing(self.feed.views(batches, stream, [view], number=number, data=data)) as fed:
+            for ids, (images,) in fed:
+                parts.append(self.ranks.gather(function(images), len(ids)))
         return torch.cat(parts)
 
     def state_dict(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from .archives import archive_reader
 from .image_files import image_folder, jpeg_container
 from .splits import Array, Reading, Source, Split, damaged
 
-__all__ = ["SPLITS", "SUPPORTED", "choose", "read_source"]
+__all__ = ["SPLITS", "SUPPORTED", "choose", "read_source", "stay_whole"]
 
 # What may be asked for, and the splits that it is put together from.
 SPLITS = {
@@ -93,6 +93,27 @@ def choose(found: Source, split: str, source: str | Path) -> list[Split]:
             msg = f"source {str(source)!r} has no split {part!r}; it has {known}"
             raise UsageError(msg)
     return [found.splits[part] for part in parts]
+
+
+def stay_whole(parts: list[Split], decode: str, size: int, source: str | Path) -> bool:
+    """Whether pictures stay in their files, to be decoded for each view; see `data.load_source`.
+
+    Raises
+    ------
+    UsageError
+        If `decode` is ``"views"`` and there are no picture files, or no size of a view.
+    """
+    if decode == "once":
+        return False
+    able = size > 0 and all(part.files is not None for part in parts)
+    if decode == "views" and not able:
+        what = "data.size is 0" if size == 0 else f"{source} holds no picture files"
+        msg = (
+            f"data.decode='views' cuts views of data.size pixels out of picture files, and {what}. "
+            f"To fix: set data.size, or set data.decode='once'"
+        )
+        raise UsageError(msg)
+    return able
 
 
 def _digits() -> Source:

@@ -16,9 +16,22 @@ import numpy.typing as npt
 
 from ..algos.errors import DualclustError, InvalidValueError
 
-__all__ = ["Array", "Reading", "Source", "Split", "damaged"]
+__all__ = ["Array", "File", "Reading", "Source", "Split", "damaged"]
 
 Array = npt.NDArray[Any]
+
+
+class File(NamedTuple):
+    """A picture as it is stored: what messages call it, and its path or its bytes."""
+
+    name: str
+    content: str | memoryview
+
+    def read(self) -> bytes:
+        """Return the bytes of the file."""
+        if isinstance(self.content, str):
+            return Path(self.content).read_bytes()
+        return bytes(self.content)
 
 
 class Split(NamedTuple):
@@ -30,11 +43,13 @@ class Split(NamedTuple):
         embeddings (n, d).
     labels : (n,) array of integers or strings, or None. -1: a sample without a class.
     names : tuple of str, one for each sample, or None. File names.
+    files : callable, or None where samples are no picture files. Returns them, not decoded.
     """
 
     read: Callable[[], Array]
     labels: Array | None = None
     names: tuple[str, ...] | None = None
+    files: Callable[[], list[File]] | None = None
 
 
 class Source(NamedTuple):
@@ -51,11 +66,12 @@ class Source(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """Settings that readers need: ``data.classes``, ``data.size``, and whether to map files."""
+    """Settings that readers need: ``data.classes``, ``size``, ``fit``, and whether to map files."""
 
     classes: str = "fine"
     size: int = 0
     mapped: bool = False
+    fit: str = "crop"
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from ..config import RunConfig
 from ..data import ImageData
 from ..distributed import ALONE, Ranks
 from ..networks import Network, run_views
+from ..pictures import PictureData
 
 __all__ = ["Batch", "Group", "Method", "Prediction", "Sweep", "evaluating"]
 
@@ -234,7 +235,7 @@ class Method(ABC):
         return features @ centers.T
 
     def write_pictures(  # noqa: B027 - most methods have none of their own
-        self, folder: Path, data: ImageData, prediction: Prediction
+        self, folder: Path, data: ImageData | PictureData, prediction: Prediction
     ) -> None:
         """Write pictures of the method's own into a finished run's folder; first rank alone."""
 

@@ -46,6 +46,7 @@ from ..gat_networks import Branches
 from ..networks import Network
 from ..normalization import synchronize
 from ..options import GatclusterOptions
+from ..pictures import PictureData
 from ..seeding import generator
 from .base import Batch, Group, Method, Prediction, evaluating
 from .gatcluster_targets import Targets, large_batch_targets
@@ -195,7 +196,9 @@ class GATCluster(Method):
         return torch.eye(k, dtype=features.dtype, device=features.device)
 
     @torch.no_grad()
-    def write_pictures(self, folder: Path, data: ImageData, prediction: Prediction) -> None:
+    def write_pictures(
+        self, folder: Path, data: ImageData | PictureData, prediction: Prediction
+    ) -> None:
         """Write ``attention.png``: each cluster's surest images under their windows.
 
         There is none where the encoder keeps no map, or one of a single line or point.

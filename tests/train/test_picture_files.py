@@ -1,0 +1,185 @@
+"""One picture: what is cut out of its file is what Pillow resizes, at full and at reduced scale."""
+
+import io
+
+import numpy as np
+import pytest
+
+from dualclust.algos.errors import InvalidValueError, UsageError
+from dualclust.train.cuts import Cut, plain_cut
+from dualclust.train.picture_files import cut_picture
+from dualclust.train.splits import File
+from tests.train.pictures import encoded, picture
+
+Image = pytest.importorskip("PIL.Image")
+
+
+def file_of(pixels, kind="JPEG", **options):
+    return File(f"a.{kind.lower()}", memoryview(encoded(pixels, kind, **options)))
+
+
+def decoded(file, mode="RGB"):
+    with Image.open(io.BytesIO(file.content)) as image:
+        return image.convert(mode)
+
+
+def box_cut(box, size):
+    return Cut(box, (size, size), (0, 0), size)
+
+
+def resized(image, cut):
+    """The cut by Pillow alone, of a picture decoded in full."""
+    x, y, w, h = cut.box
+    filters = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
+    part = image.crop((x, y, x + w, y + h)).resize(cut.resized, filters[cut.filter])
+    x, y = cut.corner
+    return np.asarray(part.crop((x, y, x + cut.size, y + cut.size)))
+
+
+BOXES = [
+    (0, 0, 500, 375),
+    (130, 100, 280, 270),
+    (499, 374, 1, 1),
+    (3, 5, 90, 120),
+    (0, 100, 500, 60),
+]
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_a_view_is_the_box_resized_with_antialias(kind):
+    file = file_of(picture(), kind)
+    cuts = [*(box_cut(box, 96) for box in BOXES[2:]), box_cut(BOXES[1], 224)]
+    cuts += [plain_cut(500, 375, size=224, fit=fit) for fit in ("crop", "squash", "imagenet")]
+    asked = []
+
+    def plan(width, height):
+        asked.append((width, height))
+        return cuts
+
+    found = cut_picture(file, plan, channels=3)
+    assert asked == [(500, 375)]
+    for view, cut in zip(found, cuts, strict=True):
+        assert view.dtype == np.uint8
+        assert np.array_equal(view, resized(decoded(file), cut))
+
+
+def test_a_view_of_one_to_one_shows_its_pixels_and_no_others():
+    pixels = picture(60, 80)
+    cut = box_cut((11, 7, 32, 32), 32)
+    (found,) = cut_picture(file_of(pixels, "PNG"), lambda *_: [cut], channels=3)
+    assert np.array_equal(found, pixels[7:39, 11:43])
+    # Nothing beyond the box comes in, however much the view shrinks.
+    pixels[:] = 255
+    pixels[8:40, 16:64] = 10
+    cut = box_cut((16, 8, 48, 32), 3)
+    (found,) = cut_picture(file_of(pixels, "PNG"), lambda *_: [cut], channels=3)
+    assert (found == 10).all()
+
+
+@pytest.fixture
+def scales(monkeypatch):
+    """By how much JPEG files were reduced when they were decoded."""
+    from PIL import JpegImagePlugin
+
+    seen, load = [], JpegImagePlugin.JpegImageFile.load
+
+    def watch(self):
+        if self.decoderconfig:
+            seen.append(self.decoderconfig[0])
+        return load(self)
+
+    monkeypatch.setattr(JpegImagePlugin.JpegImageFile, "load", watch)
+    return seen
+
+
+@pytest.mark.parametrize("size", [(1500, 2003), (1001, 1003)])
+@pytest.mark.parametrize("factor", [2, 4, 8])
+def test_reduced_decoding_is_near_to_full_decoding(factor, size, scales):
+    """Off by less than the customary filters are from each other: at most 4 of 255 (rms)."""
+    height, width = size
+    file = file_of(picture(height, width))
+    side = (min(size) - 101) // (2 * factor)
+    cuts = [box_cut((101, 53, width - 101, height - 57), side - 3)]
+    (found,) = cut_picture(file, lambda *_: cuts, channels=3)
+    assert set(scales) == {factor}
+    full = decoded(file)
+    expected = resized(full, cuts[0]).astype(float)
+    sharper = resized(full, cuts[0]._replace(filter="bicubic")).astype(float)
+    off = np.sqrt(((found - expected) ** 2).mean())
+    assert off <= 4.0
+    assert off < np.sqrt(((sharper - expected) ** 2).mean())
+    # Shifted by a pixel of the view, it would be told.
+    shifted = np.sqrt(((found[:, 1:] - expected[:, :-1]) ** 2).mean())
+    assert shifted > 2 * off
+
+
+def test_png_files_are_decoded_in_full_and_small_crops_too(scales):
+    pixels = picture(900, 1200)
+    cut = box_cut((0, 0, 1200, 900), 64)
+    file = file_of(pixels, "PNG")
+    (found,) = cut_picture(file, lambda *_: [cut], channels=3)
+    assert np.array_equal(found, resized(decoded(file), cut))
+    small = box_cut((10, 10, 100, 100), 64)
+    cut_picture(file_of(pixels), lambda *_: [cut, small], channels=3)
+    assert scales == []
+
+
+@pytest.mark.parametrize("turn", range(1, 9))
+@pytest.mark.parametrize("size", [32, 160])
+def test_boxes_are_of_the_upright_picture(turn, size):
+    stored = picture(400, 640)
+    exif = Image.Exif()
+    exif[0x0112] = turn
+    file = file_of(stored, exif=exif)
+    upright = {
+        1: lambda x: x,
+        2: np.fliplr,
+        3: lambda x: np.rot90(x, 2),
+        4: np.flipud,
+        5: lambda x: np.swapaxes(x, 0, 1),
+        6: lambda x: np.rot90(x, -1),
+        7: lambda x: np.rot90(np.swapaxes(x, 0, 1), 2),
+        8: np.rot90,
+    }[turn](np.asarray(decoded(file)))
+    height, width = upright.shape[:2]
+    cut = box_cut((24, 40, width - 72, height - 56), size)
+    (found,) = cut_picture(
+        file, lambda w, h: [cut] if (w, h) == (width, height) else [], channels=3
+    )
+    expected = resized(Image.fromarray(np.ascontiguousarray(upright)), cut).astype(float)
+    off = np.sqrt(((found - expected) ** 2).mean())
+    # In full, the picture is turned and nothing else; at 1/4, see above.
+    assert off <= (4.0 if size == 32 else 0.0)
+
+
+def test_modes_become_gray_or_color():
+    gray = picture(40, 50, channels=1)
+    cut = box_cut((0, 0, 50, 40), 40)
+    (one,) = cut_picture(file_of(gray, "PNG"), lambda *_: [cut], channels=1)
+    assert one.shape == (40, 40, 1)
+    (three,) = cut_picture(file_of(gray, "PNG"), lambda *_: [cut], channels=3)
+    assert np.array_equal(three, np.repeat(one, 3, axis=2))
+    for mode in ("RGBA", "P", "CMYK", "1", "LA"):
+        image = Image.fromarray(picture(40, 50)).convert(mode)
+        stream = io.BytesIO()
+        image.save(stream, "TIFF" if mode == "CMYK" else "PNG")
+        file = File("a", memoryview(stream.getvalue()))
+        (view,) = cut_picture(file, lambda *_: [cut], channels=3)
+        assert np.array_equal(view, resized(decoded(file), cut))
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_broken_files_are_named(kind):
+    content = encoded(picture(), kind)
+    cut = box_cut((0, 0, 500, 375), 64)
+    for broken in (content[: len(content) // 2], content[:20], b"", b"no picture"):
+        with pytest.raises(InvalidValueError, match=r"cannot decode photos/7\.jpg: "):
+            cut_picture(File("photos/7.jpg", memoryview(broken)), lambda *_: [cut], channels=3)
+    with pytest.raises(InvalidValueError, match=r"cannot decode gone\.jpg: .*No such file"):
+        cut_picture(File("gone.jpg", "/nowhere/gone.jpg"), lambda *_: [cut], channels=3)
+
+
+def test_deep_pictures_are_refused():
+    file = file_of(np.zeros((5, 5), np.uint16), "PNG")
+    with pytest.raises(UsageError, match=r"a\.png has values of more than 8 bits \(I;16\)"):
+        cut_picture(file, lambda *_: [], channels=3)
