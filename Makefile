@@ -5,6 +5,7 @@ VENV ?= .venv
 PY = $(VENV)/bin/python
 STAMP = $(VENV)/.installed
 DEMO_ARGS ?=
+ROWS ?=
 # Workers of the test run; a file's tests stay with one worker, and the longest file starts early.
 TEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 
@@ -16,12 +17,13 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 
 # Half an environment must not pass for one.
 .DELETE_ON_ERROR:
-.PHONY: help env demo lint test slow bench clean
+.PHONY: help env demo lint test machines slow bench clean
 
 help:
 	@echo 'make demo   install, then train and cluster on the built-in digits (DEMO_ARGS="--small")'
 	@echo 'make test   install, ruff, mypy, then the whole test suite'
 	@echo 'make lint   ruff and mypy only'
+	@echo 'make machines  the suite on emulated machines (ROWS="oldest zen"), minutes each'
 	@echo 'make slow   the tests that take minutes'
 	@echo 'make bench  the benchmark programs, on small sizes'
 	@echo 'make clean  remove what the build and the tools left (not $(VENV), not runs/)'
@@ -65,6 +67,10 @@ lint: $(STAMP)
 # pytest is last, so that what `make test` prints last is its summary.
 test: lint
 	"$(PY)" -m pytest $(TEST_ARGS)
+
+# Rows that another processor, another Python or other versions stand for; see tests/machines/rows.py.
+machines: $(STAMP)
+	"$(PY)" -m tests.machines --envs "$(VENV)-machines" $(ROWS) -- $(TEST_ARGS)
 
 slow: $(STAMP)
 	"$(PY)" -m pytest -m slow

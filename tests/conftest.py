@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from array_api_strict import ArrayAPIStrictFlags
 from hypothesis import HealthCheck, Phase, settings
+from threadpoolctl import threadpool_limits
 
 from tests.libraries import LIBRARIES, Library
 
@@ -24,6 +25,11 @@ settings.register_profile(
 )
 settings.register_profile("nightly", settings.get_profile("ci"), derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+# OpenBLAS takes no more threads from its variable than there are cores; asked in the process, it
+# does. A row of tests/machines has four on any machine.
+if threads := os.environ.get("OPENBLAS_NUM_THREADS"):
+    threadpool_limits(int(threads), user_api="blas")
 
 
 # Scope "module": Hypothesis refuses fixtures that are made once per test function.

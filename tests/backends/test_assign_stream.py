@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -169,6 +168,7 @@ def test_any_layout_of_numpy_scores(layout, k):
 @pytest.mark.parametrize("row", [r for r in ROWS if r.library == "torch"], ids=row_id)
 @pytest.mark.parametrize("k", [3, 130])
 def test_any_layout_of_torch_scores(row, k):
+
     arrays, options = problem(k, "both")
     options |= {"chunk_size": 7}
     plain = row.arrays().asarray(arrays[0])
@@ -249,6 +249,7 @@ def test_a_difference_of_one_bit_does_not_conform():
 
 
 def test_the_rows_run_where_torch_has_them():
+    torch = pytest.importorskip("torch")
     devices = {row.device for row in ROWS if row.library == "torch"}
     assert devices == {"cpu", "cuda"}
     for row in ROWS:

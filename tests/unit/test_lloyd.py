@@ -242,7 +242,7 @@ def test_relocation_under_bounds():
 
 
 @pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("library", [LIBRARIES[0], LIBRARIES[4]], ids=["numpy", "torch"])
+@pytest.mark.parametrize("library", [LIBRARIES[0], *LIBRARIES[4:5]], ids=lambda x: x.name)
 def test_half_precision_is_computed_in_single(library, metric):
     x = data(metric).astype("float16")
     found = kmeans(library.asarray(x), library.asarray(x[:3]), metric=metric)

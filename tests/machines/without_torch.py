@@ -1,0 +1,21 @@
+"""Plugin of pytest for the base installation: what imports torch as it loads is not collected.
+
+Named on the command line by the row that has no torch, so that `make test` collects everything.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+NEEDS_TORCH = re.compile(
+    r"^(import torch|from (torch|dualclust\.train|tests\.train)\b)", re.MULTILINE
+)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    if collection_path.is_dir():
+        return True if collection_path.name == "train" else None
+    if collection_path.suffix == ".py" and NEEDS_TORCH.search(collection_path.read_text()):
+        return True
+    return None
