@@ -22,6 +22,7 @@ from typing import NamedTuple
 from ..algos.errors import InvalidValueError
 
 __all__ = [
+    "ABOUT",
     "MODULES",
     "PAPERS",
     "REGISTRY",
@@ -51,6 +52,13 @@ PAPERS = (
     "GATCluster",
     "dualclust",
 )
+
+ABOUT = {
+    "library": "the check calls the library's functions",
+    "paper": "about the paper alone: mathematics without a counterpart in the library",
+    "print": "arithmetic of the print: numbers of the paper against each other",
+}
+"""What a claim's check can be about. Only the first two verify anything but the typesetting."""
 
 Check = Callable[[], float]
 
@@ -95,9 +103,12 @@ class Claim:
     counterexample : str
         Of a refuted claim.
     mutations : tuple of str
-        Dotted names in which a planted error is noticed.
+        Dotted names of a check's own parts in which a planted error is noticed; for claims about
+        "paper" and "print". Errors in the library are listed in `planted`.
     slow : bool
         Left out unless asked for.
+    about : str
+        One of `ABOUT`: "library", "paper" or "print".
     """
 
     id: str
@@ -113,8 +124,12 @@ class Claim:
     counterexample: str = ""
     mutations: tuple[str, ...] = ()
     slow: bool = False
+    about: str = "library"
 
     def __post_init__(self) -> None:
+        if self.about not in ABOUT:
+            msg = f"about must be one of {', '.join(ABOUT)}, got {self.about!r} for {self.id}"
+            raise InvalidValueError(msg)
         if self.paper not in PAPERS:
             msg = f"paper must be one of {', '.join(PAPERS)}, got {self.paper!r} for {self.id}"
             raise InvalidValueError(msg)
@@ -162,6 +177,7 @@ def claim(
     counterexample: str = "",
     mutations: tuple[str, ...] = (),
     slow: bool = False,
+    about: str = "library",
 ) -> Callable[[Check], Check]:
     """Register the decorated check under a claim; the parameters are those of `Claim`.
 
@@ -189,6 +205,7 @@ def claim(
             cleandoc(counterexample),
             mutations,
             slow,
+            about,
         )
         return check
 
