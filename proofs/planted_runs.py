@@ -46,12 +46,15 @@ class Sound(NamedTuple):
         CPU time of the traced run.
     entered : frozenset of str
         Functions of the package that the check runs, dotted below the package.
+    about : str
+        The claim's.
     """
 
     stands: bool
     why: str
     seconds: float
     entered: frozenset[str]
+    about: str = "library"
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ def run_planted(
     *,
     ids: Iterable[str] | None = None,
     slow: bool = False,
-    modules: Sequence[str] = (),
+    extra: Sequence[str] = (),
 ) -> Run:
     """Plant errors one by one and ask the claims.
 
@@ -135,16 +138,16 @@ def run_planted(
         Ask these claims only, about the errors in the functions that they name.
     slow : bool
         Ask the slow claims as well.
-    modules : sequence of str
-        Further modules that register claims, for tests.
+    extra : sequence of str
+        "module:function" of functions that register further claims, for tests.
 
     Returns
     -------
     Run
     """
     registry.load()
-    for name in modules:
-        __import__(name)
+    for name in extra:
+        registry.load_from(name)
     wanted = None if ids is None else set(ids)
     claims = [
         c
@@ -156,9 +159,9 @@ def run_planted(
         pairs = [(error, named) for error, named in pairs if named]
         asked = {i for _, named in pairs for i in named}
         claims = [c for c in claims if c.id in asked]
-    with _Pool(jobs, limit, modules) as pool:
+    with _Pool(jobs, limit, extra) as pool:
         replies = pool.map(lambda w, c: w.sound(c.id), claims)
-        sound = {c.id: s for c, s in zip(claims, replies, strict=True)}
+        sound = {c.id: s._replace(about=c.about) for c, s in zip(claims, replies, strict=True)}
 
         def one(worker: _Worker, pair: tuple[PlantedError, tuple[str, ...]]) -> Outcome:
             error, named = pair
@@ -211,14 +214,14 @@ def _modules_with(name: str, path: Path) -> Iterator[str]:
 class _Worker:
     """One process at a time, started when it is needed."""
 
-    def __init__(self, limit: float, modules: Sequence[str]) -> None:
-        self.limit, self.modules = limit, modules
+    def __init__(self, limit: float, extra: Sequence[str]) -> None:
+        self.limit, self.extra = limit, extra
         self.process: subprocess.Popen[str] | None = None
 
     def _send(self, task: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Hand a task over; yield replies until the process has nothing more to say."""
         if self.process is None:
-            command = [sys.executable, "-m", f"{__package__}.planted_worker", *self.modules]
+            command = [sys.executable, "-m", f"{__package__}.planted_worker", *self.extra]
             environment = {"OMP_NUM_THREADS": "1", **os.environ}
             self.process = subprocess.Popen(
                 command,
@@ -301,10 +304,10 @@ class _Worker:
 class _Pool:
     """Workers that share a list of tasks; each has a thread that waits for it."""
 
-    def __init__(self, jobs: int, limit: float, modules: Sequence[str]) -> None:
+    def __init__(self, jobs: int, limit: float, extra: Sequence[str]) -> None:
         self.lock = threading.Lock()
         self._jobs = jobs
-        self._free = [_Worker(limit, modules) for _ in range(jobs)]
+        self._free = [_Worker(limit, extra) for _ in range(jobs)]
         self._all = tuple(self._free)
 
     def __enter__(self) -> _Pool:

@@ -31,6 +31,7 @@ __all__ = [
     "Status",
     "claim",
     "load",
+    "load_from",
     "ordered",
     "run",
 ]
@@ -216,6 +217,12 @@ def load() -> None:
     """Import the modules of all papers, which registers their claims."""
     for module in MODULES:
         import_module(f".{module}", __package__)
+
+
+def load_from(name: str) -> None:
+    """Call "module:function", which registers further claims."""
+    module, _, function = name.partition(":")
+    getattr(import_module(module), function)()
 
 
 def ordered(claims: Iterable[Claim]) -> list[Claim]:
