@@ -18,7 +18,7 @@ from .live_code import exchanged
 from .planted_runs import run_planted
 from .source_edits import edit
 
-__all__ = ["KINDS", "TABLES", "PlantedError", "plant", "run_planted", "tables"]
+__all__ = ["KINDS", "TABLES", "PlantedError", "plant", "run_planted", "table", "tables"]
 
 TABLES = ("secu", "coke", "theorem", "propos", "gatcluster", "mi_margin")
 KINDS = (
@@ -117,7 +117,12 @@ def plant(error: PlantedError) -> Iterator[None]:
         yield
 
 
+def table(name: str) -> tuple[PlantedError, ...]:
+    """Errors of one paper, by the name of its module in `TABLES`."""
+    found: tuple[PlantedError, ...] = import_module(f"{__package__}.planted.{name}").PLANTED
+    return found
+
+
 def tables() -> tuple[PlantedError, ...]:
     """All planted errors, paper by paper."""
-    modules = (import_module(f"{__package__}.planted.{name}") for name in TABLES)
-    return tuple(error for module in modules for error in module.PLANTED)
+    return tuple(error for name in TABLES for error in table(name))

@@ -119,7 +119,7 @@ def test_the_rates_and_what_they_leave_out(sample_run: Any) -> None:
     assert "NOT NOTICED by Z3, by none: algos.bounds.from_ratios" in text
     assert "NOT NOTICED, no claim names it: algos.price_learning.lift_idle" in text
     assert "no planted error: Z2\n" in text
-    assert "Z1         4       3         0  factor, 2 wrong argument" in text
+    assert "Z1         3       3         0  factor, 2 wrong argument" in text
     assert "Z2         0       0         1\n" in text
     assert "of 4 in functions that a claim names, the claims that name them notice 75.0 %" in text
     assert text.endswith("of all, the claims notice 66.7 % (at least 80% wanted)")
