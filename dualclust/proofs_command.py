@@ -29,13 +29,20 @@ examples:
       these two
   dualclust proofs --slow --json
       all of them, for a program to read
+  dualclust proofs --planted --jobs 2
+      what the claims are worth: how many errors planted in the library they notice
   dualclust proofs --id C15 --plot figures
       and a picture of how regret and violation grow
 
 A line says what became of a claim of a paper: holds; holds+ with a hypothesis that the paper leaves
 out; erratum, a slip with an obvious repair; refuted, with a counterexample; empirical, where only
-the arithmetic of printed numbers is checked; open. "worst" is how far that verdict is from being
+the arithmetic of printed numbers is checked; open. "about" is what the check calls: lib, functions
+of this library; paper, mathematics that the library has no counterpart of; print, only numbers that
+the paper prints, which does not count as verified. "worst" is how far the verdict is from being
 right. docs/claims.md has the statements in full, the derivations and the counterexamples.
+
+--planted makes the library wrong, one planted error at a time, and counts which of them the claims
+notice. It takes minutes.
 """
 
 SHORT = {
@@ -47,7 +54,7 @@ SHORT = {
     "ERRATUM": "erratum",
 }
 
-
+ABOUT = {"library": "lib", "paper": "paper", "print": "print"}
 PAPERS = {"SeCu supplement": "SeCu", "MI + margin supplement": "MI+margin"}
 
 
@@ -64,6 +71,8 @@ def register(commands: Any) -> None:
     add("--id", nargs="+", action="extend", metavar="ID", help="check these claims only")
     add("--slow", action="store_true", help="the slow ones too")
     add("--json", action="store_true", help="print JSON instead of a table")
+    add("--planted", action="store_true", help="plant errors in the library; who notices?")
+    add("--jobs", type=int, default=1, metavar="N", help="processes of --planted (default 1)")
     add("--plot", type=Path, metavar="DIR", help="draw regret and violation there (matplotlib)")
 
 
@@ -77,10 +86,14 @@ def run_proofs(options: argparse.Namespace) -> int:
             known = ", ".join(c.id for c in registry.ordered(registry.REGISTRY.values()))
             msg = f"--id must name claims, got {claim_id!r}. To fix this, use some of {known}"
             raise UsageError(msg)
+    if options.planted:
+        from . import planted_command
+
+        return planted_command.run(options)
     if options.plot is not None:
         _prepare_plot(options.plot)
     if not options.json:
-        print(_line("id", "source", "statement", "status", "worst", "s"))
+        print(_line("id", "source", "statement", "status", "about", "worst", "s"))
     show = None if options.json else _show
     results = registry.run(options.id, options.slow, show)
     if options.json:
@@ -123,6 +136,7 @@ def _show(result: Result) -> None:
             f"{PAPERS.get(claim.paper, claim.paper)}, {claim.place}",
             claim.statement,
             SHORT[claim.status.name],
+            ABOUT[claim.about],
             f"{result.worst:.1e}",
             f"{result.seconds:.2f}",
         ),
@@ -139,8 +153,10 @@ def _why(result: Result) -> str:
     return f"DOES NOT STAND: {result.error or beyond}"
 
 
-def _line(claim_id: str, source: str, statement: str, status: str, worst: str, time: str) -> str:
-    text = f"{claim_id:<6} {_cut(source, 26):<26} {_cut(statement, 38):<38} {status:<9}"
+def _line(
+    claim_id: str, source: str, statement: str, status: str, about: str, worst: str, time: str
+) -> str:
+    text = f"{claim_id:<6} {_cut(source, 26):<26} {_cut(statement, 32):<32} {status:<9} {about:<5}"
     return f"{text} {worst:>7} {time:>5}"
 
 
@@ -150,12 +166,20 @@ def _cut(text: str, width: int) -> str:
 
 
 def _summary(results: list[Result]) -> str:
-    count = Counter(SHORT[r.claim.status.name] for r in results)
+    """Two lines: what is verified, and what only adds up; then whether all stand."""
+    printed = [r for r in results if r.claim.about == "print"]
+    verified = [r for r in results if r.claim.about != "print"]
+    count = Counter(SHORT[r.claim.status.name] for r in verified)
     kinds = ", ".join(f"{count[name]} {name}" for name in SHORT.values() if count[name])
+    library = sum(r.claim.about == "library" for r in verified)
     fallen = [r.claim.id for r in results if not r.stands]
     verdict = f"{', '.join(fallen)} not standing" if fallen else "all stand"
     seconds = sum(r.seconds for r in results)
-    return f"{len(results)} claims in {seconds:.1f} s ({kinds}): {verdict}"
+    return (
+        f"{len(verified)} claims verified in {seconds:.1f} s, {library} about the library and"
+        f" {len(verified) - library} about the paper alone ({kinds or 'none'})\n"
+        f"{len(printed)} more are arithmetic of the print, not counted: {verdict}"
+    )
 
 
 def _record(result: Result) -> dict[str, Any]:
@@ -167,6 +191,7 @@ def _record(result: Result) -> dict[str, Any]:
         "statement": claim.statement,
         "hypotheses": claim.hypotheses,
         "status": claim.status.value,
+        "about": claim.about,
         "stands": result.stands,
         # JSON has no infinity.
         "worst": result.worst if math.isfinite(result.worst) else None,

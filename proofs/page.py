@@ -12,7 +12,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from . import citations, regret_plot
-from .registry import PAPERS, REGISTRY, Claim, Status, load, ordered
+from .planted_runs import named_by
+from .planting import PlantedError, tables
+from .registry import ABOUT, PAPERS, REGISTRY, Claim, Status, load, ordered
 
 __all__ = ["GROWTH", "RUNS", "main", "render"]
 
@@ -28,9 +30,18 @@ program that checks it. This page is written by `python -m dualclust.proofs.page
 `dualclust proofs` runs the checks.
 
 A *violation* is how far our verdict is from being right: that a statement holds, or, for a refuted
-one, that the counterexample stands. The verdict stands while it is at most the tolerance. For each
-check, errors were planted in the functions named under "Planted errors", and it noticed them.
-"Covers" names public functions that rest on a claim, "Cited by" the docstrings that link to it.
+one, that the counterexample stands. The verdict stands while it is at most the tolerance. "Planted
+errors" names what is made wrong to see whether the check notices: functions of the library, with
+how many errors of which kinds (`dualclust proofs --planted` plants them all and prints how many are
+noticed); for claims that are not about the library, parts of the check itself. "Covers" names
+public functions that rest on a claim, "Cited by" the docstrings that link to it.
+
+A check is about one of three things. Only the first says something of this library, and the third
+says nothing but that printed numbers fit together: it is not counted as verified.
+
+| about | meaning |
+| --- | --- |
+@ABOUT@
 
 | status | meaning |
 | --- | --- |
@@ -40,7 +51,7 @@ check, errors were planted in the functions named under "Planted errors", and it
 | erratum (repaired) | a slip with an obvious repair, which is what is checked |
 | open | neither proven nor refuted by us |
 | empirical | a result of training runs; only the arithmetic of the printed numbers is checked |
-"""
+""".replace("@ABOUT@", "\n".join(f"| {name} | {what} |" for name, what in ABOUT.items()))
 
 MEASURED = """\
 ## Measured growth
@@ -77,12 +88,12 @@ def render(claims: Iterable[Claim] | None = None) -> str:
     if claims is None:
         load()
         claims = REGISTRY.values()
-    chosen, citing = ordered(claims), citations.citing()
+    chosen, citing, planted = ordered(claims), citations.citing(), tables()
     parts = [HEAD, _tally(chosen)]
     for paper in PAPERS:
         mine = [c for c in chosen if c.paper == paper]
         if mine:
-            sections = [_section(c, citing.get(c.id, [])) for c in mine]
+            sections = [_section(c, citing.get(c.id, []), planted) for c in mine]
             parts += [f"## {paper}\n", _contents(mine), *sections]
     if any(c.id in GROWTH for c in chosen):
         parts.append(_growth(regret_plot.read(RUNS)))
@@ -90,17 +101,31 @@ def render(claims: Iterable[Claim] | None = None) -> str:
 
 
 def _tally(claims: Sequence[Claim]) -> str:
-    count = Counter(c.status for c in claims)
-    by_status = ", ".join(f"{count[s]} {s.value}" for s in Status if count[s])
-    return f"{len(claims)} claims: {by_status}.\n"
+    count = Counter(c.about for c in claims)
+    lines = [
+        f"{len(claims)} claims: {count['library']} about the library, {count['paper']} about the"
+        f" paper alone, {count['print']} arithmetic of the print, which verifies nothing else.\n"
+    ]
+    for about in ABOUT:
+        mine = [c for c in claims if c.about == about]
+        if mine:
+            statuses = Counter(c.status for c in mine)
+            by_status = ", ".join(f"{statuses[s]} {s.value}" for s in Status if statuses[s])
+            # Links are in the tables below, once each.
+            ids = f": {', '.join(c.id for c in mine)}" if about != "library" else ""
+            lines.append(f"- {about}: {by_status}{ids}.")
+    return "\n".join(lines) + "\n"
 
 
 def _contents(claims: Sequence[Claim]) -> str:
-    rows = [f"| [{c.id}](#{c.id}) | {_cell(c.place)} | {c.status.value} |" for c in claims]
-    return "\n".join(["| claim | place | status |", "| --- | --- | --- |", *rows, ""])
+    rows = [
+        f"| [{c.id}](#{c.id}) | {_cell(c.place)} | {c.status.value} | {c.about} |" for c in claims
+    ]
+    head = ["| claim | place | status | about |", "| --- | --- | --- | --- |"]
+    return "\n".join([*head, *rows, ""])
 
 
-def _section(claim: Claim, citing: Sequence[str]) -> str:
+def _section(claim: Claim, citing: Sequence[str], planted: Sequence[PlantedError]) -> str:
     check = f"`{claim.check.__module__}.{claim.check.__qualname__}`"
     speed = ", slow" if claim.slow else ""
     lines = [
@@ -108,7 +133,7 @@ def _section(claim: Claim, citing: Sequence[str]) -> str:
         f"### {claim.id}: {claim.place}\n",
         f"**Statement.** {claim.statement}\n",
         f"**Hypotheses.** {claim.hypotheses}\n",
-        f"**Status: {claim.status.value}.**\n",
+        f"**Status: {claim.status.value}.** About: {claim.about}.\n",
         f"{claim.derivation}\n",
     ]
     if claim.counterexample:
@@ -121,9 +146,22 @@ def _section(claim: Claim, citing: Sequence[str]) -> str:
         lines.append(f"**Cited by.** {_code(citing)}\n")
     if claim.id in GROWTH:
         lines.append("**Measured.** Slopes with intervals: [measured growth](#growth).\n")
-    if claim.mutations:
-        lines.append(f"**Planted errors.** {_code(claim.mutations)}\n")
+    errors = _planted([e for e in planted if named_by(e, [claim])])
+    own = [_code([name]) for name in claim.mutations]
+    if errors or own:
+        lines.append(f"**Planted errors.** {', '.join([*errors, *own])}\n")
     return "\n".join(lines)
+
+
+def _planted(errors: Sequence[PlantedError]) -> list[str]:
+    """Each target with how many errors of which kinds are planted there."""
+    kinds: dict[str, Counter[str]] = {}
+    for error in errors:
+        kinds.setdefault(error.target, Counter())[error.kind] += 1
+    return [
+        f"`{target}` ({', '.join(k if n == 1 else f'{n} {k}' for k, n in count.items())})"
+        for target, count in sorted(kinds.items())
+    ]
 
 
 def _growth(rows: list[regret_plot.Row]) -> str:

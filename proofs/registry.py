@@ -22,6 +22,7 @@ from typing import NamedTuple
 from ..algos.errors import InvalidValueError
 
 __all__ = [
+    "ABOUT",
     "MODULES",
     "PAPERS",
     "REGISTRY",
@@ -30,6 +31,7 @@ __all__ = [
     "Status",
     "claim",
     "load",
+    "load_from",
     "ordered",
     "run",
 ]
@@ -51,6 +53,13 @@ PAPERS = (
     "GATCluster",
     "dualclust",
 )
+
+ABOUT = {
+    "library": "the check calls the library's functions",
+    "paper": "about the paper alone: mathematics without a counterpart in the library",
+    "print": "arithmetic of the print: numbers of the paper against each other",
+}
+"""What a claim's check can be about. Only the first two verify anything but the typesetting."""
 
 Check = Callable[[], float]
 
@@ -95,9 +104,12 @@ class Claim:
     counterexample : str
         Of a refuted claim.
     mutations : tuple of str
-        Dotted names in which a planted error is noticed.
+        Dotted names of a check's own parts in which a planted error is noticed; for claims about
+        "paper" and "print". Errors in the library are listed in `planted`.
     slow : bool
         Left out unless asked for.
+    about : str
+        One of `ABOUT`: "library", "paper" or "print".
     """
 
     id: str
@@ -113,8 +125,12 @@ class Claim:
     counterexample: str = ""
     mutations: tuple[str, ...] = ()
     slow: bool = False
+    about: str = "library"
 
     def __post_init__(self) -> None:
+        if self.about not in ABOUT:
+            msg = f"about must be one of {', '.join(ABOUT)}, got {self.about!r} for {self.id}"
+            raise InvalidValueError(msg)
         if self.paper not in PAPERS:
             msg = f"paper must be one of {', '.join(PAPERS)}, got {self.paper!r} for {self.id}"
             raise InvalidValueError(msg)
@@ -162,6 +178,7 @@ def claim(
     counterexample: str = "",
     mutations: tuple[str, ...] = (),
     slow: bool = False,
+    about: str = "library",
 ) -> Callable[[Check], Check]:
     """Register the decorated check under a claim; the parameters are those of `Claim`.
 
@@ -189,6 +206,7 @@ def claim(
             cleandoc(counterexample),
             mutations,
             slow,
+            about,
         )
         return check
 
@@ -199,6 +217,12 @@ def load() -> None:
     """Import the modules of all papers, which registers their claims."""
     for module in MODULES:
         import_module(f".{module}", __package__)
+
+
+def load_from(name: str) -> None:
+    """Call "module:function", which registers further claims."""
+    module, _, function = name.partition(":")
+    getattr(import_module(module), function)()
 
 
 def ordered(claims: Iterable[Claim]) -> list[Claim]:

@@ -50,7 +50,7 @@ def test_the_help_parses_and_fits_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = [line.split()[2:] for line in proofs_command.EXAMPLES.splitlines() if "  dual" in line]
-    assert len(lines) == 4
+    assert len(lines) == 5
     for line in lines:
         assert _parse(*line).command == "proofs"
     monkeypatch.setenv("COLUMNS", "100")
@@ -63,20 +63,40 @@ def test_the_help_parses_and_fits_a_terminal(
 @pytest.mark.usefixtures("three")
 def test_a_table_of_what_stands(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run() == 0
-    head, first, second, last = capsys.readouterr().out.splitlines()
-    assert head.split() == ["id", "source", "statement", "status", "worst", "s"]
+    head, first, second, counted, last = capsys.readouterr().out.splitlines()
+    assert head.split() == ["id", "source", "statement", "status", "about", "worst", "s"]
     assert first.startswith("C1     CoKe, Eq. 1                A long statement")
-    assert first.split()[-3] == "holds+"
+    assert first.split()[-4:-2] == ["holds+", "lib"]
     assert second.split()[-2] == "2.5e-01"
     assert len(first) == len(second) == len(head) <= 100
-    assert last.startswith("2 claims in ")
-    assert last.endswith("(1 holds, 1 holds+): all stand")
+    assert counted.startswith("2 claims verified in ")
+    assert counted.endswith(
+        " s, 2 about the library and 0 about the paper alone (1 holds, 1 holds+)"
+    )
+    assert last == "0 more are arithmetic of the print, not counted: all stand"
+
+
+def test_arithmetic_of_the_print_is_not_verified(
+    three: dict[str, Claim], capsys: pytest.CaptureFixture[str]
+) -> None:
+    three["C2"] = _claim("C2", lambda: 0.0, Status.EMPIRICAL, about="print")
+    three["C3"] = _claim("C3", lambda: 0.0, about="paper")
+    assert _run() == 0
+    *_, line, counted, last = capsys.readouterr().out.splitlines()
+    assert " holds     paper " in line
+    assert "2 claims verified in" in counted
+    assert "1 about the library and 1 about the paper alone (1 holds, 1 holds+)" in counted
+    assert last == "1 more are arithmetic of the print, not counted: all stand"
+    three["C2"] = _claim("C2", lambda: 1.0, Status.EMPIRICAL, about="print")
+    assert _run("--json") == 1  # it is checked all the same
+    found = {r["id"]: r["about"] for r in json.loads(capsys.readouterr().out)}
+    assert found == {"C1": "library", "C2": "print", "C3": "paper"}
 
 
 @pytest.mark.usefixtures("three")
 def test_slow_ones_and_ids(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("--slow") == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("3 claims")
+    assert capsys.readouterr().out.splitlines()[-2].startswith("3 claims")
     assert _run("--id", "C3", "C1", "--id", "C2") == 0
     assert [line[:2] for line in capsys.readouterr().out.splitlines()[1:4]] == ["C1", "C2", "C3"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dualclust.algos.errors import MissingFileError
-from dualclust.proofs import page, registry, regret_plot
-from dualclust.proofs.registry import REGISTRY, Claim, Status
+from dualclust.proofs import page, planted_runs, planting, registry, regret_plot
+from dualclust.proofs.registry import ABOUT, REGISTRY, Claim, Status
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "claims.md"
 HOW = "python -m dualclust.proofs.page docs/claims.md"
@@ -41,7 +41,11 @@ def test_nothing_is_left_out() -> None:
             assert f"`algos.{name.removeprefix('dualclust.algos.')}`" in section
         for name in claim.mutations:
             assert f"`{name.removeprefix('dualclust.')}`" in section
-        assert f"**Status: {claim.status.value}.**" in section
+        for error in planting.tables():
+            if planted_runs.named_by(error, [claim]):
+                assert f"`{error.target}` (" in section.split("**Planted errors.**")[1]
+                assert error.kind in section.split("**Planted errors.**")[1]
+        assert f"**Status: {claim.status.value}.** About: {claim.about}." in section
         assert claim.check.__qualname__ in section
 
 
@@ -55,11 +59,25 @@ def test_a_small_page() -> None:
         "C1", "CoKe", "Eq. 1, |x|", "A.", "B.", Status.OPEN, "Because.", lambda: 0.0, 0.5, slow=True
     )
     text = page.render([claim])
-    assert "1 claims: 1 open." in text
-    assert "| [C1](#C1) | Eq. 1, \\|x\\| | open |" in text
+    assert "1 claims: 1 about the library, 0 about the paper alone, 0 arithmetic" in text
+    assert "- library: 1 open.\n" in text
+    assert "| [C1](#C1) | Eq. 1, \\|x\\| | open | library |" in text
     assert "tolerance 0.5, slow." in text
     assert "**Covers.**" not in text
     assert "**Counterexample.**" not in text
+
+
+def test_what_claims_are_about_is_counted_apart() -> None:
+    kinds = {"C1": "library", "C2": "paper", "C3": "print", "C4": "print"}
+    claims = [
+        Claim(i, "CoKe", "", "A.", "B.", Status.HOLDS, "Because.", lambda: 0.0, about=about)
+        for i, about in kinds.items()
+    ]
+    text = page.render(claims)
+    assert "4 claims: 1 about the library, 1 about the paper alone, 2 arithmetic of the" in text
+    assert "- library: 1 holds.\n- paper: 1 holds: C2.\n- print: 2 holds: C3, C4.\n" in text
+    for about in ABOUT:
+        assert f"| {about} |" in page.HEAD
 
 
 def test_the_measured_slopes_are_those_of_the_runs() -> None:

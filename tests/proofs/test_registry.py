@@ -11,13 +11,22 @@ from typing import Any
 import pytest
 
 from dualclust.algos.errors import InvalidValueError
-from dualclust.proofs import registry
-from dualclust.proofs.registry import REGISTRY, Claim, Status
+from dualclust.proofs import planting, registry
+from dualclust.proofs.planted_runs import named_by
+from dualclust.proofs.registry import ABOUT, REGISTRY, Claim, Status
 from tests.proofs.planted import original
 
 registry.load()
 CLAIMS = registry.ordered(REGISTRY.values())
-NOT_EMPIRICAL = [c for c in CLAIMS if c.status is not Status.EMPIRICAL]
+ERRORS = planting.tables()
+TABLE_OF = {
+    "SeCu supplement": "secu",
+    "MI + margin supplement": "mi_margin",
+    "ProPos": "propos",
+    "CoKe": "coke",
+    "GATCluster": "gatcluster",
+    "dualclust": "theorem",
+}
 
 
 @pytest.mark.parametrize(
@@ -59,9 +68,16 @@ def test_what_a_claim_covers_is_public(claim: Claim) -> None:
         assert function in import_module(f"dualclust.algos.{module}").__all__, name
 
 
-@pytest.mark.parametrize("claim", NOT_EMPIRICAL, ids=lambda c: c.id)
-def test_every_claim_has_a_planted_error(claim: Claim) -> None:
-    assert claim.mutations, f"{claim.id} lists no mutation"
+@pytest.mark.parametrize("claim", [c for c in CLAIMS if c.about == "library"], ids=lambda c: c.id)
+def test_every_claim_about_the_library_has_two_kinds_of_planted_errors(claim: Claim) -> None:
+    if not import_module(f"dualclust.proofs.planted.{TABLE_OF[claim.paper]}").PLANTED:
+        pytest.xfail(f"the table of {claim.paper} is still empty")
+    kinds = {e.kind for e in ERRORS if claim.id in named_by(e, [claim])}
+    assert len(kinds) >= 2, f"{claim.id} has errors of the kinds {sorted(kinds)} only"
+
+
+@pytest.mark.parametrize("claim", [c for c in CLAIMS if c.mutations], ids=lambda c: c.id)
+def test_every_mutation_of_a_check_is_planted_in_a_test(claim: Claim) -> None:
     for target in claim.mutations:
         original(target)  # it exists
     tests = [
@@ -70,6 +86,13 @@ def test_every_claim_has_a_planted_error(claim: Claim) -> None:
         if path.name != Path(__file__).name
     ]
     assert any(f'"{claim.id}"' in text for text in tests), f"no test plants an error in {claim.id}"
+
+
+def test_what_only_adds_up_is_not_said_of_the_library() -> None:
+    for claim in CLAIMS:
+        assert claim.about in ABOUT
+        if claim.about == "print":
+            assert not claim.covers, f"{claim.id} looks at no function of the library"
 
 
 # The machinery ---------------------------------------------------------------------------------
@@ -147,6 +170,8 @@ def test_an_id_is_given_once() -> None:
         _add("C1", lambda: 0.0)
     with pytest.raises(InvalidValueError, match="'c1'"):
         _add("c1", lambda: 0.0)
+    with pytest.raises(InvalidValueError, match="about must be one of library, paper, print"):
+        _add("C2", lambda: 0.0, about="nothing")
     with pytest.raises(InvalidValueError, match="paper must be one of"):
         _add("C2", lambda: 0.0, "Nature")
     with pytest.raises(InvalidValueError, match=r"no claim has the id 'C9'.*one of C1"):

@@ -1,0 +1,71 @@
+"""The errors of the tables: each can be planted, and a fixed sample is noticed in every run.
+
+All of them are planted by ``dualclust proofs --planted`` and by the slow test below.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from dualclust.proofs import planted_report, planted_worker, planting, registry
+from dualclust.proofs.planted_runs import named_by
+from dualclust.proofs.planting import PlantedError
+from dualclust.proofs.source_edits import edit
+
+registry.load()
+ERRORS = planting.tables()
+QUICK = [c for c in registry.ordered(registry.REGISTRY.values()) if not c.slow]
+SAMPLE = 24
+"""Errors that every test run plants."""
+
+
+def _sample() -> list[PlantedError]:
+    """Errors in functions that a claim names, drawn by their text: stable while tables grow.
+
+    Compiled functions are left to the slow test: it takes seconds to compile one anew.
+    """
+    named = [e for e in ERRORS if e.target.startswith("algos.") and named_by(e, QUICK)]
+    return sorted(named, key=lambda e: hashlib.sha256(str(e).encode()).hexdigest())[:SAMPLE]
+
+
+def test_every_module_of_tables_is_read() -> None:
+    folder = Path(planting.__file__).parent / "planted"
+    assert {p.stem for p in folder.glob("*.py")} == {*planting.TABLES, "__init__"}
+
+
+def test_no_error_is_planted_twice() -> None:
+    places = [(e.target, e.old, e.new) for e in ERRORS]
+    assert len(set(places)) == len(places)
+
+
+@pytest.mark.parametrize("table", planting.TABLES)
+def test_every_error_of_a_table_fits_the_library(table: str) -> None:
+    """Texts that have changed since show here, not only when somebody plants them."""
+    for error in planting.table(table):
+        changed = edit(error.target, error.old, error.new)
+        compile(changed.new_source, str(changed.place.path), "exec")
+        for claim_id in error.claims:
+            assert claim_id in registry.REGISTRY, f"{error}: no claim {claim_id}"
+
+
+@pytest.mark.parametrize("error", _sample(), ids=lambda e: f"{e.target}-{e.kind}")
+def test_a_planted_error_is_noticed(error: PlantedError) -> None:
+    silent = []
+    with planting.plant(error):
+        for claim_id in named_by(error, QUICK):
+            outcome, why = planted_worker.judge(claim_id)
+            if outcome == "noticed":
+                return
+            silent.append(f"{claim_id} {outcome}: {why}")
+    pytest.fail(f"nobody notices {error}; {'; '.join(silent)}")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)  # a check that does not end is ended by its CPU time
+@pytest.mark.skipif(not ERRORS, reason="the tables are still empty")
+def test_the_claims_notice_what_is_planted() -> None:
+    found = planting.run_planted(ERRORS, jobs=2)
+    assert planted_report.passes(found), "\n".join(planted_report.lines(found))
