@@ -70,6 +70,7 @@ module                   what it solves
 `directions`             unit vectors, and which rows have none
 `counter_noise`          normal numbers from a counter, the same on every library
 `segments`               integer sums by segment, a kernel
+`exact_sums`             sums of real rows in integers, accurate for any spread
 `precision`              at least float32
 `checks`, `errors`       what is refused, and how it says so
 =======================  ==================================================================

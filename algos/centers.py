@@ -9,7 +9,8 @@ and while labels arrive batch by batch, of the sum so far (Eq. 13). The division
 cancels. The released code re-normalizes the mean at every batch, which over-weights old samples
 (1.5 degrees off on tight clusters, 38.6 on dispersed ones); here the raw sums are kept, and kept
 exactly: features are rounded once to multiples of 2^-36 and added as 64-bit integers. Any batch
-split, order, number of ranks or device then gives the same center to the last bit.
+split, order, number of ranks or device then gives the same center to the last bit. (`exact_sums`
+has finer grids, for points that are not on the sphere.)
 
 =====================  =============  =======  ================================================
 paper                  here           shape    meaning
@@ -30,7 +31,7 @@ import array_api_compat as compat
 
 from ._typing import Array, Namespace
 from .checks import check_count, check_labels, check_real, check_same_place, check_shape
-from .errors import InvalidValueError
+from .exact_sums import UNIT_GRID, split, sum_rows
 from .projections import project_sphere
 from .segments import segment_sum
 
@@ -39,22 +40,11 @@ __all__ = [
     "add_to_sums",
     "init_sums",
     "mean_centers",
-    "mean_points",
     "merge_sums",
     "renormalized_centers",
     "running_average",
     "sum_batch",
 ]
-
-FRACTION_BITS = 36
-"""Features are rounded to multiples of 2^-36 = 1.5e-11, far below the 6e-8 of float32. An entry is
-at most 1, so 2^27 = 134 million samples of one cluster fit into 63 bits."""
-
-LIMIT = 1.0 + 1e-3  # of an entry: room for the rounding of a normalization in half precision
-
-CHUNK_ENTRIES, DEVICE_CHUNK_ENTRIES = 2**16, 2**24
-"""Entries converted at once. On a processor, temporaries of 512 KiB take half the time of larger
-ones, which are fetched from the operating system and given back each time."""
 
 
 class CenterSums(NamedTuple):
@@ -117,20 +107,7 @@ def add_to_sums(state: CenterSums, features: Array, labels: Array) -> CenterSums
     check_labels("labels", labels, n, k)
     labels = xp.astype(labels, xp.int64)
     ones = xp.ones((n, 1), dtype=xp.int64, device=compat.device(features))
-    sums, rows = state.sums, _chunk_rows(features)
-    for i in range(0, n, rows):
-        last = min(i + rows, n)
-        part = features[i:last, :]
-        # A NaN passes through max and min, and fails the comparison.
-        if not bool(xp.maximum(xp.max(part), -xp.min(part)) <= LIMIT):
-            msg = (
-                "features must have entries in [-1, 1], got one outside or NaN. "
-                "To fix this, normalize the rows with project_sphere"
-            )
-            raise InvalidValueError(msg)
-        scaled = xp.astype(part, xp.float64) * 2.0**FRACTION_BITS
-        fixed = xp.astype(xp.round(scaled), xp.int64)
-        sums = sums + segment_sum(fixed, labels[i:last], n_segments=k)
+    sums = state.sums + sum_rows(features, labels, UNIT_GRID, n_clusters=k)
     return CenterSums(sums, state.counts + segment_sum(ones, labels, n_segments=k)[:, 0])
 
 
@@ -178,21 +155,13 @@ def sum_batch(features: Array, labels: Array, *, n_clusters: int) -> CenterSums:
     rows = math.prod(heads)
     first = xp.arange(rows, dtype=xp.int64, device=compat.device(features)) * n_clusters
     segments = xp.reshape(xp.reshape(labels, (rows, b)) + first[:, None], (rows * b,))
-    scaled = xp.astype(features, xp.float64) * 2.0**FRACTION_BITS
-    fixed = xp.astype(xp.round(scaled), xp.int64)
+    fixed = split(features, UNIT_GRID)
     # A column of ones counts the samples in the same pass.
     ones = xp.ones((b, 1), dtype=xp.int64, device=compat.device(features))
     values = xp.tile(xp.concat([fixed, ones], axis=1), (rows, 1))
     sums = segment_sum(values, segments, n_segments=rows * n_clusters)
     sums = xp.reshape(sums, (*heads, n_clusters, d + 1))
     return CenterSums(sums[..., :d], sums[..., d])
-
-
-def _chunk_rows(features: Array) -> int:
-    """Rows to convert at once: what stays in a core's cache, or enough to keep a device busy."""
-    on_host = "cpu" in str(compat.device(features)).lower()
-    entries = CHUNK_ENTRIES if on_host else DEVICE_CHUNK_ENTRIES
-    return max(1, entries // int(features.shape[1]))
 
 
 def merge_sums(first: CenterSums, second: CenterSums) -> CenterSums:
@@ -269,31 +238,6 @@ def renormalized_centers(centers: Array, counts: Array, batch: CenterSums) -> Ar
     added = xp.astype(batch.sums, xp.float64) * 0.5**FRACTION_BITS
     moved = project_sphere(before * xp.astype(counts, xp.float64)[..., None] + added, before)
     return xp.where(batch.counts[..., None] > 0, xp.astype(moved, centers.dtype), centers)
-
-
-def mean_points(state: CenterSums, previous: Array, *, scale: float = 1.0) -> Array:
-    """Means of the samples, for squared Euclidean distance; an empty cluster keeps its center.
-
-    Parameters
-    ----------
-    state : CenterSums
-        Of samples that were divided by `scale`, so that their entries lie in [-1, 1].
-    previous : (k, d) real array
-        Centers for the clusters that are empty.
-    scale : float > 0
-        Unit of the sums.
-
-    Returns
-    -------
-    centers : (k, d) array, of the dtype of `previous`
-    """
-    xp = check_real("previous", previous)
-    check_shape("previous", previous, tuple(state.sums.shape))
-    check_same_place(previous=previous, state=state.sums)
-    counts = xp.astype(state.counts, xp.float64)[:, None]
-    means = xp.astype(state.sums, xp.float64) * (scale * 0.5**FRACTION_BITS)
-    means = means / xp.clip(counts, min=1.0)
-    return xp.where(counts > 0, xp.astype(means, previous.dtype), previous)
 
 
 def running_average(average: Array, value: Array, count: int) -> Array:

@@ -6,9 +6,10 @@ or very short ones overflow or vanish. In a *frame* with origin m, the scores
 ``s_ik = (x_i - m) . (c_k - m) - ||c_k - m||^2 / 2 = (||x_i - m||^2 - ||x_i - c_k||^2) / 2``
 
 are half of what the distance to the center leaves of that to m, whatever m is. With the mean of all
-features as m no digits are lost, and a power of two above the largest entry as the unit makes no
+features as m few digits are lost, and a power of two above the largest entry as the unit makes no
 rounding. Both come from extremes and exact sums, hence are the same for any number of ranks. On the
-sphere the frame is the features' own: m = 0 and unit 1.
+sphere the frame is the features' own: m = 0 and unit 1. Beside a row far out even the distance to m
+has lost the digits of the others: sums for the centers are of the rows as they are (`exact_sums`).
 
 =====================  =============  =========  ===============================================
 symbol                 here           shape      meaning
@@ -29,9 +30,9 @@ import array_api_compat as compat
 
 from ._typing import Array
 from .bounds import entries
-from .centers import FRACTION_BITS, LIMIT, add_to_sums, init_sums
 from .checks import check_real, check_same_place, check_shape
 from .errors import InvalidValueError
+from .exact_sums import LIMIT, UNIT_GRID, Grid, grid_of, means_of_sums, sum_rows
 from .kmeans_start import power_of_two
 from .score_sources import (
     FEWEST_ROWS,
@@ -47,14 +48,20 @@ __all__ = ["Frame", "blocks_of", "check_reach", "frame_of", "scores_of"]
 
 CACHED_ENTRIES = 2**18  # 1 MiB of float32
 
+WEIGHTED = 120  # bits below the largest product that sums keep: weights may differ as much as rows
+
 
 class Frame(NamedTuple):
     """Features in coordinates in which every entry lies in [-1, 1].
 
     Attributes
     ----------
+    raw : FeatureSource
+        Rows ``x_i``.
     source : FeatureSource
         Rows ``(x_i - origin) / unit``.
+    grid : Grid
+        Of the sums of ``x_i``, or with weights of ``w_i x_i`` and ``w_i``.
     origin : (d,) array
     unit : float
         A power of two. Scores of the frame times ``unit^2`` are those of the features.
@@ -65,7 +72,9 @@ class Frame(NamedTuple):
         A power of two above the largest weight.
     """
 
+    raw: FeatureSource
     source: FeatureSource
+    grid: Grid
     origin: Array
     unit: float
     spherical: bool
@@ -77,13 +86,9 @@ class Frame(NamedTuple):
         """One unit of score of the frame, in units of score of the features."""
         return self.unit * self.unit * self.weight_unit
 
-    def inside(self, centers: Array) -> Array:
-        """Centers in the coordinates of the frame."""
-        return centers if self.spherical else (centers - self.origin) / self.unit
-
-    def outside(self, centers: Array) -> Array:
-        """Centers in the coordinates of the features."""
-        return centers if self.spherical else centers * self.unit + self.origin
+    def inside(self, points: Array) -> Array:
+        """Rows, or centers, in the coordinates of the frame."""
+        return points if self.spherical else (points - self.origin) * (1.0 / self.unit)
 
 
 def frame_of(features: Array | FeatureSource, metric: str, weights: Array | None) -> Frame:
@@ -118,29 +123,38 @@ def frame_of(features: Array | FeatureSource, metric: str, weights: Array | None
                 f"To fix this, normalize the rows with project_sphere"
             )
             raise InvalidValueError(msg)
-        frame = Frame(source, zero, 1.0, True, weights, weight_unit)
+        grid = UNIT_GRID if weights is None else grid_of(0.5, group.n_total, finest=WEIGHTED)
+        frame = Frame(source, source, grid, zero, 1.0, True, weights, weight_unit)
         _check_span(1e-300 < frame.score_unit < 1e300, worst)
         return frame
-    middle = 0.5 * low + 0.5 * high
     reach = float(xp.max(0.5 * high - 0.5 * low))
     _check_span(reach < float(xp.finfo(like.dtype).max) / 64.0, reach)
+    largest = max(float(xp.max(high)), -float(xp.min(low)))
+    grid = grid_of(largest, group.n_total)
     # The mean is far better than the middle where a few rows lie far out.
-    span = 2.0 * power_of_two(reach, like.dtype, xp)
-    half = _shifted(source, xp.astype(middle, like.dtype), span)
-    one = init_sums(1, d, xp=xp, device=device)
-    for block, start, stop in blocks_of(half, 1):
-        one = add_to_sums(one, block, xp.zeros((stop - start,), dtype=xp.int64, device=device))
-    sums = xp.sum(group.gather(one.sums), axis=0)
-    mean = xp.astype(sums, xp.float64) * (0.5**FRACTION_BITS / group.n_total)
-    origin = xp.astype(
-        mean * span + xp.astype(xp.astype(middle, like.dtype), xp.float64), like.dtype
-    )
+    origin = xp.astype(_mean(source, grid), like.dtype)
     around = xp.astype(origin, xp.float64)
     most = float(xp.max(xp.maximum(high - around, around - low)))
     unit = power_of_two(most, like.dtype, xp)
-    frame = Frame(_shifted(source, origin, unit), origin, unit, False, weights, weight_unit)
+    if weights is not None:
+        grid = grid_of(largest, group.n_total, finest=WEIGHTED)
+    inside = _shifted(source, origin, unit)
+    frame = Frame(source, inside, grid, origin, unit, False, weights, weight_unit)
     _check_span(1e-300 < frame.score_unit < 1e300, reach)
     return frame
+
+
+def _mean(source: FeatureSource, grid: Grid) -> Array:
+    """Mean of all rows of all ranks, (d,) float64."""
+    like, group = source.rows(0, 0), source.group
+    xp, device = compat.array_namespace(like), compat.device(like)
+    sums = xp.zeros((1, grid.depth * source.n_features), dtype=xp.int64, device=device)
+    for block, start, stop in blocks_of(source, 1):
+        one = xp.zeros((stop - start,), dtype=xp.int64, device=device)
+        sums = sums + sum_rows(block, one, grid, n_clusters=1)
+    sums = xp.sum(group.gather(sums), axis=0, keepdims=True)
+    counts = xp.asarray([group.n_total], dtype=xp.int64, device=device)
+    return means_of_sums(sums, counts, grid)[0, :]
 
 
 def check_reach(frame: Frame, centers: Array) -> None:

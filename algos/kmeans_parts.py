@@ -1,8 +1,8 @@
 r"""What the k-means algorithms share: cluster sums, centers, and what becomes of empty clusters.
 
-*Sums.* ``sum_{y_i = k} w_i x_i`` and ``sum_{y_i = k} w_i`` in 64-bit integers (`centers`), added up
-block by block and over all ranks: the same bits for any split. They give the centers as directions
-(CoKe Eq. 12) or as means.
+*Sums.* ``sum_{y_i = k} w_i x_i`` and ``sum_{y_i = k} w_i`` in 64-bit integers (`exact_sums`), added
+up block by block and over all ranks: the same bits for any split. They give the centers as
+directions (CoKe Eq. 12) or as means.
 
 *Empty clusters.* A cluster without samples has no mean. "relocate" moves its center to the sample
 farthest from its own center (the next one for the next such cluster; ties to the lowest row), which
@@ -11,10 +11,10 @@ lowers no objective: no sample has that label yet. "keep" leaves the center.
 =====================  =============  =========  ===============================================
 symbol                 here           shape      meaning
 =====================  =============  =========  ===============================================
-:math:`x_i`            of `Frame`     (n, d)     rows in the coordinates of the frame
+:math:`x_i`            of `Frame`     (n, d)     rows as they are
 :math:`w_i`            of `Frame`     (n,)       of all rows of all ranks, or None
 :math:`y_i`            ``labels``     (n,)       of this rank's rows
-:math:`c_k`            ``centers``    (k, d)     in the coordinates of the frame
+:math:`c_k`            ``centers``    (k, d)     in the coordinates of the features
 =====================  =============  =========  ===============================================
 """
 
@@ -24,10 +24,12 @@ import array_api_compat as compat
 
 from ._typing import Array
 from .bounds import entries
-from .centers import FRACTION_BITS, CenterSums, add_to_sums, init_sums
+from .centers import CenterSums, init_sums
+from .exact_sums import Grid, means_of_sums, sum_rows, sums_to_floats
 from .feature_frame import Frame, blocks_of
 from .projections import project_sphere
 from .score_sources import Group
+from .segments import segment_sum
 
 __all__ = [
     "EMPTY",
@@ -38,62 +40,71 @@ __all__ = [
     "over_ranks",
     "share_changed",
     "start_sums",
-    "weighted_columns",
-    "weighted_totals",
+    "weighted_means",
+    "weighted_sums",
 ]
 
 EMPTY = ("relocate", "keep")
 
 
 def start_sums(frame: Frame, n_clusters: int) -> CenterSums:
-    """Sums of no row yet; with weights, the columns of `weighted_columns`."""
+    """Sums of no row yet; with weights, of the columns of `weighted_sums`."""
     xp, d = compat.array_namespace(frame.origin), frame.source.n_features
-    columns = d if frame.weights is None else 2 * (d + 1)
+    columns = frame.grid.depth * (d if frame.weights is None else d + 1)
     return init_sums(n_clusters, columns, xp=xp, device=compat.device(frame.origin))
 
 
-def weighted_columns(rows: Array, weights: Array) -> Array:
-    """``w x`` and ``w``, and what their rounding to integers leaves of them, (b, 2 d + 2) float64.
-
-    Weights of very different size need the second half: a row with a millionth of the largest
-    weight would keep 16 bits of its entries.
+def weighted_sums(
+    rows: Array, weights: Array, labels: Array, grid: Grid, *, n_clusters: int
+) -> Array:
+    """Integer sums of ``w x`` and, in the last column of each limb, of ``w``.
 
     Parameters
     ----------
-    rows : (b, d) real array, entries in [-1, 1]
-    weights : (b,) float64 array, entries in [0, 1]
+    rows : (b, d) real array
+        Entries of at most the unit of the grid, by which they are divided.
+    weights : (b,) float64 array
+        In [0, 1].
+    labels : (b,) int64 array
+    grid : Grid
+    n_clusters : int
     """
     xp = compat.array_namespace(rows)
     own = weights[:, None]
-    products = xp.concat([xp.astype(rows, xp.float64) * own, own], axis=1)
-    scaled = products * 2.0**FRACTION_BITS
-    return xp.concat([products, scaled - xp.round(scaled)], axis=1)
+    products = xp.astype(rows, xp.float64) * (1.0 / grid.unit) * own
+    columns = xp.concat([products, own], axis=1)
+    return sum_rows(columns, labels, grid._replace(unit=1.0), n_clusters=n_clusters)
 
 
-def weighted_totals(sums: Array) -> tuple[Array, Array]:
-    """Sums of ``w x``, (k, d), and of ``w``, (k,), in float64, from sums of `weighted_columns`."""
+def weighted_means(sums: Array, grid: Grid) -> tuple[Array, Array]:
+    """Means ``sum w x / sum w``, (k, d), and ``sum w``, (k,), of `weighted_sums`; 0 without any."""
     xp = compat.array_namespace(sums)
-    unit, m = 0.5**FRACTION_BITS, sums.shape[1] // 2
-    parts = xp.astype(sums, xp.float64)
-    totals = parts[:, :m] * unit + parts[:, m:] * (unit * unit)
-    return totals[:, : m - 1], totals[:, m - 1]
+    totals = sums_to_floats(sums, grid._replace(unit=1.0))
+    weight = totals[:, -1]
+    by = xp.where(weight > 0, weight, xp.ones_like(weight))
+    return totals[:, :-1] / by[:, None] * grid.unit, weight
 
 
 def add_block(
     sums: CenterSums, frame: Frame, block: Array, start: int, labels: Array
 ) -> CenterSums:
-    """Add rows of this rank, from row `start` on, to the sums of their clusters."""
+    """Add rows of this rank as they are, from row `start` on, to the sums of their clusters."""
+    xp, k = compat.array_namespace(block), sums.counts.shape[0]
     if frame.weights is None:
-        return add_to_sums(sums, block, labels)
-    first = frame.source.group.first_row + start
-    own = frame.weights[first : first + block.shape[0]]
-    return add_to_sums(sums, weighted_columns(block, own), labels)
+        added = sum_rows(block, labels, frame.grid, n_clusters=k)
+    else:
+        first = frame.source.group.first_row + start
+        own = frame.weights[first : first + block.shape[0]]
+        added = weighted_sums(block, own, labels, frame.grid, n_clusters=k)
+    ones = xp.ones((block.shape[0], 1), dtype=xp.int64, device=compat.device(block))
+    counts = segment_sum(ones, labels, n_segments=k)[:, 0]
+    return CenterSums(sums.sums + added, sums.counts + counts)
 
 
 def gathered_sums(frame: Frame, labels: Array, n_clusters: int) -> CenterSums:
     """Sums over all rows of all ranks, for labels of this rank's rows."""
     sums = start_sums(frame, n_clusters)
-    for block, start, stop in blocks_of(frame.source, n_clusters):
+    for block, start, stop in blocks_of(frame.raw, n_clusters):
         sums = add_block(sums, frame, block, start, labels[start:stop])
     return over_ranks(frame.source.group, sums)
 
@@ -107,14 +118,14 @@ def over_ranks(group: Group, sums: CenterSums) -> CenterSums:
 def best_centers(frame: Frame, sums: CenterSums, previous: Array) -> Array:
     """Directions of the sums, or means; a cluster without samples, or weight, keeps its center."""
     xp = compat.array_namespace(previous)
-    if frame.weights is None:
-        total = xp.astype(sums.sums, xp.float64) * 0.5**FRACTION_BITS
-        weight = xp.astype(sums.counts, xp.float64)
+    if frame.weights is not None:
+        means, weight = weighted_means(sums.sums, frame.grid)
+    elif frame.spherical:  # a direction needs no division
+        means, weight = sums_to_floats(sums.sums, frame.grid), sums.counts
     else:
-        total, weight = weighted_totals(sums.sums)
+        means, weight = means_of_sums(sums.sums, sums.counts, frame.grid), sums.counts
     if frame.spherical:
-        return xp.astype(project_sphere(total, xp.astype(previous, xp.float64)), previous.dtype)
-    means = total / xp.where(weight > 0, weight, xp.ones_like(weight))[:, None]
+        return xp.astype(project_sphere(means, xp.astype(previous, xp.float64)), previous.dtype)
     return xp.where((weight > 0)[:, None], xp.astype(means, previous.dtype), previous)
 
 
@@ -124,7 +135,7 @@ def move_empty(frame: Frame, labels: Array, centers: Array, movable: Array) -> A
     Parameters
     ----------
     labels : (n_local,) int64 array
-    centers : (k, d) array, in the coordinates of the frame
+    centers : (k, d) array
     movable : (k,) bool array
 
     Returns
@@ -144,8 +155,8 @@ def move_empty(frame: Frame, labels: Array, centers: Array, movable: Array) -> A
     device = compat.device(centers)
     far = xp.zeros((0,), dtype=xp.float64, device=device)
     ids = xp.zeros((0,), dtype=xp.int64, device=device)
-    for block, start, stop in blocks_of(frame.source, k):
-        apart = block - xp.take(centers, labels[start:stop], axis=0)
+    for block, start, stop in blocks_of(frame.raw, k):
+        apart = (block - xp.take(centers, labels[start:stop], axis=0)) * (1.0 / frame.unit)
         squared = xp.sum(xp.astype(apart, xp.float64) ** 2, axis=1)
         first = group.first_row + start
         if frame.weights is not None:
@@ -153,9 +164,13 @@ def move_empty(frame: Frame, labels: Array, centers: Array, movable: Array) -> A
         place = xp.arange(first, group.first_row + stop, dtype=xp.int64, device=device)
         far, ids = _farthest(xp.concat([far, squared]), xp.concat([ids, place]), len(which))
     far, ids = _farthest(group.gather(far), group.gather(ids), len(which))
-    rows = frame.source.take(ids)
+    rows = frame.raw.take(ids)
     rows = project_sphere(rows) if frame.spherical else rows
-    noise = max(float(xp.finfo(centers.dtype).eps), 0.5**FRACTION_BITS)
+    # Of a center: what its dtype, and the grid of the sums, cannot tell apart.
+    largest = 1.0 + float(xp.max(xp.abs(frame.origin))) / frame.unit
+    noise = max(
+        float(xp.finfo(centers.dtype).eps) * largest, 0.5 ** (frame.grid.bits * frame.grid.depth)
+    )
     distances, index = entries("far", far), list(range(k))
     for turn, j in enumerate(which):
         if turn < len(distances) and distances[turn] > 16.0 * d * noise * noise:

@@ -232,12 +232,7 @@ def updated_centers(
     frame: Frame, sums: CenterSums, labels: Array, centers: Array, movable: Array
 ) -> Array:
     """Best centers for the labels, with those of empty clusters moved where they may be."""
-    xp = compat.array_namespace(centers)
-    inside = frame.inside(centers)
-    found = move_empty(frame, labels, best_centers(frame, sums, inside), movable)
-    # Not by way of the frame and back, which would round.
-    kept = xp.all(found == inside, axis=1, keepdims=True)
-    return xp.where(kept, centers, frame.outside(found))
+    return move_empty(frame, labels, best_centers(frame, sums, centers), movable)
 
 
 def _nearest(frame: Frame, centers: Array) -> tuple[Array, CenterSums, float]:
@@ -248,8 +243,8 @@ def _nearest(frame: Frame, centers: Array) -> tuple[Array, CenterSums, float]:
     sums, transposed = start_sums(frame, k), centers.T
     labels = [xp.zeros((0,), dtype=xp.int64, device=device)]
     values = [xp.zeros((0,), dtype=xp.float64, device=device)]
-    for block, start, stop in blocks_of(frame.source, k):
-        scores = xp.matmul(block, transposed)
+    for block, start, stop in blocks_of(frame.raw, k):
+        scores = xp.matmul(frame.inside(block), transposed)
         scores = scores if offsets is None else scores + offsets
         own = xp.astype(xp.argmax(scores, axis=1), xp.int64)
         best = xp.astype(xp.take_along_axis(scores, own[:, None], axis=1)[:, 0], xp.float64)

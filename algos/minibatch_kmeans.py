@@ -32,9 +32,10 @@ import array_api_compat as compat
 from ._typing import Array
 from .assignment import AssignmentState, assign, init_state
 from .bounds import SizeBounds, entries
-from .centers import add_to_sums, init_sums
 from .checks import check_choice, check_finite, check_real, check_same_place, check_shape
-from .kmeans_parts import EMPTY, weighted_columns, weighted_totals
+from .exact_sums import grid_of
+from .feature_frame import WEIGHTED
+from .kmeans_parts import EMPTY, weighted_means, weighted_sums
 from .kmeans_start import METRICS, power_of_two
 from .precision import at_least_float32
 from .price_learning import score_range
@@ -135,7 +136,7 @@ def minibatch_step(
     Raises
     ------
     InvalidValueError, InvalidTypeError, DeviceMismatchError
-        As `assign` and `add_to_sums`.
+        As `assign`.
 
     Notes
     -----
@@ -210,12 +211,10 @@ def _add(
     xp = compat.array_namespace(means)
     k = means.shape[0]
     rows = xp.astype(rows, xp.float64)
-    unit = power_of_two(float(xp.max(xp.abs(rows))), rows.dtype, xp)
+    grid = grid_of(float(xp.max(xp.abs(rows))), rows.shape[0], finest=WEIGHTED)
     weight_unit = power_of_two(float(xp.max(weights)), weights.dtype, xp)
-    columns = weighted_columns(rows * (1.0 / unit), weights / weight_unit)
-    sums = init_sums(k, columns.shape[1], xp=xp, device=compat.device(means))
-    total, added = weighted_totals(add_to_sums(sums, columns, labels).sums)
-    mean = total / xp.where(added > 0, added, xp.ones_like(added))[:, None] * unit
+    sums = weighted_sums(rows, weights / weight_unit, labels, grid, n_clusters=k)
+    mean, added = weighted_means(sums, grid)
     added = added * weight_unit
     weight = weight + added
     share = added / xp.where(weight > 0, weight, xp.ones_like(weight))

@@ -309,7 +309,12 @@ def test_prediction_does_not_depend_on_its_batches(source, monkeypatch):
 def test_an_image_left_alone_in_the_first_pass(source, tmp_path, monkeypatch):
     """As 1025 images would leave one of EVALUATION_BATCH = 1024, without batch statistics."""
     monkeypatch.setattr(feed, "EVALUATION_BATCH", N - 1)
-    train(tiny(source, "epochs=1", "optim.warmup_epochs=0"), tmp_path / "run")
+    result = train(tiny(source, "epochs=1", "optim.warmup_epochs=0"), tmp_path / "run")
+    labels = result.prediction.assignment.labels
+    assert labels.shape == (N,)
+    assert result.lower <= int(torch.bincount(labels).min())
+    assert int(torch.bincount(labels).max()) <= result.upper
+    assert torch.isfinite(result.prediction.features).all()
 
 
 def test_training_learns_what_is_plain(source, tmp_path):

@@ -268,6 +268,37 @@ def test_results_unpack(xp):
     assert step_size > 0
 
 
+def onto_ball(p, radius):
+    """Projection of a nonnegative vector: the threshold that leaves `radius`, by bisection."""
+    low, high = 0.0, float(p.max())
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.maximum(p - middle, 0.0).sum() > radius else (low, middle)
+    return np.maximum(p - high, 0.0) if p.sum() > radius else p
+
+
+@pytest.mark.parametrize("radius", [0.02, 0.2])
+def test_both_duals_stay_in_the_ball_of_coke_theorem_1(xp, radius):
+    """One sided scores: without the projection the upper dual of cluster 0 would grow to 1.2."""
+    scores = np.tile([2.0, 1.0, 0.0], (16, 1)) + 1e-3 * SCORES[:, :3]
+    bounds = stream_bounds(3, lower=0.9, upper=1.1, xp=xp.namespace, device=xp.device)
+    rule = StepRule(0.1, chunk_size=4, l1_radius=radius)
+    found = assign(xp.asarray(scores), bounds, steps=rule)
+    low, high, labels = np.zeros(3), np.zeros(3), []
+    for first in range(0, 16, 4):
+        own = np.argmax(scores[first : first + 4] + low - high, axis=1)
+        sizes = np.bincount(own, minlength=3)
+        low = np.maximum(low + 0.1 * (4 * 0.3 - sizes), 0.0)
+        high = np.maximum(high + 0.1 * (sizes - 4 * 1.1 / 3), 0.0)
+        assert min(low.sum(), high.sum()) > radius  # the projections have something to do
+        low, high = onto_ball(low, radius), onto_ball(high, radius)
+        labels.extend(own.tolist())
+    assert to_numpy(found.labels).tolist() == labels
+    for dual, expected in ((found.state.duals.lower, low), (found.state.duals.upper, high)):
+        np.testing.assert_allclose(to_numpy(dual), expected, rtol=1e-12, atol=1e-15)
+        assert float(to_numpy(dual).sum()) == pytest.approx(radius)
+
+
 def test_another_step_in_a_pass_leaves_no_step_to_certify(xp):
     bounds = stream(xp)
     state = assign(xp.asarray(SCORES[:8]), bounds, steps=StepRule(0.5)).state

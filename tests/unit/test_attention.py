@@ -206,7 +206,11 @@ def test_nothing_is_read_back():
     raw = torch.zeros(3, 5, device="meta", requires_grad=True)
     features = torch.zeros(3, 4, 6, 6, device="meta")
     chain(raw, features).sum().backward()
-    attention_map(isotropic_gaussian(raw[:, :3]), (6, 6)).sum().backward()
+    assert raw.grad is not None
+    assert (raw.grad.shape, raw.grad.device.type) == ((3, 5), "meta")
+    round_ = attention_map(isotropic_gaussian(raw[:, :3]), (6, 6))
+    assert (round_.shape, round_.device.type, round_.requires_grad) == ((3, 6, 6), "meta", True)
+    round_.sum().backward()
 
 
 # What is refused -------------------------------------------------------------------------------

@@ -2,14 +2,15 @@ import numpy as np
 import pytest
 
 from dualclust.algos.centers import (
-    FRACTION_BITS,
     add_to_sums,
     init_sums,
     mean_centers,
     merge_sums,
     running_average,
+    sum_batch,
 )
 from dualclust.algos.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
+from dualclust.algos.exact_sums import FRACTION_BITS
 from tests.compare import assert_close, assert_equal, to_numpy
 from tests.problems import unit_rows
 
@@ -40,6 +41,17 @@ def test_sums_are_integers_of_rounded_features(xp, dtype):
     state = add_to_sums(empty(xp, 2), x, xp.asarray([1, 1]))
     assert_equal(state.sums, xp.asarray([[0, 0, 0], [5 * UNIT // 4, UNIT // 2, 1]]))
     assert_equal(state.counts, xp.asarray([0, 2]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_features_are_rounded_to_the_nearest_integer(xp, dtype):
+    """Truncation would pull every center to the origin."""
+    near = xp.asarray([[0.75, -0.75, 1.25], [-1.25, 2.5, 3.5]], dtype) * 2.0**-FRACTION_BITS
+    expected = np.asarray([[1, -1, 1], [-1, 2, 4]])  # halves to the even one
+    state = add_to_sums(empty(xp, 2), near, xp.asarray([0, 1]))
+    assert_equal(state.sums, xp.asarray(expected))
+    batch = sum_batch(near, xp.asarray([0, 1]), n_clusters=2)
+    assert_equal(batch.sums, xp.asarray(expected))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])

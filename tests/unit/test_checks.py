@@ -61,7 +61,11 @@ def test_what_is_no_array_is_named(value):
 
 def test_finite_arrays_of_any_shape_pass(xp):
     for shape in ((), (0,), (3,), (2, 0), (2, 3, 4)):
-        checks.check_finite("x", xp.asarray(np.zeros(shape)))
+        x = np.zeros(shape)
+        checks.check_finite("x", xp.asarray(x))
+        if x.size:
+            x.flat[-1] = math.nan
+            message(InvalidValueError, checks.check_finite, "x", xp.asarray(x))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -84,7 +88,9 @@ def test_a_scalar_that_is_not_finite_is_named(xp):
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
 def test_labels_of_any_integer_dtype_pass(xp, dtype):
     checks.check_labels("labels", xp.asarray([0, 2, 1], dtype), 3, 3)
+    message(InvalidValueError, checks.check_labels, "labels", xp.asarray([0, 2, 1], dtype), 3, 2)
     checks.check_labels("labels", xp.asarray([], dtype), 0, 3)
+    message(InvalidValueError, checks.check_labels, "labels", xp.asarray([], dtype), 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +119,8 @@ def test_labels_that_are_no_array_are_named():
 
 def test_arrays_of_one_place_pass(xp):
     checks.check_same_place(a=xp.asarray([1.0]), b=xp.asarray([1]), c=None)
+    for wrong in ([1], 1.0, "1"):
+        message(InvalidTypeError, checks.check_same_place, a=xp.asarray([1.0]), b=wrong)
 
 
 @pytest.mark.parametrize(
@@ -138,8 +146,10 @@ def test_arrays_on_two_devices_are_named():
 def test_subclasses_of_one_library_are_of_one_place(tmp_path):
     np.save(tmp_path / "x.npy", np.ones(3))
     memmap = np.load(tmp_path / "x.npy", mmap_mode="r")
+    parameter = torch.nn.Parameter(torch.ones(2))
     checks.check_same_place(features=memmap, centers=np.ones(3))
-    checks.check_same_place(features=torch.ones(2), centers=torch.nn.Parameter(torch.ones(2)))
+    checks.check_same_place(features=torch.ones(2), centers=parameter)
+    message(DeviceMismatchError, checks.check_same_place, features=memmap, centers=parameter)
 
 
 def test_numbers_inside_an_interval_come_back_as_floats():

@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 from dualclust.algos.errors import InvalidTypeError, InvalidValueError
-from dualclust.algos.kmeans_start import kmeans_plus_plus, start_centers, uniforms
+from dualclust.algos.kmeans import kmeans
+from dualclust.algos.kmeans_start import (
+    greedy_candidates,
+    kmeans_plus_plus,
+    start_centers,
+    uniforms,
+)
 from dualclust.algos.score_sources import FeatureSource, alone, feature_source
 from tests.compare import assert_equal, assert_same_kind, to_numpy
 from tests.libraries import LIBRARIES
@@ -141,8 +147,10 @@ def test_starting_centers_refused(xp, rng):
         kmeans_plus_plus(x, uniforms)
     with pytest.raises(InvalidValueError, match=r"features must have shape \(n, d\)"):
         kmeans_plus_plus(uniforms, uniforms)
-    with pytest.raises(InvalidValueError, match=r"uniforms must have shape \(k,\)"):
-        kmeans_plus_plus(x, x)
+    with pytest.raises(InvalidValueError, match=r"uniforms must have shape \(k, l\)"):
+        kmeans_plus_plus(x, xp.asarray(rng.random((2, 3, 2))))
+    with pytest.raises(InvalidValueError, match="or none for a center"):
+        kmeans_plus_plus(x, xp.asarray(rng.random((2, 0))))
     with pytest.raises(InvalidTypeError, match="real floating dtype"):
         kmeans_plus_plus(xp.asarray(np.ones((3, 2), np.int64)), uniforms)
 
@@ -198,6 +206,90 @@ def test_many_rows_are_measured_in_chunks():
         chosen.append(int(np.searchsorted(running, u * running[-1], side="right")))
         distance = ((x[:, None, :] - x[chosen]) ** 2).sum(axis=2).min(axis=1)
     np.testing.assert_array_equal(kmeans_plus_plus(x, draws), x[chosen])
+
+
+# Greedy ----------------------------------------------------------------------------------------
+
+
+def loop_greedy(x, w, uniforms):
+    """Of the candidates for each center the one that leaves least, in exact differences."""
+    nearest, chosen = [math.inf] * len(x), []
+    for turn, draws in enumerate(uniforms):
+        drawn = w if turn == 0 else nearest
+        running = list(itertools.accumulate(drawn))
+        found = []
+        for u in draws if turn else draws[:1]:
+            c = next(i for i, total in enumerate(running) if total > u * running[-1])
+            left = [
+                min(old, weight * ((row - x[c]) ** 2).sum())
+                for old, weight, row in zip(nearest, w, x, strict=True)
+            ]
+            found.append((math.fsum(left), len(found), c, left))
+        _, _, best, nearest = min(found)
+        chosen.append(best)
+    return chosen
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_best_of_the_candidates_is_taken_on_every_library(xp, dtype):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x, w = rng.normal(size=(50, 3)).astype(dtype) + 5, rng.uniform(0.1, 2.0, size=50)
+        draws = rng.random((6, 4))
+        found = kmeans_plus_plus(xp.asarray(x), xp.asarray(draws), xp.asarray(w))
+        wide = x.astype(np.float64)
+        assert_equal(found, xp.asarray(x[loop_greedy(wide, w, draws)]))
+        assert loop_greedy(wide, w, draws) != loop_greedy(wide, w, draws[:, :1])
+
+
+def test_of_equal_candidates_the_first_is_taken(xp):
+    """Corners of a square about its center: whichever is taken leaves the same sum."""
+    x = np.asarray([[0.0, 0.0], [1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [-1.0, 1.0]]) / 3.0 + 0.1
+    for order in itertools.permutations([0.2, 0.45, 0.7, 0.95]):
+        found = kmeans_plus_plus(xp.asarray(x), xp.asarray([[0.0] * 4, order]))
+        first = int(order[0] * 4) + 1
+        np.testing.assert_array_equal(to_numpy(found)[1], x[first])
+
+
+@pytest.mark.parametrize("far", [1e12, 1e100, 1e300])
+def test_where_no_digits_are_left_the_first_candidate_is_taken(far):
+    """Beside a row far out, sums of squares tie: nothing rests on the last bit of a product."""
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    x[7] = far
+    draws = np.random.default_rng(1).random((5, 3))
+    np.testing.assert_array_equal(
+        kmeans_plus_plus(x, draws)[2:], kmeans_plus_plus(x, draws[:, 0])[2:]
+    )
+
+
+def test_one_candidate_each_is_the_plain_algorithm():
+    x, draws = points(), np.random.default_rng(2).random((6, 1))
+    np.testing.assert_array_equal(kmeans_plus_plus(x, draws), kmeans_plus_plus(x, draws[:, 0]))
+
+
+@pytest.mark.parametrize(("k", "expected"), [(1, 2), (2, 2), (3, 3), (7, 3), (8, 4), (1000, 8)])
+def test_as_many_candidates_as_in_scikit_learn(k, expected):
+    assert greedy_candidates(k) == expected == 2 + int(np.log(k))
+
+
+def test_candidates_make_better_starts():
+    """The sum of squared distances of 20 blob sets, over 5 seeds, without an iteration."""
+
+    def left(x, candidates):
+        source, value = feature_source(x), 0.0
+        for seed in range(5):
+            start = start_centers(source, 8, seed=seed, metric="euclidean", candidates=candidates)
+            value -= kmeans(x, start, metric="euclidean", n_iter=0).objective
+        return value + 5 * ((x - x.mean(axis=0)) ** 2).sum() / 2
+
+    ratios = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x = 10.0 * rng.random((8, 3))[rng.integers(0, 8, size=300)] + rng.normal(size=(300, 3))
+        default = left(x, None)
+        assert default == left(x, greedy_candidates(8))
+        ratios.append(default / left(x, 1))
+    assert np.exp(np.mean(np.log(ratios))) < 0.95
 
 
 # From a source ---------------------------------------------------------------------------------
@@ -257,3 +349,5 @@ def test_start_centers_refused():
         start_centers(source, 2, seed=0, metric="l1")
     with pytest.raises(InvalidValueError, match=r"weights must have shape \(3,\)"):
         start_centers(source, 2, seed=0, metric="cosine", weights=np.ones(2))
+    with pytest.raises(InvalidValueError, match="candidates must be at least 1, got 0"):
+        start_centers(source, 2, seed=0, metric="cosine", candidates=0)

@@ -75,13 +75,17 @@ def test_steps_are_proportional_to_the_scale_of_the_scores(n):
     assert scaled == dataclasses.replace(plain, step_size=plain.step_size / 4)
 
 
+@pytest.mark.parametrize("options", [{"epoch": 1000}, {"kappa": 1e-300}])
+def test_without_a_floor_steps_become_very_small(options):
+    step = measured_steps(from_ratios(3, n_samples=90), kappa_floor=0.0, **options).step_size
+    assert 0.0 < step < 1e-290
+
+
 @pytest.mark.parametrize("options", [{"epoch": 1100}, {"kappa": 1e-310}])
-def test_without_a_floor_steps_end_in_an_error_of_ours_or_stay_positive(options):
+def test_steps_that_would_be_0_are_refused(options):
     bounds = from_ratios(3, n_samples=90)
-    try:
-        assert measured_steps(bounds, kappa_floor=0.0, **options).step_size > 0
-    except InvalidValueError:
-        pass
+    with pytest.raises(InvalidValueError, match=r"kappa must give a step above 0 after .* passes"):
+        measured_steps(bounds, kappa_floor=0.0, **options)
 
 
 @pytest.mark.parametrize(

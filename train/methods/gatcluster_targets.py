@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ...algos.gatcluster import balanced_targets
 from ...algos.kmeans import PlainKMeansResult, best_of, kmeans, kmeans_plus_plus
+from ...algos.kmeans_start import greedy_candidates
 from ...algos.relations import usable_labels
 from ..options import GatclusterOptions
 
@@ -77,7 +78,8 @@ def related(sharp: Tensor, options: GatclusterOptions, draws: torch.Generator) -
     the paper says "predicted label features".
     """
     k = sharp.shape[1]
-    uniforms = torch.rand(options.n_init, k, generator=draws, dtype=torch.float64)
+    shape = options.n_init, k, greedy_candidates(k)  # as scikit-learn, which the code calls
+    uniforms = torch.rand(shape, generator=draws, dtype=torch.float64)
     uniforms = uniforms.to(sharp.device)
 
     def run(number: int) -> PlainKMeansResult:

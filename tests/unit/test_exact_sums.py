@@ -1,0 +1,178 @@
+"""Sums in integers against rational arithmetic, and the centers of k-means beside rows far out."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from sklearn.cluster import KMeans
+
+from dualclust.algos.bounds import from_counts, stream_bounds
+from dualclust.algos.errors import InvalidValueError
+from dualclust.algos.exact_sums import (
+    UNIT_GRID,
+    Grid,
+    grid_of,
+    means_of_sums,
+    split,
+    sum_rows,
+    sums_to_floats,
+)
+from dualclust.algos.kmeans import constrained_kmeans, kmeans
+from dualclust.algos.minibatch_kmeans import init_minibatch, minibatch_step
+from dualclust.algos.score_sources import FeatureSource, alone
+from tests.compare import assert_equal, to_numpy
+
+
+def spread_out(n=200, d=3, seed=0):
+    """Entries of all sizes from 1e-12 to 1e12, of both signs."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-12, 12, size=(n, d))
+
+
+def exact_means(x, labels, k):
+    return [
+        [
+            sum((Fraction(float(v)) for v in x[labels == j, c]), Fraction(0)) / (labels == j).sum()
+            for c in range(x.shape[1])
+        ]
+        for j in range(k)
+    ]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_means_are_the_rational_ones_rounded_once(xp, dtype):
+    x, labels = spread_out().astype(dtype), np.arange(200) % 5
+    x[labels == 4] *= np.asarray(1e-9, dtype)
+    grid = grid_of(float(np.abs(x).max()), 200)
+    sums = sum_rows(xp.asarray(x), xp.asarray(labels), grid, n_clusters=5)
+    means = to_numpy(means_of_sums(sums, xp.asarray(np.full(5, 40)), grid))
+    # The grid's last place, and one rounding of a sum of its limbs.
+    finest = Fraction(grid.unit) / 2 ** (grid.bits * grid.depth)
+    for found, exact in zip(means.ravel(), np.ravel(exact_means(x, labels, 5)), strict=True):
+        assert abs(Fraction(float(found)) - exact) <= finest + abs(exact) / 2**52
+    totals = to_numpy(sums_to_floats(sums, grid))
+    np.testing.assert_allclose(totals / 40, means, rtol=1e-15, atol=float(finest))
+
+
+def test_any_split_and_order_give_the_same_integers(xp):
+    x, labels = spread_out(), np.random.default_rng(1).integers(0, 4, size=200)
+    grid = grid_of(float(np.abs(x).max()), 200)
+    whole = sum_rows(xp.asarray(x), xp.asarray(labels), grid, n_clusters=4)
+    order = np.random.default_rng(2).permutation(200)
+    parts = [
+        sum_rows(xp.asarray(x[rows]), xp.asarray(labels[rows]), grid, n_clusters=4)
+        for rows in np.split(order, [3, 90, 91])
+    ]
+    assert_equal(parts[3] + parts[1] + parts[0] + parts[2], whole)
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, -7.0e-5, 1e12 + 0.1, 1e-290, 1.7e308, 5e-324])
+@pytest.mark.parametrize("n", [1, 3, 7, 1000])
+def test_the_mean_of_equal_rows_is_that_row(value, n):
+    x, one = np.full((n, 1), value), np.zeros(n, np.int64)
+    grid = grid_of(abs(value), n)
+    mean = means_of_sums(sum_rows(x, one, grid, n_clusters=1), np.asarray([n]), grid)
+    # Grids end at 2^-900 of a unit; `kmeans` refuses what has no squares long before.
+    assert mean[0, 0] == (value if abs(value) > 1e-250 else pytest.approx(value, abs=1e-280))
+
+
+def test_limbs_add_up_to_the_entry():
+    x = np.asarray([[np.pi, -np.e], [1e-9, -1e-17]])
+    grid = grid_of(4.0, 10)
+    limbs = split(x, grid)
+    assert limbs.shape == (2, 2 * grid.depth)
+    for i, j in np.ndindex(2, 2):
+        parts = [
+            Fraction(int(limbs[i, j + 2 * level]), 2 ** (grid.bits * (level + 1)))
+            for level in range(grid.depth)
+        ]
+        assert abs(sum(parts) * Fraction(grid.unit) - Fraction(x[i, j])) <= Fraction(1, 2**80)
+
+
+@pytest.mark.parametrize("n", [1, 10**3, 2**21 - 1, 2**21, 10**8, 10**12])
+def test_no_sum_of_n_entries_overflows_and_grids_stay_fine(n):
+    grid = grid_of(1.0, n)
+    assert n * 2 ** (grid.bits + 1) <= 2**62
+    assert grid.bits <= 50
+    assert grid.bits * grid.depth >= 80
+    # What the shift by the mean costs scikit-learn: 2^-53 of a mean of 1 / n.
+    assert n > 10**8 or grid.bits * grid.depth + 1 >= 53 + n.bit_length() - 1
+
+
+def test_the_fullest_sum_there_is():
+    """The largest entry in every row, as many rows as a grid of few bits allows."""
+    grid, n = Grid(1.0, 50, 2), 2**11 - 1
+    sums = sum_rows(np.full((n, 1), -1.0), np.zeros(n, np.int64), grid, n_clusters=1)
+    assert means_of_sums(sums, np.asarray([n]), grid)[0, 0] == -1.0
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 9.0])
+def test_rows_that_changed_between_two_passes_are_refused(value):
+    x = np.asarray([[1.0], [value]])
+    with pytest.raises(InvalidValueError, match="the pass before, of at most 2, got one outside"):
+        sum_rows(x, np.zeros(2, np.int64), grid_of(1.0, 2), n_clusters=1)
+    with pytest.raises(InvalidValueError, match=r"entries in \[-1, 1\]"):
+        sum_rows(x, np.zeros(2, np.int64), UNIT_GRID, n_clusters=1)
+
+
+# k-means beside rows far out -----------------------------------------------------------------
+
+
+def beside(far, seed=0):
+    """50 normal rows and one at `far`; the mean of the 50."""
+    x = np.concatenate([np.random.default_rng(seed).normal(size=(50, 2)), [[far, far]]])
+    labels = np.arange(51) // 50
+    return x, np.asarray(exact_means(x, labels, 2), dtype=np.float64)
+
+
+def started(x):
+    """Centers from which one update labels the far row for itself."""
+    return np.stack([x[0], x[50]])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("far", [1e6, 1e12, 1e15, 1e40, 1e140])
+def test_a_row_far_out_leaves_the_other_center_its_digits(xp, far, weighted):
+    x, means = beside(far)
+    ones = xp.asarray(np.ones(51)) if weighted else None
+    start = xp.asarray(started(x))
+    found = kmeans(xp.asarray(x), start, metric="euclidean", n_iter=1, weights=ones)
+    assert to_numpy(found.counts).tolist() == [50, 1]
+    # The grid's last place, and a rounding of each product with a weight.
+    digits = 2.0**-119 if weighted else 2.0**-80
+    np.testing.assert_allclose(to_numpy(found.centers), means, rtol=1e-13, atol=4 * far * digits)
+    assert far > 1e20 or np.abs(to_numpy(found.centers) - means)[0].max() < 1e-8
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("far", [1e12, 1e15])
+def test_centers_are_at_least_as_good_as_those_of_scikit_learn(dtype, far):
+    x, _ = beside(far)
+    x = x.astype(dtype)
+    means = np.asarray(exact_means(x, np.arange(51) // 50, 2), dtype=np.float64)
+    theirs = KMeans(2, init=started(x), n_init=1, max_iter=1).fit(x).cluster_centers_
+    bounds = from_counts([1, 1], [50, 50], n_samples=51)
+    ours = constrained_kmeans(x, bounds, started(x), metric="euclidean", n_iter=1)
+    assert ours.assignment.counts.tolist() == [50, 1]
+    errors = [np.abs(c.astype(np.float64) - means)[0].max() for c in (ours.centers, theirs)]
+    assert errors[0] <= min(errors[1], 4 * np.finfo(dtype).eps)
+
+
+def test_ranks_add_the_same_integers_beside_a_row_far_out():
+    """Two sources of 8192 rows and 1000 more, whose sums are gathered, give the bits of one."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(9192, 2)) * 10.0 ** rng.integers(-3, 9, size=(9192, 1))
+    x[17] = 1e14
+    start = x[[5, 17, 9000]]
+    whole = kmeans(x, start, metric="euclidean", n_iter=2)
+    read = FeatureSource(2, lambda a, b: x[a:b].copy(), lambda ids: x[ids], alone(9192))
+    again = kmeans(read, start, metric="euclidean", n_iter=2)
+    assert whole.centers.tobytes() == again.centers.tobytes()
+
+
+def test_a_mini_batch_keeps_the_digits_of_a_light_row():
+    """Two rows of one cluster each, one of weight 1e-12 and at 1e-6 of the other's distance."""
+    x, weights = np.asarray([[1e6, 0.0], [1.0, 1.0]]), np.asarray([1.0, 1e-12])
+    state = init_minibatch(x + 0.25, stream_bounds(2, lower=0.0))
+    _, state = minibatch_step(x, state, stream_bounds(2), metric="euclidean", weights=weights)
+    np.testing.assert_allclose(state.means, x, rtol=1e-9)
