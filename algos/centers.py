@@ -31,7 +31,7 @@ import array_api_compat as compat
 
 from ._typing import Array, Namespace
 from .checks import check_count, check_labels, check_real, check_same_place, check_shape
-from .exact_sums import UNIT_GRID, split, sum_rows
+from .exact_sums import FRACTION_BITS, UNIT_GRID, split, sum_rows
 from .projections import project_sphere
 from .segments import segment_sum
 
