@@ -88,7 +88,12 @@ class Feed:
         if name == "plain":
             return images
         config = self.config
-        options = {"first": None, "second": config.second, "small": config.small}[name]
+        options = {
+            "first": None,
+            "second": config.second,
+            "small": config.small,
+            "linear": None if config.linear is None else config.linear.view(),
+        }[name]
         draws = generator(config.seed, "augment", *stream, device=self.device)
         start, _ = self.ranks.part(len(ids))
         return augment(
