@@ -57,6 +57,7 @@ module                   what it solves
 `memory_queue`           a ring buffer of features
 `von_mises_fisher`       log density on the sphere, to 4,096 dimensions
 `gatcluster`             GATCluster's targets and losses
+`gatcluster_released`    the losses to the digit of the released code
 `relations`              its pairwise loss, without an n x n matrix
 `attention`              its Gaussian attention map
 `label_features`         the Label Feature Theorem, checked

@@ -20,6 +20,8 @@ from ..algos.errors import MissingFileError, UsageError
 from ..algos.steps import PUBLISHED
 from .augment_config import AugmentConfig
 from .cuts import FITS
+from .linear_config import LinearConfig
+from .optim_config import OptimConfig
 from .options import (
     CokeOptions,
     GatclusterOptions,
@@ -34,11 +36,9 @@ from .rules import (
     Count,
     Fraction,
     Name,
-    NonNegative,
     Positive,
     Ratio,
     Seed,
-    Share,
     one_of,
 )
 
@@ -50,6 +50,7 @@ __all__ = [
     "EngineConfig",
     "EvaluationConfig",
     "HeadsConfig",
+    "LinearConfig",
     "LossConfig",
     "NetworkConfig",
     "OptimConfig",
@@ -225,46 +226,6 @@ class LossConfig(Checked):
 
 
 @dataclass(frozen=True, slots=True)
-class OptimConfig(Checked):
-    """The optimizer.
-
-    Attributes
-    ----------
-    name : ``"sgd"``, ``"adam"``, ``"adamw"`` or ``"lars"``.
-    lr : float > 0. Peak step size of the network.
-    center_lr : float >= 0. Step size of learned centers, constant.
-    momentum : float in [0, 1). Of ``"sgd"`` and ``"lars"``.
-    weight_decay : float >= 0.
-    frozen_epochs : int >= 0. First epochs in which the network does not learn.
-    warmup_epochs : int >= 0. Epochs of linear warm-up from 0 to `lr`, after the frozen ones.
-    schedule : ``"cosine"`` after the warm-up, or ``"constant"``.
-    cosine_over : ``"rest"`` or ``"epochs"``. Length of half a cosine: the epochs after the warm-up,
-        so that it ends at 0; or all epochs, so that the run stops short of its end, at 0.6 percent
-        of `lr` for 50 of 1,000 epochs (ProPos as released).
-    first_step : ``"zero"``, ``"repeated"`` or ``"shifted"``. Where step i (from 0) of m steps an
-        epoch reads the schedule: at i / m, so that the first step of a warm-up has rate 0; the
-        same, but the first step of a warm-up has the rate of the second (SeCu and CoKe as
-        released); or at (i + 1) / m (ProPos as released).
-    lars_rate : ``"outside"`` or ``"inside"``. Of ``"lars"``: whether the rate multiplies the
-        momentum buffer when the step is taken (SeCu and CoKe as released; PyTorch's SGD), or what
-        is added to it (You et al.; ProPos as released). Equal while the rate is constant; in a
-        warm-up steps with ``"outside"`` are longer, in a decay shorter.
-    """
-
-    name: Annotated[str, one_of("sgd", "adam", "adamw", "lars")] = "sgd"
-    lr: Positive = 0.1
-    center_lr: NonNegative = 0.6
-    momentum: Share = 0.9
-    weight_decay: NonNegative = 1e-4
-    frozen_epochs: Cardinal = 1
-    warmup_epochs: Cardinal = 0
-    schedule: Annotated[str, one_of("cosine", "constant")] = "cosine"
-    cosine_over: Annotated[str, one_of("rest", "epochs")] = "rest"
-    first_step: Annotated[str, one_of("zero", "repeated", "shifted")] = "zero"
-    lars_rate: Annotated[str, one_of("outside", "inside")] = "outside"
-
-
-@dataclass(frozen=True, slots=True)
 class EvaluationConfig(Checked):
     """When and how the clusters are predicted and compared.
 
@@ -275,7 +236,8 @@ class EvaluationConfig(Checked):
     heads : ``"target"`` or ``"all"``. Which heads are compared with the classes: all of them shows
         under- and over-clustering side by side.
     neighbors : int, 0 or more. Neighbors of a k-NN classifier on the encoder's features; 0: none.
-    probe : bool. Whether a linear classifier is fitted on the encoder's features, at the end.
+    probe : bool. Whether a linear classifier is fitted on the encoder's features, at the end: a
+        logistic regression on the plain images, or by SGD as the table ``[linear]`` says.
     """
 
     every: Count = 10
@@ -327,6 +289,7 @@ class RunConfig(Checked):
         additions depends on it, so that it belongs to what repeats a run.
     augment, second, small : AugmentConfig. How the first view of an image is drawn, the second
         where it differs from the first, and the small crops of methods that have them.
+    linear : LinearConfig or None. Linear evaluation on crops, where ``evaluation.probe`` is on.
     secu, self_label, coke, propos, gatcluster, mi_margin : the method's own table; those of other
         methods must be left out.
 
@@ -362,6 +325,7 @@ class RunConfig(Checked):
     optim: OptimConfig = field(default_factory=OptimConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
+    linear: LinearConfig | None = None
     secu: SecuOptions | None = None
     self_label: SelfLabelOptions | None = None
     coke: CokeOptions | None = None
@@ -384,6 +348,12 @@ class RunConfig(Checked):
                     f"To fix this, remove the table, or set method={name!r}"
                 )
                 raise UsageError(msg)
+        if self.linear is not None and (self.data.test == "none" or not self.evaluation.probe):
+            msg = (
+                "the table [linear] trains a classifier that held-out images judge: it needs "
+                "data.test='test' and evaluation.probe=true. To fix this, set both, or remove it"
+            )
+            raise UsageError(msg)
         if self.optim.warmup_epochs > self.epochs:
             warmup = self.optim.warmup_epochs
             msg = f"optim.warmup_epochs must be at most epochs={self.epochs}, got {warmup}"

@@ -6,7 +6,8 @@ figure              what it says
 ACC, NMI, ARI, AMI  agreement of clusters and classes; NMI with both means of the entropies
 k-NN                share of samples whose nearest neighbors' class is theirs: what the encoder has
                     learned, whatever the clusters
-linear probe        accuracy of a linear classifier on the encoder's features
+linear probe        accuracy of a linear classifier on the encoder's features; as the tables of
+                    ImageNet have it, see `linear_probe`
 imbalance           smallest over largest cluster; and the effective number of clusters
 uniformity          spread of the features on the sphere; 0 when they have collapsed
 ==================  ================================================================================

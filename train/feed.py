@@ -171,7 +171,12 @@ class Feed:
         if name == "plain":
             return None
         config = self.config
-        options = {"first": None, "second": config.second, "small": config.small}[name]
+        options = {
+            "first": None,
+            "second": config.second,
+            "small": config.small,
+            "linear": None if config.linear is None else config.linear.view(),
+        }[name]
         return options or config.augment
 
     def _draw(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .evaluate import Agreement, agreement, evaluate, linear_probe, nearest_neighbors, spread
+from .linear_probe import linear_accuracy
 from .methods.base import Prediction, evaluating
 
 if TYPE_CHECKING:
@@ -35,7 +36,12 @@ def judge(run: Run, *, last: bool = False) -> dict[str, float]:
         if head == method.target:
             figures |= spread(prediction.features, prediction.assignment.counts)._asdict()
             figures |= _held_out(run, prediction)
-    return figures | _encoder(run, probe=options.probe and last)
+    probe, linear = options.probe and last, run.config.linear
+    figures |= _encoder(run, probe=probe and linear is None)
+    if probe and linear is not None:
+        accuracy = linear_accuracy(run, linear)
+        figures |= {} if accuracy is None else {"probe": accuracy}
+    return figures
 
 
 def _held_out(run: Run, prediction: Prediction) -> dict[str, float]:
