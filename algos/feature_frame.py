@@ -204,11 +204,9 @@ def blocks_of(source: FeatureSource, n_clusters: int) -> Iterator[tuple[Array, i
 
 def _shifted(source: FeatureSource, origin: Array, unit: float) -> FeatureSource:
     inverse = 1.0 / unit
-    return FeatureSource(
-        source.n_features,
-        lambda start, stop: (source.rows(start, stop) - origin) * inverse,
-        lambda ids: (source.take(ids) - origin) * inverse,
-        source.group,
+    return source._replace(
+        rows=lambda start, stop: (source.rows(start, stop) - origin) * inverse,
+        take=lambda ids: (source.take(ids) - origin) * inverse,
     )
 
 

@@ -244,7 +244,7 @@ def _nearest(frame: Frame, centers: Array) -> tuple[Array, CenterSums, float]:
     labels = [xp.zeros((0,), dtype=xp.int64, device=device)]
     values = [xp.zeros((0,), dtype=xp.float64, device=device)]
     for block, start, stop in blocks_of(frame.raw, k):
-        scores = xp.matmul(frame.inside(block), transposed)
+        scores = frame.raw.multiply(frame.inside(block), transposed)
         scores = scores if offsets is None else scores + offsets
         own = xp.astype(xp.argmax(scores, axis=1), xp.int64)
         best = xp.astype(xp.take_along_axis(scores, own[:, None], axis=1)[:, 0], xp.float64)

@@ -93,6 +93,12 @@ def alone(n: int) -> Group:
     return Group(0, n, n, lambda array: array)
 
 
+def _multiply(rows: Array, columns: Array) -> Array:
+    """The library's own product."""
+    product: Array = compat.array_namespace(rows).matmul(rows, columns)
+    return product
+
+
 class FeatureSource(NamedTuple):
     """Features of this rank, read by blocks or by ids.
 
@@ -105,12 +111,16 @@ class FeatureSource(NamedTuple):
         ``take(ids)``: rows by their (m,) int64 ids among those of *all* ranks, in any order;
         every rank calls it with the same ids and gets all rows.
     group : Group
+    multiply : callable
+        ``multiply(rows, columns)``: the product of (m, d) rows and (d, k) columns. A caller whose
+        products must not depend on the threads of a library brings one that does not.
     """
 
     n_features: int
     rows: Callable[[int, int], Array]
     take: Callable[[Array], Array]
     group: Group
+    multiply: Callable[[Array, Array], Array] = _multiply
 
 
 class ScoreSource(NamedTuple):
@@ -205,7 +215,7 @@ def product_source(
     first = features.group.first_row
 
     def scores(rows: Array, own: Array | None) -> Array:
-        product = xp.matmul(rows, centers.T)
+        product = features.multiply(rows, centers.T)
         product = product if offsets is None else product + offsets
         return product if own is None else _weighted(product, own)
 

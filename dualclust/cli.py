@@ -206,7 +206,8 @@ def _add_cluster_options(cluster: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         metavar="N",
-        help="threads of matrix products; the last bits depend on them, not on ranks (default 1)",
+        help="threads that multiply rows and centers; neither they nor ranks change a byte of the "
+        "answer, another kind of processor, another BLAS or a GPU may (default 1)",
     )
     add(
         "--timeout",

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from . import __version__
 from .algos.bounds import SizeBounds, from_ratios
@@ -48,6 +47,7 @@ from .embeddings import (
     open_embeddings,
     read_weights,
 )
+from .products import Multiply, products_on
 from .ranks import Ranks, join_ranks
 
 __all__ = ["run_cluster"]
@@ -66,18 +66,17 @@ def run_cluster(options: argparse.Namespace) -> int:
     """Read, cluster, write, report; returns the exit code, which is the same on all ranks."""
     check_count("--threads", options.threads, 1)
     check_interval("--timeout", options.timeout, 0.0, 1e9, open_low=True)
-    # A product's last bits depend on its threads, and torchrun allows each rank one.
     with (
-        threadpool_limits(options.threads, user_api="blas"),
+        products_on(options.threads) as multiply,
         join_ranks(options.device, options.timeout) as ranks,
     ):
-        return ranks.agree(lambda: _run(options, ranks))
+        return ranks.agree(lambda: _run(options, ranks, multiply))
 
 
-def _run(options: argparse.Namespace, ranks: Ranks) -> int:
+def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> int:
     out = options.out or options.input.with_name(f"{options.input.stem}-clusters")
     _check_options(options, out)
-    problem = _open(options, ranks)
+    problem = _open(options, ranks, multiply)
     result = _cluster(options, problem, ranks)
     found = _collect(result, problem)
     squared = None
@@ -140,7 +139,7 @@ def _check_options(options: argparse.Namespace, out: Path) -> None:
             raise MissingExtraError(msg) from error
 
 
-def _open(options: argparse.Namespace, ranks: Ranks) -> _Problem:
+def _open(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> _Problem:
     rows: Embeddings = open_embeddings(options.input)
     n, k, place = rows.n_samples, options.k, dict[str, Any]()
     weights: Any = None if options.weights is None else read_weights(options.weights, n)
@@ -162,7 +161,7 @@ def _open(options: argparse.Namespace, ranks: Ranks) -> _Problem:
     group = ranks.group(n)
     wanted = options.checkpoint is not None
     digest = check_embeddings(rows, options.metric, group, digest=wanted)
-    source = embedding_source(rows, options.metric, group, device=options.device)
+    source = embedding_source(rows, options.metric, group, device=options.device, multiply=multiply)
     return _Problem(source, bounds, weights, digest)
 
 

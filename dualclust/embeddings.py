@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from .algos.errors import InvalidTypeError, InvalidValueError, MissingFileError
 from .algos.projections import project_sphere
 from .algos.score_sources import MOST_ROWS, FeatureSource, Group, alone, check_weights
+from .products import Multiply
 
 __all__ = ["Embeddings", "check_embeddings", "embedding_source", "open_embeddings", "read_weights"]
 
@@ -220,7 +221,12 @@ def check_embeddings(
 
 
 def embedding_source(
-    rows: Embeddings, metric: str, group: Group | None = None, *, device: str = "cpu"
+    rows: Embeddings,
+    metric: str,
+    group: Group | None = None,
+    *,
+    device: str = "cpu",
+    multiply: Multiply | None = None,
 ) -> FeatureSource:
     """Rows as the clustering wants them: of unit length for "cosine", as stored for "euclidean".
 
@@ -232,6 +238,8 @@ def embedding_source(
         Which rows are this rank's. Rows by id come from the file, whosever they are.
     device : str
         "cpu" hands out NumPy arrays, everything else tensors there.
+    multiply : callable, optional
+        How NumPy arrays are multiplied (`products`); tensors are by torch.
     """
     group = alone(rows.n_samples) if group is None else group
     first = group.first_row
@@ -244,12 +252,13 @@ def embedding_source(
 
         return torch.from_numpy(points).to(device)
 
-    return FeatureSource(
+    source = FeatureSource(
         rows.n_features,
         lambda start, stop: finish(rows.rows(first + start, first + stop)),
         lambda ids: finish(rows.take(ids if isinstance(ids, np.ndarray) else ids.cpu().numpy())),
         group,
     )
+    return source if multiply is None or device != "cpu" else source._replace(multiply=multiply)
 
 
 def read_weights(path: Path, n: int) -> NDArray[np.float64]:

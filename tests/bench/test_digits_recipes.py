@@ -26,7 +26,6 @@ def pixels():
     return statistics.mean(kmeans_on_pixels(data, 10, seed=seed).acc for seed in SEEDS)
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("method", LEAST)
 def test_the_recipe_of_the_digits(method, pixels, tmp_path):
     recipe, accuracies = read_recipe(f"{method}_digits"), []

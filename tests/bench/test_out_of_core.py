@@ -16,7 +16,6 @@ def test_a_small_file(tmp_path) -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=200,
     )
     cells = [cell.strip() for cell in done.stdout.splitlines()[-1].strip("|").split("|")]
     assert cells[:4] == ["3,000", "8", "4", "cosine"]

@@ -11,7 +11,7 @@ PROGRAM = Path(__file__).parents[2] / "benchmarks" / "y_update.py"
 
 def test_table_is_printed() -> None:
     command = [sys.executable, str(PROGRAM), "--m", "40", "--k", "4", "--em-seconds", "0.01"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=200)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| 40")]
     assert len(rows) == 9
     for row in rows:

@@ -312,7 +312,6 @@ def test_values_are_finite_on_every_library(xp, batch, window):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("xp", ONE_EACH, ids=lambda library: library.name, indirect=True)
 @given(batch=finite_batches(), window=finite_windows())
 @settings(max_examples=10_000)

@@ -254,7 +254,6 @@ def test_metrics(xp, case):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("xp", ONE_EACH, ids=lambda library: library.name, indirect=True)
 @given(case=clusterings())
 @settings(max_examples=10_000)
@@ -263,7 +262,6 @@ def test_kmeans_at_length(xp, case):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("xp", ONE_EACH, ids=lambda library: library.name, indirect=True)
 @given(case=labelings())
 @settings(max_examples=10_000)
@@ -272,7 +270,6 @@ def test_metrics_at_length(xp, case):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("xp", ONE_EACH, ids=lambda library: library.name, indirect=True)
 @given(**HARDNESS)
 @settings(max_examples=10_000)

@@ -198,7 +198,6 @@ def test_values_are_finite_on_every_library(xp, problem):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("xp", ONE_EACH, ids=lambda library: library.name, indirect=True)
 @given(problem=extremes())
 @settings(max_examples=10_000)

@@ -146,7 +146,6 @@ def test_no_nan_from_any_finite_input(xp, problem):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("xp", ONE_EACH, ids=lambda library: library.name, indirect=True)
 @given(problem=finite_problems())
 @settings(max_examples=10_000)

@@ -71,7 +71,6 @@ def test_equal_to_highs(monkeypatch: pytest.MonkeyPatch, lists: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 def test_equal_to_highs_on_ten_thousand_instances(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(10_000):
         monkeypatch.setattr(offline, "FULL_ENTRIES", 0 if seed % 4 > 1 else 2**16)

@@ -39,7 +39,7 @@ def flat(state, name=""):
 def work(rank, world, text, out):
     from dualclust.train.distributed import start_ranks
     from dualclust.train.loop import Run
-    ranks, device = start_ranks("cpu", timeout=20)
+    ranks, device = start_ranks("cpu", timeout=600)
     assert (ranks.rank, ranks.world) == (rank, world)
     config = from_mapping(RunConfig, tomllib.loads(text))
     run = Run(config, device, ranks=ranks)
@@ -83,6 +83,7 @@ for world, text, out in calls:
 print(json.dumps(codes))
 """
 
+N_IMAGES = 61
 METHODS = {
     "secu": ["heads.clusters=[10, 20]"],
     "coke": ["heads.clusters=[10]"],
@@ -100,7 +101,7 @@ SETTINGS = (
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    return write_images(tmp_path_factory.mktemp("data") / "images.npz", n=61)
+    return write_images(tmp_path_factory.mktemp("data") / "images.npz", n=N_IMAGES)
 
 
 def run_ranks(tmp_path: Path, text: str, worlds: tuple[int, ...]) -> dict[tuple[int, int], dict]:
@@ -109,7 +110,6 @@ def run_ranks(tmp_path: Path, text: str, worlds: tuple[int, ...]) -> dict[tuple[
         [sys.executable, "-c", FORK, json.dumps(calls)],
         capture_output=True,
         text=True,
-        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -123,7 +123,11 @@ def run_ranks(tmp_path: Path, text: str, worlds: tuple[int, ...]) -> dict[tuple[
 
 @pytest.mark.parametrize("method", METHODS)
 def test_ranks_are_one_process(method, source, tmp_path):
-    """In float64, with batches of 15 and 16 that neither 2 nor 4 ranks share evenly."""
+    """In float64, with batches of 15 and 16 that neither 2 nor 4 ranks share evenly.
+
+    Equal to rounding, since a rank multiplies fewer rows. Labels and counts follow scores that are
+    1e-10 and more from a tie: such a score would have to be met by chance, and the seed is fixed.
+    """
     from dualclust.train.config import dump_config
 
     config = tiny_recipe(f"{method}_digits", source, *SETTINGS, *METHODS[method])
@@ -132,7 +136,11 @@ def test_ranks_are_one_process(method, source, tmp_path):
     for (world, rank), arrays in found.items():
         for name, expected in one.items():
             where = f"{name} of rank {rank} of {world}"
-            if np.issubdtype(expected.dtype, np.integer):
+            if name.endswith("sums.sums"):
+                # Of features rounded to whole units: another last bit can move each by one.
+                apart = np.abs(arrays[name] - expected).max()
+                assert apart <= N_IMAGES, f"{where}: {apart} units, one for each image at most"
+            elif np.issubdtype(expected.dtype, np.integer):
                 np.testing.assert_array_equal(arrays[name], expected, err_msg=where)
             else:
                 np.testing.assert_allclose(

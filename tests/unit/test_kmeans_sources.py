@@ -55,7 +55,7 @@ def on_ranks(x, edges, work):
     """Call ``work(source)`` in one thread per rank, whose arrays meet at a barrier."""
     n_ranks = len(edges) - 1
     slots, results, errors = [None] * n_ranks, [None] * n_ranks, [None] * n_ranks
-    barrier = threading.Barrier(n_ranks, timeout=60)
+    barrier = threading.Barrier(n_ranks, timeout=1200)
 
     def gather_of(rank):
         def gather(array):

@@ -262,7 +262,6 @@ def test_no_nan_on_every_library(xp, problem):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("xp", ONE_EACH, ids=lambda library: library.name, indirect=True)
 @given(problem=densities())
 @settings(max_examples=10_000)

@@ -1,0 +1,56 @@
+"""A product has the same bits on any number of threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from dualclust.products import TILES, products_on, tiles
+
+# With OpenBLAS's own threads, the third and the fourth differ on every processor that we tried.
+SHAPES = [(0, 3, 4), (1, 1, 1), (777, 24, 12), (4096, 300, 13), (64, 513, 2000), (200, 700, 200)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_threads_do_not_show(rng, shape, dtype):
+    m, d, n = shape
+    a, b = rng.normal(size=(m, d)).astype(dtype), rng.normal(size=(n, d)).astype(dtype).T
+    found = []
+    for threads in (1, 2, 3, 7):
+        # Whatever the caller has asked of BLAS.
+        with threadpool_limits(threads, user_api="blas"), products_on(threads) as multiply:
+            found.append(multiply(a, b))
+    assert found[0].dtype == np.dtype(dtype)
+    assert all(product.tobytes() == found[0].tobytes() for product in found)
+    wide = a.astype(np.float64) @ b.astype(np.float64)
+    atol = 8 * d * np.finfo(dtype).eps
+    np.testing.assert_allclose(
+        found[0], wide, rtol=0, atol=atol * max(1.0, abs(wide).max(initial=0))
+    )
+
+
+def test_blas_has_one_thread_inside():
+    def counts():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    with threadpool_limits(2, user_api="blas"):
+        with products_on(3):
+            assert set(counts()) == {1}
+        assert set(counts()) == {2}
+
+
+@pytest.mark.parametrize(("m", "n"), [(0, 5), (1, 1), (64, 63), (65, 1), (8192, 10), (3, 10**5)])
+def test_tiles_cover_the_product_once(m, n):
+    seen = np.zeros((m, n), dtype=np.int64)
+    parts = tiles(m, n)
+    for tile in parts:
+        seen[tile] += 1
+    assert (seen == 1).all()
+    assert len(parts) <= TILES
+
+
+def test_an_error_in_a_tile_is_raised():
+    with products_on(2) as multiply, pytest.raises(ValueError, match="mismatch"):
+        multiply(np.ones((300, 3)), np.ones((4, 200)))
