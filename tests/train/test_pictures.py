@@ -24,7 +24,7 @@ from dualclust.train.pictures import PictureData, cpu_count
 from dualclust.train.prefetch import AHEAD
 from dualclust.train.seeding import generator
 from tests.train.pictures import encoded, picture, write_folder
-from tests.train.runs import Interrupted, assert_same_run, interrupt_after, tiny
+from tests.train.runs import Interrupted, assert_same_run, interrupt_after, tiny, tiny_recipe
 from tests.train.test_picture_files import resized
 
 Image = pytest.importorskip("PIL.Image")
@@ -103,6 +103,16 @@ def test_plain_pictures_are_those_kept_in_memory(folder, fit):
     assert (images.shape, len(images), images.dtype) == ((24, 3, 8, 8), 24, torch.uint8)
     assert torch.equal(images[[3, 23]], here.images[[3, 23]])
     assert torch.equal(images[:2], here.images[:2])
+
+
+def test_statistics_are_of_pictures_spread_over_all(folder, monkeypatch):
+    monkeypatch.setattr(pictures, "STATISTICS", 5)
+    found = load_source(folder, size=8, decode="views")
+    some = load_source(folder, size=8).images[[0, 4, 9, 14, 19]].double() / 255
+    axes = (0, 2, 3)
+    torch.testing.assert_close(found.mean.double(), some.mean(axes), rtol=1e-6, atol=0)
+    deviation = some.std(axes, correction=0)
+    torch.testing.assert_close(found.std.double(), deviation, rtol=1e-6, atol=0)
 
 
 def test_squashed_pictures_show_all_of_themselves(tmp_path):
@@ -348,6 +358,13 @@ def test_a_run_of_other_pictures_is_not_resumed(tmp_path, change):
         config.write_text(config.read_text().replace(f"\n{old}\n", f"\n{new}\n", 1))
     with pytest.raises(CheckpointError, match="does not fit: other images"):
         resume(tmp_path / "run")
+
+
+def test_attention_is_drawn_on_pictures_from_files(tmp_path):
+    folder = write_folder(tmp_path / "pictures", 40, 10)
+    changes = ("epochs=1", "data.size=8", "data.decode=views", "data.fit=squash")
+    train(tiny_recipe("gatcluster_digits", folder, *changes), tmp_path / "run")
+    assert {"gallery.png", "attention.png"} <= {path.name for path in (tmp_path / "run").iterdir()}
 
 
 def test_held_out_pictures_are_scored(tmp_path):
