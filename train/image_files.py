@@ -87,7 +87,8 @@ def _folder_split(folder: Path, root: Path, reading: Reading) -> Split:
 
 
 def _listed(root: Path, names: Sequence[str]) -> list[File]:
-    return [File(name, f"{root}/{name}") for name in names]
+    # Absolute: a run reads its files until its end, wherever it goes meanwhile.
+    return [File(name, f"{root.absolute()}/{name}") for name in names]
 
 
 def jpeg_container(path: Path, found: Sequence[str], reading: Reading) -> Source:

@@ -96,7 +96,7 @@ class PictureData(NamedTuple):
     ----------
     files : tuple of File, one for each sample.
     labels, ids, class_names, mean, std, background, names : as in `data.ImageData`; mean, std and
-        background are those of `STATISTICS` plain pictures.
+        background are those of the plain pictures, of `STATISTICS` of them if there are more.
     size : int. Side of a plain picture in pixels.
     channels : int, 1 where all files are gray, else 3.
     fit : str. How a whole picture becomes a square; see `cuts.plain_cut`.
@@ -187,8 +187,8 @@ class PictureData(NamedTuple):
 
     def to(self, device: str | torch.device) -> PictureData:
         """Copy every tensor to `device`."""
-        fields: dict[str, Any] = self._asdict()
-        moved = {k: v.to(device) for k, v in fields.items() if isinstance(v, Tensor)}
+        fields = self._asdict().items()
+        moved: dict[str, Any] = {k: v.to(device) for k, v in fields if isinstance(v, Tensor)}
         return self._replace(**moved)
 
 
@@ -259,8 +259,9 @@ def cpu_count() -> int:
 
 
 def _spread(n: int, count: int) -> Tensor:
-    """Up to `count` positions of n, evenly spread."""
-    return torch.arange(0, n, max(1, -(-n // count)))
+    """`count` positions of n, evenly spread, or all if there are no more."""
+    some = min(n, count)
+    return torch.arange(some) * n // some
 
 
 def _digest(data: PictureData, some: Sequence[int]) -> str:

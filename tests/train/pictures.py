@@ -1,11 +1,13 @@
 """Pictures for tests: like photographs in that most of their energy is at low frequencies."""
 
 import io
+from functools import lru_cache
 
 import numpy as np
 from PIL import Image
 
 
+@lru_cache
 def picture(height=375, width=500, *, seed=0, channels=3):
     """Noise whose amplitude falls with frequency, and a few rectangles with sharp edges."""
     rng = np.random.default_rng(seed)
@@ -19,6 +21,7 @@ def picture(height=375, width=500, *, seed=0, channels=3):
         h, w = rng.integers(2, max(3, height // 2)), rng.integers(2, max(3, width // 2))
         values[top : top + h, left : left + w] += rng.normal(0, 40, channels)
     pixels = np.clip(values, 0, 255).astype(np.uint8)
+    pixels.flags.writeable = False
     return pixels if channels > 1 else pixels[:, :, 0]
 
 

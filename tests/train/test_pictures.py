@@ -1,4 +1,4 @@
-"""Runs on pictures in their files: the same views for any threads and ranks, in bounded memory."""
+"""Pictures in their files: the same views for any threads and ranks, in bounded memory."""
 
 import gc
 import signal
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import CheckpointError, InvalidValueError, UsageError
+from dualclust.algos.errors import InvalidValueError, UsageError
 from dualclust.train import pictures
 from dualclust.train.config import RunConfig, override
 from dualclust.train.cuts import NUMBERS, random_cut
@@ -19,12 +19,10 @@ from dualclust.train.data import ImageData, load_source, normalize
 from dualclust.train.distributed import Ranks
 from dualclust.train.engine import Engine
 from dualclust.train.feed import Feed
-from dualclust.train.loop import Run, resume, train
 from dualclust.train.pictures import PictureData, cpu_count
 from dualclust.train.prefetch import AHEAD
 from dualclust.train.seeding import generator
 from tests.train.pictures import encoded, picture, write_folder
-from tests.train.runs import Interrupted, assert_same_run, interrupt_after, tiny
 from tests.train.test_picture_files import resized
 
 Image = pytest.importorskip("PIL.Image")
@@ -103,6 +101,16 @@ def test_plain_pictures_are_those_kept_in_memory(folder, fit):
     assert (images.shape, len(images), images.dtype) == ((24, 3, 8, 8), 24, torch.uint8)
     assert torch.equal(images[[3, 23]], here.images[[3, 23]])
     assert torch.equal(images[:2], here.images[:2])
+
+
+def test_statistics_are_of_pictures_spread_over_all(folder, monkeypatch):
+    monkeypatch.setattr(pictures, "STATISTICS", 5)
+    found = load_source(folder, size=8, decode="views")
+    some = load_source(folder, size=8).images[[0, 4, 9, 14, 19]].double() / 255
+    axes = (0, 2, 3)
+    torch.testing.assert_close(found.mean.double(), some.mean(axes), rtol=1e-6, atol=0)
+    deviation = some.std(axes, correction=0)
+    torch.testing.assert_close(found.std.double(), deviation, rtol=1e-6, atol=0)
 
 
 def test_squashed_pictures_show_all_of_themselves(tmp_path):
@@ -240,17 +248,6 @@ def test_a_broken_file_ends_the_epoch_and_is_named(folder):
             pass
 
 
-def test_a_broken_file_ends_a_run(tmp_path):
-    folder = write_folder(tmp_path / "pictures", 40, 10)
-    config = tiny(folder, *CROPS, "heads.clusters=[10]", "data.workers=2")
-    run = Run(config, "cpu")
-    broken = run.data.files[33]
-    with open(broken.content, "r+b") as file:
-        file.truncate(300)
-    with pytest.raises(InvalidValueError, match=rf"cannot decode {broken.name}: "):
-        run.run_epoch()
-
-
 @pytest.mark.parametrize("wrong", [ArithmeticError("in a worker"), MemoryError(), SystemExit(3)])
 def test_what_goes_wrong_in_a_worker_is_raised(folder, monkeypatch, wrong):
     feed = fed(settings(folder, "data.workers=3"))
@@ -311,50 +308,6 @@ def test_leaving_early_drops_the_rest(folder, monkeypatch):
     next(epoch)
     epoch.close()
     assert len(seen) <= 2 * (AHEAD + 3) < 24
-
-
-RUN = (*CROPS, "heads.clusters=[10]", "epochs=3", "batch_size=20", "data.fit=imagenet")
-
-
-def test_a_run_resumes_to_the_bit_with_other_workers(tmp_path):
-    folder = write_folder(tmp_path / "pictures", 60, 10)
-    whole = train(tiny(folder, *RUN), tmp_path / "whole")
-    with pytest.raises(Interrupted):
-        train(tiny(folder, *RUN), tmp_path / "cut", progress=interrupt_after(1))
-    config = tmp_path / "cut" / "config.toml"
-    text = config.read_text()
-    assert "workers = 0" in text
-    config.write_text(text.replace("workers = 0", "workers = 3"))
-    resume(tmp_path / "cut")
-    config.write_text(text)
-    assert_same_run(tmp_path / "cut", tmp_path / "whole")
-    assert "acc" in whole.metrics[-1]
-    assert (tmp_path / "whole" / "gallery.png").exists()
-    lines = (tmp_path / "whole" / "assignments.csv").read_text().splitlines()
-    assert lines[1].endswith(",class0/000.jpeg")
-
-
-@pytest.mark.parametrize("change", ["size = 8|size = 9", 'fit = "imagenet"|fit = "crop"', "a file"])
-def test_a_run_of_other_pictures_is_not_resumed(tmp_path, change):
-    folder = write_folder(tmp_path / "pictures", 40, 10)
-    with pytest.raises(Interrupted):
-        train(tiny(folder, *RUN), tmp_path / "run", progress=interrupt_after(1))
-    config = tmp_path / "run" / "config.toml"
-    if change == "a file":
-        (folder / "class3" / "003.jpeg").write_bytes(encoded(picture(30, 40, seed=99)))
-    else:
-        old, new = change.split("|")
-        assert config.read_text().count(f"\n{old}\n") >= 1
-        config.write_text(config.read_text().replace(f"\n{old}\n", f"\n{new}\n", 1))
-    with pytest.raises(CheckpointError, match="does not fit: other images"):
-        resume(tmp_path / "run")
-
-
-def test_held_out_pictures_are_scored(tmp_path):
-    write_folder(tmp_path / "p" / "train", 40, 10)
-    write_folder(tmp_path / "p" / "val", 20, 10, height=50)
-    result = train(tiny(tmp_path / "p", *RUN, "data.test=test", "epochs=1"), tmp_path / "run")
-    assert "test_acc" in result.metrics[-1]
 
 
 def test_subsets_and_packed_files(tmp_path):
