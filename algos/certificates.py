@@ -41,6 +41,7 @@ from .errors import InvalidValueError
 __all__ = [
     "SizeCertificate",
     "dual_value",
+    "implied_bounds",
     "margins",
     "objective",
     "price_of_bounds",
@@ -270,9 +271,15 @@ def price_of_bounds(prices: Array, bounds: SizeBounds) -> float:
     With the bounds that the given ones imply: the other clusters' lower bounds leave this cluster
     at most ``n - sum_{j != k} l_j``, and likewise from below. They cost nothing and prove more.
     """
-    xp, n = compat.array_namespace(prices), bounds.n_samples
-    low = xp.maximum(bounds.lower, n - (xp.sum(bounds.upper) - bounds.upper))
-    high = xp.minimum(bounds.upper, n - (xp.sum(bounds.lower) - bounds.lower))
-    low, high = xp.astype(low, xp.float64), xp.astype(high, xp.float64)
+    xp = compat.array_namespace(prices)
+    low, high = (xp.astype(bound, xp.float64) for bound in implied_bounds(bounds))
     bonus, penalty = xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0)
     return float(xp.sum(penalty * high - bonus * low))
+
+
+def implied_bounds(bounds: SizeBounds) -> tuple[Array, Array]:
+    """Bounds that those of the other clusters and the number of samples imply, (k,) int64 each."""
+    xp, n = compat.array_namespace(bounds.lower), bounds.n_samples
+    low = xp.maximum(bounds.lower, n - (xp.sum(bounds.upper) - bounds.upper))
+    high = xp.minimum(bounds.upper, n - (xp.sum(bounds.lower) - bounds.lower))
+    return low, high

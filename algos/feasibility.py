@@ -38,7 +38,7 @@ from .checks import check_count, check_shape
 from .errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from .farkas import FarkasVector, explain
 
-__all__ = ["Feasibility", "check_feasible", "feasibility"]
+__all__ = ["Feasibility", "check_feasible", "feasibility", "infeasible"]
 
 LARGEST_TOTAL = 2**31 - 1  # SciPy's flows are 32-bit
 
@@ -173,11 +173,14 @@ at least 1 samples, but only 0 may join it. To fix this, widen the bounds or all
     vector = feasibility(allowed, lower, upper, weights=weights).vector
     if vector is None:
         return
-    msg = (
-        f"no labels are inside the bounds: {explain(vector)}. "
-        f"To fix this, widen the bounds or allow more pairs"
-    )
-    raise InfeasibleBoundsError(msg, clusters=vector.clusters, excess=vector.excess, vector=vector)
+    raise infeasible(vector)
+
+
+def infeasible(vector: FarkasVector) -> InfeasibleBoundsError:
+    """The error that carries a proof, and says it in a sentence."""
+    fix = "widen the bounds or allow more pairs" if vector.sample is None else "allow it a pair"
+    msg = f"no labels are inside the bounds: {explain(vector)}. To fix this, {fix}"
+    return InfeasibleBoundsError(msg, clusters=vector.clusters, excess=vector.excess, vector=vector)
 
 
 def _obvious(

@@ -10,6 +10,11 @@ Newton's method on the smoothed dual (`smoothed_dual`) finds prices, chains of m
 labels. For prices inside the box, a sample is worth at most the better of its best listed cluster
 and its cut.
 
+What labels lack of the bound is added up from terms that are never negative: what each sample loses
+by its label, ``max_k (s_ik + pi_k) - (s_iy + pi_y)``, with scores counted from the first in its
+list, and what each price pays for a bound that is not reached. The difference of the two sums, in
+which everything else cancels, would be lost in the rounding of rows with large scores.
+
 =====================  ===============  =======  =================================================
 paper                  here             shape    meaning
 =====================  ===============  =======  =================================================
@@ -29,14 +34,17 @@ import array_api_compat as compat
 
 from ._typing import Array
 from .bounds import SizeBounds
-from .certificates import price_of_bounds, violation
+from .certificates import implied_bounds, price_of_bounds, violation
+from .errors import InvalidValueError
 from .price_box import PriceBox, held_back, problem_of
+from .score_sources import largest_score, times_power_of_two
+from .score_units import ScoresOutOfRangeError
 from .segments import segment_sum
 from .shortlists import Listing
 from .smoothed_dual import Problem, refine_prices, soft_counts
 from .transport import shortest_moves
 
-__all__ = ["OfflineAssignment", "rounding_of", "solve_lists"]
+__all__ = ["OfflineAssignment", "in_unit", "relative_gap", "rounding_of", "solve_lists"]
 
 CHUNK = 2**18  # lists that are added up at a time
 BORDER = 2.0  # samples a cluster has on its borders when the chains take over
@@ -44,6 +52,7 @@ WINDOW, WIDER, WINDOWS = 4.0, 8.0, 4  # of the chains, in units of T
 HELD = 0.02  # share of the prices at an edge of the box above which the chains would be in vain
 STRANDED = 0.25  # samples for each cluster that chains may have to move because of that
 EPS, ROUNDINGS = 2.0**-52, 64.0
+SMALLEST = 2.0**-1074
 
 
 class OfflineAssignment(NamedTuple):
@@ -62,9 +71,15 @@ class OfflineAssignment(NamedTuple):
     upper_bound : float
         No labels inside the bounds have a larger objective.
     rounding : float
-        How much of the difference of the two the additions alone can make.
+        By how much the additions can be off that led to either.
     violation : int
         Samples by which the worst cluster is outside its bounds: 0.
+    gap : float
+        What the best labels can be worth more, at most, relative to ``sum_i |s_{i, y_i}|``: the
+        objective's absolute value, unless scores have both signs. Relative to the upper bound where
+        that is larger. 0 for labels proven optimal, up to the rounding in comparing the clusters of
+        a row. So an optimum of 0 has a gap of 0, and an objective near 0, because positive and
+        negative scores cancel, one that means something.
     """
 
     labels: Array
@@ -74,18 +89,12 @@ class OfflineAssignment(NamedTuple):
     upper_bound: float
     rounding: float
     violation: int
-
-    @property
-    def gap(self) -> float:
-        """``(upper_bound - objective) / max(|upper_bound|, |objective|)``, 0 for optimal labels."""
-        size = max(abs(self.upper_bound), abs(self.objective))
-        lost = self.upper_bound - self.objective
-        return max(lost, 0.0) / size if size > 0.0 and lost > self.rounding else 0.0
+    gap: float
 
     @property
     def status(self) -> str:
         """Proven: "optimal", or "within gap"."""
-        return "optimal" if self.upper_bound - self.objective <= self.rounding else "within gap"
+        return "optimal" if self.gap == 0.0 else "within gap"
 
 
 def solve_lists(
@@ -125,12 +134,12 @@ def solve_lists(
     start = max(float(xp.mean(box.radius)) / 8.0, 1e-290)  # it, and parts of it, divide
     refined = refine_prices(problem, box.prices, start=start, border=BORDER)
     prices, window = refined.prices, WINDOW * refined.temperature
-    beyond, worth = _beyond_lists(listing, prices)
+    beyond, worth, size = _beyond_lists(listing, prices)
     bound = worth + beyond + price_of_bounds(prices, bounds)
     bound += float(xp.sum(xp.astype(listing.settled, xp.float64) * prices))
     held = held_back(listing, prices)
     n_held = int(xp.sum(xp.astype(held, xp.int64)))
-    if beyond > hopeless * abs(worth) or n_held > HELD * prices.shape[0]:
+    if beyond > hopeless * size or n_held > HELD * prices.shape[0]:
         return None, prices, bound
     stranded = _stranded(problem, prices, held, refined.temperature) if n_held else 0.0
     if stranded > STRANDED * prices.shape[0]:  # a chain for each of them, and each a long one
@@ -152,11 +161,28 @@ def solve_lists(
         window *= WIDER
         if stuck:
             continue
-        prices = moved
-        found, misplaced = _proven(listing, slots, prices, bounds)
-        if misplaced <= max(found.rounding, tolerance / 8.0 * abs(found.upper_bound)):
+        # Prices that went up and down again are off by the rounding of the largest on the way.
+        scale = max(largest_score(refined.prices), largest_score(moved))
+        prices = xp.where(xp.abs(moved) <= rounding_of(scale), xp.zeros_like(moved), moved)
+        found, misplaced = _proven(listing, slots, prices, bounds, scale)
+        if misplaced <= tolerance / 8.0 * max(size, abs(found.upper_bound)):
             break
     return (None if stuck else found), prices, bound
+
+
+def solve_ties(listing: Listing, bounds: SizeBounds) -> OfflineAssignment | None:
+    """Labels for prices of 0, from lists of the clusters that tie there; None if there are none."""
+    xp = compat.array_namespace(bounds.lower)
+    zero = xp.zeros_like(listing.low)
+    slots, _, _, stuck = shortest_moves(
+        listing.values,
+        listing.clusters,
+        zero,
+        lower=bounds.lower - listing.settled,
+        upper=bounds.upper - listing.settled,
+        window=0.0,
+    )
+    return None if stuck else _proven(listing, slots, zero, bounds, 0.0)[0]
 
 
 def _stranded(problem: Problem, prices: Array, held: Array, temperature: float) -> float:
@@ -168,17 +194,20 @@ def _stranded(problem: Problem, prices: Array, held: Array, temperature: float) 
     return float(xp.sum(xp.where(held, missing, xp.zeros_like(missing))))
 
 
-def _beyond_lists(listing: Listing, prices: Array) -> tuple[float, float]:
+def _beyond_lists(listing: Listing, prices: Array) -> tuple[float, float, float]:
     """By how much what was cut from the lists can be worth more than the best listed clusters.
 
-    Also what the best listed clusters are worth.
+    Also what the best listed clusters are worth, and about how large the objective is.
     """
-    xp, beyond, worth = compat.array_namespace(prices), 0.0, listing.settled_value
+    xp, beyond = compat.array_namespace(prices), 0.0
+    worth, size = listing.settled_value, listing.settled_size
     for rows in _chunks(listing):
-        best = _best_listed(listing, rows, prices)
-        beyond += float(xp.sum(xp.clip(listing.cuts[rows] - best, min=0.0)))
-        worth += float(xp.sum(best))
-    return beyond, worth
+        first = xp.astype(listing.values[rows, 0], xp.float64)
+        best = xp.max(_priced(listing, rows, prices), axis=1)
+        beyond += float(xp.sum(xp.clip(listing.cuts[rows] - first - best, min=0.0)))
+        worth += float(xp.sum(first + best))
+        size += float(xp.sum(xp.abs(first)))
+    return beyond, worth, size
 
 
 def _chunks(listing: Listing) -> Iterator[slice]:
@@ -188,26 +217,55 @@ def _chunks(listing: Listing) -> Iterator[slice]:
         yield slice(i, min(i + CHUNK, m))
 
 
-def _best_listed(listing: Listing, rows: slice, prices: Array) -> Array:
+def _priced(listing: Listing, rows: slice, prices: Array, *, sizes: bool = False) -> Array:
+    """Scores, counted from the first of each list, plus prices; or the sizes of the two terms."""
     xp = compat.array_namespace(prices)
     listed = xp.astype(xp.clip(listing.clusters[rows, :], min=0), xp.int64)
     own = xp.reshape(xp.take(prices, xp.reshape(listed, (-1,))), listed.shape)
-    return xp.max(xp.astype(listing.values[rows, :], xp.float64) + own, axis=1)
+    values = xp.astype(listing.values[rows, :], xp.float64)
+    values = values - values[:, :1]
+    return xp.abs(values) + xp.abs(own) if sizes else values + own
+
+
+def _regrets(
+    listing: Listing, rows: slice, slot: Array, prices: Array, scale: float, *, cuts: bool
+) -> tuple[float, float]:
+    """What samples lose by their labels at these prices, and what rounding explains of that."""
+    xp = compat.array_namespace(prices)
+    priced = _priced(listing, rows, prices)
+    own = xp.take_along_axis(priced, slot, axis=1)
+    regret = xp.max(priced, axis=1) - own[:, 0]
+    if cuts:
+        cut = listing.cuts[rows] - xp.astype(listing.values[rows, 0], xp.float64)
+        regret = xp.maximum(regret, cut - own[:, 0])
+    lost = float(xp.sum(regret))
+    if lost == 0.0:
+        return 0.0, 0.0
+    # Only clusters that look better than the label can have been rounded up.
+    sizes, zero = _priced(listing, rows, prices, sizes=True), xp.zeros_like(priced)
+    most = xp.max(xp.where(priced >= own, sizes, zero), axis=1)
+    if cuts:
+        over = xp.where(cut > own[:, 0], xp.abs(listing.cuts[rows]), zero[:, 0])
+        most = xp.maximum(most, over)
+    most = xp.where(regret > 0.0, most + scale, zero[:, 0])
+    return lost, rounding_of(float(xp.sum(most)))
 
 
 def _proven(
-    listing: Listing, slots: Array, prices: Array, bounds: SizeBounds
+    listing: Listing, slots: Array, prices: Array, bounds: SizeBounds, scale: float
 ) -> tuple[OfflineAssignment, float]:
     """Labels of all samples, with objective and upper bound; and what samples lose by their labels.
 
-    The second is 0 unless the window of the chains was too narrow.
+    The second is 0 unless the window of the chains was too narrow. Prices carry the rounding of
+    numbers as large as `scale`.
     """
     xp, k = compat.array_namespace(prices), prices.shape[0]
     # Lists and settled samples speak for prices inside the box only.
     inside = xp.clip(prices, listing.low, listing.high)
+    is_inside = bool(xp.all(inside == prices))
     counts, chosen = listing.settled, [listing.clusters[:0, 0]]
-    objective = size = misplaced = 0.0
-    upper_bound = float(xp.sum(xp.astype(listing.settled, xp.float64) * inside))
+    objective, size = listing.settled_value, listing.settled_size
+    lost = explained = misplaced = 0.0
     for rows in _chunks(listing):
         slot = slots[rows][:, None]
         own = xp.take_along_axis(listing.values[rows, :], slot, axis=1)[:, 0]
@@ -216,26 +274,41 @@ def _proven(
         label = xp.astype(chosen[-1], xp.int64)
         ones = xp.ones_like(label)[:, None]
         counts = counts + segment_sum(ones, label, n_segments=k)[:, 0]
-        best = xp.maximum(_best_listed(listing, rows, inside), listing.cuts[rows])
-        lost = _best_listed(listing, rows, prices) - own - xp.take(prices, label)
         objective += float(xp.sum(own))
-        upper_bound += float(xp.sum(best))
-        misplaced += float(xp.sum(lost))
         size += float(xp.sum(xp.abs(own)))
-    objective += listing.settled_value
-    upper_bound += listing.settled_value + price_of_bounds(inside, bounds)
-    size += abs(listing.settled_value)
-    size += float(xp.sum(xp.abs(inside) * xp.astype(counts, xp.float64)))
+        parts = _regrets(listing, rows, slot, inside, scale, cuts=True)
+        lost, explained = lost + parts[0], explained + parts[1]
+        if not is_inside or parts[0] > 0.0:
+            parts = _regrets(listing, rows, slot, prices, scale, cuts=False)
+        misplaced += max(parts[0] - parts[1], 0.0)
+    parts = _unused(inside, counts, bounds, scale)
+    lost, explained = lost + parts[0], explained + parts[1]
+    if not math.isfinite(size + lost):
+        raise ScoresOutOfRangeError
+    lost = lost if lost > explained else 0.0
     found = OfflineAssignment(
         _labels(listing, xp.concat(chosen)),
         counts,
         inside,
         objective,
-        upper_bound,
-        rounding_of(size),
+        objective + lost,
+        rounding_of(size + float(xp.sum(xp.abs(inside) * xp.astype(counts, xp.float64)))),
         violation(counts, bounds),
+        relative_gap(lost, size, objective + lost),
     )
     return found, misplaced
+
+
+def _unused(prices: Array, counts: Array, bounds: SizeBounds, scale: float) -> tuple[float, float]:
+    """What prices pay for bounds that are not reached, and what rounding explains of that."""
+    xp = compat.array_namespace(prices)
+    low, high = implied_bounds(bounds)
+    missed = xp.where(prices > 0.0, counts - low, high - counts)
+    missed = xp.astype(xp.where(prices == 0.0, xp.zeros_like(missed), missed), xp.float64)
+    lost = float(xp.sum(xp.abs(prices) * missed))
+    if lost == 0.0:
+        return 0.0, 0.0
+    return lost, rounding_of(scale)
 
 
 def _labels(listing: Listing, chosen: Array) -> Array:
@@ -252,6 +325,37 @@ def _labels(listing: Listing, chosen: Array) -> Array:
         parts.append(xp.astype(label, xp.int64))
         place += int(xp.sum(is_open))
     return xp.concat(parts)
+
+
+def relative_gap(lost: float, size: float, upper_bound: float) -> float:
+    """Gap of labels that lack at most `lost` of the best; `size` is ``sum_i |s_{i, y_i}|``."""
+    return max(lost / max(size, abs(upper_bound)), SMALLEST) if lost > 0.0 else 0.0
+
+
+def in_unit(found: OfflineAssignment, exponent: int) -> OfflineAssignment:
+    """A result for scores that are ``2**exponent`` times those it was found for.
+
+    Raises
+    ------
+    InvalidValueError
+        If the objective, the bound or a price does not fit into float64.
+    """
+    if exponent == 0:
+        return found
+    sums = (found.objective, found.upper_bound, found.rounding)
+    try:
+        sums = tuple(math.ldexp(v, exponent) for v in sums)
+        math.ldexp(largest_score(found.prices), exponent)
+    except OverflowError:
+        msg = (
+            "scores must have a sum that float64 holds, got one of more than 1e308. To fix this, "
+            "divide all scores, or all weights, by the same number: the labels stay the same"
+        )
+        raise InvalidValueError(msg) from None
+    prices = times_power_of_two(found.prices, exponent)
+    return found._replace(
+        prices=prices, objective=sums[0], upper_bound=sums[1], rounding=sums[2] + SMALLEST
+    )
 
 
 def rounding_of(size: float) -> float:

@@ -37,11 +37,18 @@ from .bounds import SizeBounds
 from .checks import check_finite, check_interval, check_real, check_same_place, check_shape
 from .errors import InvalidValueError
 from .feasibility import check_feasible
-from .list_solver import OfflineAssignment, solve_lists
+from .list_solver import OfflineAssignment, in_unit, solve_lists, solve_ties
 from .list_widths import widest_box
 from .price_box import PriceBox, first_box, next_box
-from .price_learning import median, score_range, strided_ids
-from .score_sources import ScoreSource, block_rows, check_weights, score_source
+from .price_learning import may_be_free, median, score_range, strided_ids
+from .score_sources import (
+    ScoreSource,
+    block_rows,
+    check_weights,
+    score_source,
+    times_power_of_two,
+)
+from .score_units import ScoresOutOfRangeError, in_range, rescaled
 from .shortlists import ListsTooLongError, list_all, list_open
 from .streamed import assign_streamed
 
@@ -52,6 +59,8 @@ WIDTH, NARROW, MANY_ROWS = 8, 3, 2**22  # of lists, and for so many samples narr
 MOST_PASSES, FEW_PASSES = 10, 5  # over all scores; where lists fill the memory
 LISTED_ENTRIES = 2**25  # of all lists at most: 256 MiB of clusters and scores
 LAST_ENTRIES = 2**27  # scores up to which all are listed where nothing else has helped
+RETRY_ENTRIES = 2**22  # scores up to which all are listed where lists have not proven the gap
+FEW_ROWS = 2**10  # rows that say in what unit to compute
 SAMPLE = 2**12  # rows that say what lists will hold
 LEAST = 1e-3  # share of its radius below which a box is not worth it: most rows tie
 PATIENCE, ROUGH = 3, 1e-2  # passes after which labels with such a gap will do
@@ -181,6 +190,12 @@ def solve(
     if bounds.n_samples is None:
         msg = "bounds must be of a known number of samples, got those of a stream"
         raise InvalidValueError(msg)
+    if bounds.n_samples != n:
+        msg = (
+            f"bounds must be of the {n} rows of the source, got those of {bounds.n_samples} "
+            f"samples. To fix this, make them with n_samples={n}"
+        )
+        raise InvalidValueError(msg)
     check_shape("bounds.lower", bounds.lower, (k,))
     check_interval("tolerance", tolerance, 0.0, 1.0)
     xp = compat.array_namespace(bounds.lower)
@@ -188,8 +203,30 @@ def solve(
         check_shape("prices", prices, (k,))
         check_finite("prices", prices)
         prices = xp.astype(prices, xp.float64)
+    if n:
+        source = in_range(source, strided_ids(n, min(n, FEW_ROWS), bounds.lower))
+    try:
+        found = _solved(source, bounds, prices, tolerance)
+    except ScoresOutOfRangeError:  # a row that the sample did not have
+        source = rescaled(source)
+        found = _solved(source, bounds, prices, tolerance)
+    return in_unit(found, source.exponent)
+
+
+def _solved(
+    source: ScoreSource, bounds: SizeBounds, prices: Array | None, tolerance: float
+) -> OfflineAssignment:
+    """`solve` in the unit of the source."""
+    n, k = source.group.n_total, source.n_clusters
+    xp = compat.array_namespace(bounds.lower)
+    if prices is not None:
+        prices = times_power_of_two(prices, -source.exponent)
     if n * k <= FULL_ENTRIES:
         return _solve_in_full(source, bounds, prices)
+    if prices is None and may_be_free(source, bounds):
+        found = _without_prices(source, bounds)
+        if found is not None and found.gap <= tolerance:
+            return found
     exact, best = tolerance == 0.0, None
     box = first_box(source, bounds, prices)
     width = WIDTH if n <= MANY_ROWS else NARROW
@@ -212,7 +249,7 @@ def solve(
             least, good = bound, prices
         if found is not None:
             best = found if best is None or found.gap < best.gap else best
-            if found.gap <= tolerance or found.status == "optimal":
+            if found.gap <= tolerance:
                 return found
         n_cut = int(xp.sum(xp.astype(listing.cuts > -math.inf, xp.int64)))
         if n_cut and not limited:
@@ -221,13 +258,24 @@ def solve(
         limited = limited or (turn > 0 and found is None)
         box = next_box(box, prices, follow=limited)
         del listing, found  # before the next pass makes lists as long
-    if best is not None and not exact:
+    if best is not None and not exact and n * k > RETRY_ENTRIES:
         return best
     if n * k > LAST_ENTRIES and not exact:
         streamed = assign_streamed(source, bounds, good)
         if streamed is not None:
             return streamed
     return _solve_in_full(source, bounds, prices)
+
+
+def _without_prices(source: ScoreSource, bounds: SizeBounds) -> OfflineAssignment | None:
+    """Best labels of all, if they, with ties broken the right way, are inside the bounds."""
+    xp = compat.array_namespace(bounds.lower)
+    zero = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
+    try:
+        listing = list_open(source, zero, zero, width=WIDTH, entries=LISTED_ENTRIES)
+    except ListsTooLongError:
+        return None
+    return solve_ties(listing, bounds)
 
 
 def _within_memory(source: ScoreSource, box: PriceBox, width: int) -> tuple[PriceBox, int]:

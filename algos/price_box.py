@@ -179,6 +179,8 @@ def _refine_on(
                 break
             box, moves = next_box(box, found.prices, follow=True), moves + 1
             limit = _limit(sample, box.prices)
+            if limit.radius <= LEAST * widest:  # most rows tie here: no box tells them apart
+                break
             width, middle = limit.width, median(box.radius)
             box = box._replace(radius=box.radius * (min(limit.radius, widest) / middle))
             continue

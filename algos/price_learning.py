@@ -30,7 +30,7 @@ from .duals import Duals
 from .score_sources import ScoreSource, block_rows
 from .steps import measured_steps
 
-__all__ = ["learn_prices", "lift_idle", "median", "score_range", "strided_ids"]
+__all__ = ["learn_prices", "lift_idle", "may_be_free", "median", "score_range", "strided_ids"]
 
 FORBIDDEN = -1e37
 SAMPLE = 1024  # rows on which the range of scores is measured
@@ -128,14 +128,47 @@ def lift_idle(scores: Array, prices: Array, lower: Array) -> Array:
     return prices + xp.minimum(missing, most)
 
 
+def may_be_free(source: ScoreSource, bounds: SizeBounds) -> bool:
+    """Whether, by a few rows, the best cluster of each is inside the bounds: no price is needed.
+
+    Parameters
+    ----------
+    source : ScoreSource
+    bounds : SizeBounds of a known number of samples
+
+    Returns
+    -------
+    bool
+        True wherever bounds cannot bind.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.bounds import from_counts
+    >>> from dualclust.algos.score_sources import score_source
+    >>> source = score_source(np.asarray([[1.0, 1.0], [1.0, 0.0]]))
+    >>> bounds = [from_counts(lower, n_samples=2) for lower in ([1, 1], [0, 2])]
+    >>> [may_be_free(source, b) for b in bounds]  # a row that ties may go to either
+    [True, False]
+    """
+    xp, n = compat.array_namespace(bounds.lower), source.group.n_total
+    m = min(n, SAMPLE)
+    rows = source.take(strided_ids(n, m, bounds.lower))
+    best = xp.astype(rows == xp.max(rows, axis=1, keepdims=True), xp.int64)
+    alone = xp.where(xp.sum(best, axis=1, keepdims=True) == 1, best, xp.zeros_like(best))
+    at_most, at_least = xp.sum(best, axis=0), xp.sum(alone, axis=0)
+    return bool(xp.all((at_most * n >= bounds.lower * m) & (at_least * n <= bounds.upper * m)))
+
+
 def score_range(scores: Array) -> float:
-    """Median over rows of the largest minus the smallest finite score; 1 where that is 0."""
+    """Median of the largest minus the smallest finite score, over rows where they differ; or 1."""
     xp = compat.array_namespace(scores)
     finite = xp.isfinite(scores)
     low = xp.min(xp.where(finite, scores, xp.full_like(scores, math.inf)), axis=1)
     ranges = xp.astype(xp.max(scores, axis=1), xp.float64) - xp.astype(low, xp.float64)
     ranges = xp.where(xp.isfinite(ranges), ranges, xp.zeros_like(ranges))
-    return median(ranges) or 1.0
+    n_equal = int(xp.sum(xp.astype(ranges == 0.0, xp.int64)))
+    return median(xp.sort(ranges)[n_equal:]) or 1.0
 
 
 def median(values: Array) -> float:

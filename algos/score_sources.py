@@ -23,6 +23,7 @@ symbol               here             shape           meaning
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -30,7 +31,7 @@ import array_api_compat as compat
 
 from ._typing import Array
 from .checks import check_real, check_same_place, check_shape
-from .errors import InvalidValueError
+from .errors import InvalidTypeError, InvalidValueError
 from .precision import at_least_float32
 
 __all__ = [
@@ -41,9 +42,11 @@ __all__ = [
     "block_rows",
     "check_weights",
     "feature_source",
+    "largest_score",
     "product_source",
     "score_source",
     "subsample",
+    "times_power_of_two",
 ]
 
 BLOCK_ENTRIES = 2**20
@@ -134,12 +137,15 @@ class ScoreSource(NamedTuple):
     take : callable
         ``take(ids)``: as in `FeatureSource`.
     group : Group
+    exponent : int
+        True scores are ``2**exponent`` times these; 0 unless weights, or `score_units`, need it.
     """
 
     n_clusters: int
     block: Callable[[int, int], Array]
     take: Callable[[Array], Array]
     group: Group
+    exponent: int = 0
 
 
 def score_source(scores: Array, weights: Array | None = None) -> ScoreSource:
@@ -149,22 +155,44 @@ def score_source(scores: Array, weights: Array | None = None) -> ScoreSource:
     ----------
     scores : (n, k) real array
         Half precision is computed in float32.
-    weights : (n,) float64 array, optional
-        Nonnegative; each row is multiplied by its own.
+    weights : (n,) real array, optional
+        Finite, at least 0, not all 0; each row is multiplied by its own, in float64.
+
+    Raises
+    ------
+    InvalidTypeError
+        For scores of more bits than float64, which would have to be rounded.
+    InvalidValueError
+        For weights out of range.
     """
     xp = check_real("scores", scores)
+    _check_bits("scores", scores)
     n, k = check_shape("scores", scores, ("n", "k"))
     check_same_place(scores=scores, weights=weights)
+    if weights is None:
+        return ScoreSource(
+            k,
+            lambda start, stop: at_least_float32(scores[start:stop, :]),
+            lambda ids: at_least_float32(xp.take(scores, ids, axis=0)),
+            alone(n),
+        )
+    own, exponent = _normalized(check_weights("weights", weights, n))
+    # A product keeps its digits if neither factor is near the edge of the range.
+    rows, largest = block_rows(k), 0.0
+    for start in range(0, n, rows):
+        largest = max(largest, largest_score(scores[start : min(start + rows, n), :]))
+    unit = math.frexp(largest)[1]
 
-    def block(start: int, stop: int) -> Array:
-        part = at_least_float32(scores[start:stop, :])
-        return part if weights is None else _weighted(part, weights[start:stop])
+    def weighted(part: Array, weights: Array) -> Array:
+        return _weighted(times_power_of_two(xp.astype(part, xp.float64), -unit), weights)
 
-    def take(ids: Array) -> Array:
-        part = at_least_float32(xp.take(scores, ids, axis=0))
-        return part if weights is None else _weighted(part, xp.take(weights, ids))
-
-    return ScoreSource(k, block, take, alone(n))
+    return ScoreSource(
+        k,
+        lambda start, stop: weighted(scores[start:stop, :], own[start:stop]),
+        lambda ids: weighted(xp.take(scores, ids, axis=0), xp.take(own, ids)),
+        alone(n),
+        exponent + unit,
+    )
 
 
 def feature_source(features: Array) -> FeatureSource:
@@ -178,6 +206,7 @@ def feature_source(features: Array) -> FeatureSource:
            [0., 0., 1.]])
     """
     xp = check_real("features", features)
+    _check_bits("features", features)
     n, d = check_shape("features", features, ("n", "d"))
     return FeatureSource(
         d,
@@ -203,8 +232,14 @@ def product_source(
         Of the dtype of the rows.
     offsets : (k,) array, optional
         ``-||c_k||^2 / 2`` makes the largest score the smallest squared distance.
-    weights : (n,) float64 array, optional
-        Of all rows of all ranks, nonnegative.
+    weights : (n,) real array, optional
+        Of all rows of all ranks; finite, at least 0, not all 0. Products are weighted in float64.
+
+    Raises
+    ------
+    InvalidValueError
+        For weights out of range; and, when a block is read, for products that overflow, which would
+        read as forbidden pairs.
 
     Notes
     -----
@@ -212,21 +247,31 @@ def product_source(
     """
     xp = compat.array_namespace(centers)
     k, _ = check_shape("centers", centers, ("k", features.n_features))
-    first = features.group.first_row
+    group, exponent = features.group, 0
+    if weights is not None:
+        check_same_place(centers=centers, weights=weights)
+        weights, exponent = _normalized(check_weights("weights", weights, group.n_total))
+    # No score is larger than a row's largest entry times this, and what is added.
+    length = float(xp.max(xp.sum(xp.abs(xp.astype(centers, xp.float64)), axis=1))) if k else 0.0
+    added = largest_score(offsets) if offsets is not None else 0.0
 
     def scores(rows: Array, own: Array | None) -> Array:
         product = features.multiply(rows, centers.T)
         product = product if offsets is None else product + offsets
+        limit = 0.5 * float(xp.finfo(product.dtype).max)
+        if k <= features.n_features or largest_score(rows) * length + added > limit:
+            _check_products(product, rows, centers)
         return product if own is None else _weighted(product, own)
 
     def block(start: int, stop: int) -> Array:
+        first = group.first_row
         own = None if weights is None else weights[first + start : first + stop]
         return scores(features.rows(start, stop), own)
 
     def take(ids: Array) -> Array:
         return scores(features.take(ids), None if weights is None else xp.take(weights, ids))
 
-    return ScoreSource(k, block, take, features.group)
+    return ScoreSource(k, block, take, group, exponent)
 
 
 def subsample(source: ScoreSource, ids: Array) -> ScoreSource:
@@ -236,6 +281,7 @@ def subsample(source: ScoreSource, ids: Array) -> ScoreSource:
         lambda start, stop: source.take(ids[start:stop]),
         lambda inner: source.take(compat.array_namespace(ids).take(ids, inner)),
         alone(int(ids.shape[0])),
+        source.exponent,
     )
 
 
@@ -254,8 +300,56 @@ def check_weights(name: str, weights: Array, n: int) -> Array:
     return weights
 
 
-def _weighted(scores: Array, weights: Array) -> Array:
-    """Scores times their row's weight; a forbidden pair stays one at weight 0."""
+def largest_score(scores: Array) -> float:
+    """Largest finite absolute value of an array; 0 of none."""
     xp = compat.array_namespace(scores)
-    product = scores * xp.astype(weights, scores.dtype)[:, None]
-    return xp.where(scores == -xp.inf, scores, product)
+    if math.prod(scores.shape) == 0:
+        return 0.0
+    high, low = float(xp.max(scores)), float(xp.min(scores))
+    if math.isfinite(high) and math.isfinite(low):
+        return max(high, -low)
+    sizes = xp.abs(scores)
+    return float(xp.max(xp.where(xp.isfinite(sizes), sizes, xp.zeros_like(sizes))))
+
+
+def times_power_of_two(values: Array, exponent: int) -> Array:
+    """``values * 2**exponent``, exact, unless the result is subnormal or overflows."""
+    if exponent == 0:
+        return values
+    half = exponent // 2  # the whole power may be out of range where the product is not
+    return values * 2.0**half * 2.0 ** (exponent - half)
+
+
+def _normalized(weights: Array) -> tuple[Array, int]:
+    """Weights with a largest between 1/2 and 1, and the exponent of the power of two taken out."""
+    exponent = math.frexp(largest_score(weights))[1]
+    return times_power_of_two(weights, -exponent), exponent
+
+
+def _weighted(scores: Array, weights: Array) -> Array:
+    """Scores times their row's weight in float64; a forbidden pair stays one at weight 0."""
+    xp = compat.array_namespace(scores)
+    scores = xp.astype(scores, xp.float64)
+    finite = xp.isfinite(scores)
+    factors = xp.where(finite, scores, xp.zeros_like(scores))
+    return xp.where(finite, factors * weights[:, None], scores)
+
+
+def _check_bits(name: str, array: Array) -> None:
+    xp = compat.array_namespace(array)
+    if xp.finfo(array.dtype).bits > 64:
+        msg = (
+            f"{name} must have at most 64 bits, got {array.dtype}. To fix this, convert it to "
+            f"float64, which rounds it"
+        )
+        raise InvalidTypeError(msg)
+
+
+def _check_products(products: Array, *factors: Array) -> None:
+    xp = compat.array_namespace(products)
+    if bool(xp.any(xp.isinf(products))) and all(bool(xp.all(xp.isfinite(f))) for f in factors):
+        msg = (
+            f"features must have finite products with the centers, got one that overflows "
+            f"{products.dtype}. To fix this, scale features and centers down, or use float64"
+        )
+        raise InvalidValueError(msg)

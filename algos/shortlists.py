@@ -31,7 +31,10 @@ import array_api_compat as compat
 from ..backends import kernel
 from ._typing import Array
 from .errors import InvalidValueError
+from .farkas import FarkasVector
+from .feasibility import infeasible
 from .score_sources import ScoreSource, block_rows
+from .score_units import ScoresOutOfRangeError, check_range
 from .segments import segment_sum
 
 __all__ = ["Listing", "ListsTooLongError", "list_all", "list_open", "shortlist"]
@@ -43,6 +46,9 @@ SLACK = 8.0
 
 JOINED = 256
 """Blocks whose lists are joined as a pass goes along."""
+
+NOT_FINITE, NO_CLUSTER, OUT_OF_RANGE = 0, 1, 2
+"""What can be wrong with a row."""
 
 
 class ListsTooLongError(Exception):
@@ -67,8 +73,8 @@ class Listing(NamedTuple):
     cuts : (m,) float64 array
     settled : (k,) int64 array
         Counts of the settled samples.
-    settled_value : float
-        Sum of their scores.
+    settled_value, settled_size : float
+        Sum of their scores, and of the absolute values of those.
     low, high : (k,) float64 array
         The box.
     """
@@ -81,6 +87,7 @@ class Listing(NamedTuple):
     cuts: Array
     settled: Array
     settled_value: float
+    settled_size: float
     low: Array
     high: Array
 
@@ -150,8 +157,11 @@ def list_open(
     Raises
     ------
     InvalidValueError
-        Naming the first row that holds NaN or plus infinity, or forbids every cluster; on all ranks
-        alike.
+        Naming the first row that holds NaN or plus infinity; on all ranks alike.
+    InfeasibleBoundsError
+        For a row that forbids every cluster, with the vector that proves it.
+    ScoresOutOfRangeError
+        If sums of scores would overflow.
     ListsTooLongError
         If the lists would have more than `entries` scores; on all ranks alike.
 
@@ -162,14 +172,15 @@ def list_open(
     xp, group = compat.array_namespace(low), source.group
     device = compat.device(low)
     most = math.inf if entries is None else entries // min(width, source.n_clusters)
-    long, parts, bad_row, n_open = [], [], -1, 0
+    long, parts, wrong, n_open = [], [], (-1, 0), 0
     rows = block_rows(source.n_clusters)
     for start in range(0, max(group.n_local, 1), rows):
         stop = min(start + rows, group.n_local)
-        part, first_bad = _list_block(source.block(start, stop), low, high, width)
+        scores = source.block(start, stop)
+        part, bad = _list_block(scores, low, high, width)
         parts.append(part)
-        if first_bad >= 0:
-            bad_row = group.first_row + start + first_bad
+        if bad >= 0:
+            wrong = group.first_row + start + bad, _what_is_wrong(scores[bad, :])
             break
         n_open += part[2].shape[0]
         if n_open > most:
@@ -177,7 +188,7 @@ def list_open(
         if len(parts) == JOINED:
             long.append(_join(parts))
             parts = []
-    _agree(group.gather(xp.asarray([bad_row], dtype=xp.int64, device=device)))
+    _agree(group.gather(xp.asarray([wrong], dtype=xp.int64, device=device)), source.n_clusters)
     if entries is not None:
         of_all = group.gather(xp.asarray([n_open], dtype=xp.int64, device=device))
         if int(xp.sum(of_all)) > most:
@@ -200,7 +211,7 @@ def list_open(
         group.gather(values),
         group.gather(cuts),
         xp.sum(group.gather(counts), axis=0),
-        math.fsum(float(sums[i]) for i in range(sums.shape[0])),
+        *(math.fsum(float(sums[i, j]) for i in range(sums.shape[0])) for j in range(2)),
         low,
         high,
     )
@@ -244,12 +255,15 @@ def list_all(source: ScoreSource, *, like: Array) -> Listing:
     edges = range(0, max(group.n_local, 1), rows)
     scores = xp.concat([source.block(a, min(a + rows, group.n_local)) for a in edges])
     allowed = xp.isfinite(scores)
-    wrong = ~xp.all(scores < math.inf, axis=1) | ~xp.any(allowed, axis=1)
-    bad_row = -1
-    if scores.shape[0] and bool(xp.any(wrong)):
-        bad_row = group.first_row + int(xp.argmax(xp.astype(wrong, xp.int8)))
-    _agree(group.gather(xp.asarray([bad_row], dtype=xp.int64, device=device)))
-    order = xp.argsort(xp.astype(allowed, xp.int8), axis=1, descending=True, stable=True)
+    bad = ~xp.all(scores < math.inf, axis=1) | ~xp.any(allowed, axis=1)
+    wrong = (-1, 0)
+    if scores.shape[0] and bool(xp.any(bad)):
+        first = int(xp.argmax(xp.astype(bad, xp.int8)))
+        wrong = group.first_row + first, _what_is_wrong(scores[first, :])
+    elif not check_range(scores):
+        wrong = group.first_row, OUT_OF_RANGE
+    _agree(group.gather(xp.asarray([wrong], dtype=xp.int64, device=device)), k)
+    order = xp.argsort(scores, axis=1, descending=True, stable=True)
     listed = xp.take_along_axis(allowed, order, axis=1)
     clusters = xp.astype(xp.where(listed, order, xp.full_like(order, -1)), xp.int32)
     zeros = xp.zeros((k,), dtype=xp.int64, device=device)
@@ -264,13 +278,14 @@ def list_all(source: ScoreSource, *, like: Array) -> Listing:
         xp.full((group.n_total,), -math.inf, dtype=xp.float64, device=device),
         zeros,
         0.0,
+        0.0,
         -far,
         far,
     )
 
 
 def _list_block(scores: Array, low: Array, high: Array, width: int) -> tuple[_Part, int]:
-    """What `list_open` keeps of a block, and the first row that has no best cluster, or -1."""
+    """What `list_open` keeps of a block, and the first row with which something is wrong, or -1."""
     xp = compat.array_namespace(scores)
     b, k = scores.shape
     names, values, found, cuts = shortlist(scores, low, high, width=width)
@@ -281,19 +296,49 @@ def _list_block(scores: Array, low: Array, high: Array, width: int) -> tuple[_Pa
     chosen = xp.argsort(xp.astype(is_open, xp.int8), descending=True, stable=True)[:m]
     settled = xp.astype(xp.where(found == 1, labels, xp.full_like(labels, k)), xp.int64)
     counts = segment_sum(xp.ones_like(settled)[:, None], settled, n_segments=k + 1)[:k, 0]
-    value = xp.sum(xp.where(is_open, xp.zeros_like(cuts), xp.astype(values[:, 0], xp.float64)))
-    lists = (xp.take(array, chosen, axis=0) for array in (names, values, cuts))
-    return (labels, is_open, *lists, counts[None, :], xp.reshape(value, (1,))), bad
+    firsts = values[:, 0]
+    names, values, cuts = (xp.take(array, chosen, axis=0) for array in (names, values, cuts))
+    cuts = _rounded_up(cuts, low, high, float(xp.finfo(scores.dtype).eps))
+    if bad < 0 and b and not (check_range(firsts) and check_range(values)):
+        bad = 0
+    firsts = xp.astype(firsts, xp.float64)
+    own = xp.where(is_open, xp.zeros_like(firsts), firsts)
+    sums = xp.stack([xp.sum(own), xp.sum(xp.abs(own))])
+    return (labels, is_open, names, values, cuts, counts[None, :], sums[None, :]), bad
 
 
-def _agree(bad_rows: Array) -> None:
-    """Raise on every rank if any rank has found a row without a best cluster."""
-    found = [int(bad_rows[i]) for i in range(bad_rows.shape[0])]
-    worst = min((row for row in found if row >= 0), default=-1)
-    if worst >= 0:
-        msg = (
-            f"scores must be finite, or minus infinity for a forbidden pair, with one finite score "
-            f"in every row: row {worst} is not so. To fix this, check the features and centers "
-            f"behind that row, or drop it"
-        )
-        raise InvalidValueError(msg)
+def _rounded_up(cuts: Array, low: Array, high: Array, eps: float) -> Array:
+    """Cuts that hold although a price, and its sum with a score, were rounded to nearest."""
+    xp = compat.array_namespace(cuts)
+    largest = float(xp.max(xp.maximum(xp.abs(low), xp.abs(high))))
+    if largest == 0.0:
+        return cuts
+    finite = xp.isfinite(cuts)
+    sizes = xp.abs(xp.where(finite, cuts, xp.zeros_like(cuts)))
+    return xp.where(finite, cuts + eps * (sizes + largest), cuts)
+
+
+def _what_is_wrong(row: Array) -> int:
+    """Of a row that has no best cluster, or of which the best are out of range."""
+    xp = compat.array_namespace(row)
+    if not bool(xp.all(row < math.inf)):  # true for NaN too
+        return NOT_FINITE
+    return OUT_OF_RANGE if bool(xp.any(xp.isfinite(row))) else NO_CLUSTER
+
+
+def _agree(wrong: Array, n_clusters: int) -> None:
+    """Raise on every rank if any rank has found a row with which something is wrong."""
+    found = [(int(wrong[i, 0]), int(wrong[i, 1])) for i in range(wrong.shape[0])]
+    row, kind = min((pair for pair in found if pair[0] >= 0), default=(-1, 0))
+    if row < 0:
+        return
+    if kind == OUT_OF_RANGE:
+        raise ScoresOutOfRangeError
+    if kind == NO_CLUSTER:
+        none = (0,) * n_clusters
+        raise infeasible(FarkasVector(none, none, 0, None, row))
+    msg = (
+        f"scores must be finite, or minus infinity for a forbidden pair: row {row} is not so. "
+        f"To fix this, check the features and centers behind that row, or drop it"
+    )
+    raise InvalidValueError(msg)

@@ -98,14 +98,17 @@ def soft_counts(
 ) -> tuple[float, Array, Array, Array]:
     """Rounded maxima ``sum_i T lse_i``, their counts ``sum_i p_i``, ``sum_i p_i (1 - p_i)``, and p.
 
-    Arguments are assumed checked. Counts are float64, p is of the dtype of `values`.
+    Maxima are counted from the score of each row's first listed cluster: what prices change is not
+    lost beside scores that are large. Arguments are assumed checked, of one listed cluster at least
+    in each row. Counts are float64, p is of the dtype of `values`.
     """
     xp = compat.array_namespace(values)
     k = prices.shape[0]
     listed = clusters >= 0
     places = xp.astype(xp.where(listed, clusters, xp.zeros_like(clusters)), xp.int64)
     flat = xp.reshape(places, (-1,))
-    priced = xp.astype(values, xp.float64) + xp.reshape(xp.take(prices, flat), places.shape)
+    away = xp.astype(values, xp.float64)
+    priced = (away - away[:, :1]) + xp.reshape(xp.take(prices, flat), places.shape)
     best = xp.max(priced, axis=1, keepdims=True)
     away = (priced - best) / temperature
     weights = xp.where(away > -FAR, xp.exp(away), xp.zeros_like(away))

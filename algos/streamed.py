@@ -33,7 +33,7 @@ from .bounds import SizeBounds, relaxed
 from .certificates import price_of_bounds, violation
 from .duals import Duals
 from .errors import InvalidValueError
-from .list_solver import OfflineAssignment, rounding_of
+from .list_solver import OfflineAssignment, relative_gap, rounding_of
 from .price_learning import FORBIDDEN, SAMPLE, score_range, strided_ids
 from .score_sources import ScoreSource, block_rows
 from .steps import StepRule, measured_steps
@@ -102,25 +102,30 @@ def assign_streamed(
     if not math.isfinite(last.objective):
         return None
     best = learned if learned.dual <= last.dual else last
+    rounding = rounding_of(last.size + best.size)
+    # A difference of two large sums: what rounding can hide of it counts as lost.
+    lost = max(best.dual - last.objective, 0.0) + rounding
     return OfflineAssignment(
         last.labels,
         last.state.counts,
         best.prices,
         last.objective,
         best.dual,
-        rounding_of(last.size + best.size),
+        rounding,
         violation(last.state.counts, bounds),
+        relative_gap(lost, last.worth, best.dual),
     )
 
 
 class _Pass(NamedTuple):
     """Labels and their value, and the dual value of the prices at the start.
 
-    `size` adds up the absolute values of the terms of both.
+    `worth` adds up the absolute values of the terms of the first, `size` those of both.
     """
 
     labels: Array
     objective: float
+    worth: float
     prices: Array
     dual: float
     size: float
@@ -138,7 +143,7 @@ def _one_pass(
     xp, n = compat.array_namespace(bounds.lower), source.group.n_total
     prices = state.duals.lower - state.duals.upper
     bound = price_of_bounds(prices, bounds)
-    objective, size, labels = 0.0, abs(bound), []
+    objective, worth, size, labels = 0.0, 0.0, abs(bound), []
     n_block = block_rows(source.n_clusters)
     for first in range(0, n, n_block):
         block = source.block(first, min(first + n_block, n))
@@ -148,6 +153,7 @@ def _one_pass(
         best = xp.max(xp.astype(block, xp.float64) + prices, axis=1)
         objective += float(xp.sum(own))
         bound += float(xp.sum(best))
-        size += float(xp.sum(xp.abs(own))) + float(xp.sum(xp.abs(best)))
+        worth += float(xp.sum(xp.abs(own)))
+        size += float(xp.sum(xp.abs(best)))
         labels.append(y)
-    return _Pass(xp.concat(labels), objective, prices, bound, size, state)
+    return _Pass(xp.concat(labels), objective, worth, prices, bound, worth + size, state)

@@ -57,9 +57,10 @@ def shortest_moves(
 ) -> tuple[Array, Array, int, bool]:
     """Move samples along shortest chains until the counts obey the bounds and the prices.
 
-    Arguments are assumed checked: lists as `shortlists` gives them, each with one cluster at least,
-    and bounds on the counts of the listed samples alone (they may be negative). Only samples whose
-    best cluster leads by at most `window` move.
+    Arguments are assumed checked: lists as `shortlists` gives them, each with one cluster at least
+    and a good one first, because scores are counted from it; and bounds on the counts of the listed
+    samples alone (they may be negative). Only samples whose best cluster leads by at most `window`
+    move.
 
     Returns the slots, prices for which they are best (of the samples inside the window), the number
     of samples moved, and whether a chain found no way: then lists or window are too short.
@@ -68,7 +69,9 @@ def shortest_moves(
     device = compat.device(values)
     m, width = values.shape
     names = entries("clusters", xp.reshape(clusters, (-1,)))
-    scores = entries("values", xp.reshape(xp.astype(values, xp.float64), (-1,)))
+    # Counted from the first in each row: differences are what prices are compared with.
+    values = xp.astype(values, xp.float64)
+    scores = entries("values", xp.reshape(values - values[:, :1], (-1,)))
     rows = [
         [(int(names[e]), scores[e]) for e in range(i * width, (i + 1) * width) if names[e] >= 0]
         for i in range(m)

@@ -25,13 +25,14 @@ def _soft_counts(values, clusters, prices, temperature, counts, spread, p):
     weights = np.empty(width)
     for i in range(n):
         best = -np.inf
+        base = np.float64(values[i, 0])
         listed = 0
         for j in range(width):
             a = clusters[i, j]
             if a < 0:
                 break
             listed += 1
-            weights[j] = np.float64(values[i, j]) + prices[a]
+            weights[j] = (np.float64(values[i, j]) - base) + prices[a]
             best = max(best, weights[j])
         total = 0.0
         for j in range(listed):

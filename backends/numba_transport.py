@@ -22,11 +22,12 @@ def _label(values, clusters, prices, lower, upper, slots, margins, counts):
     m, width = values.shape
     for i in range(m):
         best, second, slot = -np.inf, -np.inf, 0
+        base = np.float64(values[i, 0])
         for j in range(width):
             a = clusters[i, j]
             if a < 0:
                 break
-            priced = np.float64(values[i, j]) + prices[a]
+            priced = (np.float64(values[i, j]) - base) + prices[a]
             if priced > best:
                 best, second, slot = priced, best, j
             elif priced > second:
@@ -38,13 +39,14 @@ def _label(values, clusters, prices, lower, upper, slots, margins, counts):
     for i in range(m):
         if margins[i] != 0.0:
             continue
-        best = np.float64(values[i, slots[i]]) + prices[clusters[i, slots[i]]]
+        base = np.float64(values[i, 0])
+        best = (np.float64(values[i, slots[i]]) - base) + prices[clusters[i, slots[i]]]
         most = np.int64(-(2**62))
         for j in range(width):
             a = clusters[i, j]
             if a < 0:
                 break
-            if np.float64(values[i, j]) + prices[a] == best:
+            if (np.float64(values[i, j]) - base) + prices[a] == best:
                 room = (lower[a] if prices[a] > 0.0 else upper[a]) - counts[a]
                 if room > most:
                     most = room
@@ -55,8 +57,9 @@ def _label(values, clusters, prices, lower, upper, slots, margins, counts):
 @njit(cache=True, nogil=True)
 def _loss(values, clusters, prices, slots, i, j):
     """What sample `i` loses by leaving its cluster for the one in slot `j`."""
-    own = np.float64(values[i, slots[i]]) + prices[clusters[i, slots[i]]]
-    return own - (np.float64(values[i, j]) + prices[clusters[i, j]])
+    base = np.float64(values[i, 0])
+    own = (np.float64(values[i, slots[i]]) - base) + prices[clusters[i, slots[i]]]
+    return own - ((np.float64(values[i, j]) - base) + prices[clusters[i, j]])
 
 
 @njit(cache=True, nogil=True)
@@ -111,7 +114,8 @@ def _shortest_way(
             n_touched = _reach(k, reach, u, -1, dist, parent, via, touched, n_touched)
         i = head[u]
         while i >= 0:
-            own = np.float64(values[i, slots[i]]) + prices[u]
+            base = np.float64(values[i, 0])
+            own = (np.float64(values[i, slots[i]]) - base) + prices[u]
             for j in range(width):
                 v = clusters[i, j]
                 if v < 0:
@@ -119,7 +123,8 @@ def _shortest_way(
                 if done[v]:
                     continue
                 # Rounding can leave a loss a few ulp below 0; Dijkstra needs it at 0.
-                reach = dist[u] + max(own - (np.float64(values[i, j]) + prices[v]), 0.0)
+                loss = own - ((np.float64(values[i, j]) - base) + prices[v])
+                reach = dist[u] + max(loss, 0.0)
                 if reach > limit:
                     continue
                 n_touched = _reach(v, reach, u, i, dist, parent, via, touched, n_touched)

@@ -98,7 +98,8 @@ def soft_counts(
 ) -> tuple[float, Tensor, Tensor, Tensor]:
     """See `dualclust.algos.smoothed_dual.soft_counts`."""
     places = clusters.clamp(min=0).to(torch.int64)
-    priced = (values.to(torch.float64) + prices[places]) / temperature
+    away = values.to(torch.float64)
+    priced = (away - away[:, :1] + prices[places]) / temperature
     value = temperature * float(torch.logsumexp(priced, dim=1).sum())
     p = torch.softmax(priced, dim=1)
     flat = places.reshape(-1)

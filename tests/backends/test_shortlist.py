@@ -60,3 +60,26 @@ def test_any_layout_of_numpy_scores():
     low, high = np.full(9, -0.25), np.full(9, 0.25)
     for layout in (np.asfortranarray(scores), scores[::-1, ::-1], scores.astype(">f8")):
         assert_conforms(row, layout, low, high, 4)
+
+
+@each_row
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("offset", [0.0, 1000.0, -1000.0])
+def test_clusters_within_rounding_of_the_reach_are_listed(row, dtype, offset):
+    """Each row has a second cluster a few units in the last place from being too far behind."""
+    eps, rng = np.finfo(dtype).eps, np.random.default_rng(0)
+    both = 0
+    for _ in range(40):
+        low, width = rng.normal(size=2), rng.exponential(size=2)
+        high = low + width
+        first = offset + rng.normal()
+        size = abs(first + low[0]) + np.abs(np.stack([low, high])).max()
+        edge = first + low[0] - high[1] - rng.choice([0.0, 8.0]) * eps * size
+        step = eps * max(abs(edge), size) / 4.0
+        scores = np.empty((64, 2), dtype)
+        scores[:, 0] = first
+        scores[:, 1] = edge + step * np.arange(-32, 32)
+        assert_conforms(row, scores, low, high, 2)
+        found = shortlist.reference(scores, low, high, width=2)[2]
+        both += int((found == 2).sum())
+    assert 0.2 < both / (40 * 64) < 0.9

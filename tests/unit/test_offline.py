@@ -18,6 +18,7 @@ from dualclust.algos.errors import (
     InvalidValueError,
 )
 from dualclust.algos.farkas import verify_infeasibility
+from dualclust.algos.list_solver import relative_gap
 from dualclust.algos.offline import OfflineAssignment, assign_exact, assign_offline, solve
 from dualclust.algos.score_sources import feature_source, product_source
 from tests.compare import assert_same_kind, to_numpy
@@ -309,15 +310,19 @@ def test_few_samples_for_many_clusters():
 
 
 def test_gap_and_status():
-    def result(objective, upper_bound, rounding=1e-9):
-        empty = np.zeros(0)
-        return OfflineAssignment(empty, empty, empty, objective, upper_bound, rounding, 0)
+    """Relative to the scores of the labels, or to the bound where that is larger."""
+    assert relative_gap(0.0, 2.0, 2.0) == relative_gap(0.0, 0.0, 0.0) == 0.0
+    assert relative_gap(1.0, 3.0, 4.0) == 0.25
+    assert relative_gap(1.0, 4.0, -3.0) == 0.25
+    assert relative_gap(1.0, 8.0, 0.0) == 0.125  # scores of both signs that add up to nearly 0
+    assert relative_gap(1e-300, 0.0, 1e-300) == 1.0
+    assert relative_gap(1e-300, 1e300, 1e300) > 0.0  # too little for float64, and yet not proven
 
-    assert (result(2.0, 2.0).gap, result(2.0, 2.0).status) == (0.0, "optimal")
-    assert (result(3.0, 4.0).gap, result(3.0, 4.0).status) == (0.25, "within gap")
-    assert result(-4.0, -3.0).gap == 0.25
-    assert result(0.0, 0.0).gap == 0.0
-    assert result(2.0, 2.0 - 1e-10).gap == 0.0
+    def status(gap):
+        empty = np.zeros(0)
+        return OfflineAssignment(empty, empty, empty, 1.0, 1.0, 0.0, 0, gap).status
+
+    assert (status(0.0), status(1e-300)) == ("optimal", "within gap")
 
 
 def test_misuse_is_refused(xp, rng):

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dualclust.algos import score_sources
-from dualclust.algos.errors import InvalidValueError
+from dualclust.algos.errors import InfeasibleBoundsError, InvalidValueError
+from dualclust.algos.farkas import verify_infeasibility
 from dualclust.algos.score_sources import score_source
+from dualclust.algos.score_units import ScoresOutOfRangeError
 from dualclust.algos.shortlists import list_all, list_open
 from tests.compare import to_numpy
 
@@ -66,8 +68,8 @@ def test_blocks_do_not_show(xp, rng, monkeypatch):
 def test_all_clusters_but_the_forbidden(xp):
     scores = np.asarray([[1.0, -math.inf, 2.0], [0.0, 1.0, 2.0]])
     found = list_all(score_source(xp.asarray(scores)), like=xp.asarray(np.zeros(3)))
-    assert to_numpy(found.clusters).tolist() == [[0, 2, -1], [0, 1, 2]]
-    assert to_numpy(found.values).tolist() == [[1.0, 2.0, -math.inf], [0.0, 1.0, 2.0]]
+    assert to_numpy(found.clusters).tolist() == [[2, 0, -1], [2, 1, 0]]  # the best first
+    assert to_numpy(found.values).tolist() == [[2.0, 1.0, -math.inf], [2.0, 1.0, 0.0]]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -78,7 +80,37 @@ def test_a_row_without_a_best_cluster_is_named(xp, monkeypatch, bad, rows):
     scores[7] = bad
     source = score_source(xp.asarray(scores))
     box = xp.asarray(np.zeros(3))
-    with pytest.raises(InvalidValueError, match="row 7 is not so"):
+    forbidden = bad == -math.inf
+    expected = InfeasibleBoundsError if forbidden else InvalidValueError
+    for listed in (
+        lambda: list_open(source, box, box, width=2),
+        lambda: list_all(source, like=box),
+    ):
+        match = "sample 7 may join no cluster" if forbidden else "row 7 is not so"
+        with pytest.raises(expected, match=match) as error:
+            listed()
+        if forbidden:
+            vector = error.value.vector
+            assert verify_infeasibility([0] * 3, [10] * 3, scores > -math.inf, vector)
+
+
+@pytest.mark.parametrize("place", ["listed", "settled"])
+def test_scores_that_would_overflow_in_sums_are_told_apart_from_bad_ones(xp, place):
+    scores = np.zeros((10, 3))
+    scores[7] = 1e300 if place == "listed" else [1e300, 0.0, 0.0]
+    source, box = score_source(xp.asarray(scores)), xp.asarray(np.zeros(3))
+    with pytest.raises(ScoresOutOfRangeError):
         list_open(source, box, box, width=2)
-    with pytest.raises(InvalidValueError, match="row 7 is not so"):
+    with pytest.raises(ScoresOutOfRangeError):
         list_all(source, like=box)
+
+
+def test_a_cut_is_at_least_what_a_cluster_that_was_cut_off_is_worth(xp):
+    """Prices are rounded to float32 for the pass, down as often as up."""
+    rng = np.random.default_rng(0)
+    scores, high = rng.normal(size=(200, 6)).astype(np.float32), 1.0 + rng.random(6)
+    found = listing_of(xp, scores, high - 4.0, high, 2)
+    worth = np.sort(scores.astype(np.float64) + high, axis=1)[:, -3]
+    is_open, cuts = to_numpy(found.is_open), to_numpy(found.cuts)
+    assert (cuts > -math.inf).sum() > 100
+    assert (cuts >= np.where(cuts > -math.inf, worth[is_open], cuts)).all()

@@ -38,10 +38,12 @@ def test_it_tends_to_the_dual_from_above(rng):
     bounds = from_ratios(4, n_samples=30, lower=0.8, upper=1.2)
     made = problem(LIBRARIES[0], scores, bounds.lower, bounds.upper)
     limit = (scores + prices).max(axis=1).sum() - (bounds.lower * prices).sum()
+    limit -= to_numpy(made.values)[:, 0].sum()  # from which scores are counted
     limit += ((bounds.upper - bounds.lower) * np.maximum(-prices, 0)).sum()
     values = [_evaluate(made, prices, t).value for t in (1.0, 0.1, 1e-3)]
     assert values[0] > values[1] > values[2] >= limit
     assert values[2] == pytest.approx(limit, abs=0.2)
+    limit += to_numpy(made.values)[:, 0].sum()
     assert limit >= dual_value(scores, prices, bounds) - 1e-12  # which knows implied bounds
 
 
