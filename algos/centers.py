@@ -156,6 +156,7 @@ def sum_batch(features: Array, labels: Array, *, n_clusters: int) -> CenterSums:
     Notes
     -----
     Source: CoKe Eq. 13, the terms of one batch. Cost O((b + k) d) per head.
+    Claims: docs/claims.md#C20.
 
     Examples
     --------
@@ -245,6 +246,10 @@ def mean_points(state: CenterSums, previous: Array, *, scale: float = 1.0) -> Ar
     Returns
     -------
     centers : (k, d) array, of the dtype of `previous`
+
+    Notes
+    -----
+    Claims: docs/claims.md#C2.
     """
     xp = check_real("previous", previous)
     check_shape("previous", previous, tuple(state.sums.shape))

@@ -201,7 +201,7 @@ def dual_value(scores: Array, prices: Array, bounds: SizeBounds) -> float:
     Notes
     -----
     Cost O(n k), in blocks of rows. Source: weak duality of CoKe Eq. 6 with both bounds.
-    Claims: docs/claims.md#S5, #R6, #T2.
+    Claims: docs/claims.md#S5, #C3, #R6, #T2.
 
     Examples
     --------
@@ -269,6 +269,10 @@ def price_of_bounds(prices: Array, bounds: SizeBounds) -> float:
 
     With the bounds that the given ones imply: the other clusters' lower bounds leave this cluster
     at most ``n - sum_{j != k} l_j``, and likewise from below. They cost nothing and prove more.
+
+    Notes
+    -----
+    Claims: docs/claims.md#R6.
     """
     xp, n = compat.array_namespace(prices), bounds.n_samples
     low = xp.maximum(bounds.lower, n - (xp.sum(bounds.upper) - bounds.upper))
