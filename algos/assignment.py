@@ -162,6 +162,10 @@ def next_pass(state: AssignmentState) -> AssignmentState:
     Enforced bounds hide from the prices how wrong they are, and what is forced at the end of a pass
     can turn them around: more passes under the same bounds need not be better. Learn under
     `bounds.relaxed`, and enforce in the last pass; where all samples are at hand, take `offline`.
+
+    Notes
+    -----
+    Claims: docs/claims.md#R1.
     """
     xp = compat.array_namespace(state.counts)
     return AssignmentState(state.duals, state.duals, xp.zeros_like(state.counts), 0, None, False)
@@ -218,7 +222,7 @@ def assign(
     order. At any time, `certificates.size_certificate` bounds the counts by the duals alone.
     Cost: O(n k) time, O(k) memory beyond the labels; no copy of the scores.
     Source: CoKe section 3.2.1; SeCu supplement section 2; caps and completion are ours.
-    Claims: docs/claims.md#S7, #S8, #T2.
+    Claims: docs/claims.md#S7, #S8, #C15, #C37, #R1, #T2, #T6.
 
     Examples
     --------

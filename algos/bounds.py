@@ -129,7 +129,7 @@ def from_ratios(
     Notes
     -----
     Source: SeCu supplement, section 2; CoKe, section 3.2. Cost O(k), exact rational arithmetic.
-    Claims: docs/claims.md#S5, #S8, #C16.
+    Claims: docs/claims.md#S5, #S8, #C16, #C27.
 
     Examples
     --------

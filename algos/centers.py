@@ -134,6 +134,7 @@ def sum_batch(features: Array, labels: Array, *, n_clusters: int) -> CenterSums:
     Notes
     -----
     Source: CoKe Eq. 13, the terms of one batch. Cost O((b + k) d) per head.
+    Claims: docs/claims.md#C20.
 
     Examples
     --------

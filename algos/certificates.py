@@ -202,7 +202,7 @@ def dual_value(scores: Array, prices: Array, bounds: SizeBounds) -> float:
     Notes
     -----
     Cost O(n k), in blocks of rows. Source: weak duality of CoKe Eq. 6 with both bounds.
-    Claims: docs/claims.md#S5, #R6, #T2.
+    Claims: docs/claims.md#S5, #C3, #R6, #T2.
 
     Examples
     --------
@@ -270,6 +270,10 @@ def price_of_bounds(prices: Array, bounds: SizeBounds) -> float:
 
     With the bounds that the given ones imply: the other clusters' lower bounds leave this cluster
     at most ``n - sum_{j != k} l_j``, and likewise from below. They cost nothing and prove more.
+
+    Notes
+    -----
+    Claims: docs/claims.md#R6.
     """
     xp = compat.array_namespace(prices)
     low, high = (xp.astype(bound, xp.float64) for bound in implied_bounds(bounds))

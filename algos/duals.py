@@ -79,7 +79,7 @@ def update_duals(
 
     Notes
     -----
-    Claims: docs/claims.md#S4, #S5, #C8, #C9, #C18, #R1, #R2, #R3, #R4.
+    Claims: docs/claims.md#S4, #S5, #C8, #C9, #C18, #R1, #R2, #R3, #R4, #R7, #R8.
     """
     xp = compat.array_namespace(duals.lower)
     c = xp.astype(sizes, xp.float64)
@@ -131,8 +131,8 @@ def assign_batch(
     -----
     Cost O(b k) per head; ceil(b / chunk_size) sequential rounds of about ten operations.
     Source: SeCu supplement, section 2; CoKe Eq. 10, 11 and 18.
-    Claims: docs/claims.md#S4, #S7, #S11, #C5, #C7, #C11, #C12, #C17, #R1, #R3, #R4, #R5, #T1, #T3,
-    #T4, #T5, #T7.
+    Claims: docs/claims.md#S4, #S7, #S11, #C5, #C7, #C11, #C12, #C14, #C17, #C23, #R1, #R3, #R4,
+    #R5, #T1, #T3, #T4, #T5, #T7.
 
     Examples
     --------

@@ -296,6 +296,10 @@ def assign_entropy(
 def entropy_prices(counts: Array, rule: EntropyRule) -> Array:
     """Prices of a further sample, ``-(alpha / N) g(n_j)``; (k,) float64, in units of score.
 
+    Notes
+    -----
+    Claims: docs/claims.md#S9.
+
     Examples
     --------
     >>> import numpy as np

@@ -127,6 +127,10 @@ def solve_lists(
         The best in the box.
     bound : float
         What labels can be worth at most by these prices.
+
+    Notes
+    -----
+    Claims: docs/claims.md#C4, #R6.
     """
     hopeless = tolerance if hopeless is None else hopeless
     xp = compat.array_namespace(box.prices)

@@ -140,7 +140,7 @@ def assign_exact(
 
     Notes
     -----
-    Claims: docs/claims.md#C4, #C30.
+    Claims: docs/claims.md#S12, #C3, #C4, #C13, #C30.
 
     Examples
     --------

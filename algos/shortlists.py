@@ -168,6 +168,7 @@ def list_open(
     Notes
     -----
     Cost O(n k) and, on top, O(1) for each listed cluster. Memory: one block, and the lists.
+    Claims: docs/claims.md#C4.
     """
     xp, group = compat.array_namespace(low), source.group
     device = compat.device(low)

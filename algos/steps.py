@@ -203,7 +203,7 @@ def theorem_steps(n_samples: int, tau: float) -> StepRule:
 
     Notes
     -----
-    Claims: docs/claims.md#C10, #C15, #T1, #T6.
+    Claims: docs/claims.md#C10, #C14, #C15, #T1, #T6.
 
     Examples
     --------

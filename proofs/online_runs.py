@@ -18,9 +18,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algos import duals, projections
+from ..algos import bounds, duals, projections
 
 __all__ = [
+    "ENGINES",
     "Floats",
     "Ints",
     "Run",
@@ -29,6 +30,7 @@ __all__ = [
     "cross_terms",
     "dyadic_runs",
     "dyadic_scores",
+    "enforced_labels",
     "every_label",
     "orders",
     "prefix_counts",
@@ -42,6 +44,9 @@ Ints = NDArray[np.int64]
 
 
 STEPS = (0.25, 0.5, 1.0, 0.0625)
+
+ENGINES = ("auto", "reference")
+"""Modes of `backends.engine`: what is claimed of a kernel holds for its readable text as well."""
 
 
 class Run(NamedTuple):
@@ -89,6 +94,42 @@ def run_online(
         np.stack([p.lower for p in history], axis=1),
         np.stack([p.upper for p in history], axis=1),
     )
+
+
+def enforced_labels(
+    scores: Floats,
+    limits: bounds.SizeBounds,
+    *,
+    step_size: float,
+    chunk_size: int = 1,
+    start: duals.Duals | None = None,
+    free_sign: bool = False,
+) -> tuple[Ints, duals.Duals]:
+    """Labels (n,) and last prices of one pass by the rule of `assign`, sample by sample.
+
+    Written out apart from the library, to be compared to the bit: use dyadic numbers. A cluster is
+    closed at its upper bound, or at its lower one from the first sample on at which no more samples
+    are left than are owed.
+    """
+    n, k = scores.shape
+    low, high = np.asarray(limits.lower), np.asarray(limits.upper)
+    rho, rho_up = np.zeros((2, k)) if start is None else np.asarray(start)
+    counts, labels = np.zeros(k, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    for first in range(0, n, chunk_size):
+        before, last = counts.copy(), min(first + chunk_size, n)
+        for i in range(first, last):
+            owed = sum(max(int(low[j] - counts[j]), 0) for j in range(k))
+            ends = limits.n_samples is not None and owed >= limits.n_samples - i
+            free = [j for j in range(k) if counts[j] < (low[j] if ends else high[j])]
+            priced = scores[i] + (rho - rho_up)
+            labels[i] = max(free, key=lambda j: (float(priced[j]), -j))
+            counts[labels[i]] += 1
+        taken, m = counts - before, last - first
+        rho = rho - step_size * (taken - m * limits.lower_share)
+        if not free_sign:
+            rho = np.maximum(rho, 0.0)
+            rho_up = np.maximum(rho_up + step_size * (taken - m * limits.upper_share), 0.0)
+    return labels, duals.Duals(rho, rho_up)
 
 
 def values_of(scores: Floats, labels: Ints) -> Floats:

@@ -85,8 +85,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..algos import bounds, certificates
-from . import online_runs, price_steps, theorem_tests
+from ..algos import assignment, bounds, certificates, errors, steps
+from . import online_runs, optimality, price_steps, theorem_tests
 from .online_runs import Floats
 from .registry import Status, claim
 
@@ -143,12 +143,15 @@ def lowest_other(prices: Floats, wins: list[int]) -> int:
     hypotheses="Uncapped update, one h; no projection.",
     status=Status.HOLDS,
     derivation="Clipping only raises a price (z3: for all real numbers); add the steps up. Proof of"
-    " R1 above.",
-    covers=("duals.update_duals", "duals.assign_batch", "certificates.size_certificate"),
-    mutations=(
-        "dualclust.algos.duals.update_duals",
-        "dualclust.algos.duals.assign_batch",
-        "dualclust.proofs.price_steps._moved",
+    " R1 above. Check: every prefix of dyadic streams, exact, from prices of 0 and others; and what"
+    " `size_certificate` says after each part of a second pass of `assign`, whose prices begin"
+    " where the first one ended: it is this bound, neither looser nor tighter but for rounding.",
+    covers=(
+        "duals.update_duals",
+        "duals.assign_batch",
+        "certificates.size_certificate",
+        "assignment.assign",
+        "assignment.next_pass",
     ),
 )
 def certificate() -> float:
@@ -159,6 +162,54 @@ def certificate() -> float:
         short = ends[:, None] * low - counts - (run.lower - run.lower[:, :1]) / h
         beyond = counts - ends[:, None] * high - (run.upper - run.upper[:, :1]) / h
         worst = max(worst, float(short.max()), float(beyond.max()))
+        # A price that was 0 at no time was never clipped: then the bound is an equality.
+        for gap, prices in ((short, run.lower), (beyond, run.upper)):
+            clipped = np.minimum.accumulate(prices, axis=1) <= 0.0
+            worst = max(worst, float(np.abs(np.where(clipped, 0.0, gap)).max()))
+        _, _, k = scores.shape
+        start = np.arange(k) / 4.0
+        warm = online_runs.run_online(scores, low, high, step_size=h, batch=b, start=start)
+        ends, counts = online_runs.prefix_counts(warm.labels, k, b)
+        short = ends[:, None] * low - counts - (warm.lower - start) / h
+        worst = max(worst, float(short.max()))
+        clipped = np.minimum.accumulate(warm.lower, axis=1) <= 0.0
+        worst = max(worst, float(np.abs(np.where(clipped, 0.0, short)).max()))
+    wrong = _wrong_certificates()
+    return max(worst, wrong if wrong > 1e-9 else 0.0)
+
+
+def _wrong_certificates() -> float:
+    """Difference of `size_certificate` from R1 along warm passes; inf where it should refuse."""
+    rng, worst = np.random.default_rng(101), 0.0
+    for lower, upper, free in (((0.5, 0.75, 1.0), 1.4, False), ((1.0, 0.5, 1.5), 3.0, True)):
+        limits = bounds.stream_bounds(3, lower=lower, upper=upper)
+        rule = steps.StepRule(1.0 / 32.0, 4, free)
+        scores = online_runs.dyadic_scores(rng, (160, 3)) + np.asarray([1.0, 0.25, 0.0])
+        _, state = assignment.assign(scores, limits, steps=rule)
+        state = assignment.next_pass(state)
+        try:
+            certificates.size_certificate(state, limits)
+            return math.inf  # nothing has been seen
+        except errors.InvalidValueError:
+            pass
+        start = state.duals
+        for i in range(0, 160, 40):
+            _, state = assignment.assign(scores[i : i + 40], limits, state, steps=rule)
+            told = certificates.size_certificate(state, limits)
+            rise, rise_up = (32.0 * (b - a) for a, b in zip(start, state.duals, strict=True))
+            least = (i + 40) * limits.lower_share - rise
+            most = least if free else (i + 40) * limits.upper_share + rise_up
+            worst = max(worst, float(np.abs(told.at_least - np.maximum(least, 0.0)).max()))
+            worst = max(worst, float(np.abs(told.at_most - most).max()))
+            worst = max(worst, float((told.at_least - state.counts).max()))
+            worst = max(worst, float((state.counts - told.at_most).max()))
+        other = steps.StepRule(1.0 / 16.0, 4, free)
+        _, state = assignment.assign(scores[:4], limits, state, steps=other)
+        try:
+            certificates.size_certificate(state, limits)
+            return math.inf  # after steps of two sizes
+        except errors.InvalidValueError:
+            pass
     return worst
 
 
@@ -173,7 +224,6 @@ def certificate() -> float:
     " of 0. Proof of R2 above; z3 proves its step for K <= 7. Tight: an adversary reaches (K-1) r"
     " for equal shares.",
     covers=("duals.update_duals",),
-    mutations=("dualclust.algos.duals.update_duals", "dualclust.proofs.theorem.sum_of_prices"),
 )
 def sum_is_bounded() -> float:
     """Worst excess over the bound; and the adversary must come within K eta of (K-1) r."""
@@ -201,11 +251,6 @@ def sum_is_bounded() -> float:
     " step for K <= 6. The bound known before, V <= b ((K-1) r / eta + K), follows from R2 and is"
     " weaker for every K > 2. For K = 3, l = (1/2, 1/2, 0) an adversary reaches 3 r / 2 = H_2 r.",
     covers=("duals.update_duals", "duals.assign_batch"),
-    mutations=(
-        "dualclust.algos.duals.assign_batch",
-        "dualclust.proofs.theorem.largest_price",
-        "dualclust.proofs.price_steps.sums_of_largest",
-    ),
 )
 def largest_is_bounded() -> float:
     """Worst excess of a price or a violation over its bound; the adversary must reach H_2 r."""
@@ -247,7 +292,6 @@ def largest_is_bounded() -> float:
     " independence or sampling without replacement. Proof of R5 above. Half of CoKe's step term,"
     " because ||e_k - l||^2 <= 1 + ||l||^2.",
     covers=("duals.assign_batch",),
-    mutations=("dualclust.algos.duals.assign_batch", "dualclust.proofs.theorem.permutation_term"),
 )
 def regret_is_bounded() -> float:
     """All orders of N <= 5 and all sequences of 4 draws of 4 types, each expectation exact."""
@@ -295,23 +339,44 @@ def regret_is_bounded() -> float:
     hypotheses="Whole bounds that some assignment satisfies.",
     status=Status.HOLDS,
     derivation="Weak duality; proof of R6 above. Equality is linear programming duality with an"
-    " integral optimum (C4).",
-    covers=("certificates.dual_value", "certificates.objective"),
-    mutations=("dualclust.algos.certificates.dual_value",),
+    " integral optimum (C4). Check: all labels against `dual_value` and `objective`, on dyadic"
+    " scores, with bounds that differ from cluster to cluster, for prices of both signs; the bound"
+    " that the other clusters' bounds imply for a cluster is used, and no more; lists that are cut"
+    " promise at least the best labels' value (`list_solver.solve_lists`); scores so many that they"
+    " are added up in blocks.",
+    tolerance=1e-9,
+    covers=(
+        "certificates.dual_value",
+        "certificates.objective",
+        "certificates.price_of_bounds",
+        "list_solver.solve_lists",
+    ),
 )
 def weak_duality() -> float:
     """Against all k^n labels, exact on dyadic scores; and equality for one price by hand."""
     rng, worst = np.random.default_rng(6), 0.0
     for _ in range(60):
-        n, k = int(rng.integers(1, 6)), int(rng.integers(2, 4))
-        scores = online_runs.dyadic_scores(rng, (1, n, k))
-        sizes = rng.multinomial(n, np.ones(k) / k)
-        low, high = np.maximum(sizes - rng.integers(0, 2, size=k), 0), sizes + 1
-        best, _labels = online_runs.best_by_trial(scores, low, high)
-        limits = bounds.from_counts(low, high, n_samples=n)
-        for prices in (np.zeros(k), online_runs.dyadic_scores(rng, (k,), 32)):
-            dual = certificates.dual_value(scores[0], prices, limits)
+        n, k = int(rng.integers(1, 6)), int(rng.integers(2, 5))
+        scores, limits = optimality.full_problem(rng, n, k)
+        low, high = np.asarray(limits.lower), np.asarray(limits.upper)
+        best, labels = online_runs.best_by_trial(scores[None], low, high)
+        worst = max(worst, abs(certificates.objective(scores, labels[0]) - float(best[0])))
+        implied = np.maximum(low, n - high.sum() + high), np.minimum(high, n - low.sum() + low)
+        for prices in (np.zeros(k), *online_runs.dyadic_scores(rng, (3, k), 32)):
+            dual = certificates.dual_value(scores, prices, limits)
             worst = max(worst, float(best[0]) - dual)
+            told = float((scores + prices).max(axis=1).sum())
+            told += float(np.maximum(-prices, 0.0) @ implied[1])
+            told -= float(np.maximum(prices, 0.0) @ implied[0])
+            worst = max(worst, abs(dual - told))
+    promised, n_cut = optimality.unsound_lists(66, 60)
+    worst = max(worst, promised, 0.0 if n_cut > 50 else 1.0)
+    k = 2**14
+    wide = np.zeros((300, k))  # 256 rows are one block
+    wide[:, 1] = np.arange(300) / 16.0
+    limits = bounds.from_counts([0] * k, n_samples=300)
+    dual = certificates.dual_value(wide, np.zeros(k), limits)
+    worst = max(worst, abs(dual - 299 * 300 / 32.0))
     limits = bounds.from_counts([1, 1], n_samples=2)
     dual = certificates.dual_value(np.asarray([[1.0, 0.0], [1.0, 0.5]]), np.array([0, 0.5]), limits)
     return max(worst, abs(dual - 1.5))

@@ -28,11 +28,6 @@ __all__: list[str] = []
     " Proof of R4 in `theorem`; z3 proves its steps for K <= 4. That a bound independent of N"
     " exists was open; its best constant is.",
     covers=("duals.update_duals", "duals.assign_batch"),
-    mutations=(
-        "dualclust.algos.duals.assign_batch",
-        "dualclust.algos.duals.update_duals",
-        "dualclust.proofs.theorem.largest_price_two_sided",
-    ),
 )
 def two_sided_is_bounded() -> float:
     """Worst excess over the bounds on random, tied, sorted and steered streams; steps by z3."""
@@ -76,7 +71,7 @@ def _steered_upper() -> tuple[Floats, Floats, float]:
     can win again, up to r above the others: (4/3, 1/3, 1/3) r. Load 1 once more to r: (4/3, 1, 0)
     r, whose sum is 7/3 r > 2 r; repeated, it tends to 5/2 r. R4 is what holds instead.""",
     counterexample="K = 3, u = (0, 1/2, 1/2), r = 1, h = 1/32, the stream of `_steered_upper`.",
-    mutations=("dualclust.proofs.theorem.sum_of_prices", "dualclust.algos.duals.update_duals"),
+    covers=("duals.update_duals",),
 )
 def one_sided_constant() -> float:
     """How far the sum of upper prices stays below 7/3 r less 2 eta, or below the bound."""
@@ -97,7 +92,7 @@ def one_sided_constant() -> float:
     " rho - rho' from above, as unclipped steps inside M do not raise its sum over M; for l < u"
     " they can. No counterexample is known; the check is a search for one by steered"
     " adversaries, not a proof.",
-    mutations=("dualclust.algos.duals.update_duals",),
+    covers=("duals.update_duals",),
 )
 def two_sided_conjecture() -> float:
     """Worst excess over the conjectured bound; positive would refute it."""
