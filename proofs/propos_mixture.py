@@ -78,7 +78,7 @@ def check_density_integrates_to_one() -> float:
     nodes, weights = np.polynomial.legendre.leggauss(400)
     t, weights = 0.5 * np.pi * (nodes + 1.0), 0.5 * np.pi * weights
     violations = []
-    for d, kappa in itertools.product((2, 3, 8, 64, 512), (0.0, 0.5, 2.0, 40.0)):
+    for d, kappa in itertools.product((2, 3, 8, 64, 512), (0.0, 0.5, 2.0, 25.0, 40.0)):
         x = np.zeros((t.shape[0], d))
         x[:, 0], x[:, 1] = np.cos(t), np.sin(t)
         mean = np.eye(d)[0]
