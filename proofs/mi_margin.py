@@ -1,6 +1,6 @@
 """Claims of the MI + margin supplement about its loss and experiments: M2, M5 to M8, M10.
 
-Those about the pseudo-labels are in `mi_margin_labels`, that about Table 2 in `mi_margin_baselines`.
+Those about the pseudo-labels are in `mi_margin_labels`, M9 is in `mi_margin_baselines`.
 """
 
 from __future__ import annotations
