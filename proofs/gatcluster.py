@@ -3,7 +3,8 @@
 =======================  =====================================================================
 module                   claims
 =======================  =====================================================================
-`label_feature_theorem`  the theorem, its refutations and its proof: G1 to G4
+`label_feature_theorem`  the theorem and its refutations: G1 to G3
+`label_feature_proof`    its printed proof: G4
 `gatcluster_targets`     targets: G6, G10, G12
 `gatcluster_losses`      losses, relations and attention: G5, G7 to G9, G11, G19
 `gatcluster_tables`      figures, their definitions and tests, memory: G13 to G18
@@ -12,6 +13,18 @@ module                   claims
 
 from __future__ import annotations
 
-from . import gatcluster_losses, gatcluster_tables, gatcluster_targets, label_feature_theorem
+from . import (
+    gatcluster_losses,
+    gatcluster_tables,
+    gatcluster_targets,
+    label_feature_proof,
+    label_feature_theorem,
+)
 
-__all__ = ["gatcluster_losses", "gatcluster_tables", "gatcluster_targets", "label_feature_theorem"]
+__all__ = [
+    "gatcluster_losses",
+    "gatcluster_tables",
+    "gatcluster_targets",
+    "label_feature_proof",
+    "label_feature_theorem",
+]

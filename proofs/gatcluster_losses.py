@@ -7,24 +7,16 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, softmax
 
 from ..algos import attention, equivalence, gatcluster, kmeans, label_features, relations
+from ..algos.errors import InvalidValueError
+from .label_feature_report import printed_relation_loss, relation_violations
 from .registry import Status, claim
 from .simplex_points import logits_of, simplex_grid
 from .violations import below_by, difference, excess, unless, worst
 
-_LOSSES = "dualclust.algos.gatcluster."
-_RELATIONS = "dualclust.algos.relations."
-_ATTENTION = "dualclust.algos.attention."
-_HERE = "dualclust.proofs.gatcluster_losses."
-
 Floats = NDArray[np.float64]
-
-
-def _softmax(logits: Floats) -> Floats:
-    e = np.exp(logits - np.max(logits, axis=1, keepdims=True))
-    found: Floats = e / np.sum(e, axis=1, keepdims=True)
-    return found
 
 
 @claim(
@@ -42,7 +34,6 @@ def _softmax(logits: Floats) -> Floats:
     """,
     tolerance=1e-14,
     covers=("gatcluster.transformation_loss",),
-    mutations=(_LOSSES + "transformation_loss",),
 )
 def check_transformation_range() -> float:
     """Return the violation over all pairs of a grid of the simplex, k = 2, 3 and 4."""
@@ -58,7 +49,9 @@ def check_transformation_range() -> float:
             corners = np.asarray(gatcluster.transformation_loss(logits_of(np.eye(k)), targets[:k]))
             violations.append(difference(np.min(values), np.min(corners)))
             violations.append(difference(corners, -target))
-    return worst(*violations)
+    rows, targets = np.random.default_rng(2).dirichlet(np.ones(4), size=(2, 3, 5))
+    values = gatcluster.transformation_loss(np.log(rows) + 2.0, targets)  # scores of any offset
+    return worst(*violations, difference(values, -np.sum(rows * targets, axis=2)))
 
 
 @claim(
@@ -77,26 +70,62 @@ def check_transformation_range() -> float:
     similarities. The clause "or i = j" adds nothing. The guard of the code relates every sample to
     itself alone, N > k classes, for which G1 is false: for such a batch all pairs are pushed apart.
     """,
-    covers=("relations.relation_matrix", "equivalence.check_relations"),
-    mutations=(_RELATIONS + "relation_matrix", "dualclust.algos.equivalence.check_relations"),
+    covers=(
+        "relations.relation_matrix",
+        "relations.usable_labels",
+        "equivalence.check_relations",
+    ),
 )
 def check_relations_of_labels() -> float:
     """Return the violation over all labelings of 5 samples by 3 clusters, and by k-means."""
     violations = []
-    every = [np.asarray(labels) for labels in itertools.product(range(3), repeat=5)]
+    every = [np.asarray(labels) for labels in itertools.product(range(-1, 2), repeat=5)]
     for seed in range(4):
         rows = np.random.default_rng(seed).dirichlet(np.ones(3), size=30)
         found = kmeans.kmeans(rows, rows[:3], metric="euclidean")
         every.append(np.asarray(found.labels))
     for labels in every:
-        report = equivalence.check_relations(relations.relation_matrix(labels), 3)
+        r = np.asarray(relations.relation_matrix(labels))
+        violations.append(unless(np.array_equal(r, np.equal.outer(labels, labels))))
+        report = equivalence.check_relations(r, 3)
         violations.append(unless(report.reflexive and report.symmetric and report.transitive))
         violations.append(difference(report.n_classes or 0, len(set(labels.tolist()))))
+    several = np.stack(every[:7])
+    batch = np.asarray(relations.relation_matrix(several))
+    violations.append(unless(np.array_equal(batch, several[:, :, None] == several[:, None, :])))
+    return worst(*violations, *_every_relation(), *_guard_violations())
+
+
+def _every_relation() -> list[float]:
+    """Half of all relations of 3 samples, and all symmetric ones of 4, triple by triple."""
+    violations = []
+    for bits in itertools.product((False, True), repeat=8):
+        r = np.reshape(np.asarray((True, *bits)), (3, 3))
+        violations += relation_violations(r, 2, equivalence.check_relations(r, 2))
+    above = np.triu_indices(4, 1)
+    for bits in itertools.product((False, True), repeat=6):
+        r = np.eye(4, dtype=np.bool_)
+        r[above] = bits
+        r |= r.T
+        violations += relation_violations(r, 3, equivalence.check_relations(r.astype(np.int64), 3))
+    return violations
+
+
+def _guard_violations() -> list[float]:
+    """Labels are kept from ceil(share n / k) samples in the smallest cluster on, and no sooner."""
     alone = relations.usable_labels(np.asarray([0, 0, 0, 0, 1]), 3)
     report = equivalence.check_relations(relations.relation_matrix(alone), 3)
-    violations.append(unless(report.n_classes == 5 and len(report.broken) == 1))
-    path = np.asarray([[1, 1, 0], [1, 1, 1], [0, 1, 1]])
-    return worst(*violations, unless(not equivalence.check_relations(path, 3).transitive))
+    violations = [unless(report.n_classes == 5 and len(report.broken) == 1)]
+    for n, k, share in ((40, 2, 0.1), (33, 2, 0.1), (30, 3, 0.1), (12, 3, 1.0), (9, 3, 0.0)):
+        least = math.ceil(share * n / k)
+        for smallest in range(n // k + 1):
+            labels = np.arange(n) % (k - 1) + 1
+            labels[:smallest] = 0
+            options = {} if share == 0.1 else {"min_share": share}
+            found = relations.usable_labels(labels, k, **options)
+            fits = min(int(np.sum(labels == h)) for h in range(k)) >= least
+            violations.append(unless(np.array_equal(found, labels if fits else np.arange(n))))
+    return violations
 
 
 @claim(
@@ -116,7 +145,6 @@ def check_relations_of_labels() -> float:
     """,
     tolerance=1e-12,
     covers=("gatcluster.entropy_loss",),
-    mutations=(_LOSSES + "entropy_loss",),
 )
 def check_entropy_optimum() -> float:
     """Return the violation of the bound, of its equality at 1/k, and of the collapsed optimum."""
@@ -134,7 +162,10 @@ def check_entropy_optimum() -> float:
             violations.append(difference(gatcluster.entropy_loss(logits_of(rows)), -math.log(k)))
         if m != k:
             violations.append(excess(0.1, abs(k / m - 1.0)))
-    return worst(*violations)
+    rows = np.random.default_rng(3).dirichlet(np.ones(4), size=(3, 5))
+    p = np.mean(rows, axis=1)
+    values = gatcluster.entropy_loss(np.log(rows) + 2.0)  # one for each batch
+    return worst(*violations, difference(values, np.sum(p * np.log(p), axis=1)))
 
 
 def _printed_attention(u: Floats, mean: Floats, delta: float, alpha: float) -> Floats:
@@ -165,41 +196,48 @@ def _printed_attention(u: Floats, mean: Floats, delta: float, alpha: float) -> F
         "attention.isotropic_gaussian",
         "attention.full_gaussian",
     ),
-    mutations=(
-        _ATTENTION + "attention_map",
-        _ATTENTION + "isotropic_gaussian",
-        _ATTENTION + "full_gaussian",
-    ),
 )
 def check_attention_windows() -> float:
     """Return the violation of Eq. 9 where it is defined, and of our windows being finite."""
     violations = []
     corner = _printed_attention(np.zeros((1, 2)), np.zeros(2), 0.0, 0.05)
     violations.append(unless(np.all(np.isnan(corner))))
-    axis = np.arange(6) / 5.0
-    u = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
+    u = np.stack(np.meshgrid(np.arange(6) / 5.0, np.arange(4) / 3.0, indexing="ij"), axis=-1)
     rng = np.random.default_rng(0)
     for _ in range(20):
-        window = attention.isotropic_gaussian(rng.normal(size=3))
-        found = attention.attention_map(window, (6, 6), alpha=0.1)
-        delta = float(window.variances[0])
-        violations.append(
-            difference(found, _printed_attention(u, np.asarray(window.mean), delta, 0.1))
-        )
-        full = attention.full_gaussian(2.0 * rng.normal(size=5))
-        s, rho = np.sqrt(np.asarray(full.variances)), float(full.correlation)
+        raw = rng.normal(size=3)
+        window = attention.isotropic_gaussian(raw, min_variance=0.02)
+        mean, delta = expit(raw[:2]), 0.02 + 0.98 * float(expit(raw[2]))
+        violations += [difference(window.mean, mean), difference(window.variances, delta)]
+        violations.append(difference(window.correlation, 0.0))
+        exact = _printed_attention(u, mean, delta, 0.1)
+        violations.append(difference(attention.attention_map(window, (6, 4)), exact))
+        raw = 2.0 * rng.normal(size=5)
+        full = attention.full_gaussian(raw, min_variance=0.03, max_correlation=0.8)
+        s, rho = np.sqrt(0.03 + 0.97 * expit(raw[2:4])), 0.8 * math.tanh(raw[4])
         sigma = np.outer(s, s) * np.asarray([[1.0, rho], [rho, 1.0]])
         violations.append(below_by(0.0, np.linalg.eigvalsh(sigma)[0], 1e-6))
-        z = u - np.asarray(full.mean)
+        violations += [difference(full.variances, s * s), difference(full.correlation, rho)]
+        z = u - expit(raw[:2])
         form = np.einsum("...i,ij,...j->...", z, np.linalg.inv(sigma), z)
-        found = attention.attention_map(full, (6, 6), alpha=0.5)
+        found = attention.attention_map(full, (6, 4), alpha=0.5)
         violations.append(difference(found, np.exp(-form / 0.5)))
+    raw = rng.normal(size=(2, 3, 5))  # a window for each image, and for each of their parts
+    many = attention.attention_map(attention.full_gaussian(raw), (2, 5))
+    one = attention.attention_map(attention.full_gaussian(raw[1, 2]), (2, 5))
+    violations.append(difference(np.asarray(many)[1, 2], one))
+    least = attention.isotropic_gaussian(np.asarray([0.0, 0.0, -1e300])).variances
+    violations.append(difference(least, 1e-4))
+    narrow = attention.full_gaussian(np.asarray([0.0, 0.0, -1e300, 1e300, -1e300]))
+    violations.append(difference((*narrow.variances, narrow.correlation), (1e-4, 1.0, -0.95)))
     for raw in itertools.product((-1e300, 0.0, 1e300), repeat=3):
         window = attention.isotropic_gaussian(np.asarray(raw))
         violations.append(below_by(0.0, window.variances, 1e-5))
         for size in ((1, 1), (1, 4), (6, 6)):
             found = np.asarray(attention.attention_map(window, size))
             violations.append(unless(np.all((found >= 0.0) & (found <= 1.0))))
+    middle = attention.isotropic_gaussian(np.zeros(3))
+    violations.append(difference(attention.attention_map(middle, (1, 1)), 1.0))
     return worst(*violations)
 
 
@@ -214,28 +252,52 @@ def check_attention_windows() -> float:
     Eq. 3 gives alpha_2 to the entropy and alpha_3 to the attention, Eq. 12 the other way round;
     with 5 and 3 the two readings are different losses. The released code follows Eq. 12: 5 for
     transformations, 5 for attention, 3 for the entropies of both branches. Here weights have names.
+
+    Check: the total and its parts against Eq. 12 written out, pair by pair in L_R, for the
+    published weights, for others, for the ablation without pairs, and for other cosines' floors.
     """,
     tolerance=1e-12,
     covers=("gatcluster.gatcluster_loss", "gatcluster.LossWeights"),
-    mutations=(_LOSSES + "gatcluster_loss", _LOSSES + "entropy_loss"),
 )
 def check_weights() -> float:
     """Return the violation of Eq. 12, and of Eq. 3 being another loss by 0.5 nats or more."""
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(2, 12, 4))
-    labels = rng.integers(0, 4, size=12)
-    targets = [gatcluster.balanced_targets(x, sharpness=s) for s in (1.0, 2.0)]
-    found = gatcluster.gatcluster_loss(x, y, labels, targets[0], targets[1])
-    p, q = _softmax(x), _softmax(y)
-    t, a = (np.asarray(target) for target in targets)
-    cross = np.mean(-a * np.log(q) - (1.0 - a) * np.log1p(-q))
+    labels = rng.integers(0, 3, size=12)
+    t, a = rng.dirichlet(np.ones(4), size=(2, 12))
+    p, q = softmax(x, axis=1), softmax(y, axis=1)
     means = (np.mean(p, axis=0), np.mean(q, axis=0))
-    entropy = sum(float(np.sum(m * np.log(m))) for m in means)
     invariance = -float(np.mean(np.sum(p * t, axis=1)))
-    rest = float(found.relation) + 5.0 * invariance
-    total = rest + 5.0 * float(cross) + 3.0 * entropy
-    swapped = rest + 3.0 * float(cross) + 5.0 * entropy
-    return worst(difference(found.total, total), excess(0.5, abs(swapped - total)))
+    cross = float(np.mean(-a * np.log(q) - (1.0 - a) * np.log1p(-q)))
+    entropy = sum(float(np.sum(m * np.log(m))) for m in means)
+    cases: tuple[tuple[dict[str, float], tuple[float, ...], float], ...] = (
+        ({}, (5.0, 5.0, 3.0, 1.0), 0.2),
+        ({"transformation": 2.0, "attention": 0.5, "entropy": 7.0}, (2.0, 0.5, 7.0, 1.0), 0.1),
+        ({"relation": 0.0}, (5.0, 5.0, 3.0, 0.0), 0.2),
+    )
+    violations = []
+    for given, w, floor in cases:
+        weights = gatcluster.LossWeights(**given)
+        found = gatcluster.gatcluster_loss(x, y, labels, t, a, weights=weights, floor=floor)
+        pairs = printed_relation_loss(p, labels, floor)
+        total = w[3] * pairs + w[0] * invariance + w[1] * cross + w[2] * entropy
+        violations.append(difference(found, (total, pairs, invariance, cross, entropy)))
+    plain = gatcluster.gatcluster_loss(x, y, labels, t, a)
+    pairs = printed_relation_loss(p, labels, 1e-5)  # where 1 - 1 of a cosine is magnified
+    total = pairs + 5.0 * invariance + 5.0 * cross + 3.0 * entropy
+    violations.append(excess(difference(plain.total, total), 1e-9))
+    swapped = total - 2.0 * cross + 2.0 * entropy
+    violations.append(excess(0.5, abs(swapped - total)))
+    for wrong in ({"attention": -1.0}, {"relation": math.nan}):
+        try:
+            gatcluster.LossWeights(**wrong)
+            violations.append(1.0)
+        except InvalidValueError:
+            pass
+    sure = np.asarray([[1e4, 0.0, 0.0], [0.0, 1e4, 0.0]])  # certain and wrong costs the whole gap
+    costs = gatcluster.attention_loss(sure, np.eye(3)[[1, 1]])
+    violations.append(difference(costs, ((2e4 - math.log(2.0)) / 3.0, 0.0)))
+    return worst(*violations)
 
 
 @claim(
@@ -253,7 +315,6 @@ def check_weights() -> float:
     """,
     tolerance=1e-12,
     covers=("label_features.polygon_map",),
-    mutations=("dualclust.algos.label_features.polygon_map",),
 )
 def check_polygon() -> float:
     """Return the violation of the corners, of affinity and of the coincidence for k = 4."""
@@ -270,4 +331,7 @@ def check_polygon() -> float:
         )
         violations.append(excess(np.linalg.norm(np.asarray(drawn), axis=1), 1.0))
     middles = label_features.polygon_map(np.asarray([[0.5, 0.0, 0.5, 0.0], [0.0, 0.5, 0.0, 0.5]]))
+    batch = np.random.default_rng(4).dirichlet(np.ones(3), size=(2, 5))
+    apart = [label_features.polygon_map(rows) for rows in batch]
+    violations.append(difference(label_features.polygon_map(batch), np.stack(apart)))
     return worst(*violations, difference(middles, 0.0))

@@ -15,6 +15,7 @@ from .registry import Status, claim
 from .violations import difference, excess, unless, worst
 
 _HERE = "dualclust.proofs.gatcluster_tables."
+_TARGETS = "dualclust.proofs.gatcluster_targets."
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -100,19 +101,24 @@ def _adjusted_rand(found: Ints, true: Ints) -> float:
     default of scikit-learn, which later papers report, is the arithmetic one. The geometric mean is
     the smaller, so that A15 is the larger figure, and figures of the two kinds do not compare. Both
     are 0 / 0 for a single cluster, as A16 is: after total collapse the figures are a convention.
+
+    Check: each figure from the table of counts, ACC by trying every map, with more, as many and
+    fewer clusters than classes; AMI, which the paper does not use, by all orders of six samples.
     """,
     tolerance=1e-12,
     covers=("metrics.clustering_scores",),
-    mutations=("dualclust.algos.metrics.clustering_scores", _HERE + "_information"),
 )
 def check_scores() -> float:
     """Return the violation of the three definitions, of the order of both NMI, and of 0 / 0."""
     violations = []
-    for seed in range(12):
-        rng, k = np.random.default_rng(seed), 2 + seed % 4
+    for seed in range(8):
+        rng, k = np.random.default_rng(seed), 2 + seed % 3
         true = np.append(np.arange(k), rng.integers(0, k, size=60))
         noise = rng.random(true.shape[0]) < 0.15 * (seed % 5)
-        found = np.where(noise, rng.integers(0, 3, size=true.shape[0]), (true + 1) % k)
+        # More, as many and fewer clusters than classes.
+        found = np.where(
+            noise, rng.integers(0, 3, size=true.shape[0]), (true + 1) % (2 + seed // 3)
+        )
         scores = metrics.clustering_scores(found, true)
         mutual, first, second = _information(found, true)
         violations += [
@@ -122,6 +128,12 @@ def check_scores() -> float:
             difference(scores.ari, _adjusted_rand(found, true)),
             excess(scores.nmi, scores.nmi_geometric),
         ]
+    true, found = np.asarray([0, 0, 0, 1, 1, 2]), np.asarray([1, 1, 0, 0, 0, 2])
+    mutual, first, second = _information(found, true)
+    shuffled = [_information(found, true[list(p)])[0] for p in itertools.permutations(range(6))]
+    chance = math.fsum(shuffled) / len(shuffled)
+    ami = (mutual - chance) / (0.5 * (first + second) - chance)
+    violations.append(difference(metrics.clustering_scores(found, true).ami, ami))
     one, two = np.zeros(8, dtype=np.int64), np.arange(8) % 2
     alike, unlike = (metrics.clustering_scores(one, other) for other in (one, two))
     violations += [difference(alike, 1.0), difference(unlike[1:], 0.0), difference(unlike.acc, 0.5)]
@@ -145,6 +157,7 @@ def check_scores() -> float:
     """,
     tolerance=1e-9,
     mutations=(_HERE + "STL10", _HERE + "IMAGENET_10"),
+    about="print",
 )
 def check_gains() -> float:
     """Return how far the gains, in points, are from those stated."""
@@ -182,6 +195,7 @@ def _welch(a: tuple[float, float], b: tuple[float, float], n: int) -> float:
     """,
     tolerance=1e-9,
     mutations=(_HERE + "ABLATION", _HERE + "_welch"),
+    about="print",
 )
 def check_ablation() -> float:
     """Return how far the order of means and the p-values are from those stated."""
@@ -224,7 +238,10 @@ def _peak(size: int) -> int:
     Step 1 keeps k numbers per image and the activations of m_1 images at a time, step 2 those of
     m_2: peak memory is O(M k + max(m_1, m_2) A) with A the activations of one image, instead of
     O(M A). How much that is on a device is a measurement; a small network stands in for it here.
+    The library's own loop over parts runs on torch.
     """,
+    mutations=(_TARGETS + "_in_parts",),
+    about="paper",
 )
 def check_memory() -> float:
     """Return by how much parts of 32 of 2,048 images need more than 1/16 of the memory of all."""
@@ -247,6 +264,7 @@ def check_memory() -> float:
     counterexample="Welch's p = 0.15 for the table's own means and deviations.",
     tolerance=1e-9,
     mutations=(_HERE + "IMAGE_SIZE", _HERE + "_welch"),
+    about="print",
 )
 def check_image_size() -> float:
     """Return how far the p-value is from 0.15, and the two other gaps from theirs."""
@@ -266,11 +284,16 @@ def check_image_size() -> float:
     An experiment, whose table contradicts the sentence in part: in NMI 8 x 8 has the better mean
     (0.594 against 0.592) and both 2 x 2 and 8 x 8 the better best run (0.625 and 0.618 against
     0.609). In ACC 6 x 6 is ahead of 8 x 8 by 1.6 points, p = 0.22 by Welch's test with five runs
-    each. What the table does show is that 4 x 4 and 10 x 10 are worse (p below 0.01). (The row was
-    on our list as empirical: nothing in it is derivable, but it has an error.)
+    each. What the table does show is that 4 x 4 and 10 x 10 are worse (p below 0.01).
+
+    One could hold that a sentence on training runs is empirical and has no verdict but a repetition
+    of the runs. We call this one an erratum, because it can be judged without any run: it says
+    "the best results" of a table, printed beside it, in which another row has the better NMI. The
+    repair is to name the figure: the best ACC and ARI.
     """,
     tolerance=1e-9,
     mutations=(_HERE + "RESOLUTION", _HERE + "_welch"),
+    about="print",
 )
 def check_resolution() -> float:
     """Return how far order and p-values are from those stated."""

@@ -20,7 +20,17 @@ from .source_edits import edit
 
 __all__ = ["KINDS", "TABLES", "PlantedError", "plant", "run_planted", "table", "tables"]
 
-TABLES = ("secu", "coke", "theorem", "propos", "gatcluster", "mi_margin")
+TABLES = (
+    "secu",
+    "coke",
+    "theorem",
+    "propos",
+    "propos_densities",
+    "gatcluster",
+    "label_features",
+    "mi_margin",
+    "pseudo_labels",
+)
 KINDS = (
     "sign",
     "factor",

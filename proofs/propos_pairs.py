@@ -10,10 +10,7 @@ from numpy.typing import NDArray
 from ..algos import prototype_losses, prototypes
 from .registry import Status, claim
 from .sphere_points import random_units
-from .violations import difference, unless, worst
-
-_LOSSES = "dualclust.algos.prototype_losses."
-_PROTOTYPES = "dualclust.algos.prototypes."
+from .violations import difference, excess, unless, worst
 
 Floats = NDArray[np.float64]
 
@@ -55,7 +52,6 @@ def _pair_weights(x: Floats, y: Floats, share: Floats) -> Floats:
     """,
     tolerance=1e-12,
     covers=("prototype_losses.prototypical_alignment",),
-    mutations=(_LOSSES + "prototypical_alignment", _PROTOTYPES + "weighted_sums"),
 )
 def check_alignment_over_pairs() -> float:
     """Return the violation of the identity, for hard and for soft shares."""
@@ -69,8 +65,16 @@ def check_alignment_over_pairs() -> float:
         online, target = (
             prototypes.normalize_sums(prototypes.weighted_sums(f, share)) for f in (x, y)
         )
-        value = prototype_losses.prototypical_alignment(online, target, temperature=0.5)
-        violations.append(difference(value, _alignment_over_pairs(x, y, share, 0.5)))
+        for tau in (0.5, 0.2):
+            value = prototype_losses.prototypical_alignment(online, target, temperature=tau)
+            violations.append(difference(value, _alignment_over_pairs(x, y, share, tau)))
+        # A cluster that one of the views lacks is in neither sum nor number.
+        some = np.asarray([True, True, False, True, True, True])
+        fewer = target._replace(valid=np.asarray(target.valid) & some)
+        value = prototype_losses.prototypical_alignment(online, fewer, temperature=0.5)
+        both = np.flatnonzero(np.asarray(online.valid) & np.asarray(fewer.valid))
+        cosines = [float(online.vectors[k] @ target.vectors[k]) for k in both]
+        violations.append(difference(value, -2.0 * sum(cosines) / len(cosines)))
     return worst(*violations)
 
 
@@ -87,10 +91,6 @@ def check_alignment_over_pairs() -> float:
     positive and the statement is false.
     """,
     covers=("prototypes.weighted_sums",),
-    mutations=(
-        _PROTOTYPES + "weighted_sums",
-        "dualclust.proofs.propos_pairs._pair_weights",
-    ),
 )
 def check_weights_of_pairs() -> float:
     """Return the violation over all labelings of 4 samples by 3 clusters; zero tolerance."""
@@ -100,5 +100,11 @@ def check_weights_of_pairs() -> float:
         weights = _pair_weights(x, y, np.eye(3)[list(labels)])
         same = np.equal.outer(labels, labels)
         violations.append(unless(np.all((weights > 0) == same) and np.all(weights[~same] == 0)))
+        share = np.eye(3)[list(labels)]
+        sums = prototypes.weighted_sums(x, share)
+        for k in range(3):  # c_k is the length of the sum of the cluster's own directions
+            total = sum((x[i] for i in range(4) if labels[i] == k), np.zeros(3))
+            violations.append(excess(difference(sums.sums[k], total), 1e-14))
+        violations.append(difference(sums.mass, np.sum(share, axis=0)))
     soft = _pair_weights(x, y, np.full((4, 3), 1.0 / 3.0))
     return worst(*violations, unless(np.all(soft > 0)))

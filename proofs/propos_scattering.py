@@ -1,4 +1,4 @@
-"""ProPos's prototypes and the loss that scatters them: claims P1 and P3 to P7."""
+"""ProPos's loss that scatters prototypes: claims P1, P3, P4 and P7."""
 
 from __future__ import annotations
 
@@ -10,21 +10,11 @@ from numpy.typing import NDArray
 
 from ..algos import losses, prototype_losses, prototypes
 from .registry import Status, claim
+from .scattering_reference import all_valid, log_sum_exp, masked, printed_psl
 from .sphere_points import at_angles, random_units, regular_simplex
-from .violations import below_by, difference, excess, unless, worst
-
-_LOSSES = "dualclust.algos.prototype_losses."
-_PROTOTYPES = "dualclust.algos.prototypes."
+from .violations import below_by, difference, excess, worst
 
 Floats = NDArray[np.float64]
-
-
-def _all_valid(vectors: Floats) -> prototypes.Prototypes:
-    return prototypes.Prototypes(vectors, np.ones(vectors.shape[0], dtype=np.bool_))
-
-
-def _log_sum_exp(x: Floats) -> float:
-    return float(np.max(x) + np.log(np.sum(np.exp(x - np.max(x)))))
 
 
 @claim(
@@ -46,7 +36,6 @@ def _log_sum_exp(x: Floats) -> float:
     """,
     tolerance=1e-12,
     covers=("prototype_losses.psl_cross_view",),
-    mutations=(_LOSSES + "psl_cross_view", "dualclust.algos.losses.log_softmax"),
 )
 def check_decoupled_info_nce() -> float:
     """Return the violation of the identity for the difference, and of its interval."""
@@ -57,7 +46,7 @@ def check_decoupled_info_nce() -> float:
         for i in range(k):
             positive, negatives = cosines[i, i], np.delete(cosines[i], i)
             info_nce = -float(losses.log_softmax(np.append(negatives, positive))[-1])
-            uniformity = _log_sum_exp(negatives)
+            uniformity = log_sum_exp(negatives)
             gap = info_nce - (uniformity - positive)
             low, high = (math.log1p(math.exp(s / tau) / (k - 1)) for s in (-2.0, 2.0))
             violations += [
@@ -66,20 +55,9 @@ def check_decoupled_info_nce() -> float:
                 excess(gap, high),
             ]
             printed.append(info_nce)
-        ours = prototype_losses.psl_cross_view(_all_valid(x), _all_valid(y), temperature=tau)
+        ours = prototype_losses.psl_cross_view(all_valid(x), all_valid(y), temperature=tau)
         violations.append(difference(ours, np.mean(printed)))
     return worst(*violations)
-
-
-def _printed_psl(online: Floats, target: Floats, tau: float, own: str, others: str) -> float:
-    """PSL with the views of the denominator's own term and of the others named."""
-    total, k = 0.0, online.shape[0]
-    views = {"online": online, "target": target}
-    for i in range(k):
-        terms = [math.exp(float(online[i] @ views[own][i]) / tau)]
-        terms += [math.exp(float(online[i] @ views[others][j]) / tau) for j in range(k) if j != i]
-        total += -float(online[i] @ target[i]) / tau + math.log(sum(terms))
-    return float(total / k)
 
 
 @claim(
@@ -106,11 +84,6 @@ def _printed_psl(online: Floats, target: Floats, tau: float, own: str, others: s
         "prototype_losses.psl_cross_view",
         "prototype_losses.psl_mixed_view",
     ),
-    mutations=(
-        _LOSSES + "psl_same_view",
-        _LOSSES + "psl_cross_view",
-        _LOSSES + "psl_mixed_view",
-    ),
 )
 def check_three_scattering_losses() -> float:
     """Return the violation of the three closed forms, and of their being different."""
@@ -124,15 +97,23 @@ def check_three_scattering_losses() -> float:
     for online, target in [*cases, (at_angles(0, 90), at_angles(30, 120))]:
         values = []
         for function, own, others in forms:
-            a, b = _all_valid(online), _all_valid(target)
+            a, b = all_valid(online), all_valid(target)
             values.append(float(function(a, b, temperature=0.5)))
-            violations.append(
-                difference(values[-1], _printed_psl(online, target, 0.5, own, others))
-            )
+            violations.append(difference(values[-1], printed_psl(online, target, 0.5, own, others)))
             same = [float(f(a, a, temperature=0.5)) for f, _, _ in forms]
             violations.append(max(same) - min(same))
         apart = min(abs(a - b) for a, b in itertools.combinations(values, 2))
         violations.append(excess(1e-3, apart))
+    none = np.zeros(4, dtype=np.bool_)
+    for seed, tau in itertools.product(range(4), (0.05, 0.5)):
+        a, b = masked(seed, 8, 5)
+        both = a.valid & b.valid
+        for function, own, others in forms:
+            found = float(function(a, b, temperature=tau))
+            exact = printed_psl(a.vectors[both], b.vectors[both], tau, own, others)
+            violations.append(difference(found, exact))
+            nobody = prototypes.Prototypes(np.eye(4), none)
+            violations.append(difference(function(nobody, nobody, temperature=tau), 0.0))
     return worst(*violations, *_gradient_violations())
 
 
@@ -149,7 +130,7 @@ def _gradient_violations() -> list[float]:
             step = np.zeros_like(mu)
             step[place] = h
             ahead, behind = (
-                float(function(_all_valid(mu + s), _all_valid(mu), temperature=tau))
+                float(function(all_valid(mu + s), all_valid(mu), temperature=tau))
                 for s in (step, -step)
             )
             slopes[place] = (ahead - behind) / (2.0 * h)
@@ -194,135 +175,34 @@ def _simplex_bound(k: int, tau: float) -> float:
     """,
     tolerance=1e-12,
     covers=("prototype_losses.prototypical_uniformity",),
-    mutations=(
-        _LOSSES + "prototypical_uniformity",
-        "dualclust.proofs.propos_scattering._simplex_bound",
-    ),
 )
 def check_uniformity_bound() -> float:
     """Return the violation of the lower bound, its equality at the simplex, and the two errors."""
     violations = []
     for k, tau in itertools.product((2, 3, 10, 50), (0.1, 0.5, 2.0)):
         at_optimum = prototype_losses.prototypical_uniformity(
-            _all_valid(regular_simplex(k)), temperature=tau
+            all_valid(regular_simplex(k)), temperature=tau
         )
         violations.append(difference(at_optimum, _simplex_bound(k, tau)))
         for seed in range(8):
             value = prototype_losses.prototypical_uniformity(
-                _all_valid(random_units(seed, k, 4)), temperature=tau
+                all_valid(random_units(seed, k, 4)), temperature=tau
             )
             violations.append(excess(_simplex_bound(k, tau), value))
-    square = _all_valid(at_angles(0, 90, 180, 270))
+        found, _ = masked(k, k, 4)
+        values = np.exp(found.vectors @ found.vectors.T / tau) * found.valid
+        rows = np.sum(values * (1.0 - np.eye(k)), axis=1)[found.valid]
+        exact = np.mean(np.log(rows)) if np.sum(found.valid) > 1 else 0.0
+        value = prototype_losses.prototypical_uniformity(found, temperature=tau)
+        violations.append(difference(value, exact))
+    square = all_valid(at_angles(0, 90, 180, 270))
     in_plane = prototype_losses.prototypical_uniformity(square, temperature=0.5)
     violations.append(below_by(_simplex_bound(4, 0.5), in_plane, 0.3))
     for k, error in ((10, 0.706), (1000, 0.0074)):
-        simplex = _all_valid(regular_simplex(k))
+        simplex = all_valid(regular_simplex(k))
         parts = prototype_losses.prototypical_uniformity(simplex, temperature=0.5) - 2.0
         whole = prototype_losses.psl_same_view(simplex, simplex, temperature=0.5)
         violations.append(max(0.0, difference(whole - parts, error) - 5e-4))
-    return worst(*violations)
-
-
-def _printed_center(features: Floats, share: Floats) -> Floats:
-    """Eq. 6 for one cluster."""
-    total = np.sum(share[:, None] * features, axis=0)
-    with np.errstate(invalid="ignore"):
-        center: Floats = total / np.linalg.norm(total)
-    return center
-
-
-@claim(
-    id="P5",
-    paper="ProPos",
-    place="Eq. 6 and 7, section 4.1",
-    statement="""
-    Prototypes are normalized sums over the batch; losses and logits of empty clusters are zeroed.
-    """,
-    hypotheses="Every cluster has a sample in the batch, and its features do not cancel.",
-    status=Status.ERRATUM,
-    derivation="""
-    A cluster without samples, or with two opposite features, has the sum 0: the fraction is 0 / 0.
-    A logit that is set to zero is not out of the denominator: it adds e^0 = 1. The released code
-    writes -10 instead and adds e^-10 for each empty cluster; that is small at tau = 0.5, but at
-    tau <= 0.1 legal logits reach -1 / tau <= -10, and an empty cluster then outweighs a real one.
-    It also judges emptiness by the labels of one rank, while the centers are those of all: the loss
-    depends on how many ranks share a batch.
-
-    Repair: such a cluster is masked, and leaves every sum. Adding an empty cluster then changes the
-    loss in no bit, and sums over ranks are added before anything is divided or judged.
-    """,
-    covers=(
-        "prototypes.batch_prototypes",
-        "prototypes.normalize_sums",
-        "prototypes.prototype_sums",
-    ),
-    mutations=(
-        _PROTOTYPES + "batch_prototypes",
-        _PROTOTYPES + "normalize_sums",
-        _PROTOTYPES + "prototype_sums",
-    ),
-)
-def check_masked_prototypes() -> float:
-    """Return the violation, zero tolerance, of the mask, its neutrality and the sums over ranks."""
-    x = np.asarray([[2.0, 0.0], [0.0, 4.0], [1.0, 0.0], [-8.0, 0.0], [0.0, -1.0]])
-    labels = np.asarray([0, 1, 2, 2, 3])
-    found = prototypes.batch_prototypes(x, labels, n_clusters=5)
-    units = np.asarray([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0], [0.0, -1.0], [0.0, 0.0]])
-    violations = [
-        difference(found.vectors, units),
-        unless(np.array_equal(found.valid, [True, True, False, True, False])),
-        unless(np.all(np.isnan(_printed_center(x, (labels == 4).astype(np.float64))))),
-        unless(np.all(np.isnan(_printed_center(np.sign(x), (labels == 2).astype(np.float64))))),
-    ]
-    kept = prototypes.Prototypes(found.vectors[[0, 1, 3]], found.valid[[0, 1, 3]])
-    for tau in (0.05, 0.5):
-        masked = float(prototype_losses.psl_mixed_view(found, found, temperature=tau))
-        without = float(prototype_losses.psl_mixed_view(kept, kept, temperature=tau))
-        violations.append(difference(masked, without))
-        # Row of cluster 1: its own logit, 0 of cluster 0, -1 / tau of cluster 3, two empty ones.
-        real = np.asarray([1.0 / tau, 0.0, -1.0 / tau])
-        zeroed, filled = (_log_sum_exp(np.append(real, [v, v])) for v in (0.0, -10.0))
-        violations.append(below_by(_log_sum_exp(real), zeroed, 1e-9))
-        violations.append(excess(filled, zeroed))
-        violations.append(unless((min(real) < -10.0) == (tau < 0.1)))  # below an empty one
-    ranks = [
-        prototypes.prototype_sums(x[s], labels[s], n_clusters=5) for s in (slice(3), slice(3, 5))
-    ]
-    both = prototypes.normalize_sums(
-        prototypes.PrototypeSums(ranks[0].sums + ranks[1].sums, ranks[0].mass + ranks[1].mass)
-    )
-    violations += [difference(both.vectors, units), unless(np.array_equal(both.valid, found.valid))]
-    alone = prototypes.normalize_sums(ranks[0])  # judged locally, cluster 2 exists and 3 does not
-    violations.append(unless(not np.array_equal(alone.valid, both.valid)))
-    return worst(*violations)
-
-
-@claim(
-    id="P6",
-    paper="ProPos",
-    place="Section 4.1",
-    statement="A batch smaller than K cannot cover all clusters.",
-    hypotheses="Labels are hard. With posteriors, which Eq. 6 allows, one sample covers all.",
-    status=Status.EXTRA,
-    derivation="""
-    b samples have at most b different labels: the pigeonhole principle. A soft posterior gives
-    every cluster a share of every sample, and so a direction to all K clusters from a single one:
-    the sentence is about the hard labels that are used (section 8.3), not about Eq. 6 as stated.
-    """,
-    covers=("prototypes.batch_prototypes", "prototypes.weighted_sums"),
-    mutations=(_PROTOTYPES + "batch_prototypes", _PROTOTYPES + "weighted_sums"),
-)
-def check_pigeonhole() -> float:
-    """Return the violation over all labelings of up to 3 samples, and of the soft exception."""
-    violations = []
-    for b, k in itertools.product((1, 2, 3), (2, 3, 4)):
-        x = np.ones((b, 2))
-        for labels in itertools.product(range(k), repeat=b):
-            found = prototypes.batch_prototypes(x, np.asarray(labels), n_clusters=k)
-            n_valid = int(np.sum(found.valid))
-            violations += [excess(n_valid, min(b, k)), difference(n_valid, len(set(labels)))]
-    soft = prototypes.weighted_sums(np.ones((1, 2)), np.full((1, 4), 0.25))
-    violations.append(unless(np.all(prototypes.normalize_sums(soft).valid)))
     return worst(*violations)
 
 
@@ -348,12 +228,13 @@ def check_pigeonhole() -> float:
     minus t: the loss falls from t = 0 to t = 60 degrees, the regular simplex.
     """,
     covers=("prototype_losses.psl_mixed_view",),
-    mutations=(_LOSSES + "psl_mixed_view",),
 )
 def check_prototypes_of_one_class_collide() -> float:
     """Return by how much the loss fails to fall while one class is torn apart."""
-    values = []
+    values, violations = [], []
     for t in range(0, 61, 5):
-        found = _all_valid(at_angles(t, -t, 180))
+        found = all_valid(at_angles(t, -t, 180))
         values.append(float(prototype_losses.psl_mixed_view(found, found, temperature=0.5)))
-    return below_by(values[1:], values[:-1], 1e-3)
+        exact = printed_psl(found.vectors, found.vectors, 0.5, "target", "online")
+        violations.append(excess(abs(values[-1] - exact), 1e-12))
+    return worst(*violations, below_by(values[1:], values[:-1], 1e-3))
