@@ -188,6 +188,10 @@ def means_of_sums(sums: Array, counts: Array, grid: Grid) -> Array:
     -------
     (k, d) float64 array
 
+    Notes
+    -----
+    Claims: docs/claims.md#C2.
+
     Examples
     --------
     >>> import numpy as np

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from .. import backends
-from ..algos import bounds, centers, offline, projections
+from ..algos import bounds, centers, exact_sums, offline, projections
 from . import online_runs, optimality
 from .online_runs import Floats, Ints
 from .registry import Status, claim
@@ -101,7 +101,7 @@ def proxy_objective() -> float:
     " sphere equals 2KN - 2N x_bar.(sum_k c_k), a constant if x_bar = 0. Otherwise the best center"
     " is Pi(sum_{i in k} x_i - (N/K) x_bar), and Eq. 12 is worse (C21).",
     tolerance=1e-9,
-    covers=("centers.mean_centers", "centers.mean_points"),
+    covers=("centers.mean_centers", "exact_sums.means_of_sums"),
 )
 def reduction() -> float:
     """The identity, the constant at x_bar = 0, and the best centers against 50 others."""
@@ -124,11 +124,13 @@ def reduction() -> float:
 
 def _mean_is_not_best(rng: np.random.Generator, k: int) -> float:
     """Off the sphere: by how much the library's means are not the least squares of Eq. 3."""
-    scale, x = 3.0, rng.uniform(-2.5, 2.5, (14, 3))
-    labels, before = rng.integers(0, k, size=14), rng.normal(size=(k + 1, 3))
-    state = centers.add_to_sums(centers.init_sums(k + 1, 3, xp=np), x / scale, labels)
-    means = centers.mean_points(state, before, scale=scale)
-    worst = float(np.abs(means[k] - before[k]).max())  # no sample, no move
+    x, labels = rng.uniform(-2.5, 2.5, (14, 3)), rng.integers(0, k, size=14)
+    labels[3] = k  # alone; and k + 1 has no sample
+    grid = exact_sums.grid_of(2.5, 14)
+    sums = exact_sums.sum_rows(x, labels, grid, n_clusters=k + 2)
+    counts = np.bincount(labels, minlength=k + 2)
+    means = exact_sums.means_of_sums(sums, counts, grid)
+    worst = float(np.abs(means[k + 1]).max())
     for j in np.unique(labels):
         worst = max(worst, float(np.abs((x[labels == j] - means[j]).sum(axis=0)).max()))
     return worst

@@ -152,18 +152,24 @@ PLANTED: tuple[PlantedError, ...] = (
         "xp.astype(state.counts[:, None] - state.sums, xp.float64), fallback",
     ),
     PlantedError(
-        "algos.centers.mean_points",
+        "algos.exact_sums.means_of_sums",
         "dropped",
-        "means = means / xp.clip(counts, min=1.0)",
-        "means = 1.0 * means",
+        " + carry * 2**grid.bits",
+        "",
+    ),
+    PlantedError("algos.exact_sums.means_of_sums", "factor", "mean * grid.unit", "mean"),
+    PlantedError(
+        "algos.exact_sums.means_of_sums",
+        "off by one",
+        "xp.clip(counts, min=1)",
+        "xp.clip(counts, min=2)",
     ),
     PlantedError(
-        "algos.centers.mean_points",
+        "algos.exact_sums.means_of_sums",
         "ignored argument",
-        "(scale * 0.5**FRACTION_BITS)",
-        "0.5**FRACTION_BITS",
+        "limb - quotient * by",
+        "limb - quotient",
     ),
-    PlantedError("algos.centers.mean_points", "inequality", "counts > 0, xp", "counts >= 0, xp"),
     PlantedError(
         "algos.centers.running_average", "off by one", "average) / count", "average) / (count + 1)"
     ),
