@@ -189,7 +189,7 @@ def _count(name: str, size: Any, n: int, k: int, *, default: int, up: bool) -> i
         raise InvalidTypeError(msg)
     if isinstance(size, Integral):
         return min(int(size), n) if up else int(size)
-    _check_share(name, size, up=up)
+    _check_share(name, float(size), up=up)
     ratio = {"lower": 0.0, "upper": float(size)} if up else {"lower": float(size)}
     bounds = from_ratios(k, n_samples=n, rounding="outward", **ratio)
     return int((bounds.upper if up else bounds.lower)[0])

@@ -189,7 +189,7 @@ class ConstrainedKMeans(
         self.__dict__.pop("_stream", None)
         return self
 
-    @available_if(_has_shares)
+    @available_if(_has_shares)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
         """Label the rows of one mini-batch of a stream, and move the centers by them.
 
