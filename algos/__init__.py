@@ -73,6 +73,7 @@ module                   what it solves
 `segments`               integer sums by segment, a kernel
 `exact_sums`             sums of real rows in integers, accurate for any spread
 `precision`              at least float32
+`ratios`                 a caller's numbers as exact fractions
 `checks`, `errors`       what is refused, and how it says so
 =======================  ==================================================================
 """

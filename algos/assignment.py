@@ -38,8 +38,8 @@ import array_api_compat as compat
 
 from ..backends import kernel
 from ._typing import Array
-from .bounds import SizeBounds
-from .checks import check_real, check_same_place, check_shape
+from .bounds import SizeBounds, check_bounds
+from .checks import check_kind, check_real, check_same_place, check_shape, check_values
 from .duals import Duals, init_duals, update_duals
 from .errors import InvalidValueError
 from .projections import project_l1_ball
@@ -56,6 +56,9 @@ __all__ = [
 
 STREAM_SAMPLES_PER_CLUSTER = 1000
 """A stream of unknown length gets the default step of a pass of this length."""
+
+
+BEGIN = "begin with init_state(bounds)"
 
 
 class AssignmentState(NamedTuple):
@@ -150,6 +153,7 @@ def assign_stream(
 
 def init_state(bounds: SizeBounds) -> AssignmentState:
     """State before the first sample, on the library and device of `bounds`."""
+    check_bounds(bounds)
     xp, device = compat.array_namespace(bounds.lower), compat.device(bounds.lower)
     duals = init_duals(bounds.lower.shape, xp=xp, device=device)
     counts = xp.zeros(bounds.lower.shape, dtype=xp.int64, device=device)
@@ -167,6 +171,7 @@ def next_pass(state: AssignmentState) -> AssignmentState:
     -----
     Claims: docs/claims.md#R1.
     """
+    check_kind("state", state, AssignmentState, BEGIN)
     xp = compat.array_namespace(state.counts)
     return AssignmentState(state.duals, state.duals, xp.zeros_like(state.counts), 0, None, False)
 
@@ -234,6 +239,12 @@ def assign(
     (array([0, 0, 1, 1]), array([2, 2]))
     """
     xp = check_real("scores", scores)
+    check_values("scores", scores)
+    check_bounds(bounds)
+    if state is not None:
+        check_kind("state", state, AssignmentState, BEGIN)
+    if steps is not None:
+        check_kind("steps", steps, StepRule, "take measured_steps(bounds), or build one")
     n, _ = check_shape("scores", scores, ("n", bounds.n_clusters))
     bits = xp.finfo(scores.dtype).bits
     if bits < 32:

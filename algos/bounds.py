@@ -28,28 +28,27 @@ import math
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
-from numbers import Number
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import array_api_compat as compat
 import array_api_compat.numpy as default_namespace
 
 from ._typing import Array, Namespace
-from .checks import check_choice, check_count, check_interval
+from .checks import check_choice, check_count, check_kind, check_namespace
 from .errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from .farkas import FarkasVector
+from .ratios import Ratio, entries, is_array, ratios_of, rounded
 
 __all__ = [
     "ROUNDING",
     "SizeBounds",
+    "check_bounds",
     "entries",
     "from_counts",
     "from_ratios",
     "relaxed",
     "stream_bounds",
 ]
-
-Ratio = float | Sequence[float] | Array
 
 ROUNDING = ("inward", "outward", "nearest")
 
@@ -83,6 +82,12 @@ class SizeBounds(NamedTuple):
     def total_lower_share(self) -> float:
         """Sum of the lower shares: 1 leaves the assignment no slack at all."""
         return math.fsum(entries("lower_share", self.lower_share))
+
+
+def check_bounds(bounds: SizeBounds) -> None:
+    """Raise unless `bounds` are ones."""
+    fix = "build it by from_ratios, from_counts or stream_bounds"
+    check_kind("bounds", bounds, SizeBounds, fix)
 
 
 def from_ratios(
@@ -145,10 +150,10 @@ n_samples=100. To fix this, lower them, or pass rounding='outward'
     k = check_count("n_clusters", n_clusters, 1)
     n = _length(n_samples)
     check_choice("rounding", rounding, ROUNDING)
-    least = _ratios("lower", lower, k)
-    most = _ratios("upper", upper, k)
-    low = [_round(r * n / k, rounding, up=True) for r in least]
-    high = [min(_round(r * n / k, rounding, up=False), n) for r in most]
+    least = ratios_of("lower", lower, k)
+    most = ratios_of("upper", upper, k)
+    low = [rounded(r * n / k, rounding, up=True) for r in least]
+    high = [min(rounded(r * n / k, rounding, up=False), n) for r in most]
     _check_feasible(low, high, n, ", or pass rounding='outward'" if rounding != "outward" else "")
     shares = [r / k for r in least], [min(r / k, Fraction(1)) for r in most]
     return _build(*shares, low, high, n, xp, device)
@@ -227,8 +232,8 @@ def stream_bounds(
     array([0.2, 0.2, 0.2, 0.2])
     """
     k = check_count("n_clusters", n_clusters, 1)
-    least = _ratios("lower", lower, k)
-    most = _ratios("upper", upper, k)
+    least = ratios_of("lower", lower, k)
+    most = ratios_of("upper", upper, k)
     if any(lo > hi for lo, hi in zip(least, most, strict=True)) or not sum(least) <= k <= sum(most):
         bad = tuple(i for i in range(k) if least[i] > most[i]) or tuple(range(k))
         msg = (
@@ -254,6 +259,7 @@ def relaxed(bounds: SizeBounds) -> SizeBounds:
     >>> bounds.lower, bounds.lower_share
     (array([0, 0]), array([0.45, 0.45]))
     """
+    check_bounds(bounds)
     n = bounds.n_samples
     if n is None:
         return bounds
@@ -311,67 +317,8 @@ def _check_feasible(lower: list[int], upper: list[int], n: int, hint: str) -> No
         raise InfeasibleBoundsError(msg, clusters=clusters, excess=n - total, vector=vector)
 
 
-def _ratios(name: str, ratio: Array, k: int) -> list[Fraction]:
-    """One exact fraction per cluster; a ratio above k (all samples in one cluster) means k."""
-    single = isinstance(ratio, Number) or (_is_array(ratio) and ratio.ndim == 0)
-    values = entries(name, [ratio] * k if single else ratio)
-    if len(values) != k:
-        msg = f"{name} must be one number or one per cluster (k={k}), got {len(values)}"
-        raise InvalidValueError(msg)
-    if name == "lower" and math.inf in values:
-        msg = "lower must be finite, got inf. To fix this, use a ratio of at most 1"
-        raise InvalidValueError(msg)
-    if name == "upper":
-        values = [k if value == math.inf else value for value in values]
-    values = [check_interval(name, value, 0.0, math.inf) for value in values]
-    return [Fraction(k) if name == "upper" and value > k else _fraction(value) for value in values]
-
-
-def _fraction(value: float) -> Fraction:
-    exact = Fraction(value)
-    simple = exact.limit_denominator(10**6)
-    # The simple fraction is meant only where `value` is its nearest float.
-    return simple if float(simple) == value else exact
-
-
-def _round(value: Fraction, rounding: str, *, up: bool) -> int:
-    if rounding == "nearest":
-        return round(value)
-    return math.ceil(value) if up == (rounding == "inward") else math.floor(value)
-
-
-def entries(name: str, values: Array) -> list[Any]:
-    """Entries of a sequence or of a 1-D array of real numbers, as Python numbers.
-
-    Raises
-    ------
-    InvalidTypeError
-        If `values` is neither, or an array of another dtype or with other axes.
-    """
-    if _is_array(values):
-        xp = compat.array_namespace(values)
-        if values.ndim != 1 or not xp.isdtype(values.dtype, ("real floating", "integral")):
-            msg = (
-                f"{name} must be a 1-D array of real numbers, got {values.dtype} of shape "
-                f"{tuple(values.shape)}"
-            )
-            raise InvalidTypeError(msg)
-        if hasattr(values, "tolist"):  # in one transfer, where the library can
-            return list(values.tolist())
-        kind = float if xp.isdtype(values.dtype, "real floating") else int
-        return [kind(values[i]) for i in range(values.shape[0])]
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        msg = f"{name} must be numbers, got {values!r} ({type(values).__name__})"
-        raise InvalidTypeError(msg)
-    return [float(v) if _is_array(v) and v.ndim == 0 else v for v in values]
-
-
-def _is_array(values: Any) -> bool:
-    return bool(compat.is_array_api_obj(values))
-
-
 def _integers(name: str, values: Array) -> list[int]:
-    if _is_array(values) and not compat.array_namespace(values).isdtype(values.dtype, "integral"):
+    if is_array(values) and not compat.array_namespace(values).isdtype(values.dtype, "integral"):
         msg = f"{name} must be integers, got an array of {values.dtype}"
         raise InvalidTypeError(msg)
     found = values if isinstance(values, list | tuple) else entries(name, values)
@@ -387,7 +334,7 @@ def _build(
     xp: Namespace | None,
     device: object | None,
 ) -> SizeBounds:
-    xp = default_namespace if xp is None else xp
+    xp = default_namespace if xp is None else check_namespace(xp)
     return SizeBounds(
         xp.asarray([float(v) for v in lower_share], dtype=xp.float64, device=device),
         xp.asarray([float(v) for v in upper_share], dtype=xp.float64, device=device),

@@ -30,7 +30,16 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ._typing import Array, Namespace
-from .checks import check_count, check_labels, check_real, check_same_place, check_shape
+from .checks import (
+    check_count,
+    check_kind,
+    check_labels,
+    check_namespace,
+    check_real,
+    check_same_place,
+    check_shape,
+    check_values,
+)
 from .exact_sums import FRACTION_BITS, UNIT_GRID, split, sum_rows
 from .projections import project_sphere
 from .segments import segment_sum
@@ -47,6 +56,9 @@ __all__ = [
 ]
 
 
+BEGIN = "begin with init_sums"
+
+
 class CenterSums(NamedTuple):
     """Sums (k, d) int64 in units of 2^-36, and counts (k,) int64, of the samples so far."""
 
@@ -60,6 +72,7 @@ def init_sums(
     """Sums of no sample yet, as arrays of `xp` on `device`."""
     check_count("n_clusters", n_clusters, 1)
     check_count("n_features", n_features, 1)
+    check_namespace(xp)
     return CenterSums(
         xp.zeros((n_clusters, n_features), dtype=xp.int64, device=device),
         xp.zeros((n_clusters,), dtype=xp.int64, device=device),
@@ -101,6 +114,8 @@ def add_to_sums(state: CenterSums, features: Array, labels: Array) -> CenterSums
            [0.   , 1.   ]])
     """
     xp = check_real("features", features)
+    check_values("features", features)
+    check_kind("state", state, CenterSums, BEGIN)
     k, d = state.sums.shape
     n, _ = check_shape("features", features, ("n", d))
     check_same_place(features=features, labels=labels, state=state.sums)
@@ -151,6 +166,7 @@ def sum_batch(features: Array, labels: Array, *, n_clusters: int) -> CenterSums:
     xp = check_real("features", features)
     check_count("n_clusters", n_clusters, 1)
     b, d = check_shape("features", features, ("b", "d"))
+    check_same_place(features=features, labels=labels)
     heads = tuple(labels.shape[:-1])
     check_shape("labels", labels, (*heads, b))
     rows = math.prod(heads)
@@ -170,6 +186,8 @@ def merge_sums(first: CenterSums, second: CenterSums) -> CenterSums:
 
     Claims: docs/claims.md#C20.
     """
+    check_kind("first", first, CenterSums, BEGIN)
+    check_kind("second", second, CenterSums, BEGIN)
     check_shape("second.sums", second.sums, tuple(first.sums.shape))
     check_same_place(first=first.sums, second=second.sums)
     return CenterSums(first.sums + second.sums, first.counts + second.counts)
@@ -194,6 +212,7 @@ def mean_centers(state: CenterSums, previous: Array) -> Array:
     Claims: docs/claims.md#C2, #C19, #C20, #C21.
     """
     xp = check_real("previous", previous)
+    check_kind("state", state, CenterSums, BEGIN)
     check_shape("previous", previous, tuple(state.sums.shape))
     check_same_place(previous=previous, state=state.sums)
     fallback = xp.astype(previous, xp.float64)
@@ -262,4 +281,8 @@ def running_average(average: Array, value: Array, count: int) -> Array:
     Claims: docs/claims.md#C22.
     """
     check_count("count", count, 1)
+    check_real("value", value)
+    if count > 1:
+        check_real("average", average)
+        check_shape("average", average, tuple(value.shape))
     return value if count == 1 else average + (value - average) / count

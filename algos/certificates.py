@@ -28,14 +28,23 @@ paper                      here                        shape    meaning
 from __future__ import annotations
 
 import math
+import sys
 from typing import NamedTuple
 
 import array_api_compat as compat
 
 from ._typing import Array
 from .assignment import AssignmentState
-from .bounds import SizeBounds
-from .checks import check_labels, check_real, check_same_place, check_shape
+from .bounds import SizeBounds, check_bounds
+from .checks import (
+    check_integral,
+    check_kind,
+    check_labels,
+    check_real,
+    check_same_place,
+    check_shape,
+    check_values,
+)
 from .errors import InvalidValueError
 
 __all__ = [
@@ -93,6 +102,8 @@ def size_certificate(state: AssignmentState, bounds: SizeBounds) -> SizeCertific
     >>> bool(np.all(size_certificate(state, bounds).at_least <= state.counts))
     True
     """
+    check_kind("state", state, AssignmentState, "take the one that assign returns")
+    check_bounds(bounds)
     h = state.step_size
     if h is None or math.isnan(h):
         why = (
@@ -143,12 +154,13 @@ def violation(counts: Array, bounds: SizeBounds) -> int:
     -----
     Source: CoKe section 3.2.1 (lower bounds), here for both sides.
     """
+    check_bounds(bounds)
     if bounds.n_samples is None:
         msg = "bounds must be of a known number of samples, got those of a stream"
         raise InvalidValueError(msg)
-    xp = compat.array_namespace(counts)
+    xp = check_integral("counts", counts)
     check_same_place(counts=counts, bounds=bounds.lower)
-    check_shape("counts", counts, (bounds.n_clusters,))
+    check_labels("counts", counts, bounds.n_clusters, sys.maxsize)
     outside = xp.maximum(bounds.lower - counts, counts - bounds.upper)
     return max(0, int(xp.max(outside)))
 
@@ -170,6 +182,7 @@ def objective(scores: Array, labels: Array) -> float:
     Claims: docs/claims.md#R6.
     """
     xp = check_real("scores", scores)
+    check_values("scores", scores)
     n, k = check_shape("scores", scores, ("n", "k"))
     check_same_place(scores=scores, labels=labels)
     check_labels("labels", labels, n, k)
@@ -216,7 +229,10 @@ def dual_value(scores: Array, prices: Array, bounds: SizeBounds) -> float:
     1.5
     """
     xp = check_real("scores", scores)
+    check_bounds(bounds)
     check_same_place(scores=scores, prices=prices, bounds=bounds.lower)
+    check_real("prices", prices)
+    check_values("scores", scores)
     n, k = check_shape("scores", scores, (bounds.n_samples or "n", bounds.n_clusters))
     check_shape("prices", prices, (k,))
     if bounds.n_samples is None:
@@ -254,6 +270,7 @@ def margins(scores: Array, prices: Array) -> Array:
     n, k = check_shape("scores", scores, ("n", "k"))
     check_shape("prices", prices, (k,))
     check_same_place(scores=scores, prices=prices)
+    check_real("prices", prices)
     clusters = xp.arange(k, dtype=xp.int64, device=compat.device(scores))
     parts = [xp.zeros((0,), dtype=xp.float64, device=compat.device(scores))]
     rows = max(1, 2**22 // k)

@@ -43,11 +43,19 @@ import array_api_compat as compat
 
 from ._typing import Array
 from .assignment import assign
-from .bounds import SizeBounds
+from .bounds import SizeBounds, check_bounds
 from .certificates import dual_value, objective, violation
-from .checks import check_choice, check_finite, check_real, check_same_place, check_shape
+from .checks import (
+    check_choice,
+    check_finite,
+    check_kind,
+    check_real,
+    check_same_place,
+    check_shape,
+    shown,
+)
 from .entropy_assignment import assign_entropy, published_rule
-from .errors import InvalidValueError
+from .errors import InvalidTypeError, InvalidValueError
 from .offline import assign_exact, assign_offline
 from .segments import segment_sum
 from .sign_rule import SignRule, assign_sign_rule
@@ -274,8 +282,16 @@ def compare(
     greedy     2.3000       2.3000          1          no
     exact      2.2000       2.2000          0         yes
     """
-    methods = {**METHODS, **(others or {})}
-    names = list(methods) if names is None else names
+    check_real("scores", scores)
+    check_shape("scores", scores, (_known_length(bounds), bounds.n_clusters))
+    check_same_place(scores=scores, bounds=bounds.lower)
+    check_finite("scores", scores)
+    methods = {**METHODS, **_methods(others)}
+    if names is None:
+        names = list(methods)
+    elif isinstance(names, str) or not isinstance(names, Sequence):
+        msg = f"names must be a list of names, got {shown(names)}. To fix this, pass a list"
+        raise InvalidTypeError(msg)
     for name in names:
         check_choice("names", name, tuple(methods))
     found = []
@@ -284,6 +300,18 @@ def compare(
         done = record(name, scores, labels, prices, bounds, guaranteed=methods[name].guaranteed)
         found.append(done)
     return tuple(found)
+
+
+def _methods(others: Mapping[str, Method] | None) -> dict[str, Method]:
+    """Methods of the caller."""
+    if others is None:
+        return {}
+    if not isinstance(others, Mapping):
+        msg = f"others must map names to methods, got {shown(others)}. To fix this, pass a dict"
+        raise InvalidTypeError(msg)
+    for name, method in others.items():
+        check_kind(f"others[{name!r}]", method, Method, "pass Method(solve, guaranteed)")
+    return dict(others)
 
 
 def table(found: Sequence[Comparison]) -> str:
@@ -350,6 +378,7 @@ def _sign(scores: Array, bounds: SizeBounds) -> tuple[Array, Array]:
 
 
 def _known_length(bounds: SizeBounds) -> int:
+    check_bounds(bounds)
     if bounds.n_samples is None:
         msg = "bounds must be of a known number of samples, got those of a stream"
         raise InvalidValueError(msg)

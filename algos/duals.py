@@ -24,12 +24,23 @@ The released codes work on ``-s`` and carry prices in units of similarity; the s
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import array_api_compat as compat
 
 from ._typing import Array, Namespace
-from .checks import check_count
+from .checks import (
+    check_count,
+    check_integral,
+    check_interval,
+    check_kind,
+    check_namespace,
+    check_real,
+    check_same_place,
+    shown,
+)
+from .errors import InvalidTypeError, InvalidValueError
 
 __all__ = ["Duals", "assign_batch", "init_duals", "update_duals"]
 
@@ -43,6 +54,12 @@ class Duals(NamedTuple):
 
 def init_duals(shape: tuple[int, ...], *, xp: Namespace, device: object | None = None) -> Duals:
     """Prices at the start: zeros of `shape`, float64, which make the first labels greedy."""
+    check_namespace(xp)
+    if not isinstance(shape, tuple):
+        msg = f"shape must be a tuple of ints, got {shown(shape)} ({type(shape).__name__})"
+        raise InvalidTypeError(msg)
+    for length in shape:
+        check_count("shape", length, 0)
     zeros = xp.zeros(shape, dtype=xp.float64, device=device)
     return Duals(zeros, zeros)
 
@@ -81,6 +98,10 @@ def update_duals(
     -----
     Claims: docs/claims.md#S4, #S5, #C8, #C9, #C18, #R1, #R2, #R3, #R4, #R7, #R8.
     """
+    _check(duals, lower_share, upper_share, step_size)
+    check_integral("sizes", sizes)
+    check_same_place(duals=duals.lower, sizes=sizes)
+    check_count("n_samples", n_samples, 0)
     xp = compat.array_namespace(duals.lower)
     c = xp.astype(sizes, xp.float64)
     rho = duals.lower + step_size * (n_samples * lower_share - c)  # CoKe Eq. 11
@@ -148,8 +169,13 @@ def assign_batch(
     >>> assign_batch(scores, duals, **rule)[0]
     array([1, 1])
     """
+    xp = check_real("scores", scores)
+    if scores.ndim < 2:
+        msg = f"scores must have shape (..., b, k), got {tuple(scores.shape)}"
+        raise InvalidValueError(msg)
     check_count("chunk_size", chunk_size, 1)
-    xp = compat.array_namespace(scores)
+    _check(duals, lower_share, upper_share, step_size)
+    check_same_place(duals=duals.lower, scores=scores)
     scores = xp.astype(scores, xp.float64)
     clusters = xp.arange(scores.shape[-1], dtype=xp.int64, device=compat.device(scores))
     labels = []
@@ -172,3 +198,17 @@ def assign_batch(
     if not labels:
         return xp.zeros(scores.shape[:-1], dtype=xp.int64, device=compat.device(scores)), duals
     return xp.concat(labels, axis=-1), duals
+
+
+def _check(duals: Duals, lower_share: Array, upper_share: Array, step_size: float | Array) -> None:
+    """Raise for what is no price, share, step or array of one place; no value is read."""
+    check_kind("duals", duals, Duals, "begin with init_duals")
+    shares = {"lower_share": lower_share, "upper_share": upper_share}
+    for name, share in shares.items():
+        check_real(name, share)
+    check_same_place(duals=duals.lower, **shares)
+    if compat.is_array_api_obj(step_size):
+        check_real("step_size", step_size)
+        check_same_place(duals=duals.lower, step_size=step_size)
+    else:
+        check_interval("step_size", step_size, 0.0, math.inf)

@@ -30,7 +30,7 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ._typing import Array
-from .bounds import SizeBounds
+from .bounds import SizeBounds, check_bounds
 from .checks import check_interval
 from .errors import InvalidValueError
 from .feature_frame import check_reach, frame_of, scores_of
@@ -159,13 +159,16 @@ def constrained_kmeans(
     >>> result.assignment.counts
     array([2, 2])
     """
+    check_bounds(bounds)
     if bounds.n_samples is None:
         msg = "bounds must be of a known number of samples, got those of a stream"
         raise InvalidValueError(msg)
     check_interval("gap", gap, 0.0, 1.0)
-    like = check_arguments(features, centers, metric, n_iter, tolerance, empty, bounds)
+    like = check_arguments(features, centers, metric, n_iter, tolerance, empty, bounds, progress)
     xp, k = compat.array_namespace(like), bounds.n_clusters
     frame = frame_of(features, metric, weights)
+    if state is not None:
+        check_state(state, frame, centers)
     check_reach(frame, centers if state is None else state.centers)
     unit = frame.score_unit
 
@@ -186,8 +189,6 @@ def constrained_kmeans(
         if not n_iter:
             return KMeansResult(centers, found, 0, False)
         state = KMeansState(centers, found.prices, 0, found.labels, found.objective)
-    else:
-        check_state(state, frame, centers)
     while state.n_iter < n_iter and not state.converged:
         sums = gathered_sums(frame, state.labels, k)
         movable = (sums.counts == 0) & (bounds.upper > 0) & (empty == "relocate")

@@ -36,6 +36,7 @@ from .checks import (
     check_choice,
     check_count,
     check_finite,
+    check_kind,
     check_real,
     check_same_place,
     check_shape,
@@ -265,6 +266,7 @@ def start_centers(
     [0.0, 7.0]
     """
     k = check_count("n_clusters", n_clusters, 1)
+    check_kind("source", source, FeatureSource, "pass feature_source(features)")
     check_choice("metric", metric, METRICS)
     n = source.group.n_total
     if n < k:

@@ -38,12 +38,14 @@ from .checks import (
     check_count,
     check_finite,
     check_interval,
+    check_kind,
     check_labels,
     check_real,
     check_same_place,
     check_shape,
+    shown,
 )
-from .errors import InvalidValueError
+from .errors import InvalidTypeError, InvalidValueError
 from .feature_frame import Frame, blocks_of, check_reach, frame_of
 from .kmeans_parts import (
     EMPTY,
@@ -201,17 +203,18 @@ def kmeans(
     >>> found.centers[:, 0], found.labels, found.converged
     (array([ 0.5, 11.5]), array([0, 0, 1, 1]), True)
     """
-    like = check_arguments(features, centers, metric, n_iter, tolerance, empty)
+    like = check_arguments(features, centers, metric, n_iter, tolerance, empty, None, progress)
     xp, (k, _) = compat.array_namespace(like), centers.shape
     frame = frame_of(features, metric, weights)
-    check_reach(frame, centers if state is None else state.centers)
     if state is None:
+        check_reach(frame, centers)
         centers = xp.astype(centers, like.dtype)
         labels, sums, value = _nearest(frame, frame.inside(centers))
         prices = xp.zeros((k,), dtype=xp.float64, device=compat.device(like))
         state = KMeansState(centers, prices, 0, labels, value)
     else:
         check_state(state, frame, centers)
+        check_reach(frame, state.centers)
         sums = gathered_sums(frame, state.labels, k)
     while state.n_iter < n_iter and not state.converged:
         movable = (sums.counts == 0) & (empty == "relocate")
@@ -266,8 +269,12 @@ def check_arguments(
     tolerance: float,
     empty: str,
     bounds: SizeBounds | None = None,
+    progress: Progress | None = None,
 ) -> Array:
     """Check everything but the rows themselves; return no rows of the dtype to compute in."""
+    if progress is not None and not callable(progress):
+        msg = f"progress must be callable, got {shown(progress)} ({type(progress).__name__})"
+        raise InvalidTypeError(msg)
     n = "n" if bounds is None or bounds.n_samples is None else bounds.n_samples
     if isinstance(features, FeatureSource):
         like, d = features.rows(0, 0), features.n_features
@@ -295,6 +302,7 @@ def check_arguments(
 def check_state(state: KMeansState, frame: Frame, centers: Array) -> None:
     """Raise unless a state fits the rows of this rank and centers of this shape."""
     k, d = centers.shape
+    check_kind("state", state, KMeansState, "pass what `progress` was given")
     check_shape("state.centers", state.centers, (k, d))
     check_finite("state.centers", state.centers)
     check_shape("state.prices", state.prices, (k,))

@@ -31,8 +31,15 @@ import array_api_compat as compat
 
 from ._typing import Array
 from .assignment import AssignmentState, assign, init_state
-from .bounds import SizeBounds, entries
-from .checks import check_choice, check_finite, check_real, check_same_place, check_shape
+from .bounds import SizeBounds, check_bounds, entries
+from .checks import (
+    check_choice,
+    check_finite,
+    check_kind,
+    check_real,
+    check_same_place,
+    check_shape,
+)
 from .exact_sums import grid_of
 from .feature_frame import WEIGHTED
 from .kmeans_parts import EMPTY, weighted_means, weighted_sums
@@ -94,6 +101,9 @@ def init_minibatch(
         Dual step; otherwise `measured_steps` with the range of scores of the first batch.
     """
     xp = check_real("centers", centers)
+    check_bounds(bounds)
+    if steps is not None:
+        check_kind("steps", steps, StepRule, "take measured_steps(bounds), or build one")
     check_shape("centers", centers, (bounds.n_clusters, "d"))
     check_same_place(centers=centers, bounds=bounds.lower)
     check_finite("centers", centers)
@@ -155,6 +165,8 @@ def minibatch_step(
     (array([0, 0, 1, 1]), array([ 1., 10.]))
     """
     check_real("features", features)
+    check_kind("state", state, MiniBatchState, "begin with init_minibatch")
+    check_bounds(bounds)
     k, d = state.centers.shape
     check_shape("bounds.lower", bounds.lower, (k,))
     b, _ = check_shape("features", features, ("b", d))

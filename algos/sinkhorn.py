@@ -42,7 +42,16 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ._typing import Array, Namespace
-from .checks import check_count, check_interval, check_real, check_same_place, check_shape
+from .checks import (
+    check_count,
+    check_finite,
+    check_interval,
+    check_kind,
+    check_real,
+    check_same_place,
+    check_shape,
+    check_values,
+)
 from .errors import InvalidValueError
 
 __all__ = ["SWAV", "Sinkhorn", "SinkhornOptions", "sinkhorn", "soft_plan"]
@@ -134,7 +143,8 @@ def sinkhorn(
     Raises
     ------
     InvalidValueError
-        For a shape that is not (n, k), no row or no column, or an option out of its range.
+        For a shape that is not (n, k), no row or no column, an option out of its range, or, where
+        ``options.tol > 0``, an entry that is not finite (a training step reads no value back).
     InvalidTypeError
         For a dtype that is not real floating.
     DeviceMismatchError
@@ -165,11 +175,16 @@ def sinkhorn(
     """
     xp, n, k = _check(scores)
     options = SinkhornOptions() if options is None else options
+    check_kind("options", options, SinkhornOptions, "pass SinkhornOptions(...)")
+    if options.tol > 0:
+        check_finite("scores", scores)
     check_same_place(scores=scores, shares=shares, prices=prices)
     device = compat.device(scores)
     r = xp.ones((k,), dtype=xp.float64, device=device)
     if shares is not None:
+        check_real("shares", shares)
         check_shape("shares", shares, (k,))
+        check_values("shares", shares)
         r = xp.astype(shares, xp.float64)
         if not bool(xp.all(xp.isfinite(r) & (r > 0))):
             msg = (
@@ -182,7 +197,10 @@ def sinkhorn(
     epsilon, n_iter = options.epsilon, 0
     target = epsilon * (xp.log(r) + math.log(n))
     if prices is not None:
+        check_real("prices", prices)
         check_shape("prices", prices, (k,))
+        if options.tol > 0:
+            check_finite("prices", prices)
         pi = xp.astype(prices, xp.float64)
     else:
         pi = xp.zeros((k,), dtype=xp.float64, device=device)
@@ -224,6 +242,7 @@ def soft_plan(scores: Array, prices: Array, *, epsilon: float) -> Array:
     """
     xp, n, k = _check(scores)
     check_same_place(scores=scores, prices=prices)
+    check_real("prices", prices)
     check_shape("prices", prices, (k,))
     check_interval("epsilon", epsilon, SMALLEST, LARGEST)
     dtype = xp.float32 if xp.finfo(scores.dtype).bits < 32 else scores.dtype

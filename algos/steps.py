@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
-from .bounds import SizeBounds, entries
+from .bounds import SizeBounds, check_bounds, entries
 from .checks import check_choice, check_count, check_interval
 from .errors import InvalidValueError
 
@@ -144,6 +144,7 @@ def measured_steps(
     StepRule(step_size=0.0037777777777777783, chunk_size=529, free_sign=False, \
 mean_over_chunk=False, l1_radius=inf)
     """
+    check_bounds(bounds)
     n = bounds.n_samples if n_samples is None else check_count("n_samples", n_samples, 1)
     if n is None:
         msg = "n_samples must be given: the bounds are of a stream of unknown length"

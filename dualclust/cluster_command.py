@@ -43,6 +43,7 @@ from .distances import squared_distances
 from .embeddings import (
     Embeddings,
     check_embeddings,
+    check_path,
     embedding_source,
     open_embeddings,
     read_weights,
@@ -74,6 +75,7 @@ def run_cluster(options: argparse.Namespace) -> int:
 
 
 def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> int:
+    _check_paths(options)
     out = options.out or options.input.with_name(f"{options.input.stem}-clusters")
     _check_options(options, out)
     problem = _open(options, ranks, multiply)
@@ -111,6 +113,15 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> int:
     return 0
 
 
+def _check_paths(options: argparse.Namespace) -> None:
+    """Names that no file can have."""
+    paths = {"X.npy": options.input, "--weights": options.weights, "--out": options.out}
+    paths["--checkpoint"] = options.checkpoint
+    for name, path in paths.items():
+        if path is not None:
+            check_path(name, path)
+
+
 def _check_options(options: argparse.Namespace, out: Path) -> None:
     """Whatever can be refused before a row is read."""
     if out.exists():
@@ -142,6 +153,9 @@ def _check_options(options: argparse.Namespace, out: Path) -> None:
 def _open(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> _Problem:
     rows: Embeddings = open_embeddings(options.input)
     n, k, place = rows.n_samples, options.k, dict[str, Any]()
+    if n < k:  # before bounds are made, one per cluster
+        msg = f"features must have at least one row per center, got {n} rows for k={k}"
+        raise InvalidValueError(msg)
     weights: Any = None if options.weights is None else read_weights(options.weights, n)
     if options.device != "cpu":
         torch = _torch_on(options.device)
@@ -155,9 +169,6 @@ def _open(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> _Pro
         rounding=options.rounding,
         **place,
     )
-    if n < k:
-        msg = f"features must have at least one row per center, got {n} rows for k={k}"
-        raise InvalidValueError(msg)
     group = ranks.group(n)
     wanted = options.checkpoint is not None
     digest = check_embeddings(rows, options.metric, group, digest=wanted)
@@ -172,6 +183,9 @@ def _torch_on(device: str) -> Any:
     except ImportError as error:
         msg = f"--device {device} needs torch. To fix this: pip install 'dualclust[train]'"
         raise MissingExtraError(msg) from error
+    if device.partition(":")[0] == "meta":
+        msg = "--device meta has no values to compute with. To fix this, name cpu or cuda"
+        raise UsageError(msg)
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:  # the second: torch built without CUDA

@@ -11,8 +11,13 @@ import numpy as np
 
 from .algos.score_sources import FeatureSource, ScoreSource, block_rows
 
-__all__ = ["blocks", "nearest_centers", "squared_distances"]
+__all__ = ["blocks", "half_squared_distances", "nearest_centers", "squared_distances"]
 
+CANCELLED = 2.0**-5
+"""Of the two squared lengths that a squared distance comes from: below this share it has lost five
+bits, and the differences are taken."""
+
+CHUNK_ENTRIES = 2**18  # of differences at a time
 Array = Any
 
 
@@ -30,6 +35,53 @@ def nearest_centers(scores: ScoreSource) -> Array:
         xp = compat.array_namespace(block)
         parts.append(xp.astype(xp.argmax(block, axis=1), xp.int64))
     return xp.concat(parts)
+
+
+def half_squared_distances(rows: Array, centers: Array, *, spherical: bool = False) -> Array:
+    """Half of the squared distance of each row to each center; on the sphere, ``1 - cos``.
+
+    By ``||x||^2 / 2 - x . c + ||c||^2 / 2``, and where that cancels from the differences: near its
+    center a row keeps all its digits, and at it the distance is 0.
+
+    Parameters
+    ----------
+    rows : (b, d) array
+    centers : (k, d) array
+    spherical : bool
+        Whether rows and centers are unit vectors; a zero row is at ``1 - cos = 1``.
+
+    Returns
+    -------
+    (b, k) array, at least 0
+
+    Notes
+    -----
+    Cost O(b k d), and O(d) again for each pair that is near.
+
+    Examples
+    --------
+    >>> x = np.asarray([[3.0, 4.0], [2e-9, 0.0]])
+    >>> half_squared_distances(x, np.asarray([[3.0, 4.0], [0.0, 0.0]]))
+    array([[0.00e+00, 1.25e+01],
+           [1.25e+01, 2.00e-18]])
+    """
+    xp, (b, d), k = compat.array_namespace(rows), rows.shape, centers.shape[0]
+    own = xp.ones_like(rows[:, :1])
+    if not spherical:
+        own = 0.5 * (xp.sum(rows * rows, axis=1)[:, None] + xp.sum(centers * centers, axis=1))
+    half = own - xp.matmul(rows, centers.T)
+    near = xp.reshape(half <= CANCELLED * own, (b * k,))
+    (pairs,) = xp.nonzero(near)
+    if pairs.shape[0] == 0:
+        return half
+    step, parts = max(1, CHUNK_ENTRIES // d), []
+    for i in range(0, pairs.shape[0], step):
+        some = pairs[i : i + step]
+        apart = xp.take(rows, some // k, axis=0) - xp.take(centers, some % k, axis=0)
+        parts.append(0.5 * xp.sum(apart * apart, axis=1))
+    place = xp.cumulative_sum(xp.astype(near, xp.int64)) - 1
+    exact = xp.take(xp.concat(parts), xp.clip(place, min=0))
+    return xp.where(xp.reshape(near, (b, k)), xp.reshape(exact, (b, k)), half)
 
 
 def squared_distances(

@@ -20,12 +20,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .algos.errors import InvalidTypeError, InvalidValueError, MissingFileError
+from .algos.errors import InvalidTypeError, InvalidValueError, MissingFileError, UsageError
 from .algos.projections import project_sphere
 from .algos.score_sources import MOST_ROWS, FeatureSource, Group, alone, check_weights
 from .products import Multiply
 
-__all__ = ["Embeddings", "check_embeddings", "embedding_source", "open_embeddings", "read_weights"]
+__all__ = [
+    "Embeddings",
+    "check_embeddings",
+    "check_path",
+    "embedding_source",
+    "open_embeddings",
+    "read_weights",
+]
 
 Floats = NDArray[np.floating[Any]]
 
@@ -270,6 +277,27 @@ def read_weights(path: Path, n: int) -> NDArray[np.float64]:
         raise InvalidValueError(msg)
     weights: NDArray[np.float64] = check_weights(str(path), np.array(array, np.float64), n)
     return weights
+
+
+def check_path(option: str, path: Path) -> None:
+    """Refuse what cannot name a file: no name, a NUL, or more than the file system takes.
+
+    Raises
+    ------
+    UsageError
+    """
+    text = str(path)
+    why = f"got {text!r}, which names no file"
+    if path.name:
+        try:
+            path.stat()
+            return
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except (OSError, ValueError) as error:  # too long a name, a loop of links; a NUL
+            why = f"got {text[:60]!r}: {getattr(error, 'strerror', None) or error}"
+    msg = f"{option} must be the path of a file or folder, {why}. To fix this, give another path"
+    raise UsageError(msg)
 
 
 def _load(path: Path) -> Any:

@@ -32,6 +32,7 @@ __all__ = [
     "check_parameters",
     "check_rows",
     "check_sample_weight",
+    "check_stream_sizes",
     "moved_to",
     "row_source",
     "stream_bounds_of",
@@ -126,8 +127,8 @@ def bounds_of(estimator: Any, n: int, like: Array) -> SizeBounds:
     return from_counts([low] * k, [high] * k, n_samples=n, xp=xp, device=device)
 
 
-def stream_bounds_of(estimator: Any, like: Array) -> SizeBounds:
-    """Bounds for rows of unknown number: shares only, so that whole numbers mean nothing."""
+def check_stream_sizes(estimator: Any) -> None:
+    """Refuse whole numbers of samples, which mean nothing for rows of unknown number."""
     for name in ("size_min", "size_max"):
         size = getattr(estimator, name)
         if size is not None and (isinstance(size, Integral) or not isinstance(size, Real)):
@@ -136,6 +137,14 @@ def stream_bounds_of(estimator: Any, like: Array) -> SizeBounds:
                 f"known number of samples. To fix this, give it in units of the mean size"
             )
             raise InvalidTypeError(msg)
+
+
+def stream_bounds_of(estimator: Any, like: Array) -> SizeBounds:
+    """Bounds for rows of unknown number."""
+    for name, up in (("size_min", False), ("size_max", True)):
+        size = getattr(estimator, name)
+        if size is not None:
+            _check_share(name, size, up=up)
     return stream_bounds(
         estimator.n_clusters,
         lower=0.0 if estimator.size_min is None else estimator.size_min,
@@ -180,9 +189,21 @@ def _count(name: str, size: Any, n: int, k: int, *, default: int, up: bool) -> i
         raise InvalidTypeError(msg)
     if isinstance(size, Integral):
         return min(int(size), n) if up else int(size)
-    if math.isnan(size) or size < 0:
-        msg = f"{name} must be 0 or more, got {size!r}"
-        raise InvalidValueError(msg)
+    _check_share(name, float(size), up=up)
     ratio = {"lower": 0.0, "upper": float(size)} if up else {"lower": float(size)}
     bounds = from_ratios(k, n_samples=n, rounding="outward", **ratio)
     return int((bounds.upper if up else bounds.lower)[0])
+
+
+def _check_share(name: str, size: float, *, up: bool) -> None:
+    """Refuse a size in units of n / k that no clusters can all have, whatever n is."""
+    if math.isnan(size) or size < 0:
+        msg = f"{name} must be 0 or more, got {size!r}"
+        raise InvalidValueError(msg)
+    if size < 1 if up else size > 1:
+        rule = "at least" if up else "at most"
+        msg = (
+            f"{name} must be {rule} 1 as a float, in units of the mean size n / k, got {size!r}. "
+            f"To fix this, give a number of samples as an int, or a float of {rule} 1"
+        )
+        raise InvalidValueError(msg)

@@ -13,6 +13,7 @@ from sklearn.base import (
     TransformerMixin,
 )
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .algos.duals import Duals
@@ -22,12 +23,13 @@ from .algos.kmeans_start import start_centers
 from .algos.minibatch_kmeans import minibatch_step
 from .algos.offline import solve
 from .algos.score_sources import FeatureSource, ScoreSource, product_source
-from .distances import blocks, nearest_centers, squared_distances
+from .distances import blocks, half_squared_distances, nearest_centers, squared_distances
 from .estimator_inputs import (
     bounds_of,
     check_parameters,
     check_rows,
     check_sample_weight,
+    check_stream_sizes,
     moved_to,
     row_source,
     stream_bounds_of,
@@ -37,6 +39,12 @@ from .estimator_inputs import (
 __all__ = ["ConstrainedKMeans"]
 
 Array = Any
+
+
+def _has_shares(estimator: ConstrainedKMeans) -> bool:
+    """Whether the sizes suit a stream; the error becomes the cause of the AttributeError."""
+    check_stream_sizes(estimator)
+    return True
 
 
 class ConstrainedKMeans(
@@ -52,7 +60,8 @@ class ConstrainedKMeans(
     ----------
     n_clusters : int
     size_min, size_max : int, float or None
-        An int is a number of samples, a float is in units of the mean size n / k; None is no
+        An int is a number of samples, a float is in units of the mean size n / k: at most 1 for
+        `size_min` and at least 1 for `size_max`, since no sizes could be otherwise. None is no
         bound. A float bound that is no whole number is rounded outward.
     metric : {"euclidean", "cosine"}
         "cosine" looks at directions only; a zero row has none and is equally far from all centers.
@@ -180,13 +189,14 @@ class ConstrainedKMeans(
         self.__dict__.pop("_stream", None)
         return self
 
+    @available_if(_has_shares)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
         """Label the rows of one mini-batch of a stream, and move the centers by them.
 
         The first call draws the centers from its batch, unless `fit` has found some. Bounds steer
-        the prices and are met in the long run, not for each batch: `size_min` and `size_max` must
-        be floats or None. `labels_` and `inertia_` are of the batch, `sizes_` of all batches, and
-        `gap_` is infinite, since nothing is proven.
+        the prices and are met in the long run, not for each batch: there is no `partial_fit` unless
+        `size_min` and `size_max` are floats or None. `labels_` and `inertia_` are of the batch,
+        `sizes_` of all batches, and `gap_` is infinite, since nothing is proven.
 
         Parameters
         ----------
@@ -236,7 +246,7 @@ class ConstrainedKMeans(
         return nearest_centers(scores)
 
     def transform(self, X: Any) -> Array:
-        """Distance of each row to each center: Euclidean, or 1 - cos.
+        """Distance of each row to each center: Euclidean, or 1 - cos; accurate near the center.
 
         Parameters
         ----------
@@ -248,14 +258,11 @@ class ConstrainedKMeans(
         """
         rows, scores, source = self._scores(X)
         xp, parts = compat.array_namespace(rows), []
+        centers = self._centers(rows) - self._origin(rows)
         for start, stop in blocks(rows.shape[0], scores.n_clusters):
-            block = scores.block(start, stop)
-            if self.metric == "cosine":
-                parts.append(1.0 - block)
-                continue
-            points = source.rows(start, stop)
-            squared = xp.sum(points * points, axis=1)[:, None] - 2.0 * block
-            parts.append(xp.sqrt(xp.clip(squared, min=0.0)))
+            points, spherical = source.rows(start, stop), self.metric == "cosine"
+            half = half_squared_distances(points, centers, spherical=spherical)
+            parts.append(half if spherical else xp.sqrt(2.0 * half))
         return xp.concat(parts)
 
     def score(self, X: Any, y: object = None, sample_weight: Any = None) -> float:

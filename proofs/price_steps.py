@@ -197,7 +197,7 @@ def run_stays_below(bound: Bound, without: str | None, n_steps: int = 3) -> floa
         duals.Duals(*np.zeros((2, k))),
     )
     for t in range(n_steps):
-        sizes = np.arange(k) == int(found[f"y{t}"])
+        sizes = (np.arange(k) == int(found[f"y{t}"])).astype(np.int64)
         run = duals.update_duals(
             run, sizes, 1, lower_share=share, upper_share=np.ones(k), step_size=1.0
         )

@@ -291,7 +291,8 @@ def test_a_file_that_cannot_be_clustered(tmp_path, capsys, name):
 BAD_OPTIONS = {
     "k zero": (["-k", 0], "n_clusters must be at least 1, got 0"),
     "k negative": (["-k", -3], "n_clusters must be at least 1, got -3"),
-    "k above n": (["-k", 201], "lower bounds add up to 201 samples, 1 more"),
+    "k above n": (["-k", 201], "at least one row per center, got 200 rows for k=201"),
+    "k beyond memory": (["-k", 999999999999], "got 200 rows for k=999999999999"),
     "k above n, no bounds": (
         ["-k", 201, "--min-size", 0, "--max-size", "inf"],
         "at least one row per center, got 200 rows for k=201",
@@ -318,6 +319,26 @@ def test_options_that_do_not_fit_the_rows(tmp_path, capsys, name):
     before = listing(tmp_path)
     assert words in error_of(capsys, 65, "cluster", path, *options)
     assert listing(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["", ".", "/", "a" * 300, "b" * 5000, "nul\0.npy"])
+@pytest.mark.parametrize("option", ["X.npy", "--weights", "--out", "--checkpoint"])
+def test_names_that_no_file_can_have(tmp_path, capsys, option, name):
+    path = save(tmp_path / "X.npy")
+    before = listing(tmp_path)
+    given = [name] if option == "X.npy" else [path, option, name]
+    error = error_of(capsys, 2, "cluster", *given, "-k", 4)
+    assert f"{option} must be the path of a file or folder, got" in error
+    assert "To fix this, give another path" in error
+    assert listing(tmp_path) == before
+
+
+def test_a_device_without_values(tmp_path, capsys):
+    pytest.importorskip("torch")
+    path = save(tmp_path / "X.npy")
+    for device in ("meta", "meta:0"):
+        error = error_of(capsys, 2, "cluster", path, "-k", 4, "--device", device)
+        assert "--device meta has no values to compute with" in error
 
 
 def test_resume_without_a_state(tmp_path, capsys):

@@ -16,6 +16,7 @@ from dualclust.algos.errors import InfeasibleBoundsError, InvalidTypeError, Inva
 ESTIMATORS = (
     ConstrainedKMeans(n_clusters=3, size_min=0.5, random_state=0),
     ConstrainedKMeans(n_clusters=2, size_max=1.5, metric="cosine", random_state=0),
+    ConstrainedKMeans(n_clusters=2, size_min=1, random_state=0),
 )
 # scikit-learn itself skips this one unless SCIPY_ARRAY_API is set.
 NOT_CLAIMED = {"check_array_api_input"}
@@ -25,7 +26,7 @@ CHECKS = [
     pytest.param(
         estimator,
         check,
-        id=f"{estimator.metric}-{check.func.__name__}",
+        id=f"{estimator.metric}-{estimator.size_min}-{check.func.__name__}",
         marks=[
             pytest.mark.xfail(reason=reason, strict=True)
             for name, reason in DECLARED.items()
@@ -101,6 +102,49 @@ def test_misuse_is_refused(digits) -> None:
         ConstrainedKMeans(10, size_min=-0.5).fit(digits)
     with pytest.raises(InvalidValueError, match="metric must be one of"):
         ConstrainedKMeans(10, metric="cos").fit(digits)
+
+
+@pytest.mark.parametrize("n", [12, 13, 14])
+@pytest.mark.parametrize(
+    ("sizes", "text"),
+    [
+        ({"size_min": 1.2}, "size_min must be at most 1 as a float, in units of the mean size"),
+        ({"size_max": 0.8}, "size_max must be at least 1 as a float, in units of the mean size"),
+    ],
+)
+def test_shares_that_no_sizes_have_are_refused_for_any_number_of_rows(digits, n, sizes, text):
+    model = ConstrainedKMeans(3, **sizes)
+    for fit in (model.fit, model.partial_fit):
+        with pytest.raises(InvalidValueError, match=text):
+            fit(digits[:n])
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e4])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_a_center_is_at_distance_0_of_itself(metric, dtype, shift) -> None:
+    """And rows near a center keep their digits: differences do not cancel."""
+    rng = np.random.default_rng(0)
+    x = (100.0 * rng.normal(size=(300, 5)) + shift).astype(dtype)
+    model = ConstrainedKMeans(4, metric=metric, random_state=0).fit(x)
+    centers = model.cluster_centers_
+    found = model.transform(centers)
+    eps = np.finfo(dtype).eps
+    assert np.diag(found).max() <= (0.0 if metric == "euclidean" else 4 * eps**2)
+    near = (centers * (1 + 1e-4 * rng.uniform(size=centers.shape))).astype(dtype)
+    wide, goal = near.astype(np.float64), centers.astype(np.float64)
+    if metric == "euclidean":
+        expected = np.linalg.norm(wide - goal, axis=1)
+        tolerance = 4 * eps * np.abs(wide).max() / expected.min()
+    else:
+        unit = wide / np.linalg.norm(wide, axis=1, keepdims=True)
+        expected = 0.5 * ((unit - goal / np.linalg.norm(goal, axis=1, keepdims=True)) ** 2).sum(1)
+        tolerance = 16 * eps / np.sqrt(expected.min())
+    np.testing.assert_allclose(np.diag(model.transform(near)), expected, rtol=tolerance)
+    rows = x[:50].astype(np.float64)
+    if metric == "euclidean":
+        apart = np.linalg.norm(rows[:, None] - goal, axis=2)
+        np.testing.assert_allclose(model.transform(x[:50]), apart, rtol=200 * eps)
 
 
 # Weights -----------------------------------------------------------------------------------------
@@ -218,8 +262,13 @@ def test_a_stream_goes_on_from_a_fit(digits) -> None:
 
 
 def test_a_stream_has_shares_only(digits) -> None:
-    with pytest.raises(InvalidTypeError, match="size_min must be a float or None for partial_fit"):
-        ConstrainedKMeans(10, size_min=5).partial_fit(digits)
+    whole = ConstrainedKMeans(10, size_min=5)
+    assert not hasattr(whole, "partial_fit")
+    assert hasattr(ConstrainedKMeans(10, size_min=0.5), "partial_fit")
+    with pytest.raises(AttributeError, match="has no attribute 'partial_fit'") as caught:
+        whole.partial_fit(digits)
+    assert isinstance(caught.value.__cause__, InvalidTypeError)
+    assert "size_min must be a float or None for partial_fit" in str(caught.value.__cause__)
     with pytest.raises(InvalidValueError, match="n_samples=5 should be >= n_clusters=10"):
         ConstrainedKMeans(10).partial_fit(digits[:5])
 

@@ -149,7 +149,8 @@ def test_subclasses_of_one_library_are_of_one_place(tmp_path):
     parameter = torch.nn.Parameter(torch.ones(2))
     checks.check_same_place(features=memmap, centers=np.ones(3))
     checks.check_same_place(features=torch.ones(2), centers=parameter)
-    message(DeviceMismatchError, checks.check_same_place, features=memmap, centers=parameter)
+    text = message(DeviceMismatchError, checks.check_same_place, features=memmap, centers=parameter)
+    assert text.startswith("centers must be of the same array library as features")
 
 
 def test_numbers_inside_an_interval_come_back_as_floats():

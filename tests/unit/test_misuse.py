@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from dualclust.algos.assignment import assign
-from dualclust.algos.bounds import from_counts, from_ratios, stream_bounds
+from dualclust.algos.bounds import SizeBounds, from_counts, from_ratios, stream_bounds
 from dualclust.algos.centers import init_sums, merge_sums
 from dualclust.algos.certificates import violation
-from dualclust.algos.errors import InvalidValueError
+from dualclust.algos.checks import check_interval, check_kind
+from dualclust.algos.duals import assign_batch, init_duals
+from dualclust.algos.errors import InvalidTypeError, InvalidValueError
 from dualclust.algos.hardness_centers import hardness_centers
 from dualclust.algos.kmeans import kmeans_plus_plus
+from dualclust.algos.sinkhorn import sinkhorn
 
 
 def test_a_pass_cannot_change_its_bounds_to_what_it_cannot_keep(rng) -> None:
@@ -28,6 +32,55 @@ def test_a_pass_cannot_change_its_bounds_to_what_it_cannot_keep(rng) -> None:
 def test_sizes_of_a_stream_have_no_violation() -> None:
     with pytest.raises(InvalidValueError, match="known number of samples"):
         violation(np.asarray([1000, 0]), stream_bounds(2, lower=0.9, upper=1.1))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_sinkhorn_refuses_what_it_would_run_on_for_1000_iterations(rng, bad) -> None:
+    scores, prices = rng.normal(size=(20, 3)), np.zeros(3)
+    scores[7, 2] = prices[1] = bad
+    with pytest.raises(InvalidValueError, match=r"scores must be finite, got .* at index \(7, 2\)"):
+        sinkhorn(scores)
+    with pytest.raises(InvalidValueError, match=r"prices must be finite, got .* at index \(1,\)"):
+        sinkhorn(np.ones((20, 3)), prices=prices)
+
+
+def test_numbers_beyond_any_float_are_refused() -> None:
+    for value in (10**400, -(10**400), Fraction(10**400)):
+        with pytest.raises(InvalidValueError, match=r"tolerance must lie in \[0, 1\]"):
+            check_interval("tolerance", value, 0.0, 1.0)
+        with pytest.raises(InvalidValueError, match=r"scale must lie in"):
+            check_interval("scale", value, 0.0, math.inf)
+
+
+def test_messages_are_short_and_on_one_line() -> None:
+    for value in (np.ones((50, 50)), ["x" * 20] * 99, {"a": "\n" * 500}):
+        with pytest.raises(InvalidTypeError) as caught:
+            check_kind("bounds", value, SizeBounds, "build it by from_ratios")
+        text = str(caught.value)
+        assert text.startswith("bounds must be a SizeBounds, got ")
+        assert text.endswith("To fix this, build it by from_ratios")
+        assert "\n" not in text
+        assert len(text) < 200
+
+
+@pytest.mark.parametrize(
+    "scores", [[0.0, 1.0], np.zeros(3), np.float64(1.0), np.zeros((2, 3), int)]
+)
+def test_a_batch_needs_rows_of_real_scores(scores) -> None:
+    duals, share = init_duals((3,), xp=np), np.full(3, 1 / 3)
+    rule = {"lower_share": share, "upper_share": share, "step_size": 0.1, "chunk_size": 2}
+    with pytest.raises((InvalidTypeError, InvalidValueError), match=r"^scores must"):
+        assign_batch(scores, duals, **rule)
+
+
+def test_tensors_without_values_or_with_few_are_named() -> None:
+    torch = pytest.importorskip("torch")
+    sparse, meta = torch.eye(3).to_sparse(), torch.ones((3, 3), device="meta")
+    bounds = from_ratios(3, n_samples=3, xp=torch)
+    with pytest.raises(InvalidTypeError, match=r"scores must be a dense tensor, .*to_dense\(\)"):
+        assign(sparse, bounds)
+    with pytest.raises(InvalidTypeError, match="scores must have values, got a tensor on the dev"):
+        assign(meta, bounds)
 
 
 def test_sums_of_other_shapes_do_not_broadcast() -> None:

@@ -1,0 +1,186 @@
+"""Every public function, every argument, every wrong kind of value: an error of ours, or no error.
+
+A call that works is taken, and one argument after the other is replaced: by None, a number, a text,
+an object, complex, boolean and text arrays, and tensors that are sparse or have no values. Whatever
+comes out is a `DualclustError` whose message begins with the argument's name, unless the value is a
+right one there, which `FITS` states.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import dualclust as dc
+from dualclust.algos import minibatch_kmeans, sinkhorn
+from dualclust.algos.assignment import assign
+from dualclust.algos.bounds import from_ratios, relaxed, stream_bounds
+from dualclust.algos.certificates import objective
+from dualclust.algos.errors import DualclustError, InvalidTypeError, InvalidValueError
+from dualclust.algos.kmeans_start import start_centers
+from dualclust.algos.score_sources import feature_source
+
+N, K, D = 12, 3, 2
+RNG = np.random.default_rng(0)
+SCORES, LABELS = RNG.normal(size=(N, K)), np.arange(N) % K
+X, C = RNG.normal(size=(N, D)), RNG.normal(size=(K, D))
+UNIT = X / np.linalg.norm(X, axis=1, keepdims=True)
+BOUNDS = from_ratios(K, n_samples=N, lower=0.5, upper=2.0)
+STATE = assign(SCORES, BOUNDS).state
+DUALS, SUMS = dc.init_duals((K,), xp=np), dc.init_sums(K, D, xp=np)
+SHARE, STEPS = np.full(K, 1 / K), dc.measured_steps(BOUNDS)
+STREAM = stream_bounds(K)
+MINI = minibatch_kmeans.init_minibatch(C, STREAM)
+
+PRICED: dict[str, Any] = {"lower_share": SHARE, "upper_share": SHARE, "step_size": 0.1}
+CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "assign": (
+        assign,
+        {"scores": SCORES, "bounds": BOUNDS, "state": dc.init_state(BOUNDS), "steps": STEPS},
+    ),
+    "init_state": (dc.init_state, {"bounds": BOUNDS}),
+    "next_pass": (dc.next_pass, {"state": STATE}),
+    "assign_batch": (
+        dc.assign_batch,
+        {"scores": SCORES, "duals": DUALS, **PRICED, "chunk_size": 4},
+    ),
+    "update_duals": (
+        dc.update_duals,
+        {"duals": DUALS, "sizes": np.full(K, 4), "n_samples": N, **PRICED},
+    ),
+    "add_to_sums": (dc.add_to_sums, {"state": SUMS, "features": UNIT, "labels": LABELS}),
+    "merge_sums": (dc.merge_sums, {"first": SUMS, "second": SUMS}),
+    "mean_centers": (dc.mean_centers, {"state": SUMS, "previous": C}),
+    "init_sums": (dc.init_sums, {"n_clusters": K, "n_features": D, "xp": np}),
+    "size_certificate": (dc.size_certificate, {"state": STATE, "bounds": BOUNDS}),
+    "violation": (dc.violation, {"counts": np.full(K, 4), "bounds": BOUNDS}),
+    "objective": (objective, {"scores": SCORES, "labels": LABELS}),
+    "dual_value": (dc.dual_value, {"scores": SCORES, "prices": SHARE, "bounds": BOUNDS}),
+    "margins": (dc.margins, {"scores": SCORES, "prices": SHARE}),
+    "compare": (
+        dc.compare,
+        {"scores": SCORES, "bounds": BOUNDS, "names": ["greedy", "online"], "others": {}},
+    ),
+    "sinkhorn": (
+        sinkhorn.sinkhorn,
+        {
+            "scores": SCORES,
+            "shares": SHARE,
+            "options": sinkhorn.SinkhornOptions(),
+            "prices": 0.0 * SHARE,
+        },
+    ),
+    "hardness_centers": (
+        dc.hardness_centers,
+        {"features": UNIT, "labels": LABELS, "centers": UNIT[:K], "temperature": 0.5},
+    ),
+    "pseudo_labels": (dc.pseudo_labels, {"sigma": np.full((4, 2), 0.5), "balance": 1.0}),
+    "kmeans": (
+        dc.kmeans,
+        {"features": X, "centers": C, "weights": np.ones(N), "progress": lambda s, c: None}
+        | {"metric": "euclidean", "n_iter": 2, "tolerance": 0.0, "empty": "keep", "state": None},
+    ),
+    "constrained_kmeans": (
+        dc.constrained_kmeans,
+        {"features": X, "bounds": BOUNDS, "centers": C, "weights": np.ones(N), "gap": 0.0}
+        | {"metric": "euclidean", "n_iter": 2, "tolerance": 0.0, "empty": "keep", "state": None},
+    ),
+    "kmeans_plus_plus": (
+        dc.kmeans_plus_plus,
+        {"features": X, "uniforms": np.asarray([0.1, 0.5, 0.7]), "weights": np.ones(N)},
+    ),
+    "start_centers": (
+        start_centers,
+        {"source": feature_source(X), "n_clusters": K, "seed": 0, "metric": "euclidean"}
+        | {"weights": np.ones(N), "candidates": 2},
+    ),
+    "init_minibatch": (
+        minibatch_kmeans.init_minibatch,
+        {"centers": C, "bounds": STREAM, "steps": STEPS},
+    ),
+    "minibatch_step": (
+        minibatch_kmeans.minibatch_step,
+        {"features": X, "state": MINI, "bounds": STREAM, "weights": np.ones(N)}
+        | {"metric": "euclidean", "empty": "keep"},
+    ),
+    "from_ratios": (
+        dc.from_ratios,
+        {"n_clusters": K, "n_samples": N, "lower": 0.5, "upper": 2.0, "rounding": "outward"}
+        | {"xp": np},
+    ),
+    "from_counts": (
+        dc.from_counts,
+        {"lower": [1, 1, 1], "upper": [9, 9, 9], "n_samples": N, "xp": np},
+    ),
+    "stream_bounds": (dc.stream_bounds, {"n_clusters": K, "lower": 0.5, "upper": 2.0, "xp": np}),
+    "relaxed": (relaxed, {"bounds": BOUNDS}),
+    "measured_steps": (dc.measured_steps, {"bounds": BOUNDS, "n_samples": N, "scale": 1.0}),
+    "theorem_steps": (dc.theorem_steps, {"n_samples": N, "tau": 1.0}),
+    "published_steps": (dc.published_steps, {"name": "coke-cifar"}),
+    "init_duals": (dc.init_duals, {"shape": (K,), "xp": np}),
+}
+
+WRONG: dict[str, Any] = {
+    "None": None,
+    "a number": 3,
+    "a text": "wrong",
+    "an object": object(),
+    "a list": [object()],
+    "complex": np.ones((N, K), dtype=np.complex128),
+    "bool": np.ones((N, K), dtype=np.bool_),
+    "texts": np.full((N, K), "x"),
+    "objects": np.full((N, K), None, dtype=object),
+    "sparse": torch.eye(K).to_sparse(),
+    "meta": torch.ones((N, K), device="meta", dtype=torch.float64),
+    "a tensor": torch.ones((N, K), dtype=torch.float64),
+}
+
+# Arguments that None is right for, those that 3 is, and a few of their own.
+OPTIONAL = {"state", "steps", "shares", "options", "prices", "names", "others", "weights"}
+OPTIONAL |= {"n_samples", "progress", "candidates", "upper", "xp", "scale"}
+NUMBERS = {"n_samples", "lower", "upper", "step_size", "chunk_size", "temperature", "balance", "k"}
+NUMBERS |= {"n_clusters", "n_features", "seed", "candidates", "n_iter", "scale", "tau"}
+NEEDED = {
+    (call, "state")
+    for call in ("add_to_sums", "mean_centers", "minibatch_step", "next_pass", "size_certificate")
+}
+NEEDED |= {("update_duals", "n_samples"), ("theorem_steps", "n_samples"), ("init_sums", "xp")}
+NEEDED |= {("dual_value", "prices"), ("margins", "prices"), ("init_duals", "xp")}
+NEEDED |= {("from_ratios", "n_samples"), ("from_counts", "n_samples"), ("from_ratios", "upper")}
+NEEDED |= {("stream_bounds", "upper")}
+
+
+def fits(call: str, argument: str, kind: str) -> bool:
+    """Whether the value is a right one there."""
+    if kind == "None":
+        return argument in OPTIONAL and (call, argument) not in NEEDED
+    if kind == "a tensor":  # of right values: alone, it is of one library and place
+        return argument == "sigma"
+    return kind == "a number" and argument in NUMBERS
+
+
+CASES = [
+    pytest.param(call, argument, kind, id=f"{call}-{argument}-{kind}")
+    for call, (_, arguments) in CALLS.items()
+    for argument in arguments
+    for kind in WRONG
+    if not fits(call, argument, kind)
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_calls_that_are_changed_work(call: str) -> None:
+    function, arguments = CALLS[call]
+    function(**arguments)
+
+
+@pytest.mark.parametrize(("call", "argument", "kind"), CASES)
+def test_a_wrong_kind_is_an_error_of_ours(call: str, argument: str, kind: str) -> None:
+    function, arguments = CALLS[call]
+    with pytest.raises(DualclustError) as caught:
+        function(**(arguments | {argument: WRONG[kind]}))
+    assert isinstance(caught.value, InvalidTypeError | InvalidValueError)
+    assert len(str(caught.value)) < 400
