@@ -66,7 +66,8 @@ def run_folder(out: Path, name: str, settings: str) -> Path:
         temporary.write_text(json.dumps({"written by": WRITER, "runs": runs}, indent=2) + "\n")
         temporary.replace(out / MARKER)
     except OSError as error:
-        msg = f"cannot write into {out}: {error.strerror or error}"
+        what = error.strerror or error
+        msg = f"cannot write into {out}: {what}. To fix this, name another folder with --out"
         raise OutputError(msg) from error
     return folder
 
