@@ -21,6 +21,18 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 .DELETE_ON_ERROR:
 .PHONY: help env demo lint test machines slow mutants bench clean
 
+# From a tree that cannot be written: what the tools would leave in it goes beside the environment.
+ifneq ($(shell test -w . && echo yes),yes)
+CACHES = $(abspath $(VENV))/caches
+export PYTHONPATH = $(CURDIR)
+export PYTHONDONTWRITEBYTECODE = 1
+export NUMBA_CACHE_DIR = $(CACHES)/numba
+export RUFF_CACHE_DIR = $(CACHES)/ruff
+export MYPY_CACHE_DIR = $(CACHES)/mypy
+export HYPOTHESIS_STORAGE_DIRECTORY = $(CACHES)/hypothesis
+export PYTEST_ADDOPTS = -o cache_dir=$(CACHES)/pytest
+endif
+
 help:
 	@echo 'make demo   install, then train and cluster on the built-in digits (DEMO_ARGS="--small")'
 	@echo 'make test   install, ruff, mypy, then the whole test suite'
@@ -34,8 +46,9 @@ help:
 
 env: $(STAMP)
 
-# Where the interpreter is missing or its link leads nowhere, the environment is made anew; a folder
-# that is no environment is never cleared.
+# Where the interpreter is missing or its link leads nowhere, the environment is made anew. Cleared
+# is only what a rule here has made, which `MADE` says: never a folder or an environment of yours.
+MADE = $(VENV)/.made-by-make
 $(PY):
 	@python="$(PYTHON)"; \
 	"$$python" -c '$(PROBE)' >/dev/null 2>&1 || { \
@@ -43,20 +56,34 @@ $(PY):
 	  echo 'make: install one (on Debian and Ubuntu: python3 and python3-venv),' >&2; \
 	  echo 'make: or name it: make PYTHON=/path/to/python3' >&2; \
 	  exit 1; }; \
-	if [ -f "$(VENV)/pyvenv.cfg" ]; then clear=--clear; else clear=; fi; \
-	"$$python" -m venv $$clear "$(VENV)"
+	if [ -f "$(MADE)" ]; then rm -rf "$(VENV)"; fi; \
+	if [ ! -e "$(VENV)" ]; then mkdir -p "$(VENV)" && touch "$(MADE)"; fi; \
+	"$$python" -m venv "$(VENV)"
 
-# A new environment is installed into, whatever the stamp of the old one said.
+# Of an installation that was interrupted nobody knows how far it came, and pip takes half a package
+# for a whole one: what `MADE` names and has no stamp is made anew. A new environment is installed
+# into, whatever the stamp of the old one said.
+ifneq ($(wildcard $(MADE)),)
+ifeq ($(wildcard $(STAMP)),)
+.PHONY: $(PY)
+endif
+endif
 ifneq ($(shell test -x "$(PY)" || echo missing),)
 .PHONY: $(STAMP)
 endif
 
 # setuptools comes first and the build is not isolated: an isolated build would ignore
-# constraints.txt and fetch whatever setuptools is newest.
+# constraints.txt and fetch whatever setuptools is newest. A build writes beside its sources: those
+# of a tree that cannot be written are copied for it, and PYTHONPATH names the tree.
+PIP = "$(PY)" -m pip install --disable-pip-version-check --quiet -c constraints.txt
+SOURCES = pyproject.toml README.md LICENSE MANIFEST.in algos backends dualclust proofs train
 $(STAMP): $(PY) pyproject.toml constraints.txt
-	"$(PY)" -m pip install --disable-pip-version-check --quiet -c constraints.txt setuptools
-	"$(PY)" -m pip install --disable-pip-version-check --quiet -c constraints.txt \
-	  --no-build-isolation -e '.[dev]'
+	@rm -f "$(STAMP)"
+	$(PIP) setuptools
+	if [ -w . ]; then $(PIP) --no-build-isolation -e '.[dev]'; else \
+	  rm -rf "$(VENV)/sources" && mkdir -p "$(VENV)/sources" && \
+	  cp -R $(SOURCES) "$(VENV)/sources" && chmod -R u+w "$(VENV)/sources" && \
+	  $(PIP) --no-build-isolation -e "$(VENV)/sources[dev]"; fi
 	@touch "$(STAMP)"
 
 demo: $(STAMP)

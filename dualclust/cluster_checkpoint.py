@@ -113,7 +113,10 @@ def load_state(path: Path, run: dict[str, Any]) -> dict[str, NDArray[Any]]:
         raise CheckpointError(msg)
     body = memoryview(content)[start:]
     if hashlib.sha256(body).hexdigest().encode() + b"\n" != content[len(MAGIC) : start]:
-        msg = f"{path} is damaged: its hash does not fit. To fix this, remove it and start afresh"
+        msg = (
+            f"{path} is damaged: its hash does not fit. "
+            f"To fix this, start afresh with another --checkpoint"
+        )
         raise CheckpointError(msg)
     end = content.index(b"\n", start)
     header = json.loads(content[start:end])

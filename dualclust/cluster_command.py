@@ -125,7 +125,7 @@ def _check_paths(options: argparse.Namespace) -> None:
 def _check_options(options: argparse.Namespace, out: Path) -> None:
     """Whatever can be refused before a row is read."""
     if out.exists():
-        msg = f"{out} exists. To fix this, name another folder with --out, or remove it"
+        msg = f"{out} exists. To fix this, name another folder with --out"
         raise OutputError(msg)
     check_count("--seed", options.seed, 0)
     check_count("n_clusters", options.k, 1)
@@ -140,7 +140,7 @@ def _check_options(options: argparse.Namespace, out: Path) -> None:
         msg = f"no checkpoint at {checkpoint}. To fix this, leave out --resume to start afresh"
         raise MissingFileError(msg)
     if checkpoint is not None and checkpoint.exists() and not options.resume:
-        msg = f"{checkpoint} exists. To fix this, continue from it with --resume, or remove it"
+        msg = f"{checkpoint} exists. To fix this, continue with --resume, or name another file"
         raise OutputError(msg)
     if options.report:
         try:

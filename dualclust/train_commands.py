@@ -16,7 +16,8 @@ import rich.progress
 import torch
 
 from .algos.errors import InvalidValueError, UsageError
-from .train.config import RunConfig, load_config, override
+from .demo_folders import run_folder
+from .train.config import RunConfig, dump_config, load_config, override
 from .train.data import load_source
 from .train.distributed import Ranks, start_ranks
 from .train.evaluate import Agreement, evaluate, kmeans_on_pixels
@@ -107,8 +108,9 @@ def _demo(options: argparse.Namespace) -> int:
     for seed in seeds:
         config = override(base, [f"seed={seed}"])
         started = time.perf_counter()
+        folder = run_folder(options.out, f"seed{seed}", dump_config(config))
         with _progress(config.epochs, f"seed {seed}") as progress:
-            result = train(config, options.out / f"seed{seed}", progress=progress)
+            result = train(config, folder, progress=progress)
         seconds = time.perf_counter() - started
         kmeans = kmeans_on_pixels(data, config.heads.target, seed=seed)
         secu = evaluate(result.prediction.assignment.labels, data)

@@ -50,7 +50,7 @@ def test_older_and_newer_numpy_speak_of_the_same_generation():
 @pytest.mark.skipif(not X86, reason="the rows are x86 processors")
 def test_a_processor_that_cannot_is_not_here_and_not_red(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(machines, "_flags", lambda: frozenset({"sse2", "avx2", "fma"}))
-    assert machines.main(["skylakex", "--envs", str(tmp_path)]) == 2
+    assert machines.main(["skylakex", "--envs", str(tmp_path)]) == 3
     said = capsys.readouterr().out
     assert "not here: the processor has no avx512bw, avx512cd" in said
     assert missing(BY_NAME["zen"], frozenset({"avx2", "fma"})) == []
@@ -92,7 +92,7 @@ def test_the_variables_reach_the_libraries(monkeypatch, tmp_path, capsys):
     if here["numba_avx"]:
         assert found["libm"] != here["libm"]
     for wrong in ({"aten": "AVX2"}, {"openblas": {"numpy": "Haswell x 1"}}, {"threads": 7}):
-        with pytest.raises(environments.NotHereError, match=next(iter(wrong))):
+        with pytest.raises(machines.NoEffectError, match=next(iter(wrong))):
             machines.check_effect(BY_NAME["oldest"], found | wrong, kept=[])
 
 
@@ -118,6 +118,16 @@ def test_red_and_green(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("GREEN", "1")
     assert run(file) == (0, ["oldest", "green", "2", "0", "0"])
     assert run(file, "-k", "nothing") == (1, ["oldest", "RED", "0", "0", "0"])
+
+
+@pytest.mark.skipif(not X86, reason="the rows are x86 processors")
+def test_a_row_without_effect_is_red(monkeypatch, tmp_path, capsys):
+    found = {"openblas": {"numpy": "Haswell x 1"}, "aten": None, "numba": "generic"}
+    answers = lambda python, env, *options: "[]" if options else json.dumps(found)  # noqa: E731
+    monkeypatch.setattr(machines, "_ask", answers)
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    assert machines.main(["oldest", "--envs", str(tmp_path)]) == 1
+    assert "RED: openblas is {'numpy': 'Haswell x 1'}, not Prescott" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(not X86, reason="the rows are x86 processors")

@@ -63,7 +63,11 @@ def copy_tree(destination: Path) -> Path:
             or name.endswith(".egg-info")
         }
 
-    return Path(shutil.copytree(ROOT, destination, symlinks=True, ignore=skip))
+    copy = Path(shutil.copytree(ROOT, destination, symlinks=True, ignore=skip))
+    for path in (copy, *copy.rglob("*")):  # the tree may be one that cannot be written
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | 0o200)
+    return copy
 
 
 def tree_packages(root: Path) -> set[str]:

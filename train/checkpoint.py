@@ -189,7 +189,7 @@ def latest_checkpoint(run: str | Path) -> Checkpoint:
     if not found:
         what = "does not exist"
         if Path(run).is_dir():
-            what = "holds no checkpoint. To fix this, remove it and train again"
+            what = "holds no checkpoint. To fix this, train into another folder"
         msg = f"cannot resume: the run folder {run} {what}"
         raise MissingFileError(msg)
     complaints = []

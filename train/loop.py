@@ -96,8 +96,8 @@ def train(
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         started = (folder / "checkpoints").is_dir()
-        other = f"continue that run with: dualclust resume {folder}" if started else "remove it"
-        msg = f"{folder} exists and is not empty. To fix this, choose another folder, or {other}"
+        other = f", or continue that run with: dualclust resume {folder}" if started else ""
+        msg = f"{folder} exists and is not empty. To fix this, choose another folder{other}"
         raise OutputError(msg)
     ranks.wait()  # before the first rank makes the folder that the others have just looked at
     with _threads(config.threads):

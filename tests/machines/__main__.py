@@ -5,8 +5,9 @@
     python -m tests.machines oldest -- tests/train    chosen files; pytest gets what follows "--"
     python -m tests.machines --probe                  what the libraries use on each, no test
 
-A row that the processor cannot be, or whose packages cannot be had, is "not here" and not red. The
-code is 1 where a row is red, and 2 where no row could run.
+A row that the processor cannot be, or whose packages cannot be had, is "not here" and not red.
+Where a library does not listen to a row's variables the row is red, because it would test nothing.
+The code is 1 where a row is red, and 3 where no row could run.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ KEPT = ("OPENBLAS_CORETYPE",)
 
 # Names under which OpenBLAS reports a core whose kernels it shares with another.
 SERVED_AS = {"Prescott": "Katmai", "Zen": "Haswell"}
+
+
+class NoEffectError(Exception):
+    """A row's variables did not reach a library; the message says which."""
 
 
 def main(arguments: list[str]) -> int:
@@ -57,11 +62,14 @@ def main(arguments: list[str]) -> int:
         except NotHereError as reason:
             print(f"not here: {reason}", flush=True)
             lines.append([row.name, "not here", *[""] * 4])
+        except NoEffectError as reason:
+            print(f"RED: {reason}", flush=True)
+            lines.append([row.name, "RED", *[""] * 4])
     print()
     for line in [["row", "", "passed", "failed", "skipped", "minutes"], *lines]:
         print("{:14}{:>10}{:>9}{:>9}{:>9}{:>9}".format(*line))
     states = {line[1] for line in lines}
-    return 1 if "RED" in states else 2 if states == {"not here"} else 0
+    return 1 if "RED" in states else 3 if states == {"not here"} else 0
 
 
 def _run(row: Row, options: argparse.Namespace, theirs: list[str]) -> list[str]:
@@ -108,7 +116,7 @@ def check_effect(row: Row, found: dict[str, Any], kept: list[str]) -> None:
 
     Raises
     ------
-    NotHereError
+    NoEffectError
         Naming what a library uses, and what the row wanted.
     """
     core = SERVED_AS.get(row.openblas, row.openblas)
@@ -128,7 +136,7 @@ def check_effect(row: Row, found: dict[str, Any], kept: list[str]) -> None:
             wanted[name] = (row.threads, found[name] == row.threads)
     wrong = [f"{n} is {found[n]}, not {w}" for n, (w, fits) in wanted.items() if not fits]
     if wrong:
-        raise NotHereError("; ".join(wrong))
+        raise NoEffectError("; ".join(wrong))
 
 
 def _environment(row: Row, python: str, envs: Path) -> dict[str, str]:
@@ -150,7 +158,7 @@ def _ask(python: str, environment: dict[str, str], *options: str) -> str:
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
     if done.returncode:
         msg = f"the probe ended with code {done.returncode}: {done.stderr.strip()[-500:]}"
-        raise NotHereError(msg)
+        raise NoEffectError(msg)
     return done.stdout
 
 
