@@ -78,7 +78,8 @@ class WholeBatch:
     ) -> Tensor:
         if not self.joint:
             return run_views(network, function, views)
-        return function(torch.cat(tuple(views))).unflatten(0, (len(views), -1))
+        rows = function(torch.cat(tuple(views)))
+        return rows.reshape(len(views), -1, *rows.shape[1:])
 
 
 class SubBatches:
@@ -152,7 +153,7 @@ class SubBatches:
         count = self.count // self.ranks.world
         rows = self.ranks.gather(in_sub_batches(network, network, own, count), total, dim=1)
         rows = rows[:, torch.argsort(order)]
-        return rows[0].unflatten(0, (v, -1)) if self.joint else rows
+        return rows.reshape(v, -1, *rows.shape[2:]) if self.joint else rows
 
     def predict(self, network: Network, rows: Tensor) -> Tensor:
         """See `Passes`."""
@@ -210,9 +211,10 @@ def in_sub_batches(
     """
     v, m = views.shape[:2]
     if joint and v > 1:
-        parts = views.unflatten(1, (count, m // count)).movedim(1, 0)  # (count, v, m / count, ...)
+        parts = views.reshape(v, count, m // count, *views.shape[2:]).movedim(1, 0)
         together = in_sub_batches(network, function, parts.flatten(0, 2)[None], count)
-        return together[0].unflatten(0, (count, v, m // count)).movedim(0, 1).flatten(1, 2)
+        apart = together.reshape(count, v, m // count, *together.shape[2:])
+        return apart.movedim(0, 1).flatten(1, 2)
     # BatchNorm's groups are interleaved: row (i * v + view) * count + j is image i of sub-batch j.
     apart = views.reshape(v, count, m // count, *views.shape[2:])
     rows = apart.movedim(2, 0).flatten(0, 2)
