@@ -7,6 +7,8 @@ STAMP = $(VENV)/.installed
 DEMO_ARGS ?=
 # Workers of the test run; a file's tests stay with one worker, and the longest file starts early.
 TEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
+# How many errors, and drawn by which seed; see tests/mutation/run.py.
+MUTANTS_ARGS ?= --n 100 --seed 0 --jobs 2
 
 # The first interpreter that starts (a pyenv shim may be on PATH and refuse to), is new enough and
 # can make environments. Expanded on use only: nothing is probed while the stamp is fresh.
@@ -16,13 +18,14 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 
 # Half an environment must not pass for one.
 .DELETE_ON_ERROR:
-.PHONY: help env demo lint test slow bench clean
+.PHONY: help env demo lint test slow mutants bench clean
 
 help:
 	@echo 'make demo   install, then train and cluster on the built-in digits (DEMO_ARGS="--small")'
 	@echo 'make test   install, ruff, mypy, then the whole test suite'
 	@echo 'make lint   ruff and mypy only'
 	@echo 'make slow   the tests that take minutes'
+	@echo 'make mutants  small errors in a copy of the library: do the tests notice? (an hour)'
 	@echo 'make bench  the benchmark programs, on small sizes'
 	@echo 'make clean  remove what the build and the tools left (not $(VENV), not runs/)'
 	@echo 'Variables:  PYTHON=python3.12  VENV=.venv  DEMO_ARGS=...  TEST_ARGS="-n 2"'
@@ -68,6 +71,9 @@ test: lint
 
 slow: $(STAMP)
 	"$(PY)" -m pytest -m slow
+
+mutants: $(STAMP)
+	"$(PY)" -m tests.mutation.run $(MUTANTS_ARGS)
 
 bench: $(STAMP)
 	"$(PY)" benchmarks/assign_stream.py --small

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, special
 
-from dualclust.algos.errors import DualclustError
+from dualclust.algos.errors import DeviceMismatchError, DualclustError
 from dualclust.algos.von_mises_fisher import (
     debye_polynomials,
     log_bessel_i,
@@ -292,3 +292,12 @@ def test_nothing_is_read_back():
 def test_errors_name_the_argument(call, message):
     with pytest.raises(DualclustError, match=message):
         call()
+
+
+@pytest.mark.parametrize("strange", ["x", "mean", "kappa"])
+def test_every_array_of_a_density_comes_from_one_library(strange, rng):
+    arrays = {"x": unit_rows(rng.normal(size=(4, 3))), "mean": unit_rows(np.eye(1, 3))[0]}
+    arrays["kappa"] = np.full(4, 2.0)
+    arrays[strange] = torch.from_numpy(arrays[strange])
+    with pytest.raises(DeviceMismatchError, match=strange):
+        log_density(**arrays)

@@ -1,0 +1,149 @@
+"""Which mutants are tried, and which test files are likely to see one."""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from tests.mutation.operators import Mutant, is_python, mutants
+
+__all__ = ["GROUPS", "draw", "group", "likely_files", "modules"]
+
+GROUPS = ("algos", "backends", "train/methods", "train")
+# Pictures and words for people: their tests look at what is there, not at where.
+SKIPPED = {"train/drawing.py", "train/attention_overlays.py", "train/report.py"}
+# They build distributions, start ranks and commands, or run every claim: minutes. A file that is
+# named after the module is used all the same.
+SLOW = (
+    "test_packaging",
+    "test_ranks",
+    "test_cli",
+    "test_distributed",
+    "test_readme",
+    "test_registry",
+)
+FOLDERS = {
+    "algos": ("unit", "property", "reference"),
+    "backends": ("backends",),
+    "train": ("train",),
+}
+OTHERS = ("unit", "property", "reference", "backends", "train")
+
+
+def modules(root: Path, patterns: Sequence[str] = ()) -> list[str]:
+    """Modules that mutants are made of, as paths below the repository."""
+    found = []
+    for folder in ("algos", "backends", "train", "train/methods"):
+        for path in sorted((root / folder).glob("*.py")):
+            name = path.relative_to(root).as_posix()
+            wanted = not patterns or any(path.match(p) or name.startswith(p) for p in patterns)
+            if wanted and name not in SKIPPED:
+                found.append(name)
+    return found
+
+
+def group(module: str) -> str:
+    """Which of `GROUPS` a module belongs to."""
+    return next(g for g in GROUPS if module.startswith(f"{g}/"))
+
+
+def draw(root: Path, names: Sequence[str], n: int, seed: int) -> list[Mutant]:
+    """Draw mutants: groups in turn, a module of it, a kind of error, then a place.
+
+    Large modules and frequent kinds would else be most of what is tried.
+    """
+    rng = random.Random(seed)
+    sources = {name: (root / name).read_text(encoding="utf-8") for name in names}
+    left: dict[str, list[Mutant]] = {}
+    drawn: list[Mutant] = []
+    queues: dict[str, list[str]] = {g: [] for g in GROUPS}
+    alive = set(names)
+    while len(drawn) < n and alive:
+        for g in GROUPS:
+            mine = sorted(name for name in alive if group(name) == g)
+            if not mine or len(drawn) == n:
+                continue
+            if not queues[g]:
+                queues[g] = rng.sample(mine, len(mine))
+            name = queues[g].pop()
+            if name not in left:
+                left[name] = mutants(name, sources[name])
+            if not left[name]:
+                alive.discard(name)
+                continue
+            operator = rng.choice(sorted({m.operator for m in left[name]}))
+            chosen = rng.choice([m for m in left[name] if m.operator == operator])
+            left[name].remove(chosen)
+            if is_python(chosen.applied(sources[name])):
+                drawn.append(chosen)
+    return drawn
+
+
+@cache
+def _texts(root: Path) -> dict[str, str]:
+    """Every test file by its path below the repository."""
+    return {
+        path.relative_to(root).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted((root / "tests").rglob("test_*.py"))
+    }
+
+
+@cache
+def _importers(root: Path, stem: str) -> frozenset[str]:
+    """Stems of the modules of ours that import a module."""
+    found = set()
+    for folder in ("algos", "backends", "train", "train/methods", "dualclust"):
+        for path in (root / folder).glob("*.py"):
+            if _imports(path.read_text(encoding="utf-8"), stem):
+                found.add(path.stem)
+    return frozenset(found - {stem, "__init__"})
+
+
+def _imports(text: str, stem: str) -> bool:
+    return bool(re.search(rf"^\s*(from|import)\b.*\b{stem}\b", text, re.M))
+
+
+def likely_files(root: Path, mutant: Mutant, most: int) -> list[str]:
+    """Test files that are likely to see a mutant, the likeliest first."""
+    stem, part = Path(mutant.module).stem, mutant.module.split("/")[0]
+    names = [n for n in mutant.function.split(".") if n]
+    # A private function is seen through the public ones of its module.
+    public = _public(root, mutant.module)
+    near = _importers(root, stem)
+    ranked = []
+    for path, text in _texts(root).items():
+        file, folder = Path(path).stem, path.split("/")[1]
+        if folder not in OTHERS or file.startswith(SLOW):
+            continue
+        home = folder in FOLDERS[part]
+        own = home and (file == f"test_{stem}" or file.startswith(f"test_{stem}_"))
+        score = 8.0 * own + 4.0 * _imports(text, stem)
+        score += 4.0 * any(_says(text, n) for n in names)
+        score += 2.0 * any(_says(text, n) for n in public)
+        score += 1.0 * any(file == f"test_{s}" or file.startswith(f"test_{s}_") for s in near)
+        score += 0.5 * any(_imports(text, s) for s in near)
+        if part == "backends" and home:
+            score += 1.0 + 8.0 * (file == "test_table")  # every engine against its reference
+        if score > 0:
+            # Unit tests are quicker than the others, and short files than long ones.
+            score += 2.0 * home + 0.3 * (folder == "unit") - len(text) / 1e5
+            ranked.append((score, path))
+    ranked.sort(key=lambda pair: (-pair[0], pair[1]))
+    return [path for _, path in ranked[:most]]
+
+
+def _says(text: str, name: str) -> bool:
+    return re.search(rf"\b{name}\b", text) is not None
+
+
+@cache
+def _public(root: Path, module: str) -> tuple[str, ...]:
+    """Names in a module's `__all__`."""
+    for node in ast.parse((root / module).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and "__all__" in ast.unparse(node.targets[0]):
+            return tuple(e.value for e in node.value.elts)  # type: ignore[attr-defined]
+    return ()

@@ -1,0 +1,209 @@
+"""The mutation program: what it makes, what it leaves alone, and that it can say "survived"."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.mutation import run
+from tests.mutation.choice import GROUPS, draw, group, likely_files, modules
+from tests.mutation.operators import OPERATORS, Mutant, is_python, mutants
+from tests.mutation.run import Verdict, difference, equivalents, rate, report
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = '''\
+"""Words, 1 + 1."""
+
+from typing import TYPE_CHECKING
+
+__all__ = ["f"]
+LIMIT = 2.0
+
+if TYPE_CHECKING:
+    X = 1 + 1
+
+
+def f(x: int = 3, *, far=False):
+    """A docstring with 5 > 4."""
+    if x < 0:
+        msg = f"x must be 0 or more, got {x + 1}"
+        raise ValueError(msg)
+    x = max(x, -LIMIT)  # größer
+    g(x, far, axis=-1, keepdims=True)
+    return x + 1 if x and not far else x
+'''
+
+
+def _lines(operator: str) -> set[str]:
+    return {m.new_line for m in mutants("algos/sample.py", SOURCE) if m.operator == operator}
+
+
+def test_every_kind_of_error_is_made() -> None:
+    assert _lines("comparison") == {"if x <= 0:", "if x >= 0:"}
+    assert _lines("arithmetic") == {"return x - 1 if x and not far else x"}
+    assert "LIMIT = 4.0" in _lines("constant")
+    assert "def f(x: int = 4, *, far=False):" in _lines("constant")
+    assert "def f(x: int = 3, *, far=True):" in _lines("constant")
+    assert _lines("sign") == {"x = max(x, LIMIT)  # größer"}
+    assert _lines("and/or/not") == {
+        "return x + 1 if x or not far else x",
+        "return x + 1 if x and far else x",
+    }
+    assert _lines("min/max") == {"x = min(x, -LIMIT)  # größer"}
+    assert _lines("axis") == {"g(x, far, axis=0, keepdims=True)"}
+    assert _lines("keyword removed") == {"g(x, far, axis=-1, )"}
+    assert _lines("arguments swapped") == {"g(far, x, axis=-1, keepdims=True)"}
+    assert _lines("returned value") == {"return None", "return x"}
+    assert _lines("statement removed") == {"pass", "pass  # größer"}
+    assert {m.operator for m in mutants("algos/sample.py", SOURCE)} == set(OPERATORS)
+
+
+def test_words_and_types_are_left_alone() -> None:
+    for mutant in mutants("algos/sample.py", SOURCE):
+        assert "X = 1" not in mutant.old_line
+        assert "msg =" not in mutant.old_line
+        assert '"""' not in mutant.old_line
+        assert "__all__" not in mutant.old_line
+
+
+def test_a_mutant_is_one_replacement() -> None:
+    for mutant in mutants("algos/sample.py", SOURCE):
+        text = mutant.applied(SOURCE)
+        assert is_python(text), mutant
+        assert text != SOURCE
+        assert text.startswith(SOURCE[: mutant.start])
+        assert text.endswith(SOURCE[mutant.stop :])
+
+
+def test_a_mutant_keeps_its_name_when_lines_move() -> None:
+    moved = SOURCE.replace("LIMIT = 2.0", "\n\nLIMIT = 2.0")
+    before, after = (mutants("algos/sample.py", text) for text in (SOURCE, moved))
+    assert [m.key for m in before] == [m.key for m in after]
+
+
+@pytest.mark.parametrize("module", ["algos/duals.py", "backends/numba_engine.py", "train/loop.py"])
+def test_mutants_of_the_library_are_python(module: str) -> None:
+    source = (ROOT / module).read_text(encoding="utf-8")
+    found = mutants(module, source)
+    assert len(found) > 20
+    functions = {n.name for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef)}
+    assert {m.function.split(".")[-1] for m in found} <= functions | {""} | {"Run", "Duals"}
+    broken = [m for m in found[::7] if not is_python(m.applied(source))]
+    assert len(broken) <= len(found) / 70
+
+
+def test_drawing_takes_turns_and_repeats_itself() -> None:
+    names = ["algos/duals.py", "algos/bounds.py", "backends/torch_cpu.py", "train/rules.py"]
+    drawn = draw(ROOT, names, 12, seed=3)
+    assert drawn == draw(ROOT, names, 12, seed=3)
+    assert drawn != draw(ROOT, names, 12, seed=4)
+    assert len({(m.module, m.start, m.stop, m.new) for m in drawn}) == 12
+    assert {m.module for m in drawn} == set(names)
+    assert {group(name) for name in modules(ROOT)} == set(GROUPS)
+    wanted = {"train/loop.py", "train/methods/propos_labels.py", "train/methods/propos_passes.py"}
+    assert wanted <= set(modules(ROOT))
+    assert modules(ROOT, ["algos/duals.py", "train/methods"])[0] == "algos/duals.py"
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "first"),
+    [
+        ("algos/duals.py", "update_duals", "tests/unit/test_duals.py"),
+        ("backends/numba_transport.py", "_move", "tests/backends/test_table.py"),
+        ("train/methods/propos_passes.py", "grow", "tests/train/test_propos_passes.py"),
+        ("train/loop.py", "Run.run_epoch", "tests/train/test_loop.py"),
+    ],
+)
+def test_the_likeliest_test_file_comes_first(module: str, function: str, first: str) -> None:
+    mutant = Mutant(module, function, "sign", 0, 0, "", "", "")
+    files = likely_files(ROOT, mutant, 5)
+    assert files[0] == first
+    assert len(files) <= 5
+    assert all((ROOT / file).is_file() for file in files)
+
+
+# What becomes of a mutant -----------------------------------------------------------------------
+
+
+def _mutant(module: str = "algos/duals.py") -> Mutant:
+    source = (ROOT / module).read_text(encoding="utf-8")
+    return next(m for m in mutants(module, source) if m.operator == "arithmetic")
+
+
+def test_every_equivalent_still_exists_and_has_a_reason() -> None:
+    for key, reason in equivalents().items():
+        source = (ROOT / key[0]).read_text(encoding="utf-8")
+        assert key in {m.key for m in mutants(key[0], source)}, f"{key} makes no mutant any more"
+        assert len(reason) > 20
+
+
+def test_the_report_counts_equivalents_apart() -> None:
+    mutant = _mutant()
+    verdicts = [Verdict(mutant, "killed", "t.py::f")] * 32
+    verdicts += [Verdict(mutant, "survived", files=("t.py",)), Verdict(mutant, "equivalent", "why")]
+    assert rate(verdicts) == 32 / 33 < run.BAR
+    *_, algos, everything = report(verdicts)
+    assert algos.split() == ["algos", "32", "1", "1", "97.0%"]
+    assert everything.split() == ["all", "32", "1", "1", "97.0%"]
+    text = "\n".join(report(verdicts))
+    assert difference(mutant) in text
+    assert f"-    {mutant.old_line}" in text
+    assert f"+    {mutant.new_line}" in text
+    assert rate([]) == 0.0
+    assert rate([Verdict(mutant, "unseen")]) == 0.0
+
+
+class _Stub(run.Tree):
+    """A tree whose test runs end as told."""
+
+    def __init__(self, root: Path, code: int, text: str) -> None:
+        self.root, self.ended = root, (code, text)
+        self.seen = ""
+
+    def run(self, targets: object, limit: int = 0) -> tuple[int, str]:
+        self.seen = (self.root / "algos" / "duals.py").read_text(encoding="utf-8")
+        return self.ended
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "verdict"),
+    [
+        (0, "3 passed", ("survived", "")),
+        (
+            1,
+            "FAILED tests/unit/test_duals.py::test_a - assert",
+            ("killed", "tests/unit/test_duals.py::test_a"),
+        ),
+        (2, "ERROR tests/unit/test_duals.py", ("killed", "tests/unit/test_duals.py")),
+        (3, "INTERNALERROR", ("killed", "no test could be read")),
+        (-24, "", ("killed", "did not end")),
+        (-11, "", ("killed", "died of signal 11")),
+    ],
+)
+def test_how_a_run_ends_is_what_is_said(
+    tmp_path: Path, code: int, text: str, verdict: tuple[str, str]
+) -> None:
+    mutant = _mutant()
+    path = tmp_path / "algos" / "duals.py"
+    (path.parent / "__pycache__").mkdir(parents=True)
+    path.write_bytes((ROOT / mutant.module).read_bytes())
+    stored = path.parent / "__pycache__" / "duals.cpython-311.pyc"
+    stored.write_bytes(b"old")
+    before, source = path.stat().st_mtime_ns, path.read_text(encoding="utf-8")
+    tree = _Stub(tmp_path, code, text)
+    assert tree.judge(mutant, ["tests/unit/test_duals.py"]) == verdict
+    assert tree.seen == mutant.applied(source)
+    assert path.read_text(encoding="utf-8") == source  # and is taken back, with what was compiled
+    assert path.stat().st_mtime_ns == before
+    assert stored.read_bytes() == b"old"
+
+
+def test_a_run_that_says_nothing_is_no_kill(tmp_path: Path) -> None:
+    mutant = _mutant()
+    path = tmp_path / "algos" / "duals.py"
+    path.parent.mkdir()
+    path.write_bytes((ROOT / mutant.module).read_bytes())
+    with pytest.raises(RuntimeError, match="ended with 4"):
+        _Stub(tmp_path, 4, "usage").judge(mutant, ["no_such_file.py"])
