@@ -22,6 +22,7 @@ __all__ = [
     "Problem",
     "full_problem",
     "gap_by_hand",
+    "held_prices",
     "linear_program",
     "listed_problem",
     "unsound_lists",
@@ -123,6 +124,32 @@ def unsound_lists(seed: int, count: int) -> tuple[float, int, int]:
             n_solved += 1
             worst = max(worst, float(best[0]) - found.upper_bound, _off(scores, limits, found))
     return worst, n_cut, n_solved
+
+
+def held_prices() -> float:
+    """By how much lists promise too little where chains carry prices out of their box.
+
+    Cluster b wants a sample. The lists can only pass one on from a to c and one from c to b, for
+    0.875, at prices beyond the box; the sample that a box of 0.25 settles in a would do it for
+    0.53125. What is proven must be proven by prices in the box, at which that sample is settled.
+    """
+    k, a, b, c = 100, 97, 98, 99  # so many clusters that two prices at an edge are tolerated
+    scores = np.full((k, k), -9.0)
+    scores[np.arange(a), np.arange(a)] = 9.0
+    scores[a, [a, b]], scores[b, [a, c]], scores[c, [c, b]] = (
+        [0.53125, 0.0],
+        [0.4375, 0.0],
+        [0.4375, 0.0],
+    )
+    lower = (np.arange(k) > a).astype(np.int64)
+    limits = bounds.from_counts(lower.tolist(), n_samples=k)
+    box = price_box.PriceBox(np.zeros(k), np.full(k, 0.25))
+    source = score_sources.score_source(scores)
+    listing = shortlists.list_open(source, -box.radius, box.radius, width=2)
+    found, _, _ = list_solver.solve_lists(listing, limits, box, 1.0, hopeless=1e300)
+    if found is None:
+        return float("inf")
+    return max(9.0 * a + 0.875 - found.upper_bound, _off(scores, limits, found))
 
 
 def _off(scores: Floats, limits: bounds.SizeBounds, found: Any) -> float:
