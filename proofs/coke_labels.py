@@ -35,6 +35,8 @@ def moving_average() -> float:
     average = np.full((3, 4), np.nan)  # ignored at count 1
     for t in range(1, 41):
         average = centers.running_average(average, values[t - 1], t)
+        if not np.isfinite(average).all():
+            return math.inf
         worst = max(worst, float(np.abs(average - values[:t].mean(axis=0)).max()))
     pair = centers.running_average(np.asarray([1.0, 0.0]), np.asarray([0.0, 1.0]), 2)
     return max(worst, abs(float(np.linalg.norm(pair)) - math.sqrt(0.5)))

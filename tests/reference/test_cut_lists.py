@@ -28,7 +28,7 @@ def problem(seed):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_no_labels_are_worth_more_than_lists_prove(dtype):
-    """Most of these lists hide clusters that the optimum needs: the labels found are not optimal."""
+    """Most of these lists hide clusters that the optimum needs: labels are not optimal."""
     solved = worse = cut = 0
     for seed in range(150):
         scores, lower, upper, box = problem(seed)
