@@ -230,8 +230,8 @@ def check_attention_windows() -> float:
     violations.append(difference(least, 1e-4))
     narrow = attention.full_gaussian(np.asarray([0.0, 0.0, -1e300, 1e300, -1e300]))
     violations.append(difference((*narrow.variances, narrow.correlation), (1e-4, 1.0, -0.95)))
-    for raw in itertools.product((-1e300, 0.0, 1e300), repeat=3):
-        window = attention.isotropic_gaussian(np.asarray(raw))
+    for far in itertools.product((-1e300, 0.0, 1e300), repeat=3):
+        window = attention.isotropic_gaussian(np.asarray(far))
         violations.append(below_by(0.0, window.variances, 1e-5))
         for size in ((1, 1), (1, 4), (6, 6)):
             found = np.asarray(attention.attention_map(window, size))
@@ -332,6 +332,6 @@ def check_polygon() -> float:
         violations.append(excess(np.linalg.norm(np.asarray(drawn), axis=1), 1.0))
     middles = label_features.polygon_map(np.asarray([[0.5, 0.0, 0.5, 0.0], [0.0, 0.5, 0.0, 0.5]]))
     batch = np.random.default_rng(4).dirichlet(np.ones(3), size=(2, 5))
-    apart = [label_features.polygon_map(rows) for rows in batch]
-    violations.append(difference(label_features.polygon_map(batch), np.stack(apart)))
+    drawn = [np.asarray(label_features.polygon_map(rows)) for rows in batch]
+    violations.append(difference(label_features.polygon_map(batch), np.stack(drawn)))
     return worst(*violations, difference(middles, 0.0))

@@ -10,7 +10,7 @@ by ``-b ln y + g y >= b (1 - ln(b / g))`` for every term, with equality at ``y =
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ class Weights(NamedTuple):
     u: Floats
 
     @property
-    def options(self) -> dict[str, float | Floats]:
+    def options(self) -> dict[str, Any]:
         """As keywords of the library's functions."""
         return self._asdict()
 

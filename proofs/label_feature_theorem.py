@@ -135,11 +135,11 @@ def _training_violations() -> list[float]:
             violations.append(abs(gap) if right else excess(0.1, gap))
     rng = np.random.default_rng(7)
     for n, k in ((1, 3), (5, 2), (6, 4)):
-        rows, labels = rng.dirichlet(np.ones(k), size=n), rng.integers(0, k, size=n)
-        loss = relations.relation_loss(logits_of(rows) + 3.0, labels, floor=0.2)
-        violations.append(difference(loss, printed_relation_loss(rows, labels, 0.2)))
-        loss = relations.relation_loss(logits_of(rows), labels)
-        exact = printed_relation_loss(rows, labels, 1e-5)  # where 1 - 1 of a cosine is magnified
+        rows, drawn = rng.dirichlet(np.ones(k), size=n), rng.integers(0, k, size=n)
+        loss = relations.relation_loss(logits_of(rows) + 3.0, drawn, floor=0.2)
+        violations.append(difference(loss, printed_relation_loss(rows, drawn, 0.2)))
+        loss = relations.relation_loss(logits_of(rows), drawn)
+        exact = printed_relation_loss(rows, drawn, 1e-5)  # where 1 - 1 of a cosine is magnified
         violations.append(excess(difference(loss, exact), 1e-9))
     return violations
 
@@ -209,8 +209,8 @@ def _checker_violations() -> list[float]:
             violations += report_violations(features, np.equal.outer(c, c), tol=tol)
     disjoint = np.asarray([[0.6, 0.4, 0.0], [0.6, 0.4, 0.0], [0.0, 0.0, 1.0]])
     violations += report_violations(disjoint, np.equal.outer([0, 0, 1], [0, 0, 1]))
-    for rows in ([1.0, 0.5, 0.0], [1.0, 0.0, 1.0], [0.6, 0.6, -0.2], [1.2, -0.2, 0.0]):
-        violations += report_violations(np.asarray([rows, *np.eye(3).tolist()]), np.eye(4) > 0)
+    for off in ([1.0, 0.5, 0.0], [1.0, 0.0, 1.0], [0.6, 0.6, -0.2], [1.2, -0.2, 0.0]):
+        violations += report_violations(np.asarray([off, *np.eye(3).tolist()]), np.eye(4) > 0)
     return violations + _block_violations()
 
 

@@ -162,6 +162,6 @@ def check_pigeonhole() -> float:
     for i, k in itertools.product((0, 1, 3, 4, 5), range(4)):
         sums[k] += share[i, k] * x[i] / math.sqrt(float(x[i] @ x[i]))
         mass[k] += share[i, k]
-    found = prototypes.weighted_sums(x, share)
-    gaps = difference(found.sums, sums), difference(found.mass, mass)
+    own = prototypes.weighted_sums(x, share)
+    gaps = difference(own.sums, sums), difference(own.mass, mass)
     return worst(*violations, excess(gaps, 1e-13))

@@ -139,10 +139,10 @@ def check_reparametrized_noise() -> float:
 def _noise_violations() -> list[float]:
     """Known answers of the bits, and normal numbers by key, stream and shape."""
     violations = []
-    for counter, key, answer in KNOWN_ANSWERS:
+    for counter, words, answer in KNOWN_ANSWERS:
         block = np.asarray([counter[0] | (counter[1] << 32)], dtype=np.uint64).astype(np.int64)
         found = counter_noise.philox(
-            block, key=key[0] | (key[1] << 32), stream=counter[2] | (counter[3] << 32), xp=np
+            block, key=words[0] | (words[1] << 32), stream=counter[2] | (counter[3] << 32), xp=np
         )
         violations.append(difference([int(word[0]) for word in found], answer))
     for key, stream, shape in ((7, 3, (3, 5)), (2**40 + 5, 2**35 + 1, (2, 2, 2)), (7, 4, (9,))):
@@ -312,8 +312,8 @@ def check_antipodal_features() -> float:
         total = float(np.sum(np.var(y, axis=0)))
         gap = difference(total, 1.0 - float(np.sum(np.mean(y, axis=0) ** 2)))
         violations.append(excess(gap, 1e-12))
-        figure = float(np.mean(np.std(y, axis=0)))
-        violations.append(excess(abs(metrics.uniformity(5.0 * np.asarray(y)) - figure), 1e-12))
+        mean = float(np.mean(np.std(y, axis=0)))
+        violations.append(excess(abs(metrics.uniformity(5.0 * np.asarray(y)) - mean), 1e-12))
     found = directions.unit_directions(
         np.asarray([[[3e300, -4e300]], [[0.0, 0.0]], [[3e-300, 4e-300]]])
     )
