@@ -49,15 +49,23 @@ PLANTED: tuple[PlantedError, ...] = (
     # Centers (C2, C19 to C22), by the text and by the engine.
     *errors_in(
         "algos.centers.add_to_sums",
-        ("rounding", "xp.astype(xp.round(scaled), xp.int64)", "xp.astype(scaled, xp.int64)"),
-        ("wrong index", "labels[i:last]", "labels[: last - i]"),
         ("dropped", "state.counts + segment_sum(", "segment_sum("),
+        ("dropped", "sums = state.sums + sum_rows(", "sums = sum_rows("),
+    ),
+    *errors_in(
+        "algos.exact_sums.split",
+        ("rounding", "limb = xp.round(rest)", "limb = xp.floor(rest)"),
+        ("factor", "(scale / grid.unit)", "(0.5 * scale / grid.unit)"),
+        claims=("C20",),
+    ),
+    *errors_in(
+        "algos.exact_sums.sum_rows",
+        ("wrong index", "labels[i:last]", "labels[: last - i]"),
         ("dropped", "sums = sums + segment_sum(", "sums = segment_sum("),
-        ("factor", "* 2.0**FRACTION_BITS", "* 2.0**(FRACTION_BITS - 1)"),
+        claims=("C20",),
     ),
     *errors_in(
         "algos.centers.sum_batch",
-        ("rounding", "xp.astype(xp.round(scaled), xp.int64)", "xp.astype(scaled, xp.int64)"),
         ("wrong index", "(sums[..., :d], sums[..., d])", "(sums[..., :d], sums[..., d - 1])"),
         ("ignored argument", "(rows * b,))", "(rows * b,)) % n_clusters"),
     ),
@@ -82,10 +90,11 @@ PLANTED: tuple[PlantedError, ...] = (
         ),
     ),
     *errors_in(
-        "algos.centers.mean_points",
-        ("dropped", "means = means / xp.clip(counts, min=1.0)", "means = 1.0 * means"),
-        ("ignored argument", "(scale * 0.5**FRACTION_BITS)", "0.5**FRACTION_BITS"),
-        ("inequality", "counts > 0, xp", "counts >= 0, xp"),
+        "algos.exact_sums.means_of_sums",
+        ("dropped", " + carry * 2**grid.bits", ""),
+        ("factor", "mean * grid.unit", "mean"),
+        ("off by one", "xp.clip(counts, min=1)", "xp.clip(counts, min=2)"),
+        ("ignored argument", "limb - quotient * by", "limb - quotient"),
     ),
     *errors_in(
         "algos.centers.running_average",
@@ -163,42 +172,31 @@ PLANTED: tuple[PlantedError, ...] = (
     ),
     *errors_in(
         "algos.list_solver._proven",
-        (
-            "dropped",
-            "xp.maximum(_best_listed(listing, rows, inside), listing.cuts[rows])",
-            "_best_listed(listing, rows, inside)",
-        ),
         ("dropped", "inside = xp.clip(prices, listing.low, listing.high)", "inside = prices"),
-        claims=(
-            "C4",
-            "R6",
-        ),
-    ),
-    *errors_in(
-        "algos.list_solver._proven",
-        ("dropped", "objective += listing.settled_value", "objective += 0.0"),
+        ("dropped", "scale, cuts=True)", "scale, cuts=False)"),
+        ("dropped", "listing.settled, [listing", "0 * listing.settled, [listing"),
+        ("dropped", "listing.settled_value, listing", "0.0, listing"),
+        ("dropped", "parts = _unused(inside, counts, bounds, scale)", "parts = (0.0, 0.0)"),
         claims=("C4",),
     ),
     *errors_in(
-        "algos.list_solver._proven",
-        (
-            "sign",
-            "listing.settled_value + price_of_bounds",
-            "listing.settled_value - price_of_bounds",
-        ),
-        claims=(
-            "C4",
-            "R6",
-        ),
+        "algos.list_solver._regrets",
+        ("sign", "cut - own[:, 0]", "own[:, 0] - cut"),
+        ("wrong operator", "regret = xp.max(priced, axis=1)", "regret = xp.min(priced, axis=1)"),
+        claims=("C4",),
     ),
     *errors_in(
-        "algos.list_solver._proven",
-        ("dropped", "listing.settled, [listing", "0 * listing.settled, [listing"),
+        "algos.list_solver._unused",
+        ("swapped bounds", "counts - low, high - counts", "high - counts, counts - low"),
         claims=("C4",),
     ),
     *errors_in(
         "algos.list_solver._beyond_lists",
-        ("sign", "listing.cuts[rows] - best, min=0.0", "best - listing.cuts[rows], max=0.0"),
+        (
+            "sign",
+            "listing.cuts[rows] - first - best, min=0.0",
+            "best - listing.cuts[rows], max=0.0",
+        ),
         claims=("C4",),
     ),
     *errors_in(

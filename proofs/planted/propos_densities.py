@@ -96,7 +96,6 @@ PLANTED: tuple[PlantedError, ...] = (
         "Fraction(5, 8 * (i + 1))",
         ("P12",),
     ),
-    PlantedError(_SOFTMAX, "ignored argument", "/ (0.25 * temperature)", "/ 0.25", ("P1", "P17")),
     PlantedError(
         _SOFTMAX,
         "axis",
@@ -136,8 +135,8 @@ PLANTED: tuple[PlantedError, ...] = (
     PlantedError(
         _KMEANS + "kmeans",
         "ignored argument",
-        "    if state is None:\n        centers = xp",
-        "    if True:\n        centers = xp",
+        "    if state is None:\n        check_reach",
+        "    if True:\n        check_reach",
     ),
     PlantedError(
         _KMEANS + "kmeans",
@@ -168,7 +167,11 @@ PLANTED: tuple[PlantedError, ...] = (
         ("P19",),
     ),
     PlantedError(
-        _PARTS + "best_centers", "wrong branch", "if frame.spherical:", "if False:", ("P19",)
+        _PARTS + "best_centers",
+        "wrong branch",
+        "if frame.spherical:\n        return",
+        "if False:\n        return",
+        ("P19",),
     ),
     PlantedError(
         _PARTS + "move_empty",

@@ -170,17 +170,17 @@ PLANTED: tuple[PlantedError, ...] = (
     ),
     # Bounds (S5, S8, C16, C27).
     *errors_in(
-        "algos.bounds._fraction",
+        "algos.ratios.simplest",
         ("rounding", "return simple if float(simple) == value else exact", "return exact"),
         claims=("S5",),
     ),
     *errors_in(
-        "algos.bounds._round",
+        "algos.ratios.rounded",
         ("wrong branch", "if up == (rounding", "if up != (rounding"),
         claims=("S5",),
     ),
     *errors_in(
-        "algos.bounds._round",
+        "algos.ratios.rounded",
         ("rounding", "return round(value)", "return math.floor(value)"),
         claims=(
             "S5",
@@ -192,15 +192,15 @@ PLANTED: tuple[PlantedError, ...] = (
         ("wrong argument", "rounding, up=True)", "rounding, up=False)"),
         (
             "ignored argument",
-            "_round(r * n / k, rounding, up=True)",
-            "_round(r * n / k, 'inward', up=True)",
+            "rounded(r * n / k, rounding, up=True)",
+            "rounded(r * n / k, 'inward', up=True)",
         ),
         ("factor", "shares = [r / k for r in least]", "shares = [1 * r for r in least]"),
-        ("ignored argument", '_ratios("upper", upper, k)', '_ratios("upper", math.inf, k)'),
+        ("ignored argument", 'ratios_of("upper", upper, k)', 'ratios_of("upper", math.inf, k)'),
         (
             "off by one",
-            "[_round(r * n / k, rounding, up=True)",
-            "[_round(r * n / k, rounding, up=True) + 1",
+            "[rounded(r * n / k, rounding, up=True)",
+            "[rounded(r * n / k, rounding, up=True) + 1",
         ),
     ),
     *errors_in(

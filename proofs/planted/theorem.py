@@ -50,8 +50,12 @@ PLANTED: tuple[PlantedError, ...] = (
         "algos.certificates.price_of_bounds",
         ("swapped bounds", "penalty * high - bonus * low", "penalty * low - bonus * high"),
         ("sign", "xp.clip(-prices, min=0.0)", "xp.clip(prices, min=0.0)"),
+    ),
+    *errors_in(
+        "algos.certificates.implied_bounds",
         ("dropped", "n - (xp.sum(bounds.lower) - bounds.lower)", "n - xp.sum(bounds.lower)"),
         ("wrong operator", "high = xp.minimum(", "high = xp.maximum("),
+        claims=("R6",),
     ),
     *errors_in(
         "algos.certificates.objective",
