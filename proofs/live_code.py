@@ -125,8 +125,7 @@ def _changed_defaults(edit: Edit, module: types.ModuleType) -> dict[str, Default
     """New defaults of the functions whose defaults the edit changes, by qualified name."""
     parent = edit.place.name.rpartition(".")[0]
     old, new = (
-        dict(functions_below(ast.Module([node], []), parent))
-        for node in (edit.old, edit.new)
+        dict(functions_below(ast.Module([node], []), parent)) for node in (edit.old, edit.new)
     )
     return {
         name: _evaluated(node.args, module)
