@@ -17,6 +17,15 @@ PLANTED: tuple[PlantedError, ...] = (
         "_pairs(x, r | True, 0.0)",
     ),
     PlantedError(
+        _FEATURES + "label_feature_value",
+        "dropped",
+        "_value(x, _pairs(x, r, 0.0)[0])",
+        "_pairs(x, r, 0.0)[0]",
+    ),
+    PlantedError(
+        _FEATURES + "label_feature_value", "sign", "return _value(x,", "return -_value(x,"
+    ),
+    PlantedError(
         _FEATURES + "_value",
         "dropped",
         "cost - float(compat.array_namespace(x).sum(x * x))",

@@ -127,7 +127,7 @@ PLANTED: tuple[PlantedError, ...] = (
         "(beta * sigma + pull) / (beta +",
         "(sigma + pull) / (1.0 +",
     ),
-    PlantedError(_EM + "em_step", "dropped", "(y / mass)", "y"),
+    PlantedError(_EM + "em_step", "dropped", "(y / mass)", "y", ("M10",)),
     PlantedError(_EM + "em_step", "axis", "xp.sum(y, axis=0)", "xp.sum(y, axis=1, keepdims=True)"),
     PlantedError(
         _EM + "em_step",
@@ -153,13 +153,19 @@ PLANTED: tuple[PlantedError, ...] = (
         "balance=balance, u=u)",
     ),
     PlantedError(
-        _EM + "em_labels", "wrong argument", "em_step(sigma, labels,", "em_step(labels, labels,"
+        _EM + "em_labels",
+        "wrong argument",
+        "em_step(sigma, labels,",
+        "em_step(labels, labels,",
+        ("M10",),
     ),
     PlantedError(
         _EM + "em_labels", "wrong constant", "least = TINY if epsilon > 0 else 0.0", "least = TINY"
     ),
     # The solver
-    PlantedError(_SOLVER + "pseudo_labels", "dropped", "m * share * u_scaled", "share * u_scaled"),
+    PlantedError(
+        _SOLVER + "pseudo_labels", "dropped", "m * share * u_scaled", "share * u_scaled", ("M7",)
+    ),
     PlantedError(
         _SOLVER + "pseudo_labels",
         "ignored argument",
@@ -174,6 +180,7 @@ PLANTED: tuple[PlantedError, ...] = (
         "wrong branch",
         "bound(problem, state) <= goal",
         "bound(problem, state) >= goal",
+        ("M7",),
     ),
     PlantedError(
         _SOLVER + "pseudo_labels", "ignored argument", "init(problem, start)", "init(problem, None)"
