@@ -16,7 +16,7 @@ name                    made for            map     column of table S6
 ``gat-dogs128``         128 × 128           4 × 4   ImageNet-Dog-128
 ``gat-cifar``           32 × 32             5 × 5   Cifar10/Cifar100-20
 ``gat-digits``          8 × 8               4 × 4   not in the paper
-``gat-mnist``           28 × 28             6 × 6   not in the paper
+``gat-mnist``           28 × 28             3 × 3   not in the paper: each point sees all
 ======================  ==================  ======  ============================================
 
 All but those for dogs, and ``gat-stl-color`` (table 2), see color images in gray: the paper found
@@ -77,7 +77,7 @@ GAT_LAYERS: dict[str, tuple[Conv | None, ...]] = {
     "gat-dogs128": (Conv(7, 1, 1), _64, _64, *_BODY, _256, _256, _256),
     "gat-cifar": (_PADDED, _PADDED, _PADDED, _POOL, _128, _128, _128, _POOL),
     "gat-digits": (_PADDED, _PADDED, _POOL, Conv(3, 1, 2), Conv(3, 1, 2)),
-    "gat-mnist": (Conv(5, 0, 1, 2), Conv(3, 1, 2), _POOL, Conv(3, 1, 4)),
+    "gat-mnist": (Conv(5, 0, 1, 2), Conv(3, 1, 2), _POOL, Conv(3, 1, 4), _POOL, Conv(3, 1, 4)),
 }
 GAT_SMALL = ("gat-digits", "gat-mnist")
 GAT_COLOR = ("gat-stl-color", "gat-dogs", "gat-dogs128")
