@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -60,22 +61,32 @@ def two_views() -> float:
     rng = np.random.default_rng(23)
     views = online_runs.dyadic_scores(rng, (2, 384, 4), 8)
     c, rho = online_runs.dyadic_scores(rng, (4, 3), 8), np.asarray([0.0, 0.25, 0.5])
-    mean, rule = 0.5 * (views[0] + views[1]), {"step_size": 1.0 / 64.0, "chunk_size": 8}
-    share = {"lower_share": np.asarray([0.5, 0.25, 0.125]), "upper_share": np.ones(3)}
+    mean, low = 0.5 * (views[0] + views[1]), np.asarray([0.5, 0.25, 0.125])
     start = duals.Duals(rho, np.zeros(3))
-    by_vector, last = duals.assign_batch(mean @ c, start, **share, **rule)
+
+    def label(scores: Floats) -> tuple[Any, duals.Duals]:
+        return duals.assign_batch(
+            scores,
+            start,
+            lower_share=low,
+            upper_share=np.ones(3),
+            step_size=1.0 / 64.0,
+            chunk_size=8,
+        )
+
+    by_vector, last = label(mean @ c)
     scores = 0.5 * (views[0] @ c) + 0.5 * (views[1] @ c)
-    by_score, same = duals.assign_batch(scores, start, **share, **rule)
+    by_score, same = label(scores)
     worst = float((by_vector != by_score).sum()) + float(np.abs(last.lower - same.lower).max())
     prices = rho
     for i in range(0, 384, 8):
         priced = sum(views[j, i : i + 8] @ c for j in (0, 1)) / 2.0 + prices  # Eq. 17
         worst += float((priced.argmax(axis=1) != by_vector[i : i + 8]).sum())
         taken = np.bincount(by_vector[i : i + 8], minlength=3)
-        prices = np.maximum(0.0, prices - (taken - 8 * share["lower_share"]) / 64.0)
+        prices = np.maximum(0.0, prices - (taken - 8 * low) / 64.0)
     worst += float(np.abs(prices - last.lower).max())
     direction = projections.project_sphere(mean, np.tile([1.0, 0, 0, 0], (384, 1)))
-    changed = (duals.assign_batch(direction @ c, start, **share, **rule)[0] != by_vector).any()
+    changed = (label(direction @ c)[0] != by_vector).any()
     return worst if changed else 1.0
 
 

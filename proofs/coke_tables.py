@@ -285,7 +285,7 @@ def label_memory() -> float:
     labels, state = assignment.assign(scores, bounds.from_ratios(5, n_samples=64))
     if labels.shape != (64,) or state.counts.shape != (5,):  # and nothing of n k size is kept
         return math.inf
-    each = labels.nbytes / 64
+    each = float(labels.nbytes) / 64
     return max(
         _off(each * IMAGES / 2**20, 9.8, 1),
         _off(4 * 128 * IMAGES / 2**30, 0.61, 2),

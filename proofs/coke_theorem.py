@@ -150,9 +150,9 @@ def expected_regret() -> float:
     for n, k in ((3, 3), (5, 3)):
         low = rng.multinomial(n, np.ones(k) / k)
         scores = online_runs.dyadic_scores(rng, (60, n, k))
-        best, _ = online_runs.best_by_trial(scores, low)
+        values, _ = online_runs.best_by_trial(scores, low)
         limit = (math.sqrt(2.0) + math.pi / 2.0) * math.sqrt(n)
-        for one, value in zip(scores[:, online_runs.orders(n)], best, strict=True):
+        for one, value in zip(scores[:, online_runs.orders(n)], values, strict=True):
             worst = max(worst, _mean_excess(one, float(value), low / n, tau, limit))
     types = online_runs.dyadic_scores(rng, (16, 3)) / 2.0 + np.asarray([0.5, 0.25, 0.0])
     low = np.asarray([4, 4, 8])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +45,7 @@ Ints = NDArray[np.int64]
 
 STEPS = (0.25, 0.5, 1.0, 0.0625)
 
-ENGINES = ("auto", "reference")
+ENGINES: tuple[Literal["auto", "reference"], ...] = ("auto", "reference")
 """Modes of `backends.engine`: what is claimed of a kernel holds for its readable text as well."""
 
 

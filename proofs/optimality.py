@@ -47,9 +47,9 @@ def gap_by_hand(scores: Floats, limits: bounds.SizeBounds, found: Any) -> float:
     dual -= float(np.maximum(prices, 0.0) @ low - np.maximum(-prices, 0.0) @ high)
     return max(
         float(np.maximum(low - counts, counts - high).max()),
-        float(np.abs(counts - found.counts).max()) + abs(found.violation),
-        abs(found.objective - value),
-        abs(found.upper_bound - dual),
+        float(np.abs(counts - found.counts).max()) + abs(int(found.violation)),
+        abs(float(found.objective) - value),
+        abs(float(found.upper_bound) - dual),
         dual - value,
         0.0 if found.status == "optimal" and found.gap == 0.0 else 1.0,
     )
@@ -159,4 +159,4 @@ def _off(scores: Floats, limits: bounds.SizeBounds, found: Any) -> float:
     outside = np.maximum(limits.lower - counts, counts - limits.upper).max()
     value = float(scores[np.arange(len(scores)), labels].sum())
     told = np.abs(counts - np.asarray(found.counts)).max() + abs(found.violation)
-    return max(float(outside), float(told), abs(found.objective - value))
+    return max(float(outside), float(told), abs(float(found.objective) - value))

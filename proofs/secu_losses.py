@@ -173,7 +173,7 @@ def softmax_maximizes() -> float:
                 divergence = (q * (log_q - log_p)).sum(axis=-1)
                 error = np.abs(total - value - divergence) / (1.0 + np.abs(total))
                 worst = max(worst, float(error.max()))
-    rough = losses.log_softmax(np.float32([[0.5, 0.25, -1.0]]), temperature=0.5)
+    rough = losses.log_softmax(np.asarray([[0.5, 0.25, -1.0]], dtype=np.float32), temperature=0.5)
     exact = np.asarray([[1.0, 0.5, -2.0]])
     exact = exact - np.log(np.exp(exact).sum())
     if rough.dtype != np.float32 or float(np.abs(rough - exact).max()) > 1e-6:
