@@ -346,9 +346,10 @@ def in_unit(found: OfflineAssignment, exponent: int) -> OfflineAssignment:
     """
     if exponent == 0:
         return found
-    sums = (found.objective, found.upper_bound, found.rounding)
     try:
-        sums = tuple(math.ldexp(v, exponent) for v in sums)
+        objective, upper_bound, rounding = (
+            math.ldexp(v, exponent) for v in (found.objective, found.upper_bound, found.rounding)
+        )
         math.ldexp(largest_score(found.prices), exponent)
     except OverflowError:
         msg = (
@@ -358,7 +359,10 @@ def in_unit(found: OfflineAssignment, exponent: int) -> OfflineAssignment:
         raise InvalidValueError(msg) from None
     prices = times_power_of_two(found.prices, exponent)
     return found._replace(
-        prices=prices, objective=sums[0], upper_bound=sums[1], rounding=sums[2] + SMALLEST
+        prices=prices,
+        objective=objective,
+        upper_bound=upper_bound,
+        rounding=rounding + SMALLEST,
     )
 
 

@@ -204,6 +204,7 @@ def list_open(
     of_ranks = group.gather(here)
     earlier = xp.astype(of_ranks[:, 0] < group.first_row, xp.int64)
     sums = group.gather(sums)
+    value, size = (math.fsum(float(sums[i, j]) for i in range(sums.shape[0])) for j in range(2))
     return Listing(
         labels,
         is_open,
@@ -212,7 +213,8 @@ def list_open(
         group.gather(values),
         group.gather(cuts),
         xp.sum(group.gather(counts), axis=0),
-        *(math.fsum(float(sums[i, j]) for i in range(sums.shape[0])) for j in range(2)),
+        value,
+        size,
         low,
         high,
     )

@@ -209,7 +209,7 @@ def running_centers() -> float:
     nothing, worst = centers.init_sums(k, d, xp=np), 0.0
     whole = centers.add_to_sums(nothing, x, labels)
     exact = np.stack([x[labels == j].sum(axis=0) for j in range(k)])
-    unit = 2.0**-centers.FRACTION_BITS
+    unit = 2.0**-exact_sums.FRACTION_BITS
     rounding = np.bincount(labels)[:, None] * 0.5 * unit + 1e-13
     off = float((np.abs(whole.sums * unit - exact) / rounding).max())
     # Rounded to the nearest, errors cancel; cut off, they add up to the whole bound.
