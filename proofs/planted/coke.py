@@ -239,11 +239,6 @@ PLANTED: tuple[PlantedError, ...] = (
         ("sign", "        low,\n        high,", "        high,\n        low,"),
     ),
     *errors_in(
-        "algos.shortlists.list_all",
-        ("dropped", "xp.where(listed, order, xp.full_like(order, -1))", "order"),
-        claims=("C4",),
-    ),
-    *errors_in(
         "backends.numba_shortlists._shortlist",
         ("swapped bounds", "at_most = row[j] + high[j]", "at_most = row[j] + low[j]"),
         claims=("C4",),
