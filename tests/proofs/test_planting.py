@@ -26,7 +26,7 @@ def _sums() -> list[int]:
 
 
 def _updated() -> float:
-    prices = duals.init_duals(2, xp=np)
+    prices = duals.init_duals((2,), xp=np)
     sizes = np.asarray([2, 0])
     share = {"lower_share": np.asarray([0.5, 0.5]), "upper_share": np.asarray([np.inf, np.inf])}
     return float(duals.update_duals(prices, sizes, 2, **share, step_size=1.0).lower[1])
