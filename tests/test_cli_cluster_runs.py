@@ -284,7 +284,7 @@ def test_a_state_is_not_overwritten_by_a_fresh_start(tmp_path, capsys, long_run)
     before = last.read_bytes()
     here = ("--checkpoint", last, "--out", tmp_path / "out")
     error = error_of(capsys, 73, "cluster", path, "-k", 8, *options, *here)
-    assert "continue from it with --resume" in error
+    assert "continue with --resume" in error
     assert last.read_bytes() == before
     assert not (tmp_path / "out").exists()
 
