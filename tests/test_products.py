@@ -36,9 +36,11 @@ def test_blas_has_one_thread_inside():
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
     with threadpool_limits(2, user_api="blas"):
+        before = counts()  # a library that others have loaded may know no more than one
+        assert 2 in before
         with products_on(3):
             assert set(counts()) == {1}
-        assert set(counts()) == {2}
+        assert counts() == before
 
 
 @pytest.mark.parametrize(("m", "n"), [(0, 5), (1, 1), (64, 63), (65, 1), (8192, 10), (3, 10**5)])

@@ -86,7 +86,7 @@ def test_a_proof_by_hand_can_fail() -> None:
         found._replace(upper_bound=found.upper_bound - 1.0),
         found._replace(prices=found.prices + 0.25),
         found._replace(counts=found.counts + 1),
-        found._replace(rounding=-1.0),
+        found._replace(gap=0.5),
     ]
     for wrong in worse:
         assert optimality.gap_by_hand(few.scores, few.limits, wrong) > 1e-3
@@ -96,7 +96,7 @@ def test_boxes_around_wrong_prices_cut_lists() -> None:
     low, high = np.zeros(4), np.full(4, 2.0)
     scores = np.asarray([[1.0, 0.5, 0.0, -1.0]])
     listing = shortlists.list_open(score_sources.score_source(scores), low, high, width=2)
-    assert listing.cuts.tolist() == [2.0]
+    assert 2.0 <= float(listing.cuts[0]) < 2.0 + 1e-12  # rounded up
     assert price_box.PriceBox(low, high).radius.shape == (4,)
     promised, n_cut, n_solved = optimality.unsound_lists(46, 75)
     assert promised < 1e-12
