@@ -351,7 +351,7 @@ class RunConfig(Checked):
         if self.linear is not None and (self.data.test == "none" or not self.evaluation.probe):
             msg = (
                 "the table [linear] trains a classifier that held-out images judge: it needs "
-                "data.test='test' and evaluation.probe=true. To fix this, set both, or remove the table"
+                "data.test='test' and evaluation.probe=true. To fix: set both, or remove the table"
             )
             raise UsageError(msg)
         if self.optim.warmup_epochs > self.epochs:
