@@ -97,7 +97,8 @@ def _exchange_functions(edit: Edit, module: types.ModuleType, undo: ExitStack) -
     for before, after in pairs:
         for function in living:
             code = function.__code__
-            if code.co_filename == path and code == before:
+            # numba, compiling while a profile is taken, leaves other flags behind.
+            if code.co_filename == path and code.replace(co_flags=before.co_flags) == before:
                 touched.append(function)
                 undo.callback(setattr, function, "__code__", code)
                 if code.co_freevars != after.co_freevars:
