@@ -97,8 +97,7 @@ def _exchange_functions(edit: Edit, module: types.ModuleType, undo: ExitStack) -
     for before, after in pairs:
         for function in living:
             code = function.__code__
-            # numba, compiling while a profile is taken, leaves other flags behind.
-            if code.co_filename == path and code.replace(co_flags=before.co_flags) == before:
+            if code.co_filename == path and _is_same(code, before):
                 touched.append(function)
                 undo.callback(setattr, function, "__code__", code)
                 if code.co_freevars != after.co_freevars:
@@ -113,6 +112,12 @@ def _exchange_functions(edit: Edit, module: types.ModuleType, undo: ExitStack) -
                     _set_defaults(function, *defaults[key], undo)
     _exchange_dispatchers(lambda d: any(d.py_func is f for f in touched), undo)
     return bool(touched)
+
+
+def _is_same(code: types.CodeType, other: types.CodeType) -> bool:
+    """Whether both were made of one text; numba, compiling under a profile, leaves other flags."""
+    names = ("co_qualname", "co_firstlineno", "co_code", "co_consts", "co_names", "co_varnames")
+    return code == other or all(getattr(code, n) == getattr(other, n) for n in names)
 
 
 def _functions() -> list[types.FunctionType]:
