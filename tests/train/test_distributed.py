@@ -121,6 +121,17 @@ def run_ranks(tmp_path: Path, text: str, worlds: tuple[int, ...]) -> dict[tuple[
     }
 
 
+def by_first_member(labels):
+    """Labels of the same partition, clusters numbered as they are met."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse.reshape(-1)]
+
+
+def test_names_of_clusters_do_not_count():
+    np.testing.assert_array_equal(by_first_member(np.array([[5, 2, 5, 0]])), [0, 1, 0, 2])
+    assert (by_first_member(np.array([1, 1, 0])) != by_first_member(np.array([1, 0, 0]))).any()
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_ranks_are_one_process(method, source, tmp_path):
     """In float64, with batches of 15 and 16 that neither 2 nor 4 ranks share evenly.
@@ -141,7 +152,11 @@ def test_ranks_are_one_process(method, source, tmp_path):
                 apart = np.abs(arrays[name] - expected).max()
                 assert apart <= N_IMAGES, f"{where}: {apart} units, one for each image at most"
             elif np.issubdtype(expected.dtype, np.integer):
-                np.testing.assert_array_equal(arrays[name], expected, err_msg=where)
+                actual = arrays[name]
+                if method == "propos" and name.endswith(("final", "labels")):
+                    # k-means finds the same clusters from another start under other names.
+                    actual, expected = by_first_member(actual), by_first_member(expected)
+                np.testing.assert_array_equal(actual, expected, err_msg=where)
             else:
                 np.testing.assert_allclose(
                     arrays[name], expected, rtol=1e-6, atol=1e-8, err_msg=where
