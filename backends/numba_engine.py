@@ -151,7 +151,7 @@ def assign_stream(
     remaining: int,
     free_sign: bool,
 ) -> tuple[IntArray, FloatArray, FloatArray, IntArray, int]:
-    """See `dualclust.algos.assignment.assign_stream`."""
+    """See `dualclust.algos.online.assignment.assign_stream`."""
     native = scores.dtype.newbyteorder("=")
     if scores.dtype != native:
         scores = np.ascontiguousarray(scores, dtype=native)
@@ -188,7 +188,7 @@ def _segment_sum(values, segments, sums):
 
 
 def segment_sum(values: IntArray, segments: IntArray, *, n_segments: int) -> IntArray:
-    """See `dualclust.algos.segments.segment_sum`."""
+    """See `dualclust.algos.core.segments.segment_sum`."""
     sums = np.zeros((n_segments, values.shape[1]), dtype=np.int64)
     _segment_sum(values, segments, sums)
     return sums

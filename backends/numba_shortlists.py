@@ -111,7 +111,7 @@ def _shortlist(scores, low, high, slack, largest, lanes, clusters, values, found
 def shortlist(
     scores: FloatArray, low: FloatArray, high: FloatArray, *, width: int
 ) -> tuple[NDArray[np.int32], FloatArray, NDArray[np.int64], NDArray[np.float64]]:
-    """See `dualclust.algos.shortlists.shortlist`."""
+    """See `dualclust.algos.offline._candidates.shortlist`."""
     native = scores.dtype.newbyteorder("=")
     scores = np.ascontiguousarray(scores, dtype=native)
     n, k = scores.shape

@@ -14,7 +14,7 @@ FloatArray = NDArray[np.floating[Any]]
 Doubles = NDArray[np.float64]
 Lists = NDArray[np.int32]
 
-FAR = 24.0  # as in `dualclust.algos.smoothed_dual`
+FAR = 24.0  # as in `dualclust.algos.offline._smoothed_dual`
 
 
 @njit(cache=True, nogil=True)
@@ -62,7 +62,7 @@ def _soft_counts(values, clusters, prices, temperature, counts, spread, p):
 def soft_counts(
     values: FloatArray, clusters: Lists, prices: Doubles, *, temperature: float
 ) -> tuple[float, Doubles, Doubles, FloatArray]:
-    """See `dualclust.algos.smoothed_dual.soft_counts`."""
+    """See `dualclust.algos.offline._smoothed_dual.soft_counts`."""
     counts, spread = np.zeros(prices.shape[0]), np.zeros(prices.shape[0])
     p = np.empty_like(values)
     value = _soft_counts(values, clusters, prices, float(temperature), counts, spread, p)
@@ -85,7 +85,7 @@ def _curvature(p, clusters, matrix):
 
 
 def curvature(probabilities: FloatArray, clusters: Lists, *, n_clusters: int) -> Doubles:
-    """See `dualclust.algos.smoothed_dual.curvature`."""
+    """See `dualclust.algos.offline._smoothed_dual.curvature`."""
     matrix = np.zeros((n_clusters, n_clusters))
     _curvature(probabilities, clusters, matrix)
     return matrix
@@ -108,7 +108,7 @@ def _curvature_product(p, clusters, direction, out):
 
 
 def curvature_product(probabilities: FloatArray, clusters: Lists, direction: Doubles) -> Doubles:
-    """See `dualclust.algos.smoothed_dual.curvature_product`."""
+    """See `dualclust.algos.offline._smoothed_dual.curvature_product`."""
     out = np.zeros(direction.shape[0])
     _curvature_product(probabilities, clusters, direction, out)
     return out

@@ -282,7 +282,7 @@ def shortest_moves(
     upper: IntArray,
     window: float,
 ) -> tuple[IntArray, Doubles, int, bool]:
-    """See `dualclust.algos.transport.shortest_moves`."""
+    """See `dualclust.algos.offline._augmenting_paths.shortest_moves`."""
     slots, prices = np.zeros(values.shape[0], dtype=np.int64), prices.copy()
     moves, stuck = _shortest_moves(values, clusters, prices, lower, upper, float(window), slots)
     return slots, prices, int(moves), bool(stuck)

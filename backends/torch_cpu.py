@@ -24,38 +24,38 @@ __all__ = [
 def assign_stream(
     scores: Tensor, rho: Tensor, rho_up: Tensor, counts: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
-    """See `dualclust.algos.assignment.assign_stream`."""
+    """See `dualclust.algos.online.assignment.assign_stream`."""
     return _run(numba_engine.assign_stream, scores, rho, rho_up, counts, **options)  # type: ignore[no-any-return]
 
 
 def shortlist(
     scores: Tensor, low: Tensor, high: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """See `dualclust.algos.shortlists.shortlist`."""
+    """See `dualclust.algos.offline._candidates.shortlist`."""
     return _run(numba_shortlists.shortlist, scores, low, high, **options)  # type: ignore[no-any-return]
 
 
 def soft_counts(
     values: Tensor, clusters: Tensor, prices: Tensor, **options: Any
 ) -> tuple[float, Tensor, Tensor, Tensor]:
-    """See `dualclust.algos.smoothed_dual.soft_counts`."""
+    """See `dualclust.algos.offline._smoothed_dual.soft_counts`."""
     return _run(numba_smoothed_dual.soft_counts, values, clusters, prices, **options)  # type: ignore[no-any-return]
 
 
 def curvature(probabilities: Tensor, clusters: Tensor, **options: Any) -> Tensor:
-    """See `dualclust.algos.smoothed_dual.curvature`."""
+    """See `dualclust.algos.offline._smoothed_dual.curvature`."""
     return _run(numba_smoothed_dual.curvature, probabilities, clusters, **options)  # type: ignore[no-any-return]
 
 
 def curvature_product(probabilities: Tensor, clusters: Tensor, direction: Tensor) -> Tensor:
-    """See `dualclust.algos.smoothed_dual.curvature_product`."""
+    """See `dualclust.algos.offline._smoothed_dual.curvature_product`."""
     return _run(numba_smoothed_dual.curvature_product, probabilities, clusters, direction)  # type: ignore[no-any-return]
 
 
 def shortest_moves(
     values: Tensor, clusters: Tensor, prices: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor, int, bool]:
-    """See `dualclust.algos.transport.shortest_moves`; for a GPU the chains run on the host."""
+    """See `dualclust.algos.offline._augmenting_paths.shortest_moves`; on the host for a GPU."""
     return _run(numba_transport.shortest_moves, values, clusters, prices, **options)  # type: ignore[no-any-return]
 
 

@@ -25,7 +25,7 @@ def assign_stream(
     remaining: int,
     free_sign: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
-    """See `dualclust.algos.assignment.assign_stream`.
+    """See `dualclust.algos.online.assignment.assign_stream`.
 
     Inside a chunk prices change only at an *event*: a cluster becomes full, or completion begins.
     So the whole rest of a chunk is labeled at once, the rows up to the first event are kept, and
@@ -88,7 +88,7 @@ def _rank_in_segment(labels: Tensor) -> Tensor:
 
 
 def segment_sum(values: Tensor, segments: Tensor, *, n_segments: int) -> Tensor:
-    """See `dualclust.algos.segments.segment_sum`. Integers: the order of additions is free."""
+    """See `dualclust.algos.core.segments.segment_sum`. Integers: the order of additions is free."""
     sums = torch.zeros((n_segments, values.shape[1]), dtype=torch.int64, device=values.device)
     return sums.index_add_(0, segments, values)
 
@@ -96,7 +96,7 @@ def segment_sum(values: Tensor, segments: Tensor, *, n_segments: int) -> Tensor:
 def soft_counts(
     values: Tensor, clusters: Tensor, prices: Tensor, *, temperature: float
 ) -> tuple[float, Tensor, Tensor, Tensor]:
-    """See `dualclust.algos.smoothed_dual.soft_counts`."""
+    """See `dualclust.algos.offline._smoothed_dual.soft_counts`."""
     places = clusters.clamp(min=0).to(torch.int64)
     away = values.to(torch.float64)
     priced = (away - away[:, :1] + prices[places]) / temperature
@@ -110,7 +110,7 @@ def soft_counts(
 
 
 def curvature(probabilities: Tensor, clusters: Tensor, *, n_clusters: int) -> Tensor:
-    """See `dualclust.algos.smoothed_dual.curvature`."""
+    """See `dualclust.algos.offline._smoothed_dual.curvature`."""
     p, places = probabilities.to(torch.float64), clusters.clamp(min=0).to(torch.int64)
     pairs = places[:, :, None] * n_clusters + places[:, None, :]
     products = -p[:, :, None] * p[:, None, :]
@@ -121,7 +121,7 @@ def curvature(probabilities: Tensor, clusters: Tensor, *, n_clusters: int) -> Te
 
 
 def curvature_product(probabilities: Tensor, clusters: Tensor, direction: Tensor) -> Tensor:
-    """See `dualclust.algos.smoothed_dual.curvature_product`."""
+    """See `dualclust.algos.offline._smoothed_dual.curvature_product`."""
     p, places = probabilities.to(torch.float64), clusters.clamp(min=0).to(torch.int64)
     v = direction[places]
     part = p * (v - (p * v).sum(dim=1, keepdim=True))

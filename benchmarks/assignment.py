@@ -103,9 +103,9 @@ def ours_exact(x: Features, c: Features) -> Any:
 
 
 def _ours(x: Features, c: Features, tolerance: float) -> Any:
-    from dualclust.algos.bounds import from_ratios
-    from dualclust.algos.offline import solve
-    from dualclust.algos.score_sources import feature_source, product_source
+    from dualclust.algos.bounds.sizes import from_ratios
+    from dualclust.algos.offline.assignment import solve
+    from dualclust.algos.scores.sources import feature_source, product_source
 
     bounds = from_ratios(len(c), n_samples=len(x), lower=0.9, upper=1.1)
     found = solve(product_source(feature_source(x), c), bounds, tolerance=tolerance)

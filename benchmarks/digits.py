@@ -20,11 +20,11 @@ from pathlib import Path
 import torch
 
 import dualclust
-from dualclust.train.config import override
-from dualclust.train.data import load_source
-from dualclust.train.evaluate import Agreement, evaluate, kmeans_on_pixels
-from dualclust.train.loop import train
-from dualclust.train_commands import read_recipe
+from dualclust.cli.train import read_recipe
+from dualclust.train.config.run import override
+from dualclust.train.data.samples import load_source
+from dualclust.train.loop.agreement import Agreement, evaluate, kmeans_on_pixels
+from dualclust.train.loop.training import train
 
 VARIANTS: dict[str, tuple[int, list[str]]] = {
     "recipe": (10, []),

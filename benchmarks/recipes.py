@@ -22,10 +22,10 @@ from pathlib import Path
 import torch
 
 import dualclust
-from dualclust.train.config import RunConfig, override
-from dualclust.train.evaluate import kmeans_on_pixels
-from dualclust.train.loop import Run, train
-from dualclust.train_commands import read_recipe
+from dualclust.cli.train import read_recipe
+from dualclust.train.config.run import RunConfig, override
+from dualclust.train.loop.agreement import kmeans_on_pixels
+from dualclust.train.loop.training import Run, train
 
 METHODS = ("secu", "coke", "propos", "gatcluster", "mi_margin")
 FIGURES = ("acc", "nmi", "ari")

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dualclust as dc
-from dualclust.algos.pseudo_labels_em import em_step
-from dualclust.algos.pseudo_labels_newton import Problem, bound, init, iterate, residual
+from dualclust.algos.pseudo_labels._newton import Problem, bound, init, iterate, residual
+from dualclust.algos.pseudo_labels.em import em_step
 
 SIZES_M, SIZES_K = [250, 2500, 25000], [10, 100, 1000]
 KINDS, BALANCES = ["soft", "sharp", "zeros"], [1.0, 10.0, 100.0]

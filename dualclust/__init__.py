@@ -24,31 +24,31 @@ Examples
 
 from typing import TYPE_CHECKING, Any
 
-from .algos.assignment import Assignment, AssignmentState, assign, init_state, next_pass
-from .algos.bounds import SizeBounds, from_counts, from_ratios, stream_bounds
-from .algos.centers import CenterSums, add_to_sums, init_sums, mean_centers, merge_sums
-from .algos.certificates import dual_value, margins, objective, size_certificate, violation
-from .algos.comparison import compare
-from .algos.duals import Duals, assign_batch, init_duals, update_duals
-from .algos.errors import DualclustError, InfeasibleBoundsError
-from .algos.hardness_centers import hardness_centers
-from .algos.kmeans import KMeansState, constrained_kmeans, kmeans, kmeans_plus_plus
-from .algos.offline import OfflineAssignment, assign_exact, assign_offline, solve
-from .algos.pseudo_labels import pseudo_labels
-from .algos.score_sources import (
+from .algos.baselines.comparison import compare
+from .algos.bounds.sizes import SizeBounds, from_counts, from_ratios, stream_bounds
+from .algos.clustering.centers import CenterSums, add_to_sums, init_sums, mean_centers, merge_sums
+from .algos.clustering.constrained import KMeansState, constrained_kmeans, kmeans, kmeans_plus_plus
+from .algos.clustering.hardness_weighted import hardness_centers
+from .algos.core.errors import DualclustError, InfeasibleBoundsError
+from .algos.offline.assignment import OfflineAssignment, assign_exact, assign_offline, solve
+from .algos.online.assignment import Assignment, AssignmentState, assign, init_state, next_pass
+from .algos.online.certificates import dual_value, margins, objective, size_certificate, violation
+from .algos.online.duals import Duals, assign_batch, init_duals, update_duals
+from .algos.online.steps import StepRule, measured_steps, published_steps, theorem_steps
+from .algos.pseudo_labels.solver import pseudo_labels
+from .algos.scores.sources import (
     FeatureSource,
     ScoreSource,
     feature_source,
     product_source,
     score_source,
 )
-from .algos.steps import StepRule, measured_steps, published_steps, theorem_steps
 from .backends import engine
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .estimators import ConstrainedKMeans
+    from .estimators.constrained_kmeans import ConstrainedKMeans
 
 __all__ = [
     "Assignment",
@@ -105,7 +105,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import the estimator, and scikit-learn with it, on first use."""
     if name == "ConstrainedKMeans":
-        from .estimators import ConstrainedKMeans
+        from .estimators.constrained_kmeans import ConstrainedKMeans
 
         return ConstrainedKMeans
     msg = f"module 'dualclust' has no attribute {name!r}"

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from . import citations, regret_plot
-from .planted_runs import named_by
-from .planting import PlantedError, tables
-from .registry import ABOUT, PAPERS, REGISTRY, Claim, Status, load, ordered
+from . import regret_plot
+from .planted.planting import PlantedError, tables
+from .planted.runs import named_by
+from .registry import citations
+from .registry.claims import ABOUT, PAPERS, REGISTRY, Claim, Status, load, ordered
 
 __all__ = ["GROWTH", "RUNS", "main", "render"]
 

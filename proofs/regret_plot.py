@@ -30,10 +30,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import stats
 
-from ..algos import assignment, bounds, certificates, steps
-from ..algos.errors import MissingExtraError, MissingFileError
-from . import theorem
-from .online_runs import Floats, Ints
+from ..algos import bounds
+from ..algos.core.errors import MissingExtraError, MissingFileError
+from ..algos.online import assignment, certificates, steps
+from .references.online_runs import Floats, Ints
+from .theorem import regret as theorem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

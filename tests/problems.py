@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from dualclust.algos.bounds import SizeBounds, from_counts
-from dualclust.algos.steps import StepRule
+from dualclust.algos.bounds.sizes import SizeBounds, from_counts
+from dualclust.algos.online.steps import StepRule
 from tests.libraries import Library
 
 Floats = NDArray[np.float64]

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import dualclust
-from dualclust import cli, cluster_command
-from dualclust.algos import errors
-from dualclust.cli import build_parser, main
+from dualclust.algos.core import errors
+from dualclust.cli import main as cli
+from dualclust.cli.main import build_parser, main
+from dualclust.cluster import command as cluster_command
 
 COMMANDS = ("cluster", "train", "resume", "demo", "proofs")
 

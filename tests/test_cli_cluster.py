@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from dualclust import cluster_output
-from dualclust.algos import kmeans_start
-from dualclust.cli import main
+from dualclust.algos.clustering import start
+from dualclust.cli.main import main
+from dualclust.cluster import output
 from tests.problems import unit_rows
 
 OUTPUTS = {"labels.npy", "centers.npy", "sizes.csv", "result.json"}
@@ -192,7 +192,7 @@ def test_the_length_of_a_row_does_not_matter(tmp_path):
 
 
 def test_more_rows_than_the_sample_for_the_start(tmp_path, monkeypatch):
-    monkeypatch.setattr(kmeans_start, "FEWEST_SAMPLED", 64)
+    monkeypatch.setattr(start, "FEWEST_SAMPLED", 64)
     x, member = groups(n=3000, k=6, d=16)
     assert cluster(save(tmp_path / "X.npy", x), "--seed", 3, k=6) == 0
     labels, _ = check(tmp_path / "X-clusters", x, 6)
@@ -376,14 +376,14 @@ def test_an_existing_output_is_left_alone(tmp_path, capsys):
 
 def test_a_full_disk_leaves_nothing(tmp_path, capsys, monkeypatch):
     path = save(tmp_path / "X.npy")
-    before, whole = listing(tmp_path), cluster_output.Path.write_bytes
+    before, whole = listing(tmp_path), output.Path.write_bytes
 
     def full(self, content):
         if self.name == "sizes.csv":
             raise OSError(28, "No space left on device")
         return whole(self, content)
 
-    monkeypatch.setattr(cluster_output.Path, "write_bytes", full)
+    monkeypatch.setattr(output.Path, "write_bytes", full)
     error = error_of(capsys, 73, "cluster", path, "-k", 4)
     assert "X-clusters: No space left on device" in error
     assert listing(tmp_path) == before
@@ -396,7 +396,7 @@ def test_an_interrupt_while_writing_leaves_nothing(tmp_path, capsys, monkeypatch
     def interrupted(self, content):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cluster_output.Path, "write_bytes", interrupted)
+    monkeypatch.setattr(output.Path, "write_bytes", interrupted)
     assert cluster(path) == 130
     assert capsys.readouterr().err == "dualclust: interrupted\n"
     monkeypatch.undo()

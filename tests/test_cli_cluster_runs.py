@@ -11,8 +11,8 @@ import sys
 import numpy as np
 import pytest
 
-from dualclust import cluster_command
-from dualclust.cli import main
+from dualclust.cli.main import main
+from dualclust.cluster import command as cluster_command
 from tests.test_cli_cluster import (
     check,
     cluster,

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust import train_commands
-from dualclust.algos.errors import UsageError
-from dualclust.cli import main
-from dualclust.train.config import load_config
-from dualclust.train.evaluate import Agreement
-from dualclust.train.loop import RunResult
-from dualclust.train_commands import _describe, _Row, _table, read_recipe
+from dualclust.algos.core.errors import UsageError
+from dualclust.cli import train as train_commands
+from dualclust.cli.main import main
+from dualclust.cli.train import _describe, _Row, _table, read_recipe
+from dualclust.train.config.run import load_config
+from dualclust.train.loop.agreement import Agreement
+from dualclust.train.loop.training import RunResult
 from tests.train.runs import FILES, assert_same_run, listing, write_images
 
 SETTINGS = [

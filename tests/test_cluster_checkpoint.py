@@ -7,8 +7,8 @@ import os
 import numpy as np
 import pytest
 
-from dualclust.algos.errors import CheckpointError, MissingFileError, OutputError
-from dualclust.cluster_checkpoint import MAGIC, load_state, save_state
+from dualclust.algos.core.errors import CheckpointError, MissingFileError, OutputError
+from dualclust.cluster.checkpoint import MAGIC, load_state, save_state
 
 RUN = {"input": "abc", "k": 3, "tol": 1e-3, "rows": [5, 2], "weights": None}
 ARRAYS = {

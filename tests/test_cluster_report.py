@@ -10,12 +10,12 @@ import re
 import numpy as np
 import pytest
 
-from dualclust import cluster_report
-from dualclust.algos.bounds import from_ratios
-from dualclust.algos.offline import solve
-from dualclust.algos.score_sources import feature_source, product_source
-from dualclust.cluster_output import Clusters, result_of
-from dualclust.cluster_report import draw_report
+from dualclust.algos.bounds.sizes import from_ratios
+from dualclust.algos.offline.assignment import solve
+from dualclust.algos.scores.sources import feature_source, product_source
+from dualclust.cluster import report
+from dualclust.cluster.output import Clusters, result_of
+from dualclust.cluster.report import draw_report
 from tests.problems import unit_rows
 
 pytest.importorskip("matplotlib")
@@ -95,7 +95,7 @@ def test_margins_are_those_of_the_rows(metric, weighted) -> None:
     x = source.rows(0, 60)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, size=60) if weighted else None
     ids = np.arange(0, 60, 7)
-    got = cluster_report._margins(x[ids], ids, found, metric, weights)
+    got = report._margins(x[ids], ids, found, metric, weights)
     for margin, i in zip(got, ids, strict=True):
         scores = x[i] @ found.centers.T
         if metric == "euclidean":
@@ -109,7 +109,7 @@ def test_the_map_is_the_plane_of_most_spread() -> None:
     flat = rng.normal(size=(200, 2)) * [3.0, 1.0]
     turn = np.linalg.qr(rng.normal(size=(5, 5)))[0][:2]
     points = flat @ turn + 7.0
-    at, centers, share = cluster_report._project(points, points[:3])
+    at, centers, share = report._project(points, points[:3])
     assert share == pytest.approx(1.0)
     np.testing.assert_allclose(centers, at[:3], atol=1e-9)
     between = np.linalg.norm(points[:, None] - points[None], axis=2)
@@ -118,9 +118,9 @@ def test_the_map_is_the_plane_of_most_spread() -> None:
 
 
 def test_a_sample_of_many_rows(monkeypatch) -> None:
-    monkeypatch.setattr(cluster_report, "SAMPLE", 100)
-    monkeypatch.setattr(cluster_report, "DOTS", 30)
-    monkeypatch.setattr(cluster_report, "LISTED", 3)
+    monkeypatch.setattr(report, "SAMPLE", 100)
+    monkeypatch.setattr(report, "DOTS", 30)
+    monkeypatch.setattr(report, "LISTED", 3)
     source, found, result = clusters(8, 450)
     asked: list[int] = []
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from dualclust.algos.errors import OutputError
-from dualclust.cli import main
-from dualclust.demo_folders import run_folder
+from dualclust.algos.core.errors import OutputError
+from dualclust.cli.demo_folders import run_folder
+from dualclust.cli.main import main
 
 SETTINGS = 'method = "secu"\n'
 FILES = (
@@ -122,8 +122,8 @@ def test_a_linked_run_and_a_file_stay(tmp_path):
 
 def test_every_file_of_a_real_run_is_known(tmp_path):
     pytest.importorskip("torch")
-    from dualclust.train.config import dump_config
-    from dualclust.train.loop import train
+    from dualclust.train.config.run import dump_config
+    from dualclust.train.loop.training import train
     from tests.train.runs import FILES as KNOWN
     from tests.train.runs import tiny, write_images
 

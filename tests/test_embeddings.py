@@ -7,11 +7,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from dualclust import embeddings
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError, MissingFileError
-from dualclust.algos.projections import project_sphere
-from dualclust.algos.score_sources import MOST_ROWS, Group
-from dualclust.embeddings import (
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError, MissingFileError
+from dualclust.algos.core.projections import project_sphere
+from dualclust.algos.scores.sources import MOST_ROWS, Group
+from dualclust.cluster import embeddings
+from dualclust.cluster.embeddings import (
     check_embeddings,
     embedding_source,
     open_embeddings,

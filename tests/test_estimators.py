@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from dualclust import ConstrainedKMeans
-from dualclust.algos.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
+from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 
 ESTIMATORS = (
     ConstrainedKMeans(n_clusters=3, size_min=0.5, random_state=0),

@@ -136,15 +136,19 @@ def test_the_checker_reads_every_layer() -> None:
         ("algos/x.py", "import array_api_compat.numpy", "algos names array_api_compat.numpy"),
         ("algos/x.py", "def f():\n    import cvxpy", "algos names cvxpy"),
         ("algos/x.py", "def f():\n    import sklearn.metrics", "algos names sklearn.metrics"),
-        ("algos/metrics.py", "import sklearn.metrics", "algos names sklearn.metrics"),
-        ("algos/metrics.py", "class A:\n    import sklearn", "algos names sklearn"),
-        ("algos/x.py", "from ..train import loop", "algos imports dualclust.train.loop"),
+        ("algos/clustering/metrics.py", "import sklearn.metrics", "algos names sklearn.metrics"),
+        ("algos/clustering/metrics.py", "class A:\n    import sklearn", "algos names sklearn"),
+        ("algos/x.py", "from ..train import loop", "algos imports dualclust.train.loop.training"),
         ("algos/x.py", "from .. import proofs", "algos imports dualclust.proofs"),
         ("algos/x.py", "from .. import __version__", "algos imports dualclust.__version__"),
         ("algos/x.py", "from ... import os", "algos imports os"),
         ("algos/x.py", "from dualclust import backends", "imports of ours are relative"),
         ("algos/x.py", "import backends", "imports of ours are relative"),
-        ("backends/x.py", "from ..algos import bounds", "backends imports dualclust.algos.bounds"),
+        (
+            "backends/x.py",
+            "from ..algos import bounds",
+            "backends imports dualclust.algos.bounds.sizes",
+        ),
         ("backends/__init__.py", "import numba", "`import dualclust.backends` loads numba"),
         ("backends/_x.py", "try:\n    import torch\nexcept E:\n    pass", "loads torch"),
         ("backends/x.py", "import numba, torch", "one engine a module"),
@@ -169,8 +173,9 @@ def test_what_the_table_allows_passes(tmp_path: Path) -> None:
     plant(
         tmp_path,
         {
-            "algos/metrics.py": "import scipy.optimize\ndef f():\n    from sklearn import metrics",
-            "algos/bounds.py": "import array_api_compat.numpy as default_namespace",
+            "algos/clustering/metrics.py": "import scipy.optimize\n"
+            "def f():\n    from sklearn import metrics",
+            "algos/bounds/sizes.py": "import array_api_compat.numpy as default_namespace",
             "algos/x.py": "from array_api_compat import array_namespace\nfrom . import y\n"
             "from ..backends import kernel\nfrom .y import z",
             "backends/__init__.py": "from . import _table\nfrom importlib import import_module\n"
@@ -180,7 +185,7 @@ def test_what_the_table_allows_passes(tmp_path: Path) -> None:
             "train/methods/x.py": "import torch\nfrom ..loop import run\nfrom ...algos import z",
             "proofs/x.py": "import numpy\nfrom ..algos import z\nfrom ..backends import engine\n"
             "def f():\n    import cvxpy",
-            "dualclust/cli.py": "from . import train\nfrom .proofs import claims",
+            "dualclust/cli/main.py": "from . import train\nfrom .proofs import claims",
         },
     )
     assert violations(tmp_path) == []

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dualclust.products import TILES, products_on, tiles
+from dualclust.cluster.products import TILES, products_on, tiles
 
 # With OpenBLAS's own threads, the third and the fourth differ on every processor that we tried.
 SHAPES = [(0, 3, 4), (1, 1, 1), (777, 24, 12), (4096, 300, 13), (64, 513, 2000), (200, 700, 200)]

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from dualclust.algos.errors import UsageError
-from dualclust.algos.score_sources import MOST_ROWS
-from dualclust.cli import main
-from dualclust.ranks import Ranks, join_ranks, share_of_rows
+from dualclust.algos.core.errors import UsageError
+from dualclust.algos.scores.sources import MOST_ROWS
+from dualclust.cli.main import main
+from dualclust.cluster.ranks import Ranks, join_ranks, share_of_rows
 from tests.problems import unit_rows
 from tests.test_cli_cluster import listing
 
@@ -194,7 +194,7 @@ REFUSED = {
     "infeasible": (("X.npy", "-k", 3, "--min-size", 2), 65, "exceeds upper bound"),
 }
 FAIL = """
-from dualclust.algos.errors import OutputError
+from dualclust.algos.core.errors import OutputError
 def fail(*arguments, **options):
     raise {error}
 if rank == {rank}:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import dualclust
-from dualclust.algos.certificates import dual_value
+from dualclust.algos.online.certificates import dual_value
 from dualclust.backends import TABLE
-from dualclust.cli import build_parser
+from dualclust.cli.main import build_parser
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")

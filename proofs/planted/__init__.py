@@ -1,14 +1,5 @@
-"""Tables of the errors that the claims must notice, one module per paper; see `..planting`."""
+"""Errors planted in the library's own code, to see whether the claims notice them.
 
-from __future__ import annotations
-
-from ..planting import PlantedError
-
-__all__ = ["errors_in"]
-
-
-def errors_in(
-    target: str, *changes: tuple[str, str, str], claims: tuple[str, ...] = ()
-) -> tuple[PlantedError, ...]:
-    """Errors in one function, each as its kind, its old text and its new one."""
-    return tuple(PlantedError(target, kind, old, new, claims) for kind, old, new in changes)
+`planting` puts one error into the running program, `tables` lists them by paper, `runs` plants them
+all in processes of their own, and `report` says which claims noticed.
+"""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualclust.algos.assignment import assign_stream
+from dualclust.algos.online.assignment import assign_stream
 from tests.backends.rows import row_id, rows_of
 from tests.compare import to_numpy
 from tests.problems import dyadic_streams, float_streams

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dualclust.algos.segments import segment_sum
+from dualclust.algos.core.segments import segment_sum
 from tests.backends.rows import row_id, rows_of
 from tests.compare import to_numpy
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualclust.algos.transport import shortest_moves
+from dualclust.algos.offline._augmenting_paths import shortest_moves
 from tests.backends.rows import row_id, rows_of
 from tests.compare import to_numpy
 from tests.problems import dyadic_streams

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dualclust.algos.shortlists import shortlist
+from dualclust.algos.offline._candidates import shortlist
 from tests.backends.rows import row_id, rows_of
 from tests.compare import to_numpy
 

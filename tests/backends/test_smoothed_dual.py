@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualclust.algos.smoothed_dual import curvature, curvature_product, soft_counts
+from dualclust.algos.offline._smoothed_dual import curvature, curvature_product, soft_counts
 from tests.backends.rows import row_id, rows_of
 from tests.backends.test_shortest_moves import lists_of
 from tests.compare import to_numpy

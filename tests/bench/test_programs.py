@@ -11,7 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from dualclust.train.evaluate import Agreement
+from dualclust.train.loop.agreement import Agreement
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 

@@ -87,7 +87,7 @@ class Mutant:
     Parameters
     ----------
     module : str
-        Path below the repository, "algos/duals.py".
+        Path below the repository, "algos/online/duals.py".
     function : str
         Dotted name of the function or class around the place; "" at the top of the module.
     operator : str

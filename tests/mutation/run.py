@@ -258,7 +258,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--n", type=int, default=60, help="how many mutants (default 60)")
     add("--seed", type=int, default=0, help="which ones (default 0)")
-    add("--modules", nargs="+", default=(), help="such as algos/duals.py or 'train/*' (all)")
+    add("--modules", nargs="+", default=(), help="such as algos/online/duals.py or 'train/*' (all)")
     add("--operators", nargs="+", default=(), help="keep these kinds of the drawn ones")
     add("--files", type=int, default=6, help="most test files for one mutant (default 6)")
     add("--jobs", type=int, default=1, help="trees at a time (default 1)")

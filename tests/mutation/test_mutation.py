@@ -83,7 +83,9 @@ def test_a_mutant_keeps_its_name_when_lines_move() -> None:
     assert [m.key for m in before] == [m.key for m in after]
 
 
-@pytest.mark.parametrize("module", ["algos/duals.py", "backends/numba_engine.py", "train/loop.py"])
+@pytest.mark.parametrize(
+    "module", ["algos/online/duals.py", "backends/numba_engine.py", "train/loop/training.py"]
+)
 def test_mutants_of_the_library_are_python(module: str) -> None:
     source = (ROOT / module).read_text(encoding="utf-8")
     found = mutants(module, source)
@@ -95,25 +97,34 @@ def test_mutants_of_the_library_are_python(module: str) -> None:
 
 
 def test_drawing_takes_turns_and_repeats_itself() -> None:
-    names = ["algos/duals.py", "algos/bounds.py", "backends/torch_cpu.py", "train/rules.py"]
+    names = [
+        "algos/online/duals.py",
+        "algos/bounds/sizes.py",
+        "backends/torch_cpu.py",
+        "train/config/constraints.py",
+    ]
     drawn = draw(ROOT, names, 12, seed=3)
     assert drawn == draw(ROOT, names, 12, seed=3)
     assert drawn != draw(ROOT, names, 12, seed=4)
     assert len({(m.module, m.start, m.stop, m.new) for m in drawn}) == 12
     assert {m.module for m in drawn} == set(names)
     assert {group(name) for name in modules(ROOT)} == set(GROUPS)
-    wanted = {"train/loop.py", "train/methods/propos_labels.py", "train/methods/propos_passes.py"}
+    wanted = {
+        "train/loop/training.py",
+        "train/methods/propos/_labels.py",
+        "train/methods/propos/_passes.py",
+    }
     assert wanted <= set(modules(ROOT))
-    assert modules(ROOT, ["algos/duals.py", "train/methods"])[0] == "algos/duals.py"
+    assert modules(ROOT, ["algos/online/duals.py", "train/methods"])[0] == "algos/online/duals.py"
 
 
 @pytest.mark.parametrize(
     ("module", "function", "first"),
     [
-        ("algos/duals.py", "update_duals", "tests/unit/test_duals.py"),
+        ("algos/online/duals.py", "update_duals", "tests/unit/test_duals.py"),
         ("backends/numba_transport.py", "_move", "tests/backends/test_table.py"),
-        ("train/methods/propos_passes.py", "grow", "tests/train/test_propos_passes.py"),
-        ("train/loop.py", "Run.run_epoch", "tests/train/test_loop.py"),
+        ("train/methods/propos/_passes.py", "grow", "tests/train/test_propos_passes.py"),
+        ("train/loop/training.py", "Run.run_epoch", "tests/train/test_loop.py"),
     ],
 )
 def test_the_likeliest_test_file_comes_first(module: str, function: str, first: str) -> None:
@@ -127,7 +138,7 @@ def test_the_likeliest_test_file_comes_first(module: str, function: str, first: 
 # What becomes of a mutant -----------------------------------------------------------------------
 
 
-def _mutant(module: str = "algos/duals.py") -> Mutant:
+def _mutant(module: str = "algos/online/duals.py") -> Mutant:
     source = (ROOT / module).read_text(encoding="utf-8")
     return next(m for m in mutants(module, source) if m.operator == "arithmetic")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dualclust.algos.errors import DualclustError
-from dualclust.proofs.registry import REGISTRY
+from dualclust.algos.core.errors import DualclustError
+from dualclust.proofs.registry.claims import REGISTRY
 
 # Of a replacement that is not even a function of the same arguments, not of a check that noticed.
 BUGS = (TypeError, NameError, AttributeError, ImportError, SyntaxError)

@@ -6,8 +6,10 @@ import os
 
 import numpy as np
 
-from dualclust.algos import bounds, price_learning, steps
-from dualclust.proofs.registry import Status, claim
+from dualclust.algos.bounds import sizes
+from dualclust.algos.offline import _learning as learning
+from dualclust.algos.online import steps
+from dualclust.proofs.registry.claims import Status, claim
 
 
 def step_of_a_theorem() -> float:
@@ -22,13 +24,13 @@ def step_of_a_theorem() -> float:
 
 def stride() -> float:
     """Reaches `strided_ids` and `median` without naming them."""
-    ids = price_learning.strided_ids(8, 5, np.zeros(1))
-    return float(np.abs(ids - [0, 5, 2, 7, 4]).max()) + 0.0 * price_learning.median(np.ones(3))
+    ids = learning.strided_ids(8, 5, np.zeros(1))
+    return float(np.abs(ids - [0, 5, 2, 7, 4]).max()) + 0.0 * learning.median(np.ones(3))
 
 
 def bound() -> float:
     """Names `from_ratios` and does not look at what it returns."""
-    bounds.from_ratios(2, n_samples=4, lower=0.5)
+    sizes.from_ratios(2, n_samples=4, lower=0.5)
     return 0.0
 
 
@@ -39,7 +41,7 @@ def always_wrong() -> float:
 
 
 CHECKS = {
-    "Z1": (step_of_a_theorem, ("dualclust.algos.steps.theorem_steps",)),
+    "Z1": (step_of_a_theorem, ("dualclust.algos.online.steps.theorem_steps",)),
     "Z2": (stride, ()),
     "Z3": (bound, ("bounds.from_ratios",)),
     "Z4": (always_wrong, ("steps.theorem_steps",)),

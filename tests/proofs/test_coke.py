@@ -8,10 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dualclust.algos import bounds, offline, price_box, score_sources, shortlists
-from dualclust.algos.errors import InfeasibleBoundsError
-from dualclust.proofs import coke_clustering, coke_labels, coke_tables, coke_theorem, optimality
-from dualclust.proofs.registry import REGISTRY, Status, load
+from dualclust.algos.bounds import sizes
+from dualclust.algos.core.errors import InfeasibleBoundsError
+from dualclust.algos.offline import _candidates as candidates
+from dualclust.algos.offline import _trust_region as trust_region
+from dualclust.algos.offline import assignment
+from dualclust.algos.scores import sources
+from dualclust.proofs.coke import clustering, labels, online_bounds, tables
+from dualclust.proofs.references import optimality
+from dualclust.proofs.registry.claims import REGISTRY, Status, load
 from tests.proofs.planted import assert_noticed
 
 load()
@@ -26,7 +31,7 @@ VERDICTS = {
     **{f"C{i}": Status.EMPIRICAL for i in (28, 29, 31, 32, 33, 34, 35, 36)},
 }
 
-PROXY, SHORT = coke_clustering._proxy_objective, coke_tables._shortfall
+PROXY, SHORT = clustering._proxy_objective, tables._shortfall
 # Errors in a check's own parts, of claims that the library has no counterpart of.
 PLANTED = [
     ("C1", lambda x, c, y: PROXY(x, c, y) + 1.0),
@@ -64,21 +69,21 @@ def test_many_scores_take_the_path_of_short_lists(monkeypatch: pytest.MonkeyPatc
 
     def spy(source: Any, low: Any, high: Any, *, width: int, entries: int | None = None) -> Any:
         widths.append(width)
-        return shortlists.list_open(source, low, high, width=width, entries=entries)
+        return candidates.list_open(source, low, high, width=width, entries=entries)
 
-    monkeypatch.setattr(offline, "list_open", spy)
+    monkeypatch.setattr(assignment, "list_open", spy)
     few = optimality.full_problem(np.random.default_rng(1), 9, 4)
-    offline.assign_exact(few.scores, few.limits)
+    assignment.assign_exact(few.scores, few.limits)
     assert widths == []
     many = optimality.listed_problem(45, 8_300, 8)
-    found = offline.assign_exact(many.scores, many.limits)
+    found = assignment.assign_exact(many.scores, many.limits)
     assert widths
     assert optimality.gap_by_hand(many.scores, many.limits, found) < 1e-8
 
 
 def test_a_proof_by_hand_can_fail() -> None:
     few = optimality.full_problem(np.random.default_rng(2), 9, 4)
-    found = offline.assign_exact(few.scores, few.limits)
+    found = assignment.assign_exact(few.scores, few.limits)
     assert optimality.gap_by_hand(few.scores, few.limits, found) < 1e-12
     worse = [
         found._replace(labels=np.roll(found.labels, 1)),
@@ -95,9 +100,9 @@ def test_a_proof_by_hand_can_fail() -> None:
 def test_boxes_around_wrong_prices_cut_lists() -> None:
     low, high = np.zeros(4), np.full(4, 2.0)
     scores = np.asarray([[1.0, 0.5, 0.0, -1.0]])
-    listing = shortlists.list_open(score_sources.score_source(scores), low, high, width=2)
+    listing = candidates.list_open(sources.score_source(scores), low, high, width=2)
     assert 2.0 <= float(listing.cuts[0]) < 2.0 + 1e-12  # rounded up
-    assert price_box.PriceBox(low, high).radius.shape == (4,)
+    assert trust_region.PriceBox(low, high).radius.shape == (4,)
     promised, n_cut, n_solved = optimality.unsound_lists(46, 75)
     assert promised < 1e-12
     assert n_cut > 100
@@ -114,16 +119,16 @@ def test_prices_keep_the_bound_on_regret_and_greedy_labels_do_not() -> None:
     """Rows that all prefer cluster 0: the check of C12 is not met by labels without prices."""
     scores = np.tile(np.asarray([1.0, 0.5, 0.0]), (4, 512, 1))
     share, best, tau, root = np.asarray([0.25, 0.25, 0.5]), 512 * 0.375, 4.0, math.sqrt(2 * 512)
-    assert coke_theorem._mean_excess(scores, best, share, tau, root) < 0.0
+    assert online_bounds._mean_excess(scores, best, share, tau, root) < 0.0
     short = 512 * float(share.max())  # of cluster 2, which greedy labels leave empty
     assert best - 512.0 + tau * short > tau * root
 
 
 def test_a_label_softmax_is_that_of_the_definition() -> None:
-    rows = coke_labels._log_softmax(np.asarray([[0.0, math.log(3.0)]]))
+    rows = labels._log_softmax(np.asarray([[0.0, math.log(3.0)]]))
     assert np.exp(rows) == pytest.approx(np.asarray([[0.25, 0.75]]))
 
 
 def test_three_thousand_clusters_have_no_room_for_inward_bounds() -> None:
     with pytest.raises(InfeasibleBoundsError, match="2833 more"):
-        bounds.from_ratios(3000, n_samples=coke_tables.IMAGES, lower=1.0)
+        sizes.from_ratios(3000, n_samples=tables.IMAGES, lower=1.0)

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from dualclust import proofs, proofs_command
-from dualclust.algos.errors import MissingExtraError, OutputError, UsageError
+from dualclust import proofs
+from dualclust.algos.core.errors import MissingExtraError, OutputError, UsageError
+from dualclust.cli import proofs as proofs_command
 from dualclust.proofs import registry
-from dualclust.proofs.registry import Claim, Status
+from dualclust.proofs.registry.claims import Claim, Status
 
 
 def _claim(claim_id: str, check: Any, status: Status = Status.HOLDS, **options: Any) -> Claim:
@@ -194,6 +195,6 @@ def test_registering_the_command_loads_no_proofs() -> None:
     program = (
         "import argparse, sys; from dualclust import proofs_command;"
         "proofs_command.register(argparse.ArgumentParser().add_subparsers());"
-        "sys.exit('dualclust.proofs.registry' in sys.modules)"
+        "sys.exit('dualclust.proofs.registry.claims' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,6 +1,6 @@
 """The claims of GATCluster: verdicts, and errors in the parts of checks of the paper alone.
 
-Errors in the library that they must notice are in `dualclust.proofs.planted.gatcluster`.
+Errors in the library that they must notice are in `dualclust.proofs.planted.tables.gatcluster`.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dualclust.algos import label_features
+from dualclust.algos.theory import label_features
 from dualclust.proofs import gatcluster as claims
-from dualclust.proofs import (
-    gatcluster_tables,
-    gatcluster_targets,
+from dualclust.proofs.gatcluster import (
     label_feature_proof,
     label_feature_report,
     label_feature_theorem,
+    tables,
+    targets,
 )
-from dualclust.proofs.registry import REGISTRY, Status
+from dualclust.proofs.registry.claims import REGISTRY, Status
 from tests.proofs.planted import assert_noticed
 
-TABLES = "dualclust.proofs.gatcluster_tables."
-TARGETS = "dualclust.proofs.gatcluster_targets."
+TABLES = "dualclust.proofs.gatcluster.tables."
+TARGETS = "dualclust.proofs.gatcluster.targets."
 VERDICTS = {
     "G1": (Status.EXTRA, "library"),
     "G2": (Status.REFUTED, "library"),
@@ -49,29 +49,29 @@ IDS = [c.id for c in REGISTRY.values() if c.paper == "GATCluster"]
 
 
 def in_one_part(x: Any, first: Any, second: Any, size: int, training: bool = False) -> Any:
-    return gatcluster_targets._network(x, first, second, training)
+    return targets._network(x, first, second, training)
 
 
 PLANTED: list[tuple[str, str, Any]] = [
-    ("G14", TABLES + "STL10", gatcluster_tables.STL10 | {"GATCluster": (0.58, 0.45, 0.36)}),
+    ("G14", TABLES + "STL10", tables.STL10 | {"GATCluster": (0.58, 0.45, 0.36)}),
     (
         "G14",
         TABLES + "IMAGENET_10",
-        gatcluster_tables.IMAGENET_10 | {"GATCluster": (0.762, 0.609, 0.572)},
+        tables.IMAGENET_10 | {"GATCluster": (0.762, 0.609, 0.572)},
     ),
     (
         "G15",
         TABLES + "ABLATION",
-        gatcluster_tables.ABLATION | {"No TI": (0.576, 0.536, 0.016)},  # the full setting ahead
+        tables.ABLATION | {"No TI": (0.576, 0.536, 0.016)},  # the full setting ahead
     ),
     ("G15", TABLES + "_welch", lambda a, b, n: 0.01),
     ("G16", TARGETS + "_in_parts", in_one_part),
-    ("G17", TABLES + "IMAGE_SIZE", gatcluster_tables.IMAGE_SIZE | {96: (0.678, 0.02)}),
+    ("G17", TABLES + "IMAGE_SIZE", tables.IMAGE_SIZE | {96: (0.678, 0.02)}),
     ("G17", TABLES + "_welch", lambda a, b, n: 0.049),
     (
         "G18",
         TABLES + "RESOLUTION",
-        gatcluster_tables.RESOLUTION | {8: ((0.742, 0.719, 0.018), (0.608, 0.584))},
+        tables.RESOLUTION | {8: ((0.742, 0.719, 0.018), (0.608, 0.584))},
     ),
     ("G18", TABLES + "_welch", lambda a, b, n: 0.04),
 ]

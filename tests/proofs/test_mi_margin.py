@@ -1,6 +1,6 @@
 """The claims of the MI + margin supplement: verdicts, and the numbers that they print.
 
-Errors in the library that they must notice are in `dualclust.proofs.planted.mi_margin`.
+Errors in the library that they must notice are in `dualclust.proofs.planted.tables.mi_margin`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dualclust.algos import pseudo_labels_energy
-from dualclust.proofs import label_energy, mi_margin, mi_margin_baselines, mi_margin_labels
-from dualclust.proofs.registry import REGISTRY, Status
+from dualclust.algos.pseudo_labels import energy
+from dualclust.proofs.mi_margin import baselines, label_energy, labels, objective
+from dualclust.proofs.registry.claims import REGISTRY, Status
 from tests.proofs.planted import assert_noticed, original
 
-LOSS = "dualclust.proofs.mi_margin."
-CLAIMS = [c for c in REGISTRY.values() if c.paper == mi_margin.PAPER]
+LOSS = "dualclust.proofs.mi_margin.objective."
+CLAIMS = [c for c in REGISTRY.values() if c.paper == objective.PAPER]
 VERDICTS = {
     "M1": (Status.EXTRA, "library"),
     "M2": (Status.EXTRA, "library"),
@@ -71,8 +71,8 @@ def test_every_mutation_listed_is_planted() -> None:
 def test_another_table_has_other_ranks(
     monkeypatch: pytest.MonkeyPatch, name: str, row: tuple[float, ...]
 ) -> None:
-    table = mi_margin_baselines._TABLE_2 | {name: row}
-    monkeypatch.setattr(mi_margin_baselines, "_TABLE_2", table)
+    table = baselines._TABLE_2 | {name: row}
+    monkeypatch.setattr(baselines, "_TABLE_2", table)
     assert REGISTRY["M9"].check() >= 1.0
 
 
@@ -92,20 +92,20 @@ def test_the_transcription_has_a_gap_of_zero_at_the_optimum() -> None:
 
 def test_the_first_printed_step_keeps_a_zero_and_divides_by_one() -> None:
     half, step = np.full(2, 0.5), label_energy.printed_step
-    y = step(mi_margin_labels._ZERO, mi_margin_labels._ZERO, 3.0, 3.0, half)
+    y = step(labels._ZERO, labels._ZERO, 3.0, 3.0, half)
     assert (y[:2, 1] == 0.0).all()
     with np.errstate(invalid="ignore"):
-        dead = mi_margin_labels._DEAD
+        dead = labels._DEAD
         assert np.isnan(step(dead, dead, 3.0, 3.0, half)).any()
 
 
 def test_the_numbers_printed_for_the_stuck_start() -> None:
-    sigma = mi_margin_labels._ZERO
+    sigma = labels._ZERO
     stuck = np.asarray([[1.0, 0.0], [1.0, 0.0], [0.16, 0.84]])
-    value = pseudo_labels_energy.label_objective(sigma, stuck, balance=3.0)
+    value = energy.label_objective(sigma, stuck, balance=3.0)
     assert float(value) == pytest.approx(2.7920, abs=1e-4)
 
 
 def test_the_widest_strip_separates_the_two_sides() -> None:
-    direction, margin = mi_margin._largest_margin()
-    assert (mi_margin._SIDE @ direction >= margin - 1e-9).all()
+    direction, margin = objective._largest_margin()
+    assert (objective._SIDE @ direction >= margin - 1e-9).all()

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dualclust.algos.errors import MissingFileError
-from dualclust.proofs import page, planted_runs, planting, registry, regret_plot
-from dualclust.proofs.registry import ABOUT, REGISTRY, Claim, Status
+from dualclust.algos.core.errors import MissingFileError
+from dualclust.proofs import page, registry, regret_plot
+from dualclust.proofs.planted import planting, runs
+from dualclust.proofs.registry.claims import ABOUT, REGISTRY, Claim, Status
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "claims.md"
 HOW = "python -m dualclust.proofs.page docs/claims.md"
@@ -42,7 +43,7 @@ def test_nothing_is_left_out() -> None:
         for name in claim.mutations:
             assert f"`{name.removeprefix('dualclust.')}`" in section
         for error in planting.tables():
-            if planted_runs.named_by(error, [claim]):
+            if runs.named_by(error, [claim]):
                 assert f"`{error.target}` (" in section.split("**Planted errors.**")[1]
                 assert error.kind in section.split("**Planted errors.**")[1]
         assert f"**Status: {claim.status.value}.** About: {claim.about}." in section

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dualclust.proofs.registry import REGISTRY, Claim, Status
+from dualclust.proofs.registry.claims import REGISTRY, Claim, Status
 from tests.proofs.planted import assert_noticed
 
 TARGET = "math.hypot"

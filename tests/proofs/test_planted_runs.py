@@ -11,26 +11,27 @@ from typing import Any
 
 import pytest
 
-from dualclust import planted_command, proofs_command
-from dualclust.algos.errors import UsageError
-from dualclust.proofs import planted_report, planted_runs, planted_worker, planting, registry
-from dualclust.proofs.planted_runs import Outcome, Run, Sound, named_by, run_planted
-from dualclust.proofs.planting import PlantedError
+from dualclust.algos.core.errors import UsageError
+from dualclust.cli import planted, proofs
+from dualclust.proofs import registry
+from dualclust.proofs.planted import planting, report, runs, worker
+from dualclust.proofs.planted.planting import PlantedError
+from dualclust.proofs.planted.runs import Outcome, Run, Sound, named_by, run_planted
 
-STEP = "algos.steps.theorem_steps"
+STEP = "algos.online.steps.theorem_steps"
 SAMPLES = "tests.proofs.sample_claims:register"
 ROOT = Path(__file__).resolve().parents[2]
 
 ERRORS = {
     "seen": PlantedError(STEP, "factor", "math.sqrt(2", "math.sqrt(3"),
     "unseen": PlantedError(
-        "algos.bounds.from_ratios", "wrong constant", "Ratio = 0.9", "Ratio = 0.8"
+        "algos.bounds.sizes.from_ratios", "wrong constant", "Ratio = 0.9", "Ratio = 0.8"
     ),
     "reached": PlantedError(
-        "algos.price_learning.strided_ids", "off by one", "max(1, round", "max(1, 1 + round"
+        "algos.offline._learning.strided_ids", "off by one", "max(1, round", "max(1, 1 + round"
     ),
     "not reached": PlantedError(
-        "algos.price_learning.lift_idle", "sign", "prices + xp", "prices - xp"
+        "algos.offline._learning.lift_idle", "sign", "prices + xp", "prices - xp"
     ),
     "broken": PlantedError(STEP, "wrong formula", "math.sqrt", "math.no_such_root"),
     "no python": PlantedError(STEP, "wrong formula", "math.sqrt(", "math.sqrt(("),
@@ -111,19 +112,19 @@ def test_an_error_without_end_is_noticed(sample_run: Any, name: str, why: str) -
 
 def test_the_rates_and_what_they_leave_out(sample_run: Any) -> None:
     found = sample_run[0]
-    assert planted_report.rates(found) == (3 / 4, 4 / 6)  # three are broken
-    assert not planted_report.passes(found)
-    text = "\n".join(planted_report.lines(found))
+    assert report.rates(found) == (3 / 4, 4 / 6)  # three are broken
+    assert not report.passes(found)
+    text = "\n".join(report.lines(found))
     assert "DOES NOT STAND without an error: Z4, worst 1" in text
     assert f"BROKEN: {STEP} (wrong formula): math.sqrt -> math.no_such_root: Z1 raised" in text
-    assert "NOT NOTICED by Z3, by none: algos.bounds.from_ratios" in text
-    assert "NOT NOTICED, no claim names it: algos.price_learning.lift_idle" in text
+    assert "NOT NOTICED by Z3, by none: algos.bounds.sizes.from_ratios" in text
+    assert "NOT NOTICED, no claim names it: algos.offline._learning.lift_idle" in text
     assert "no planted error: Z2\n" in text
     assert "Z1         3       3         0  factor, 2 wrong argument" in text
     assert "Z2         0       0         1\n" in text
     assert "of 4 in functions that a claim names, the claims that name them notice 75.0 %" in text
     assert text.endswith("of all, the claims notice 66.7 % (at least 80% wanted)")
-    document = json.loads(json.dumps(planted_report.record(found), allow_nan=False))
+    document = json.loads(json.dumps(report.record(found), allow_nan=False))
     assert document["rate_named"] == 0.75
     assert [e["target"] for e in document["errors"]] == [e.target for e in ERRORS.values()]
 
@@ -136,28 +137,28 @@ def _run_of(noticed: int, silent: int, named: bool = True, stands: bool = True) 
 
 
 def test_the_bars() -> None:
-    assert planted_report.passes(_run_of(95, 5))
-    assert not planted_report.passes(_run_of(94, 6))
+    assert report.passes(_run_of(95, 5))
+    assert not report.passes(_run_of(94, 6))
     both = _run_of(95, 5)
     unnamed = _run_of(0, 30, named=False)
-    assert not planted_report.passes(Run(both.outcomes + unnamed.outcomes, both.sound))
-    assert planted_report.passes(Run(both.outcomes + unnamed.outcomes, both.sound), False)
-    assert not planted_report.passes(_run_of(10, 0, stands=False))
-    assert not planted_report.passes(_run_of(0, 0))  # nothing planted is nothing shown
+    assert not report.passes(Run(both.outcomes + unnamed.outcomes, both.sound))
+    assert report.passes(Run(both.outcomes + unnamed.outcomes, both.sound), False)
+    assert not report.passes(_run_of(10, 0, stands=False))
+    assert not report.passes(_run_of(0, 0))  # nothing planted is nothing shown
     broken = [replace(o, broken="x") for o in _run_of(0, 1).outcomes]
-    assert not planted_report.passes(Run(both.outcomes + tuple(broken), both.sound))
-    assert math.isnan(planted_report.rates(_run_of(0, 0))[0])
+    assert not report.passes(Run(both.outcomes + tuple(broken), both.sound))
+    assert math.isnan(report.rates(_run_of(0, 0))[0])
 
 
 def test_names_are_those_covered_and_those_given() -> None:
     registry.load()
     claims = registry.ordered(registry.REGISTRY.values())
-    covered = named_by(PlantedError("algos.duals.update_duals", "sign", "a", "b"), claims)
+    covered = named_by(PlantedError("algos.online.duals.update_duals", "sign", "a", "b"), claims)
     wanted = [c.id for c in claims if any(n.endswith("duals.update_duals") for n in c.covers)]
     assert list(covered) == wanted != []
-    given = named_by(PlantedError("algos.duals._x", "sign", "a", "b", ("M1", "S1")), claims)
+    given = named_by(PlantedError("algos.online.duals._x", "sign", "a", "b", ("M1", "S1")), claims)
     assert given == ("S1", "M1")
-    method = PlantedError("algos.steps.theorem_steps.inner", "sign", "a", "b")
+    method = PlantedError("algos.online.steps.theorem_steps.inner", "sign", "a", "b")
     assert named_by(method, claims) == named_by(ERRORS["seen"], claims) != ()
     assert named_by(PlantedError(STEP + "_of", "sign", "a", "b"), claims) == ()
 
@@ -165,9 +166,9 @@ def test_names_are_those_covered_and_those_given() -> None:
 def test_what_a_check_enters_is_traced() -> None:
     from tests.proofs import sample_claims
 
-    worst, names = planted_worker.entered(sample_claims.stride)
+    worst, names = worker.entered(sample_claims.stride)
     assert worst == 0.0
-    assert {"algos.price_learning.strided_ids", "algos.price_learning.median"} <= set(names)
+    assert {"algos.offline._learning.strided_ids", "algos.offline._learning.median"} <= set(names)
 
 
 # The command ------------------------------------------------------------------------------------
@@ -175,8 +176,8 @@ def test_what_a_check_enters_is_traced() -> None:
 
 def _command(*arguments: str) -> int:
     parser = argparse.ArgumentParser(prog="dualclust")
-    proofs_command.register(parser.add_subparsers(dest="command"))
-    return proofs_command.run_proofs(parser.parse_args(["proofs", "--planted", *arguments]))
+    proofs.register(parser.add_subparsers(dest="command"))
+    return proofs.run_proofs(parser.parse_args(["proofs", "--planted", *arguments]))
 
 
 def test_the_command_prints_rates_and_returns_the_verdict(
@@ -209,5 +210,5 @@ def test_the_command_refuses_what_makes_no_sense(tmp_path: Path) -> None:
         _command("--plot", str(tmp_path))
     with pytest.raises(UsageError, match="'Q1'"):
         _command("--id", "Q1")
-    assert planted_command.__all__ == ["run"]
-    assert planted_runs.LIMIT >= 60
+    assert planted.__all__ == ["run"]
+    assert runs.LIMIT >= 60

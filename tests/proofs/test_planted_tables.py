@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from dualclust.algos.errors import InvalidValueError
-from dualclust.proofs import planted_report, planted_worker, planting, registry
-from dualclust.proofs.planted_runs import named_by
-from dualclust.proofs.planting import PlantedError
-from dualclust.proofs.source_edits import edit
+from dualclust.algos.core.errors import InvalidValueError
+from dualclust.proofs.planted import planting, report, worker
+from dualclust.proofs.planted.planting import PlantedError
+from dualclust.proofs.planted.runs import named_by
+from dualclust.proofs.planted.source_edits import edit
+from dualclust.proofs.registry import claims
 
-registry.load()
+claims.load()
 ERRORS = planting.tables()
-QUICK = [c for c in registry.ordered(registry.REGISTRY.values()) if not c.slow]
+QUICK = [c for c in claims.ordered(claims.REGISTRY.values()) if not c.slow]
 SAMPLE = 16
 """Errors that every test run plants."""
 LONG = ("C4", "S7", "M6", "G1")
@@ -55,7 +56,7 @@ def test_every_error_of_a_table_fits_the_library(table: str) -> None:
             compile(changed.new_source, str(changed.place.path), "exec")
         except (InvalidValueError, SyntaxError) as misfit:
             wrong.append(f"{error}: {misfit}")
-        unknown = set(error.claims) - set(registry.REGISTRY)
+        unknown = set(error.claims) - set(claims.REGISTRY)
         wrong += [f"{error}: no claim {claim_id}" for claim_id in sorted(unknown)]
     assert not wrong, "\n".join(wrong)
 
@@ -65,7 +66,7 @@ def test_a_planted_error_is_noticed(error: PlantedError) -> None:
     silent = []
     with planting.plant(error):
         for claim_id in sorted(named_by(error, QUICK), key=lambda i: i in LONG):
-            outcome, why = planted_worker.judge(claim_id)
+            outcome, why = worker.judge(claim_id)
             if outcome == "noticed":
                 return
             silent.append(f"{claim_id} {outcome}: {why}")
@@ -76,4 +77,4 @@ def test_a_planted_error_is_noticed(error: PlantedError) -> None:
 @pytest.mark.timeout(0)  # a check that does not end is ended by its CPU time
 def test_the_claims_notice_what_is_planted() -> None:
     found = planting.run_planted(ERRORS, jobs=2)
-    assert planted_report.passes(found), "\n".join(planted_report.lines(found))
+    assert report.passes(found), "\n".join(report.lines(found))

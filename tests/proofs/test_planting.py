@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from dualclust import backends
-from dualclust.algos import assignment, bounds, duals, steps, von_mises_fisher
-from dualclust.algos.errors import InvalidValueError
-from dualclust.algos.projections import project_l1_ball
-from dualclust.algos.segments import segment_sum
-from dualclust.proofs.planting import KINDS, PlantedError, plant
+from dualclust.algos import bounds
+from dualclust.algos.core.errors import InvalidValueError
+from dualclust.algos.core.projections import project_l1_ball
+from dualclust.algos.core.segments import segment_sum
+from dualclust.algos.online import assignment, duals, steps
+from dualclust.algos.theory import von_mises_fisher
+from dualclust.proofs.planted.planting import KINDS, PlantedError, plant
 
 VALUES, SEGMENTS = np.asarray([[1], [2], [3]]), np.asarray([1, 0, 1])
 
@@ -35,13 +37,17 @@ def _updated() -> float:
 def test_a_function_and_a_name_imported_elsewhere() -> None:
     x = np.asarray([3.0, -1.0])
     before = project_l1_ball(x, 9.0)  # this module's own name for it
-    with plant(_error("algos.projections.project_l1_ball", "clipped, project", "0 * x, project")):
+    with plant(
+        _error("algos.core.projections.project_l1_ball", "clipped, project", "0 * x, project")
+    ):
         assert project_l1_ball(x, 9.0).tolist() == [0.0, 0.0]
     assert project_l1_ball(x, 9.0).tolist() == before.tolist() == [3.0, 0.0]
 
 
 def test_it_is_taken_back_after_an_exception() -> None:
-    error = _error("algos.duals.update_duals", "n_samples * lower_share - c", "-c", "dropped")
+    error = _error(
+        "algos.online.duals.update_duals", "n_samples * lower_share - c", "-c", "dropped"
+    )
     assert _updated() == 1.0
 
     def fail() -> None:
@@ -55,7 +61,9 @@ def test_it_is_taken_back_after_an_exception() -> None:
 
 
 def test_the_text_of_a_decorated_kernel_is_seen_where_it_runs() -> None:
-    error = _error("algos.segments.segment_sum", "at_ends[1:, :] -", "at_ends[1:, :] +", "sign")
+    error = _error(
+        "algos.core.segments.segment_sum", "at_ends[1:, :] -", "at_ends[1:, :] +", "sign"
+    )
     with plant(error):
         assert _sums() == [2, 4]  # the engine
         with backends.engine("reference"):
@@ -77,7 +85,7 @@ def test_an_engine_and_the_compiled_function_below_it() -> None:
 
 def test_a_property_and_a_method() -> None:
     limits = bounds.from_counts([1, 2], [5, 5], n_samples=6)
-    with plant(_error("algos.bounds.SizeBounds.n_clusters", "shape[0])", "shape[0]) + 1")):
+    with plant(_error("algos.bounds.sizes.SizeBounds.n_clusters", "shape[0])", "shape[0]) + 1")):
         assert limits.n_clusters == 3
     assert limits.n_clusters == 2
 
@@ -85,7 +93,7 @@ def test_a_property_and_a_method() -> None:
 def test_a_constant_and_its_readers() -> None:
     limits = bounds.from_ratios(1000, n_samples=1000, lower=0.9)
     before = steps.measured_steps(limits).step_size
-    with plant(_error("algos.steps.MAX_STEP", "0.02", "0.01")):
+    with plant(_error("algos.online.steps.MAX_STEP", "0.02", "0.01")):
         assert steps.measured_steps(limits).step_size == before / 2 == steps.MAX_STEP
     assert steps.measured_steps(limits).step_size == before == steps.MAX_STEP
 
@@ -93,7 +101,9 @@ def test_a_constant_and_its_readers() -> None:
 def test_a_default_of_an_argument() -> None:
     limits = bounds.from_ratios(10, n_samples=100_000, lower=0.9)
     before = steps.measured_steps(limits).step_size
-    with plant(_error("algos.steps.measured_steps", "kappa: float = 3.4", "kappa: float = 1.7")):
+    with plant(
+        _error("algos.online.steps.measured_steps", "kappa: float = 3.4", "kappa: float = 1.7")
+    ):
         assert steps.measured_steps(limits).step_size == before / 2
     assert steps.measured_steps(limits).step_size == before
 
@@ -101,7 +111,9 @@ def test_a_default_of_an_argument() -> None:
 def test_a_default_of_a_record() -> None:
     with plant(
         _error(
-            "algos.steps.StepRule", "mean_over_chunk: bool = False", "mean_over_chunk: bool = True"
+            "algos.online.steps.StepRule",
+            "mean_over_chunk: bool = False",
+            "mean_over_chunk: bool = True",
         )
     ):
         assert steps.StepRule(0.1, 2).mean_over_chunk
@@ -113,7 +125,9 @@ def test_results_that_were_stored_are_forgotten() -> None:
         return von_mises_fisher.debye_polynomials(1)[0][1]
 
     before = first()
-    error = _error("algos.von_mises_fisher.debye_polynomials", "Fraction(1, 8 *", "Fraction(1, 4 *")
+    error = _error(
+        "algos.theory.von_mises_fisher.debye_polynomials", "Fraction(1, 8 *", "Fraction(1, 4 *"
+    )
     with plant(error):
         assert first() == 2 * before
     assert first() == before
@@ -123,7 +137,9 @@ def test_a_closure_made_before() -> None:
     """What `kernel` made long ago: its inner function is exchanged in every kernel."""
     old = "select(name, args[0]) or reference"
     error = _error("backends.kernel", old, "name and reference", "dropped")
-    target = _error("algos.segments.segment_sum", "at_ends[1:, :] -", "at_ends[1:, :] +", "sign")
+    target = _error(
+        "algos.core.segments.segment_sum", "at_ends[1:, :] -", "at_ends[1:, :] +", "sign"
+    )
     with plant(target):
         assert _sums() == [2, 4]
         with plant(error):
@@ -134,15 +150,15 @@ def test_a_closure_made_before() -> None:
 @pytest.mark.parametrize(
     ("target", "old", "new", "text"),
     [
-        ("algos.duals.update_duals", "no such text", "", "occurs 0 times"),
-        ("algos.duals.update_duals", "", "x", "occurs 0 times"),
-        ("algos.duals.update_duals", "xp.clip(", "xp.abs(", "occurs 2 times"),
-        ("algos.duals.update_duals", "CoKe Eq. 11", "CoKe Eq. 12", "must change what"),
-        ("algos.duals.update_duals", "def update_duals", "def f", "keep its name"),
-        ("algos.duals.no_such_function", "x", "y", "defines no no_such_function"),
-        ("algos.duals", "x", "y", "must name a function"),
+        ("algos.online.duals.update_duals", "no such text", "", "occurs 0 times"),
+        ("algos.online.duals.update_duals", "", "x", "occurs 0 times"),
+        ("algos.online.duals.update_duals", "xp.clip(", "xp.abs(", "occurs 2 times"),
+        ("algos.online.duals.update_duals", "CoKe Eq. 11", "CoKe Eq. 12", "must change what"),
+        ("algos.online.duals.update_duals", "def update_duals", "def f", "keep its name"),
+        ("algos.online.duals.no_such_function", "x", "y", "defines no no_such_function"),
+        ("algos.online.duals", "x", "y", "must name a function"),
         ("algos.no_such_module.f", "x", "y", "defines no no_such_module.f"),
-        ("algos.segments.segment_sum", "@kernel", "", "cannot be exchanged"),
+        ("algos.core.segments.segment_sum", "@kernel", "", "cannot be exchanged"),
         ("backends.kernel", "select(name, args[0]) or ", "", "outer variables"),
     ],
 )
@@ -155,7 +171,7 @@ def test_a_wrong_entry_is_an_error(target: str, old: str, new: str, text: str) -
 def test_a_replacement_that_is_no_python_is_an_error() -> None:
     with (
         pytest.raises(SyntaxError),
-        plant(_error("algos.duals.update_duals", "c = xp", "c = = xp")),
+        plant(_error("algos.online.duals.update_duals", "c = xp", "c = = xp")),
     ):
         pass
 
@@ -163,6 +179,6 @@ def test_a_replacement_that_is_no_python_is_an_error() -> None:
 def test_a_kind_is_one_of_a_list() -> None:
     assert len(set(KINDS)) == len(KINDS)
     with pytest.raises(InvalidValueError, match="kind must be one of sign, factor"):
-        _error("algos.duals.update_duals", "a", "b", "bad luck")
+        _error("algos.online.duals.update_duals", "a", "b", "bad luck")
     with pytest.raises(InvalidValueError, match="claims must be a tuple"):
-        PlantedError("algos.duals.update_duals", "sign", "a", "b", "C1")  # type: ignore[arg-type]
+        PlantedError("algos.online.duals.update_duals", "sign", "a", "b", "C1")  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """The claims of ProPos: verdicts, and errors in the parts of checks of the paper alone.
 
-Errors in the library that they must notice are in `dualclust.proofs.planted.propos`.
+Errors in the library that they must notice are in `dualclust.proofs.planted.tables.propos`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dualclust.proofs import lloyd_reference, philox_reference, propos, propos_mixture
-from dualclust.proofs import propos_tables as tables
-from dualclust.proofs.registry import REGISTRY, Status
+from dualclust.proofs import propos
+from dualclust.proofs.propos import mixture, tables
+from dualclust.proofs.references import lloyd, philox
+from dualclust.proofs.registry.claims import REGISTRY, Status
 from tests.proofs.planted import assert_noticed
 
-TABLES = "dualclust.proofs.propos_tables."
+TABLES = "dualclust.proofs.propos.tables."
 VERDICTS = {
     "P1": (Status.EXTRA, "library"),
     "P2": (Status.HOLDS, "library"),
@@ -49,11 +50,11 @@ VERDICTS = {
 }
 IDS = [c.id for c in REGISTRY.values() if c.paper == "ProPos"]
 
-moving_objective = propos_mixture._moving_objective
+moving_objective = mixture._moving_objective
 PLANTED: list[tuple[str, str, Any]] = [
     (
         "P15",
-        "dualclust.proofs.propos_mixture._moving_objective",
+        "dualclust.proofs.propos.mixture._moving_objective",
         lambda sympy, theta, fixed: moving_objective(sympy, theta, theta),
     ),
     ("P22", TABLES + "STL_10", {n: (75.0, 86.0, 73.0) for n in ("CC", "TCL", "ProPos")}),
@@ -89,21 +90,21 @@ def test_every_mutation_listed_is_planted() -> None:
     assert all(REGISTRY[i].about != "library" for i, _ in listed)
 
 
-@pytest.mark.parametrize(("counter", "key", "answer"), philox_reference.KNOWN_ANSWERS)
+@pytest.mark.parametrize(("counter", "key", "answer"), philox.KNOWN_ANSWERS)
 def test_the_reference_of_the_noise_has_the_known_answers(
     counter: tuple[int, ...], key: tuple[int, int], answer: tuple[int, ...]
 ) -> None:
-    words = philox_reference.random_words(np.asarray(counter, dtype=np.uint64), key)
+    words = philox.random_words(np.asarray(counter, dtype=np.uint64), key)
     assert tuple(words.tolist()) == answer
 
 
 def test_the_reference_of_lloyds_algorithm_finds_two_pairs() -> None:
     x = np.asarray([[0.0], [1.0], [10.0], [13.0]])
-    found = lloyd_reference.lloyd(x, x[:2], 10, spherical=False)
+    found = lloyd.lloyd(x, x[:2], 10, spherical=False)
     assert found.labels.tolist() == [0, 0, 1, 1]
     assert found.centers[:, 0].tolist() == [0.5, 11.5]
     assert found.values == sorted(found.values)
-    moved = lloyd_reference.lloyd(x, np.asarray([[6.0], [99.0]]), 1, spherical=False)
+    moved = lloyd.lloyd(x, np.asarray([[6.0], [99.0]]), 1, spherical=False)
     assert moved.centers[:, 0].tolist() == [6.0, 13.0]  # the farthest row
-    kept = lloyd_reference.lloyd(x, np.asarray([[6.0], [99.0]]), 1, spherical=False, relocate=False)
+    kept = lloyd.lloyd(x, np.asarray([[6.0], [99.0]]), 1, spherical=False, relocate=False)
     assert kept.centers[:, 0].tolist() == [6.0, 99.0]

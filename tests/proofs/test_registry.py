@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from dualclust.algos.errors import InvalidValueError
-from dualclust.proofs import planting, registry
-from dualclust.proofs.planted_runs import named_by
-from dualclust.proofs.registry import ABOUT, REGISTRY, Claim, Status
+from dualclust.algos.core.errors import InvalidValueError
+from dualclust.proofs.planted import planting
+from dualclust.proofs.planted.runs import named_by
+from dualclust.proofs.registry import claims
+from dualclust.proofs.registry.claims import ABOUT, REGISTRY, Claim, Status
 from tests.proofs.planted import original
 
-registry.load()
-CLAIMS = registry.ordered(REGISTRY.values())
+claims.load()
+CLAIMS = claims.ordered(REGISTRY.values())
 ERRORS = planting.tables()
 TABLE_OF = {
     "SeCu supplement": "secu",
@@ -34,7 +35,7 @@ TABLE_OF = {
     [pytest.param(c.id, marks=[pytest.mark.slow] if c.slow else []) for c in CLAIMS],
 )
 def test_a_claim_stands(claim_id: str) -> None:
-    [result] = registry.run([claim_id])
+    [result] = claims.run([claim_id])
     assert result.stands, f"{claim_id}: worst {result.worst:g} {result.error}"
 
 
@@ -99,12 +100,12 @@ def test_what_only_adds_up_is_not_said_of_the_library() -> None:
 @pytest.fixture
 def empty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A register without claims, for the test alone."""
-    monkeypatch.setattr(registry, "REGISTRY", {})
-    monkeypatch.setattr(registry, "MODULES", ())
+    monkeypatch.setattr(claims, "REGISTRY", {})
+    monkeypatch.setattr(claims, "MODULES", ())
 
 
 def _add(claim_id: str, check: Any, paper: str = "CoKe", **options: Any) -> None:
-    registry.claim(
+    claims.claim(
         id=claim_id,
         paper=paper,
         place="Eq. 1",
@@ -122,10 +123,10 @@ def test_results_come_in_order_and_one_by_one() -> None:
         _add(claim_id, lambda: 0.0)
     _add("S1", lambda: 0.0, "SeCu supplement")
     seen: list[str] = []
-    results = registry.run(progress=lambda r: seen.append(r.claim.id))
+    results = claims.run(progress=lambda r: seen.append(r.claim.id))
     assert seen == ["S1", "C2", "C3a", "C3b", "C10"]
     assert [r.claim.id for r in results] == seen
-    assert registry.REGISTRY["C2"].statement == "Two\n  lines."
+    assert claims.REGISTRY["C2"].statement == "Two\n  lines."
 
 
 @pytest.mark.usefixtures("empty")
@@ -135,7 +136,7 @@ def test_results_come_in_order_and_one_by_one() -> None:
 )
 def test_a_verdict_stands_up_to_its_tolerance(worst: float, tolerance: float, stands: bool) -> None:
     _add("C1", lambda: worst, tolerance=tolerance)
-    [result] = registry.run()
+    [result] = claims.run()
     assert result.stands is stands
 
 
@@ -146,7 +147,7 @@ def test_a_check_that_raises_does_not_stand() -> None:
         raise ValueError(msg)
 
     _add("C1", check, tolerance=1e300)
-    [result] = registry.run()
+    [result] = claims.run()
     assert not result.stands
     assert result.worst == math.inf
     assert result.error == "ValueError: no such thing"
@@ -156,9 +157,9 @@ def test_a_check_that_raises_does_not_stand() -> None:
 def test_slow_claims_wait_to_be_asked_for() -> None:
     _add("C1", lambda: 0.0, slow=True)
     _add("C2", lambda: 0.0)
-    assert [r.claim.id for r in registry.run()] == ["C2"]
-    assert [r.claim.id for r in registry.run(slow=True)] == ["C1", "C2"]
-    assert [r.claim.id for r in registry.run(["C1", "C1"])] == ["C1"]
+    assert [r.claim.id for r in claims.run()] == ["C2"]
+    assert [r.claim.id for r in claims.run(slow=True)] == ["C1", "C2"]
+    assert [r.claim.id for r in claims.run(["C1", "C1"])] == ["C1"]
 
 
 @pytest.mark.usefixtures("empty")
@@ -173,11 +174,11 @@ def test_an_id_is_given_once() -> None:
     with pytest.raises(InvalidValueError, match="paper must be one of"):
         _add("C2", lambda: 0.0, "Nature")
     with pytest.raises(InvalidValueError, match=r"no claim has the id 'C9'.*one of C1"):
-        registry.run(["C9"])
+        claims.run(["C9"])
 
 
 def test_loading_again_changes_nothing() -> None:
     before = dict(REGISTRY)
-    registry.load()
+    claims.load()
     assert before == REGISTRY
     assert all(isinstance(c.check, types.FunctionType) for c in CLAIMS)

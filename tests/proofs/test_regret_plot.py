@@ -9,15 +9,16 @@ import sys
 import numpy as np
 import pytest
 
-from dualclust.algos import certificates, offline
-from dualclust.algos.errors import MissingExtraError
+from dualclust.algos.core.errors import MissingExtraError
+from dualclust.algos.offline import assignment
+from dualclust.algos.online import certificates
 from dualclust.proofs import regret_plot
 
 
 @pytest.mark.parametrize(("n", "k"), [(200, 2), (400, 10)])
 def test_the_dual_value_is_the_optimum_but_for_a_few_units(n, k):
     scores, prices, limits = regret_plot.known_problem(n, k, 0)
-    best = offline.assign_exact(scores, limits).objective
+    best = assignment.assign_exact(scores, limits).objective
     dual = certificates.dual_value(scores, prices, limits)
     assert best - 1e-9 <= dual <= best + 1.0
     assert certificates.dual_value(scores, 0.5 * prices, limits) > dual + 5.0 * (k > 2)

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dualclust.algos import hardness_centers, losses
-from dualclust.proofs import secu, secu_centers, secu_losses
-from dualclust.proofs.registry import REGISTRY, Status, load
+from dualclust.algos.clustering import hardness_weighted
+from dualclust.algos.losses import secu as losses
+from dualclust.proofs.registry.claims import REGISTRY, Status, load
+from dualclust.proofs.secu import centers as secu_centers
+from dualclust.proofs.secu import losses as secu_losses
+from dualclust.proofs.secu import supplement
 from tests.proofs.planted import assert_noticed, original, scaled
 
 load()
-CLAIMS = [c for c in REGISTRY.values() if c.paper == secu.PAPER]
+CLAIMS = [c for c in REGISTRY.values() if c.paper == supplement.PAPER]
 
 VERDICTS = {
     "S1": Status.HOLDS,
@@ -92,16 +95,16 @@ def test_the_stop_gradient_is_seen_without_automatic_differentiation() -> None:
 
 def test_a_rule_for_whole_bounds_has_a_size_on_either_side() -> None:
     exact = Fraction(27, 4)
-    inward = [secu._rounded(n, exact, "inward", up=True) for n in (6, 7, 8)]
-    outward = [secu._rounded(n, exact, "outward", up=True) for n in (5, 6, 7)]
-    nearest = [secu._rounded(n, exact, "nearest", up=True) for n in (6, 7, 8)]
+    inward = [supplement._rounded(n, exact, "inward", up=True) for n in (6, 7, 8)]
+    outward = [supplement._rounded(n, exact, "outward", up=True) for n in (5, 6, 7)]
+    nearest = [supplement._rounded(n, exact, "nearest", up=True) for n in (6, 7, 8)]
     assert inward == outward == nearest == [False, True, False]
-    assert secu._rounded(6, exact, "inward", up=False)
+    assert supplement._rounded(6, exact, "inward", up=False)
 
 
 def test_the_printed_variance_is_off_by_this_at_the_simplex() -> None:
     a2, k = Fraction(16, 25), 10
-    printed = secu._ratio_of_variances(k, a2) * (1 - a2)
+    printed = supplement._ratio_of_variances(k, a2) * (1 - a2)
     assert float(1 - printed) == pytest.approx(0.0711, abs=1e-4)
     assert float(a2 / (k - 1) ** 2) == pytest.approx(0.0079, abs=1e-4)
 
@@ -113,7 +116,7 @@ def test_the_printed_step_of_gradient_descent_cycles() -> None:
     centers = np.asarray([[math.cos(turn), math.sin(turn)], [-1.0, 0.0]])
     assert secu_centers._iterate(x, centers, 0.05, 1.0) > 1.0
     labels = np.zeros(2, dtype=np.int64)
-    q = hardness_centers.hardness(
+    q = hardness_weighted.hardness(
         x, labels, np.asarray([[1.0, 0.0], [-1.0, 0.0]]), temperature=0.05
     )
     assert secu_centers._kappa(x, q, np.asarray([1.0, 0.0]), 0.05) == pytest.approx(10.79, abs=0.01)

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 import z3
 
-from dualclust.algos import bounds, duals
-from dualclust.algos.errors import InfeasibleBoundsError
-from dualclust.proofs import feasible_sizes, price_steps, smt, theorem
+from dualclust.algos import bounds
+from dualclust.algos.core.errors import InfeasibleBoundsError
+from dualclust.algos.online import duals
+from dualclust.proofs.references import feasible_sizes, price_steps, smt
+from dualclust.proofs.theorem import regret
 
 
 def test_proved_refuted_and_unknown(monkeypatch):
@@ -62,16 +64,16 @@ def test_what_z3_proves_it_does_not_prove_of_less():
         assert price_steps.sum_unproven(k, lambda k, r, eta: (k - 1) * r + (k - 1) * eta) == 1.0
         half = price_steps.two_sided_unproven(k, lambda k, r, eta: k * r / 4)
         assert half == 1.0
-        assert price_steps.two_sided_unproven(k, theorem.largest_price_two_sided) == 0.0
+        assert price_steps.two_sided_unproven(k, regret.largest_price_two_sided) == 0.0
 
 
 @pytest.mark.parametrize("without", price_steps.HYPOTHESES)
 def test_a_run_that_the_code_does_not_repeat_is_no_control(without, monkeypatch):
-    assert price_steps.run_stays_below(theorem.sum_of_prices, without) == 0.0
+    assert price_steps.run_stays_below(regret.sum_of_prices, without) == 0.0
     with monkeypatch.context() as patch:
         patch.setattr(duals, "update_duals", lambda prices, *a, **k: prices)
-        assert price_steps.run_stays_below(theorem.sum_of_prices, without) > 1.0
-    assert price_steps.run_stays_below(theorem.sum_of_prices, None) == math.inf
+        assert price_steps.run_stays_below(regret.sum_of_prices, without) > 1.0
+    assert price_steps.run_stays_below(regret.sum_of_prices, None) == math.inf
 
 
 def test_the_condition_on_sizes_is_that_of_the_code():

@@ -7,9 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos import assignment, bounds, duals, steps
-from dualclust.proofs import online_runs, theorem, theorem_tests
-from dualclust.proofs.registry import REGISTRY, Status, load
+from dualclust.algos import bounds
+from dualclust.algos.online import assignment, duals, steps
+from dualclust.proofs.references import online_runs
+from dualclust.proofs.registry.claims import REGISTRY, Status, load
+from dualclust.proofs.theorem import regret, runs
 
 load()
 CLAIMS = [c for c in REGISTRY.values() if c.paper == "dualclust"]
@@ -61,12 +63,12 @@ def test_the_rule_written_out_is_that_of_assign_on_a_stream():
 
 
 def test_the_bounds_of_the_theorem_by_hand():
-    assert theorem.sum_of_prices(3, 2.0, 0.5) == 5.5
-    assert theorem.largest_price(3, 2.0, 0.5) == 2.5 * 1.5 + 0.5
-    assert theorem.largest_price(2, 1.0, 0.25) == theorem.sum_of_prices(2, 1.0, 0.25)
-    assert theorem.largest_price_two_sided(2, 1.0, 0.25) == 2.0
+    assert regret.sum_of_prices(3, 2.0, 0.5) == 5.5
+    assert regret.largest_price(3, 2.0, 0.5) == 2.5 * 1.5 + 0.5
+    assert regret.largest_price(2, 1.0, 0.25) == regret.sum_of_prices(2, 1.0, 0.25)
+    assert regret.largest_price_two_sided(2, 1.0, 0.25) == 2.0
     for n in (2, 10, 1000):
-        term = theorem.permutation_term(n) / math.sqrt(n)
+        term = regret.permutation_term(n) / math.sqrt(n)
         assert term <= math.pi / 2.0
     assert term > 1.4
 
@@ -78,11 +80,11 @@ def test_the_recursions_of_the_proofs_give_the_bounds(k):
     for m in range(k - 1, 0, -1):
         most = m / (m + 1) * (most + reach) + eta
         assert most >= (m - 1) * reach + m * eta  # the clipped case is never larger
-    assert most == pytest.approx(theorem.largest_price(k, reach, eta))
+    assert most == pytest.approx(regret.largest_price(k, reach, eta))
     record = reach + 4.0 * eta  # L_2 of R4
     for m in range(2, k):
         record = reach + (record + eta) * (m + 2) / m
-    assert record == pytest.approx(theorem.largest_price_two_sided(k, reach, eta))
+    assert record == pytest.approx(regret.largest_price_two_sided(k, reach, eta))
     assert record >= (k - 1) * reach + 2 * k * eta - 1e-12
 
 
@@ -102,11 +104,11 @@ def test_steered_scores_are_labeled_as_wished():
 def test_the_alarm_is_one_in_a_million():
     from scipy.stats import norm
 
-    assert 1.0e-6 < norm.sf(theorem_tests.ALARM) < 1.1e-6
+    assert 1.0e-6 < norm.sf(runs.ALARM) < 1.1e-6
 
 
 def test_the_slope_of_a_power_is_its_exponent(rng):
     sizes = [2**j for j in range(8, 14)]
     samples = [n**0.5 * (1.0 + 0.2 * rng.random(48)) for n in sizes]
-    slope, error = theorem_tests.log_slope(sizes, samples)
+    slope, error = runs.log_slope(sizes, samples)
     assert abs(slope - 0.5) < 4.0 * error < 0.03

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dualclust.algos.assignment import assign, init_state, next_pass
-from dualclust.algos.bounds import from_counts, from_ratios, stream_bounds
-from dualclust.algos.certificates import violation
-from dualclust.algos.duals import Duals
-from dualclust.algos.steps import StepRule, measured_steps
+from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.online.assignment import assign, init_state, next_pass
+from dualclust.algos.online.certificates import violation
+from dualclust.algos.online.duals import Duals
+from dualclust.algos.online.steps import StepRule, measured_steps
 from tests.compare import assert_equal, assert_same_labels, to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import (

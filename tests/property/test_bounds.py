@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualclust.algos.bounds import from_counts, from_ratios, stream_bounds
-from dualclust.algos.errors import InfeasibleBoundsError
+from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.core.errors import InfeasibleBoundsError
 
 
 def some_sizes_fit(lower, upper, n):

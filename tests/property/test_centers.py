@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualclust.algos.centers import add_to_sums, init_sums, mean_centers, merge_sums
-from dualclust.algos.projections import project_sphere
+from dualclust.algos.clustering.centers import add_to_sums, init_sums, mean_centers, merge_sums
+from dualclust.algos.core.projections import project_sphere
 from tests.compare import to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import unit_rows

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualclust.algos.assignment import assign, init_state
-from dualclust.algos.bounds import stream_bounds
-from dualclust.algos.certificates import dual_value, objective, size_certificate, violation
-from dualclust.algos.duals import Duals
-from dualclust.algos.steps import StepRule
+from dualclust.algos.bounds.sizes import stream_bounds
+from dualclust.algos.online.assignment import assign, init_state
+from dualclust.algos.online.certificates import dual_value, objective, size_certificate, violation
+from dualclust.algos.online.duals import Duals
+from dualclust.algos.online.steps import StepRule
 from tests.compare import to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import best_value, cone_scores, dyadic_streams, float_streams, in_order

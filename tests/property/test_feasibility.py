@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from dualclust.algos.farkas import FarkasVector, explain, verify_infeasibility
-from dualclust.algos.feasibility import feasibility
+from dualclust.algos.bounds.farkas import FarkasVector, explain, verify_infeasibility
+from dualclust.algos.bounds.forbidden_pairs import feasibility
 
 
 def instance(seed):

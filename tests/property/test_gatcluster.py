@@ -9,21 +9,25 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dualclust.algos.attention import (
+from dualclust.algos.losses.gatcluster.attention import (
     Gaussian,
     attended_features,
     attention_map,
     full_gaussian,
     isotropic_gaussian,
 )
-from dualclust.algos.gatcluster import (
+from dualclust.algos.losses.gatcluster.relations import (
+    relation_error,
+    relation_gradient,
+    relation_loss,
+)
+from dualclust.algos.losses.gatcluster.tasks import (
     attention_loss,
     balanced_targets,
     entropy_loss,
     gatcluster_loss,
     transformation_loss,
 )
-from dualclust.algos.relations import relation_error, relation_gradient, relation_loss
 from tests.compare import to_numpy
 from tests.libraries import LIBRARIES, ONE_EACH
 

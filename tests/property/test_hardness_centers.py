@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualclust.algos.hardness_centers import CenterStatus, hardness, hardness_centers
+from dualclust.algos.clustering.hardness_weighted import CenterStatus, hardness, hardness_centers
 from tests.compare import to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import unit_rows

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualclust.algos.bounds import from_counts, stream_bounds
-from dualclust.algos.feature_frame import frame_of
-from dualclust.algos.kmeans import constrained_kmeans, kmeans
-from dualclust.algos.kmeans_parts import best_centers, gathered_sums
-from dualclust.algos.kmeans_start import start_centers
-from dualclust.algos.minibatch_kmeans import init_minibatch, minibatch_step
-from dualclust.algos.score_sources import FeatureSource, alone, feature_source
+from dualclust.algos.bounds.sizes import from_counts, stream_bounds
+from dualclust.algos.clustering._frame import frame_of
+from dualclust.algos.clustering._shared import best_centers, gathered_sums
+from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans
+from dualclust.algos.clustering.minibatch import init_minibatch, minibatch_step
+from dualclust.algos.clustering.start import start_centers
+from dualclust.algos.scores.sources import FeatureSource, alone, feature_source
 from tests.problems import unit_rows
 
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dualclust.algos.equivalence import check_relations
-from dualclust.algos.label_features import (
+from dualclust.algos.theory.equivalence import check_relations
+from dualclust.algos.theory.label_features import (
     check_label_features,
     label_feature_value,
     polygon_map,

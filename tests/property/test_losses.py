@@ -11,27 +11,22 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dualclust.algos.coke_losses import (
-    label_loss,
-    smoothed_labels,
-    two_view_loss,
-    two_view_targets,
-)
-from dualclust.algos.information_losses import (
+from dualclust.algos.losses.coke import label_loss, smoothed_labels, two_view_loss, two_view_targets
+from dualclust.algos.losses.information.joint import joint_distribution, joint_information_loss
+from dualclust.algos.losses.information.mutual import (
     information_margin_loss,
     mean_entropy,
     mutual_information,
     prior_divergence,
 )
-from dualclust.algos.joint_information import joint_distribution, joint_information_loss
-from dualclust.algos.losses import center_loss, log_softmax, mixed_targets, soft_cross_entropy
-from dualclust.algos.pseudo_label_losses import (
+from dualclust.algos.losses.information.pseudo_label import (
     pseudo_label_divergence,
     pseudo_label_energy,
     pseudo_label_loss,
     reverse_cross_entropy,
 )
-from dualclust.algos.self_labeling import self_labeling_loss, transport_objective
+from dualclust.algos.losses.information.self_labeling import self_labeling_loss, transport_objective
+from dualclust.algos.losses.secu import center_loss, log_softmax, mixed_targets, soft_cross_entropy
 from tests.compare import to_numpy
 
 LARGEST = {np.float32: 3.4e38, np.float64: 1.7e308}

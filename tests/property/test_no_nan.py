@@ -6,16 +6,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dualclust.algos.assignment import assign
-from dualclust.algos.bounds import from_counts, stream_bounds
-from dualclust.algos.centers import add_to_sums, init_sums, mean_centers, running_average
-from dualclust.algos.certificates import dual_value, objective, size_certificate
-from dualclust.algos.duals import assign_batch
-from dualclust.algos.errors import InvalidValueError
-from dualclust.algos.hardness_centers import hardness, hardness_centers
-from dualclust.algos.kmeans import constrained_kmeans, kmeans
-from dualclust.algos.kmeans_start import METRICS, start_centers
-from dualclust.algos.metrics import (
+from dualclust.algos.bounds.sizes import from_counts, stream_bounds
+from dualclust.algos.clustering.centers import add_to_sums, init_sums, mean_centers, running_average
+from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans
+from dualclust.algos.clustering.hardness_weighted import hardness, hardness_centers
+from dualclust.algos.clustering.metrics import (
     churn,
     clustering_scores,
     effective_clusters,
@@ -23,15 +18,20 @@ from dualclust.algos.metrics import (
     regret,
     uniformity,
 )
-from dualclust.algos.minibatch_kmeans import init_minibatch, minibatch_step
-from dualclust.algos.projections import (
+from dualclust.algos.clustering.minibatch import init_minibatch, minibatch_step
+from dualclust.algos.clustering.start import METRICS, start_centers
+from dualclust.algos.core.errors import InvalidValueError
+from dualclust.algos.core.projections import (
     project_capped,
     project_l1_ball,
     project_simplex,
     project_sphere,
 )
-from dualclust.algos.score_sources import feature_source
-from dualclust.algos.steps import StepRule, measured_steps
+from dualclust.algos.online.assignment import assign
+from dualclust.algos.online.certificates import dual_value, objective, size_certificate
+from dualclust.algos.online.duals import assign_batch
+from dualclust.algos.online.steps import StepRule, measured_steps
+from dualclust.algos.scores.sources import feature_source
 from tests.compare import to_numpy
 from tests.libraries import LIBRARIES, ONE_EACH
 from tests.problems import unit_rows

@@ -11,19 +11,19 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from dualclust.algos.bounds import from_counts
-from dualclust.algos.certificates import dual_value, objective, violation
-from dualclust.algos.comparison import compare, level_prices
-from dualclust.algos.entropy_assignment import (
+from dualclust.algos.baselines.comparison import compare, level_prices
+from dualclust.algos.baselines.entropic_transport import SinkhornOptions, sinkhorn, soft_plan
+from dualclust.algos.baselines.entropy import (
     EntropyRule,
     assign_entropy,
     entropy_objective,
     entropy_step,
     entropy_upper_bound,
 )
-from dualclust.algos.offline import assign_exact
-from dualclust.algos.sign_rule import SignRule, assign_sign_rule
-from dualclust.algos.sinkhorn import SinkhornOptions, sinkhorn, soft_plan
+from dualclust.algos.baselines.sign_rule import SignRule, assign_sign_rule
+from dualclust.algos.bounds.sizes import from_counts
+from dualclust.algos.offline.assignment import assign_exact
+from dualclust.algos.online.certificates import dual_value, objective, violation
 from tests.compare import assert_equal, to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import best_value, dyadic_streams

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dualclust.algos.projections import (
+from dualclust.algos.core.projections import (
     project_capped,
     project_l1_ball,
     project_simplex,

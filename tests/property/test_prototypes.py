@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dualclust.algos.prototype_losses import (
+from dualclust.algos.losses.propos.prototypes import (
+    Prototypes,
+    batch_prototypes,
+    normalize_sums,
+    update_prototypes,
+    weighted_sums,
+)
+from dualclust.algos.losses.propos.scattering import (
     perturbed,
     positive_sampling_alignment,
     prototypical_alignment,
@@ -15,13 +22,6 @@ from dualclust.algos.prototype_losses import (
     psl_cross_view,
     psl_mixed_view,
     psl_same_view,
-)
-from dualclust.algos.prototypes import (
-    Prototypes,
-    batch_prototypes,
-    normalize_sums,
-    update_prototypes,
-    weighted_sums,
 )
 from tests.compare import assert_close, assert_equal, to_numpy
 from tests.libraries import ONE_EACH

@@ -6,8 +6,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dualclust.algos.pseudo_labels import floor_outputs, label_gap, label_objective, pseudo_labels
-from dualclust.algos.pseudo_labels_em import em_labels, em_step
+from dualclust.algos.pseudo_labels.em import em_labels, em_step
+from dualclust.algos.pseudo_labels.solver import (
+    floor_outputs,
+    label_gap,
+    label_objective,
+    pseudo_labels,
+)
 from tests.compare import to_numpy
 from tests.libraries import ONE_EACH
 

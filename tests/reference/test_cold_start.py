@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from dualclust.algos.assignment import assign, next_pass
-from dualclust.algos.bounds import stream_bounds
-from dualclust.algos.steps import StepRule, theorem_steps
+from dualclust.algos.bounds.sizes import stream_bounds
+from dualclust.algos.online.assignment import assign, next_pass
+from dualclust.algos.online.steps import StepRule, theorem_steps
 from tests.problems import cone_scores, mixture_scores
 
 

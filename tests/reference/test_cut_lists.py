@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos import offline
-from dualclust.algos.bounds import from_counts, from_ratios
-from dualclust.algos.list_solver import solve_lists
-from dualclust.algos.offline import assign_offline
-from dualclust.algos.price_box import PriceBox
-from dualclust.algos.score_sources import score_source
-from dualclust.algos.shortlists import list_open
+from dualclust.algos.bounds.sizes import from_counts, from_ratios
+from dualclust.algos.offline import assignment
+from dualclust.algos.offline._candidates import list_open
+from dualclust.algos.offline._reduced import solve_lists
+from dualclust.algos.offline._trust_region import PriceBox
+from dualclust.algos.offline.assignment import assign_offline
+from dualclust.algos.scores.sources import score_source
 from tests.reference.test_transport import highs
 
 
@@ -57,11 +57,11 @@ def test_no_labels_are_worth_more_than_lists_prove(dtype):
 
 def test_a_gap_above_the_tolerance_is_not_the_end(monkeypatch, rng):
     """Labels that have not proven the tolerance are followed by another pass."""
-    monkeypatch.setattr(offline, "FULL_ENTRIES", 0)
+    monkeypatch.setattr(assignment, "FULL_ENTRIES", 0)
     scores = rng.normal(size=(300, 5)) + rng.normal(size=5)
     bounds = from_ratios(5, n_samples=300, lower=0.9, upper=1.1)
     gaps, tolerance = iter([5.0, 1.5, 1.0, 0.5]), 1e-4
-    real, calls = offline.solve_lists, []
+    real, calls = assignment.solve_lists, []
 
     def first_worse(*args, **options):
         found, prices, bound = real(*args, **options)
@@ -70,7 +70,7 @@ def test_a_gap_above_the_tolerance_is_not_the_end(monkeypatch, rng):
             calls.append(found.gap)
         return found, prices, bound
 
-    monkeypatch.setattr(offline, "solve_lists", first_worse)
+    monkeypatch.setattr(assignment, "solve_lists", first_worse)
     found = assign_offline(scores, bounds, tolerance=tolerance)
     assert calls == [5.0 * tolerance, 1.5 * tolerance, tolerance]
     assert found.gap == tolerance

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from dualclust.algos.assignment import assign, next_pass
-from dualclust.algos.bounds import from_counts, from_ratios
-from dualclust.algos.certificates import dual_value, objective
-from dualclust.algos.steps import measured_steps
+from dualclust.algos.bounds.sizes import from_counts, from_ratios
+from dualclust.algos.online.assignment import assign, next_pass
+from dualclust.algos.online.certificates import dual_value, objective
+from dualclust.algos.online.steps import measured_steps
 from tests.compare import label_gaps
 from tests.problems import best_value, cone_scores, mixture_scores
 

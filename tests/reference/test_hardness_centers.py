@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from dualclust.algos.hardness_centers import CenterStatus, hardness_centers
+from dualclust.algos.clustering.hardness_weighted import CenterStatus, hardness_centers
 from tests.problems import unit_rows
 
 

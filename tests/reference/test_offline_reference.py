@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment, linprog
 
-from dualclust.algos.bounds import from_counts, from_ratios
-from dualclust.algos.offline import assign_offline
+from dualclust.algos.bounds.sizes import from_counts, from_ratios
+from dualclust.algos.offline.assignment import assign_offline
 from tests.problems import cone_scores, counted_bounds, in_order, mixture_scores
 
 KINDS = {"cone": cone_scores, "mixture": mixture_scores}

@@ -4,7 +4,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from dualclust.algos.projections import project_capped, project_l1_ball, project_simplex
+from dualclust.algos.core.projections import project_capped, project_l1_ball, project_simplex
 
 
 def nearest(x, constraints):

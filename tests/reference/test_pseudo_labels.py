@@ -4,8 +4,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from dualclust.algos.pseudo_labels import label_gap, label_objective, pseudo_labels
-from dualclust.algos.pseudo_labels_em import em_labels
+from dualclust.algos.pseudo_labels.em import em_labels
+from dualclust.algos.pseudo_labels.solver import label_gap, label_objective, pseudo_labels
 from tests.libraries import ONE_EACH
 
 

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from dualclust.algos import offline
-from dualclust.algos.bounds import from_counts, from_ratios
-from dualclust.algos.certificates import violation
-from dualclust.algos.offline import assign_exact
+from dualclust.algos.bounds.sizes import from_counts, from_ratios
+from dualclust.algos.offline import assignment
+from dualclust.algos.offline.assignment import assign_exact
+from dualclust.algos.online.certificates import violation
 from tests.problems import best_value, cone_scores, mixture_scores
 
 Floats = NDArray[np.float64]
@@ -65,7 +65,7 @@ def check(seed: int, most: int) -> None:
 @pytest.mark.parametrize("lists", ["all clusters", "short lists"])
 def test_equal_to_highs(monkeypatch: pytest.MonkeyPatch, lists: str) -> None:
     if lists == "short lists":
-        monkeypatch.setattr(offline, "FULL_ENTRIES", 0)
+        monkeypatch.setattr(assignment, "FULL_ENTRIES", 0)
     for seed in range(500):
         check(seed, most=40)
 
@@ -73,13 +73,13 @@ def test_equal_to_highs(monkeypatch: pytest.MonkeyPatch, lists: str) -> None:
 @pytest.mark.slow
 def test_equal_to_highs_on_ten_thousand_instances(monkeypatch: pytest.MonkeyPatch) -> None:
     for seed in range(10_000):
-        monkeypatch.setattr(offline, "FULL_ENTRIES", 0 if seed % 4 > 1 else 2**16)
+        monkeypatch.setattr(assignment, "FULL_ENTRIES", 0 if seed % 4 > 1 else 2**16)
         check(seed, most=60)
 
 
 @pytest.mark.parametrize("entries", [0, 2**16])
 def test_equal_to_all_assignments(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
-    monkeypatch.setattr(offline, "FULL_ENTRIES", entries)
+    monkeypatch.setattr(assignment, "FULL_ENTRIES", entries)
     for seed in range(400):
         scores, lower, upper = instance(seed, most=7)
         n, k = scores.shape

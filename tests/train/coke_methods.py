@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from dualclust.train.config import RunConfig, from_mapping, override
+from dualclust.train.config.run import RunConfig, from_mapping, override
 from dualclust.train.methods.coke import CoKe
-from dualclust.train.networks import build_network
+from dualclust.train.networks.network import build_network
 from tests.problems import cone_features, unit_rows
 
 D, N = 12, 60

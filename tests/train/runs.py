@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dualclust.train.checkpoint import latest_checkpoint
-from dualclust.train.config import RunConfig, override
-from dualclust.train_commands import read_recipe
+from dualclust.cli.train import read_recipe
+from dualclust.train.config.run import RunConfig, override
+from dualclust.train.state.checkpoint import latest_checkpoint
 
 N = 241  # a prime: no batch size divides it
 EPOCHS = 4

@@ -3,9 +3,9 @@
 import numpy as np
 import torch
 
-from dualclust.train.config import RunConfig, override
+from dualclust.train.config.run import RunConfig, override
 from dualclust.train.methods.secu import SeCu
-from dualclust.train.networks import build_network
+from dualclust.train.networks.network import build_network
 from tests.problems import cone_features, unit_rows
 
 D = 12

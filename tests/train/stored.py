@@ -5,10 +5,7 @@ import math
 import torch
 from torch import nn
 
-from dualclust.train.checkpoint import (
-    checkpoint_folder,
-    save_checkpoint,
-)
+from dualclust.train.state.checkpoint import checkpoint_folder, save_checkpoint
 
 FILES = ("state.safetensors", "state.json", "manifest.json")
 METADATA = {

@@ -7,10 +7,10 @@ import torch
 from scipy import ndimage
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dualclust.algos.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
-from dualclust.train.augment import affine_matrix, augment, warp
-from dualclust.train.config import AugmentConfig
-from dualclust.train.seeding import generator
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
+from dualclust.train.augment.views import affine_matrix, augment, warp
+from dualclust.train.config.run import AugmentConfig
+from dualclust.train.state.seeding import generator
 
 PIECES = {
     "rotate": 20.0,

@@ -7,11 +7,11 @@ import pytest
 import torch
 from scipy import ndimage, stats
 
-from dualclust.algos.errors import InvalidValueError
-from dualclust.train import color
-from dualclust.train.augment import augment
-from dualclust.train.config import AugmentConfig
-from dualclust.train.seeding import generator
+from dualclust.algos.core.errors import InvalidValueError
+from dualclust.train.augment import color
+from dualclust.train.augment.views import augment
+from dualclust.train.config.run import AugmentConfig
+from dualclust.train.state.seeding import generator
 from tests.train.test_augment import READS, Counter
 
 Image = pytest.importorskip("PIL.Image")

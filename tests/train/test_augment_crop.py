@@ -7,11 +7,11 @@ import pytest
 import torch
 from scipy import stats
 
-from dualclust.algos.errors import InvalidValueError, UsageError
-from dualclust.train.augment import augment, warp
-from dualclust.train.config import AugmentConfig
-from dualclust.train.geometry import TRIES, crop_boxes
-from dualclust.train.seeding import generator
+from dualclust.algos.core.errors import InvalidValueError, UsageError
+from dualclust.train.augment.geometry import TRIES, crop_boxes
+from dualclust.train.augment.views import augment, warp
+from dualclust.train.config.run import AugmentConfig
+from dualclust.train.state.seeding import generator
 from tests.train.test_augment import EVERYTHING, READS, Counter, batch
 
 Image = pytest.importorskip("PIL.Image")

@@ -7,13 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import (
-    CheckpointError,
-    InvalidTypeError,
-    MissingFileError,
-)
-from dualclust.train import checkpoint
-from dualclust.train.checkpoint import (
+from dualclust.algos.core.errors import CheckpointError, InvalidTypeError, MissingFileError
+from dualclust.train.state import checkpoint
+from dualclust.train.state.checkpoint import (
     CheckpointWarning,
     checkpoint_folder,
     latest_checkpoint,

@@ -9,15 +9,9 @@ import textwrap
 
 import pytest
 
-from dualclust.algos.errors import (
-    OutputError,
-)
-from dualclust.train import checkpoint
-from dualclust.train.checkpoint import (
-    checkpoint_folder,
-    latest_checkpoint,
-    save_checkpoint,
-)
+from dualclust.algos.core.errors import OutputError
+from dualclust.train.state import checkpoint
+from dualclust.train.state.checkpoint import checkpoint_folder, latest_checkpoint, save_checkpoint
 from tests.train.stored import (
     names,
     save_epochs,
@@ -117,8 +111,8 @@ def test_a_file_where_the_folder_should_be(tmp_path):
 def test_a_real_limit_on_file_size(tmp_path):
     code = """
         import resource, sys, torch
-        from dualclust.algos.errors import OutputError
-        from dualclust.train.checkpoint import *
+        from dualclust.algos.core.errors import OutputError
+        from dualclust.train.state.checkpoint import *
         save_checkpoint(checkpoint_folder(sys.argv[1], 1), {}, {"epoch": 1})
         resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
         try:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.centers import add_to_sums, init_sums, mean_centers, sum_batch
-from dualclust.algos.errors import UsageError
-from dualclust.train.optim import build_optimizer, set_rates
+from dualclust.algos.clustering.centers import add_to_sums, init_sums, mean_centers, sum_batch
+from dualclust.algos.core.errors import UsageError
+from dualclust.train.loop.optim import build_optimizer, set_rates
 from tests.problems import cone_features
 from tests.train.coke_methods import (
     AVERAGED,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualclust.algos.errors import MissingFileError, UsageError
-from dualclust.train import config as cfg
-from dualclust.train.config import RunConfig, dump_config, from_mapping, load_config, override
+from dualclust.algos.core.errors import MissingFileError, UsageError
+from dualclust.train.config import run as cfg
+from dualclust.train.config.run import RunConfig, dump_config, from_mapping, load_config, override
 
 
 def reread(config):
@@ -201,5 +201,5 @@ def test_importing_the_settings_does_not_load_torch():
     import subprocess
     import sys
 
-    code = "import dualclust.train.config, sys; sys.exit('torch' in sys.modules)"
+    code = "import dualclust.train.config.run, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

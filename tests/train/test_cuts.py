@@ -6,17 +6,26 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import UsageError
-from dualclust.train import feed, pictures
-from dualclust.train.config import RunConfig, override
-from dualclust.train.cuts import FITS, NUMBERS, TRIES, Cut, plain_cut, random_cut, reduction
-from dualclust.train.distributed import ALONE
-from dualclust.train.engine import Engine
-from dualclust.train.feed import Feed
-from dualclust.train.geometry import crop_boxes
-from dualclust.train.pictures import picture_data
-from dualclust.train.seeding import generator
-from dualclust.train.splits import File
+from dualclust.algos.core.errors import UsageError
+from dualclust.train.augment.crops import (
+    FITS,
+    NUMBERS,
+    TRIES,
+    Cut,
+    plain_cut,
+    random_cut,
+    reduction,
+)
+from dualclust.train.augment.geometry import crop_boxes
+from dualclust.train.config.run import RunConfig, override
+from dualclust.train.data import pictures
+from dualclust.train.data.pictures import picture_data
+from dualclust.train.data.splits import File
+from dualclust.train.loop import loader
+from dualclust.train.loop.execution import Engine
+from dualclust.train.loop.loader import Feed
+from dualclust.train.state.ranks import ALONE
+from dualclust.train.state.seeding import generator
 from tests.train.pictures import encoded, picture
 from tests.train.test_augment_crop import RATIO, published, same
 
@@ -51,7 +60,7 @@ def drawn_boxes(monkeypatch):
         data = picture_data(
             [File("a", content)] * n, None, torch.arange(n), (), None, size=224, workers=1
         )
-        monkeypatch.setattr(feed, "_load", lambda *_: (data, None))
+        monkeypatch.setattr(loader, "_load", lambda *_: (data, None))
         seen = []
 
         def record(_, plan, *, channels):

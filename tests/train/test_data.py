@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import (
+from dualclust.algos.core.errors import (
     InvalidTypeError,
     InvalidValueError,
     MissingFileError,
     UsageError,
 )
-from dualclust.train.data import image_data, load_source, normalize
+from dualclust.train.data.samples import image_data, load_source, normalize
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_splits_must_be_alike(rng, tmp_path):
 def test_statistics_of_many_images_are_those_of_all(rng, monkeypatch):
     images = pixels(rng, 50, 6, 5, 3)
     whole = image_data(images)
-    monkeypatch.setattr("dualclust.train.arrays.CHUNK", 7)
+    monkeypatch.setattr("dualclust.train.data.arrays.CHUNK", 7)
     chunked = image_data(images)
     for name in ("mean", "std", "background"):
         assert torch.equal(getattr(whole, name), getattr(chunked, name))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError, UsageError
-from dualclust.train.data import EmbeddingData, embedding_data, image_data, load_source
-from dualclust.train.long_tail import profile, subset
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError, UsageError
+from dualclust.train.data.long_tail import profile, subset
+from dualclust.train.data.samples import EmbeddingData, embedding_data, image_data, load_source
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dualclust.train_commands import read_recipe
+from dualclust.cli.train import read_recipe
 from tests.train.test_recipes import NAMES
 
 PAGE = Path(__file__).parents[2] / "docs" / "departures.md"

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import UsageError
-from dualclust.train.distributed import ALONE, Ranks, start_ranks
+from dualclust.algos.core.errors import UsageError
+from dualclust.train.state.ranks import ALONE, Ranks, start_ranks
 from tests.train.runs import tiny_recipe, write_images
 
 # Loads torch once and forks: an interpreter for each rank would take nearly all of the time.
@@ -20,7 +20,7 @@ FORK = """
 import json, os, socket, sys
 import numpy as np
 import torch
-from dualclust.train.config import from_mapping, RunConfig
+from dualclust.train.config.run import from_mapping, RunConfig
 import tomllib
 
 torch.set_num_threads(1)
@@ -37,8 +37,8 @@ def flat(state, name=""):
         yield name, state.detach().numpy()
 
 def work(rank, world, text, out):
-    from dualclust.train.distributed import start_ranks
-    from dualclust.train.loop import Run
+    from dualclust.train.state.ranks import start_ranks
+    from dualclust.train.loop.training import Run
     ranks, device = start_ranks("cpu", timeout=600)
     assert (ranks.rank, ranks.world) == (rank, world)
     config = from_mapping(RunConfig, tomllib.loads(text))
@@ -139,7 +139,7 @@ def test_ranks_are_one_process(method, source, tmp_path):
     Equal to rounding, since a rank multiplies fewer rows. Labels and counts follow scores that are
     1e-10 and more from a tie: such a score would have to be met by chance, and the seed is fixed.
     """
-    from dualclust.train.config import dump_config
+    from dualclust.train.config.run import dump_config
 
     config = tiny_recipe(f"{method}_digits", source, *SETTINGS, *METHODS[method])
     found = run_ranks(tmp_path, dump_config(config), (1, 2, 4))

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from dualclust.algos.errors import UsageError
-from dualclust.train.config import EngineConfig
-from dualclust.train.engine import Engine
-from dualclust.train.loop import Run
+from dualclust.algos.core.errors import UsageError
+from dualclust.train.config.run import EngineConfig
+from dualclust.train.loop.execution import Engine
+from dualclust.train.loop.training import Run
 from dualclust.train.methods import METHODS
 from tests.train.runs import tiny, tiny_recipe
 from tests.train.tape import capture

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import InvalidValueError
-from dualclust.algos.metrics import clustering_scores
-from dualclust.train.data import image_data
-from dualclust.train.evaluate import Agreement, evaluate, kmeans_on_pixels
+from dualclust.algos.clustering.metrics import clustering_scores
+from dualclust.algos.core.errors import InvalidValueError
+from dualclust.train.data.samples import image_data
+from dualclust.train.loop.agreement import Agreement, evaluate, kmeans_on_pixels
 
 
 def blocks(n=60, classes=3, labels=True):

@@ -10,16 +10,16 @@ import pytest
 import torch
 from torch import nn
 
-from dualclust.algos.errors import UsageError
-from dualclust.train.config import RunConfig, override
-from dualclust.train.distributed import Ranks
+from dualclust.algos.core.errors import UsageError
+from dualclust.train.config.methods import GatclusterOptions
+from dualclust.train.config.run import RunConfig, override
 from dualclust.train.methods.base import Batch
-from dualclust.train.methods.gatcluster import GATCluster
-from dualclust.train.methods.gatcluster_targets import related
-from dualclust.train.networks import build_network
-from dualclust.train.normalization import BatchNorm
-from dualclust.train.options import GatclusterOptions
-from dualclust.train.seeding import generator
+from dualclust.train.methods.gatcluster._targets import related
+from dualclust.train.methods.gatcluster.method import GATCluster
+from dualclust.train.networks.network import build_network
+from dualclust.train.networks.normalization import BatchNorm
+from dualclust.train.state.ranks import Ranks
+from dualclust.train.state.seeding import generator
 from tests.train.printed_gatcluster import Printed
 
 K, N, M, RATE = 3, 40, 20, 0.02

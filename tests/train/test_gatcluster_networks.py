@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import nn
 
-from dualclust.algos.attention import Gaussian, attention_map
-from dualclust.algos.errors import InvalidValueError, UsageError
-from dualclust.train.attention_overlays import overlay, window_on_image, write_overlays
-from dualclust.train.config import NetworkConfig
-from dualclust.train.gat_networks import GAT_LAYERS, Branches, map_encoder
-from dualclust.train.networks import build_network
-from dualclust.train.options import GatclusterOptions
+from dualclust.algos.core.errors import InvalidValueError, UsageError
+from dualclust.algos.losses.gatcluster.attention import Gaussian, attention_map
+from dualclust.train.config.methods import GatclusterOptions
+from dualclust.train.config.run import NetworkConfig
+from dualclust.train.networks.attention_branches import GAT_LAYERS, Branches, map_encoder
+from dualclust.train.networks.network import build_network
+from dualclust.train.report.attention import overlay, window_on_image, write_overlays
 
 # Name, pixels, channels of the image, map; the last three columns as the paper and its code have.
 MAPS = {

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from dualclust.train.config import override
-from dualclust.train.loop import resume, train
+from dualclust.cli.train import read_recipe
+from dualclust.train.config.run import override
+from dualclust.train.loop.training import resume, train
 from dualclust.train.methods.base import Batch
-from dualclust.train_commands import read_recipe
 from tests.train.runs import Interrupted, assert_same_run, interrupt_after
 from tests.train.test_gatcluster import M, draw_images, make
 from tests.train.test_secu_operations import Operations

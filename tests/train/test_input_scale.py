@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import CheckpointError, UsageError
-from dualclust.train.config import DataConfig, override
-from dualclust.train.data import embedding_data, load_source
-from dualclust.train.distributed import ALONE
-from dualclust.train.engine import Engine
-from dualclust.train.feed import Feed
-from dualclust.train.input_scale import INPUT_SCALES, rescaled
-from dualclust.train.loop import resume, train
+from dualclust.algos.core.errors import CheckpointError, UsageError
+from dualclust.train.config.run import DataConfig, override
+from dualclust.train.data.input_scale import INPUT_SCALES, rescaled
+from dualclust.train.data.samples import embedding_data, load_source
+from dualclust.train.loop.execution import Engine
+from dualclust.train.loop.loader import Feed
+from dualclust.train.loop.training import resume, train
+from dualclust.train.state.ranks import ALONE
 from tests.train.runs import tiny_recipe
 
 

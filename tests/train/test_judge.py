@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import InvalidValueError
-from dualclust.train.evaluate import (
+from dualclust.algos.core.errors import InvalidValueError
+from dualclust.train.loop.agreement import (
     agreement,
     evaluate,
     linear_probe,
     nearest_neighbors,
     spread,
 )
-from dualclust.train.judge import judge
-from dualclust.train.loop import Run
+from dualclust.train.loop.evaluation import judge
+from dualclust.train.loop.training import Run
 from tests.train.runs import tiny
 
 

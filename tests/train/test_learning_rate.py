@@ -4,9 +4,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dualclust.train.config import OptimConfig
-from dualclust.train.optim import learning_rate
-from dualclust.train_commands import read_recipe
+from dualclust.cli.train import read_recipe
+from dualclust.train.config.run import OptimConfig
+from dualclust.train.loop.optim import learning_rate
 
 
 def test_rates_of_the_network_at_the_corners():

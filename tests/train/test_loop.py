@@ -13,13 +13,13 @@ import safetensors.torch
 import torch
 from torch.nn import functional as F
 
-from dualclust.algos.errors import DualclustError, InvalidValueError, UsageError
-from dualclust.train import feed, loop
-from dualclust.train.config import load_config
-from dualclust.train.data import load_source
-from dualclust.train.evaluate import evaluate
-from dualclust.train.loop import Run, train
-from dualclust.train.optim import learning_rate
+from dualclust.algos.core.errors import DualclustError, InvalidValueError, UsageError
+from dualclust.train.config.run import load_config
+from dualclust.train.data.samples import load_source
+from dualclust.train.loop import loader, training
+from dualclust.train.loop.agreement import evaluate
+from dualclust.train.loop.optim import learning_rate
+from dualclust.train.loop.training import Run, train
 from tests.train.runs import (
     EPOCHS,
     FILES,
@@ -172,7 +172,9 @@ def test_true_labels_never_reach_training(source, finished, tmp_path, monkeypatc
         "none": lambda data: data._replace(labels=None, class_names=()),
     }
     for name, change in variants.items():
-        monkeypatch.setattr(feed, "load_source", lambda *a, c=change, **k: c(load_source(*a, **k)))
+        monkeypatch.setattr(
+            loader, "load_source", lambda *a, c=change, **k: c(load_source(*a, **k))
+        )
         train(tiny(source), tmp_path / name)
         found = contents(tmp_path / name)
         for part in ("state", "centers.npy", "weights.safetensors", "sizes.png"):
@@ -302,13 +304,13 @@ def test_prediction_averages_views_and_leaves_no_trace(source, views):
 def test_prediction_does_not_depend_on_its_batches(source, monkeypatch):
     run = Run(tiny(source, "evaluation.views=0"), "cpu")
     whole = run.predict().features
-    monkeypatch.setattr(feed, "EVALUATION_BATCH", 48)
+    monkeypatch.setattr(loader, "EVALUATION_BATCH", 48)
     torch.testing.assert_close(run.predict().features, whole, rtol=1e-4, atol=1e-5)
 
 
 def test_an_image_left_alone_in_the_first_pass(source, tmp_path, monkeypatch):
     """As 1025 images would leave one of EVALUATION_BATCH = 1024, without batch statistics."""
-    monkeypatch.setattr(feed, "EVALUATION_BATCH", N - 1)
+    monkeypatch.setattr(loader, "EVALUATION_BATCH", N - 1)
     result = train(tiny(source, "epochs=1", "optim.warmup_epochs=0"), tmp_path / "run")
     labels = result.prediction.assignment.labels
     assert labels.shape == (N,)
@@ -387,7 +389,7 @@ def test_a_full_disk_is_said_and_costs_no_epoch(source, finished, tmp_path, monk
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(DualclustError, match=r"cannot write .*No space left on device"):
-        loop.resume(folder)
+        training.resume(folder)
     after = {name: v for name, v in listing(folder).items() if name.startswith("checkpoints")}
     assert after == before
     assert not list(folder.glob(".*"))

@@ -5,14 +5,14 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from dualclust.algos.errors import UsageError
-from dualclust.train import feed
-from dualclust.train.config import RunConfig, override
-from dualclust.train.data import load_source
-from dualclust.train.loop import Run, resume, train
-from dualclust.train.methods.mi_margin import MiMargin
-from dualclust.train.networks import build_network
-from dualclust.train_commands import read_recipe
+from dualclust.algos.core.errors import UsageError
+from dualclust.cli.train import read_recipe
+from dualclust.train.config.run import RunConfig, override
+from dualclust.train.data.samples import load_source
+from dualclust.train.loop import loader
+from dualclust.train.loop.training import Run, resume, train
+from dualclust.train.methods.mi_margin.method import MiMargin
+from dualclust.train.networks.network import build_network
 from tests.train.runs import (
     Interrupted,
     N,
@@ -46,7 +46,7 @@ def shuffled(data):
 
 
 def patched(monkeypatch, change):
-    monkeypatch.setattr(feed, "load_source", lambda *a, **k: change(load_source(*a, **k)))
+    monkeypatch.setattr(loader, "load_source", lambda *a, **k: change(load_source(*a, **k)))
 
 
 @pytest.mark.parametrize("changes", [[], WEAK], ids=["off", "on"])

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from dualclust.algos.restarts import Split
-from dualclust.train.loop import Run
-from dualclust.train.methods.mi_restarts import APART, split_clusters
+from dualclust.algos.clustering.restarts import Split
+from dualclust.train.loop.training import Run
+from dualclust.train.methods.mi_margin._restarts import APART, split_clusters
 from tests.train.runs import write_images
 from tests.train.test_mi_margin_runs import tiny
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from dualclust.train.methods.mi_seeds import seed_loss
+from dualclust.train.methods.mi_margin._seeds import seed_loss
 
 SCORES = [[0.0, 0.0], [math.log(3.0), 0.0], [0.0, math.log(7.0)]]
 

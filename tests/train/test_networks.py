@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from dualclust.algos.errors import InvalidValueError, UsageError
-from dualclust.train.config import NetworkConfig
-from dualclust.train.networks import NETWORKS, build_network, run_views
+from dualclust.algos.core.errors import InvalidValueError, UsageError
+from dualclust.train.config.run import NetworkConfig
+from dualclust.train.networks.network import NETWORKS, build_network, run_views
 
 DIGIT, SMALL, MIDDLE = (1, 8, 8), (3, 32, 32), (3, 96, 96)
 FLEXIBLE = [name for name in NETWORKS if "cnn" in name or "resnet" in name]

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from dualclust.train.normalization import BatchNorm, groups, settle, synchronize
-from dualclust.train.seeding import generator
+from dualclust.train.networks.normalization import BatchNorm, groups, settle, synchronize
+from dualclust.train.state.seeding import generator
 
 SHAPES = [(12, 5), (12, 5, 3, 4)]
 DOUBLE = torch.float64
@@ -174,7 +174,7 @@ import os, sys
 from datetime import timedelta
 import torch, torch.distributed as dist
 from tests.train.test_normalization import layer, step, SPLITS
-from dualclust.train.normalization import synchronize
+from dualclust.train.networks.normalization import synchronize
 
 children, (folder, port, world) = [], sys.argv[1:]
 for rank in range(int(world)):

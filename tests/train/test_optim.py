@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.train.config import OptimConfig
+from dualclust.train.config.run import OptimConfig
+from dualclust.train.loop.optim import LARS, build_optimizer, set_rates
 from dualclust.train.methods.base import Group
-from dualclust.train.optim import LARS, build_optimizer, set_rates
 
 
 def printed_lars(w, v, g, *, lr, momentum, decay, trust, inside):

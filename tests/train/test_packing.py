@@ -7,11 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from dualclust.algos.errors import (
-    CheckpointError,
-    InvalidTypeError,
-)
-from dualclust.train.checkpoint import (
+from dualclust.algos.core.errors import CheckpointError, InvalidTypeError
+from dualclust.train.state.checkpoint import (
     checkpoint_folder,
     latest_checkpoint,
     pack,

@@ -5,10 +5,10 @@ import io
 import numpy as np
 import pytest
 
-from dualclust.algos.errors import InvalidValueError, UsageError
-from dualclust.train.cuts import Cut, plain_cut
-from dualclust.train.picture_files import cut_picture
-from dualclust.train.splits import File
+from dualclust.algos.core.errors import InvalidValueError, UsageError
+from dualclust.train.augment.crops import Cut, plain_cut
+from dualclust.train.data.picture_files import cut_picture
+from dualclust.train.data.splits import File
 from tests.train.pictures import encoded, picture
 
 Image = pytest.importorskip("PIL.Image")

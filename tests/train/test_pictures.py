@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import InvalidValueError, UsageError
-from dualclust.train import pictures
-from dualclust.train.config import RunConfig, override
-from dualclust.train.cuts import NUMBERS, random_cut
-from dualclust.train.data import ImageData, load_source, normalize
-from dualclust.train.distributed import Ranks
-from dualclust.train.engine import Engine
-from dualclust.train.feed import Feed
-from dualclust.train.pictures import PictureData, cpu_count
-from dualclust.train.prefetch import AHEAD
-from dualclust.train.seeding import generator
+from dualclust.algos.core.errors import InvalidValueError, UsageError
+from dualclust.train.augment.crops import NUMBERS, random_cut
+from dualclust.train.config.run import RunConfig, override
+from dualclust.train.data import pictures
+from dualclust.train.data.pictures import PictureData, cpu_count
+from dualclust.train.data.samples import ImageData, load_source, normalize
+from dualclust.train.loop.execution import Engine
+from dualclust.train.loop.loader import Feed
+from dualclust.train.loop.prefetch import AHEAD
+from dualclust.train.state.ranks import Ranks
+from dualclust.train.state.seeding import generator
 from tests.train.pictures import encoded, picture, write_folder
 from tests.train.test_picture_files import resized
 

@@ -8,15 +8,15 @@ import pytest
 import torch
 from torch import nn
 
-from dualclust.algos.counter_noise import normal_noise
-from dualclust.algos.errors import UsageError
-from dualclust.train.config import EngineConfig, RunConfig, override
-from dualclust.train.engine import Engine
+from dualclust.algos.core.errors import UsageError
+from dualclust.algos.core.random import normal_noise
+from dualclust.train.config.run import EngineConfig, RunConfig, override
+from dualclust.train.loop.execution import Engine
+from dualclust.train.loop.optim import build_optimizer
 from dualclust.train.methods.base import Batch
-from dualclust.train.methods.propos import ProPos
-from dualclust.train.networks import build_network
-from dualclust.train.optim import build_optimizer
-from dualclust.train.seeding import generator
+from dualclust.train.methods.propos.method import ProPos
+from dualclust.train.networks.network import build_network
+from dualclust.train.state.seeding import generator
 from tests.train.printed_propos import Printed, byol_loss
 
 N, P, D, K, B = 12, 6, 4, 4, 6

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.bounds import SizeBounds, from_counts, from_ratios
-from dualclust.algos.kmeans import kmeans
-from dualclust.algos.kmeans_start import start_centers
-from dualclust.algos.score_sources import feature_source
-from dualclust.train.methods.propos_labels import balanced_order, cluster, stream_key
-from dualclust.train.options import ProposOptions
+from dualclust.algos.bounds.sizes import SizeBounds, from_counts, from_ratios
+from dualclust.algos.clustering.constrained import kmeans
+from dualclust.algos.clustering.start import start_centers
+from dualclust.algos.scores.sources import feature_source
+from dualclust.train.config.methods import ProposOptions
+from dualclust.train.methods.propos._labels import balanced_order, cluster, stream_key
 from tests.problems import unit_rows
 
 K, N = 4, 90

@@ -9,15 +9,15 @@ import torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from dualclust.algos.errors import UsageError
-from dualclust.train.config import EngineConfig, dump_config
-from dualclust.train.distributed import ALONE, Ranks
-from dualclust.train.engine import Engine
-from dualclust.train.loop import Run, resume, train
-from dualclust.train.methods.propos_passes import SubBatches, in_sub_batches
-from dualclust.train.networks import build_network
-from dualclust.train.normalization import BatchNorm, settle
-from dualclust.train_commands import read_recipe
+from dualclust.algos.core.errors import UsageError
+from dualclust.cli.train import read_recipe
+from dualclust.train.config.run import EngineConfig, dump_config
+from dualclust.train.loop.execution import Engine
+from dualclust.train.loop.training import Run, resume, train
+from dualclust.train.methods.propos._passes import SubBatches, in_sub_batches
+from dualclust.train.networks.network import build_network
+from dualclust.train.networks.normalization import BatchNorm, settle
+from dualclust.train.state.ranks import ALONE, Ranks
 from tests.train.runs import (
     Interrupted,
     assert_same_run,

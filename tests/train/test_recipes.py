@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from dualclust import train_commands
-from dualclust.algos.errors import UsageError
-from dualclust.cli import TRAIN_METHODS
-from dualclust.train.config import RunConfig
+from dualclust.algos.core.errors import UsageError
+from dualclust.cli import train
+from dualclust.cli.main import TRAIN_METHODS
+from dualclust.cli.train import read_recipe
+from dualclust.train.config.run import RunConfig
 from dualclust.train.methods import METHODS
-from dualclust.train.networks import build_network
-from dualclust.train_commands import read_recipe
+from dualclust.train.networks.network import build_network
 
 NAMES = sorted(
     recipe.name.removesuffix(".toml")
@@ -87,7 +87,7 @@ def test_each_method_has_a_recipe_for_the_digits(method, monkeypatch):
         msg = "far enough"
         raise UsageError(msg)
 
-    monkeypatch.setattr(train_commands, "train", stop)
+    monkeypatch.setattr(train, "train", stop)
     options = SimpleNamespace(
         command="train",
         method=method,
@@ -99,12 +99,12 @@ def test_each_method_has_a_recipe_for_the_digits(method, monkeypatch):
         out=None,
     )
     with pytest.raises(UsageError, match="far enough"):
-        train_commands.run(options)
+        train.run(options)
     assert isinstance(asked[0], RunConfig)
     assert asked[0] == read_recipe(f"{method}_digits")
     options.data = "images.npz"
     with pytest.raises(UsageError, match=f"for example --recipe {method}_mnist for grey images"):
-        train_commands.run(options)
+        train.run(options)
 
 
 def test_the_five_methods_have_one():

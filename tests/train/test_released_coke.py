@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.centers import mean_centers, renormalized_centers, sum_batch
+from dualclust.algos.clustering.centers import mean_centers, renormalized_centers, sum_batch
 from tests.compare import assert_close, assert_equal
 from tests.problems import unit_rows
 from tests.train.coke_methods import AVERAGED, MULTI, PREDICTOR, N, draw_views, make, on_features

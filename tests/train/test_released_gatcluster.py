@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.attention import attention_map, released_gaussian
-from dualclust.algos.gatcluster import balanced_targets, gatcluster_loss
-from dualclust.algos.gatcluster_released import released_gatcluster_loss, released_pair_cap
+from dualclust.algos.losses.gatcluster.attention import attention_map, released_gaussian
+from dualclust.algos.losses.gatcluster.released import released_gatcluster_loss, released_pair_cap
+from dualclust.algos.losses.gatcluster.tasks import balanced_targets, gatcluster_loss
 from tests.compare import assert_close, to_numpy
 from tests.train.released_gatcluster import Released, row_balanced, window
 from tests.train.test_gatcluster import M, N, compare, draw_images, make

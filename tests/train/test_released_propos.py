@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from dualclust.algos.prototype_losses import psl_mixed_view, psl_released
-from dualclust.algos.prototypes import Prototypes
-from dualclust.train.distributed import ALONE
-from dualclust.train.methods.propos_passes import SubBatches, WholeBatch, in_sub_batches
-from dualclust.train.normalization import BatchNorm, settle
-from dualclust.train.optim import build_optimizer
+from dualclust.algos.losses.propos.prototypes import Prototypes
+from dualclust.algos.losses.propos.scattering import psl_mixed_view, psl_released
+from dualclust.train.loop.optim import build_optimizer
+from dualclust.train.methods.propos._passes import SubBatches, WholeBatch, in_sub_batches
+from dualclust.train.networks.normalization import BatchNorm, settle
+from dualclust.train.state.ranks import ALONE
 from tests.train.released_propos import Released
 from tests.train.test_propos import (
     DECAY,

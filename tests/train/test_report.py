@@ -5,10 +5,10 @@ import pytest
 import torch
 from PIL import Image
 
-from dualclust.algos.errors import InvalidValueError, MissingExtraError, OutputError
-from dualclust.train import drawing
-from dualclust.train.data import load_source
-from dualclust.train.report import write_curves, write_gallery, write_sizes
+from dualclust.algos.core.errors import InvalidValueError, MissingExtraError, OutputError
+from dualclust.train.data.samples import load_source
+from dualclust.train.report import drawing
+from dualclust.train.report.figures import write_curves, write_gallery, write_sizes
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def texts(monkeypatch):
         found.extend(t.get_text() for t in figure.findobj(Text) if t.get_text())
         return save(figure, path)
 
-    monkeypatch.setattr("dualclust.train.report.save_png", spy)
+    monkeypatch.setattr("dualclust.train.report.figures.save_png", spy)
     return found
 
 
@@ -275,7 +275,7 @@ def test_no_global_state_is_touched(tmp_path):
 
     code = """
 import sys
-from dualclust.train.report import write_sizes
+from dualclust.train.report.figures import write_sizes
 assert "matplotlib" not in sys.modules
 write_sizes(sys.argv[1], [1, 2], 1, 2)
 assert "matplotlib.pyplot" not in sys.modules

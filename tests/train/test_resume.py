@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from dualclust.train.checkpoint import checkpoint_folder, latest_checkpoint
-from dualclust.train.config import dump_config
-from dualclust.train.loop import resume, train
+from dualclust.train.config.run import dump_config
+from dualclust.train.loop.training import resume, train
 from dualclust.train.methods.secu import SeCu
+from dualclust.train.state.checkpoint import checkpoint_folder, latest_checkpoint
 from tests.train.runs import (
     EPOCHS,
     FILES,
@@ -158,8 +158,8 @@ def test_interrupted_while_writing_results(source, straight, tmp_path, monkeypat
 KILLED_EPOCHS = 40
 CHILD = """
 import sys
-from dualclust.train.config import load_config
-from dualclust.train.loop import resume, train
+from dualclust.train.config.run import load_config
+from dualclust.train.loop.training import resume, train
 action, folder, config = sys.argv[1:]
 progress = lambda record: print(record["epoch"], flush=True)
 if action == "train":

@@ -5,21 +5,21 @@ import shutil
 import pytest
 import torch
 
-from dualclust.algos.errors import (
+from dualclust.algos.core.errors import (
     CheckpointError,
     DualclustError,
     MissingFileError,
     OutputError,
     UsageError,
 )
-from dualclust.train.checkpoint import (
+from dualclust.train.config.run import dump_config, override
+from dualclust.train.loop.training import resume, train
+from dualclust.train.state.checkpoint import (
     CheckpointWarning,
     checkpoint_folder,
     pack,
     save_checkpoint,
 )
-from dualclust.train.config import dump_config, override
-from dualclust.train.loop import resume, train
 from tests.train.runs import (
     EPOCHS,
     Interrupted,

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from dualclust.train.loop import resume, train
+from dualclust.train.loop.training import resume, train
 from tests.train.runs import Interrupted, assert_same_run, contents, tiny_recipe, write_images
 
 SETTINGS = [
@@ -99,7 +99,7 @@ def test_killed_at_many_random_steps(case, draw, source, straight, tmp_path):
 @pytest.mark.parametrize("case", CASES)
 def test_the_seed_changes_the_run(case, source, straight, tmp_path):
     """What is compared above is not blind."""
-    from dualclust.train.config import override
+    from dualclust.train.config.run import override
 
     train(override(settings(case, source), ["seed=1"]), tmp_path / "run")
     ours, theirs = contents(tmp_path / "run")["state"], contents(straight(case)[0])["state"]

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from dualclust.algos.errors import InfeasibleBoundsError, InvalidValueError
+from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
 from tests.problems import cone_features
 from tests.train.printed_secu import Printed
 from tests.train.secu_methods import D, compare_state, draw_views, make, on_features

@@ -11,9 +11,9 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dualclust.train.config import RunConfig, override
+from dualclust.train.config.run import RunConfig, override
 from dualclust.train.methods.secu import SeCu
-from dualclust.train.networks import build_network
+from dualclust.train.networks.network import build_network
 
 TWO, TEN = (10, 20), tuple(range(10, 110, 10))
 # Operations that make the host wait for the device, or whose result's size depends on values.

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from dualclust.algos.errors import MissingFileError, UsageError
-from dualclust.train.config import RunConfig, load_config, override
-from dualclust.train.finished import finished_run
-from dualclust.train.loop import resume, train
+from dualclust.algos.core.errors import MissingFileError, UsageError
+from dualclust.train.config.run import RunConfig, load_config, override
+from dualclust.train.loop.training import resume, train
+from dualclust.train.methods._finished_run import finished_run
 from dualclust.train.methods.secu import SeCu
 from dualclust.train.methods.self_label import SelfLabel
-from dualclust.train.networks import build_network
+from dualclust.train.networks.network import build_network
 from tests.problems import unit_rows
 from tests.train.printed_secu import softmax
 from tests.train.runs import Interrupted, assert_same_run, interrupt_after, tiny

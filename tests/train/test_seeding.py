@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
-from dualclust.train.seeding import generator, permutation
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.train.state.seeding import generator, permutation
 
 
 def draw(*name):

@@ -6,16 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from dualclust.algos.assignment import (
+from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.online.assignment import (
     Assignment,
     AssignmentState,
     assign,
     init_state,
     next_pass,
 )
-from dualclust.algos.bounds import from_counts, from_ratios, stream_bounds
-from dualclust.algos.duals import Duals, init_duals, update_duals
-from dualclust.algos.steps import StepRule, published_steps, theorem_steps
+from dualclust.algos.online.duals import Duals, init_duals, update_duals
+from dualclust.algos.online.steps import StepRule, published_steps, theorem_steps
 from tests.compare import assert_close, assert_equal, to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import replay

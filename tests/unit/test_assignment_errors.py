@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.assignment import assign, init_state
-from dualclust.algos.bounds import from_counts, from_ratios, stream_bounds
-from dualclust.algos.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
-from dualclust.algos.steps import StepRule
+from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
+from dualclust.algos.online.assignment import assign, init_state
+from dualclust.algos.online.steps import StepRule
 from dualclust.backends import engine
 from tests.compare import assert_equal, to_numpy
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.attention import (
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
+from dualclust.algos.losses.gatcluster.attention import (
     Gaussian,
     attended_features,
     attention_map,
     full_gaussian,
     isotropic_gaussian,
 )
-from dualclust.algos.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
 from tests.compare import assert_close, assert_equal, assert_same_kind, to_numpy
 
 SIZES = [(1, 1), (1, 5), (2, 2), (6, 6), (5, 3), (10, 8)]

@@ -4,8 +4,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds import SizeBounds, from_counts, from_ratios, stream_bounds
-from dualclust.algos.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
+from dualclust.algos.bounds.sizes import SizeBounds, from_counts, from_ratios, stream_bounds
+from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from tests.compare import assert_equal, to_numpy
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dualclust.algos.centers import (
+from dualclust.algos.clustering.centers import (
     add_to_sums,
     init_sums,
     mean_centers,
@@ -9,8 +9,8 @@ from dualclust.algos.centers import (
     running_average,
     sum_batch,
 )
-from dualclust.algos.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
-from dualclust.algos.exact_sums import FRACTION_BITS
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
+from dualclust.algos.core.exact_sums import FRACTION_BITS
 from tests.compare import assert_close, assert_equal, to_numpy
 from tests.problems import unit_rows
 

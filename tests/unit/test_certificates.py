@@ -4,11 +4,11 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from dualclust.algos.assignment import assign, init_state, next_pass
-from dualclust.algos.bounds import from_counts, from_ratios, stream_bounds
-from dualclust.algos.certificates import dual_value, objective, size_certificate, violation
-from dualclust.algos.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
-from dualclust.algos.steps import StepRule, published_steps, theorem_steps
+from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
+from dualclust.algos.online.assignment import assign, init_state, next_pass
+from dualclust.algos.online.certificates import dual_value, objective, size_certificate, violation
+from dualclust.algos.online.steps import StepRule, published_steps, theorem_steps
 from tests.compare import assert_close, to_numpy
 
 SCORES = np.random.default_rng(0).integers(-16, 17, size=(16, 3)) / 16.0

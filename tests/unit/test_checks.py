@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos import checks
-from dualclust.algos.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
+from dualclust.algos.core import checks
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
 
 
 def message(error, function, *args, **options):

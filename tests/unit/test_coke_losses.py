@@ -6,13 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.coke_losses import (
-    label_loss,
-    smoothed_labels,
-    two_view_loss,
-    two_view_targets,
-)
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.losses.coke import label_loss, smoothed_labels, two_view_loss, two_view_targets
 from tests.compare import assert_close, assert_equal, to_numpy
 from tests.problems import unit_rows
 

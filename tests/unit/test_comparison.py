@@ -2,9 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.bounds import from_counts, from_ratios, stream_bounds
-from dualclust.algos.certificates import dual_value
-from dualclust.algos.comparison import (
+from dualclust.algos.baselines.comparison import (
     METHODS,
     Method,
     compare,
@@ -13,7 +11,9 @@ from dualclust.algos.comparison import (
     table,
     target_shares,
 )
-from dualclust.algos.errors import DeviceMismatchError, InvalidValueError
+from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidValueError
+from dualclust.algos.online.certificates import dual_value
 from tests.compare import assert_close, assert_same_kind, to_numpy
 from tests.problems import best_value, cone_scores
 
@@ -49,7 +49,7 @@ def test_every_method_on_every_library(xp, rng):
 
 
 def test_the_module_lists_the_methods_and_their_promises():
-    from dualclust.algos import comparison
+    from dualclust.algos.baselines import comparison
 
     lines = [line.split() for line in comparison.__doc__.splitlines()]
     written = {words[0]: words for words in lines if words and words[0] in METHODS}

@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy import stats
 
-from dualclust.algos.counter_noise import normal_noise, philox
-from dualclust.algos.errors import DualclustError
+from dualclust.algos.core.errors import DualclustError
+from dualclust.algos.core.random import normal_noise, philox
 from tests.compare import assert_equal, assert_same_kind, to_numpy
 
 # Counter, key and result of the known-answer tests of Random123 (philox4x32, 10 rounds).

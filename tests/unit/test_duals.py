@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.assignment import assign
-from dualclust.algos.bounds import stream_bounds
-from dualclust.algos.duals import Duals, assign_batch, init_duals
-from dualclust.algos.steps import StepRule
+from dualclust.algos.bounds.sizes import stream_bounds
+from dualclust.algos.online.assignment import assign
+from dualclust.algos.online.duals import Duals, assign_batch, init_duals
+from dualclust.algos.online.steps import StepRule
 from tests.compare import assert_close, assert_equal, to_numpy
 
 

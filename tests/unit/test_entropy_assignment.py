@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos.entropy_assignment import (
+from dualclust.algos.baselines.entropy import (
     EntropyRule,
     assign_entropy,
     entropy_objective,
@@ -12,7 +12,7 @@ from dualclust.algos.entropy_assignment import (
     entropy_upper_bound,
     published_rule,
 )
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
 from tests.compare import assert_close, assert_equal, assert_same_kind, to_numpy
 from tests.problems import cone_scores, mixture_scores
 

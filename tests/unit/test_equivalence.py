@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from dualclust.algos.equivalence import check_relations
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.theory.equivalence import check_relations
 from tests.problems import symmetric_relations
 
 

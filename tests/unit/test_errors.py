@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from dualclust.algos import errors
-from dualclust.algos.errors import DualclustError, InfeasibleBoundsError, InvalidValueError
+from dualclust.algos.core import errors
+from dualclust.algos.core.errors import DualclustError, InfeasibleBoundsError, InvalidValueError
 
 EXPECTED = {
     "InvalidValueError": (ValueError, 65),

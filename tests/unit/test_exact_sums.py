@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from dualclust.algos.bounds import from_counts, stream_bounds
-from dualclust.algos.errors import InvalidValueError
-from dualclust.algos.exact_sums import (
+from dualclust.algos.bounds.sizes import from_counts, stream_bounds
+from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans
+from dualclust.algos.clustering.minibatch import init_minibatch, minibatch_step
+from dualclust.algos.core.errors import InvalidValueError
+from dualclust.algos.core.exact_sums import (
     UNIT_GRID,
     Grid,
     grid_of,
@@ -17,9 +19,7 @@ from dualclust.algos.exact_sums import (
     sum_rows,
     sums_to_floats,
 )
-from dualclust.algos.kmeans import constrained_kmeans, kmeans
-from dualclust.algos.minibatch_kmeans import init_minibatch, minibatch_step
-from dualclust.algos.score_sources import FeatureSource, alone
+from dualclust.algos.scores.sources import FeatureSource, alone
 from tests.compare import assert_equal, to_numpy
 
 

@@ -4,10 +4,10 @@ import pickle
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds import from_counts, from_ratios, stream_bounds
-from dualclust.algos.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
-from dualclust.algos.farkas import FarkasVector, explain, verify_infeasibility
-from dualclust.algos.feasibility import check_feasible, feasibility
+from dualclust.algos.bounds.farkas import FarkasVector, explain, verify_infeasibility
+from dualclust.algos.bounds.forbidden_pairs import check_feasible, feasibility
+from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from tests.compare import assert_equal, assert_same_kind, to_numpy
 
 CHAIN = [[1, 0, 0], [1, 1, 0], [0, 1, 1], [0, 0, 1]]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.gatcluster import (
+from dualclust.algos.losses.gatcluster.relations import relation_loss
+from dualclust.algos.losses.gatcluster.tasks import (
     PUBLISHED_WEIGHTS,
     LossWeights,
     attention_loss,
@@ -15,7 +16,6 @@ from dualclust.algos.gatcluster import (
     gatcluster_loss,
     transformation_loss,
 )
-from dualclust.algos.relations import relation_loss
 from tests.compare import assert_close, assert_equal, assert_same_kind, to_numpy
 
 SHAPES = [(1, 1), (5, 1), (1, 3), (2, 2), (7, 4), (2, 3, 5)]

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
-from dualclust.algos.gatcluster import (
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.losses.gatcluster.tasks import (
     LossWeights,
     attention_loss,
     balanced_targets,

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
-from dualclust.algos.hardness_centers import (
+from dualclust.algos.clustering.hardness_weighted import (
     CenterStatus,
     HardnessCenters,
     hardness,
     hardness_centers,
 )
-from dualclust.algos.projections import project_sphere
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
+from dualclust.algos.core.projections import project_sphere
 from tests.compare import assert_close, assert_equal, assert_same_kind, to_numpy
 from tests.problems import unit_rows
 

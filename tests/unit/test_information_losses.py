@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
-from dualclust.algos.information_losses import (
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.losses.information.mutual import (
     information_margin_loss,
     margin_term,
     mean_entropy,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
-from dualclust.algos.joint_information import (
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.losses.information.joint import (
     information_of_joint,
     joint_distribution,
     joint_information_loss,

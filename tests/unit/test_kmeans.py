@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualclust.algos import feature_frame
-from dualclust.algos.bounds import from_counts, from_ratios, stream_bounds
-from dualclust.algos.certificates import violation
-from dualclust.algos.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
-from dualclust.algos.kmeans import (
+from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.clustering import _frame as frame
+from dualclust.algos.clustering.constrained import (
     KMeansResult,
     KMeansState,
     best_of,
     constrained_kmeans,
     kmeans_plus_plus,
 )
-from dualclust.algos.metrics import clustering_scores
-from dualclust.algos.offline import assign_offline
+from dualclust.algos.clustering.metrics import clustering_scores
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
+from dualclust.algos.offline.assignment import assign_offline
+from dualclust.algos.online.certificates import violation
 from tests.compare import assert_equal, assert_same_kind, to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import cone_features, unit_rows
@@ -204,7 +204,7 @@ def test_progress_and_the_two_ways_to_stop():
 def test_blocks_of_rows_change_no_center(monkeypatch):
     x, member, directions = groups(n=50, k=4)
     expected = constrained_kmeans(x, ratios(NUMPY, 50, 4), directions)
-    monkeypatch.setattr(feature_frame, "block_rows", lambda k: 7)
+    monkeypatch.setattr(frame, "block_rows", lambda k: 7)
     found = constrained_kmeans(x, ratios(NUMPY, 50, 4), directions)
     np.testing.assert_array_equal(found.centers, expected.centers)
     np.testing.assert_array_equal(found.assignment.labels, member)

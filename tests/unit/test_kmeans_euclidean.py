@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
-from dualclust.algos.bounds import from_counts, from_ratios
-from dualclust.algos.certificates import violation
-from dualclust.algos.errors import InvalidValueError
-from dualclust.algos.kmeans import constrained_kmeans, kmeans_plus_plus
+from dualclust.algos.bounds.sizes import from_counts, from_ratios
+from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans_plus_plus
+from dualclust.algos.core.errors import InvalidValueError
+from dualclust.algos.online.certificates import violation
 from tests.compare import assert_same_kind, to_numpy
 from tests.libraries import LIBRARIES
 

@@ -6,11 +6,11 @@ import threading
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds import from_ratios
-from dualclust.algos.errors import InvalidValueError
-from dualclust.algos.kmeans import KMeansState, constrained_kmeans, kmeans
-from dualclust.algos.kmeans_start import start_centers
-from dualclust.algos.score_sources import (
+from dualclust.algos.bounds.sizes import from_ratios
+from dualclust.algos.clustering.constrained import KMeansState, constrained_kmeans, kmeans
+from dualclust.algos.clustering.start import start_centers
+from dualclust.algos.core.errors import InvalidValueError
+from dualclust.algos.scores.sources import (
     MOST_ROWS,
     FeatureSource,
     Group,

@@ -6,15 +6,15 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
-from dualclust.algos.kmeans import kmeans
-from dualclust.algos.kmeans_start import (
+from dualclust.algos.clustering.constrained import kmeans
+from dualclust.algos.clustering.start import (
     greedy_candidates,
     kmeans_plus_plus,
     start_centers,
     uniforms,
 )
-from dualclust.algos.score_sources import FeatureSource, alone, feature_source
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.scores.sources import FeatureSource, alone, feature_source
 from tests.compare import assert_equal, assert_same_kind, to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import unit_rows

@@ -8,14 +8,14 @@ import pytest
 import torch
 from scipy.optimize import minimize
 
-from dualclust.algos.equivalence import check_relations
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
-from dualclust.algos.label_features import (
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.losses.gatcluster.relations import relation_matrix, usable_labels
+from dualclust.algos.theory.equivalence import check_relations
+from dualclust.algos.theory.label_features import (
     check_label_features,
     label_feature_value,
     polygon_map,
 )
-from dualclust.algos.relations import relation_matrix, usable_labels
 from tests.compare import assert_close, assert_equal, to_numpy
 from tests.problems import symmetric_relations
 
@@ -138,7 +138,7 @@ def test_blocks_of_rows_change_nothing(xp, monkeypatch):
     logits = np.random.default_rng(0).normal(size=(50, 4))
     features = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     whole = check_label_features(xp.asarray(features), xp.asarray(of_labels(labels)))
-    monkeypatch.setattr("dualclust.algos.label_features._BLOCK_ENTRIES", 1000)
+    monkeypatch.setattr("dualclust.algos.theory.label_features._BLOCK_ENTRIES", 1000)
     parts = check_label_features(xp.asarray(features), xp.asarray(of_labels(labels)))
     assert parts._replace(value=0.0) == whole._replace(value=0.0)
     assert parts.value == pytest.approx(whole.value, rel=1e-13)

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos.list_widths import CUT, widest_box
-from dualclust.algos.score_sources import score_source
-from dualclust.algos.shortlists import list_open
+from dualclust.algos.offline._candidates import list_open
+from dualclust.algos.offline._widths import CUT, widest_box
+from dualclust.algos.scores.sources import score_source
 from tests.compare import to_numpy
 
 

@@ -6,10 +6,15 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from dualclust.algos.bounds import from_counts
-from dualclust.algos.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
-from dualclust.algos.kmeans import PlainKMeansResult, constrained_kmeans, kmeans, kmeans_plus_plus
-from dualclust.algos.score_sources import FeatureSource, alone, feature_source
+from dualclust.algos.bounds.sizes import from_counts
+from dualclust.algos.clustering.constrained import (
+    PlainKMeansResult,
+    constrained_kmeans,
+    kmeans,
+    kmeans_plus_plus,
+)
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
+from dualclust.algos.scores.sources import FeatureSource, alone, feature_source
 from tests.compare import assert_equal, assert_same_kind, to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import unit_rows

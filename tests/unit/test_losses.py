@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
-from dualclust.algos.losses import center_loss, log_softmax, mixed_targets, soft_cross_entropy
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.losses.secu import center_loss, log_softmax, mixed_targets, soft_cross_entropy
 from tests.compare import assert_close, assert_equal, to_numpy
 from tests.problems import unit_rows
 from tests.unit.loss_loops import (

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from dualclust.algos.errors import DualclustError
-from dualclust.algos.memory_queue import contents, current_labels, init_queue, push
-from dualclust.algos.prototypes import batch_prototypes
+from dualclust.algos.core.errors import DualclustError
+from dualclust.algos.losses.propos.memory_queue import contents, current_labels, init_queue, push
+from dualclust.algos.losses.propos.prototypes import batch_prototypes
 from tests.compare import assert_equal, assert_same_kind, to_numpy
 
 

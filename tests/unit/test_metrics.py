@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn import metrics as sklearn_metrics
 
-from dualclust.algos.bounds import from_counts
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
-from dualclust.algos.metrics import (
+from dualclust.algos.bounds.sizes import from_counts
+from dualclust.algos.clustering.metrics import (
     ClusteringScores,
     churn,
     clustering_scores,
@@ -23,7 +22,8 @@ from dualclust.algos.metrics import (
     regret,
     uniformity,
 )
-from dualclust.algos.offline import assign_exact
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.offline.assignment import assign_exact
 from tests.compare import to_numpy
 from tests.problems import best_value, unit_rows
 

@@ -6,14 +6,14 @@ import pickle
 import numpy as np
 import pytest
 
-from dualclust.algos.assignment import assign, init_state
-from dualclust.algos.bounds import from_ratios, stream_bounds
-from dualclust.algos.certificates import size_certificate
-from dualclust.algos.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
-from dualclust.algos.kmeans import kmeans, kmeans_plus_plus
-from dualclust.algos.metrics import clustering_scores
-from dualclust.algos.minibatch_kmeans import MiniBatchStep, init_minibatch, minibatch_step
-from dualclust.algos.steps import StepRule
+from dualclust.algos.bounds.sizes import from_ratios, stream_bounds
+from dualclust.algos.clustering.constrained import kmeans, kmeans_plus_plus
+from dualclust.algos.clustering.metrics import clustering_scores
+from dualclust.algos.clustering.minibatch import MiniBatchStep, init_minibatch, minibatch_step
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
+from dualclust.algos.online.assignment import assign, init_state
+from dualclust.algos.online.certificates import size_certificate
+from dualclust.algos.online.steps import StepRule
 from tests.compare import assert_equal, assert_same_kind, to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import unit_rows

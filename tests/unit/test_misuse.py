@@ -8,16 +8,16 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dualclust.algos.assignment import assign
-from dualclust.algos.bounds import SizeBounds, from_counts, from_ratios, stream_bounds
-from dualclust.algos.centers import init_sums, merge_sums
-from dualclust.algos.certificates import violation
-from dualclust.algos.checks import check_interval, check_kind
-from dualclust.algos.duals import assign_batch, init_duals
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
-from dualclust.algos.hardness_centers import hardness_centers
-from dualclust.algos.kmeans import kmeans_plus_plus
-from dualclust.algos.sinkhorn import sinkhorn
+from dualclust.algos.baselines.entropic_transport import sinkhorn
+from dualclust.algos.bounds.sizes import SizeBounds, from_counts, from_ratios, stream_bounds
+from dualclust.algos.clustering.centers import init_sums, merge_sums
+from dualclust.algos.clustering.constrained import kmeans_plus_plus
+from dualclust.algos.clustering.hardness_weighted import hardness_centers
+from dualclust.algos.core.checks import check_interval, check_kind
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.online.assignment import assign
+from dualclust.algos.online.certificates import violation
+from dualclust.algos.online.duals import assign_batch, init_duals
 
 
 def test_a_pass_cannot_change_its_bounds_to_what_it_cannot_keep(rng) -> None:

@@ -8,19 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dualclust.algos import offline
-from dualclust.algos.bounds import from_counts, from_ratios, stream_bounds
-from dualclust.algos.certificates import dual_value, violation
-from dualclust.algos.errors import (
+from dualclust.algos.bounds.farkas import verify_infeasibility
+from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.core.errors import (
     DeviceMismatchError,
     InfeasibleBoundsError,
     InvalidTypeError,
     InvalidValueError,
 )
-from dualclust.algos.farkas import verify_infeasibility
-from dualclust.algos.list_solver import relative_gap
-from dualclust.algos.offline import OfflineAssignment, assign_exact, assign_offline, solve
-from dualclust.algos.score_sources import feature_source, product_source
+from dualclust.algos.offline import assignment
+from dualclust.algos.offline._reduced import relative_gap
+from dualclust.algos.offline.assignment import (
+    OfflineAssignment,
+    assign_exact,
+    assign_offline,
+    solve,
+)
+from dualclust.algos.online.certificates import dual_value, violation
+from dualclust.algos.scores.sources import feature_source, product_source
 from tests.compare import assert_same_kind, to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import best_value, cone_features, counted_bounds, float_streams
@@ -46,8 +51,8 @@ def lists(request, monkeypatch):
 
 
 def short_lists(monkeypatch):
-    monkeypatch.setattr(offline, "FULL_ENTRIES", 0)
-    monkeypatch.setattr(offline, "WIDTH", 2)
+    monkeypatch.setattr(assignment, "FULL_ENTRIES", 0)
+    monkeypatch.setattr(assignment, "WIDTH", 2)
 
 
 def check(found, scores, bounds, weights=None):

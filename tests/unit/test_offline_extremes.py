@@ -6,13 +6,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dualclust.algos import offline, score_units
-from dualclust.algos.bounds import from_counts, from_ratios
-from dualclust.algos.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
-from dualclust.algos.farkas import verify_infeasibility
-from dualclust.algos.offline import assign_exact, assign_offline, solve
-from dualclust.algos.price_learning import strided_ids
-from dualclust.algos.score_sources import feature_source, product_source, score_source
+from dualclust.algos.bounds.farkas import verify_infeasibility
+from dualclust.algos.bounds.sizes import from_counts, from_ratios
+from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
+from dualclust.algos.offline import assignment
+from dualclust.algos.offline._learning import strided_ids
+from dualclust.algos.offline.assignment import assign_exact, assign_offline, solve
+from dualclust.algos.scores import units
+from dualclust.algos.scores.sources import feature_source, product_source, score_source
 from tests.compare import to_numpy
 from tests.problems import best_value
 
@@ -31,7 +32,7 @@ TIES = {
 @pytest.fixture(params=["all clusters", "short lists"])
 def lists(request, monkeypatch):
     if request.param == "short lists":
-        monkeypatch.setattr(offline, "FULL_ENTRIES", 0)
+        monkeypatch.setattr(assignment, "FULL_ENTRIES", 0)
 
 
 def value(scores, labels, weights=None):
@@ -176,13 +177,13 @@ class TestScales:
         """The unit is looked up on a few rows; the pass meets the one that it does not fit."""
         seen = []
         monkeypatch.setattr(
-            offline, "rescaled", lambda source: seen.append(1) or score_units.rescaled(source)
+            assignment, "rescaled", lambda source: seen.append(1) or units.rescaled(source)
         )
         n = 1500
         scores = np.random.default_rng(3).normal(size=(n, 4))
         bounds = from_ratios(4, n_samples=n, lower=0.99, upper=1.01)
         plain = assign_exact(scores, bounds)
-        row = next(iter(set(range(n)) - set(strided_ids(n, offline.FEW_ROWS, scores).tolist())))
+        row = next(iter(set(range(n)) - set(strided_ids(n, assignment.FEW_ROWS, scores).tolist())))
         far = scores.copy()
         far[row] += np.where(np.arange(4) == plain.labels[row], 1.5e308, -1.5e308)
         found = assign_exact(far, bounds)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import InvalidTypeError
-from dualclust.algos.precision import LARGEST_WEIGHT, at_least_float32, finite_log
+from dualclust.algos.core.errors import InvalidTypeError
+from dualclust.algos.core.precision import LARGEST_WEIGHT, at_least_float32, finite_log
 from tests.compare import assert_close, assert_equal, to_numpy
 
 FLOOR = {"float32": 87.33654475, "float64": 708.39641853226408}

@@ -5,18 +5,18 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos import price_box
-from dualclust.algos.bounds import from_ratios, relaxed
-from dualclust.algos.offline import assign_exact
-from dualclust.algos.price_box import PriceBox, first_box, next_box
-from dualclust.algos.price_learning import (
+from dualclust.algos.bounds.sizes import from_ratios, relaxed
+from dualclust.algos.offline import _trust_region as trust_region
+from dualclust.algos.offline._learning import (
     learn_prices,
     lift_idle,
     median,
     score_range,
     strided_ids,
 )
-from dualclust.algos.score_sources import score_source
+from dualclust.algos.offline._trust_region import PriceBox, first_box, next_box
+from dualclust.algos.offline.assignment import assign_exact
+from dualclust.algos.scores.sources import score_source
 from tests.compare import to_numpy
 from tests.problems import cone_scores, mixture_scores
 
@@ -74,7 +74,7 @@ def test_idle_clusters_are_lifted_until_they_tie(xp, rng):
 
 @pytest.mark.parametrize("make", [cone_scores, mixture_scores])
 def test_the_box_of_a_sample_holds_the_best_prices(monkeypatch, make):
-    monkeypatch.setattr(price_box, "FEWEST_ROWS", 1000)
+    monkeypatch.setattr(trust_region, "FEWEST_ROWS", 1000)
     n, k = 20_000, 10
     scores = make(n, k).astype(np.float32)
     bounds = from_ratios(k, n_samples=n, lower=0.9, upper=1.1)

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
-from dualclust.algos.projections import (
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.core.projections import (
     project_capped,
     project_l1_ball,
     project_simplex,

@@ -7,9 +7,10 @@ import pytest
 import torch
 from scipy import stats
 
-from dualclust.algos.counter_noise import normal_noise
-from dualclust.algos.errors import DualclustError
-from dualclust.algos.prototype_losses import (
+from dualclust.algos.core.errors import DualclustError
+from dualclust.algos.core.random import normal_noise
+from dualclust.algos.losses.propos.prototypes import Prototypes, batch_prototypes
+from dualclust.algos.losses.propos.scattering import (
     perturbed,
     positive_sampling_alignment,
     prototypical_alignment,
@@ -18,7 +19,6 @@ from dualclust.algos.prototype_losses import (
     psl_mixed_view,
     psl_same_view,
 )
-from dualclust.algos.prototypes import Prototypes, batch_prototypes
 from tests.compare import assert_close, assert_equal, assert_same_kind, to_numpy
 from tests.problems import unit_rows
 

@@ -8,14 +8,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dualclust.algos.directions import unit_directions
-from dualclust.algos.errors import DeviceMismatchError, DualclustError
-from dualclust.algos.prototype_losses import (
-    perturbed,
-    positive_sampling_alignment,
-    psl_mixed_view,
-)
-from dualclust.algos.prototypes import (
+from dualclust.algos.core.directions import unit_directions
+from dualclust.algos.core.errors import DeviceMismatchError, DualclustError
+from dualclust.algos.losses.propos.prototypes import (
     Prototypes,
     PrototypeSums,
     batch_prototypes,
@@ -24,6 +19,11 @@ from dualclust.algos.prototypes import (
     prototype_sums,
     update_prototypes,
     weighted_sums,
+)
+from dualclust.algos.losses.propos.scattering import (
+    perturbed,
+    positive_sampling_alignment,
+    psl_mixed_view,
 )
 from tests.compare import assert_close, assert_equal, assert_same_kind, to_numpy
 from tests.problems import unit_rows

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
-from dualclust.algos.pseudo_label_losses import (
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.losses.information.pseudo_label import (
     pseudo_label_divergence,
     pseudo_label_energy,
     pseudo_label_loss,

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos import pseudo_labels_system
-from dualclust.algos.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
-from dualclust.algos.pseudo_labels import (
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
+from dualclust.algos.pseudo_labels import _system as system
+from dualclust.algos.pseudo_labels.em import em_labels, em_step
+from dualclust.algos.pseudo_labels.solver import (
     LabelDuals,
     floor_outputs,
     label_gap,
     label_objective,
     pseudo_labels,
 )
-from dualclust.algos.pseudo_labels_em import em_labels, em_step
 from tests.compare import assert_close, assert_same_kind, to_numpy
 from tests.libraries import LIBRARIES
 
@@ -148,8 +148,8 @@ def compare_ways(xp, sigma, u, steps, monkeypatch):
     want = pseudo_labels(sigma, balance=5.0, u=u, tol=1e-11)
     assert float(want.gap) <= 2e-11
     for dense, unrolled in ((1024, 128), (1024, 0), (0, 0)):
-        monkeypatch.setattr(pseudo_labels_system, "DENSE", dense)
-        monkeypatch.setattr(pseudo_labels_system, "UNROLLED", unrolled)
+        monkeypatch.setattr(system, "DENSE", dense)
+        monkeypatch.setattr(system, "UNROLLED", unrolled)
         for n_iter in (None, steps):
             found = pseudo_labels(sigma, balance=5.0, u=u, tol=1e-11, n_iter=n_iter, block_rows=7)
             assert float(found.gap) <= 2e-11

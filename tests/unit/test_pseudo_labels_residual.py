@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dualclust.algos.pseudo_labels import pseudo_labels
+from dualclust.algos.pseudo_labels.solver import pseudo_labels
 from tests.compare import to_numpy
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
-from dualclust.algos.relations import (
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
+from dualclust.algos.losses.gatcluster.relations import (
     relation_error,
     relation_gradient,
     relation_loss,

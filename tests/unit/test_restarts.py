@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
-from dualclust.algos.restarts import Split, split_largest
+from dualclust.algos.clustering.restarts import Split, split_largest
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
 
 
 def test_the_smallest_comes_first_and_takes_half_of_the_largest(xp):

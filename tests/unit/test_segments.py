@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dualclust.algos.segments import segment_sum
+from dualclust.algos.core.segments import segment_sum
 from dualclust.backends import engine
 from tests.compare import assert_equal
 

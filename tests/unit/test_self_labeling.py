@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
-from dualclust.algos.self_labeling import self_labeling_loss, transport_objective
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.losses.information.self_labeling import self_labeling_loss, transport_objective
 from tests.compare import assert_close, assert_equal
 
 TEMPERATURES = [1e-3, 0.05, 1.0, 1e3]

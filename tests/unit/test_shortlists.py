@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualclust.algos import score_sources
-from dualclust.algos.errors import InfeasibleBoundsError, InvalidValueError
-from dualclust.algos.farkas import verify_infeasibility
-from dualclust.algos.score_sources import score_source
-from dualclust.algos.score_units import ScoresOutOfRangeError
-from dualclust.algos.shortlists import list_all, list_open
+from dualclust.algos.bounds.farkas import verify_infeasibility
+from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
+from dualclust.algos.offline._candidates import list_all, list_open
+from dualclust.algos.scores import sources
+from dualclust.algos.scores.sources import score_source
+from dualclust.algos.scores.units import ScoresOutOfRangeError
 from tests.compare import to_numpy
 
 
@@ -59,7 +59,7 @@ def test_a_box_of_no_width_settles_all(xp, rng):
 def test_blocks_do_not_show(xp, rng, monkeypatch):
     scores = rng.normal(size=(130, 3)).astype(np.float32)
     whole = listing_of(xp, scores, np.full(3, -0.2), np.full(3, 0.2), 2)
-    monkeypatch.setattr(score_sources, "MOST_ROWS", 32)
+    monkeypatch.setattr(sources, "MOST_ROWS", 32)
     parted = listing_of(xp, scores, np.full(3, -0.2), np.full(3, 0.2), 2)
     for a, b in zip(whole, parted, strict=True):
         np.testing.assert_allclose(to_numpy(a), to_numpy(b), rtol=1e-12)
@@ -75,7 +75,7 @@ def test_all_clusters_but_the_forbidden(xp):
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("rows", [8192, 4])
 def test_a_row_without_a_best_cluster_is_named(xp, monkeypatch, bad, rows):
-    monkeypatch.setattr(score_sources, "MOST_ROWS", rows)
+    monkeypatch.setattr(sources, "MOST_ROWS", rows)
     scores = np.zeros((10, 3))
     scores[7] = bad
     source = score_source(xp.asarray(scores))

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from dualclust.algos.errors import InvalidValueError
-from dualclust.algos.sign_rule import SignRule, assign_sign_rule, update_bias
+from dualclust.algos.baselines.sign_rule import SignRule, assign_sign_rule, update_bias
+from dualclust.algos.core.errors import InvalidValueError
 from tests.compare import assert_close, assert_equal, assert_same_kind, to_numpy
 
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos import sinkhorn as module
-from dualclust.algos.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
-from dualclust.algos.sinkhorn import SWAV, SinkhornOptions, sinkhorn, soft_plan
+from dualclust.algos.baselines import entropic_transport as module
+from dualclust.algos.baselines.entropic_transport import SWAV, SinkhornOptions, sinkhorn, soft_plan
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
 from tests.compare import assert_close, assert_equal, assert_same_kind, to_numpy
 
 

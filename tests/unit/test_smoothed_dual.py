@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds import from_ratios
-from dualclust.algos.certificates import dual_value
-from dualclust.algos.smoothed_dual import Problem, _evaluate, price_errors, refine_prices
+from dualclust.algos.bounds.sizes import from_ratios
+from dualclust.algos.offline._smoothed_dual import Problem, _evaluate, price_errors, refine_prices
+from dualclust.algos.online.certificates import dual_value
 from tests.compare import to_numpy
 from tests.problems import mixture_scores
 

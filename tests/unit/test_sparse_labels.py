@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from dualclust.algos.centers import running_average
-from dualclust.algos.coke_losses import smoothed_labels
-from dualclust.algos.errors import InvalidValueError
-from dualclust.algos.losses import soft_cross_entropy
-from dualclust.algos.sparse_labels import (
+from dualclust.algos.clustering.centers import running_average
+from dualclust.algos.core.errors import InvalidValueError
+from dualclust.algos.losses.coke import smoothed_labels
+from dualclust.algos.losses.secu import soft_cross_entropy
+from dualclust.algos.losses.sparse_labels import (
     SparseLabels,
     average_label,
     first_label,

@@ -3,9 +3,9 @@ import math
 
 import pytest
 
-from dualclust.algos.bounds import from_counts, from_ratios, stream_bounds
-from dualclust.algos.errors import InvalidTypeError, InvalidValueError
-from dualclust.algos.steps import (
+from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.online.steps import (
     MAX_MOVE,
     MAX_STEP,
     PUBLISHED,

@@ -5,14 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos import offline, price_box
-from dualclust.algos.bounds import from_counts, from_ratios
-from dualclust.algos.certificates import dual_value
-from dualclust.algos.errors import InvalidValueError
-from dualclust.algos.offline import assign_exact, assign_offline, solve
-from dualclust.algos.score_sources import Group, score_source
-from dualclust.algos.shortlists import ListsTooLongError, list_open
-from dualclust.algos.streamed import assign_streamed
+from dualclust.algos.bounds.sizes import from_counts, from_ratios
+from dualclust.algos.core.errors import InvalidValueError
+from dualclust.algos.offline import _trust_region as trust_region
+from dualclust.algos.offline import assignment
+from dualclust.algos.offline._candidates import ListsTooLongError, list_open
+from dualclust.algos.offline._fallback import assign_streamed
+from dualclust.algos.offline.assignment import assign_exact, assign_offline, solve
+from dualclust.algos.online.certificates import dual_value
+from dualclust.algos.scores.sources import Group, score_source
 from tests.compare import assert_same_kind, to_numpy
 from tests.problems import cone_scores
 
@@ -78,10 +79,10 @@ def test_solve_ends_so_where_lists_may_hold_next_to_nothing(xp, rng, monkeypatch
         raise AssertionError(args)
 
     for name, value in [("FULL_ENTRIES", 0), ("LISTED_ENTRIES", 8), ("LAST_ENTRIES", 0)]:
-        monkeypatch.setattr(offline, name, value)
-    monkeypatch.setattr(offline, "assign_streamed", spy)
-    monkeypatch.setattr(offline, "_solve_in_full", refuse)
-    monkeypatch.setattr(price_box, "FEWEST_ROWS", 500)
+        monkeypatch.setattr(assignment, name, value)
+    monkeypatch.setattr(assignment, "assign_streamed", spy)
+    monkeypatch.setattr(assignment, "_solve_in_full", refuse)
+    monkeypatch.setattr(trust_region, "FEWEST_ROWS", 500)
     found = assign_offline(xp.asarray(scores), ratios(xp, n, k))
     assert len(streamed) == 1
     assert found.status == "within gap"
@@ -120,7 +121,7 @@ def test_exact_labels_have_no_such_limit(rng, monkeypatch):
     scores = rng.normal(size=(n, k))
     best = assign_exact(scores, ratios_of_numpy(n, k))
     for name, value in [("FULL_ENTRIES", 0), ("LISTED_ENTRIES", 8), ("LAST_ENTRIES", 0)]:
-        monkeypatch.setattr(offline, name, value)
+        monkeypatch.setattr(assignment, name, value)
     found = solve(score_source(scores), ratios_of_numpy(n, k), tolerance=0.0)
     assert found.status == "optimal"
     assert found.objective == pytest.approx(best.objective, rel=1e-12)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, special
 
-from dualclust.algos.errors import DeviceMismatchError, DualclustError
-from dualclust.algos.von_mises_fisher import (
+from dualclust.algos.core.errors import DeviceMismatchError, DualclustError
+from dualclust.algos.theory.von_mises_fisher import (
     debye_polynomials,
     log_bessel_i,
     log_density,

@@ -15,13 +15,14 @@ import pytest
 import torch
 
 import dualclust as dc
-from dualclust.algos import minibatch_kmeans, sinkhorn
-from dualclust.algos.assignment import assign
-from dualclust.algos.bounds import from_ratios, relaxed, stream_bounds
-from dualclust.algos.certificates import objective
-from dualclust.algos.errors import DualclustError, InvalidTypeError, InvalidValueError
-from dualclust.algos.kmeans_start import start_centers
-from dualclust.algos.score_sources import feature_source
+from dualclust.algos.baselines import entropic_transport
+from dualclust.algos.bounds.sizes import from_ratios, relaxed, stream_bounds
+from dualclust.algos.clustering import minibatch
+from dualclust.algos.clustering.start import start_centers
+from dualclust.algos.core.errors import DualclustError, InvalidTypeError, InvalidValueError
+from dualclust.algos.online.assignment import assign
+from dualclust.algos.online.certificates import objective
+from dualclust.algos.scores.sources import feature_source
 
 N, K, D = 12, 3, 2
 RNG = np.random.default_rng(0)
@@ -33,7 +34,7 @@ STATE = assign(SCORES, BOUNDS).state
 DUALS, SUMS = dc.init_duals((K,), xp=np), dc.init_sums(K, D, xp=np)
 SHARE, STEPS = np.full(K, 1 / K), dc.measured_steps(BOUNDS)
 STREAM = stream_bounds(K)
-MINI = minibatch_kmeans.init_minibatch(C, STREAM)
+MINI = minibatch.init_minibatch(C, STREAM)
 
 PRICED: dict[str, Any] = {"lower_share": SHARE, "upper_share": SHARE, "step_size": 0.1}
 CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -65,11 +66,11 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         {"scores": SCORES, "bounds": BOUNDS, "names": ["greedy", "online"], "others": {}},
     ),
     "sinkhorn": (
-        sinkhorn.sinkhorn,
+        entropic_transport.sinkhorn,
         {
             "scores": SCORES,
             "shares": SHARE,
-            "options": sinkhorn.SinkhornOptions(),
+            "options": entropic_transport.SinkhornOptions(),
             "prices": 0.0 * SHARE,
         },
     ),
@@ -98,11 +99,11 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         | {"weights": np.ones(N), "candidates": 2},
     ),
     "init_minibatch": (
-        minibatch_kmeans.init_minibatch,
+        minibatch.init_minibatch,
         {"centers": C, "bounds": STREAM, "steps": STEPS},
     ),
     "minibatch_step": (
-        minibatch_kmeans.minibatch_step,
+        minibatch.minibatch_step,
         {"features": X, "state": MINI, "bounds": STREAM, "weights": np.ones(N)}
         | {"metric": "euclidean", "empty": "keep"},
     ),

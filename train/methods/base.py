@@ -1,9 +1,10 @@
 """What the loop asks of a method, and what methods share.
 
-A method is a state, losses to take steps on, and a prediction. The loop (`train.loop`) draws the
-batches and views, runs the optimizer, saves and evaluates; it knows no method. With several ranks,
-each sees its part of every batch; `Method.encode` gives all ranks the features of the whole batch,
-so that labels, prices and losses are those of one process, whatever the number of ranks.
+A method is a state, losses to take steps on, and a prediction. The loop (`train.loop.training`)
+draws the batches and views, runs the optimizer, saves and evaluates; it knows no method. With
+several ranks, each sees its part of every batch; `Method.encode` gives all ranks the features of
+the whole batch, so that labels, prices and losses are those of one process, whatever the number of
+ranks.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...algos.bounds import SizeBounds, from_ratios
-from ...algos.certificates import margins
-from ...algos.errors import UsageError
-from ...algos.offline import OfflineAssignment, assign_exact
-from ...algos.segments import segment_sum
-from ..config import RunConfig
-from ..data import ImageData
-from ..distributed import ALONE, Ranks
-from ..networks import Network, run_views
-from ..pictures import PictureData
+from ...algos.bounds.sizes import SizeBounds, from_ratios
+from ...algos.core.errors import UsageError
+from ...algos.core.segments import segment_sum
+from ...algos.offline.assignment import OfflineAssignment, assign_exact
+from ...algos.online.certificates import margins
+from ..config.run import RunConfig
+from ..data.pictures import PictureData
+from ..data.samples import ImageData
+from ..networks.network import Network, run_views
+from ..state.ranks import ALONE, Ranks
 
 __all__ = ["Batch", "Group", "Method", "Prediction", "Sweep", "evaluating"]
 
@@ -115,7 +116,7 @@ class Method(ABC):
     labels : (h, n) int64 tensor. Labels stored in training, a row for each head.
     stores_labels : bool. Whether `labels` is what the method trains on.
     capturable : bool. Whether a step acts on tensors alone and changes them in place, so that it
-        can be captured as a graph (`train.engine`).
+        can be captured as a graph (`train.loop.execution`).
     bounds : list of SizeBounds, one for each head.
     target : int. Row of the head that is used for prediction.
 

@@ -25,10 +25,10 @@ paper                       here              shape            meaning
 ==========================  ================  ===============  ====================================
 
 Not followed, unless ``coke.center_rule`` asks for it, is the released code where it normalizes the
-running mean at each batch, which over-weights old samples (`algos.centers`), and where it
-normalizes averaged centers, which the paper leaves as they are. Like it, prices are not projected
-onto CoKe's l1 ball (`algos.steps`), and a cluster that got nothing in an epoch of the second stage
-keeps its averaged center.
+running mean at each batch, which over-weights old samples (`algos.clustering.centers`), and where
+it normalizes averaged centers, which the paper leaves as they are. Like it, prices are not
+projected onto CoKe's l1 ball (`algos.online.steps`), and a cluster that got nothing in an epoch of
+the second stage keeps its averaged center.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ...algos.centers import (
+from ...algos.clustering.centers import (
     CenterSums,
     mean_centers,
     merge_sums,
@@ -47,17 +47,22 @@ from ...algos.centers import (
     running_average,
     sum_batch,
 )
-from ...algos.coke_losses import label_loss, two_view_targets
-from ...algos.errors import UsageError
-from ...algos.losses import soft_cross_entropy
-from ...algos.sparse_labels import SparseLabels, average_label, first_label, sparse_label_loss
-from ..config import RunConfig
-from ..distributed import ALONE, Ranks
-from ..networks import Network, run_views
-from ..options import CokeOptions
-from ..seeding import generator
+from ...algos.core.errors import UsageError
+from ...algos.losses.coke import label_loss, two_view_targets
+from ...algos.losses.secu import soft_cross_entropy
+from ...algos.losses.sparse_labels import (
+    SparseLabels,
+    average_label,
+    first_label,
+    sparse_label_loss,
+)
+from ..config.methods import CokeOptions
+from ..config.run import RunConfig
+from ..networks.network import Network, run_views
+from ..state.ranks import ALONE, Ranks
+from ..state.seeding import generator
+from ._priced_heads import PricedHeads, kmeans_centers
 from .base import Group, Method, Sweep
-from .heads import PricedHeads, kmeans_centers
 
 __all__ = ["CoKe"]
 

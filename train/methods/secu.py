@@ -38,17 +38,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...algos.hardness_centers import CenterStatus, HardnessCenters, hardness_centers
-from ...algos.losses import center_loss, mixed_targets, soft_cross_entropy
-from ..config import RunConfig
-from ..distributed import ALONE, Ranks
-from ..finished import centers_of, finished_run, load_network
-from ..networks import Network, run_views
-from ..options import SecuOptions
-from ..seeding import generator
+from ...algos.clustering.hardness_weighted import CenterStatus, HardnessCenters, hardness_centers
+from ...algos.losses.secu import center_loss, mixed_targets, soft_cross_entropy
+from ..config.methods import SecuOptions
+from ..config.run import RunConfig
+from ..networks.network import Network, run_views
+from ..state.ranks import ALONE, Ranks
+from ..state.seeding import generator
+from ._entropy_heads import EntropyHeads
+from ._finished_run import centers_of, finished_run, load_network
+from ._priced_heads import PricedHeads, kmeans_centers
 from .base import Group, Method, Sweep, evaluating
-from .entropy_heads import EntropyHeads
-from .heads import PricedHeads, kmeans_centers
 
 __all__ = ["SeCu"]
 
@@ -156,7 +156,7 @@ class SeCu(Method):
         """Set every head's centers to the best ones for the stored labels, and keep the proof.
 
         Each center is solved with the others as they were, from where it was (SeCu supplement,
-        Theorem 1, by `algos.hardness_centers`).
+        Theorem 1, by `algos.clustering.hardness_weighted`).
 
         Parameters
         ----------

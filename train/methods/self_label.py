@@ -30,13 +30,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...algos.errors import UsageError
-from ...algos.losses import log_softmax, mixed_targets, soft_cross_entropy
-from ..config import RunConfig
-from ..distributed import ALONE, Ranks
-from ..finished import centers_of, finished_run, load_network
-from ..networks import Network
-from ..options import SelfLabelOptions
+from ...algos.core.errors import UsageError
+from ...algos.losses.secu import log_softmax, mixed_targets, soft_cross_entropy
+from ..config.methods import SelfLabelOptions
+from ..config.run import RunConfig
+from ..networks.network import Network
+from ..state.ranks import ALONE, Ranks
+from ._finished_run import centers_of, finished_run, load_network
 from .base import Group, Method, Sweep, evaluating
 
 __all__ = ["SelfLabel"]

@@ -1,0 +1,61 @@
+"""The peers of size-constrained assignment, in the same records, on the same scores.
+
+Sinkhorn's entropic transport, SeCu's entropy variant and the sign rule of expert balancing;
+`comparison` runs them beside ours and says what each proves.
+"""
+
+from .comparison import (
+    METHODS,
+    Comparison,
+    Method,
+    compare,
+)
+from .entropic_transport import (
+    SWAV,
+    Sinkhorn,
+    SinkhornOptions,
+    sinkhorn,
+    soft_plan,
+)
+from .entropy import (
+    PUBLISHED_STRENGTH,
+    EntropyAssignment,
+    EntropyRule,
+    assign_entropy,
+    entropy_objective,
+    entropy_prices,
+    entropy_step,
+    entropy_upper_bound,
+    published_rule,
+)
+from .sign_rule import (
+    SignAssignment,
+    SignRule,
+    assign_sign_rule,
+    update_bias,
+)
+
+__all__ = [
+    "METHODS",
+    "PUBLISHED_STRENGTH",
+    "SWAV",
+    "Comparison",
+    "EntropyAssignment",
+    "EntropyRule",
+    "Method",
+    "SignAssignment",
+    "SignRule",
+    "Sinkhorn",
+    "SinkhornOptions",
+    "assign_entropy",
+    "assign_sign_rule",
+    "compare",
+    "entropy_objective",
+    "entropy_prices",
+    "entropy_step",
+    "entropy_upper_bound",
+    "published_rule",
+    "sinkhorn",
+    "soft_plan",
+    "update_bias",
+]

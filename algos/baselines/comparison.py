@@ -1,0 +1,400 @@
+r"""The peers of size-constrained assignment side by side, in one record, on anybody's scores.
+
+Problem: ``max sum_i s_{i, y_i}  s.t.  l_k <= n_k <= u_k`` again. Methods differ in what they
+promise: some keep the bounds for certain, some only move towards them. A table of objectives alone
+would flatter those that break the bounds, so every record states three numbers together,
+
+* `objective`, what the labels achieve,
+* `violation`, by how many samples they break the bounds, and
+* `upper_bound`, ``D(pi)`` of the method's own prices: *no* labels inside the bounds reach higher.
+
+============  ===============================================  =========  =======================
+name          method                                           in bounds  module
+============  ===============================================  =========  =======================
+greedy        ``argmax_k s_ik``, no prices                     no         none
+online        primal-dual, one pass, caps and completion       yes        `assignment`
+offline       labels to a proven gap of 1e-4                   yes        `offline`
+exact         optimal labels                                   yes        `offline`
+sinkhorn      entropic transport to convergence, epsilon 0.01  no         `sinkhorn`
+swav          three rounds of it, epsilon 0.05                 no         `sinkhorn`
+entropy       SeCu's entropy variant, as published             no         `entropy_assignment`
+sign          sign rule of expert balancing, ten passes        no         `sign_rule`
+============  ===============================================  =========  =======================
+
+Prices of soft methods are fixed up to a constant, and with bounds of two sides the constant matters
+to D: `level_prices` finds the best one.
+
+=====================  ================  =======  ================================================
+paper                  here              shape    meaning
+=====================  ================  =======  ================================================
+:math:`s_{i,k}`        ``scores``        (n, k)   to maximize
+:math:`\rho - \rho'`   ``prices``        (k,)     pi, in units of score, float64
+D                      ``upper_bound``   ()       `certificates.dual_value`
+=====================  ================  =======  ================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ..bounds.sizes import SizeBounds, check_bounds
+from ..core.checks import (
+    check_choice,
+    check_finite,
+    check_kind,
+    check_real,
+    check_same_place,
+    check_shape,
+    shown,
+)
+from ..core.errors import InvalidTypeError, InvalidValueError
+from ..core.segments import segment_sum
+from ..core.types import Array
+from ..offline.assignment import assign_exact, assign_offline
+from ..online.assignment import assign
+from ..online.certificates import dual_value, objective, violation
+from .entropic_transport import SWAV, SinkhornOptions, sinkhorn
+from .entropy import assign_entropy, published_rule
+from .sign_rule import SignRule, assign_sign_rule
+
+__all__ = [
+    "METHODS",
+    "Comparison",
+    "Method",
+    "compare",
+    "level_prices",
+    "record",
+    "table",
+    "target_shares",
+]
+
+
+class Comparison(NamedTuple):
+    """What one method gives for one problem.
+
+    Attributes
+    ----------
+    method : str
+    labels : (n,) int64 array
+    prices : (k,) float64 array
+        Prices of the method, at their best level.
+    counts : (k,) int64 array
+    objective : float
+        ``sum_i s_{i, y_i}``, in units of score. Only comparable where `violation` is 0.
+    upper_bound : float
+        No labels *inside the bounds* have a larger objective.
+    violation : int
+        Largest number of samples by which a cluster is outside its bounds.
+    guaranteed : bool
+        Whether the method promises a violation of 0 for any scores.
+    """
+
+    method: str
+    labels: Array
+    prices: Array
+    counts: Array
+    objective: float
+    upper_bound: float
+    violation: int
+    guaranteed: bool
+
+
+class Method(NamedTuple):
+    """A way to get labels and prices, and whether its labels are always inside the bounds."""
+
+    solve: Callable[[Array, SizeBounds], tuple[Array, Array]]
+    guaranteed: bool
+
+
+def target_shares(bounds: SizeBounds) -> Array:
+    """Sizes to aim at for methods that know no interval, as shares: ``l + t (u - l)``.
+
+    The one number t makes them add up to 1; bounds that are the same for all clusters give 1 / k. A
+    cluster that may hold no sample gets a thousandth of one, since a soft method cannot close it.
+
+    Parameters
+    ----------
+    bounds : SizeBounds of a known number of samples
+
+    Returns
+    -------
+    (k,) float64 array, positive, of sum 1
+
+    Examples
+    --------
+    >>> from dualclust.algos.bounds.sizes import from_counts
+    >>> target_shares(from_counts([0, 4, 4], [2, 6, 4], n_samples=10))
+    array([0.1, 0.5, 0.4])
+    """
+    n = _known_length(bounds)
+    xp = compat.array_namespace(bounds.lower)
+    low, high = (xp.astype(b, xp.float64) for b in (bounds.lower, bounds.upper))
+    room = float(xp.sum(high - low))
+    t = (n - float(xp.sum(low))) / room if room > 0 else 0.0
+    sizes = xp.clip(low + t * (high - low), min=1e-3)
+    return sizes / xp.sum(sizes)
+
+
+def level_prices(prices: Array, bounds: SizeBounds) -> Array:
+    """Prices plus the constant that makes `certificates.dual_value` smallest.
+
+    Parameters
+    ----------
+    prices : (k,) real array, finite
+    bounds : SizeBounds of a known number of samples
+
+    Returns
+    -------
+    (k,) float64 array
+        The same labels, and one entry 0 (where D has a kink).
+
+    Notes
+    -----
+    Along ``pi + c`` the value D is convex and piecewise linear, of slope ``n`` minus the lower
+    bounds of the clusters above 0 and the upper bounds of those below. Integers, hence exact.
+    Cost O(k log k).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.bounds.sizes import from_counts
+    >>> bounds = from_counts([1, 1, 1], [3, 3, 3], n_samples=6)
+    >>> level_prices(np.asarray([0.75, 0.5, 0.0]), bounds)
+    array([ 0.25,  0.  , -0.5 ])
+    """
+    n = _known_length(bounds)
+    xp = check_real("prices", prices)
+    check_same_place(prices=prices, bounds=bounds.lower)
+    check_shape("prices", prices, (bounds.n_clusters,))
+    pi = xp.astype(prices, xp.float64)
+    # The bounds implied by the others', as in `price_of_bounds`.
+    low = xp.maximum(bounds.lower, n - (xp.sum(bounds.upper) - bounds.upper))
+    high = xp.minimum(bounds.upper, n - (xp.sum(bounds.lower) - bounds.lower))
+    order = xp.argsort(pi, descending=True, stable=True)
+    low, high = xp.take(low, order), xp.take(high, order)
+    # Just beyond the m-th kink, the m + 1 highest prices are above 0 and the others below.
+    slope = n - xp.cumulative_sum(low) - (xp.sum(high) - xp.cumulative_sum(high))
+    kink = xp.argmax(xp.astype(slope >= 0, xp.int8))
+    return pi - xp.take(xp.take(pi, order), xp.reshape(kink, (1,)))
+
+
+def record(
+    method: str,
+    scores: Array,
+    labels: Array,
+    prices: Array,
+    bounds: SizeBounds,
+    *,
+    guaranteed: bool = False,
+) -> Comparison:
+    """Judge labels and prices, wherever they come from.
+
+    Parameters
+    ----------
+    method : str
+        Name for the record.
+    scores : (n, k) real array
+        Finite; n = ``bounds.n_samples``.
+    labels : (n,) int64 array
+    prices : (k,) real array
+        Zeros for a method without prices. Any prices give a valid upper bound.
+    bounds : SizeBounds
+    guaranteed : bool
+        What the method claims; a claim that these labels break is refused.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    InvalidValueError
+        For a shape that does not fit, entries that are not finite, or labels outside the bounds
+        despite `guaranteed`.
+    """
+    xp = check_real("scores", scores)
+    n, k = check_shape("scores", scores, (_known_length(bounds), bounds.n_clusters))
+    check_same_place(scores=scores, labels=labels, prices=prices, bounds=bounds.lower)
+    check_finite("scores", scores)
+    check_finite("prices", prices)
+    value = objective(scores, labels)  # checks the labels
+    ones = xp.ones((n, 1), dtype=xp.int64, device=compat.device(scores))
+    counts = segment_sum(ones, xp.astype(labels, xp.int64), n_segments=k)[:, 0]
+    pi = level_prices(prices, bounds)
+    outside = violation(counts, bounds)
+    if guaranteed and outside > 0:
+        msg = (
+            f"labels of {method!r} must be inside the bounds, as guaranteed=True says; a cluster "
+            f"is {outside} samples outside. To fix this, pass guaranteed=False"
+        )
+        raise InvalidValueError(msg)
+    bound = dual_value(scores, pi, bounds)
+    return Comparison(method, labels, pi, counts, value, bound, outside, guaranteed)
+
+
+def compare(
+    scores: Array,
+    bounds: SizeBounds,
+    *,
+    names: Sequence[str] | None = None,
+    others: Mapping[str, Method] | None = None,
+) -> tuple[Comparison, ...]:
+    """Run methods on the same scores and bounds, and judge them by the same measures.
+
+    Parameters
+    ----------
+    scores : (n, k) real array
+        Finite, float32 or wider; n = ``bounds.n_samples``.
+    bounds : SizeBounds
+        On the library and device of `scores`.
+    names : sequence of str, optional
+        Of `METHODS` and `others`; all by default.
+    others : mapping of names to `Method`, optional
+        Methods of your own; a name of `METHODS` replaces that one.
+
+    Returns
+    -------
+    tuple of Comparison
+        In the order of `names`.
+
+    Raises
+    ------
+    InvalidValueError
+        For a name that is not known, and as `record` does.
+
+    Notes
+    -----
+    Cost: that of the methods; "exact" is the dearest, "entropy" and "sign" run one Python round
+    per batch. Defaults suit scores that differ by about 1 between clusters, as cosines do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.bounds.sizes import from_counts
+    >>> scores = np.asarray([[0.9, 0.1], [0.8, 0.1], [0.6, 0.5]])
+    >>> found = compare(scores, from_counts([1, 1], n_samples=3), names=["greedy", "exact"])
+    >>> print(table(found))
+    method  objective  upper bound  violation  guaranteed
+    greedy     2.3000       2.3000          1          no
+    exact      2.2000       2.2000          0         yes
+    """
+    check_real("scores", scores)
+    check_shape("scores", scores, (_known_length(bounds), bounds.n_clusters))
+    check_same_place(scores=scores, bounds=bounds.lower)
+    check_finite("scores", scores)
+    methods = {**METHODS, **_methods(others)}
+    if names is None:
+        names = list(methods)
+    elif isinstance(names, str) or not isinstance(names, Sequence):
+        msg = f"names must be a list of names, got {shown(names)}. To fix this, pass a list"
+        raise InvalidTypeError(msg)
+    for name in names:
+        check_choice("names", name, tuple(methods))
+    found = []
+    for name in names:
+        labels, prices = methods[name].solve(scores, bounds)
+        done = record(name, scores, labels, prices, bounds, guaranteed=methods[name].guaranteed)
+        found.append(done)
+    return tuple(found)
+
+
+def _methods(others: Mapping[str, Method] | None) -> dict[str, Method]:
+    """Methods of the caller."""
+    if others is None:
+        return {}
+    if not isinstance(others, Mapping):
+        msg = f"others must map names to methods, got {shown(others)}. To fix this, pass a dict"
+        raise InvalidTypeError(msg)
+    for name, method in others.items():
+        check_kind(f"others[{name!r}]", method, Method, "pass Method(solve, guaranteed)")
+    return dict(others)
+
+
+def table(found: Sequence[Comparison]) -> str:
+    """Plain text table of records, one line each."""
+    rows = [("method", "objective", "upper bound", "violation", "guaranteed")]
+    for r in found:
+        promise = "yes" if r.guaranteed else "no"
+        numbers = f"{r.objective:.4f}", f"{r.upper_bound:.4f}", str(r.violation), promise
+        rows.append((r.method, *numbers))
+    widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
+    lines = (
+        "  ".join(
+            v.rjust(w) if c else v.ljust(w) for c, (v, w) in enumerate(zip(r, widths, strict=True))
+        )
+        for r in rows
+    )
+    return "\n".join(lines)
+
+
+def _greedy(scores: Array, bounds: SizeBounds) -> tuple[Array, Array]:
+    xp = compat.array_namespace(scores)
+    labels = xp.astype(xp.argmax(scores, axis=1), xp.int64)
+    return labels, xp.zeros_like(bounds.lower_share)
+
+
+def _online(scores: Array, bounds: SizeBounds) -> tuple[Array, Array]:
+    labels, state = assign(scores, bounds)
+    return labels, state.duals.lower - state.duals.upper
+
+
+def _offline(scores: Array, bounds: SizeBounds) -> tuple[Array, Array]:
+    found = assign_offline(scores, bounds)
+    return found.labels, found.prices
+
+
+def _exact(scores: Array, bounds: SizeBounds) -> tuple[Array, Array]:
+    found = assign_exact(scores, bounds)
+    return found.labels, found.prices
+
+
+def _sinkhorn(scores: Array, bounds: SizeBounds) -> tuple[Array, Array]:
+    options = SinkhornOptions(epsilon=0.01)
+    found = sinkhorn(scores, shares=target_shares(bounds), options=options)
+    return found.labels, found.prices
+
+
+def _swav(scores: Array, bounds: SizeBounds) -> tuple[Array, Array]:
+    found = sinkhorn(scores, shares=target_shares(bounds), options=SWAV)
+    return found.labels, found.prices
+
+
+def _entropy(scores: Array, bounds: SizeBounds) -> tuple[Array, Array]:
+    found = assign_entropy(scores, published_rule(_known_length(bounds)))
+    return found.labels, found.prices
+
+
+def _sign(scores: Array, bounds: SizeBounds) -> tuple[Array, Array]:
+    n = _known_length(bounds)
+    rule = SignRule(step_size=1e-2, batch_size=max(1, min(1024, n // 10)))
+    xp = compat.array_namespace(bounds.lower)
+    low, high = (xp.astype(b, xp.float64) / n for b in (bounds.lower, bounds.upper))
+    found = assign_sign_rule(scores, rule, shares=low, upper_shares=high, n_passes=10)
+    return found.labels, found.bias
+
+
+def _known_length(bounds: SizeBounds) -> int:
+    check_bounds(bounds)
+    if bounds.n_samples is None:
+        msg = "bounds must be of a known number of samples, got those of a stream"
+        raise InvalidValueError(msg)
+    return bounds.n_samples
+
+
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {
+        "greedy": Method(_greedy, False),
+        "online": Method(_online, True),
+        "offline": Method(_offline, True),
+        "exact": Method(_exact, True),
+        "sinkhorn": Method(_sinkhorn, False),
+        "swav": Method(_swav, False),
+        "entropy": Method(_entropy, False),
+        "sign": Method(_sign, False),
+    }
+)
+"""The methods of the table above, with their default options."""

@@ -1,0 +1,46 @@
+"""Which cluster sizes are allowed, and whether any labels satisfy them.
+
+`SizeBounds` holds the lower and the upper size of each cluster, from counts, from shares of n / k
+or for a stream. Where some pairs are forbidden, a maximum flow decides, and what is infeasible
+comes with a proof in whole numbers that anyone can check.
+"""
+
+from .farkas import (
+    FarkasVector,
+    explain,
+    verify_infeasibility,
+)
+from .forbidden_pairs import (
+    Feasibility,
+    check_feasible,
+    feasibility,
+    infeasible,
+)
+from .sizes import (
+    ROUNDING,
+    SizeBounds,
+    check_bounds,
+    entries,
+    from_counts,
+    from_ratios,
+    relaxed,
+    stream_bounds,
+)
+
+__all__ = [
+    "ROUNDING",
+    "FarkasVector",
+    "Feasibility",
+    "SizeBounds",
+    "check_bounds",
+    "check_feasible",
+    "entries",
+    "explain",
+    "feasibility",
+    "from_counts",
+    "from_ratios",
+    "infeasible",
+    "relaxed",
+    "stream_bounds",
+    "verify_infeasibility",
+]

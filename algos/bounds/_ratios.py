@@ -1,0 +1,86 @@
+"""Numbers that a caller gives, one or one per cluster, as exact fractions and whole numbers.
+
+A ratio means the simple fraction it is the nearest float of, so that 0.9 of 1000 samples is 900 and
+not 900 and a little: sizes are decided in whole numbers, without a tolerance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from numbers import Number
+from typing import Any
+
+import array_api_compat as compat
+
+from ..core.checks import check_interval, check_values, shown
+from ..core.errors import InvalidTypeError, InvalidValueError
+from ..core.types import Array
+
+__all__ = ["Ratio", "entries", "is_array", "ratios_of", "rounded", "simplest"]
+
+Ratio = float | Sequence[float] | Array
+
+
+def ratios_of(name: str, ratio: Array, k: int) -> list[Fraction]:
+    """One exact fraction per cluster; a ratio above k (all samples in one cluster) means k."""
+    single = isinstance(ratio, Number) or (is_array(ratio) and ratio.ndim == 0)
+    values = entries(name, [ratio] * k if single else ratio)
+    if len(values) != k:
+        msg = f"{name} must be one number or one per cluster (k={k}), got {len(values)}"
+        raise InvalidValueError(msg)
+    if name == "lower" and math.inf in values:
+        msg = "lower must be finite, got inf. To fix this, use a ratio of at most 1"
+        raise InvalidValueError(msg)
+    if name == "upper":
+        values = [k if value == math.inf else value for value in values]
+    values = [check_interval(name, value, 0.0, math.inf) for value in values]
+    return [Fraction(k) if name == "upper" and value > k else simplest(value) for value in values]
+
+
+def simplest(value: float) -> Fraction:
+    """The simple fraction of which a float is the nearest, 0.9 being 9/10, or the float itself."""
+    exact = Fraction(value)
+    simple = exact.limit_denominator(10**6)
+    # The simple fraction is meant only where `value` is its nearest float.
+    return simple if float(simple) == value else exact
+
+
+def rounded(value: Fraction, rounding: str, *, up: bool) -> int:
+    """A bound in whole samples; `up` for a lower one, which "inward" rounds up."""
+    if rounding == "nearest":
+        return round(value)
+    return math.ceil(value) if up == (rounding == "inward") else math.floor(value)
+
+
+def entries(name: str, values: Array) -> list[Any]:
+    """Entries of a sequence or of a 1-D array of real numbers, as Python numbers.
+
+    Raises
+    ------
+    InvalidTypeError
+        If `values` is neither, or an array of another dtype or with other axes.
+    """
+    if is_array(values):
+        check_values(name, values)
+        xp = compat.array_namespace(values)
+        if values.ndim != 1 or not xp.isdtype(values.dtype, ("real floating", "integral")):
+            msg = (
+                f"{name} must be a 1-D array of real numbers, got {values.dtype} of shape "
+                f"{tuple(values.shape)}"
+            )
+            raise InvalidTypeError(msg)
+        if hasattr(values, "tolist"):  # in one transfer, where the library can
+            return list(values.tolist())
+        kind = float if xp.isdtype(values.dtype, "real floating") else int
+        return [kind(values[i]) for i in range(values.shape[0])]
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        msg = f"{name} must be numbers, got {shown(values)} ({type(values).__name__})"
+        raise InvalidTypeError(msg)
+    return [float(v) if is_array(v) and v.ndim == 0 else v for v in values]
+
+
+def is_array(values: Any) -> bool:
+    """Whether it is an array of some library."""
+    return bool(compat.is_array_api_obj(values))

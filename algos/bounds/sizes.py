@@ -1,0 +1,344 @@
+r"""Bounds on cluster sizes, and whether any assignment can satisfy them.
+
+Problem: of ``n`` samples each joins exactly one of ``k`` clusters; cluster ``k`` must end with
+``l_k <= n_k <= u_k`` samples. An assignment exists if and only if
+
+``0 <= l_k <= u_k`` for every ``k``,  and  ``sum_k l_k <= n <= sum_k u_k``.
+
+(Necessary by adding up; sufficient by giving each cluster ``l_k`` samples and handing out the
+rest below ``u_k``.) Each way to break this is a short proof of infeasibility, which the error
+carries: the clusters whose bounds add up wrongly, and by how many samples.
+
+=====================  ==========================  =========  ====================================
+paper                  here                        shape      meaning
+=====================  ==========================  =========  ====================================
+:math:`\gamma`         ``lower`` of `from_ratios`  () or (k,) smallest size in units of n / k
+:math:`\gamma'`        ``upper`` of `from_ratios`  () or (k,) largest size in units of n / k
+:math:`\gamma_k / N`   ``lower_share``             (k,)       smallest share of the samples
+\-                     ``upper_share``             (k,)       largest share of the samples
+:math:`\gamma_k`       ``lower``                   (k,)       smallest size, whole samples
+\-                     ``upper``                   (k,)       largest size, whole samples
+N                      ``n_samples``               int        samples of one pass
+=====================  ==========================  =========  ====================================
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import array_api_compat as compat
+import array_api_compat.numpy as default_namespace
+
+from ..core.checks import check_choice, check_count, check_kind, check_namespace
+from ..core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
+from ..core.types import Array, Namespace
+from ._ratios import Ratio, entries, is_array, ratios_of, rounded
+from .farkas import FarkasVector
+
+__all__ = [
+    "ROUNDING",
+    "SizeBounds",
+    "check_bounds",
+    "entries",
+    "from_counts",
+    "from_ratios",
+    "relaxed",
+    "stream_bounds",
+]
+
+ROUNDING = ("inward", "outward", "nearest")
+
+
+class SizeBounds(NamedTuple):
+    """Feasible bounds on cluster sizes; build them by `from_ratios`, `from_counts`.
+
+    Attributes
+    ----------
+    lower_share, upper_share : (k,) float64 array
+        The bounds as shares of the samples seen, in [0, 1]: what the duals aim at.
+    lower, upper : (k,) int64 array
+        The bounds in whole samples, for a pass of `n_samples`. Without a known number of samples
+        they are 0 and the largest int64.
+    n_samples : int or None
+        Number of samples of one pass; None for a stream of unknown length.
+    """
+
+    lower_share: Array
+    upper_share: Array
+    lower: Array
+    upper: Array
+    n_samples: int | None
+
+    @property
+    def n_clusters(self) -> int:
+        """Number of clusters, k."""
+        return int(self.lower.shape[0])
+
+    @property
+    def total_lower_share(self) -> float:
+        """Sum of the lower shares: 1 leaves the assignment no slack at all."""
+        return math.fsum(entries("lower_share", self.lower_share))
+
+
+def check_bounds(bounds: SizeBounds) -> None:
+    """Raise unless `bounds` are ones."""
+    fix = "build it by from_ratios, from_counts or stream_bounds"
+    check_kind("bounds", bounds, SizeBounds, fix)
+
+
+def from_ratios(
+    n_clusters: int,
+    *,
+    n_samples: int,
+    lower: Ratio = 0.9,
+    upper: Ratio = math.inf,
+    rounding: str = "inward",
+    xp: Namespace | None = None,
+    device: object | None = None,
+) -> SizeBounds:
+    """Bounds in units of the balanced size ``n / k``, as the papers state them.
+
+    Parameters
+    ----------
+    n_clusters : int
+        k >= 1.
+    n_samples : int
+        n >= 1, the number of samples of one pass (epoch).
+    lower, upper : float or sequence of k floats
+        Smallest and largest size in units of n / k; ``lower=0`` and ``upper=inf`` mean none.
+        A ratio means the simple fraction it is the nearest float of: 0.9 is 9/10 exactly.
+    rounding : {"inward", "outward", "nearest"}
+        How a bound that is no whole number becomes one. "inward" (ceil of lower, floor of upper)
+        keeps the promise to the letter, but can be infeasible where k does not divide n;
+        "outward" is feasible whenever the ratios are.
+    xp : array namespace, optional
+        Library of the arrays returned; NumPy by default.
+    device : optional
+        Device of the arrays returned.
+
+    Returns
+    -------
+    SizeBounds
+
+    Raises
+    ------
+    InfeasibleBoundsError
+        If no assignment satisfies the rounded bounds; it names the clusters that prove it.
+    InvalidValueError
+        If a ratio is negative or NaN, or has a length other than k.
+
+    Notes
+    -----
+    Source: SeCu supplement, section 2; CoKe, section 3.2. Cost O(k), exact rational arithmetic.
+    Claims: docs/claims.md#S5, #S8, #C16, #C27.
+
+    Examples
+    --------
+    >>> bounds = from_ratios(3, n_samples=100, lower=0.9, upper=1.2)
+    >>> bounds.lower, bounds.upper
+    (array([30, 30, 30]), array([40, 40, 40]))
+    >>> from_ratios(3, n_samples=100, lower=1.0)
+    Traceback (most recent call last):
+        ...
+    dualclust.algos.core.errors.InfeasibleBoundsError: lower bounds add up to 102 samples, \
+2 more than n_samples=100. To fix this, lower them, or pass rounding='outward'
+    """
+    k = check_count("n_clusters", n_clusters, 1)
+    n = _length(n_samples)
+    check_choice("rounding", rounding, ROUNDING)
+    least = ratios_of("lower", lower, k)
+    most = ratios_of("upper", upper, k)
+    low = [rounded(r * n / k, rounding, up=True) for r in least]
+    high = [min(rounded(r * n / k, rounding, up=False), n) for r in most]
+    _check_feasible(low, high, n, ", or pass rounding='outward'" if rounding != "outward" else "")
+    shares = [r / k for r in least], [min(r / k, Fraction(1)) for r in most]
+    return _build(*shares, low, high, n, xp, device)
+
+
+def from_counts(
+    lower: Sequence[int] | Array,
+    upper: Sequence[int] | Array | None = None,
+    *,
+    n_samples: int,
+    xp: Namespace | None = None,
+    device: object | None = None,
+) -> SizeBounds:
+    """Bounds in whole samples, one per cluster.
+
+    Parameters
+    ----------
+    lower : (k,) sequence or integer array
+        Smallest sizes, each >= 0.
+    upper : (k,) sequence or integer array, optional
+        Largest sizes; none by default.
+    n_samples : int
+        n >= 1, the number of samples of one pass.
+    xp, device : optional
+        Library and device of the arrays returned; NumPy by default.
+
+    Returns
+    -------
+    SizeBounds
+
+    Raises
+    ------
+    InfeasibleBoundsError
+        If no assignment satisfies them; it names the clusters that prove it.
+    InvalidTypeError
+        If an entry is no integer.
+
+    Examples
+    --------
+    >>> from_counts([2, 0], [3, 9], n_samples=10).upper
+    array([3, 9])
+    >>> from_counts([2, 0], [3, 5], n_samples=10)
+    Traceback (most recent call last):
+        ...
+    dualclust.algos.core.errors.InfeasibleBoundsError: upper bounds add up to 8 samples, \
+2 fewer than n_samples=10. To fix this, raise them
+    """
+    n = _length(n_samples)
+    low = _integers("lower", lower)
+    high = [n] * len(low) if upper is None else _integers("upper", upper)
+    if len(low) != len(high) or not low:
+        msg = f"lower and upper must have one entry per cluster, got {len(low)} and {len(high)}"
+        raise InvalidValueError(msg)
+    _check_feasible(low, high, n, "")
+    high = [min(u, n) for u in high]
+    shares = [Fraction(v, n) for v in low], [Fraction(v, n) for v in high]
+    return _build(*shares, low, high, n, xp, device)
+
+
+def stream_bounds(
+    n_clusters: int,
+    *,
+    lower: Ratio = 0.9,
+    upper: Ratio = math.inf,
+    xp: Namespace | None = None,
+    device: object | None = None,
+) -> SizeBounds:
+    """Bounds for a stream of unknown length: shares only, in units of 1 / k.
+
+    The duals steer towards them; only a known number of samples lets the last ones be reserved,
+    so nothing but the certificate is guaranteed. Parameters as in `from_ratios`.
+
+    Examples
+    --------
+    >>> stream_bounds(4, lower=0.8).lower_share
+    array([0.2, 0.2, 0.2, 0.2])
+    """
+    k = check_count("n_clusters", n_clusters, 1)
+    least = ratios_of("lower", lower, k)
+    most = ratios_of("upper", upper, k)
+    if any(lo > hi for lo, hi in zip(least, most, strict=True)) or not sum(least) <= k <= sum(most):
+        bad = tuple(i for i in range(k) if least[i] > most[i]) or tuple(range(k))
+        msg = (
+            f"lower and upper must satisfy lower <= upper and sum(lower) <= k <= sum(upper), got "
+            f"sums {float(sum(least)):g} and {float(sum(most)):g} for k={k}. "
+            f"To fix this, use ratios of at most 1 below and at least 1 above"
+        )
+        raise InfeasibleBoundsError(msg, clusters=bad, excess=1)
+    shares = [r / k for r in least], [r / k for r in most]
+    return _build(*shares, [0] * k, [sys.maxsize] * k, None, xp, device)
+
+
+def relaxed(bounds: SizeBounds) -> SizeBounds:
+    """The same aims for the duals, with nothing enforced: no caps, no completion.
+
+    Forced labels hide from the duals how wrong they are (a capped cluster never looks too large),
+    so prices are learned under these bounds and used under the real ones. The shares are those of
+    the whole samples, where they are known.
+
+    Examples
+    --------
+    >>> bounds = relaxed(from_ratios(2, n_samples=20, lower=0.85))
+    >>> bounds.lower, bounds.lower_share
+    (array([0, 0]), array([0.45, 0.45]))
+    """
+    check_bounds(bounds)
+    n = bounds.n_samples
+    if n is None:
+        return bounds
+    xp = compat.array_namespace(bounds.lower)
+    return SizeBounds(
+        xp.astype(bounds.lower, xp.float64) / n,
+        xp.astype(bounds.upper, xp.float64) / n,
+        xp.zeros_like(bounds.lower),
+        xp.full_like(bounds.upper, n),
+        n,
+    )
+
+
+def _length(n_samples: int) -> int:
+    n = check_count("n_samples", n_samples, 1)
+    if n > sys.maxsize:
+        msg = f"n_samples must be at most {sys.maxsize}, got {n}"
+        raise InvalidValueError(msg)
+    return n
+
+
+def _check_feasible(lower: list[int], upper: list[int], n: int, hint: str) -> None:
+    negative = [i for i, v in enumerate(lower) if v < 0]
+    if negative:
+        i = negative[0]
+        msg = f"lower must be at least 0, got {lower[i]} for cluster {i}"
+        raise InvalidValueError(msg)
+    crossed = [i for i, (lo, hi) in enumerate(zip(lower, upper, strict=True)) if lo > hi]
+    if crossed:
+        i = crossed[0]
+        msg = (
+            f"lower bound {lower[i]} exceeds upper bound {upper[i]} for cluster {i}. "
+            f"To fix this, widen the bounds{hint}"
+        )
+        one, gap = tuple(int(j == i) for j in range(len(lower))), lower[i] - upper[i]
+        vector = FarkasVector(one, one, required=gap, available=0)
+        raise InfeasibleBoundsError(msg, clusters=tuple(crossed), excess=gap, vector=vector)
+    total, none = sum(lower), (0,) * len(lower)
+    if total > n:
+        msg = (
+            f"lower bounds add up to {total} samples, {total - n} more than n_samples={n}. "
+            f"To fix this, lower them{hint}"
+        )
+        clusters = tuple(i for i, v in enumerate(lower) if v > 0)
+        vector = FarkasVector(tuple(int(v > 0) for v in lower), none, required=total, available=n)
+        raise InfeasibleBoundsError(msg, clusters=clusters, excess=total - n, vector=vector)
+    total = sum(upper)
+    if total < n:
+        msg = (
+            f"upper bounds add up to {total} samples, {n - total} fewer than n_samples={n}. "
+            f"To fix this, raise them{hint}"
+        )
+        clusters = tuple(range(len(upper)))
+        vector = FarkasVector(none, (1,) * len(upper), required=-total, available=-n)
+        raise InfeasibleBoundsError(msg, clusters=clusters, excess=n - total, vector=vector)
+
+
+def _integers(name: str, values: Array) -> list[int]:
+    if is_array(values) and not compat.array_namespace(values).isdtype(values.dtype, "integral"):
+        msg = f"{name} must be integers, got an array of {values.dtype}"
+        raise InvalidTypeError(msg)
+    found = values if isinstance(values, list | tuple) else entries(name, values)
+    return [check_count(f"{name}[{i}]", v, -sys.maxsize) for i, v in enumerate(found)]
+
+
+def _build(
+    lower_share: list[Fraction],
+    upper_share: list[Fraction],
+    lower: list[int],
+    upper: list[int],
+    n_samples: int | None,
+    xp: Namespace | None,
+    device: object | None,
+) -> SizeBounds:
+    xp = default_namespace if xp is None else check_namespace(xp)
+    return SizeBounds(
+        xp.asarray([float(v) for v in lower_share], dtype=xp.float64, device=device),
+        xp.asarray([float(v) for v in upper_share], dtype=xp.float64, device=device),
+        xp.asarray(lower, dtype=xp.int64, device=device),
+        xp.asarray(upper, dtype=xp.int64, device=device),
+        n_samples,
+    )

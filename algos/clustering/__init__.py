@@ -1,0 +1,99 @@
+"""Centers and k-means: free, with sizes between bounds, from batches, and SeCu's weighted centers.
+
+`kmeans` and `constrained_kmeans` run on the sphere and in Euclidean space, over blocks and ranks,
+to the same bits; `hardness_centers` solves for centers with a proof; `metrics` compares labels.
+"""
+
+from .centers import (
+    CenterSums,
+    add_to_sums,
+    init_sums,
+    mean_centers,
+    merge_sums,
+    renormalized_centers,
+    running_average,
+    sum_batch,
+)
+from .constrained import (
+    KMeansResult,
+    constrained_kmeans,
+)
+from .hardness_weighted import (
+    CenterStatus,
+    HardnessCenters,
+    hardness,
+    hardness_centers,
+)
+from .lloyd import (
+    KMeansState,
+    PlainKMeansResult,
+    best_of,
+    kmeans,
+    updated_centers,
+)
+from .metrics import (
+    ClusteringScores,
+    churn,
+    clustering_scores,
+    effective_clusters,
+    imbalance_ratio,
+    regret,
+    uniformity,
+)
+from .minibatch import (
+    MiniBatchState,
+    MiniBatchStep,
+    init_minibatch,
+    minibatch_step,
+)
+from .restarts import (
+    Split,
+    split_largest,
+)
+from .start import (
+    METRICS,
+    greedy_candidates,
+    kmeans_plus_plus,
+    start_centers,
+    uniforms,
+)
+
+__all__ = [
+    "METRICS",
+    "CenterStatus",
+    "CenterSums",
+    "ClusteringScores",
+    "HardnessCenters",
+    "KMeansResult",
+    "KMeansState",
+    "MiniBatchState",
+    "MiniBatchStep",
+    "PlainKMeansResult",
+    "Split",
+    "add_to_sums",
+    "best_of",
+    "churn",
+    "clustering_scores",
+    "constrained_kmeans",
+    "effective_clusters",
+    "greedy_candidates",
+    "hardness",
+    "hardness_centers",
+    "imbalance_ratio",
+    "init_minibatch",
+    "init_sums",
+    "kmeans",
+    "kmeans_plus_plus",
+    "mean_centers",
+    "merge_sums",
+    "minibatch_step",
+    "regret",
+    "renormalized_centers",
+    "running_average",
+    "split_largest",
+    "start_centers",
+    "sum_batch",
+    "uniformity",
+    "uniforms",
+    "updated_centers",
+]

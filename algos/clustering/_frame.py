@@ -1,0 +1,236 @@
+r"""Coordinates in which k-means computes: around the mean of the features, with entries below 1.
+
+Problem: squared distances of features far from the origin lose their digits, and those of very long
+or very short ones overflow or vanish. In a *frame* with origin m, the scores
+
+``s_ik = (x_i - m) . (c_k - m) - ||c_k - m||^2 / 2 = (||x_i - m||^2 - ||x_i - c_k||^2) / 2``
+
+are half of what the distance to the center leaves of that to m, whatever m is. With the mean of all
+features as m few digits are lost, and a power of two above the largest entry as the unit makes no
+rounding. Both come from extremes and exact sums, hence are the same for any number of ranks. On the
+sphere the frame is the features' own: m = 0 and unit 1. Beside a row far out even the distance to m
+has lost the digits of the others: sums for the centers are of the rows as they are (`exact_sums`).
+
+=====================  =============  =========  ===============================================
+symbol                 here           shape      meaning
+=====================  =============  =========  ===============================================
+:math:`m`              ``origin``     (d,)       mean of all features; 0 on the sphere
+\-                     ``unit``       ()         power of two above ``|x_i - m|``; 1 on the sphere
+:math:`w_i`            ``weights``    (n,)       of all rows of all ranks, or None
+=====================  =============  =========  ===============================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ..bounds.sizes import entries
+from ..core.checks import check_real, check_same_place, check_shape
+from ..core.errors import InvalidValueError
+from ..core.exact_sums import LIMIT, UNIT_GRID, Grid, grid_of, means_of_sums, sum_rows
+from ..core.types import Array
+from ..scores.sources import (
+    FEWEST_ROWS,
+    FeatureSource,
+    ScoreSource,
+    block_rows,
+    check_weights,
+    feature_source,
+    product_source,
+)
+from .start import power_of_two
+
+__all__ = ["Frame", "blocks_of", "check_reach", "frame_of", "scores_of"]
+
+CACHED_ENTRIES = 2**18  # 1 MiB of float32
+
+WEIGHTED = 120  # bits below the largest product that sums keep: weights may differ as much as rows
+
+
+class Frame(NamedTuple):
+    """Features in coordinates in which every entry lies in [-1, 1].
+
+    Attributes
+    ----------
+    raw : FeatureSource
+        Rows ``x_i``.
+    source : FeatureSource
+        Rows ``(x_i - origin) / unit``.
+    grid : Grid
+        Of the sums of ``x_i``, or with weights of ``w_i x_i`` and ``w_i``.
+    origin : (d,) array
+    unit : float
+        A power of two. Scores of the frame times ``unit^2`` are those of the features.
+    spherical : bool
+    weights : (n,) float64 array, or None
+        In units of `weight_unit`.
+    weight_unit : float
+        A power of two above the largest weight.
+    """
+
+    raw: FeatureSource
+    source: FeatureSource
+    grid: Grid
+    origin: Array
+    unit: float
+    spherical: bool
+    weights: Array | None
+    weight_unit: float
+
+    @property
+    def score_unit(self) -> float:
+        """One unit of score of the frame, in units of score of the features."""
+        return self.unit * self.unit * self.weight_unit
+
+    def inside(self, points: Array) -> Array:
+        """Rows, or centers, in the coordinates of the frame."""
+        return points if self.spherical else (points - self.origin) * (1.0 / self.unit)
+
+
+def frame_of(features: Array | FeatureSource, metric: str, weights: Array | None) -> Frame:
+    """Read all rows once: check them, and find the frame, the same on all ranks.
+
+    Raises
+    ------
+    InvalidValueError
+        On all ranks alike, for a row that is not finite, that cannot be a unit vector ("cosine"),
+        or of which squares overflow.
+    """
+    source = features if isinstance(features, FeatureSource) else feature_source(features)
+    group, d = source.group, source.n_features
+    like = source.rows(0, 0)
+    xp, device = check_real("features", like), compat.device(like)
+    if group.n_total < 1 or d < 1:
+        msg = f"features must have rows and columns, got shape ({group.n_total}, {d})"
+        raise InvalidValueError(msg)
+    weight_unit = 1.0
+    if weights is not None:
+        check_same_place(features=like, weights=weights)
+        weights = check_weights("weights", weights, group.n_total)
+        weight_unit = power_of_two(float(xp.max(weights)), weights.dtype, xp)
+        weights = weights / weight_unit
+    low, high = _extremes(source)
+    zero = xp.zeros((d,), dtype=like.dtype, device=device)
+    if metric == "cosine":
+        worst = max(float(xp.max(high)), -float(xp.min(low)))
+        if worst > LIMIT:
+            msg = (
+                f"features must be unit rows for metric='cosine', got an entry of {worst:g}. "
+                f"To fix this, normalize the rows with project_sphere"
+            )
+            raise InvalidValueError(msg)
+        grid = UNIT_GRID if weights is None else grid_of(0.5, group.n_total, finest=WEIGHTED)
+        frame = Frame(source, source, grid, zero, 1.0, True, weights, weight_unit)
+        _check_span(1e-300 < frame.score_unit < 1e300, worst)
+        return frame
+    reach = float(xp.max(0.5 * high - 0.5 * low))
+    _check_span(reach < float(xp.finfo(like.dtype).max) / 64.0, reach)
+    largest = max(float(xp.max(high)), -float(xp.min(low)))
+    grid = grid_of(largest, group.n_total)
+    # The mean is far better than the middle where a few rows lie far out.
+    origin = xp.astype(_mean(source, grid), like.dtype)
+    around = xp.astype(origin, xp.float64)
+    most = float(xp.max(xp.maximum(high - around, around - low)))
+    unit = power_of_two(most, like.dtype, xp)
+    if weights is not None:
+        grid = grid_of(largest, group.n_total, finest=WEIGHTED)
+    inside = _shifted(source, origin, unit)
+    frame = Frame(source, inside, grid, origin, unit, False, weights, weight_unit)
+    _check_span(1e-300 < frame.score_unit < 1e300, reach)
+    return frame
+
+
+def _mean(source: FeatureSource, grid: Grid) -> Array:
+    """Mean of all rows of all ranks, (d,) float64."""
+    like, group = source.rows(0, 0), source.group
+    xp, device = compat.array_namespace(like), compat.device(like)
+    sums = xp.zeros((1, grid.depth * source.n_features), dtype=xp.int64, device=device)
+    for block, start, stop in blocks_of(source, 1):
+        one = xp.zeros((stop - start,), dtype=xp.int64, device=device)
+        sums = sums + sum_rows(block, one, grid, n_clusters=1)
+    sums = xp.sum(group.gather(sums), axis=0, keepdims=True)
+    counts = xp.asarray([group.n_total], dtype=xp.int64, device=device)
+    return means_of_sums(sums, counts, grid)[0, :]
+
+
+def check_reach(frame: Frame, centers: Array) -> None:
+    """Raise for finite centers so far from the features that scores could overflow."""
+    xp = compat.array_namespace(centers)
+    most = math.sqrt(float(xp.finfo(frame.origin.dtype).max)) / 1e4
+    most = most * frame.unit + float(xp.max(xp.abs(frame.origin)))
+    largest = float(xp.max(xp.abs(centers)))
+    if largest > most:
+        msg = (
+            f"centers must be among the features, got an entry of {largest:g}, where scores "
+            f"overflow beyond {most:g}. To fix this, start from rows (start_centers)"
+        )
+        raise InvalidValueError(msg)
+
+
+def scores_of(frame: Frame, centers: Array) -> ScoreSource:
+    """Scores for centers given in the coordinates of the frame."""
+    xp = compat.array_namespace(centers)
+    offsets = None if frame.spherical else -0.5 * xp.sum(centers * centers, axis=1)
+    return product_source(frame.source, centers, offsets=offsets, weights=frame.weights)
+
+
+def _check_span(fits: bool, reach: float) -> None:
+    if not fits:
+        msg = (
+            f"features must have squared distances that neither overflow nor vanish, also times "
+            f"the weights, got entries {2.0 * reach:g} apart. To fix this, divide by their scale"
+        )
+        raise InvalidValueError(msg)
+
+
+def blocks_of(source: FeatureSource, n_clusters: int) -> Iterator[tuple[Array, int, int]]:
+    """Rows of this rank, block by block, with where they begin and end; one edge is on all ranks.
+
+    On a processor blocks are small enough for what is computed from one to stay in its cache.
+    """
+    rows, n = block_rows(n_clusters), source.group.n_local
+    if "cpu" in str(compat.device(source.rows(0, 0))).lower():
+        widest = max(n_clusters, source.n_features)
+        while rows > FEWEST_ROWS and rows * widest > CACHED_ENTRIES:
+            rows //= 2
+    for start in range(0, n, rows):
+        stop = min(start + rows, n)
+        yield source.rows(start, stop), start, stop
+
+
+def _shifted(source: FeatureSource, origin: Array, unit: float) -> FeatureSource:
+    inverse = 1.0 / unit
+    return source._replace(
+        rows=lambda start, stop: (source.rows(start, stop) - origin) * inverse,
+        take=lambda ids: (source.take(ids) - origin) * inverse,
+    )
+
+
+def _extremes(source: FeatureSource) -> tuple[Array, Array]:
+    """Smallest and largest entry of each column over all ranks, float64; raise if not finite."""
+    like, group = source.rows(0, 0), source.group
+    xp, device, d = compat.array_namespace(like), compat.device(like), source.n_features
+    low = xp.full((1, d), math.inf, dtype=like.dtype, device=device)
+    high, bad = -low, -1
+    for block, start, _ in blocks_of(source, 1):
+        check_shape("features", block, ("n", d))
+        if not bool(xp.all(xp.isfinite(block))):
+            rows = xp.all(xp.isfinite(block), axis=1)
+            bad = group.first_row + start + int(xp.argmin(xp.astype(rows, xp.int8)))
+            break
+        low = xp.minimum(low, xp.min(block, axis=0, keepdims=True))
+        high = xp.maximum(high, xp.max(block, axis=0, keepdims=True))
+    found = entries("rows", group.gather(xp.asarray([bad], dtype=xp.int64, device=device)))
+    worst = min((row for row in found if row >= 0), default=-1)
+    if worst >= 0:
+        msg = (
+            f"features must be finite, got a NaN or an infinity in row {worst}. "
+            f"To fix this, drop or impute that entry"
+        )
+        raise InvalidValueError(msg)
+    low, high = xp.min(group.gather(low), axis=0), xp.max(group.gather(high), axis=0)
+    return xp.astype(low, xp.float64), xp.astype(high, xp.float64)

@@ -1,0 +1,209 @@
+r"""k-means whose clusters keep their sizes between bounds, on the sphere or in Euclidean space.
+
+Problem: for features ``x_i`` with weights ``w_i`` find labels and centers that
+
+maximize ``sum_i w_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``           (CoKe Eq. 3 and 6)
+
+with the scores of `lloyd`: ``s_ik = x_i . c_k`` ("cosine"), or half of what the squared distance to
+the center leaves of that to the mean of all features ("euclidean").
+
+Method: alternation. Labels for fixed centers by `offline.solve`, which proves how far they can be
+from the best, with the prices of the iteration before; centers for fixed labels as directions of
+sums (CoKe Eq. 12), or as means. Neither lowers the objective, the first up to its proven gap. Rows
+are read block by block, from memory or from a `FeatureSource`, also when they are shared out over
+ranks.
+
+==============  ============  =======  =====================================
+paper           here          shape    meaning
+==============  ============  =======  =====================================
+:math:`x_i`     ``features``  (n, d)   unit vectors, or points
+:math:`c_k`     ``centers``   (k, d)   unit vectors, or points
+:math:`\mu_i`   ``labels``    (n,)     cluster of each sample
+:math:`w_i`     ``weights``   (n,)     1 by default; sizes count samples
+==============  ============  =======  =====================================
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ..bounds.sizes import SizeBounds, check_bounds
+from ..core.checks import check_interval
+from ..core.errors import InvalidValueError
+from ..core.types import Array
+from ..offline.assignment import OfflineAssignment, solve
+from ..scores.sources import FeatureSource
+from ._frame import check_reach, frame_of, scores_of
+from ._shared import gathered_sums, share_changed
+from .lloyd import (
+    KMeansState,
+    PlainKMeansResult,
+    Progress,
+    best_of,
+    check_arguments,
+    check_state,
+    kmeans,
+    updated_centers,
+)
+from .start import kmeans_plus_plus
+
+__all__ = [
+    "KMeansResult",
+    "KMeansState",
+    "PlainKMeansResult",
+    "best_of",
+    "constrained_kmeans",
+    "kmeans",
+    "kmeans_plus_plus",
+]
+
+NEAR = 1e-3  # proven gap of the labels while centers still move
+
+
+class KMeansResult(NamedTuple):
+    """Result of `constrained_kmeans`.
+
+    Attributes
+    ----------
+    centers : (k, d) array
+        Unit rows, or means.
+    assignment : OfflineAssignment
+        Labels of this rank's samples for these centers, sizes, and what certifies them.
+    n_iter : int
+        Iterations with a center update.
+    converged : bool
+        Whether the last update changed at most the share `tolerance` of the labels.
+    """
+
+    centers: Array
+    assignment: OfflineAssignment
+    n_iter: int
+    converged: bool
+
+    @property
+    def objective(self) -> float:
+        """``sum_i w_i s_{i, y_i}``."""
+        return self.assignment.objective
+
+
+def constrained_kmeans(
+    features: Array | FeatureSource,
+    bounds: SizeBounds,
+    centers: Array,
+    *,
+    metric: str = "cosine",
+    weights: Array | None = None,
+    n_iter: int = 20,
+    tolerance: float = 1e-3,
+    gap: float = 1e-4,
+    state: KMeansState | None = None,
+    progress: Progress | None = None,
+    empty: str = "relocate",
+) -> KMeansResult:
+    """Cluster features so that every cluster size lies between its bounds.
+
+    Parameters
+    ----------
+    features : (n, d) real array, or FeatureSource
+        Finite; unit rows for "cosine"; n = ``bounds.n_samples``. Half precision is computed in
+        float32.
+    bounds : SizeBounds
+        Of all rows, on the library and device of the features.
+    centers : (k, d) real array
+        Rows to start from, unit rows for "cosine"; see `start_centers`. Converted to the dtype of
+        the features.
+    metric : {"cosine", "euclidean"}
+    weights : (n,) real array, optional
+        Of all rows of all ranks, at least 0: rows weigh in centers and objective. Sizes count
+        samples.
+    n_iter : int
+        Most center updates, >= 0, those of `state` included; 0 only assigns to the centers given.
+    tolerance : float in [0, 1]
+        Stop once at most this share of the labels changed.
+    gap : float in [0, 1]
+        Relative gap of the final labels to prove; 0 for the best labels of the final centers.
+    state : KMeansState, optional
+        Continue from here, with the other arguments as they were: the further iterations are those
+        of an uninterrupted run, to the last bit. `centers` is then not used.
+    progress : callable, optional
+        Called as ``progress(state, churn)`` after each center update and its labels.
+    empty : {"relocate", "keep"}
+        What becomes of the center of a cluster that got no sample, and may have one: it moves to
+        the sample farthest from its own center, or stays.
+
+    Returns
+    -------
+    KMeansResult
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError, DeviceMismatchError
+        For NaN and infinity, and shapes, values or places that do not fit.
+
+    Notes
+    -----
+    Guarantee: ``lower <= counts <= upper``, and the objective never falls between two iterations by
+    more than the proven gap of the labels, 0.001 of its size.
+    Cost: O(n k d) per iteration. Memory: labels and lists of unsettled samples, O(n), and one block
+    of rows and scores; the rows of a source are never all in memory.
+    Source: CoKe Eq. 3, 6 and 12 as batch alternation; the solver is ours (`offline`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.bounds.sizes import from_ratios
+    >>> x = np.asarray([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
+    >>> result = constrained_kmeans(x, from_ratios(2, n_samples=4, lower=1.0), x[:2])
+    >>> result.assignment.counts
+    array([2, 2])
+    """
+    check_bounds(bounds)
+    if bounds.n_samples is None:
+        msg = "bounds must be of a known number of samples, got those of a stream"
+        raise InvalidValueError(msg)
+    check_interval("gap", gap, 0.0, 1.0)
+    like = check_arguments(features, centers, metric, n_iter, tolerance, empty, bounds, progress)
+    xp, k = compat.array_namespace(like), bounds.n_clusters
+    frame = frame_of(features, metric, weights)
+    if state is not None:
+        check_state(state, frame, centers)
+    check_reach(frame, centers if state is None else state.centers)
+    unit = frame.score_unit
+
+    def label(centers: Array, prices: Array | None, tolerance: float) -> OfflineAssignment:
+        prices = None if prices is None else prices / unit
+        source = scores_of(frame, frame.inside(centers))
+        found = solve(source, bounds, prices=prices, tolerance=tolerance)
+        return found._replace(
+            prices=found.prices * unit,
+            objective=found.objective * unit,
+            upper_bound=found.upper_bound * unit,
+            rounding=found.rounding * unit,
+        )
+
+    if state is None:
+        centers = xp.astype(centers, like.dtype)
+        found = label(centers, None, NEAR if n_iter else gap)
+        if not n_iter:
+            return KMeansResult(centers, found, 0, False)
+        state = KMeansState(centers, found.prices, 0, found.labels, found.objective)
+    while state.n_iter < n_iter and not state.converged:
+        sums = gathered_sums(frame, state.labels, k)
+        movable = (sums.counts == 0) & (bounds.upper > 0) & (empty == "relocate")
+        centers = updated_centers(frame, sums, state.labels, state.centers, movable)
+        found = label(centers, state.prices, NEAR)
+        changed = share_changed(frame.source.group, found.labels, state.labels)
+        state = KMeansState(
+            centers,
+            found.prices,
+            state.n_iter + 1,
+            found.labels,
+            found.objective,
+            changed <= tolerance,
+        )
+        if progress is not None:
+            progress(state, changed)
+    found = label(state.centers, state.prices, gap)
+    return KMeansResult(state.centers, found, state.n_iter, state.converged)

@@ -1,0 +1,314 @@
+r"""k-means without bounds, on the sphere or in Euclidean space, on one rank or many.
+
+Problem: for features ``x_i`` with weights ``w_i`` find labels and centers that
+
+maximize ``sum_i w_i s_{i, y_i}``                                    (CoKe Eq. 3, no bounds)
+
+with ``s_ik = x_i . c_k`` for unit features and unit centers ("cosine"), or, for squared distance
+("euclidean"), ``s_ik = (||x_i - m||^2 - ||x_i - c_k||^2) / 2`` with m the mean of all features:
+half of what the squared distances to the centers leave of those to the mean.
+
+Method (Lloyd, 1982): the best cluster of each row, then the best center of each cluster, until the
+labels stand still; neither lowers the objective. Rows are read block by block, once per iteration,
+and the centers come from integer sums, the same for any split of the rows.
+
+==============  ============  =======  =====================================
+symbol          here          shape    meaning
+==============  ============  =======  =====================================
+:math:`x_i`     ``features``  (n, d)   unit vectors, or points
+:math:`c_k`     ``centers``   (k, d)   unit vectors, or points
+:math:`y_i`     ``labels``    (n,)     cluster of each sample
+:math:`w_i`     ``weights``   (n,)     1 by default
+==============  ============  =======  =====================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol, TypeVar
+
+import array_api_compat as compat
+
+from ..bounds.sizes import SizeBounds
+from ..core.checks import (
+    check_choice,
+    check_count,
+    check_finite,
+    check_interval,
+    check_kind,
+    check_labels,
+    check_real,
+    check_same_place,
+    check_shape,
+    shown,
+)
+from ..core.errors import InvalidTypeError, InvalidValueError
+from ..core.types import Array
+from ..scores.sources import FeatureSource
+from ._frame import Frame, blocks_of, check_reach, frame_of
+from ._shared import (
+    EMPTY,
+    add_block,
+    best_centers,
+    gathered_sums,
+    move_empty,
+    over_ranks,
+    share_changed,
+    start_sums,
+)
+from .centers import CenterSums
+from .start import METRICS
+
+__all__ = [
+    "KMeansState",
+    "PlainKMeansResult",
+    "best_of",
+    "check_arguments",
+    "check_state",
+    "kmeans",
+    "updated_centers",
+]
+
+
+class KMeansState(NamedTuple):
+    """Everything that the next iteration depends on; `progress` hands it out.
+
+    Attributes
+    ----------
+    centers : (k, d) array
+    prices : (k,) float64 array
+        Of the bounds, in units of score; 0 without bounds.
+    n_iter : int
+        Center updates so far.
+    labels : (n_local,) int64 array
+        Of this rank's rows, for these centers.
+    objective : float
+        Of all rows.
+    converged : bool
+        Whether the last update changed at most the share `tolerance` of the labels.
+    """
+
+    centers: Array
+    prices: Array
+    n_iter: int
+    labels: Array
+    objective: float
+    converged: bool = False
+
+
+Progress = Callable[[KMeansState, float], None]
+
+
+class PlainKMeansResult(NamedTuple):
+    """Result of `kmeans`: as `KMeansResult`, with counts (k,) int64 of all rows of all ranks."""
+
+    labels: Array
+    centers: Array
+    counts: Array
+    objective: float
+    n_iter: int
+    converged: bool
+
+
+class HasObjective(Protocol):
+    """What `best_of` compares."""
+
+    @property
+    def objective(self) -> float:
+        """Value to maximize."""
+
+
+R = TypeVar("R", bound=HasObjective)
+
+
+def best_of(run: Callable[[int], R], seeds: Iterable[int]) -> R:
+    """Result with the largest objective of several runs, ties to the lowest seed.
+
+    Parameters
+    ----------
+    run : callable
+        ``run(seed)`` returns a `KMeansResult`, a `PlainKMeansResult`, or another result with an
+        ``objective``.
+    seeds : iterable of int
+        At least one.
+
+    Returns
+    -------
+    What `run` returned for the best seed. Memory: two results at a time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.clustering.start import start_centers
+    >>> from dualclust.algos.scores.sources import feature_source
+    >>> x = np.asarray([[0.0], [1.0], [10.0], [11.0], [20.0], [21.0]])
+    >>> def run(seed):
+    ...     start = start_centers(feature_source(x), 3, seed=seed, metric="euclidean")
+    ...     return kmeans(x, start, metric="euclidean")
+    >>> sorted(best_of(run, range(5)).centers[:, 0].tolist())
+    [0.5, 10.5, 20.5]
+    """
+    best: R | None = None
+    for seed in sorted(seeds):
+        found = run(seed)
+        if best is None or found.objective > best.objective:
+            best = found
+    if best is None:
+        msg = "seeds must hold at least one seed, got none"
+        raise InvalidValueError(msg)
+    return best
+
+
+def kmeans(
+    features: Array | FeatureSource,
+    centers: Array,
+    *,
+    metric: str = "cosine",
+    weights: Array | None = None,
+    n_iter: int = 100,
+    tolerance: float = 0.0,
+    empty: str = "relocate",
+    state: KMeansState | None = None,
+    progress: Progress | None = None,
+) -> PlainKMeansResult:
+    """Cluster features without bounds on the sizes: Lloyd's algorithm, on one or many ranks.
+
+    Parameters
+    ----------
+    features, centers, metric, weights, n_iter, tolerance, empty, state, progress
+        As in `constrained_kmeans`.
+
+    Returns
+    -------
+    PlainKMeansResult
+        Every label is the best for the centers returned, ties to the lowest cluster.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError, DeviceMismatchError
+        As `constrained_kmeans`.
+
+    Notes
+    -----
+    Guarantee: the objective never falls, beyond rounding. Cost: one pass of O(n k d) per iteration;
+    memory: labels, and one block of rows and scores.
+    Claims: docs/claims.md#P19.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.asarray([[0.0], [1.0], [10.0], [13.0]])
+    >>> found = kmeans(x, x[:2], metric="euclidean")
+    >>> found.centers[:, 0], found.labels, found.converged
+    (array([ 0.5, 11.5]), array([0, 0, 1, 1]), True)
+    """
+    like = check_arguments(features, centers, metric, n_iter, tolerance, empty, None, progress)
+    xp, (k, _) = compat.array_namespace(like), centers.shape
+    frame = frame_of(features, metric, weights)
+    if state is None:
+        check_reach(frame, centers)
+        centers = xp.astype(centers, like.dtype)
+        labels, sums, value = _nearest(frame, frame.inside(centers))
+        prices = xp.zeros((k,), dtype=xp.float64, device=compat.device(like))
+        state = KMeansState(centers, prices, 0, labels, value)
+    else:
+        check_state(state, frame, centers)
+        check_reach(frame, state.centers)
+        sums = gathered_sums(frame, state.labels, k)
+    while state.n_iter < n_iter and not state.converged:
+        movable = (sums.counts == 0) & (empty == "relocate")
+        centers = updated_centers(frame, sums, state.labels, state.centers, movable)
+        labels, sums, value = _nearest(frame, frame.inside(centers))
+        changed = share_changed(frame.source.group, labels, state.labels)
+        state = KMeansState(
+            centers, state.prices, state.n_iter + 1, labels, value, changed <= tolerance
+        )
+        if progress is not None:
+            progress(state, changed)
+    return PlainKMeansResult(
+        state.labels, state.centers, sums.counts, state.objective, state.n_iter, state.converged
+    )
+
+
+def updated_centers(
+    frame: Frame, sums: CenterSums, labels: Array, centers: Array, movable: Array
+) -> Array:
+    """Best centers for the labels, with those of empty clusters moved where they may be."""
+    return move_empty(frame, labels, best_centers(frame, sums, centers), movable)
+
+
+def _nearest(frame: Frame, centers: Array) -> tuple[Array, CenterSums, float]:
+    """Best cluster of each row, the sums for them, and the objective, in one pass."""
+    xp, group, k = compat.array_namespace(centers), frame.source.group, centers.shape[0]
+    device = compat.device(centers)
+    offsets = None if frame.spherical else -0.5 * xp.sum(centers * centers, axis=1)
+    sums, transposed = start_sums(frame, k), centers.T
+    labels = [xp.zeros((0,), dtype=xp.int64, device=device)]
+    values = [xp.zeros((0,), dtype=xp.float64, device=device)]
+    for block, start, stop in blocks_of(frame.raw, k):
+        scores = frame.raw.multiply(frame.inside(block), transposed)
+        scores = scores if offsets is None else scores + offsets
+        own = xp.astype(xp.argmax(scores, axis=1), xp.int64)
+        best = xp.astype(xp.take_along_axis(scores, own[:, None], axis=1)[:, 0], xp.float64)
+        if frame.weights is not None:
+            best = best * frame.weights[group.first_row + start : group.first_row + stop]
+        sums = add_block(sums, frame, block, start, own)
+        labels.append(own)
+        values.append(xp.reshape(xp.sum(best), (1,)))
+    parts = group.gather(xp.concat(values))
+    value = math.fsum(float(parts[i]) for i in range(parts.shape[0])) * frame.score_unit
+    return xp.concat(labels), over_ranks(group, sums), value
+
+
+def check_arguments(
+    features: Array | FeatureSource,
+    centers: Array,
+    metric: str,
+    n_iter: int,
+    tolerance: float,
+    empty: str,
+    bounds: SizeBounds | None = None,
+    progress: Progress | None = None,
+) -> Array:
+    """Check everything but the rows themselves; return no rows of the dtype to compute in."""
+    if progress is not None and not callable(progress):
+        msg = f"progress must be callable, got {shown(progress)} ({type(progress).__name__})"
+        raise InvalidTypeError(msg)
+    n = "n" if bounds is None or bounds.n_samples is None else bounds.n_samples
+    if isinstance(features, FeatureSource):
+        like, d = features.rows(0, 0), features.n_features
+        if n not in ("n", features.group.n_total):
+            msg = f"features must have bounds.n_samples={n} rows, got {features.group.n_total}"
+            raise InvalidValueError(msg)
+    else:
+        check_real("features", features)
+        _, d = check_shape("features", features, (n, "d"))
+        like = features[:0, :]
+    xp = check_real("features", like)
+    check_real("centers", centers)
+    check_shape("centers", centers, ("k" if bounds is None else bounds.n_clusters, d))
+    check_same_place(
+        features=like, centers=centers, bounds=None if bounds is None else bounds.lower
+    )
+    check_finite("centers", centers)
+    check_choice("metric", metric, METRICS)
+    check_choice("empty", empty, EMPTY)
+    check_count("n_iter", n_iter, 0)
+    check_interval("tolerance", tolerance, 0.0, 1.0)
+    return xp.astype(like, xp.float32) if xp.finfo(like.dtype).bits < 32 else like
+
+
+def check_state(state: KMeansState, frame: Frame, centers: Array) -> None:
+    """Raise unless a state fits the rows of this rank and centers of this shape."""
+    k, d = centers.shape
+    check_kind("state", state, KMeansState, "pass what `progress` was given")
+    check_shape("state.centers", state.centers, (k, d))
+    check_finite("state.centers", state.centers)
+    check_shape("state.prices", state.prices, (k,))
+    check_finite("state.prices", state.prices)
+    check_labels("state.labels", state.labels, frame.source.group.n_local, k)
+    check_same_place(
+        features=frame.origin, centers=state.centers, prices=state.prices, labels=state.labels
+    )
+    check_count("state.n_iter", state.n_iter, 0)

@@ -1,0 +1,257 @@
+r"""k-means on a stream: each mini-batch is labeled once, under size bounds, and moves the centers.
+
+Problem: samples arrive in mini-batches and are not kept; maximize ``sum_i s_{i, y_i}`` as `kmeans`
+does, with the share of each cluster between ``l_k`` and ``u_k``.
+
+Method: the labels of a batch by the online assignment, priced by duals that every batch moves
+(`assignment`; CoKe Eq. 10 and 11), then each center as the mean of all samples it was ever given,
+
+``m_k <- m_k + (sum_{y_i = k} w_i (x_i - m_k)) / W_k``,   ``W_k <- W_k + sum_{y_i = k} w_i``,
+
+the step 1 / W_k of Sculley (WWW 2010); on the sphere the center is its direction, CoKe Eq. 13. No
+size is enforced, since nobody knows how long a stream is; `size_certificate` of the state's
+assignment says what is proven.
+
+=====================  ====================  =======  ============================================
+symbol                 here                  shape    meaning
+=====================  ====================  =======  ============================================
+:math:`x_i`            ``features``          (b, d)   a mini-batch
+:math:`m_k`            ``means``             (k, d)   float64
+:math:`W_k`            ``weight``            (k,)     samples, or their weights, behind a mean
+:math:`\rho, \rho'`    ``assignment.duals``  (k,)     prices
+=====================  ====================  =======  ============================================
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ..bounds.sizes import SizeBounds, check_bounds, entries
+from ..core.checks import (
+    check_choice,
+    check_finite,
+    check_kind,
+    check_real,
+    check_same_place,
+    check_shape,
+)
+from ..core.exact_sums import grid_of
+from ..core.precision import at_least_float32
+from ..core.projections import project_sphere
+from ..core.types import Array
+from ..offline._learning import score_range
+from ..online.assignment import AssignmentState, assign, init_state
+from ..online.steps import StepRule, measured_steps
+from ..scores.sources import check_weights
+from ._frame import WEIGHTED
+from ._shared import EMPTY, weighted_means, weighted_sums
+from .start import METRICS, power_of_two
+
+__all__ = ["MiniBatchState", "MiniBatchStep", "init_minibatch", "minibatch_step"]
+
+STREAM_SAMPLES_PER_CLUSTER = 1000  # length of the pass that the default step is meant for
+
+
+class MiniBatchState(NamedTuple):
+    """Everything that the next mini-batch depends on.
+
+    Attributes
+    ----------
+    centers : (k, d) array
+        Unit rows, or means, of the dtype of the first ones.
+    means : (k, d) float64 array
+        Of the samples of each cluster so far.
+    weight : (k,) float64 array
+        How many samples, or how much weight, is behind each mean.
+    assignment : AssignmentState
+        Prices, and counts of all samples so far.
+    steps : StepRule or None
+        Dual step of the stream; None before the first batch, which decides it.
+    """
+
+    centers: Array
+    means: Array
+    weight: Array
+    assignment: AssignmentState
+    steps: StepRule | None
+
+
+class MiniBatchStep(NamedTuple):
+    """Labels of the batch, (b,) int64, and the state after it."""
+
+    labels: Array
+    state: MiniBatchState
+
+
+def init_minibatch(
+    centers: Array, bounds: SizeBounds, *, steps: StepRule | None = None
+) -> MiniBatchState:
+    """State before the first mini-batch.
+
+    Parameters
+    ----------
+    centers : (k, d) real array
+        Unit rows for "cosine"; `kmeans_plus_plus` draws them from a first batch.
+    bounds : SizeBounds
+        Of which the shares count.
+    steps : StepRule, optional
+        Dual step; otherwise `measured_steps` with the range of scores of the first batch.
+    """
+    xp = check_real("centers", centers)
+    check_bounds(bounds)
+    if steps is not None:
+        check_kind("steps", steps, StepRule, "take measured_steps(bounds), or build one")
+    check_shape("centers", centers, (bounds.n_clusters, "d"))
+    check_same_place(centers=centers, bounds=bounds.lower)
+    check_finite("centers", centers)
+    means = xp.astype(centers, xp.float64)
+    weight = xp.zeros((bounds.n_clusters,), dtype=xp.float64, device=compat.device(centers))
+    return MiniBatchState(centers, means, weight, init_state(_endless(bounds)), steps)
+
+
+def minibatch_step(
+    features: Array,
+    state: MiniBatchState,
+    bounds: SizeBounds,
+    *,
+    metric: str = "cosine",
+    weights: Array | None = None,
+    empty: str = "relocate",
+) -> MiniBatchStep:
+    """Label one mini-batch and move the centers by it.
+
+    Parameters
+    ----------
+    features : (b, d) real array
+        Finite; unit rows for "cosine". Half precision is computed in float32.
+    state : MiniBatchState
+        Of `init_minibatch`, or of the batch before.
+    bounds : SizeBounds
+        Of which the shares count; a known number of samples means nothing here.
+    metric : {"cosine", "euclidean"}
+    weights : (b,) real array, optional
+        At least 0; rows weigh in the means. Shares count samples.
+    empty : {"relocate", "keep"}
+        A cluster that was never given a sample, and may have one, moves to the row farthest from
+        its center, or stays.
+
+    Returns
+    -------
+    MiniBatchStep
+        The state given is not changed.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError, DeviceMismatchError
+        As `assign`.
+
+    Notes
+    -----
+    Cost O(b k d); memory O(b k). The sums of a batch are exact, hence the same for any order of
+    rows with these labels. Source: CoKe Eq. 10, 11 and 13; means as in mini-batch k-means.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.bounds.sizes import stream_bounds
+    >>> bounds = stream_bounds(2, lower=0.8)
+    >>> state = init_minibatch(np.asarray([[1.0], [9.0]]), bounds)
+    >>> x = np.asarray([[0.0], [2.0], [8.0], [12.0]])
+    >>> labels, state = minibatch_step(x, state, bounds, metric="euclidean")
+    >>> labels, state.centers[:, 0]
+    (array([0, 0, 1, 1]), array([ 1., 10.]))
+    """
+    check_real("features", features)
+    check_kind("state", state, MiniBatchState, "begin with init_minibatch")
+    check_bounds(bounds)
+    k, d = state.centers.shape
+    check_shape("bounds.lower", bounds.lower, (k,))
+    b, _ = check_shape("features", features, ("b", d))
+    check_same_place(features=features, centers=state.centers, bounds=bounds.lower, weights=weights)
+    check_finite("features", features)
+    check_choice("metric", metric, METRICS)
+    check_choice("empty", empty, EMPTY)
+    features = at_least_float32(features)
+    xp, spherical = compat.array_namespace(features), metric == "cosine"
+    if b == 0:
+        labels = xp.zeros((0,), dtype=xp.int64, device=compat.device(features))
+        return MiniBatchStep(labels, state)
+    if weights is None:
+        weights = xp.ones((b,), dtype=xp.float64, device=compat.device(features))
+    weights = check_weights("weights", weights, b)
+    origin = xp.zeros_like(state.means[0, :]) if spherical else xp.mean(state.means, axis=0)
+    rows = features if spherical else xp.astype(features, xp.float64) - origin
+    scores = _scores(rows, state, origin, spherical)
+    endless, steps = _endless(bounds), state.steps
+    if steps is None:
+        n = STREAM_SAMPLES_PER_CLUSTER * k
+        steps = measured_steps(endless, n_samples=n, scale=score_range(scores))
+    labels, assignment = assign(scores, endless, state.assignment, steps=steps)
+    means, weight = _add(rows, labels, weights, state.means - origin, state.weight)
+    if empty == "relocate":
+        idle = (assignment.counts == 0) & (bounds.upper_share > 0)
+        means = _relocate(rows, labels, weights, means, idle, spherical)
+    means = means + origin
+    found = project_sphere(means, xp.astype(state.centers, xp.float64)) if spherical else means
+    centers = xp.astype(found, state.centers.dtype)
+    return MiniBatchStep(labels, MiniBatchState(centers, means, weight, assignment, steps))
+
+
+def _endless(bounds: SizeBounds) -> SizeBounds:
+    """The same shares, for a stream of unknown length."""
+    xp = compat.array_namespace(bounds.lower)
+    none, all_ = xp.zeros_like(bounds.lower), xp.full_like(bounds.upper, sys.maxsize)
+    return bounds._replace(lower=none, upper=all_, n_samples=None)
+
+
+def _scores(rows: Array, state: MiniBatchState, origin: Array, spherical: bool) -> Array:
+    xp = compat.array_namespace(rows)
+    if spherical:
+        return xp.matmul(rows, xp.astype(state.centers, rows.dtype).T)
+    # Of the centers as handed out, so that the labels are those that anybody would predict.
+    centers = xp.astype(state.centers, xp.float64) - origin
+    return xp.matmul(rows, centers.T) - 0.5 * xp.sum(centers * centers, axis=1)
+
+
+def _add(
+    rows: Array, labels: Array, weights: Array, means: Array, weight: Array
+) -> tuple[Array, Array]:
+    """Means and weights with a batch in them; its sums are integers."""
+    xp = compat.array_namespace(means)
+    k = means.shape[0]
+    rows = xp.astype(rows, xp.float64)
+    grid = grid_of(float(xp.max(xp.abs(rows))), rows.shape[0], finest=WEIGHTED)
+    weight_unit = power_of_two(float(xp.max(weights)), weights.dtype, xp)
+    sums = weighted_sums(rows, weights / weight_unit, labels, grid, n_clusters=k)
+    mean, added = weighted_means(sums, grid)
+    added = added * weight_unit
+    weight = weight + added
+    share = added / xp.where(weight > 0, weight, xp.ones_like(weight))
+    # A first batch's mean replaces a center that no sample was behind, whatever that was.
+    moved = means + (mean - means) * share[:, None]
+    return xp.where((share == 1.0)[:, None], mean, moved), weight
+
+
+def _relocate(
+    rows: Array, labels: Array, weights: Array, means: Array, idle: Array, spherical: bool
+) -> Array:
+    """Put idle means on the rows farthest from their own centers, the lowest of equals first."""
+    xp = compat.array_namespace(means)
+    k = means.shape[0]
+    which = [j for j, one in enumerate(entries("idle", xp.astype(idle, xp.int64))) if one]
+    if not which:
+        return means
+    rows = xp.astype(rows, xp.float64)
+    own = project_sphere(means) if spherical else means
+    apart = rows - xp.take(own, labels, axis=0)
+    far = xp.sum(apart * apart, axis=1) * weights
+    order = xp.argsort(far, descending=True, stable=True)[: len(which)]
+    distances, index = entries("far", xp.take(far, order)), list(range(k))
+    for turn, j in enumerate(which):
+        if turn < len(distances) and distances[turn] > 0.0:
+            index[j] = k + turn
+    chosen = xp.asarray(index, dtype=xp.int64, device=compat.device(means))
+    return xp.take(xp.concat([means, xp.take(rows, order, axis=0)]), chosen, axis=0)

@@ -1,0 +1,330 @@
+r"""Where k-means starts: rows spread out over the data, drawn by numbers that are equal everywhere.
+
+Problem: k-means ends in the local optimum that its start leads to. *k-means++* (Arthur and
+Vassilvitskii, SODA 2007) draws one row after the other with probability
+
+``p_i ~ w_i min_j ||x_i - c_j||^2``
+
+and is within a factor ``8 (log k + 2)`` of the best objective in expectation. On unit rows the
+squared distance is ``2 (1 - x_i . c_j)``. *Greedy* k-means++, which the same paper proposes in its
+conclusion, draws l candidates for each row and takes the one that leaves the smallest sum of
+squared distances: within ``O(l^3 log^3 k)`` in expectation (Grunau et al., SODA 2023), and nearer
+than plain in practice. scikit-learn and the released k-means of ProPos take ``2 + floor(ln k)``.
+
+The random numbers come from *SplitMix64* (Steele, Lea and Flood, OOPSLA 2014): the i-th is a mixing
+of ``seed + i * 0x9E3779B97F4A7C15`` in 64-bit integers, so that it is the same on every array
+library and device, and no global state is read or changed.
+
+===============  ============  =======  ========================================================
+symbol           here          shape    meaning
+===============  ============  =======  ========================================================
+:math:`x_i`      ``features``  (n, d)   rows to draw from
+:math:`w_i`      ``weights``   (n,)     optional
+:math:`u_j`      ``uniforms``  (k, l)   in [0, 1), l candidates for each center
+:math:`c_j`      ``centers``   (k, d)   rows drawn
+===============  ============  =======  ========================================================
+"""
+
+from __future__ import annotations
+
+import math
+
+import array_api_compat as compat
+
+from ..core.checks import (
+    check_choice,
+    check_count,
+    check_finite,
+    check_kind,
+    check_real,
+    check_same_place,
+    check_shape,
+)
+from ..core.errors import InvalidValueError
+from ..core.projections import project_sphere
+from ..core.types import Array, Namespace
+from ..offline._learning import strided_ids
+from ..scores.sources import FeatureSource, check_weights
+
+__all__ = [
+    "METRICS",
+    "greedy_candidates",
+    "kmeans_plus_plus",
+    "power_of_two",
+    "start_centers",
+    "uniforms",
+]
+
+METRICS = ("cosine", "euclidean")
+
+GOLDEN = 0x9E3779B97F4A7C15
+MIXERS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
+
+CHUNK_ENTRIES, DEVICE_CHUNK_ENTRIES = 2**16, 2**24
+SAMPLE_PER_CLUSTER, FEWEST_SAMPLED = 32, 2**12
+
+TIE = 2.0**-30
+"""Candidates whose sums differ by less than this share of all squared lengths are equally good: the
+first is taken. Products of matrices decide, with errors of 2^-50 that depend on who multiplies."""
+
+
+def uniforms(seed: int, n: int, *, xp: Namespace, device: object | None = None) -> Array:
+    """Random numbers of a seed: a pure function of seed and place, the same on every library.
+
+    Parameters
+    ----------
+    seed : int in [0, 2^64)
+    n : int >= 0
+    xp : namespace of the array library
+    device : optional
+
+    Returns
+    -------
+    (n,) float64 array, in [0, 1)
+        Multiples of 2^-53.
+
+    Notes
+    -----
+    Products of 64-bit integers wrap around, which is what the generator asks for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> uniforms(0, 2, xp=np).round(6)
+    array([0.883311, 0.431528])
+    """
+    if check_count("seed", seed, 0) >= 2**64:
+        msg = f"seed must be below 2^64, got {seed}"
+        raise InvalidValueError(msg)
+    check_count("n", n, 0)
+    place = xp.arange(1, n + 1, dtype=xp.int64, device=device)
+    bits = place * _signed(GOLDEN) + _signed(seed)
+    for shift, factor in MIXERS:
+        bits = (bits ^ _shifted(bits, shift)) * _signed(factor)
+    return xp.astype(_shifted(bits, 11), xp.float64) * 2.0**-53
+
+
+def greedy_candidates(n_clusters: int) -> int:
+    """Candidates for each center of greedy k-means++, ``2 + floor(ln k)``.
+
+    Examples
+    --------
+    >>> [greedy_candidates(k) for k in (1, 2, 3, 10, 1000)]
+    [2, 2, 3, 4, 8]
+    """
+    return 2 + math.floor(math.log(check_count("n_clusters", n_clusters, 1)))
+
+
+def kmeans_plus_plus(features: Array, uniforms: Array, weights: Array | None = None) -> Array:
+    """Spread-out starting centers: rows drawn with probability proportional to squared distance.
+
+    The first is drawn in proportion to the weights; each further one to weight times the squared
+    distance to the nearest center so far (on the sphere, twice one minus the cosine).
+
+    Parameters
+    ----------
+    features : (n, d) real array
+    uniforms : (k,) or (k, l) float64 array
+        Independent draws from [0, 1), one per center, or one per candidate: the only randomness,
+        so that equal draws give equal centers on every library. Of l candidates for a center, the
+        one is taken that leaves the smallest weighted sum of squared distances, the first of
+        equals; the first center is its first candidate.
+    weights : (n,) real array, optional
+        At least 0, not all 0; a row of weight 0 is never drawn.
+
+    Returns
+    -------
+    centers : (k, d) array
+        Rows of `features`.
+
+    Raises
+    ------
+    InvalidValueError
+        If there are fewer rows than centers, for weights that do not fit, and for NaN or infinity.
+
+    Notes
+    -----
+    Cost O(n k l d), in chunks of rows; nothing is read back from a device between two centers.
+    Where all rows coincide with a center, the remaining draws are as the first. Candidates take a
+    float64 copy of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.asarray([[0.0, 0.0], [0.0, 0.0], [3.0, 4.0]])
+    >>> kmeans_plus_plus(x, np.asarray([0.1, 0.1]))
+    array([[0., 0.],
+           [3., 4.]])
+    """
+    xp = check_real("features", features)
+    n, _ = check_shape("features", features, ("n", "d"))
+    check_real("uniforms", uniforms)
+    check_same_place(features=features, uniforms=uniforms, weights=weights)
+    if uniforms.ndim == 1:
+        uniforms = uniforms[:, None]
+    k, tries = check_shape("uniforms", uniforms, ("k", "l"))
+    check_finite("features", features)
+    if tries < 1 or not bool(xp.all((uniforms >= 0) & (uniforms < 1))):
+        msg = "uniforms must lie in [0, 1), got one outside or NaN, or none for a center"
+        raise InvalidValueError(msg)
+    if n < max(k, 1) or k < 1:
+        msg = f"features must have at least one row per center, got {n} rows for k={k}"
+        raise InvalidValueError(msg)
+    if weights is None:
+        weights = xp.ones((n,), dtype=xp.float64, device=compat.device(features))
+    weights = check_weights("weights", weights, n)
+    # Where squares would overflow or vanish, half the distance in units of the largest entry.
+    unit = power_of_two(float(xp.max(xp.abs(features))), xp.float64, xp)
+    inverse = 1.0 if 1e-100 < unit < 1e100 else 0.5 / unit
+    judge = _Judge(features, weights, inverse) if tries > 1 else None
+    drawn, nearest, chosen = weights, xp.full_like(weights, math.inf), []
+    for j in range(k):
+        running = xp.cumulative_sum(drawn)
+        total = running[-1:]
+        own = uniforms[j, :] if j else uniforms[0, :1]
+        # The second index is the last row that can be drawn, should the product round up to all.
+        place = xp.searchsorted(running, own * total, side="right")
+        place = xp.minimum(place, xp.searchsorted(running, total, side="left"))
+        if judge is not None and j:
+            place = judge.best(nearest, place)
+        row = xp.take(features, place, axis=0)
+        nearest = xp.minimum(nearest, weights * _squared_distances(features, row, inverse))
+        drawn = xp.where(xp.any(nearest > 0), nearest, weights)
+        chosen.append(row)
+    return xp.concat(chosen)
+
+
+class _Judge:
+    """Which of some candidates leaves the smallest sum of squared distances."""
+
+    def __init__(self, features: Array, weights: Array, inverse: float) -> None:
+        xp = compat.array_namespace(features)
+        rows = xp.astype(features, xp.float64) * inverse
+        # Around their mean, where products lose the fewest digits.
+        self.rows = rows - xp.sum(rows / rows.shape[0], axis=0)
+        self.squares, self.weights = xp.vecdot(self.rows, self.rows), weights
+        self.tie = TIE * xp.sum(weights * (self.squares + xp.max(self.squares)))
+
+    def best(self, nearest: Array, place: Array) -> Array:
+        """Index of the best candidate, (1,), among rows `place`.
+
+        Parameters
+        ----------
+        nearest : (n,) float64 array
+            Weighted squared distances to the centers so far.
+        place : (l,) int64 array
+        """
+        xp = compat.array_namespace(nearest)
+        products = xp.matmul(self.rows, xp.take(self.rows, place, axis=0).T)
+        apart = self.squares[:, None] - 2.0 * products + xp.take(self.squares, place)
+        left = xp.sum(xp.minimum(nearest[:, None], self.weights[:, None] * apart), axis=0)
+        good = xp.astype(left <= xp.min(left) + self.tie, xp.int8)
+        return xp.take(place, xp.reshape(xp.argmax(good), (1,)))
+
+
+def start_centers(
+    source: FeatureSource,
+    n_clusters: int,
+    *,
+    seed: int,
+    metric: str,
+    weights: Array | None = None,
+    candidates: int | None = None,
+) -> Array:
+    """Greedy k-means++ on a sample of the rows of a source, the same centers on every rank.
+
+    Parameters
+    ----------
+    source : FeatureSource
+        At least one row per center.
+    n_clusters : int >= 1
+    seed : int in [0, 2^64)
+        Decides the draws, and where the sample begins.
+    metric : {"cosine", "euclidean"}
+        "cosine" makes the rows unit vectors first.
+    weights : (n,) real array, optional
+        Of all rows of all ranks.
+    candidates : int >= 1, optional
+        Drawn for each center, of which the best is taken; `greedy_candidates` of k by default. 1 is
+        plain k-means++.
+
+    Returns
+    -------
+    centers : (k, d) array
+
+    Notes
+    -----
+    Memory: the sample, 32 rows per cluster and at least 4096, in float64; it is taken in steps of
+    the golden ratio through all rows. Cost O(32 k^2 d) for each candidate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.scores.sources import feature_source
+    >>> source = feature_source(np.asarray([[0.0], [0.0], [7.0]]))
+    >>> sorted(start_centers(source, 2, seed=3, metric="euclidean")[:, 0].tolist())
+    [0.0, 7.0]
+    """
+    k = check_count("n_clusters", n_clusters, 1)
+    check_kind("source", source, FeatureSource, "pass feature_source(features)")
+    check_choice("metric", metric, METRICS)
+    n = source.group.n_total
+    if n < k:
+        msg = f"features must have at least one row per center, got {n} rows for k={k}"
+        raise InvalidValueError(msg)
+    like = source.rows(0, 0)
+    xp, device = compat.array_namespace(like), compat.device(like)
+    tries = greedy_candidates(k) if candidates is None else check_count("candidates", candidates, 1)
+    draws = uniforms(seed, k * tries + 1, xp=xp, device=device)
+    if weights is not None:
+        check_same_place(features=like, weights=weights)
+        weights = check_weights("weights", weights, n)
+    m = min(n, max(FEWEST_SAMPLED, SAMPLE_PER_CLUSTER * k))
+    ids = (strided_ids(n, m, like) + int(float(draws[-1]) * n)) % n
+    sample = source.take(ids)
+    if metric == "cosine":
+        sample = project_sphere(sample)
+    own = None if weights is None else xp.take(weights, ids)
+    if own is not None and not bool(xp.any(own > 0)):  # all the weight is outside the sample
+        own = None
+    return kmeans_plus_plus(sample, xp.reshape(draws[:-1], (k, tries)), own)
+
+
+def power_of_two(largest: float, dtype: object, xp: Namespace) -> float:
+    """Smallest power of two above a number, by which a division loses no digit; 1 for 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [power_of_two(number, np.float32, np) for number in (3.0, 4.0, 0.0)]
+    [4.0, 8.0, 1.0]
+    """
+    if largest == 0.0:
+        return 1.0
+    # Not so small that its inverse overflows.
+    least = math.frexp(64.0 * float(xp.finfo(dtype).smallest_normal))[1]
+    return math.ldexp(1.0, min(max(math.frexp(largest)[1], least), 1023))
+
+
+def _squared_distances(features: Array, row: Array, inverse: float) -> Array:
+    """Of all rows to one, times ``inverse^2``, (n,) float64: 0 exactly where they are equal."""
+    xp = compat.array_namespace(features)
+    n, d = features.shape
+    on_host = "cpu" in str(compat.device(features)).lower()
+    rows = max(1, (CHUNK_ENTRIES if on_host else DEVICE_CHUNK_ENTRIES) // max(d, 1))
+    row, parts = xp.astype(row, xp.float64) * inverse, []
+    for a in range(0, n, rows):
+        chunk = xp.astype(features[a : min(a + rows, n), :], xp.float64)
+        apart = (chunk if inverse == 1.0 else chunk * inverse) - row
+        parts.append(xp.vecdot(apart, apart))
+    return xp.concat(parts)
+
+
+def _signed(word: int) -> int:
+    """The int64 with the bits of an unsigned word."""
+    return word - 2**64 if word >= 2**63 else word
+
+
+def _shifted(bits: Array, shift: int) -> Array:
+    """Shift to the right that brings in zeros, where that of int64 brings in the sign."""
+    return (bits >> shift) & ((1 << (64 - shift)) - 1)

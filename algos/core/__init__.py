@@ -1,0 +1,57 @@
+"""What every group stands on: checks, errors, projections, random numbers, exact sums.
+
+Nothing here knows of clusters. Arrays of any library come in and go out; errors name the argument,
+the value, the rule and the fix; sums are integers, so that no order of the rows shows in them.
+"""
+
+from .directions import (
+    Directions,
+    unit_directions,
+)
+from .errors import (
+    CheckpointError,
+    DeviceMismatchError,
+    DualclustError,
+    InfeasibleBoundsError,
+    InvalidTypeError,
+    InvalidValueError,
+    MissingExtraError,
+    MissingFileError,
+    OutputError,
+    UsageError,
+)
+from .projections import (
+    project_capped,
+    project_l1_ball,
+    project_simplex,
+    project_sphere,
+)
+from .random import (
+    normal_noise,
+    philox,
+)
+from .segments import (
+    segment_sum,
+)
+
+__all__ = [
+    "CheckpointError",
+    "DeviceMismatchError",
+    "Directions",
+    "DualclustError",
+    "InfeasibleBoundsError",
+    "InvalidTypeError",
+    "InvalidValueError",
+    "MissingExtraError",
+    "MissingFileError",
+    "OutputError",
+    "UsageError",
+    "normal_noise",
+    "philox",
+    "project_capped",
+    "project_l1_ball",
+    "project_simplex",
+    "project_sphere",
+    "segment_sum",
+    "unit_directions",
+]

@@ -1,0 +1,81 @@
+r"""Directions of vectors, with gradients that stay finite.
+
+Problem: losses on the unit sphere normalize features first, ``w = x / ||x||``. The square of a long
+or of a short vector leaves the range of its dtype, at 0 there is no direction, and beside 0 the
+gradient ``(I - w w^T) / ||x||`` overflows: one such feature makes every weight of a network NaN.
+`projections.project_sphere` is the same map for values alone, where short vectors count too.
+
+=========================  ===============  ==========  ==========================================
+symbol                     here             shape       meaning
+=========================  ===============  ==========  ==========================================
+:math:`x`                  ``x``            (..., d)    vectors of any length
+:math:`w`                  ``vectors``      (..., d)    unit length; 0 where there is no direction
+\                          ``valid``        (...)       whether there is one
+=========================  ===============  ==========  ==========================================
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .checks import check_real
+from .errors import InvalidValueError
+from .precision import at_least_float32
+from .types import Array
+
+__all__ = ["Directions", "unit_directions"]
+
+
+class Directions(NamedTuple):
+    """Unit rows (..., d), 0 where there is no direction; and where there is one, (...) bool."""
+
+    vectors: Array
+    valid: Array
+
+
+def unit_directions(x: Array) -> Directions:
+    """Rows scaled to unit length with safe gradients; rows without a direction are marked.
+
+    Parameters
+    ----------
+    x : (..., d) real array
+        Finite, d >= 1.
+
+    Returns
+    -------
+    Directions
+        ``vectors`` in float64 whatever the dtype of `x`.
+
+    Raises
+    ------
+    InvalidValueError
+        If `x` has no columns.
+
+    Notes
+    -----
+    A row has no direction if no entry exceeds the square root of the smallest normal number of
+    its dtype (1e-19 in float32, 1e-154 in float64): its gradient, of size 1 / ||x||, would
+    overflow. Such a row gets value and gradient 0. Cost O(d) per row.
+    Claims: docs/claims.md#P11.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> unit_directions(np.asarray([[3e300, 4e300], [0.0, 0.0]])).vectors
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    xp = check_real("x", x)
+    if x.ndim < 1 or x.shape[-1] < 1:
+        msg = f"x must have at least one column, got shape {tuple(x.shape)}"
+        raise InvalidValueError(msg)
+    smallest = xp.finfo(at_least_float32(x).dtype).smallest_normal ** 0.5
+    x = xp.astype(x, xp.float64)
+    largest = xp.max(xp.abs(x), axis=-1, keepdims=True)
+    valid = largest > smallest
+    # A power of two scales without rounding, and rounding down stops the gradient: the result does
+    # not depend on the scale.
+    exponent = xp.floor(xp.log2(xp.where(valid, largest, xp.ones_like(largest))))
+    x = xp.where(valid, x / xp.pow(xp.full_like(exponent, 2.0), exponent), xp.zeros_like(x))
+    squares = xp.sum(x * x, axis=-1, keepdims=True)
+    return Directions(x / xp.sqrt(xp.where(valid, squares, xp.ones_like(squares))), valid[..., 0])

@@ -1,0 +1,40 @@
+"""What a network learns from labels: the losses of the five papers, one function an equation.
+
+`secu` and `coke` learn centers and labels; `propos` scatters prototypes and aligns neighbors;
+`gatcluster` learns from four tasks; `information` maximizes mutual information with a margin, with
+IIC and SeLa beside it.
+"""
+
+from .coke import (
+    label_loss,
+    smoothed_labels,
+    two_view_loss,
+    two_view_targets,
+)
+from .secu import (
+    center_loss,
+    log_softmax,
+    mixed_targets,
+    soft_cross_entropy,
+)
+from .sparse_labels import (
+    SparseLabels,
+    average_label,
+    first_label,
+    sparse_label_loss,
+)
+
+__all__ = [
+    "SparseLabels",
+    "average_label",
+    "center_loss",
+    "first_label",
+    "label_loss",
+    "log_softmax",
+    "mixed_targets",
+    "smoothed_labels",
+    "soft_cross_entropy",
+    "sparse_label_loss",
+    "two_view_loss",
+    "two_view_targets",
+]

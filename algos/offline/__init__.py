@@ -1,0 +1,20 @@
+"""Labels for all samples at once: inside the bounds, with a proven gap, or optimal.
+
+`assign_offline` learns prices on samples, keeps the clusters that can still be best (candidates),
+and solves on these; `assign_exact` adds augmenting paths until the optimum is proven. Both read the
+scores from a source, a block at a time.
+"""
+
+from .assignment import (
+    OfflineAssignment,
+    assign_exact,
+    assign_offline,
+    solve,
+)
+
+__all__ = [
+    "OfflineAssignment",
+    "assign_exact",
+    "assign_offline",
+    "solve",
+]

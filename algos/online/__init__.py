@@ -1,0 +1,64 @@
+"""Labels for samples that come one after the other: dual prices keep the sizes between bounds.
+
+`assign` labels a stream once; its counts end inside the bounds, always. `update_duals` is one
+primal-dual step of it, `measured_steps` says how fast prices move, and the certificates say what
+prices and labels prove.
+"""
+
+from .assignment import (
+    Assignment,
+    AssignmentState,
+    assign,
+    assign_stream,
+    init_state,
+    next_pass,
+)
+from .certificates import (
+    SizeCertificate,
+    dual_value,
+    implied_bounds,
+    margins,
+    objective,
+    price_of_bounds,
+    size_certificate,
+    violation,
+)
+from .duals import (
+    Duals,
+    assign_batch,
+    init_duals,
+    update_duals,
+)
+from .steps import (
+    PUBLISHED,
+    StepRule,
+    measured_steps,
+    published_steps,
+    theorem_steps,
+)
+
+__all__ = [
+    "PUBLISHED",
+    "Assignment",
+    "AssignmentState",
+    "Duals",
+    "SizeCertificate",
+    "StepRule",
+    "assign",
+    "assign_batch",
+    "assign_stream",
+    "dual_value",
+    "implied_bounds",
+    "init_duals",
+    "init_state",
+    "margins",
+    "measured_steps",
+    "next_pass",
+    "objective",
+    "price_of_bounds",
+    "published_steps",
+    "size_certificate",
+    "theorem_steps",
+    "update_duals",
+    "violation",
+]

@@ -1,0 +1,306 @@
+r"""What an online assignment can prove about itself, from its duals and its labels.
+
+*Sizes.* A dual rises by ``h (m gamma / N - c_k)`` per step, and clipping at 0 can only raise it
+further. Adding up, over any part of a pass, any order, any batch size and any rule that chose the
+labels,
+
+``n_k >= m gamma_k / N  - (rho_k^end  - rho_k^start)  / h``
+``n_k <= m gamma'_k / N + (rho'_k^end - rho'_k^start) / h``
+
+so that bounded duals are small violations. (Exact; facts about the published theorem and why this
+replaces it: the projection of CoKe's Theorem 1 destroys it.)
+
+*Value.* For any prices ``pi = rho - rho'``, of either sign, weak duality gives
+
+``OPT <= D(pi) = sum_i max_k (s_ik + pi_k) - sum_k max(pi_k, 0) l_k + sum_k max(-pi_k, 0) u_k``
+
+because an assignment inside the bounds has ``sum_k pi_k n_k >= sum_k pi+_k l_k - pi-_k u_k``. The
+gap between D and what was achieved bounds how far the labels are from the best ones.
+
+=========================  ==========================  =======  ==============================
+paper                      here                        shape    meaning
+=========================  ==========================  =======  ==============================
+:math:`\mathcal{V}(\mu)`   `violation`                 ()       largest count outside a bound
+:math:`\rho - \rho'`       ``prices``                  (k,)     in units of score
+=========================  ==========================  =======  ==============================
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ..bounds.sizes import SizeBounds, check_bounds
+from ..core.checks import (
+    check_integral,
+    check_kind,
+    check_labels,
+    check_real,
+    check_same_place,
+    check_shape,
+    check_values,
+)
+from ..core.errors import InvalidValueError
+from ..core.types import Array
+from .assignment import AssignmentState
+
+__all__ = [
+    "SizeCertificate",
+    "dual_value",
+    "implied_bounds",
+    "margins",
+    "objective",
+    "price_of_bounds",
+    "size_certificate",
+    "violation",
+]
+
+
+class SizeCertificate(NamedTuple):
+    """Proven bounds on the counts of a pass: ``at_least <= counts <= at_most``, (k,) float64."""
+
+    at_least: Array
+    at_most: Array
+
+
+def size_certificate(state: AssignmentState, bounds: SizeBounds) -> SizeCertificate:
+    """Bounds on cluster sizes that the duals alone prove, at any time of a pass.
+
+    Parameters
+    ----------
+    state : AssignmentState
+        After any number of samples, at least one.
+    bounds : SizeBounds
+        Those of the assignment.
+
+    Returns
+    -------
+    SizeCertificate
+        Both sides include the rounding of the additions that led to the duals. A dual of free sign
+        is never clipped, so that it gives the count itself, and both sides agree.
+
+    Raises
+    ------
+    InvalidValueError
+        Before the first sample of a pass, and after steps that leave no certificate: the l1
+        projection, steps divided by the batch length, or steps of different sizes in one pass.
+
+    Notes
+    -----
+    Claims: docs/claims.md#R1, #T2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.online.assignment import assign
+    >>> from dualclust.algos.bounds.sizes import from_ratios
+    >>> bounds = from_ratios(2, n_samples=4, lower=0.5)
+    >>> labels, state = assign(np.asarray([[1.0, 0.0]] * 4), bounds)
+    >>> bool(np.all(size_certificate(state, bounds).at_least <= state.counts))
+    True
+    """
+    check_kind("state", state, AssignmentState, "take the one that assign returns")
+    check_bounds(bounds)
+    h = state.step_size
+    if h is None or math.isnan(h):
+        why = (
+            "before its first sample"
+            if h is None
+            else "after a projection, steps divided by the batch length, or mixed steps"
+        )
+        msg = (
+            f"state must come from one pass with one step size: there is no certificate {why}. "
+            f"To fix this, use measured_steps, the same for the whole pass"
+        )
+        raise InvalidValueError(msg)
+    xp = compat.array_namespace(state.counts)
+    check_same_place(state=state.counts, bounds=bounds.lower)
+    (rho, rho_up), (rho_0, rho_up_0) = state.duals, state.start
+    slack = _rounding(state, h)
+    at_least = state.seen * bounds.lower_share - (rho - rho_0) / h
+    at_most = state.seen * bounds.upper_share + (rho_up - rho_up_0) / h
+    if state.free_sign:
+        return SizeCertificate(at_least - slack, at_least + slack)
+    return SizeCertificate(xp.clip(at_least - slack, min=0.0), at_most + slack)
+
+
+def _rounding(state: AssignmentState, h: float) -> Array:
+    """Bound on the accumulated rounding, in samples: at most `seen` updates of four operations.
+
+    A dual starts at rho_0 and rises by at most h per sample, so that none exceeds rho_0 + h seen.
+    """
+    xp = compat.array_namespace(state.counts)
+    start = xp.maximum(xp.abs(state.start.lower), xp.abs(state.start.upper))
+    eps: float = xp.finfo(xp.float64).eps
+    return 4.0 * eps * (state.seen + 1) * (1.0 + start / h + state.seen)
+
+
+def violation(counts: Array, bounds: SizeBounds) -> int:
+    """Largest number of samples by which a cluster lies outside its bounds; 0 if none does.
+
+    Parameters
+    ----------
+    counts : (k,) int64 array
+    bounds : SizeBounds of a known number of samples
+
+    Returns
+    -------
+    int
+
+    Notes
+    -----
+    Source: CoKe section 3.2.1 (lower bounds), here for both sides.
+    """
+    check_bounds(bounds)
+    if bounds.n_samples is None:
+        msg = "bounds must be of a known number of samples, got those of a stream"
+        raise InvalidValueError(msg)
+    xp = check_integral("counts", counts)
+    check_same_place(counts=counts, bounds=bounds.lower)
+    check_labels("counts", counts, bounds.n_clusters, sys.maxsize)
+    outside = xp.maximum(bounds.lower - counts, counts - bounds.upper)
+    return max(0, int(xp.max(outside)))
+
+
+def objective(scores: Array, labels: Array) -> float:
+    """Value of an assignment, ``sum_i s_{i, y_i}``, summed in float64.
+
+    Parameters
+    ----------
+    scores : (n, k) real array
+    labels : (n,) int64 array
+
+    Returns
+    -------
+    float, in units of score
+
+    Notes
+    -----
+    Claims: docs/claims.md#R6.
+    """
+    xp = check_real("scores", scores)
+    check_values("scores", scores)
+    n, k = check_shape("scores", scores, ("n", "k"))
+    check_same_place(scores=scores, labels=labels)
+    check_labels("labels", labels, n, k)
+    chosen = xp.take_along_axis(scores, xp.astype(labels, xp.int64)[:, None], axis=1)
+    return float(xp.sum(xp.astype(chosen, xp.float64)))
+
+
+def dual_value(scores: Array, prices: Array, bounds: SizeBounds) -> float:
+    """Upper bound on the value of every assignment inside the bounds, from any prices.
+
+    ``D(pi) = sum_i max_k (s_ik + pi_k) - sum_k pi+_k l_k + sum_k pi-_k u_k >= OPT``.
+
+    Parameters
+    ----------
+    scores : (n, k) real array, finite
+        All samples of a pass: n = ``bounds.n_samples``.
+    prices : (k,) float64 array
+        rho - rho' of `Duals`, or any others; better prices give a tighter bound.
+    bounds : SizeBounds
+
+    Returns
+    -------
+    float, in units of score
+
+    Raises
+    ------
+    InvalidValueError
+        If n is not ``bounds.n_samples``.
+
+    Notes
+    -----
+    Cost O(n k), in blocks of rows. Source: weak duality of CoKe Eq. 6 with both bounds.
+    Claims: docs/claims.md#S5, #C3, #R6, #T2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.bounds.sizes import from_counts
+    >>> scores = np.asarray([[1.0, 0.0], [1.0, 0.5]])  # best inside the bounds: 1.5
+    >>> bounds = from_counts([1, 1], n_samples=2)
+    >>> dual_value(scores, np.asarray([0.0, 0.0]), bounds)
+    2.0
+    >>> dual_value(scores, np.asarray([0.0, 0.5]), bounds)
+    1.5
+    """
+    xp = check_real("scores", scores)
+    check_bounds(bounds)
+    check_same_place(scores=scores, prices=prices, bounds=bounds.lower)
+    check_real("prices", prices)
+    check_values("scores", scores)
+    n, k = check_shape("scores", scores, (bounds.n_samples or "n", bounds.n_clusters))
+    check_shape("prices", prices, (k,))
+    if bounds.n_samples is None:
+        msg = "bounds must be of a known number of samples, got those of a stream"
+        raise InvalidValueError(msg)
+    rows = max(1, 2**22 // k)  # 32 MiB of float64 at a time
+    total = price_of_bounds(prices, bounds)
+    for i in range(0, n, rows):
+        block = xp.astype(scores[i : min(i + rows, n), :], xp.float64) + prices
+        total += float(xp.sum(xp.max(block, axis=1)))
+    return total
+
+
+def margins(scores: Array, prices: Array) -> Array:
+    """How clear each label is: priced score of the best cluster minus that of the second.
+
+    Parameters
+    ----------
+    scores : (n, k) real array
+    prices : (k,) float64 array
+
+    Returns
+    -------
+    (n,) float64 array, in units of score
+        Infinite for one cluster. For optimal prices, what the objective loses if the sample takes
+        its second choice and everything else stays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> margins(np.asarray([[0.75, 0.5], [0.5, 0.5]]), np.asarray([0.0, 0.125]))
+    array([0.125, 0.125])
+    """
+    xp = check_real("scores", scores)
+    n, k = check_shape("scores", scores, ("n", "k"))
+    check_shape("prices", prices, (k,))
+    check_same_place(scores=scores, prices=prices)
+    check_real("prices", prices)
+    clusters = xp.arange(k, dtype=xp.int64, device=compat.device(scores))
+    parts = [xp.zeros((0,), dtype=xp.float64, device=compat.device(scores))]
+    rows = max(1, 2**22 // k)
+    for i in range(0, n, rows):
+        priced = xp.astype(scores[i : min(i + rows, n), :], xp.float64) + prices
+        first = xp.astype(xp.argmax(priced, axis=1), xp.int64)
+        others = xp.where(clusters == first[:, None], xp.full_like(priced, -math.inf), priced)
+        parts.append(xp.max(priced, axis=1) - xp.max(others, axis=1))
+    return xp.concat(parts)
+
+
+def price_of_bounds(prices: Array, bounds: SizeBounds) -> float:
+    """Second term of `dual_value`, ``- sum_k pi+_k l_k + sum_k pi-_k u_k``.
+
+    With the bounds that the given ones imply: the other clusters' lower bounds leave this cluster
+    at most ``n - sum_{j != k} l_j``, and likewise from below. They cost nothing and prove more.
+
+    Notes
+    -----
+    Claims: docs/claims.md#R6.
+    """
+    xp = compat.array_namespace(prices)
+    low, high = (xp.astype(bound, xp.float64) for bound in implied_bounds(bounds))
+    bonus, penalty = xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0)
+    return float(xp.sum(penalty * high - bonus * low))
+
+
+def implied_bounds(bounds: SizeBounds) -> tuple[Array, Array]:
+    """Bounds that those of the other clusters and the number of samples imply, (k,) int64 each."""
+    xp, n = compat.array_namespace(bounds.lower), bounds.n_samples
+    low = xp.maximum(bounds.lower, n - (xp.sum(bounds.upper) - bounds.upper))
+    high = xp.minimum(bounds.upper, n - (xp.sum(bounds.lower) - bounds.lower))
+    return low, high

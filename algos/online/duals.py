@@ -1,0 +1,214 @@
+r"""The primal-dual step: labels by priced scores, then prices by counted labels.
+
+For a bound on cluster sizes from below (gamma) and above (gamma'), with m samples since the last
+step, ``c_k`` of them labeled k,
+
+``y_i = argmax_k  s_ik + rho_k - rho'_k``                          CoKe Eq. 10, SeCu suppl. 2
+``rho_k  <- max(0, rho_k  - h (c_k - m gamma_k / N))``             CoKe Eq. 11 and 18
+``rho'_k <- max(0, rho'_k + h (c_k - m gamma'_k / N))``            SeCu suppl. 2
+
+======================  =================  ===========  ==========================================
+paper                   here               shape        meaning
+======================  =================  ===========  ==========================================
+:math:`s_{i,k}`         ``scores``         (..., b, k)  similarity x_i . c_k, to maximize
+:math:`\rho`            ``duals.lower``    (..., k)     bonus of a small cluster, >= 0
+:math:`\rho'`           ``duals.upper``    (..., k)     penalty of a large cluster, >= 0
+:math:`\gamma_k / N`    ``lower_share``    (..., k)     smallest share of the samples
+:math:`\gamma'_k / N`   ``upper_share``    (..., k)     largest share of the samples
+:math:`\eta / b`        ``step_size``      ()           h, price change per sample (`steps`)
+======================  =================  ===========  ==========================================
+
+The released codes work on ``-s`` and carry prices in units of similarity; the supplement's cost
+``-log p`` is ``-s / lambda`` plus a constant per sample, hence its prices are 1 / lambda larger.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ..core.checks import (
+    check_count,
+    check_integral,
+    check_interval,
+    check_kind,
+    check_namespace,
+    check_real,
+    check_same_place,
+    shown,
+)
+from ..core.errors import InvalidTypeError, InvalidValueError
+from ..core.types import Array, Namespace
+
+__all__ = ["Duals", "assign_batch", "init_duals", "update_duals"]
+
+
+class Duals(NamedTuple):
+    """Prices of the size bounds, in units of score; (..., k) float64 each."""
+
+    lower: Array
+    upper: Array
+
+
+def init_duals(shape: tuple[int, ...], *, xp: Namespace, device: object | None = None) -> Duals:
+    """Prices at the start: zeros of `shape`, float64, which make the first labels greedy."""
+    check_namespace(xp)
+    if not isinstance(shape, tuple):
+        msg = f"shape must be a tuple of ints, got {shown(shape)} ({type(shape).__name__})"
+        raise InvalidTypeError(msg)
+    for length in shape:
+        check_count("shape", length, 0)
+    zeros = xp.zeros(shape, dtype=xp.float64, device=device)
+    return Duals(zeros, zeros)
+
+
+def update_duals(
+    duals: Duals,
+    sizes: Array,
+    n_samples: int,
+    *,
+    lower_share: Array,
+    upper_share: Array,
+    step_size: float | Array,
+    free_sign: bool = False,
+) -> Duals:
+    """One dual step after `n_samples` samples, `sizes` of which each cluster took.
+
+    ``rho <- max(0, rho - h (c - m gamma / N))`` and its upper twin. Weighting by the true number
+    of samples m makes a short last batch count as what it is; dividing by its length, as the
+    released code does, multiplied violations by five in our runs.
+
+    Parameters
+    ----------
+    duals : Duals of (..., k) float64 arrays
+    sizes : (..., k) integer array. Labels per cluster since the last step.
+    n_samples : int. How many labels that is, m.
+    lower_share, upper_share : (..., k) float64 arrays. Bounds as shares of the samples.
+    step_size : float, or (..., 1) float64 array. h, in units of score per sample.
+    free_sign : bool
+        One signed dual, for bounds without slack: nothing is clipped and `upper` stands still.
+
+    Returns
+    -------
+    Duals
+
+    Notes
+    -----
+    Claims: docs/claims.md#S4, #S5, #C8, #C9, #C18, #R1, #R2, #R3, #R4, #R7, #R8.
+    """
+    _check(duals, lower_share, upper_share, step_size)
+    check_integral("sizes", sizes)
+    check_same_place(duals=duals.lower, sizes=sizes)
+    check_count("n_samples", n_samples, 0)
+    xp = compat.array_namespace(duals.lower)
+    c = xp.astype(sizes, xp.float64)
+    rho = duals.lower + step_size * (n_samples * lower_share - c)  # CoKe Eq. 11
+    if free_sign:
+        return Duals(rho, duals.upper)
+    rho_up = duals.upper + step_size * (c - n_samples * upper_share)  # SeCu suppl. 2
+    return Duals(xp.clip(rho, min=0.0), xp.clip(rho_up, min=0.0))  # CoKe Eq. 18
+
+
+def assign_batch(
+    scores: Array,
+    duals: Duals,
+    *,
+    lower_share: Array,
+    upper_share: Array,
+    step_size: float | Array,
+    chunk_size: int,
+    free_sign: bool = False,
+) -> tuple[Array, Duals]:
+    """Label one mini-batch by prices alone, for any number of heads at once.
+
+    This is the published mini-batch algorithm, for use inside a training step: a fixed number of
+    array operations, no host synchronization, any leading axes. It counts nothing beyond the batch
+    and guarantees no bound; `assign` does both.
+
+    Parameters
+    ----------
+    scores : (..., b, k) real array
+        Score of each sample for each cluster; -inf marks a padded cluster (whose lower share must
+        be 0). Computed in float64, also under autocast.
+    duals : Duals of (..., k) float64 arrays
+    lower_share, upper_share : (..., k) float64 arrays
+    step_size : float, or (..., 1) float64 array
+        h, in units of score per sample; one per head.
+    chunk_size : int
+        Samples labeled with the same prices; a batch longer than this is labeled chunk by chunk.
+    free_sign : bool
+        See `update_duals`.
+
+    Returns
+    -------
+    labels : (..., b) int64 array
+        Ties go to the lowest index.
+    duals : Duals
+        Prices after the batch.
+
+    Notes
+    -----
+    Cost O(b k) per head; ceil(b / chunk_size) sequential rounds of about ten operations.
+    Source: SeCu supplement, section 2; CoKe Eq. 10, 11 and 18.
+    Claims: docs/claims.md#S4, #S7, #S11, #C5, #C7, #C11, #C12, #C14, #C17, #C23, #R1, #R3, #R4,
+    #R5, #T1, #T3, #T4, #T5, #T7.
+
+    Examples
+    --------
+    Two samples prefer cluster 0; the price moves the second batch to cluster 1.
+
+    >>> import numpy as np
+    >>> scores, share = np.asarray([[0.3, 0.2], [0.3, 0.2]]), np.asarray([0.5, 0.5])
+    >>> duals = init_duals((2,), xp=np)
+    >>> rule = dict(lower_share=share, upper_share=1.0 + 0 * share, step_size=0.2, chunk_size=2)
+    >>> labels, duals = assign_batch(scores, duals, **rule)
+    >>> labels, duals.lower
+    (array([0, 0]), array([0. , 0.2]))
+    >>> assign_batch(scores, duals, **rule)[0]
+    array([1, 1])
+    """
+    xp = check_real("scores", scores)
+    if scores.ndim < 2:
+        msg = f"scores must have shape (..., b, k), got {tuple(scores.shape)}"
+        raise InvalidValueError(msg)
+    check_count("chunk_size", chunk_size, 1)
+    _check(duals, lower_share, upper_share, step_size)
+    check_same_place(duals=duals.lower, scores=scores)
+    scores = xp.astype(scores, xp.float64)
+    clusters = xp.arange(scores.shape[-1], dtype=xp.int64, device=compat.device(scores))
+    labels = []
+    b = scores.shape[-2]
+    for first in range(0, b, chunk_size):
+        chunk = scores[..., first : min(first + chunk_size, b), :]
+        price = duals.lower - duals.upper
+        y = xp.argmax(chunk + price[..., None, :], axis=-1)
+        sizes = xp.sum(xp.astype(y[..., None] == clusters, xp.int64), axis=-2)
+        duals = update_duals(
+            duals,
+            sizes,
+            chunk.shape[-2],
+            lower_share=lower_share,
+            upper_share=upper_share,
+            step_size=step_size,
+            free_sign=free_sign,
+        )
+        labels.append(y)
+    if not labels:
+        return xp.zeros(scores.shape[:-1], dtype=xp.int64, device=compat.device(scores)), duals
+    return xp.concat(labels, axis=-1), duals
+
+
+def _check(duals: Duals, lower_share: Array, upper_share: Array, step_size: float | Array) -> None:
+    """Raise for what is no price, share, step or array of one place; no value is read."""
+    check_kind("duals", duals, Duals, "begin with init_duals")
+    shares = {"lower_share": lower_share, "upper_share": upper_share}
+    for name, share in shares.items():
+        check_real(name, share)
+    check_same_place(duals=duals.lower, **shares)
+    if compat.is_array_api_obj(step_size):
+        check_real("step_size", step_size)
+        check_same_place(duals=duals.lower, step_size=step_size)
+    else:
+        check_interval("step_size", step_size, 0.0, math.inf)

@@ -1,0 +1,197 @@
+r"""The linear system of one Newton step of the pseudo-label update, assembled and solved.
+
+``(L + diag(z)) x = r``,  ``L = diag(sum_i h_i) - sum_i h_i h_i^T / H_i``,  ``H_i = sum_k h_ik``
+
+with h (m, k) and z = t / p positive: a graph Laplacian plus a positive diagonal, an M-matrix. Its
+diagonal is formed as the sum of the other entries of the row plus z, without cancellation.
+
+===========  ===========================  ===============================================
+method       when                         cost beside O(m k)
+===========  ===========================  ===============================================
+columns      k <= m, k <= `DENSE`         O(m k^2 + k^3)
+rows         m < k, m <= `DENSE`          O(m^2 k + m^3), by the Woodbury identity
+conjugate    else                         O(m k) per iteration, no matrix
+gradients
+===========  ===========================  ===============================================
+
+Libraries read a solver's status back from an accelerator, so a step that must not do that
+eliminates with plain array operations up to `UNROLLED` unknowns, and takes a fixed number of
+conjugate gradients above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import array_api_compat as compat
+
+from ..core.types import Array
+
+if TYPE_CHECKING:
+    from ._newton import Problem, State
+
+__all__ = ["DENSE", "UNROLLED", "System", "column_terms", "solve", "system"]
+
+DENSE = 1024  # 8 MiB; above, conjugate gradients were faster
+UNROLLED = 128
+CG_FIXED = 64
+CG_MOST = 500
+CG_TOLERANCE = 1e-11
+TINY = 1e-140
+
+
+class System(NamedTuple):
+    """Sums over the rows at one state; `links` and `anchors` are the matrix.
+
+    The matrix is ``diag(anchors + links 1) - links``, with zeros on the diagonal of links, over
+    clusters (`h` None), over samples (h scaled by the square roots of its row sums), or absent.
+    """
+
+    mass: Array
+    excess: Array  # mean of (y g - a)+
+    b_target: Array
+    b_center: Array
+    diagonal: Array  # of D = diag(sum_i h_i + z)
+    links: Array | None
+    anchors: Array
+    h: Array | None
+    state: State
+
+
+def system(problem: Problem, state: State) -> System:
+    """Assemble the matrix, and what a right-hand side is made of."""
+    xp = compat.array_namespace(problem.shares)
+    (m, k), priced = problem.sigma.shape, problem.shares > 0
+    zero, one = xp.zeros_like(problem.shares), xp.ones_like(problem.shares)
+    mass, b_target, b_center, total, loops = zero, zero, zero, zero, zero
+    excess = xp.sum(zero)
+    columns, by_rows = k <= m and k <= DENSE, m < k and m <= DENSE
+    links, kept = None, []
+    for rows in problem.blocks():
+        a, y = problem.targets(rows), state.labels[rows, :]
+        g = state.slack[rows][:, None] + state.drops
+        q = 1.0 / g
+        h = y * q
+        mass = mass + xp.sum(y, axis=0)
+        total = total + xp.sum(h, axis=0)
+        excess = excess + xp.sum(xp.clip(y * g - a, min=0.0))
+        b_target = b_target + column_terms(h, a * q, 1.0)
+        b_center = b_center + column_terms(h, q)
+        if by_rows:
+            kept.append(h)
+            continue
+        scaled = h / xp.sqrt(xp.sum(h, axis=1, keepdims=True))
+        if columns:
+            part = xp.matmul(scaled.T, scaled)
+            links = part if links is None else links + part
+        else:
+            loops = loops + xp.sum(scaled * scaled, axis=0)
+    z = mass / xp.where(priced, state.prices, one)
+    diagonal = total + z
+    b_target, excess = b_target - mass, excess / (m * k)
+    anchors, h = xp.where(priced, total - loops + z, one), None
+    if columns:
+        # A price fixed at 0 is a grounded node: what leads to it is part of the anchor.
+        links = _off_diagonal(links)
+        free = xp.where(priced[:, None] & priced[None, :], links, xp.zeros_like(links))
+        anchors = xp.where(priced, z + xp.sum(links - free, axis=1), one)
+        links = free
+    elif by_rows:
+        h = xp.concat(kept, axis=0)
+        inverse = xp.where(priced, 1.0 / diagonal, zero)
+        links = _off_diagonal(xp.matmul(h * inverse, h.T))
+        anchors = xp.matmul(h, xp.where(priced, z * inverse, one))
+    return System(mass, excess, b_target, b_center, diagonal, links, anchors, h, state)
+
+
+def column_terms(h: Array, x: Array, lift: float = 0.0) -> Array:
+    """``sum_i x_i - h_i (sum_k x_ik - lift) / H_i``: columns once each row gave up its excess."""
+    xp = compat.array_namespace(h)
+    return xp.sum(x - h * ((xp.sum(x, axis=1) - lift) / xp.sum(h, axis=1))[:, None], axis=0)
+
+
+def solve(problem: Problem, found: System, right: Array) -> Array:
+    """Step of the prices; `right` is 0 where a price is fixed, and so is the step."""
+    xp = compat.array_namespace(right)
+    if found.links is None:
+        scale = 1.0 / xp.sqrt(found.anchors)
+        return scale * _cg(
+            lambda v: scale * _product(problem, found, scale * v),
+            scale * right,
+            fixed=problem.fixed,
+        )
+    if found.h is None:
+        return _solve_dense(problem, found, right)
+    inverse = xp.where(problem.shares > 0, 1.0 / found.diagonal, xp.zeros_like(right))
+    x = right * inverse
+    return x + inverse * xp.matmul(found.h.T, _solve_dense(problem, found, xp.matmul(found.h, x)))
+
+
+def _solve_dense(problem: Problem, found: System, right: Array) -> Array:
+    xp = compat.array_namespace(right)
+    n = right.shape[0]
+    if problem.fixed and n <= UNROLLED:
+        return _eliminate(found.links, found.anchors, right)
+    scale = 1.0 / xp.sqrt(found.anchors + xp.sum(found.links, axis=1))
+    matrix = found.links * scale[:, None] * scale
+    if problem.fixed:
+        return scale * _cg(lambda v: v - xp.matmul(matrix, v), right * scale, fixed=True)
+    one = xp.eye(n, dtype=matrix.dtype, device=compat.device(matrix))
+    ridge = 1.0 + 4.0 * xp.finfo(matrix.dtype).eps
+    return scale * xp.linalg.solve(ridge * one - matrix, (right * scale)[:, None])[:, 0]
+
+
+def _eliminate(links: Array, anchors: Array, right: Array) -> Array:
+    """Gaussian elimination that adds positive numbers only (Grassmann, Taksar and Heyman).
+
+    A node that is eliminated passes its links and its anchor on to the nodes that it was linked to.
+    """
+    xp = compat.array_namespace(right)
+    n, eliminated = right.shape[0], []
+    for _ in range(n - 1):
+        row = links[0, 1:]
+        pivot = anchors[0] + xp.sum(row)
+        part = row / pivot
+        eliminated.append((part, right[0] / pivot))
+        links = links[1:, 1:] + part[:, None] * row
+        anchors, right = anchors[1:] + part * anchors[0], right[1:] + part * right[0]
+        links = _off_diagonal(links)
+    x = right / anchors
+    for part, own in reversed(eliminated):
+        x = xp.concat([xp.reshape(own + xp.sum(part * x), (1,)), x])
+    return x
+
+
+def _cg(product: Callable[[Array], Array], right: Array, *, fixed: bool) -> Array:
+    """Conjugate gradients from 0 on a matrix with diagonal 1."""
+    xp = compat.array_namespace(right)
+    x, residual, direction = xp.zeros_like(right), right, right
+    square = first = xp.sum(right * right)
+    for _ in range(CG_FIXED if fixed else CG_MOST):
+        if not fixed and bool(square <= CG_TOLERANCE**2 * first):
+            break
+        image = product(direction)
+        curvature = xp.sum(direction * image)
+        step = xp.where(curvature > 0, square / xp.clip(curvature, min=TINY), 0.0 * square)
+        x, residual = x + step * direction, residual - step * image
+        before, square = square, xp.sum(residual * residual)
+        direction = residual + square / xp.clip(before, min=TINY) * direction
+    return x
+
+
+def _product(problem: Problem, found: System, v: Array) -> Array:
+    """The matrix times v, from the state."""
+    xp, state = compat.array_namespace(v), found.state
+    v = xp.where(problem.shares > 0, v, xp.zeros_like(v))
+    out = found.diagonal * v
+    for rows in problem.blocks():
+        h = state.labels[rows, :] / (state.slack[rows][:, None] + state.drops)
+        out = out - xp.matmul(h.T, xp.matmul(h, v) / xp.sum(h, axis=1))
+    return xp.where(problem.shares > 0, out, v)
+
+
+def _off_diagonal(matrix: Array) -> Array:
+    xp = compat.array_namespace(matrix)
+    index = xp.arange(matrix.shape[0], device=compat.device(matrix))
+    return xp.where(index[:, None] == index[None, :], xp.zeros_like(matrix), matrix)

@@ -1,0 +1,227 @@
+r"""Soft pseudo-labels of MI + margin, solved to a certified gap.
+
+Problem (supplement of "entropy self-labeling", Lemma B.1), for M samples with network outputs
+sigma, each label on the simplex:
+
+``min_y  E(y) = -(beta / M) sum_ik sigma_ik ln y_ik - lambda sum_k u_k ln( sum_i y_ik / M )``
+
+the reverse cross-entropy to the outputs plus the divergence of u from the mean label (up to a
+constant). It is convex, and strictly so only where sigma > 0: compare objectives, not labels.
+
+*Optimality.* With prices ``p_k = lambda u_k / mean_i y_ik`` there are row multipliers nu with
+``y_ik (nu_i - p_k) = beta sigma_ik`` and ``nu_i >= p_k``.
+
+*Certificate.* `pseudo_labels_energy.label_gap` bounds ``E(y) - min E`` for any labels. The solver
+stops on it.
+
+*Envelope.* ``d min E / d sigma = -(beta / M) ln y``: a step on the network with y held fixed
+descends the solved energy, and nothing is differentiated through the solver.
+
+=====================  =============  =======  ==================================================
+paper                  here           shape    meaning
+=====================  =============  =======  ==================================================
+:math:`\sigma_i^k`     ``sigma``      (m, k)   network outputs, rows on the simplex
+:math:`y_i^k`          ``labels``     (m, k)   soft pseudo-labels, rows on the simplex
+:math:`\beta`          ``beta``       ()       weight of the cross-entropy
+:math:`\lambda`        ``balance``    ()       weight of the fairness, per sample; 100 as printed
+:math:`u_k`            ``u``          (k,)     wanted shares of the clusters; uniform by default
+:math:`p_k`            ``prices``     (k,)     dual, in nats
+:math:`\nu_i-\max p`   ``slack``      (m,)     dual, in nats
+=====================  =============  =======  ==================================================
+
+*Zeros.* ``0 ln y = 0``: a label may have mass where sigma is 0, and must have it where a cluster
+with u_k > 0 has no sigma at all. Zeros are solved exactly; the label there ends at about
+``0.1 tol / k`` or above. Near-ties then decide the label but not the objective: for reproducible
+labels and a bounded ``-ln y``, solve for `floor_outputs` of sigma instead.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import array_api_compat as compat
+
+from ..core.checks import (
+    check_count,
+    check_finite,
+    check_interval,
+    check_real,
+    check_same_place,
+    check_shape,
+)
+from ..core.types import Array
+from ._newton import Problem, bound, init, iterate, residual
+from .energy import (
+    BLOCK,
+    LabelDuals,
+    check_problem,
+    detached,
+    floor_outputs,
+    label_gap,
+    label_objective,
+)
+
+__all__ = [
+    "LabelDuals",
+    "PseudoLabels",
+    "floor_outputs",
+    "label_gap",
+    "label_objective",
+    "pseudo_labels",
+]
+
+ROUNDING = 1e-14  # of the objective, as a part of beta + lambda
+
+
+class PseudoLabels(NamedTuple):
+    """Result of `pseudo_labels`. The three numbers are 0-d float64 arrays: reading them is yours.
+
+    Attributes
+    ----------
+    labels : (m, k) array
+        Of the dtype of sigma, float32 for half precision; no graph attached.
+    objective : array
+        E(y), in nats.
+    gap : array
+        Proven bound on ``E(y) - min E``, in nats, before y is rounded to its dtype.
+    residual : array
+        Largest error of an optimality condition, ``|sigma - y (nu - p) / beta|`` with the prices
+        that belong to y; nu - p where it is negative. In units of probability.
+    n_iter : int
+        Newton steps; in a fixed number of them, the last ones may have been idle.
+    duals : LabelDuals
+    """
+
+    labels: Array
+    objective: Array
+    gap: Array
+    residual: Array
+    n_iter: int
+    duals: LabelDuals
+
+
+def pseudo_labels(
+    sigma: Array,
+    *,
+    balance: float,
+    beta: float = 1.0,
+    u: Array | None = None,
+    tol: float = 1e-10,
+    max_iter: int = 60,
+    n_iter: int | None = None,
+    start: Array | None = None,
+    block_rows: int | None = None,
+) -> PseudoLabels:
+    """Solve for the pseudo-labels of a batch, or of a data set, to a proven gap.
+
+    Parameters
+    ----------
+    sigma : (m, k) real array
+        Softmax outputs, any floating dtype; the problem is solved in float64. Entries are read
+        clipped to [0, 1]; a row's sum is the weight of its sample. Detached if it has a graph.
+    balance : float in [0, 1e100]
+        lambda, the weight of the fairness term.
+    beta : float in [0, 1e100]
+        Weight of the cross-entropy.
+    u : (k,) real array, optional
+        Wanted shares, nonnegative; 1 / k by default. Their sum multiplies `balance`.
+    tol : float > 0
+        Stop at a gap of ``tol beta``, or of ``1e-14 (beta + balance sum u)`` where that is more:
+        the rounding of E. An error d of the labels costs about ``beta d^2``.
+    max_iter : int
+        Most Newton steps; then the gap says how good the labels are.
+    n_iter : int, optional
+        Take exactly so many steps, idle once `tol` is reached, and read no value back: for a
+        training step on an accelerator, or in a captured graph. 12 for soft outputs, 25 for sharp.
+    start : (m, k) real array, optional
+        Labels of the same samples for a similar sigma.
+    block_rows : int, optional
+        Rows worked on at a time; 2^17 entries by default.
+
+    Returns
+    -------
+    PseudoLabels
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError, DeviceMismatchError
+        For shapes, dtypes, devices or weights that break the rules above; without `n_iter`, also
+        for NaN and infinity.
+
+    Notes
+    -----
+    Cost per step O(m k min(m, k) + min(m, k)^3), or O(m k) per conjugate gradient where both are
+    above 1,024. Memory O(block k + min(m, k)^2) beside float64 labels. Without `n_iter`, values are
+    read back in each step. Source: supplement, Lemma B.1 (M1, M3, M4); the solver is ours.
+    Claims: docs/claims.md#M1, #M3, #M4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sigma = np.asarray([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]])
+    >>> result = pseudo_labels(sigma, balance=1.0)
+    >>> result.labels.round(3)
+    array([[0.805, 0.195],
+           [0.665, 0.335],
+           [0.45 , 0.55 ]])
+    >>> bool(result.gap < 1e-10), result.n_iter < 10
+    (True, True)
+    """
+    xp, u = check_problem(sigma, balance, beta, u)
+    check_interval("tol", tol, 0.0, math.inf, open_low=True)
+    check_count("max_iter", max_iter, 1)
+    m, k = sigma.shape
+    if n_iter is None:  # reads values, as that mode does
+        check_finite("sigma", sigma)
+        check_finite("u", u)
+    else:
+        check_count("n_iter", n_iter, 0)
+    if start is not None:
+        check_real("start", start)
+        check_shape("start", start, (m, k))
+        check_same_place(sigma=sigma, start=start)
+        start = detached(start)
+    if block_rows is None:
+        block_rows = max(1, BLOCK // k)
+    check_count("block_rows", block_rows, 1)
+    sigma = detached(sigma)
+
+    whole = xp.sum(u)
+    weight, share, total = _scaled(beta, balance * whole)
+    u_scaled = u / xp.where(whole > 0, whole, xp.ones_like(whole))
+    goal = xp.clip(tol * weight, min=ROUNDING)
+    fixed = n_iter is not None
+    problem = Problem(sigma, weight, m * share * u_scaled, 0.1 * goal / k, block_rows, fixed)
+    state, done = init(problem, start), 0
+    for _ in range(max_iter if n_iter is None else n_iter):
+        reached = bound(problem, state) <= goal
+        if not fixed and bool(reached):
+            break
+        state, done = iterate(problem, state, reached), done + 1
+
+    duals = LabelDuals(total * state.prices, total * state.slack)
+    weights = {"balance": balance, "beta": beta, "u": u}
+    return PseudoLabels(
+        xp.astype(state.labels, _result_dtype(sigma)),
+        label_objective(sigma, state.labels, **weights),
+        label_gap(sigma, state.labels, **weights, duals=duals),
+        residual(problem, state),
+        done,
+        duals,
+    )
+
+
+def _scaled(beta: float, balance: Array) -> tuple[Array, Array, Array]:
+    """Both weights as parts of their sum, and the sum; (1, 0, 0) where both are 0."""
+    xp = compat.array_namespace(balance)
+    total = beta + balance
+    safe = xp.where(total > 0, total, xp.ones_like(total))
+    # Torch multiplies a plain number by 1 / safe, which overflows.
+    weight = xp.full_like(safe, beta) / safe
+    return xp.where(total > 0, weight, xp.ones_like(total)), balance / safe, total
+
+
+def _result_dtype(sigma: Array) -> Any:
+    xp = compat.array_namespace(sigma)
+    return sigma.dtype if xp.finfo(sigma.dtype).bits >= 32 else xp.float32

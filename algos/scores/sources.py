@@ -1,0 +1,355 @@
+r"""Where scores come from: a matrix, or features and centers, multiplied a block at a time.
+
+The solvers never ask for all n k scores. They ask for
+
+* *blocks*: consecutive rows, in one order, with block edges that depend on k alone. A product of
+  matrices may change its last bit with its shape, so equal edges are what makes the answer of four
+  ranks, or of a file read in pieces, equal to that of one array;
+* *some rows*, by id: the sample on which prices are learned.
+
+A *group* says which rows of the whole problem these are and joins the arrays of several ranks;
+alone, a group of one. Everything that a rank sends is integers, or floats in the order of the rows,
+so that sums do not depend on how many ranks there are.
+
+===================  ===============  ==============  ===========================================
+symbol               here             shape           meaning
+===================  ===============  ==============  ===========================================
+:math:`s_{i,k}`      ``block(a, b)``  (b - a, k)      scores of rows a to b of this rank
+:math:`x_i`          ``rows(a, b)``   (b - a, d)      features
+:math:`c_k`          ``centers``      (k, d)
+:math:`w_i`          ``weights``      (n,)            each row's scores are multiplied by it
+===================  ===============  ==============  ===========================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ..core.checks import check_real, check_same_place, check_shape
+from ..core.errors import InvalidTypeError, InvalidValueError
+from ..core.precision import at_least_float32
+from ..core.types import Array
+
+__all__ = [
+    "FeatureSource",
+    "Group",
+    "ScoreSource",
+    "alone",
+    "block_rows",
+    "check_weights",
+    "feature_source",
+    "largest_score",
+    "product_source",
+    "score_source",
+    "subsample",
+    "times_power_of_two",
+]
+
+BLOCK_ENTRIES = 2**20
+"""Scores in a block: 4 MiB of float32, near what a core keeps in its cache."""
+
+MOST_ROWS, FEWEST_ROWS = 2**13, 2**6
+
+
+def block_rows(n_clusters: int) -> int:
+    """Rows of one block: a power of two, and the same however the rows are shared out.
+
+    Examples
+    --------
+    >>> block_rows(10), block_rows(1000), block_rows(10**6)
+    (8192, 1024, 64)
+    """
+    rows = MOST_ROWS
+    while rows > FEWEST_ROWS and rows * n_clusters > BLOCK_ENTRIES:
+        rows //= 2
+    return rows
+
+
+class Group(NamedTuple):
+    """The rows of this rank among all rows.
+
+    Attributes
+    ----------
+    first_row : int
+        Of this rank; a multiple of `MOST_ROWS`, so that no block lies on two ranks.
+    n_local : int
+        Rows of this rank.
+    n_total : int
+        Rows of all ranks.
+    gather : callable
+        Joins the arrays of all ranks along the first axis, in the order of the ranks. All ranks
+        call it, with arrays that differ in length only.
+    """
+
+    first_row: int
+    n_local: int
+    n_total: int
+    gather: Callable[[Array], Array]
+
+
+def alone(n: int) -> Group:
+    """The group of one rank that has all rows."""
+    return Group(0, n, n, lambda array: array)
+
+
+def _multiply(rows: Array, columns: Array) -> Array:
+    """The library's own product."""
+    product: Array = compat.array_namespace(rows).matmul(rows, columns)
+    return product
+
+
+class FeatureSource(NamedTuple):
+    """Features of this rank, read by blocks or by ids.
+
+    Attributes
+    ----------
+    n_features : int
+    rows : callable
+        ``rows(a, b)``: rows a to b of this rank, (b - a, d), float32 or float64.
+    take : callable
+        ``take(ids)``: rows by their (m,) int64 ids among those of *all* ranks, in any order;
+        every rank calls it with the same ids and gets all rows.
+    group : Group
+    multiply : callable
+        ``multiply(rows, columns)``: the product of (m, d) rows and (d, k) columns. A caller whose
+        products must not depend on the threads of a library brings one that does not.
+    """
+
+    n_features: int
+    rows: Callable[[int, int], Array]
+    take: Callable[[Array], Array]
+    group: Group
+    multiply: Callable[[Array, Array], Array] = _multiply
+
+
+class ScoreSource(NamedTuple):
+    """Scores of this rank, by blocks or by ids, finite or minus infinity (a forbidden pair).
+
+    Attributes
+    ----------
+    n_clusters : int
+    block : callable
+        ``block(a, b)``: scores of rows a to b of this rank, (b - a, k), float32 or float64.
+    take : callable
+        ``take(ids)``: as in `FeatureSource`.
+    group : Group
+    exponent : int
+        True scores are ``2**exponent`` times these; 0 unless weights, or `score_units`, need it.
+    """
+
+    n_clusters: int
+    block: Callable[[int, int], Array]
+    take: Callable[[Array], Array]
+    group: Group
+    exponent: int = 0
+
+
+def score_source(scores: Array, weights: Array | None = None) -> ScoreSource:
+    """Scores that are in memory.
+
+    Parameters
+    ----------
+    scores : (n, k) real array
+        Half precision is computed in float32.
+    weights : (n,) real array, optional
+        Finite, at least 0, not all 0; each row is multiplied by its own, in float64.
+
+    Raises
+    ------
+    InvalidTypeError
+        For scores of more bits than float64, which would have to be rounded.
+    InvalidValueError
+        For weights out of range.
+    """
+    xp = check_real("scores", scores)
+    _check_bits("scores", scores)
+    n, k = check_shape("scores", scores, ("n", "k"))
+    check_same_place(scores=scores, weights=weights)
+    if weights is None:
+        return ScoreSource(
+            k,
+            lambda start, stop: at_least_float32(scores[start:stop, :]),
+            lambda ids: at_least_float32(xp.take(scores, ids, axis=0)),
+            alone(n),
+        )
+    own, exponent = _normalized(check_weights("weights", weights, n))
+    # A product keeps its digits if neither factor is near the edge of the range.
+    rows, largest = block_rows(k), 0.0
+    for start in range(0, n, rows):
+        largest = max(largest, largest_score(scores[start : min(start + rows, n), :]))
+    unit = math.frexp(largest)[1]
+
+    def weighted(part: Array, weights: Array) -> Array:
+        return _weighted(times_power_of_two(xp.astype(part, xp.float64), -unit), weights)
+
+    return ScoreSource(
+        k,
+        lambda start, stop: weighted(scores[start:stop, :], own[start:stop]),
+        lambda ids: weighted(xp.take(scores, ids, axis=0), xp.take(own, ids)),
+        alone(n),
+        exponent + unit,
+    )
+
+
+def feature_source(features: Array) -> FeatureSource:
+    """Features that are in memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> feature_source(np.eye(3)).rows(1, 3)
+    array([[0., 1., 0.],
+           [0., 0., 1.]])
+    """
+    xp = check_real("features", features)
+    _check_bits("features", features)
+    n, d = check_shape("features", features, ("n", "d"))
+    return FeatureSource(
+        d,
+        lambda start, stop: at_least_float32(features[start:stop, :]),
+        lambda ids: at_least_float32(xp.take(features, ids, axis=0)),
+        alone(n),
+    )
+
+
+def product_source(
+    features: FeatureSource,
+    centers: Array,
+    *,
+    offsets: Array | None = None,
+    weights: Array | None = None,
+) -> ScoreSource:
+    """Scores ``w_i (x_i . c_k + offset_k)``, multiplied a block at a time.
+
+    Parameters
+    ----------
+    features : FeatureSource
+    centers : (k, d) array
+        Of the dtype of the rows.
+    offsets : (k,) array, optional
+        ``-||c_k||^2 / 2`` makes the largest score the smallest squared distance.
+    weights : (n,) real array, optional
+        Of all rows of all ranks; finite, at least 0, not all 0. Products are weighted in float64.
+
+    Raises
+    ------
+    InvalidValueError
+        For weights out of range; and, when a block is read, for products that overflow, which would
+        read as forbidden pairs.
+
+    Notes
+    -----
+    Memory: one block of `block_rows` rows. Source: CoKe Eq. 6 with the scores of Eq. 3.
+    """
+    xp = compat.array_namespace(centers)
+    k, _ = check_shape("centers", centers, ("k", features.n_features))
+    group, exponent = features.group, 0
+    if weights is not None:
+        check_same_place(centers=centers, weights=weights)
+        weights, exponent = _normalized(check_weights("weights", weights, group.n_total))
+    # No score is larger than a row's largest entry times this, and what is added.
+    length = float(xp.max(xp.sum(xp.abs(xp.astype(centers, xp.float64)), axis=1))) if k else 0.0
+    added = largest_score(offsets) if offsets is not None else 0.0
+
+    def scores(rows: Array, own: Array | None) -> Array:
+        product = features.multiply(rows, centers.T)
+        product = product if offsets is None else product + offsets
+        limit = 0.5 * float(xp.finfo(product.dtype).max)
+        if k <= features.n_features or largest_score(rows) * length + added > limit:
+            _check_products(product, rows, centers)
+        return product if own is None else _weighted(product, own)
+
+    def block(start: int, stop: int) -> Array:
+        first = group.first_row
+        own = None if weights is None else weights[first + start : first + stop]
+        return scores(features.rows(start, stop), own)
+
+    def take(ids: Array) -> Array:
+        return scores(features.take(ids), None if weights is None else xp.take(weights, ids))
+
+    return ScoreSource(k, block, take, group, exponent)
+
+
+def subsample(source: ScoreSource, ids: Array) -> ScoreSource:
+    """Some rows of all ranks, as a problem of its own that every rank holds."""
+    return ScoreSource(
+        source.n_clusters,
+        lambda start, stop: source.take(ids[start:stop]),
+        lambda inner: source.take(compat.array_namespace(ids).take(ids, inner)),
+        alone(int(ids.shape[0])),
+        source.exponent,
+    )
+
+
+def check_weights(name: str, weights: Array, n: int) -> Array:
+    """Return weights as float64 if they are n finite numbers of at least 0, not all of them 0."""
+    xp = check_real(name, weights)
+    check_shape(name, weights, (n,))
+    weights = xp.astype(weights, xp.float64)
+    if n and not (bool(xp.all(weights >= 0.0)) and 0.0 < float(xp.sum(weights)) < float("inf")):
+        worst = float(xp.min(weights))
+        msg = (
+            f"{name} must be finite, at least 0 and not all 0, got values from {worst:g} to "
+            f"{float(xp.max(weights)):g}. To fix this, drop the rows of weight 0"
+        )
+        raise InvalidValueError(msg)
+    return weights
+
+
+def largest_score(scores: Array) -> float:
+    """Largest finite absolute value of an array; 0 of none."""
+    xp = compat.array_namespace(scores)
+    if math.prod(scores.shape) == 0:
+        return 0.0
+    high, low = float(xp.max(scores)), float(xp.min(scores))
+    if math.isfinite(high) and math.isfinite(low):
+        return max(high, -low)
+    sizes = xp.abs(scores)
+    return float(xp.max(xp.where(xp.isfinite(sizes), sizes, xp.zeros_like(sizes))))
+
+
+def times_power_of_two(values: Array, exponent: int) -> Array:
+    """``values * 2**exponent``, exact, unless the result is subnormal or overflows."""
+    if exponent == 0:
+        return values
+    half = exponent // 2  # the whole power may be out of range where the product is not
+    return values * 2.0**half * 2.0 ** (exponent - half)
+
+
+def _normalized(weights: Array) -> tuple[Array, int]:
+    """Weights with a largest between 1/2 and 1, and the exponent of the power of two taken out."""
+    exponent = math.frexp(largest_score(weights))[1]
+    return times_power_of_two(weights, -exponent), exponent
+
+
+def _weighted(scores: Array, weights: Array) -> Array:
+    """Scores times their row's weight in float64; a forbidden pair stays one at weight 0."""
+    xp = compat.array_namespace(scores)
+    scores = xp.astype(scores, xp.float64)
+    finite = xp.isfinite(scores)
+    factors = xp.where(finite, scores, xp.zeros_like(scores))
+    return xp.where(finite, factors * weights[:, None], scores)
+
+
+def _check_bits(name: str, array: Array) -> None:
+    xp = compat.array_namespace(array)
+    if xp.finfo(array.dtype).bits > 64:
+        msg = (
+            f"{name} must have at most 64 bits, got {array.dtype}. To fix this, convert it to "
+            f"float64, which rounds it"
+        )
+        raise InvalidTypeError(msg)
+
+
+def _check_products(products: Array, *factors: Array) -> None:
+    xp = compat.array_namespace(products)
+    if bool(xp.any(xp.isinf(products))) and all(bool(xp.all(xp.isfinite(f))) for f in factors):
+        msg = (
+            f"features must have finite products with the centers, got one that overflows "
+            f"{products.dtype}. To fix this, scale features and centers down, or use float64"
+        )
+        raise InvalidValueError(msg)

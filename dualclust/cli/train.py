@@ -1,0 +1,220 @@
+"""``dualclust train``, ``resume`` and ``demo``: they need the extra ``train`` (torch and more)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import rich.progress
+import torch
+
+from ..algos.core.errors import InvalidValueError, UsageError
+from ..train.config.run import RunConfig, dump_config, load_config, override
+from ..train.data.samples import load_source
+from ..train.loop.agreement import Agreement, evaluate, kmeans_on_pixels
+from ..train.loop.training import RunResult, resume, train
+from ..train.state.ranks import Ranks, start_ranks
+from .demo_folders import run_folder
+
+__all__ = ["read_recipe", "run"]
+
+DEMO_SEEDS = (0, 1, 2)
+SMALL = ["epochs=12", "optim.warmup_epochs=3", "evaluation.every=12"]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run one of the three commands; returns the exit code."""
+    return {"train": _train, "resume": _resume, "demo": _demo}[options.command](options)
+
+
+def read_recipe(name: str) -> RunConfig:
+    """Settings from a TOML file, or from a built-in recipe by its name.
+
+    Raises
+    ------
+    UsageError
+        If there is neither a file nor a recipe of that name; it lists the recipes.
+    """
+    if name.endswith(".toml"):
+        return load_config(name)
+    recipes = files("dualclust.train.recipes")
+    known = sorted(r.name.removesuffix(".toml") for r in recipes.iterdir() if ".toml" in r.name)
+    if name not in known:
+        msg = f"recipe must be a .toml file or one of {', '.join(known)}, got {name!r}"
+        raise UsageError(msg)
+    with as_file(recipes / f"{name}.toml") as path:
+        return load_config(path)
+
+
+def _train(options: argparse.Namespace) -> int:
+    recipe = options.recipe
+    if recipe is None and options.data == "digits":
+        recipe = f"{options.method}_digits"
+    if recipe is None:
+        msg = (
+            f"no recipe is known for --data {options.data}. To fix this, name one with --recipe, "
+            f"for example --recipe {options.method}_mnist for grey images of 28 pixels"
+        )
+        raise UsageError(msg)
+    changes = [f"method={options.method}", f"data.source={options.data}", *options.set]
+    if options.seed is not None:
+        changes.append(f"seed={options.seed}")
+    config = override(read_recipe(recipe), changes)
+    _check_device(options.device)
+    stem = Path(config.data.source).stem
+    folder = options.out or Path("runs") / f"{config.method}-{stem}-seed{config.seed}"
+    ranks, device = start_ranks(options.device)
+    with _progress(config.epochs, f"{config.method} on {stem}", quiet=not ranks.first) as progress:
+        result = train(config, folder, device=device, ranks=ranks, progress=progress)
+    return _end(result, ranks)
+
+
+def _resume(options: argparse.Namespace) -> int:
+    _check_device(options.device)
+    ranks, device = start_ranks(options.device)
+    with _progress(None, f"resuming {options.run}", quiet=not ranks.first) as progress:
+        result = resume(options.run, device=device, ranks=ranks, progress=progress)
+    return _end(result, ranks)
+
+
+def _end(result: RunResult, ranks: Ranks) -> int:
+    if ranks.first:
+        _print_result(result)
+    ranks.leave()
+    return 0
+
+
+class _Row(NamedTuple):
+    seed: int
+    kmeans: Agreement
+    secu: Agreement
+    smallest: int
+    largest: int
+    seconds: float
+
+
+def _demo(options: argparse.Namespace) -> int:
+    data = load_source("digits")
+    seeds = DEMO_SEEDS[:1] if options.small else DEMO_SEEDS
+    base = override(read_recipe("secu_digits"), SMALL if options.small else [])
+    rows, inside, bounds = [], True, ""
+    for seed in seeds:
+        config = override(base, [f"seed={seed}"])
+        started = time.perf_counter()
+        folder = run_folder(options.out, f"seed{seed}", dump_config(config))
+        with _progress(config.epochs, f"seed {seed}") as progress:
+            result = train(config, folder, progress=progress)
+        seconds = time.perf_counter() - started
+        kmeans = kmeans_on_pixels(data, config.heads.target, seed=seed)
+        secu = evaluate(result.prediction.assignment.labels, data)
+        if kmeans is None or secu is None:
+            msg = "the digits must come with their classes"
+            raise InvalidValueError(msg)
+        sizes = result.prediction.assignment.counts
+        inside = inside and result.prediction.assignment.violation == 0
+        bounds = f"{result.lower} to {result.upper}"
+        rows.append(_Row(seed, kmeans, secu, int(sizes.min()), int(sizes.max()), seconds))
+    print(_table(rows, bounds, inside), f"look at {options.out}/seed0/gallery.png", sep="\n")
+    return 0 if inside else InvalidValueError.exit_code
+
+
+def _table(rows: list[_Row], bounds: str, inside: bool) -> str:
+    head = "seed        k-means on pixels         SeCu                      sizes      seconds"
+    lines = [
+        "1797 handwritten digits, 10 clusters; no label is used in training",
+        "",
+        head,
+        "            ACC    NMI    ARI         ACC    NMI    ARI",
+    ]
+
+    def figures(values: Any) -> str:
+        return "  ".join(f"{v:.3f}" for v in values[:3])
+
+    for r in rows:
+        sizes = f"{r.smallest}-{r.largest}"
+        lines.append(
+            f"{r.seed:<10}  {figures(r.kmeans)}       {figures(r.secu)}       "
+            f"{sizes:9}  {r.seconds:6.1f}"
+        )
+    for name, of in (("mean", np.mean), ("std", np.std)):
+        if len(rows) > 1:
+            both = [figures(of([getattr(r, m) for r in rows], axis=0)) for m in ("kmeans", "secu")]
+            lines.append(f"{name:<10}  {both[0]}       {both[1]}")
+    verdict = "every cluster size is inside" if inside else "SOME CLUSTER SIZE IS OUTSIDE"
+    return "\n".join([*lines, "", f"{verdict} its bounds, {bounds}"])
+
+
+def _print_result(result: RunResult) -> None:
+    found = result.prediction.assignment
+    sizes = found.counts
+    last, gap, violation = result.metrics[-1], found.gap, found.violation
+    print(
+        f"clusters      {len(sizes)} of {int(sizes.sum())} images",
+        f"sizes         {int(sizes.min())} to {int(sizes.max())}, "
+        f"bounds {result.lower} to {result.upper}, violation {violation}",
+        f"certificate   labels within {gap:.2e} of the best ones inside the bounds",
+        sep="\n",
+    )
+    if "acc" in last:
+        print(f"agreement     ACC {last['acc']:.3f}  NMI {last['nmi']:.3f}  ARI {last['ari']:.3f}")
+    print(f"written to    {result.folder}/  (look at gallery.png)")
+
+
+def _check_device(device: str) -> None:
+    try:
+        kind = torch.device(device).type
+    except RuntimeError as error:
+        msg = f"--device must name a torch device such as cpu or cuda, got {device!r}"
+        raise UsageError(msg) from error
+    if kind not in ("cpu", "cuda"):
+        msg = f"--device must be cpu or cuda, got {device!r}: nothing else is tested"
+        raise UsageError(msg)
+    if kind == "cuda" and not torch.cuda.is_available():
+        msg = f"--device {device}: this PyTorch sees no CUDA device. To fix this, use --device cpu"
+        raise UsageError(msg)
+
+
+@contextmanager
+def _progress(
+    epochs: int | None, title: str, *, quiet: bool = False
+) -> Iterator[Callable[[dict[str, Any]], None]]:
+    """A bar on a terminal; a line every tenth of the epochs where output is a file or a pipe."""
+    if quiet:
+        yield lambda record: None
+        return
+    if not sys.stderr.isatty():
+        every = max(1, (epochs or 10) // 10)
+
+        def line(record: dict[str, Any]) -> None:
+            if record["epoch"] % every == 0:
+                print(f"{title}: {_describe(record, epochs)}", file=sys.stderr, flush=True)
+
+        yield line
+        return
+    columns = (
+        rich.progress.TextColumn("{task.description}"),
+        rich.progress.BarColumn(),
+        rich.progress.MofNCompleteColumn(),
+        rich.progress.TimeRemainingColumn(),
+        rich.progress.TextColumn("{task.fields[state]}"),
+    )
+    console = rich.console.Console(stderr=True)
+    with rich.progress.Progress(*columns, console=console) as bar:
+        task = bar.add_task(title, total=epochs, state="")
+        yield lambda record: bar.update(
+            task, completed=record["epoch"], state=_describe(record, None)
+        )
+
+
+def _describe(record: dict[str, Any], epochs: int | None) -> str:
+    epoch = f"epoch {record['epoch']}/{epochs}  " if epochs else ""
+    acc = f"  acc {record['acc']:.3f}" if "acc" in record else ""
+    sizes = f"sizes {record['size_min']}-{record['size_max']}"
+    return f"{epoch}loss {record['loss']:.3f}  {sizes}{acc}"

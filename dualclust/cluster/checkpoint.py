@@ -1,0 +1,148 @@
+"""The state of ``dualclust cluster`` on disk: one file, atomic, hashed, no pickle.
+
+Layout, in this order::
+
+    dualclust cluster checkpoint 1     the format
+    <64 hex digits>                    SHA-256 of everything below
+    {"run": {...}, "arrays": [...]}    JSON, one line
+    raw bytes                          the arrays of the line above, little-endian, one by one
+
+The file is written beside its place and renamed, so that whatever stops the process, a file at the
+place is complete. It holds the settings and a hash of the input; a run with others refuses it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..algos.core.errors import CheckpointError, MissingFileError, OutputError
+
+__all__ = ["load_state", "save_state"]
+
+MAGIC = b"dualclust cluster checkpoint 1\n"
+_HASH = 64
+
+
+def save_state(path: Path, run: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Write a checkpoint, all of it or nothing.
+
+    Parameters
+    ----------
+    path : Path
+        A checkpoint there is replaced.
+    run : dict of JSON values
+        What the state belongs to: `load_state` wants the same.
+    arrays : dict of numeric arrays
+
+    Raises
+    ------
+    OutputError
+        If the disk is full or the folder cannot be written; what was there stands.
+    """
+    parts, entries = [], []
+    for name, array in arrays.items():
+        little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        entries.append({"name": name, "dtype": little.dtype.str, "shape": list(array.shape)})
+        parts.append(little.tobytes())
+    line = json.dumps({"run": run, "arrays": entries}, sort_keys=True) + "\n"
+    parts.insert(0, line.encode())
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    except OSError as error:
+        msg = f"cannot write into {path.parent}: {error.strerror or error}"
+        raise OutputError(msg) from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            for part in (MAGIC, digest.hexdigest().encode() + b"\n", *parts):
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+        _flush_folder(path.parent)
+    except BaseException as error:  # an interrupt, too, leaves nothing behind
+        with contextlib.suppress(OSError):
+            Path(name).unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
+        msg = f"cannot write {path}: {error.strerror or error}"
+        raise OutputError(msg) from error
+
+
+def load_state(path: Path, run: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    """Read a checkpoint of this very run.
+
+    Parameters
+    ----------
+    path : Path
+    run : dict of JSON values
+        As given to `save_state`.
+
+    Returns
+    -------
+    dict of arrays, bit for bit as saved
+
+    Raises
+    ------
+    MissingFileError
+        If there is no file at `path`.
+    CheckpointError
+        If it is no checkpoint, is damaged, or belongs to other settings or another input.
+    """
+    if not path.is_file():
+        msg = f"no checkpoint at {path}. To fix this, leave out --resume to start afresh"
+        raise MissingFileError(msg)
+    content = path.read_bytes()
+    start = len(MAGIC) + _HASH + 1
+    if not content.startswith(MAGIC) or len(content) < start:
+        msg = f"{path} is not a checkpoint of 'dualclust cluster'"
+        raise CheckpointError(msg)
+    body = memoryview(content)[start:]
+    if hashlib.sha256(body).hexdigest().encode() + b"\n" != content[len(MAGIC) : start]:
+        msg = (
+            f"{path} is damaged: its hash does not fit. "
+            f"To fix this, start afresh with another --checkpoint"
+        )
+        raise CheckpointError(msg)
+    end = content.index(b"\n", start)
+    header = json.loads(content[start:end])
+    saved, wanted = header["run"], json.loads(json.dumps(run))
+    if saved != wanted:
+        names = sorted(k for k in {*saved, *wanted} if saved.get(k) != wanted.get(k))
+        changes = ", ".join(f"{k}: {saved.get(k)!r} there, {wanted.get(k)!r} here" for k in names)
+        msg = (
+            f"{path} belongs to another run ({changes}). "
+            f"To fix this, use its settings, or another --checkpoint"
+        )
+        raise CheckpointError(msg)
+    arrays, place = {}, end + 1
+    for entry in header["arrays"]:
+        dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
+        array = np.frombuffer(content, dtype, math.prod(shape), place).reshape(shape)
+        arrays[entry["name"]] = array.astype(dtype.newbyteorder("="))
+        place += array.nbytes
+    return arrays
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make the renaming itself last; some file systems refuse, and need it not."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

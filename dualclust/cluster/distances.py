@@ -1,0 +1,119 @@
+"""Nearest centers and squared distances of the rows of a source, a block at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+
+from ..algos.scores.sources import FeatureSource, ScoreSource, block_rows
+
+__all__ = ["blocks", "half_squared_distances", "nearest_centers", "squared_distances"]
+
+CANCELLED = 2.0**-5
+"""Of the two squared lengths that a squared distance comes from: below this share it has lost five
+bits, and the differences are taken."""
+
+CHUNK_ENTRIES = 2**18  # of differences at a time
+Array = Any
+
+
+def blocks(n: int, n_clusters: int) -> Iterator[tuple[int, int]]:
+    """First and last row (excluded) of each block of n rows."""
+    rows = block_rows(n_clusters)
+    return ((start, min(start + rows, n)) for start in range(0, n, rows))
+
+
+def nearest_centers(scores: ScoreSource) -> Array:
+    """Cluster of the largest score of each row of this rank, (n_local,) int64."""
+    parts = []
+    for start, stop in blocks(scores.group.n_local, scores.n_clusters):
+        block = scores.block(start, stop)
+        xp = compat.array_namespace(block)
+        parts.append(xp.astype(xp.argmax(block, axis=1), xp.int64))
+    return xp.concat(parts)
+
+
+def half_squared_distances(rows: Array, centers: Array, *, spherical: bool = False) -> Array:
+    """Half of the squared distance of each row to each center; on the sphere, ``1 - cos``.
+
+    By ``||x||^2 / 2 - x . c + ||c||^2 / 2``, and where that cancels from the differences: near its
+    center a row keeps all its digits, and at it the distance is 0.
+
+    Parameters
+    ----------
+    rows : (b, d) array
+    centers : (k, d) array
+    spherical : bool
+        Whether rows and centers are unit vectors; a zero row is at ``1 - cos = 1``.
+
+    Returns
+    -------
+    (b, k) array, at least 0
+
+    Notes
+    -----
+    Cost O(b k d), and O(d) again for each pair that is near.
+
+    Examples
+    --------
+    >>> x = np.asarray([[3.0, 4.0], [2e-9, 0.0]])
+    >>> half_squared_distances(x, np.asarray([[3.0, 4.0], [0.0, 0.0]]))
+    array([[0.00e+00, 1.25e+01],
+           [1.25e+01, 2.00e-18]])
+    """
+    xp, (b, d), k = compat.array_namespace(rows), rows.shape, centers.shape[0]
+    own = xp.ones_like(rows[:, :1])
+    if not spherical:
+        own = 0.5 * (xp.sum(rows * rows, axis=1)[:, None] + xp.sum(centers * centers, axis=1))
+    half = own - xp.matmul(rows, centers.T)
+    near = xp.reshape(half <= CANCELLED * own, (b * k,))
+    (pairs,) = xp.nonzero(near)
+    if pairs.shape[0] == 0:
+        return half
+    step, parts = max(1, CHUNK_ENTRIES // d), []
+    for i in range(0, pairs.shape[0], step):
+        some = pairs[i : i + step]
+        apart = xp.take(rows, some // k, axis=0) - xp.take(centers, some % k, axis=0)
+        parts.append(0.5 * xp.sum(apart * apart, axis=1))
+    place = xp.cumulative_sum(xp.astype(near, xp.int64)) - 1
+    exact = xp.take(xp.concat(parts), xp.clip(place, min=0))
+    return xp.where(xp.reshape(near, (b, k)), xp.reshape(exact, (b, k)), half)
+
+
+def squared_distances(
+    source: FeatureSource, labels: Array, centers: Array, weights: Array | None = None
+) -> float:
+    """Weighted sum of the squared distances of all rows to their centers.
+
+    Parameters
+    ----------
+    source : FeatureSource
+    labels : (n_local,) int64 array
+    centers : (k, d) array
+    weights : (n,) float64 array, optional
+        Of all rows of all ranks.
+
+    Notes
+    -----
+    Sums of blocks are added without rounding, so that the number of ranks does not show.
+
+    Examples
+    --------
+    >>> from dualclust.algos.scores.sources import feature_source
+    >>> x = np.asarray([[0.0, 0.0], [3.0, 4.0]])
+    >>> squared_distances(feature_source(x), np.asarray([0, 0]), x[:1])
+    25.0
+    """
+    xp, group = compat.array_namespace(centers), source.group
+    sums: list[float] = []
+    for start, stop in blocks(group.n_local, centers.shape[0]):
+        apart = source.rows(start, stop) - xp.take(centers, labels[start:stop], axis=0)
+        squared = xp.sum(xp.astype(apart, xp.float64) ** 2, axis=1)
+        if weights is not None:
+            squared = squared * weights[group.first_row + start : group.first_row + stop]
+        sums.append(float(xp.sum(squared)))
+    return math.fsum(group.gather(np.asarray(sums, dtype=np.float64)).tolist())

@@ -1,0 +1,155 @@
+"""What ``dualclust cluster`` writes and prints: numbers about a result, and a folder of files."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..algos.core.errors import OutputError
+
+__all__ = ["Clusters", "npy", "result_of", "sizes_csv", "text", "write_folder"]
+
+
+class Clusters(NamedTuple):
+    """A result as NumPy arrays, with the labels of all rows.
+
+    Attributes
+    ----------
+    labels : (n,) int64 array
+    centers : (k, d) array
+    counts : (k,) int64 array
+    lower, upper : (k,) int64 arrays
+    prices : (k,) float64 array
+    objective, upper_bound, gap : float
+    n_iter : int
+    converged : bool
+    """
+
+    labels: NDArray[np.int64]
+    centers: NDArray[np.floating[Any]]
+    counts: NDArray[np.int64]
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    prices: NDArray[np.float64]
+    objective: float
+    upper_bound: float
+    gap: float
+    n_iter: int
+    converged: bool
+
+
+def result_of(
+    found: Clusters, options: argparse.Namespace, *, weight: float, squared: float | None
+) -> dict[str, Any]:
+    """Contents of result.json.
+
+    Parameters
+    ----------
+    found : Clusters
+    options : argparse.Namespace
+        Of the command.
+    weight : float
+        Sum of the weights, n without.
+    squared : float or None
+        `squared_distances` for "euclidean".
+    """
+    n, counts = len(found.labels), found.counts
+    outside = np.maximum(found.lower - counts, counts - found.upper)
+    if squared is None:
+        value = {
+            "mean_similarity": found.objective / weight,
+            "mean_similarity_bound": found.upper_bound / weight,
+        }
+    else:
+        lost = 2.0 * max(0.0, found.upper_bound - found.objective)
+        value = {
+            "mean_squared_distance": squared / weight,
+            "mean_squared_distance_bound": max(0.0, squared - lost) / weight,
+        }
+    return {
+        "n_samples": n,
+        "n_clusters": len(counts),
+        "metric": options.metric,
+        "min_size": options.min_size,
+        "max_size": options.max_size if np.isfinite(options.max_size) else "inf",
+        "lower_bound": int(found.lower.min()),
+        "upper_bound": int(found.upper.max()),
+        "smallest_cluster": int(counts.min()),
+        "largest_cluster": int(counts.max()),
+        "violation": max(0, int(outside.max())),
+        **value,
+        "relative_gap": found.gap,
+        "passes": found.n_iter,
+        "converged": found.converged,
+        "seed": options.seed,
+    }
+
+
+def text(result: dict[str, Any]) -> str:
+    """The report on standard output."""
+    r = result
+    converged = "converged" if r["converged"] else "stopped at the limit"
+    if "mean_similarity" in r:
+        name, beyond = "mean_similarity", "exceed"
+    else:
+        name, beyond = "mean_squared_distance", "are below"
+    title = name.replace("_", " ").replace("squared distance", "sq. distance")
+    return "\n".join(
+        [
+            f"clusters            {r['n_clusters']} of {r['n_samples']} samples, "
+            f"{r['passes']} passes, {converged}",
+            f"sizes               {r['smallest_cluster']} to {r['largest_cluster']}, "
+            f"bounds {r['lower_bound']} to {r['upper_bound']}",
+            f"violation           {r['violation']}",
+            f"{title:<20}{r[name]:.6f}",
+            f"certificate         no labels inside the bounds {beyond} "
+            f"{r[name + '_bound']:.6f} for these centers (gap {r['relative_gap']:.1e})",
+        ]
+    )
+
+
+def sizes_csv(found: Clusters) -> str:
+    """One line per cluster: size, bounds, price."""
+    content = io.StringIO()
+    table = csv.writer(content, lineterminator="\n")
+    table.writerow(["cluster", "size", "lower", "upper", "price"])
+    columns = (found.counts, found.lower, found.upper, found.prices)
+    for i, (size, low, high, price) in enumerate(zip(*columns, strict=True)):
+        table.writerow([i, int(size), int(low), int(high), f"{price:.6f}"])
+    return content.getvalue()
+
+
+def npy(array: NDArray[Any]) -> bytes:
+    """The bytes of an .npy file."""
+    content = io.BytesIO()
+    np.save(content, array, allow_pickle=False)
+    return content.getvalue()
+
+
+def write_folder(folder: Path, files: dict[str, bytes]) -> None:
+    """Write all files or none: into a folder beside, which is then renamed."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        msg = f"cannot write into {folder.parent}: {error.strerror or error}"
+        raise OutputError(msg) from error
+    try:
+        for name, content in files.items():
+            (temporary / name).write_bytes(content)
+        temporary.chmod(0o755)
+        temporary.rename(folder)
+    except BaseException as error:  # an interrupt, too, leaves nothing behind
+        shutil.rmtree(temporary, ignore_errors=True)
+        if not isinstance(error, OSError):
+            raise
+        msg = f"cannot write {folder}: {error.strerror or error}"
+        raise OutputError(msg) from error

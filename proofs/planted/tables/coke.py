@@ -1,0 +1,286 @@
+"""Errors planted in the library for the claims of CoKe."""
+
+from __future__ import annotations
+
+from ..planting import PlantedError
+from . import errors_in
+
+PLANTED: tuple[PlantedError, ...] = (
+    # The projection (C6, C8, C9, C12, C15).
+    *errors_in(
+        "algos.core.projections.project_l1_ball",
+        ("dropped", "xp.where(inside, clipped, project_simplex(x, radius))", "clipped"),
+        (
+            "wrong formula",
+            "project_simplex(x, radius))",
+            "clipped * radius / xp.sum(clipped, axis=-1, keepdims=True))",
+        ),
+        ("inequality", "keepdims=True) <= radius", "keepdims=True) >= radius"),
+        ("ignored argument", "project_simplex(x, radius))", "project_simplex(x, 1.0))"),
+        ("wrong formula", "clipped = xp.clip(x, min=0.0)", "clipped = xp.abs(x)"),
+        ("axis", "xp.sum(clipped, axis=-1", "xp.sum(clipped, axis=0"),
+    ),
+    *errors_in(
+        "algos.core.projections.project_simplex",
+        ("dropped", "axis=-1) - total) / j", "axis=-1)) / j"),
+        ("wrong index", "support - 1, axis=-1)", "0 * support, axis=-1)"),
+        ("sign", "xp.clip(x - theta, min=0.0)", "xp.clip(x + theta, min=0.0)"),
+        claims=(
+            "C6",
+            "C8",
+        ),
+    ),
+    *errors_in(
+        "algos.core.projections.project_sphere",
+        ("wrong operator", "largest = xp.max(xp.abs(x)", "largest = xp.max((x)"),
+        ("dropped", "w = scaled / xp.where(zero, xp.ones_like(norm), norm)", "w = scaled"),
+        ("wrong order", "xp.where(zero, fallback, w)", "xp.where(zero, w, fallback)"),
+        ("dropped", "scaled = x / xp.where(zero, xp.ones_like(largest), largest)", "scaled = x"),
+    ),
+    # Steps of Theorem 1 (C10, C15).
+    *errors_in(
+        "algos.online.steps.theorem_steps",
+        ("factor", "math.sqrt(2 * n_samples)", "math.sqrt(n_samples)"),
+        ("ignored argument", "tau / math", "1.0 / math"),
+        ("factor", "l1_radius=tau", "l1_radius=2.0 * tau"),
+        ("wrong constant", ", 1, l1_radius", ", 2, l1_radius"),
+        ("dropped", ", l1_radius=tau", ""),
+    ),
+    # Centers (C2, C19 to C22), by the text and by the engine.
+    *errors_in(
+        "algos.clustering.centers.add_to_sums",
+        ("dropped", "state.counts + segment_sum(", "segment_sum("),
+        ("dropped", "sums = state.sums + sum_rows(", "sums = sum_rows("),
+    ),
+    *errors_in(
+        "algos.core.exact_sums.split",
+        ("rounding", "limb = xp.round(rest)", "limb = xp.floor(rest)"),
+        ("factor", "(scale / grid.unit)", "(0.5 * scale / grid.unit)"),
+        claims=("C20",),
+    ),
+    *errors_in(
+        "algos.core.exact_sums.sum_rows",
+        ("wrong index", "labels[i:last]", "labels[: last - i]"),
+        ("dropped", "sums = sums + segment_sum(", "sums = segment_sum("),
+        claims=("C20",),
+    ),
+    *errors_in(
+        "algos.clustering.centers.sum_batch",
+        ("wrong index", "(sums[..., :d], sums[..., d])", "(sums[..., :d], sums[..., d - 1])"),
+        ("ignored argument", "(rows * b,))", "(rows * b,)) % n_clusters"),
+    ),
+    *errors_in(
+        "algos.clustering.centers.merge_sums",
+        ("dropped", "first.counts + second.counts", "first.counts"),
+        ("sign", "first.sums + second.sums", "first.sums - second.sums"),
+        ("dropped", "first.sums + second.sums", "second.sums"),
+    ),
+    *errors_in(
+        "algos.clustering.centers.mean_centers",
+        ("ignored argument", "xp.float64), fallback)", "xp.float64))"),
+        (
+            "dropped",
+            "project_sphere(xp.astype(state.sums, xp.float64), fallback)",
+            "xp.astype(state.sums, xp.float64) * 0.5**FRACTION_BITS",
+        ),
+        (
+            "wrong argument",
+            "xp.astype(state.sums, xp.float64), fallback",
+            "xp.astype(state.counts[:, None] - state.sums, xp.float64), fallback",
+        ),
+    ),
+    *errors_in(
+        "algos.core.exact_sums.means_of_sums",
+        ("dropped", " + carry * 2**grid.bits", ""),
+        ("factor", "mean * grid.unit", "mean"),
+        ("off by one", "xp.clip(counts, min=1)", "xp.clip(counts, min=2)"),
+        ("ignored argument", "limb - quotient * by", "limb - quotient"),
+    ),
+    *errors_in(
+        "algos.clustering.centers.running_average",
+        ("off by one", "average) / count", "average) / (count + 1)"),
+        ("sign", "average + (value - average)", "average - (value - average)"),
+        ("wrong constant", "if count == 1", "if count == 0"),
+    ),
+    *errors_in(
+        "backends.numba_engine._segment_sum",
+        ("dropped", "+= values[i, j]", "= values[i, j]"),
+        ("wrong index", "sums[segment, j] +=", "sums[segment, 0] +="),
+        claims=(
+            "C19",
+            "C20",
+        ),
+    ),
+    *errors_in(
+        "algos.core.segments.segment_sum",
+        ("dropped", "at_ends[1:, :] - at_ends[:-1, :]", "at_ends[1:, :]"),
+        ("wrong order", "xp.take(values, order, axis=0), axis=0", "values, axis=0"),
+        claims=(
+            "C19",
+            "C20",
+        ),
+    ),
+    # Targets and losses (C24).
+    *errors_in(
+        "algos.losses.coke.smoothed_labels",
+        ("ignored argument", "lowest), temperature=temperature)", "lowest), temperature=0.5)"),
+        ("inequality", "support = w > 0", "support = w >= 0"),
+        ("wrong formula", "xp.exp(log_p), zero", "log_p, zero"),
+    ),
+    *errors_in(
+        "algos.losses.coke.two_view_targets",
+        ("wrong order", "xp.flip(reference_scores, axis=0)", "reference_scores"),
+        ("wrong argument", "tau=alpha)", "tau=1.0 - alpha)"),
+        ("ignored argument", "temperature=temperature, tau", "temperature=1.0, tau"),
+    ),
+    *errors_in(
+        "algos.losses.coke.two_view_loss",
+        ("factor", "return 0.5 * xp.sum", "return xp.sum"),
+        ("gradient", "two_view_targets(labels, frozen_scores,", "two_view_targets(labels, scores,"),
+        ("axis", "temperature=temperature), axis=0)", "temperature=temperature), axis=1)"),
+    ),
+    *errors_in(
+        "algos.losses.secu.mixed_targets",
+        ("wrong argument", "(1.0 - tau) * p", "tau * p"),
+        (
+            "wrong order",
+            "tau * _one_hot(labels, p) + (1.0 - tau) * p",
+            "(1.0 - tau) * _one_hot(labels, p) + tau * p",
+        ),
+        (
+            "dropped",
+            "p = xp.exp(log_softmax(reference_scores, temperature=temperature))",
+            "p = log_softmax(reference_scores, temperature=temperature)",
+        ),
+    ),
+    *errors_in(
+        "algos.losses.secu.soft_cross_entropy",
+        ("sign", "return -xp.sum(", "return xp.sum("),
+        ("wrong reduction", "return -xp.sum(", "return -xp.mean("),
+        ("ignored argument", "temperature=temperature), axis", "temperature=1.0), axis"),
+    ),
+    # The exact solver (C3, C4, C13, C30): lists of all clusters, short lists, cut lists.
+    *errors_in(
+        "algos.offline.assignment.assign_exact",
+        ("sign", "assign_offline(scores,", "assign_offline(-scores,"),
+        ("wrong constant", "tolerance=0.0)", "tolerance=0.02)"),
+    ),
+    *errors_in(
+        "algos.offline.assignment._solve_in_full",
+        ("ignored argument", "box, 0.0)", "PriceBox(prices, xp.full_like(prices, 1e-3)), 0.5)"),
+        claims=("C4",),
+    ),
+    *errors_in(
+        "algos.offline._reduced._proven",
+        ("dropped", "inside = xp.clip(prices, listing.low, listing.high)", "inside = prices"),
+        ("dropped", "scale, cuts=True)", "scale, cuts=False)"),
+        ("dropped", "listing.settled, [listing", "0 * listing.settled, [listing"),
+        ("dropped", "listing.settled_value, listing", "0.0, listing"),
+        ("dropped", "parts = _unused(inside, counts, bounds, scale)", "parts = (0.0, 0.0)"),
+        claims=("C4",),
+    ),
+    *errors_in(
+        "algos.offline._reduced._regrets",
+        ("sign", "cut - own[:, 0]", "own[:, 0] - cut"),
+        ("wrong operator", "regret = xp.max(priced, axis=1)", "regret = xp.min(priced, axis=1)"),
+        claims=("C4",),
+    ),
+    *errors_in(
+        "algos.offline._reduced._unused",
+        ("swapped bounds", "counts - low, high - counts", "high - counts, counts - low"),
+        claims=("C4",),
+    ),
+    *errors_in(
+        "algos.offline._reduced._beyond_lists",
+        (
+            "sign",
+            "listing.cuts[rows] - first - best, min=0.0",
+            "best - listing.cuts[rows], max=0.0",
+        ),
+        claims=("C4",),
+    ),
+    *errors_in(
+        "algos.offline._reduced.solve_lists",
+        ("dropped", "bound = worth + beyond", "bound = worth"),
+        ("dropped", "bounds.lower - listing.settled, bounds", "bounds.lower, bounds"),
+        ("swapped bounds", "            lower=lower,\n", "            lower=upper,\n"),
+        ("sign", "xp.float64) * prices))", "xp.float64) * -prices))"),
+    ),
+    *errors_in(
+        "algos.offline._candidates.shortlist",
+        ("swapped bounds", "at_most = scores + high", "at_most = scores + low"),
+        ("swapped bounds", "xp.max(scores + low, axis=1)", "xp.max(scores + high, axis=1)"),
+        claims=("C4",),
+    ),
+    *errors_in(
+        "algos.offline._candidates.shortlist",
+        ("wrong branch", "if width < k:", "if width > k:"),
+        ("off by one", "order[:, width:]", "order[:, width + 1 :]"),
+        claims=(
+            "C4",
+            "R6",
+        ),
+    ),
+    *errors_in(
+        "algos.offline._candidates._list_block",
+        ("off by one", "is_open = names[:, 0], found > 1", "is_open = names[:, 0], found > 2"),
+        ("inequality", "found == 1, labels", "found >= 1, labels"),
+        claims=("C4",),
+    ),
+    *errors_in(
+        "algos.offline._candidates.list_open",
+        (
+            "dropped",
+            "        xp.sum(group.gather(counts), axis=0),",
+            "        0 * xp.sum(group.gather(counts), axis=0),",
+        ),
+        ("sign", "        low,\n        high,", "        high,\n        low,"),
+    ),
+    *errors_in(
+        "backends.numba_shortlists._shortlist",
+        ("swapped bounds", "at_most = row[j] + high[j]", "at_most = row[j] + low[j]"),
+        claims=("C4",),
+    ),
+    *errors_in(
+        "backends.numba_shortlists._insert",
+        ("wrong operator", "cuts[i] = max(", "cuts[i] = min("),
+        claims=(
+            "C4",
+            "R6",
+        ),
+    ),
+    *errors_in(
+        "algos.offline._augmenting_paths._Chains.__init__",
+        (
+            "swapped bounds",
+            "low[a] if p > 0 else high[a] if p < 0",
+            "high[a] if p > 0 else low[a] if p < 0",
+        ),
+        ("sign", "priced = [s + pi[a]", "priced = [s - pi[a]"),
+        claims=("C4",),
+    ),
+    *errors_in(
+        "algos.offline._augmenting_paths._Chains._loss",
+        (
+            "sign",
+            "(score + self.pi[own]) - (s + self.pi[v])",
+            "(s + self.pi[v]) - (score + self.pi[own])",
+        ),
+        claims=("C4",),
+    ),
+    *errors_in(
+        "algos.offline._augmenting_paths._Chains.run",
+        ("dropped", "self.pi = [p + rise for p in self.pi]", "self.pi = list(self.pi)"),
+        claims=("C4",),
+    ),
+    *errors_in(
+        "backends.numba_transport._loss",
+        ("dropped", "return own - (", "return 0.0 * own - 0.0 * ("),
+        claims=("C4",),
+    ),
+    *errors_in(
+        "backends.numba_transport._label",
+        ("sign", "+ prices[a]\n            if priced", "- prices[a]\n            if priced"),
+        claims=("C4",),
+    ),
+)

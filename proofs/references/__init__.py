@@ -1,0 +1,1 @@
+"""What claims are compared with: independent texts, exact arithmetic, instances, differences."""

@@ -1,0 +1,157 @@
+"""Where in an image a view is read: affine maps, crops and displacement fields.
+
+A view has its own frame, from -1 to 1 along each side. An affine map and a displacement field act
+there, as on an image of the view's size; then the frame is laid on a box of the image. One
+resampling does it all, with each sample's own map.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch.nn import functional as F
+
+from .crops import TRIES
+
+__all__ = ["TRIES", "affine_matrix", "crop_boxes", "warp"]
+
+
+def affine_matrix(
+    *,
+    angle: torch.Tensor,
+    shift_x: torch.Tensor,
+    shift_y: torch.Tensor,
+    zoom: torch.Tensor,
+    shear: torch.Tensor,
+    flip: torch.Tensor,
+    height: int,
+    width: int,
+) -> torch.Tensor:
+    """Matrix that maps a pixel of the view to the place in the image where it is read.
+
+    The view is the image flipped, then sheared, zoomed, rotated about its center, and shifted.
+
+    Parameters
+    ----------
+    angle : (b,) tensor, radians, counterclockwise as seen.
+    shift_x, shift_y : (b,) tensors, share of width and height; right and down are positive.
+    zoom : (b,) tensor, above 0. Magnification: 2 shows the object twice as large.
+    shear : (b,) tensor, radians. Angle by which upright lines lean to the right.
+    flip : (b,) bool tensor. Whether left and right are exchanged.
+    height, width : int, pixels. Angles are angles of pixels, also in an image that is not square.
+
+    Returns
+    -------
+    theta : (b, 2, 3) tensor, in the coordinates of `torch.nn.functional.affine_grid`.
+    """
+    cos, sin, lean = torch.cos(angle) / zoom, torch.sin(angle) / zoom, torch.tan(shear)
+    sign = 1 - 2 * flip.to(angle.dtype)
+    # Undo the steps in reverse: rotation and zoom, then shear, then flip. y points down.
+    x_x, x_y = sign * (cos + lean * sin), sign * (lean * cos - sin)
+    y_x, y_y = sin, cos
+    # The grid runs from -1 to 1 along each side, whatever its length in pixels.
+    x_y, y_x = x_y * (height / width), y_x * (width / height)
+    dx, dy = 2 * shift_x, 2 * shift_y
+    rows = [
+        torch.stack([x_x, x_y, -(x_x * dx + x_y * dy)], dim=1),
+        torch.stack([y_x, y_y, -(y_x * dx + y_y * dy)], dim=1),
+    ]
+    return torch.stack(rows, dim=1)
+
+
+def crop_boxes(
+    area: torch.Tensor,
+    ratio: torch.Tensor,
+    at: torch.Tensor,
+    *,
+    crop: tuple[float, float],
+    ratios: tuple[float, float],
+    height: int,
+    width: int,
+) -> torch.Tensor:
+    """Boxes of random crops, with the distribution of torchvision's ``RandomResizedCrop``.
+
+    Share of the area uniform, logarithm of the ratio uniform, sides rounded to whole pixels; the
+    first of `TRIES` draws that fits into the image is taken, at a uniform place. Where none fits,
+    the box is the largest in the middle whose ratio lies within `ratios`. All tries are drawn
+    for every sample, so that no value is read back.
+
+    Parameters
+    ----------
+    area, ratio : (b, TRIES) tensors of uniform numbers in [0, 1).
+    at : (b, 2) tensor of uniform numbers in [0, 1). Place along x and y.
+    crop, ratios : (low, high). Shares of the area, and width over height.
+    height, width : int. Of the image, in pixels.
+
+    Returns
+    -------
+    boxes : (b, 4) tensor. Left, top, width and height in whole pixels.
+    """
+    shares = crop[0] + (crop[1] - crop[0]) * area
+    low, high = map(math.log, ratios)
+    root = torch.exp((low + (high - low) * ratio) / 2)
+    side = torch.sqrt(shares * (height * width))
+    sizes = torch.stack([side * root, side / root], dim=2).round()
+    limits = _row(sizes, width, height)
+    fits = ((sizes >= 1) & (sizes <= limits)).all(2)
+    # The largest value first found: 1 where a draw fits, and the fallback behind the draws.
+    wide = min(max(width / height, ratios[0]), ratios[1])
+    middle = (round(min(width, height * wide)), round(min(height, width / wide)))
+    last = _row(sizes, *middle).expand(len(sizes), 1, 2)
+    first = F.pad(fits.to(torch.uint8), (0, 1), value=1).argmax(1)
+    index = first[:, None, None].expand(-1, 1, 2)
+    chosen = torch.cat([sizes, last], dim=1).gather(1, index)[:, 0]
+    room = limits - chosen
+    placed = torch.floor(at * (room + 1)).clamp(max=room)
+    corner = torch.where((first == area.shape[1])[:, None], torch.floor(room / 2), placed)
+    return torch.cat([corner, chosen], dim=1)
+
+
+def warp(
+    images: torch.Tensor,
+    theta: torch.Tensor | None,
+    field: torch.Tensor | None = None,
+    boxes: torch.Tensor | None = None,
+    *,
+    size: tuple[int, int] | None = None,
+    finer: int = 1,
+) -> torch.Tensor:
+    """Resample images bilinearly along an affine map, a displacement field and a box.
+
+    What a view reads within its box is read within the box alone, the pixels at its edge going on
+    to the edge; what it reads beyond the box comes from the image, and 0 lies outside of that.
+
+    Parameters
+    ----------
+    images : (b, c, h, w) float tensor.
+    theta : (b, 2, 3) tensor from `affine_matrix`, or None for the identity.
+    field : (b, 2, *size) tensor or None. Displacement (x, y) added, where a side is 2 long.
+    boxes : (b, 4) tensor from `crop_boxes`, or None for the whole image.
+    size : (height, width) of the view; None: that of the image.
+    finer : int. Places read along each side of a pixel of the view, and averaged: a view of fewer
+        pixels than its box aliases with one.
+    """
+    b, c, height, width = images.shape
+    rows, columns = (finer * side for side in size or (height, width))
+    if theta is None:
+        theta = torch.eye(2, 3, dtype=images.dtype, device=images.device).expand(b, 2, 3)
+    grid = F.affine_grid(theta, [b, c, rows, columns], align_corners=False)
+    if field is not None:
+        if finer > 1:
+            field = field.repeat_interleave(finer, 2).repeat_interleave(finer, 3)
+        grid = grid + field.permute(0, 2, 3, 1)
+    if boxes is not None:
+        sides = _row(images, width, height)
+        corner, spans = boxes[:, None, None, :2], boxes[:, None, None, 2:]
+        edge = 1 - 1 / spans
+        inside = torch.minimum(torch.maximum(grid, -edge), edge)
+        grid = torch.where(grid.abs() <= 1, inside, grid)
+        grid = grid * (spans / sides) + ((2 * corner + spans) / sides - 1)
+    views = F.grid_sample(images, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+    return views if finer == 1 else F.avg_pool2d(views, finer)
+
+
+def _row(like: torch.Tensor, *values: float) -> torch.Tensor:
+    """Put numbers into a tensor without a copy from the host, which the device would wait for."""
+    return torch.cat([like.new_full((1,), value) for value in values])

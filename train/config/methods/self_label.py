@@ -1,0 +1,27 @@
+"""Settings of self-labeling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..constraints import Cardinal, Fraction
+from ..schema import Checked
+
+__all__ = ["SelfLabelOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class SelfLabelOptions(Checked):
+    """What self-labeling can be told beside the shared settings.
+
+    Attributes
+    ----------
+    init_from : str. Folder of the finished run to start from.
+    fixed_epochs : int, 0 or more. First epochs, in which every image has the label of that run.
+    confidence : float in [0, 1]. Afterwards an image counts where the probability of its likeliest
+        cluster, as the weak view has it, is above this.
+    """
+
+    init_from: str = ""
+    fixed_epochs: Cardinal = 10
+    confidence: Fraction = 0.9

@@ -1,0 +1,373 @@
+"""The settings of a training run: frozen dataclasses in, TOML in and out.
+
+A run is described by one `RunConfig`. It is written beside the results, so that the file alone
+repeats the run; it reads as it was written, to the last bit of every float. A typing mistake must
+never be answered by a silent default: an unknown key, a wrong type and a value out of range each
+raise `UsageError` with the key, the value, the rule and, where one is near, the right spelling.
+
+The rule of a field is part of its type (``lr: Positive``), so the class body is the reference.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from ...algos.bounds.sizes import ROUNDING
+from ...algos.core.errors import MissingFileError, UsageError
+from ...algos.online.steps import PUBLISHED
+from ..augment.crops import FITS
+from .augment import AugmentConfig
+from .constraints import Cardinal, Count, Fraction, Name, Positive, Ratio, Seed, one_of
+from .linear import LinearConfig
+from .methods import (
+    CokeOptions,
+    GatclusterOptions,
+    MiMarginOptions,
+    ProposOptions,
+    SecuOptions,
+    SelfLabelOptions,
+)
+from .optim import OptimConfig
+from .schema import Checked, Rule, dump_config, from_mapping, override
+
+__all__ = [
+    "METHOD_TABLES",
+    "AssignmentConfig",
+    "AugmentConfig",
+    "DataConfig",
+    "EngineConfig",
+    "EvaluationConfig",
+    "HeadsConfig",
+    "LinearConfig",
+    "LossConfig",
+    "NetworkConfig",
+    "OptimConfig",
+    "RunConfig",
+    "dump_config",
+    "from_mapping",
+    "load_config",
+    "override",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class DataConfig(Checked):
+    """What to cluster.
+
+    Attributes
+    ----------
+    source : str. ``"digits"`` (built in) or a path; see `data.load_source`.
+    split : ``"train"``, ``"test"``, ``"unlabeled"``, ``"train+unlabeled"``, ``"all"`` (train and
+        test) or ``"auto"``. What to train on and cluster, of sources that come split; ``"auto"``
+        takes the training images, and all of a source without splits.
+    test : ``"none"`` or ``"test"``. ``"test"`` also scores the test images, which training never
+        sees, by the clusters of the training images (protocol of SCAN and SeCu).
+    classes : ``"fine"`` or ``"coarse"``. Which classes judge the clusters where a source has two
+        sets, as CIFAR-100 has 100 classes in 20 superclasses.
+    size : int, 0 or more. Side in pixels to which the images of a folder are brought, as `fit`
+        says. 0: they all have one size already.
+    fit : ``"crop"``: the shorter side is resized to `size` and the middle is kept; ``"squash"``:
+        both sides are resized to `size`; ``"imagenet"``: the shorter side is resized to 256/224 of
+        `size` and the middle is kept, as is usual to evaluate on ImageNet. What a view without a
+        random crop shows, and prediction.
+    decode : ``"views"``, ``"once"`` or ``"auto"``. ``"views"``: picture files stay as they are, and
+        each view is cut out of the whole picture, decoded anew, ahead of the step; ``"once"``:
+        pictures are decoded at the start, and the squares that `fit` makes are all that is kept,
+        for random crops too; ``"auto"``: ``"views"`` where the source is picture files, `size` is
+        set and the settings ask for a random crop, else ``"once"``. Never a matter of how much
+        memory there is: the two draw different views.
+    workers : int, 0 or more. Threads that decode pictures for ``"views"``; 0: one for each CPU that
+        the process may use. The views do not depend on it.
+    normalization : ``"own"``, or constants of a released script by name (`input_scale`):
+        ``"cifar10"``, ``"cifar100"``, ``"imagenet"``, ``"imagenet-gray"``, ``"none"``. What is
+        subtracted from images and what they are divided by: by default the mean and deviation of
+        the training images, by channel.
+    standardize : bool. Whether each column of embeddings is brought to mean 0 and deviation 1.
+    imbalance : float, 1 or more. Size of the largest class over the smallest in a long-tailed
+        subset (CIFAR-LT); 1 keeps every image. Reads the classes, to build the subset only.
+    limit : int, 0 or more. Keep this many images, drawn by the run's seed; 0 keeps all.
+    resident : ``"auto"``, ``"always"`` or ``"never"``. Whether the samples live on the training
+        device; ``"auto"``: where they take at most 60 % of its free memory.
+    """
+
+    source: Name = "digits"
+    split: Annotated[
+        str, one_of("auto", "train", "test", "unlabeled", "train+unlabeled", "all")
+    ] = "auto"
+    test: Annotated[str, one_of("none", "test")] = "none"
+    classes: Annotated[str, one_of("fine", "coarse")] = "fine"
+    size: Cardinal = 0
+    normalization: Annotated[
+        str, one_of("own", "cifar10", "cifar100", "imagenet", "imagenet-gray", "none")
+    ] = "own"
+    fit: Annotated[str, one_of(*FITS)] = "crop"
+    decode: Annotated[str, one_of("auto", "once", "views")] = "auto"
+    workers: Cardinal = 0
+    standardize: bool = False
+    imbalance: Ratio = 1.0
+    limit: Cardinal = 0
+    resident: Annotated[str, one_of("auto", "always", "never")] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkConfig(Checked):
+    """The network that maps an image to a feature vector; see `networks.build_network`.
+
+    Attributes
+    ----------
+    name : str. A key of `networks.NETWORKS`.
+    width : int, 0 or more. Channels of the first stage, or units of the hidden layer of ``"mlp"``;
+        0 takes the network's own standard.
+    hidden : int. Units of the projector's hidden layers.
+    out_dim : int. Length of the feature vector.
+    layers : int, 0 or more. Linear layers of the projector: 2 as SeCu on CIFAR, 3 on ImageNet; 1 is
+        linear; 0 leaves the encoder's output as it is, whatever `out_dim`.
+    last_norm : bool. Batch normalization after the projector's last layer.
+    predictor : int, 0 or more. Units of the hidden layer of a predictor behind the projector; 0:
+        there is none.
+    """
+
+    name: Name = "digits-cnn"
+    width: Cardinal = 0
+    hidden: Count = 128
+    out_dim: Count = 64
+    layers: Cardinal = 2
+    last_norm: bool = False
+    predictor: Cardinal = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HeadsConfig(Checked):
+    """The numbers of clusters learned side by side.
+
+    Attributes
+    ----------
+    clusters : tuple of int, each 2 or more. One head for each.
+    target : int, one of `clusters`. The head that is used for prediction.
+    init : ``"kmeans"`` or ``"random"``. Where the centers start: constrained k-means of the
+        untrained network's features, or uniform on the sphere as published.
+    """
+
+    clusters: Annotated[
+        tuple[Annotated[int, Rule("an integer, 2 or more", lambda k: k >= 2)], ...],
+        Rule("a non-empty list without repetition", lambda ks: 0 < len(ks) == len(set(ks))),
+    ] = (10, 20)
+    target: Count = 10
+    init: Annotated[str, one_of("kmeans", "random")] = "kmeans"
+
+    def __post_init__(self) -> None:
+        Checked.__post_init__(self)
+        if self.target not in self.clusters:
+            msg = (
+                f"target must be one of clusters={list(self.clusters)}, got {self.target}. "
+                f"To fix: add {self.target} to clusters, or choose another target"
+            )
+            raise UsageError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentConfig(Checked):
+    """The bounds on cluster sizes, and the pace of the dual prices that hold them.
+
+    Attributes
+    ----------
+    lower : float in [0, 1]. Smallest size as a ratio of the mean size n/k; 0 switches it off.
+    upper : float, 1 or more. Largest size as a ratio of n/k; ``inf`` switches it off.
+    kappa : float > 0. How far the price of a starved cluster rises in the first epoch; halved
+        with each epoch.
+    kappa_floor : float in (0, kappa]. Where the halving stops.
+    steps : ``"measured"``, by the rules of `dualclust.algos.online.steps`, one step for each head;
+        or the name of a published setting (``"secu-cifar"``, ``"secu-imagenet"``, ``"coke-cifar"``,
+        ``"coke-imagenet"``): its step for all heads, one update for each batch, whatever kappa.
+    rounding : ``"inward"``, ``"outward"`` or ``"nearest"``. How a bound that is no whole number
+        becomes one.
+    """
+
+    lower: Fraction = 0.9
+    upper: Annotated[float, Rule("1 or more (inf: no upper bound)", lambda x: x >= 1)] = 1.1
+    kappa: Positive = 3.4
+    kappa_floor: Positive = 0.3
+    steps: Annotated[str, one_of("measured", *PUBLISHED)] = "measured"
+    rounding: Annotated[str, one_of(*ROUNDING)] = "inward"
+
+    def __post_init__(self) -> None:
+        Checked.__post_init__(self)
+        if self.kappa_floor > self.kappa:
+            msg = f"kappa_floor must be at most kappa={self.kappa}, got {self.kappa_floor}"
+            raise UsageError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class LossConfig(Checked):
+    """The temperatures of the loss and the weight of the pseudo-label.
+
+    Attributes
+    ----------
+    temperature : float > 0. Divides the scores in the loss of the features.
+    center_temperature : float > 0. Divides the scores in the loss of the centers.
+    tau : float in [0, 1]. Weight of the stored label; 1 - tau goes to the other view's softmax.
+    """
+
+    temperature: Positive = 0.05
+    center_temperature: Positive = 0.05
+    tau: Fraction = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationConfig(Checked):
+    """When and how the clusters are predicted and compared.
+
+    Attributes
+    ----------
+    every : int, 1 or more. Epochs between evaluations; the last epoch is always evaluated.
+    views : int, 0 or more. Augmented views averaged at prediction; 0: the plain image alone.
+    heads : ``"target"`` or ``"all"``. Which heads are compared with the classes: all of them shows
+        under- and over-clustering side by side.
+    neighbors : int, 0 or more. Neighbors of a k-NN classifier on the encoder's features; 0: none.
+    probe : bool. Whether a linear classifier is fitted on the encoder's features, at the end: a
+        logistic regression on the plain images, or by SGD as the table ``[linear]`` says.
+    """
+
+    every: Count = 10
+    views: Cardinal = 0
+    heads: Annotated[str, one_of("target", "all")] = "target"
+    neighbors: Cardinal = 0
+    probe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig(Checked):
+    """How the step is computed; none of these changes what is computed, up to rounding.
+
+    Attributes
+    ----------
+    precision : ``"float32"``, ``"bfloat16"`` (autocast of the network; losses, scores and prices
+        stay in float32 and float64) or ``"float64"`` (for comparisons).
+    channels_last : bool. Memory format of the network and its images.
+    step : ``"eager"``, ``"compile"`` (`torch.compile` of the network) or ``"graph"`` (CUDA only:
+        the whole step, from features to the optimizer, captured once and replayed).
+    """
+
+    precision: Annotated[str, one_of("float32", "bfloat16", "float64")] = "float32"
+    channels_last: bool = False
+    step: Annotated[str, one_of("eager", "compile", "graph")] = "eager"
+
+
+METHOD_TABLES = {
+    "secu": SecuOptions,
+    "self_label": SelfLabelOptions,
+    "coke": CokeOptions,
+    "propos": ProposOptions,
+    "gatcluster": GatclusterOptions,
+    "mi_margin": MiMarginOptions,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig(Checked):
+    """All settings of one training run.
+
+    Attributes
+    ----------
+    method : str. The clustering method, a key of `METHOD_TABLES`.
+    seed : int in [0, 2**63). Source of every random number of the run.
+    epochs : int, 1 or more. Passes over the data.
+    batch_size : int, 2 or more. Images in one step; batch normalization needs at least two.
+    threads : int, 0 or more. CPU threads of PyTorch; 0 leaves its own choice. The order of
+        additions depends on it, so that it belongs to what repeats a run.
+    augment, second, small : AugmentConfig. How the first view of an image is drawn, the second
+        where it differs from the first, and the small crops of methods that have them.
+    linear : LinearConfig or None. Linear evaluation on crops, where ``evaluation.probe`` is on.
+    secu, self_label, coke, propos, gatcluster, mi_margin : the method's own table; those of other
+        methods must be left out.
+
+    Raises
+    ------
+    UsageError
+        If a value has the wrong type or breaks its rule.
+
+    Examples
+    --------
+    >>> config = override(RunConfig(), ["optim.lr=0.05", "heads.clusters=[10, 20, 30]"])
+    >>> config.optim.lr, config.heads.clusters
+    (0.05, (10, 20, 30))
+    >>> from_mapping(RunConfig, {"epoch": 3})
+    Traceback (most recent call last):
+    ...
+    dualclust.algos.core.errors.UsageError: config.toml: unknown key 'epoch'; did you mean 'epochs'?
+    """
+
+    method: Name = "secu"
+    seed: Seed = 0
+    epochs: Count = 100
+    batch_size: Annotated[int, Rule("an integer, 2 or more", lambda x: x >= 2)] = 256
+    threads: Cardinal = 0
+    data: DataConfig = field(default_factory=DataConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    augment: AugmentConfig = field(default_factory=AugmentConfig)
+    second: AugmentConfig | None = None
+    small: AugmentConfig | None = None
+    heads: HeadsConfig = field(default_factory=HeadsConfig)
+    assignment: AssignmentConfig = field(default_factory=AssignmentConfig)
+    loss: LossConfig = field(default_factory=LossConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    linear: LinearConfig | None = None
+    secu: SecuOptions | None = None
+    self_label: SelfLabelOptions | None = None
+    coke: CokeOptions | None = None
+    propos: ProposOptions | None = None
+    gatcluster: GatclusterOptions | None = None
+    mi_margin: MiMarginOptions | None = None
+
+    def __post_init__(self) -> None:
+        Checked.__post_init__(self)
+        if self.method not in METHOD_TABLES:
+            msg = f"method must be one of {', '.join(METHOD_TABLES)}, got {self.method!r}"
+            raise UsageError(msg)
+        for name, options in METHOD_TABLES.items():
+            table = getattr(self, name)
+            if name == self.method and table is None:
+                object.__setattr__(self, name, options())
+            if name != self.method and table is not None:
+                msg = (
+                    f"the table [{name}] belongs to another method than method={self.method!r}. "
+                    f"To fix this, remove the table, or set method={name!r}"
+                )
+                raise UsageError(msg)
+        if self.linear is not None and (self.data.test == "none" or not self.evaluation.probe):
+            msg = (
+                "the table [linear] trains a classifier that held-out images judge: it needs "
+                "data.test='test' and evaluation.probe=true. To fix: set both, or remove the table"
+            )
+            raise UsageError(msg)
+        if self.optim.warmup_epochs > self.epochs:
+            warmup = self.optim.warmup_epochs
+            msg = f"optim.warmup_epochs must be at most epochs={self.epochs}, got {warmup}"
+            raise UsageError(msg)
+
+
+def load_config(path: str | Path) -> RunConfig:
+    """Read a `RunConfig` from a TOML file.
+
+    Raises
+    ------
+    MissingFileError
+        If `path` is not a file.
+    UsageError
+        If the file is not TOML, or a key or value is off.
+    """
+    path = Path(path)
+    if not path.is_file():
+        msg = f"no configuration file at {path}"
+        raise MissingFileError(msg)
+    try:
+        mapping = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        msg = f"{path}: not a TOML file: {error}"
+        raise UsageError(msg) from None
+    return from_mapping(RunConfig, mapping, str(path))

@@ -1,0 +1,172 @@
+"""Where samples come from: a built-in set, files of arrays, known archives, folders of images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from ...algos.core.errors import MissingFileError, UsageError
+from .archives import archive_reader
+from .image_files import image_folder, jpeg_container
+from .splits import Array, Reading, Source, Split, damaged
+
+__all__ = ["SPLITS", "SUPPORTED", "choose", "read_source", "stay_whole"]
+
+# What may be asked for, and the splits that it is put together from.
+SPLITS = {
+    "train": ("train",),
+    "test": ("test",),
+    "unlabeled": ("unlabeled",),
+    "train+unlabeled": ("train", "unlabeled"),
+    "all": ("train", "test"),
+}
+SUPPORTED = (
+    "supported sources: 'digits'; an .npz file with 'images' (uint8) and optional 'labels', or "
+    "with 'train_images' and 'test_images', or with JPEG files ('train_jpeg', 'train_offsets'); "
+    "an .npy file of embeddings (n, d); a folder of images, with or without sub-folders of "
+    "classes; a folder with the binary files of CIFAR-10, CIFAR-100, STL-10 or MNIST"
+)
+
+
+def read_source(source: str | Path, reading: Reading) -> Source:
+    """Look at a source and say what splits it has; see `SUPPORTED`.
+
+    Raises
+    ------
+    MissingFileError
+        If `source` is neither a known name nor an existing path.
+    UsageError
+        If the kind of source is not supported, or has not what the settings ask for.
+    InvalidTypeError, InvalidValueError
+        If a file is damaged, or an array has the wrong type or shape.
+    """
+    path = Path(source)
+    if str(source) != "digits" and not path.exists():
+        msg = f"no data at {str(path)!r}; {SUPPORTED}"
+        raise MissingFileError(msg)
+    if str(source) != "digits" and path.is_dir():
+        reader = archive_reader(path)
+        return image_folder(path, reading) if reader is None else reader(reading)
+    if reading.classes != "fine":
+        msg = (
+            f"data.classes={reading.classes!r} is for a folder of CIFAR-100, got {str(source)!r}. "
+            f"To fix: set data.classes='fine'"
+        )
+        raise UsageError(msg)
+    if str(source) == "digits":
+        return _digits()
+    if path.suffix.lower() == ".npy":
+        return _embeddings(path, mapped=reading.mapped)
+    if path.suffix.lower() == ".npz":
+        found = _names(path)
+        if any(name.endswith("_jpeg") for name in found):
+            return jpeg_container(path, found, reading)
+        return _images(path, found)
+    msg = f"cannot read {path}: {SUPPORTED}"
+    raise UsageError(msg)
+
+
+def choose(found: Source, split: str, source: str | Path) -> list[Split]:
+    """Return the splits that are asked for; ``"auto"``: the training images, or all there are.
+
+    Raises
+    ------
+    UsageError
+        If `split` is no known name, or the source does not have it.
+    """
+    if split not in (*SPLITS, "auto"):
+        known = ", ".join(map(repr, ("auto", *SPLITS)))
+        msg = f"split must be one of {known}, got {split!r}"
+        raise UsageError(msg)
+    if "all" in found.splits:
+        if split not in ("auto", "all"):
+            msg = f"source {str(source)!r} is not split into train and test: drop split={split!r}"
+            raise UsageError(msg)
+        return [found.splits["all"]]
+    parts = SPLITS["train" if split == "auto" else split]
+    for part in parts:
+        if part not in found.splits:
+            known = ", ".join(found.splits)
+            msg = f"source {str(source)!r} has no split {part!r}; it has {known}"
+            raise UsageError(msg)
+    return [found.splits[part] for part in parts]
+
+
+def stay_whole(parts: list[Split], decode: str, size: int, source: str | Path) -> bool:
+    """Whether pictures stay in their files, to be decoded for each view; see `data.load_source`.
+
+    Raises
+    ------
+    UsageError
+        If `decode` is ``"views"`` and there are no picture files, or no size of a view.
+    """
+    if decode == "once":
+        return False
+    able = size > 0 and all(part.files is not None for part in parts)
+    if decode == "views" and not able:
+        what = "data.size is 0" if size == 0 else f"{source} holds no picture files"
+        msg = (
+            f"data.decode='views' cuts views of data.size pixels out of picture files, and {what}. "
+            f"To fix: set data.size, or set data.decode='once'"
+        )
+        raise UsageError(msg)
+    return able
+
+
+def _digits() -> Source:
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+
+    def read() -> Array:
+        # Ink runs from 0 to 16 there.
+        pixels: Array = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
+        return pixels
+
+    return Source({"all": Split(read, bunch.target)}, tuple("0123456789"))
+
+
+def _names(path: Path) -> list[str]:
+    # Pickled objects stay shut, here and below: a data file must not be able to run code.
+    with damaged(path), path.open("rb") as file:
+        archive = np.load(file, allow_pickle=False)
+        return list(archive) if isinstance(archive, Mapping) else ["one bare array"]
+
+
+def _images(path: Path, found: list[str]) -> Source:
+    prefixes = {"train": "train_", "test": "test_"}
+    if "images" in found:
+        prefixes = {"all": ""}
+    splits = {}
+    for split, prefix in prefixes.items():
+        if f"{prefix}images" in found:
+            labels = _read(path, f"{prefix}labels") if f"{prefix}labels" in found else None
+            splits[split] = Split(partial(_read, path, f"{prefix}images"), labels)
+    if not splits:
+        msg = f"{path} holds {found}, and no images by a known name; {SUPPORTED}"
+        raise UsageError(msg)
+    names = _read(path, "class_names") if "class_names" in found else None
+    return Source(splits, None if names is None else tuple(map(str, names)))
+
+
+def _read(path: Path, name: str) -> Array:
+    with damaged(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        array: Array = archive[name]
+        return array
+
+
+def _embeddings(path: Path, *, mapped: bool) -> Source:
+    def read() -> Array:
+        with damaged(path):
+            array: Array = np.load(path, mmap_mode="c" if mapped else None, allow_pickle=False)
+            return array
+
+    beside = path.with_name(f"{path.stem}_labels.npy")
+    labels = None
+    if beside.is_file():
+        with damaged(beside):
+            labels = np.load(beside, allow_pickle=False)
+    return Source({"all": Split(read, labels)})

@@ -1,0 +1,238 @@
+"""From ids to views: which images a batch has, this rank's part of them, and how they are drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from ...algos.core.errors import InvalidValueError
+from ..augment.crops import NUMBERS
+from ..augment.views import augment
+from ..config.run import AugmentConfig, RunConfig
+from ..data.input_scale import rescaled
+from ..data.pictures import Decoders, PictureData, Wanted
+from ..data.samples import Samples, load_source
+from ..state.ranks import Ranks
+from ..state.seeding import generator, permutation
+from .execution import Engine
+from .prefetch import on_host, prefetch, read_ahead
+
+__all__ = ["Feed"]
+
+EVALUATION_BATCH = 1024
+
+# Name of the random numbers of one view of one batch.
+Stream: TypeAlias = tuple[int | str, ...]
+
+
+class Feed:
+    """The samples of a run, batch by batch, on the device.
+
+    Every random number is of a stream that epoch, step and view name, drawn for the whole batch:
+    it depends neither on ranks nor on threads nor on where a run was resumed.
+
+    Parameters
+    ----------
+    config : RunConfig
+    ranks : Ranks
+    engine : Engine. Brings images to the network's precision and memory format.
+
+    Attributes
+    ----------
+    data : Samples. What is clustered.
+    test : Samples or None. Held-out samples, as ``data.test`` asks.
+    n : int. Samples of `data`.
+
+    Raises
+    ------
+    InvalidValueError
+        If there are fewer than 2 samples.
+    """
+
+    def __init__(self, config: RunConfig, ranks: Ranks, engine: Engine) -> None:
+        self.config, self.ranks, self.engine = config, ranks, engine
+        self.device = engine.device
+        self.data, self.test = _load(config, self.device)
+        self.n = len(self.data.ids)
+        if self.n < 2:
+            msg = f"{config.data.source} must hold at least 2 images, got {self.n}"
+            raise InvalidValueError(msg)
+
+    def in_order(self, data: Samples | None = None) -> list[Tensor]:
+        """All ids, in batches for evaluation."""
+        n = self.n if data is None else len(data.ids)
+        return _split(torch.arange(n, device=self.device), EVALUATION_BATCH)
+
+    def batches(self, epoch: int, order: Tensor | None = None) -> list[Tensor]:
+        """Ids of each whole batch of an epoch: of an order, or each once, shuffled."""
+        if order is None:
+            order = permutation(self.n, self.config.seed, epoch, device=self.device)
+        return _split(order, self.config.batch_size)
+
+    def own(self, ids: Tensor) -> Tensor:
+        """Return this rank's part of the ids of a whole batch."""
+        return ids[slice(*self.ranks.part(len(ids)))]
+
+    def views(
+        self,
+        batches: Sequence[Tensor],
+        stream: int | str,
+        names: Sequence[str],
+        *,
+        number: int = 0,
+        data: Samples | None = None,
+    ) -> Generator[tuple[Tensor, tuple[Tensor, ...]], None, None]:
+        """Ids of each whole batch, with the views of this rank's part of it.
+
+        Parameters
+        ----------
+        batches : sequence of (b,) int64 tensors. Ids of each whole batch.
+        stream : int or str. Names the random numbers, with the batch's place and the view's number.
+        names : sequence of str. The views; see `methods.base.Method.views`.
+        number : int. Number of the first of them.
+        data : Samples, optional. None: those to train on.
+        """
+        data = self.data if data is None else data
+        streams = [
+            [(stream, i, number + v) for v in range(len(names))] for i in range(len(batches))
+        ]
+        with self._images(data, batches, streams, names) as read:
+            for ids, images, of_batch in zip(batches, read, streams, strict=True):
+                rows = [
+                    self._draw(data, ids, *one) for one in zip(images, names, of_batch, strict=True)
+                ]
+                yield ids, tuple(rows)
+
+    def view(self, ids: Tensor, *stream: int | str, name: str = "first") -> Tensor:
+        """One view of this rank's part of a batch of these ids, without reading ahead."""
+        with self._images(self.data, [ids], [[stream]], [name]) as read:
+            ((images,),) = read
+        return self._draw(self.data, ids, images, name, stream)
+
+    @contextmanager
+    def _images(
+        self,
+        data: Samples,
+        batches: Sequence[Tensor],
+        streams: Sequence[Sequence[Stream]],
+        names: Sequence[str],
+    ) -> Iterator[Iterator[tuple[Tensor, ...]]]:
+        """Normalized images of each batch, one tensor for each view: the same, or cut for it."""
+        parts = [self.own(ids) for ids in batches]
+        if not isinstance(data, PictureData):
+            with prefetch(data, parts) as images:
+                yield ((x,) * len(names) for x in map(self.engine.convert, images))
+            return
+        decoders = Decoders(data.workers)
+        lengths = map(len, batches)
+        jobs = [
+            partial(self._cut, data, decoders, *one, names)
+            for one in zip(on_host(parts), lengths, streams, strict=True)
+        ]
+        with (
+            closing(decoders),
+            read_ahead(jobs, data.mean.device, stop=decoders.close) as cut,
+        ):
+            yield (tuple(self.engine.convert(data.finish(x)) for x in views) for views in cut)
+
+    def _cut(
+        self,
+        data: PictureData,
+        decoders: Decoders,
+        ids: Tensor,
+        total: int,
+        streams: Sequence[Stream],
+        names: Sequence[str],
+    ) -> tuple[Tensor, ...]:
+        """Views of this rank's part of a batch of `total`, cut out of the pictures."""
+        wanted = []
+        for name, stream in zip(names, streams, strict=True):
+            options = self._options(name)
+            size = (options.size if options else 0) or data.size
+            if options is None or options.crop == (1.0, 1.0):
+                wanted.append(Wanted(size))
+                continue
+            # On the CPU, so that the boxes are the same on every device.
+            draws = generator(self.config.seed, "crop", *stream)
+            numbers = torch.rand(total, NUMBERS, generator=draws, dtype=torch.float64).numpy()
+            own = numbers[slice(*self.ranks.part(total))]
+            wanted.append(Wanted(size, own, options.crop, options.ratio))
+        return data.cut(ids.tolist(), wanted, decoders)
+
+    def _options(self, name: str) -> AugmentConfig | None:
+        """How a view is drawn; None: it is the image itself."""
+        if name == "plain":
+            return None
+        config = self.config
+        options = {
+            "first": None,
+            "second": config.second,
+            "small": config.small,
+            "linear": None if config.linear is None else config.linear.view(),
+        }[name]
+        return options or config.augment
+
+    def _draw(
+        self, data: Samples, ids: Tensor, images: Tensor, name: str, stream: Stream
+    ) -> Tensor:
+        """What is left to draw of a view, on the device."""
+        options = self._options(name)
+        if options is None:
+            return images
+        if isinstance(data, PictureData):
+            options = _after_crop(options)
+        draws = generator(self.config.seed, "augment", *stream, device=self.device)
+        start, _ = self.ranks.part(len(ids))
+        return augment(
+            images,
+            options,
+            draws,
+            data.background,
+            part=(start, len(ids)),
+            scale=(data.mean, data.std),
+        )
+
+
+@lru_cache
+def _after_crop(options: AugmentConfig) -> AugmentConfig:
+    """What remains of the options once a view has been cut out of its picture."""
+    return replace(options, size=0, crop=(1.0, 1.0))
+
+
+def _load(config: RunConfig, device: torch.device) -> tuple[Samples, Samples | None]:
+    """The samples to train on, and those to test on, where the settings want some."""
+    options = config.data
+    wanted: dict[str, Any] = {
+        name: getattr(options, name)
+        for name in ("classes", "size", "fit", "workers", "standardize", "resident")
+    }
+    drawn = (config.augment, config.second, config.small)
+    crops = any(one is not None and one.crop != (1.0, 1.0) for one in drawn)
+    wanted["decode"] = "once" if options.decode == "auto" and not crops else options.decode
+    data = load_source(
+        options.source,
+        split=options.split,
+        device=device,
+        seed=config.seed,
+        limit=options.limit,
+        imbalance=options.imbalance,
+        **wanted,
+    )
+    data = rescaled(data, options.normalization)
+    if options.test == "none":
+        return data, None
+    test = load_source(options.source, split="test", device=device, **wanted)
+    return data, test._replace(mean=data.mean, std=data.std)
+
+
+def _split(ids: Tensor, batch_size: int) -> list[Tensor]:
+    """Batches of lengths that differ by at most one; none of one image, which has no variance."""
+    parts = max(1, min(math.ceil(len(ids) / batch_size), len(ids) // 2))
+    return list(torch.tensor_split(ids, parts))

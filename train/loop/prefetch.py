@@ -1,0 +1,165 @@
+"""Batches of samples that do not fit the device, read ahead of the step by one thread.
+
+The order and the numbers are those of samples that live on the device: the thread only fetches
+bytes, and they are normalized on the training device as ever. Resident samples are passed on
+without a thread. Of batches that are read, at most `AHEAD` wait; one more is being read, and one is
+with the step.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..data.samples import Samples
+
+__all__ = ["AHEAD", "on_host", "prefetch", "read_ahead"]
+
+# Batches that wait, read, for their step: enough to ride out a slow one.
+AHEAD = 3
+
+
+# Reads one batch, as one tensor or several.
+Job = Callable[[], tuple[Tensor, ...]]
+
+
+class _Ready(NamedTuple):
+    """A batch on its way to the device, and the event that says it has come."""
+
+    rows: tuple[Tensor, ...]
+    event: torch.cuda.Event | None
+
+
+@contextmanager
+def prefetch(data: Samples, parts: Sequence[Tensor]) -> Iterator[Iterator[Tensor]]:
+    """Iterate over the samples of each part, normalized and on the training device, in order.
+
+    Leaving the block, also by an exception, ends the thread. What goes wrong in the thread is
+    raised where its batch is asked for.
+
+    Parameters
+    ----------
+    data : Samples
+    parts : sequence of (b,) int64 tensors. Positions of the samples of each batch.
+
+    Examples
+    --------
+    >>> from dualclust.train.data.samples import load_source
+    >>> data = load_source("digits", resident="never")
+    >>> with prefetch(data, torch.arange(10).split(5)) as batches:
+    ...     [tuple(batch.shape) for batch in batches]
+    [(5, 1, 8, 8), (5, 1, 8, 8)]
+    """
+    if data.resident:
+        yield (data.take(ids) for ids in parts)
+        return
+    jobs = [partial(_fetch, data, ids) for ids in on_host(parts)]
+    with read_ahead(jobs, data.mean.device) as batches:
+        yield (data.finish(rows) for (rows,) in batches)
+
+
+@contextmanager
+def read_ahead(
+    jobs: Sequence[Job], device: torch.device, stop: Callable[[], None] | None = None
+) -> Iterator[Iterator[tuple[Tensor, ...]]]:
+    """Iterate over what the jobs return, on the device, in their order; a thread does them.
+
+    Leaving the block, also by an exception, ends the thread. What goes wrong in the thread is
+    raised where its batch is asked for.
+
+    Parameters
+    ----------
+    jobs : sequence of callables without arguments. Each returns tensors on the CPU.
+    device : torch.device. Where the tensors go.
+    stop : callable, optional. Called before the thread is waited for: it makes a job that is under
+        way return or raise soon.
+    """
+    reader = _Reader(jobs, device)
+    reader.thread.start()
+    try:
+        yield reader.batches()
+    finally:
+        reader.close(stop)
+
+
+def on_host(parts: Sequence[Tensor]) -> list[Tensor]:
+    """Copy the parts to the CPU at once: a copy for each would wait for the step each time."""
+    ids = torch.cat(tuple(parts)).cpu() if parts else torch.zeros(0, dtype=torch.int64)
+    return list(torch.split(ids, [len(part) for part in parts]))
+
+
+def _fetch(data: Samples, ids: Tensor) -> tuple[Tensor, ...]:
+    return (data.fetch(ids),)
+
+
+class _Reader:
+    """A thread, and the few batches between it and the step."""
+
+    def __init__(self, jobs: Sequence[Job], device: torch.device) -> None:
+        self.jobs, self.device = jobs, device
+        self.ready: queue.Queue[_Ready | BaseException] = queue.Queue(AHEAD)
+        self.closed = threading.Event()
+        self.thread = threading.Thread(target=self._read, name="prefetch", daemon=True)
+        self.stream: Any = None
+        if self.device.type == "cuda":
+            self.stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+
+    def batches(self) -> Iterator[tuple[Tensor, ...]]:
+        """Each batch, once it is there."""
+        for _ in self.jobs:
+            found = self.ready.get()
+            if isinstance(found, BaseException):
+                raise found
+            if found.event is not None:
+                stream = torch.cuda.current_stream(self.device)
+                stream.wait_event(found.event)
+                # Its memory belongs to the reader's stream, and this one is not done with it.
+                for rows in found.rows:
+                    rows.record_stream(stream)
+            yield found.rows
+            # Not held while the next one is waited for.
+            del found
+
+    def close(self, stop: Callable[[], None] | None) -> None:
+        """Let the thread end, wherever it is, and wait for it."""
+        self.closed.set()
+        if stop is not None:
+            stop()
+        while self.thread.is_alive():
+            try:
+                self.ready.get(timeout=0.01)
+            except queue.Empty:
+                continue
+        self.thread.join()
+
+    def _read(self) -> None:
+        try:
+            for job in self.jobs:
+                if not self._put(self._move(job())):
+                    return
+        except BaseException as error:
+            self._put(error)
+
+    def _put(self, found: _Ready | BaseException) -> bool:
+        if self.closed.is_set():
+            return False
+        self.ready.put(found)
+        return not self.closed.is_set()
+
+    def _move(self, rows: tuple[Tensor, ...]) -> _Ready:
+        if self.stream is None:
+            return _Ready(rows, None)
+        with torch.cuda.stream(self.stream):
+            moved = tuple(x.pin_memory().to(self.device, non_blocking=True) for x in rows)
+            event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            event.record(self.stream)
+        # The pinned memory must outlive the copy from it.
+        event.synchronize()
+        return _Ready(moved, event)

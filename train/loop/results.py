@@ -1,0 +1,100 @@
+"""The files of a finished run, each written completely or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+from torch import nn
+
+from ...algos.bounds.sizes import SizeBounds
+from ...algos.core.errors import OutputError
+from ..data.samples import EmbeddingData, Samples
+from ..methods.base import Prediction
+from ..report.figures import write_gallery, write_sizes
+
+__all__ = ["write_file", "write_metrics", "write_results"]
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file under a temporary name, then rename it.
+
+    Raises
+    ------
+    OutputError
+        If the disk is full or the folder cannot be written; no part of the file is left.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        msg = f"cannot write {path}: {error.strerror or error}"
+        raise OutputError(msg) from error
+
+
+def write_metrics(folder: Path, metrics: list[dict[str, Any]]) -> None:
+    """Write ``metrics.jsonl``: one line per epoch."""
+    write_file(folder / "metrics.jsonl", "".join(json.dumps(m) + "\n" for m in metrics))
+
+
+def write_results(
+    folder: Path,
+    prediction: Prediction,
+    bounds: SizeBounds,
+    data: Samples,
+    network: nn.Module,
+) -> None:
+    """Write assignments, centers, weights, the gallery and the sizes of a run.
+
+    Parameters
+    ----------
+    folder : Path. Exists.
+    prediction : Prediction. Of all images of `data`.
+    bounds : SizeBounds. Of the target head.
+    data : Samples. Their classes and file names, where they have some, go into the table; the
+        gallery is of images alone, and shows classes where every image has one.
+    network : nn.Module
+    """
+    found = prediction.assignment
+    labels, margin = found.labels.cpu(), prediction.margins.cpu()
+    classes = None if data.labels is None else data.labels.cpu()
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    columns = {
+        "id": data.ids.tolist(),
+        "cluster": labels.tolist(),
+        "margin": [f"{float(value):.6f}" for value in margin],
+    }
+    if classes is not None:
+        columns["class"] = [code if code >= 0 else "" for code in classes.tolist()]
+    if data.names is not None:
+        columns["file"] = list(data.names)
+    table.writerow(columns)
+    table.writerows(zip(*columns.values(), strict=True))
+    write_file(folder / "assignments.csv", text.getvalue())
+    centers = io.BytesIO()
+    np.save(centers, prediction.centers.cpu().numpy(), allow_pickle=False)
+    write_file(folder / "centers.npy", centers.getvalue())
+    weights = {name: t.detach().cpu().contiguous() for name, t in network.state_dict().items()}
+    write_file(folder / "weights.safetensors", safetensors.torch.save(weights))
+    if not isinstance(data, EmbeddingData):
+        known = classes is not None and bool((classes >= 0).all())
+        write_gallery(
+            folder / "gallery.png",
+            data.images.cpu(),
+            labels,
+            margin,
+            n_clusters=bounds.n_clusters,
+            true_labels=classes if known else None,
+            class_names=data.class_names,
+        )
+    counts = found.counts.cpu()
+    write_sizes(folder / "sizes.png", counts, bounds.lower.cpu(), bounds.upper.cpu())

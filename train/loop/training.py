@@ -1,0 +1,195 @@
+"""The training loop: epochs, schedules, evaluation, a run folder, exact resume.
+
+Every random number comes from a named stream of the run's seed (`seeding`), and the state is saved
+after each epoch, so that a run that was interrupted and resumed ends like one that was not, to the
+last bit on the same machine and build.
+
+A run folder holds
+
+=====================  ============================================================================
+file                   what it is
+=====================  ============================================================================
+``config.toml``        the settings; with the code, all that is needed to repeat the run
+``metrics.jsonl``      one line per epoch: loss, learning rate, sizes; ACC, NMI, ARI where known
+``checkpoints/``       what `resume` reads: the last two epochs, hashed, without pickle
+``assignments.csv``    id, cluster, margin of every image; its class where known
+``centers.npy``        (k, d) unit centers of the target head
+``weights.safetensors``  the network's parameters
+``gallery.png``, ``sizes.png``, ``curves.png``  what to look at
+=====================  ============================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from ...algos.core.errors import CheckpointError, OutputError
+from ..config.run import RunConfig, dump_config, load_config
+from ..data.samples import EmbeddingData
+from ..methods.base import Prediction
+from ..report.figures import write_curves
+from ..state.checkpoint import Checkpoint, checkpoint_folder, latest_checkpoint, save_checkpoint
+from ..state.packing import pack, unpack
+from ..state.ranks import ALONE, Ranks
+from .results import write_file, write_metrics, write_results
+from .run import Run
+
+__all__ = ["Run", "RunResult", "resume", "train"]
+
+Progress = Callable[[dict[str, Any]], None]
+
+
+class RunResult(NamedTuple):
+    """What a finished run has.
+
+    Attributes
+    ----------
+    folder : Path
+    metrics : list of dict, one per epoch.
+    prediction : Prediction. Labels of the target head and what certifies them.
+    lower, upper : int. Smallest and largest size that the bounds allow.
+    """
+
+    folder: Path
+    metrics: list[dict[str, Any]]
+    prediction: Prediction
+    lower: int
+    upper: int
+
+
+def train(
+    config: RunConfig,
+    folder: str | Path,
+    *,
+    device: str = "cpu",
+    network: torch.nn.Module | None = None,
+    ranks: Ranks = ALONE,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Train from the start and write the run folder.
+
+    Parameters
+    ----------
+    config : RunConfig
+    folder : path. Must not exist yet, or be empty: a run never overwrites another.
+    device : str. "cpu", "cuda", "cuda:1", ...
+    network : nn.Module, optional. The user's own encoder; see `Run`.
+    ranks : Ranks. From `distributed.start_ranks`, under ``torchrun``; the first rank writes.
+    progress : callable, optional. Gets the metrics of each epoch as a dict.
+
+    Returns
+    -------
+    RunResult
+
+    Raises
+    ------
+    OutputError
+        If the folder has content, or cannot be written.
+    UsageError, InfeasibleBoundsError, MissingFileError
+        If the settings do not fit the data. Nothing is written then.
+    """
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        started = (folder / "checkpoints").is_dir()
+        other = f", or continue that run with: dualclust resume {folder}" if started else ""
+        msg = f"{folder} exists and is not empty. To fix this, choose another folder{other}"
+        raise OutputError(msg)
+    ranks.wait()  # before the first rank makes the folder that the others have just looked at
+    with _threads(config.threads):
+        run = Run(config, device, network, ranks)
+        run.init()
+        if ranks.first:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                msg = f"cannot create the run folder {folder}: {error.strerror or error}"
+                raise OutputError(msg) from error
+            write_file(folder / "config.toml", dump_config(config))
+        return _finish(run, folder, progress)
+
+
+def resume(
+    folder: str | Path,
+    *,
+    device: str = "cpu",
+    network: torch.nn.Module | None = None,
+    ranks: Ranks = ALONE,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Continue a run from its last epoch; a finished run only writes its results again.
+
+    Raises
+    ------
+    MissingFileError
+        If the folder, its settings or its checkpoints are not there; never a fresh start.
+    CheckpointError
+        If no checkpoint is intact, or it does not fit the settings.
+    """
+    folder = Path(folder)
+    checkpoint = latest_checkpoint(folder)
+    config = load_config(folder / "config.toml")
+    with _threads(config.threads):
+        run = Run(config, device, network, ranks)
+        _check_fits(run, checkpoint, folder / "config.toml")
+        try:
+            run.load_state_dict(unpack(checkpoint.tensors, checkpoint.metadata["state"]))
+        except (KeyError, RuntimeError, ValueError) as error:
+            msg = f"the checkpoint {checkpoint.folder} does not fit this version: {error}"
+            raise CheckpointError(msg) from error
+        return _finish(run, folder, progress)
+
+
+def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
+    """Run the epochs that are left, saving each, then write the results."""
+    while run.epoch < run.config.epochs:
+        record = run.run_epoch()
+        if run.ranks.first:
+            tensors, tree = pack(run.state_dict())
+            metadata = {"state": tree, **run.identity()}
+            save_checkpoint(checkpoint_folder(folder, run.epoch), tensors, metadata)
+            write_metrics(folder, run.metrics)
+        if progress is not None:
+            progress(record)
+    prediction, method = run.predict(), run.method
+    bounds = method.bounds[method.target]
+    if run.ranks.first:
+        write_metrics(folder, run.metrics)
+        write_results(folder, prediction, bounds, run.data, method.network)
+        write_curves(folder / "curves.png", run.metrics)
+        if not isinstance(run.data, EmbeddingData):
+            method.write_pictures(folder, run.data, prediction)
+    run.ranks.wait()
+    limits = int(bounds.lower.min()), int(bounds.upper.max())
+    return RunResult(folder, run.metrics, prediction, *limits)
+
+
+def _check_fits(run: Run, checkpoint: Checkpoint, where: Path) -> None:
+    """Refuse a checkpoint of other settings or images, naming the first difference."""
+    for name, ours in run.identity().items():
+        theirs = checkpoint.metadata.get(name)
+        if theirs == ours:
+            continue
+        lines = set(str(theirs).splitlines())
+        changed = [line for line in ours.splitlines() if line not in lines]
+        what = f"{where} has {changed[0]!r}" if name == "config" and changed else f"other {name}"
+        msg = (
+            f"the checkpoint {checkpoint.folder} does not fit: {what}. "
+            f"To fix this, restore what the run was started with"
+        )
+        raise CheckpointError(msg)
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """Run with `count` CPU threads, if it is not 0."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

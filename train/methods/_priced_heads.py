@@ -1,0 +1,135 @@
+"""Heads side by side with a dual price for every cluster: what SeCu and CoKe assign with.
+
+Heads of different numbers of clusters share tensors padded to the largest. A padded cluster has a
+score of `PAD`, a lower bound of 0 and no upper one, so that it gets no label and no probability;
+an assignment does the same operations whatever the number of heads. Prices stay in the same place
+in memory, so that a step can be recorded once and replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ...algos.bounds.sizes import SizeBounds
+from ...algos.clustering.constrained import constrained_kmeans, kmeans_plus_plus
+from ...algos.online.duals import Duals, assign_batch, init_duals
+from ...algos.online.steps import measured_steps, published_steps
+from ..config.run import AssignmentConfig
+from ..state.seeding import generator
+
+__all__ = ["PAD", "PricedHeads", "kmeans_centers", "pad_scores"]
+
+PAD = -1e4
+"""Score of a padded cluster: finite, and of probability 0 in float32 at temperatures below 90."""
+
+
+class PricedHeads:
+    """Bounds and prices of all heads, and the assignment of a batch by them.
+
+    Parameters
+    ----------
+    bounds : list of SizeBounds, one for each head.
+    options : AssignmentConfig. The pace of the prices.
+    dtype, device : of the scores.
+
+    Attributes
+    ----------
+    k_max : int. Clusters of the largest head.
+    duals : Duals. Prices of the lower and the upper bounds, (h, kmax) float64 each.
+    padding : (h, 1, kmax) tensor. To add to scores: 0, and `PAD` on padded clusters.
+    """
+
+    def __init__(
+        self,
+        bounds: list[SizeBounds],
+        options: AssignmentConfig,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self.bounds, self.options = bounds, options
+        clusters = [b.n_clusters for b in bounds]
+        self.k_max = max(clusters)
+        self.padding = pad_scores(clusters, PAD, dtype=dtype, device=device)
+        start = init_duals((len(bounds), self.k_max), xp=torch, device=device)
+        self.duals = Duals(start.lower.clone(), start.upper.clone())
+        self.lower_share = _pad([b.lower_share for b in bounds], self.k_max, 0.0)
+        self.upper_share = _pad([b.upper_share for b in bounds], self.k_max, 1.0)
+        self.step_size = torch.zeros(len(bounds), 1, dtype=torch.float64, device=device)
+        self.begin_epoch(0)
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Set this epoch's dual steps, one for each head."""
+        options = self.options
+        if options.steps == "measured":
+            rules = [
+                measured_steps(b, kappa=options.kappa, epoch=epoch, kappa_floor=options.kappa_floor)
+                for b in self.bounds
+            ]
+        else:
+            rules = [published_steps(options.steps)] * len(self.bounds)
+        steps = torch.tensor([[rule.step_size] for rule in rules], dtype=torch.float64)
+        self.step_size.copy_(steps)
+        self.chunk_size = min(rule.chunk_size for rule in rules)
+        self.mean_over_batch = rules[0].mean_over_chunk
+        # The released code leaves the dual of ratio 1 unclipped, as the measured rule does.
+        self.free_sign = all(b.total_lower_share >= 1.0 - 1e-12 for b in self.bounds)
+
+    @torch.no_grad()
+    def assign(self, scores: Tensor, previous: Tensor | None = None) -> Tensor:
+        """Label a batch by scores and prices, (h, b, kmax) to (h, b) int64; the prices move on.
+
+        `previous`, the labels so far, is for heads that count them (`entropy_heads`).
+        """
+        b = scores.shape[1]
+        labels: Tensor
+        labels, moved = assign_batch(
+            scores.detach(),
+            self.duals,
+            lower_share=self.lower_share,
+            upper_share=self.upper_share,
+            step_size=self.step_size / b if self.mean_over_batch else self.step_size,
+            chunk_size=b if self.mean_over_batch else self.chunk_size,
+            free_sign=self.free_sign,
+        )
+        for price, new in zip(self.duals, moved, strict=True):
+            price.copy_(new)
+        return labels
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the prices."""
+        return {"lower": self.duals.lower, "upper": self.duals.upper}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over saved prices."""
+        self.duals.lower.copy_(state["lower"])
+        self.duals.upper.copy_(state["upper"])
+
+
+def kmeans_centers(features: Tensor, bounds: SizeBounds, seed: int, head: int) -> Tensor:
+    """Centers (k, d) of constrained k-means of (n, d) unit features: where a head can start."""
+    draws = generator(seed, "kmeans", head)
+    uniforms = torch.rand(bounds.n_clusters, generator=draws, dtype=torch.float64)
+    start = kmeans_plus_plus(features, uniforms.to(features.device))
+    centers: Tensor = constrained_kmeans(features, bounds, start).centers
+    return centers
+
+
+def pad_scores(
+    clusters: Sequence[int], value: float, *, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """What to add to the scores of heads side by side, (h, 1, kmax): `value` on padded clusters."""
+    beyond = torch.arange(max(clusters)) >= torch.tensor(clusters)[:, None]
+    padding = torch.where(beyond, value, 0.0).to(device, dtype)
+    return padding[:, None, :]
+
+
+def _pad(rows: list[Tensor], length: int, value: float) -> Tensor:
+    padded = [F.pad(row, (0, length - len(row)), value=value) for row in rows]
+    stacked: Tensor = torch.stack(padded)
+    return stacked

@@ -1,0 +1,262 @@
+r"""GATCluster: label features from four tasks, with Gaussian attention (Niu et al., ECCV 2020).
+
+An outer iteration takes a large batch of M images, unchanged and in one random view each:
+
+1. *targets* from the unchanged images, in evaluation mode and without gradient, in chunks of m1:
+   balanced label features (Eq. 5), sharper ones for the attention branch (Eq. 11), and the relation
+   of each pair by k-means on the latter (Eq. 6);
+2. *training*: ``repeats`` passes in shuffled parts of m2 over the same views and targets, one
+   optimizer step on each, by the loss of Eq. 12.
+
+So M decides the statistics and m2 the memory. The label of an image is the largest entry of its
+label feature: nothing is left to do after training.
+
+=======================  ======================  ==========  ======================================
+paper                    here                    shape       meaning
+=======================  ======================  ==========  ======================================
+M                        ``batch_size``          ()          images of an outer iteration
+:math:`m_1, m_2`         ``chunk``, ``sub_batch``  ()        images of a pass: targets, training
+:math:`l, l^a`           ``softmax(logits)``     (b, 2, k)   label and attention branch
+:math:`\hat l,\hat l^a`  ``Targets``             (M, k)      of Eq. 5 and Eq. 11
+:math:`r_{ij}`           ``Targets.relation``    (M,)        related where equal
+:math:`\mu, \delta`      ``Branches.windows``    (b, 2)      of the Gaussian window
+=======================  ======================  ==========  ======================================
+
+Where the released code and the paper differ, see `options.gatcluster` for the settings and
+`gat_networks` for the layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ....algos.core.errors import UsageError
+from ....algos.losses.gatcluster.released import released_gatcluster_loss
+from ....algos.losses.gatcluster.tasks import LossWeights, gatcluster_loss
+from ...config.methods import GatclusterOptions
+from ...config.run import RunConfig
+from ...data.pictures import PictureData
+from ...data.samples import ImageData
+from ...networks.attention_branches import Branches
+from ...networks.network import Network
+from ...networks.normalization import synchronize
+from ...report.attention import write_overlays
+from ...state.ranks import ALONE, Ranks
+from ...state.seeding import generator
+from ..base import Batch, Group, Method, Prediction, evaluating
+from ._targets import Targets, large_batch_targets
+
+__all__ = ["GATCluster"]
+
+
+class GATCluster(Method):
+    """State of a run of GATCluster, and its steps. The parameters are those of `Method`.
+
+    The branches take the place of the network's predictor, so that they are saved, synchronized
+    and cast with it.
+
+    Raises
+    ------
+    UsageError
+        If there are several heads, or the network has a projector behind a map, or a predictor.
+
+    Notes
+    -----
+    Memory: M views, as the network gets them, on every rank. With several ranks they are gathered
+    once for each large batch, M c h w values; parts are then shared out like any batch. The random
+    order of the parts is that of one process.
+    """
+
+    views = ("plain", "first")
+
+    def __init__(
+        self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
+    ) -> None:
+        super().__init__(config, network, n_samples, ranks)
+        self.options = config.gatcluster or GatclusterOptions()
+        shape = _map_shape(config, network)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(generator(config.seed, "branches").initial_seed())
+            self.branches = Branches(shape, self.bounds[0].n_clusters, self.options)
+        network.predictor = self.branches.to(self.device, self.dtype).train(network.training)
+        synchronize(self.branches, ranks.world > 1)
+        self.weights = LossWeights(
+            transformation=self.options.transformation,
+            attention=self.options.attention,
+            entropy=self.options.entropy,
+            relation=self.options.relation,
+        )
+        self.batch = 0
+
+    def parameter_groups(self) -> list[Group]:
+        """Parameters of the encoder and of both branches."""
+        return [Group(list(self.network.parameters()))]
+
+    def begin_epoch(self, epoch: int, sweep: Any = None) -> None:
+        """Count the large batches of an epoch from 0: they name the streams of random numbers."""
+        super().begin_epoch(epoch, sweep)
+        self.batch = 0
+
+    def losses(self, batch: Batch) -> Iterator[Tensor]:
+        """Yield the loss of each part of each pass over a large batch (Algorithm 1).
+
+        The order of all passes goes to the device before the first step: from there on no step
+        waits for the host, nor the host for a step.
+        """
+        total = len(batch.ids)
+        plain, views = batch.views
+        targets = self.targets(batch.ids, plain)
+        views = self.ranks.gather(views, total)
+        orders = self.orders(total)
+        self.batch += 1
+        for order in orders:
+            for rows in self.parts(order):
+                yield self.part_loss(views, targets, rows)
+
+    def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
+        """Loss of a large batch in one part: one step in place of many, where memory allows it."""
+        total = len(ids)
+        targets = self.targets(ids, views[0])
+        self.batch += 1
+        rows = torch.arange(total, device=self.device)
+        return self.part_loss(self.ranks.gather(views[1], total), targets, rows)
+
+    @torch.no_grad()
+    def targets(self, ids: Tensor, plain: Tensor) -> Targets:
+        """Targets of a large batch, by the network as it is; its labels are stored.
+
+        Parameters
+        ----------
+        ids : (M,) int64 tensor.
+        plain : (m, c, h, w) tensor. This rank's unchanged images.
+        """
+        with evaluating(self.network):
+            own = [self.logits(part)[:, 0] for part in torch.split(plain, self.options.chunk)]
+        logits = self.ranks.gather(torch.cat(own), len(ids))
+        self.labels[0, ids] = logits.argmax(1)
+        draws = generator(self.config.seed, "relations", self.epoch, self.batch)
+        return large_batch_targets(logits, self.options, draws)
+
+    def orders(self, total: int) -> Tensor:
+        """Return the order of each pass over a large batch, (repeats, M), on the device."""
+        draws = generator(self.config.seed, "passes", self.epoch, self.batch)
+        passes = [torch.randperm(total, generator=draws) for _ in range(self.options.repeats)]
+        return torch.stack(passes).to(self.device)
+
+    def parts(self, order: Tensor) -> tuple[Tensor, ...]:
+        """Cut an order into parts of at most, or with `drop_remainder` of exactly, m2 images."""
+        total, size = len(order), self.options.sub_batch
+        if self.options.drop_remainder and total >= size:
+            return order[: total // size * size].view(-1, size).unbind(0)
+        # Batch normalization needs two images: none of the even parts has fewer.
+        count = max(1, min(-(-total // size), total // 2))
+        return order.tensor_split(count)
+
+    def part_loss(self, views: Tensor, targets: Targets, rows: Tensor) -> Tensor:
+        """Eq. 12 on some rows of a large batch, a scalar to call ``backward`` on.
+
+        Parameters
+        ----------
+        views : (M, c, h, w) tensor. Of all ranks.
+        targets : Targets. Of all M images.
+        rows : (m,) int64 tensor. The images of this part, of all ranks.
+        """
+        own = rows[slice(*self.ranks.part(len(rows)))]
+        logits = self.ranks.gather(self.logits(views[own]), len(rows))
+        part = targets.take(rows)
+        learned = logits[:, 0], logits[:, 1], part.relation, part.labels, part.attention
+        if self.options.losses == "released":
+            found = released_gatcluster_loss(*learned, weights=self.weights)
+        else:
+            found = gatcluster_loss(*learned, weights=self.weights, floor=self.options.floor)
+        total: Tensor = found.total
+        return total
+
+    def logits(self, images: Tensor) -> Tensor:
+        """Both branches before the softmax, (b, 2, k): label, attention."""
+        return self.network.predict(self.network(images))
+
+    def features(self, images: Tensor) -> Tensor:
+        """Label features of one batch of one view, (b, k): rows of the simplex."""
+        logits = self.logits(images)[:, 0]
+        return torch.softmax(logits.float() if logits.dtype.itemsize < 4 else logits, dim=1)
+
+    def normalize_rows(self, rows: Tensor) -> Tensor:
+        """Leave the mean of label features over views: it is on the simplex already."""
+        return rows
+
+    def target_centers(self, features: Tensor) -> Tensor:
+        """Corners of the simplex, (k, k): the score of a cluster is its entry (Theorem 1)."""
+        k = self.bounds[0].n_clusters
+        return torch.eye(k, dtype=features.dtype, device=features.device)
+
+    @torch.no_grad()
+    def write_pictures(
+        self, folder: Path, data: ImageData | PictureData, prediction: Prediction
+    ) -> None:
+        """Write ``attention.png``: each cluster's surest images under their windows.
+
+        There is none where the encoder keeps no map, or one of a single line or point.
+        """
+        encoder = self.network.encoder
+        if min(self.branches.map_shape[1:]) < 2:
+            return
+
+        def windows(ids: Tensor) -> Any:
+            images = data.take(ids.to(self.device)).to(self.dtype)
+            with evaluating(self.network):
+                return self.branches.windows(self.network(images))
+
+        write_overlays(
+            folder / "attention.png",
+            data.images,
+            prediction.assignment.labels,
+            prediction.features.amax(1),
+            windows,
+            map_size=self.branches.map_shape[1:],
+            alpha=self.options.alpha,
+            n_clusters=self.bounds[0].n_clusters,
+            origin=getattr(encoder, "origin", None),
+            spacing=getattr(encoder, "spacing", None),
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next epoch depends on, as a nested state of tensors."""
+        return {"network": dict(self.network.state_dict()), "labels": self.labels}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a saved state; every tensor must be there and fit."""
+        self.network.load_state_dict(state["network"], strict=True)
+        self.labels.copy_(state["labels"])
+
+
+def _map_shape(config: RunConfig, network: Network) -> tuple[int, int, int]:
+    """Shape of the encoder's map; features without positions are a map of one point."""
+    if len(config.heads.clusters) != 1:
+        msg = (
+            f"method='gatcluster' has one head, got heads.clusters={list(config.heads.clusters)}. "
+            f"To fix: heads.clusters=[{config.heads.target}]"
+        )
+        raise UsageError(msg)
+    if config.network.predictor:
+        msg = (
+            f"method='gatcluster' puts its branches where a predictor would be, got "
+            f"network.predictor={config.network.predictor}. To fix: network.predictor=0"
+        )
+        raise UsageError(msg)
+    shape: tuple[int, int, int] | None = getattr(network.encoder, "map_shape", None)
+    if shape is None:
+        return network.out_dim, 1, 1
+    if config.network.layers:
+        msg = (
+            f"a projector would mix the points of the map that network.name="
+            f"{config.network.name!r} returns, got network.layers={config.network.layers}. "
+            f"To fix: network.layers=0"
+        )
+        raise UsageError(msg)
+    return shape

@@ -1,0 +1,246 @@
+r"""MI + margin: entropy self-labeling of a softmax classifier, and its baselines in the same loop.
+
+One step on a batch of b images (supplement, Algorithm 1):
+
+1. predictions ``sigma_i``, the mean of ``softmax(v f(t(x_i)))`` over the drawn views t (section
+   E.3);
+2. soft labels y of the batch: minimize ``-(beta / b) sum_ik sigma_ik ln y_ik`` ``- lambda sum_k u_k
+   ln( mean_i y_ik )``, in float64 whatever the network, from the solver's closed-form start, which
+   serves as well as the ``y = sigma`` of Algorithm 1 and needs no state;
+3. with y fixed, the network's loss is ``beta mean_i H(sigma_i, y_i) + gamma ||v||^2``: by the
+   envelope theorem its first term has the gradient of the *solved* energy, so that alternating is
+   plain descent on it.
+
+Supplement: no criterion and no number of iterations for 2. Here each solution comes with a proven
+gap, collected on the device and reported for every epoch (``label_gap_mean``, ``label_gap_max``).
+
+With a pretrained backbone (ResNet-18): sigma of the plain image (``average = 0``) and
+``extra_weight mean_i H(sigma_i', y_i)`` for an augmented view of it.
+
+======================  ========================  =========  =====================================
+paper                   here                      shape      meaning
+======================  ========================  =========  =====================================
+:math:`\sigma_i^k`      exp of ``Outputs.scores``  (b, k)    mean posterior over views
+:math:`y_i^k`           of `pseudo_labels`        (b, k)     soft labels, of the batch only
+:math:`v`               ``head.weight``           (k, d)     last linear layer, without its bias
+:math:`u`               uniform                   (k,)
+:math:`\lambda`         ``balance``               ()         per sample; 100
+:math:`\gamma`          ``margin_weight``         ()         not printed
+======================  ========================  =========  =====================================
+
+`mi_objectives` holds the losses, `mi_seeds` the weak supervision, `MiMarginOptions` every setting.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ....algos.clustering.restarts import split_largest
+from ....algos.core.errors import UsageError
+from ....algos.core.precision import finite_log
+from ....algos.losses.information.mutual import margin_term
+from ....algos.losses.secu import log_softmax
+from ...config.methods import MiMarginOptions
+from ...config.run import RunConfig
+from ...networks.network import Network, run_views
+from ...state.ranks import ALONE, Ranks
+from ...state.seeding import generator
+from ..base import Group, Method, Sweep, evaluating
+from ._objectives import LOSSES, Outputs, transport_labels
+from ._restarts import split_clusters
+from ._seeds import draw_seeds, seed_loss
+
+__all__ = ["MiMargin"]
+
+CERTIFICATES = {"mi_margin": "label_gap", "mi_adm": "label_error", "sela": "label_error"}
+"""What the error of the labels is called in the metrics of an epoch, by objective."""
+
+
+class MiMargin(Method):
+    """State of a run of MI + margin or of a baseline, and its step. Parameters as of `Method`.
+
+    Attributes
+    ----------
+    options : MiMarginOptions
+    head : nn.Linear. The last layer of the network: the classifier.
+    seeds : (n,) int64 tensor or None. Classes given for weak supervision, -1 elsewhere.
+
+    Raises
+    ------
+    UsageError
+        If there are several heads, or the network does not end in one linear layer with an output
+        for each cluster.
+    """
+
+    def __init__(
+        self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
+    ) -> None:
+        super().__init__(config, network, n_samples, ranks)
+        self.options = options = config.mi_margin or MiMarginOptions()
+        self.head = _head(config, network)
+        self.n_clusters = config.heads.target
+        drawn = ("first",) * options.average or ("plain",)
+        self.views = drawn + ("second",) * (options.extra_weight > 0)
+        self.averaged = len(drawn)
+        self.loss = LOSSES[options.objective]
+        self.wants_labels = options.supervised > 0
+        self.seeds: Tensor | None = None
+        if self.wants_labels:
+            self.seeds = torch.full((n_samples,), -1, dtype=torch.int64, device=self.device)
+        # What each cluster was given in an epoch: the sum of sigma over its batches.
+        self.mass = torch.zeros(self.n_clusters, dtype=torch.float64, device=self.device)
+        self.restarted = 0
+        # Sum, largest and number of the errors of an epoch's labels.
+        self.errors = torch.zeros(3, dtype=torch.float64, device=self.device)
+
+    def parameter_groups(self) -> list[Group]:
+        """The last layer with its own rate where it has one, and all before it."""
+        options = self.options
+        if options.head_lr == 0:
+            return [Group(list(self.network.parameters()))]
+        own = {id(p) for p in self.head.parameters()}
+        before = [p for p in self.network.parameters() if id(p) not in own]
+        scale = options.head_lr / self.config.optim.lr
+        return [Group(before), Group(list(self.head.parameters()), scale=scale)]
+
+    def take_labels(self, labels: Tensor) -> None:
+        """Draw the seeds of weak supervision, and forget all other labels."""
+        if self.seeds is None:
+            msg = "true labels were handed over, and mi_margin.supervised is 0"
+            raise UsageError(msg)
+        draws = generator(self.config.seed, "seeds")
+        share = self.options.supervised
+        self.seeds.copy_(draw_seeds(labels, share, n_clusters=self.n_clusters, generator=draws))
+
+    def begin_epoch(self, epoch: int, sweep: Sweep | None = None) -> None:
+        """Forget the errors of the epoch before; for SeLa, label all images."""
+        super().begin_epoch(epoch, sweep)
+        self.errors.zero_()
+        if self.options.restart > 0:
+            splits = split_largest(self.mass, least=self.options.restart)
+            split_clusters(self.head, splits, generator(self.config.seed, "restarts", epoch))
+            self.restarted = len(splits)
+            self.mass.zero_()
+        if self.options.objective == "sela" and sweep is not None:
+            with evaluating(self.network):
+                rows = sweep(self.features)
+            labels, error = transport_labels(rows, sharpness=self.options.sharpness)
+            self.labels[0].copy_(labels)
+            self._record(error)
+
+    def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
+        """Loss of one batch, a scalar tensor to call ``backward`` on; the labels move on.
+
+        Parameters
+        ----------
+        ids : (b,) int64 tensor. Which images these are.
+        views : tensors (b, c, h, w), as `views` names them.
+        """
+        rows = run_views(self.network, self._log_posterior, views)
+        rows = self.ranks.gather(rows, len(ids), dim=1)  # (v, b, k)
+        drawn, extra = rows[: self.averaged], rows[self.averaged :]
+        scores = torch.logsumexp(drawn, dim=0) - math.log(self.averaged)
+        stored = self.labels[0, ids]
+        self.mass.add_(scores.detach().double().exp().sum(0))
+        found = self.loss(self.options, Outputs(scores, drawn, extra, stored))
+        self.labels[0, ids] = found.labels
+        if self.options.objective in ("mi_margin", "mi_adm"):
+            self._record(found.error)
+        total = found.loss + self._margin()
+        if self.seeds is not None:
+            given = seed_loss(scores, self.seeds[ids])
+            total = total + self.options.supervised_weight * given
+        return total
+
+    def features(self, images: Tensor) -> Tensor:
+        """Predictions of one batch of one view, (b, k), at least float32."""
+        return self._log_posterior(images).exp()
+
+    def normalize_rows(self, rows: Tensor) -> Tensor:
+        """Logarithm of the mean prediction over views."""
+        log_p: Tensor = finite_log(rows)
+        return log_p
+
+    def target_centers(self, features: Tensor) -> Tensor:
+        """Weights of the last layer, (k, d), with d the length of the encoder's features."""
+        return self.head.weight.detach()
+
+    def scores(self, features: Tensor, centers: Tensor) -> Tensor:
+        """The log-probabilities themselves: labels are the likeliest inside the bounds."""
+        return features
+
+    def report(self) -> dict[str, float]:
+        """Mean and largest error of the labels of the epoch, in nats or as shares; restarts."""
+        found = {"restarted": float(self.restarted)} if self.options.restart else {}
+        name = CERTIFICATES.get(self.options.objective)
+        total, largest, count = self.errors.tolist()
+        if name is None or count == 0:
+            return found
+        return {**found, f"{name}_mean": total / count, f"{name}_max": largest}
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next epoch depends on, as a nested state of tensors."""
+        state = {
+            "network": dict(self.network.state_dict()),
+            "labels": self.labels,
+            "mass": self.mass,
+        }
+        return state if self.seeds is None else {**state, "seeds": self.seeds}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a saved state; every tensor must be there and fit."""
+        self.network.load_state_dict(state["network"], strict=True)
+        self.labels.copy_(state["labels"])
+        self.mass.copy_(state["mass"])
+        if self.seeds is not None:
+            self.seeds.copy_(state["seeds"])
+
+    def _log_posterior(self, images: Tensor) -> Tensor:
+        log_p: Tensor = log_softmax(self.network(images))
+        return log_p
+
+    def _margin(self) -> Tensor:
+        term = margin_term(self.head.weight, margin_weight=self.options.margin_weight)
+        # The same on every rank, and gradients of the network are summed over ranks.
+        share = term / self.ranks.world
+        value: Tensor = share + (term - share).detach()
+        return value
+
+    def _record(self, error: Tensor) -> None:
+        total, largest, count = self.errors.unbind()
+        total.add_(error)
+        torch.maximum(largest, error.to(largest), out=largest)
+        count.add_(1.0)
+
+
+def _head(config: RunConfig, network: Network) -> nn.Linear:
+    """The classifier of a network, if it ends in one."""
+    clusters, options = config.heads.clusters, config.network
+    if len(clusters) != 1:
+        msg = (
+            f"method='mi_margin' learns one head, got heads.clusters={list(clusters)}. "
+            f"To fix: keep the target alone, heads.clusters=[{config.heads.target}]"
+        )
+        raise UsageError(msg)
+    if options.layers != 1 or options.last_norm or options.predictor:
+        msg = (
+            f"method='mi_margin' needs a linear classifier behind the encoder, got "
+            f"network.layers={options.layers}, last_norm={str(options.last_norm).lower()}, "
+            f"predictor={options.predictor}. To fix: set layers=1, last_norm=false, predictor=0"
+        )
+        raise UsageError(msg)
+    if options.out_dim != config.heads.target:
+        msg = (
+            f"method='mi_margin' needs an output for each cluster: network.out_dim must be "
+            f"heads.target={config.heads.target}, got {options.out_dim}"
+        )
+        raise UsageError(msg)
+    (head,) = network.projector.children()
+    if not isinstance(head, nn.Linear):
+        msg = f"the network must end in a linear layer, got {type(head).__name__}"
+        raise UsageError(msg)
+    return head

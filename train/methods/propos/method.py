@@ -1,0 +1,337 @@
+r"""ProPos: prototype scattering and positive sampling on an online and a target network.
+
+Two steps in turn (section 3.3). *E-step*, before the first epoch and every r epochs: spherical
+k-means of the target network's features of all images gives the labels. *M-step*, one batch after
+the other, with two views a, b of every image:
+
+1. features ``q = f(x)`` of the online network, ``k = f'(x)`` of the target network, no gradient;
+2. *alignment* (Eq. 9, 10): ``|| g(q_a + sigma eps) - k_b ||^2`` of unit vectors;
+3. *scattering* (Eq. 4, 6, 7): a contrastive loss among the prototypes of the batch, the mean
+   directions of the features of each label, as q_a and as k_b have them;
+4. both again with the views exchanged; the loss is the mean, with ``psl_weight`` on scattering;
+5. the optimizer moves f and g; *then* ``f' <- m f' + (1 - m) f`` (Eq. 11), parameters alone: the
+   target network has its own running statistics.
+
+So the target network of a step holds the parameters that the online network has in that step, as
+BYOL does and the second version of the released code; the first version is one step behind
+(``ema_after = "loss"``).
+
+As long as the learning rate warms up there is neither scattering nor noise. With ``psl_weight = 0``
+and ``sigma = 0`` throughout, this is BYOL.
+
+==========================  ====================  =============  ==================================
+paper                       here                  shape          meaning
+==========================  ====================  =============  ==================================
+:math:`f`                   ``online_network``                   encoder and projector
+:math:`f'`                  ``target_network``                   their moving average; predicts
+:math:`g`                   ``.predictor``                       of the online network
+:math:`f(x), f'(x)`         ``q, k``              (2, b, d)      by view; not normalized
+:math:`p(k \mid x)`         ``labels``            (1, n)         one-hot: labels of the E-step
+:math:`\mathcal{Q}`         ``queue``             (m, d)         `memory_queue`, section 6.2
+:math:`\tau, \sigma, r`     ``temperature``, ``sigma``, ``reassign``
+==========================  ====================  =============  ==================================
+
+What differs from the released code: empty clusters are masked, not given the logit -10 (but with
+``psl = "released"``), and are judged by the batch of all ranks; the gradient of gathered features
+is whole (`ProposOptions`, ``psl_weight``); labels stay with their images on any number of ranks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ....algos.clustering.metrics import churn
+from ....algos.core.errors import UsageError
+from ....algos.core.random import normal_noise
+from ....algos.losses.propos.memory_queue import MemoryQueue, current_labels, init_queue, push
+from ....algos.losses.propos.prototypes import (
+    Prototypes,
+    PrototypeSums,
+    normalize_sums,
+    prototype_sums,
+)
+from ....algos.losses.propos.scattering import (
+    perturbed,
+    positive_sampling_alignment,
+    prototypical_uniformity,
+    psl_cross_view,
+    psl_mixed_view,
+    psl_released,
+    psl_same_view,
+)
+from ...config.methods import ProposOptions
+from ...config.run import RunConfig
+from ...networks.network import Network
+from ...networks.normalization import settle, synchronize
+from ...state.ranks import ALONE, Ranks
+from ...state.seeding import generator, permutation
+from ..base import Group, Method, Sweep, evaluating
+from ._labels import balanced_order, cluster, stream_key
+from ._networks import check_networks, init_predictor, target_of
+from ._passes import Passes, SubBatches, WholeBatch
+
+__all__ = ["ProPos"]
+
+
+def _uniformity(online: Prototypes, target: Prototypes, *, temperature: float) -> Tensor:
+    loss: Tensor = prototypical_uniformity(online, temperature=temperature)
+    return loss
+
+
+SCATTERING: dict[str, Callable[..., Tensor]] = {
+    "mixed-view": psl_mixed_view,
+    "released": psl_released,
+    "same-view": psl_same_view,
+    "cross-view": psl_cross_view,
+    "uniformity": _uniformity,
+}
+
+
+class ProPos(Method):
+    """State of a run of ProPos or BYOL, and its step. The parameters are those of `Method`.
+
+    Attributes
+    ----------
+    online_network, target_network : Network. `network` is the target network: it predicts, and its
+        weights are what a run leaves.
+    queue : MemoryQueue or None.
+    steps : () int64 tensor. Optimizer steps taken so far.
+    gate : () tensor. 1 when scattering and noise act, 0 before.
+
+    Raises
+    ------
+    UsageError
+        If there is not exactly one head, if the network has no predictor, or if sub-batches do not
+        fit (`propos_passes.SubBatches`).
+    """
+
+    capturable = True
+
+    def __init__(
+        self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
+    ) -> None:
+        super().__init__(config, network, n_samples, ranks)
+        self.options = options = config.propos or ProposOptions()
+        predictor = check_networks(config, network)
+        init_predictor(predictor, config.seed)
+        self.online_network = network
+        self.target_network = self.network = target_of(network, config)
+        # The predictor sees the whole batch on every rank.
+        synchronize(predictor, False)
+        joint = options.view_norm == "joint"
+        self.passes: Passes = WholeBatch(ranks, joint=joint)
+        if options.batch_norm == "shuffled":
+            self.passes = SubBatches(
+                ranks,
+                [self.online_network, self.target_network],
+                count=options.sub_batches,
+                batch_size=config.batch_size,
+                key=stream_key(config.seed, "shuffle"),
+                joint=joint,
+            )
+            if n_samples < config.batch_size:
+                msg = (
+                    f"propos.batch_norm='shuffled' takes whole batches alone, and {n_samples} "
+                    f"images make none of {config.batch_size}. To fix this, lower batch_size"
+                )
+                raise UsageError(msg)
+        averaged = dict(self.target_network.named_parameters())
+        followed = dict(network.named_parameters())
+        self._averaged: list[Tensor] = list(averaged.values())
+        self._followed: list[Tensor] = [followed[name] for name in averaged]
+        self.n_clusters = self.bounds[0].n_clusters
+        self.total_steps = config.epochs * _batches_per_epoch(config, n_samples, options)
+        self.steps = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.gate = torch.zeros((), dtype=self.dtype, device=self.device)
+        self.churn = 0.0
+        self.queue: MemoryQueue | None = None
+        if options.queue:
+            self.queue = init_queue(
+                options.queue, network.out_dim, xp=torch, dtype=self.dtype, device=self.device
+            )
+        self._set_gate(0)
+
+    def parameter_groups(self) -> list[Group]:
+        """Encoder and projector of the online network, and the predictor with its own rate."""
+        online, predictor = self.online_network, self.online_network.predictor
+        assert predictor is not None
+        return [
+            Group([*online.encoder.parameters(), *online.projector.parameters()]),
+            Group(list(predictor.parameters()), scale=self.options.predictor_scale, local=False),
+        ]
+
+    # E-step -------------------------------------------------------------------------------------
+
+    def begin_epoch(self, epoch: int, sweep: Sweep | None = None) -> None:
+        """Open the gate of scattering and noise after the warm-up; label anew when it is due."""
+        super().begin_epoch(epoch, sweep)
+        settle(self.online_network)
+        settle(self.target_network)
+        self._set_gate(epoch)
+        self.churn = 0.0
+        if sweep is not None and epoch % self.options.reassign == 0:
+            with evaluating(self.target_network):
+                features = sweep(self.features)
+            labels, _ = self.cluster(features)
+            self.churn = churn(labels, self.labels[0])
+            self.labels[0].copy_(labels)
+
+    def report(self) -> dict[str, float]:
+        """Share of the labels that the clustering before this epoch changed."""
+        return {"churn": self.churn}
+
+    def cluster(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Labels (n,) and centers (k, d) of unit features of all images, see `propos_labels`."""
+        return cluster(features, self.bounds[0], self.options, seed=self.config.seed)
+
+    def order(self, epoch: int) -> Tensor | None:
+        """Images of an epoch: balanced over the labels if asked, whole batches if they must be."""
+        seed, n = self.config.seed, self.n_samples
+        if self.options.resample:
+            draws = generator(seed, "resample", epoch)
+            order = balanced_order(self.labels[0], self.n_clusters, draws)
+        elif self.options.batch_norm == "shuffled":
+            order = permutation(n, seed, epoch, device=self.device)
+        else:
+            return None
+        if self.options.batch_norm == "shuffled":
+            order = order[: n - n % self.config.batch_size]
+        return order
+
+    # M-step -------------------------------------------------------------------------------------
+
+    def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
+        """Loss of one batch, a scalar tensor to call ``backward`` on; the queue moves on.
+
+        Parameters
+        ----------
+        ids : (b,) int64 tensor. Which images these are.
+        views : two (b, c, h, w) tensors.
+        """
+        total = len(ids)
+        q = self.passes.online(self.online_network, views, total)  # (2, b, d)
+        with torch.no_grad():
+            k = self.passes.target(self.target_network, views, total, self.steps)
+        predicted = self.passes.predict(self.online_network, self._positive_samples(q))
+        loss: Tensor = 0.5 * (
+            positive_sampling_alignment(predicted[0], k[1])
+            + positive_sampling_alignment(predicted[1], k[0])
+        )
+        if self.options.psl_weight:
+            scattering = self._scattering(ids, q, k)
+            loss = loss + self.gate * self.options.psl_weight * scattering
+        if self.options.ema_after == "loss":
+            self.steps.add_(1)
+            self._follow()
+        return loss
+
+    def after_step(self) -> None:
+        """Move the target network after the online one (Eq. 11), in place."""
+        if self.options.ema_after == "optimizer":
+            self.steps.add_(1)
+            self._follow()
+        self.passes.after_step([self.online_network, self.target_network])
+
+    @torch.no_grad()
+    def _follow(self) -> None:
+        averaged = self._averaged
+        m = self.ema_momentum()
+        # `algos.losses.propos.prototypes.moving_average`, over all parameters in two kernels.
+        torch._foreach_mul_(averaged, m.to(self.dtype))
+        moved = torch._foreach_mul(self._followed, (1.0 - m).to(self.dtype))
+        torch._foreach_add_(averaged, list(moved))
+
+    def ema_momentum(self) -> Tensor:
+        """Momentum m of Eq. 11 after the steps taken so far, () float64.
+
+        The cosine is ``1 - (1 - ema) (1 + cos(pi t / T)) / 2``, t of T steps.
+        """
+        start = self.options.ema
+        if self.options.ema_schedule == "constant":
+            return torch.full_like(self.steps, start, dtype=torch.float64)
+        done = self.steps.double() / self.total_steps
+        return 1.0 - (1.0 - start) * 0.5 * (1.0 + torch.cos(math.pi * done))
+
+    def _positive_samples(self, q: Tensor) -> Tensor:
+        """Eq. 9: features with noise, drawn for the whole batch on every rank."""
+        sigma, on_sphere = self.options.sigma, self.options.noise == "sphere"
+        if not sigma and not on_sphere:
+            return q
+        noise = torch.zeros_like(q)
+        if sigma:
+            key = stream_key(self.config.seed, "noise")
+            drawn = normal_noise(
+                tuple(q.shape), key=key, stream=self.steps, xp=torch, dtype=q.dtype, device=q.device
+            )
+            noise = self.gate * drawn
+        rows = perturbed(q.flatten(0, 1), noise.flatten(0, 1), sigma=sigma, on_sphere=on_sphere)
+        samples: Tensor = rows.view_as(q)
+        return samples
+
+    def _scattering(self, ids: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        """Mean over both orders of the views of the loss among prototypes; k is remembered."""
+        every = self.labels[0]
+        labels = every[ids]
+        online, target = ([self._sums(rows, labels) for rows in views] for views in (q, k))
+        if self.queue is not None:
+            past = self._sums(self.queue.rows, current_labels(self.queue.ids, every))
+            online, target = ([_added(sums, past) for sums in view] for view in (online, target))
+            moved = push(self.queue, k.flatten(0, 1), ids.repeat(2))
+            for old, new in zip(self.queue, moved, strict=True):
+                old.copy_(new)
+        mu, mu_target = (
+            [normalize_sums(sums, dtype=q.dtype) for sums in view] for view in (online, target)
+        )
+        form, tau = SCATTERING[self.options.psl], self.options.temperature
+        return 0.5 * (
+            form(mu[0], mu_target[1], temperature=tau) + form(mu[1], mu_target[0], temperature=tau)
+        )
+
+    def _sums(self, rows: Tensor, labels: Tensor) -> PrototypeSums:
+        return prototype_sums(rows, labels, n_clusters=self.n_clusters)
+
+    def _set_gate(self, epoch: int) -> None:
+        optim = self.config.optim
+        self.gate.fill_(float(epoch >= optim.frozen_epochs + optim.warmup_epochs))
+
+    # Prediction and state -----------------------------------------------------------------------
+
+    def target_centers(self, features: Tensor) -> Tensor:
+        """Unit centers (k, d) of k-means of the features of all images."""
+        return self.cluster(features)[1]
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the next epoch depends on, as a nested state of tensors."""
+        return {
+            "online": dict(self.online_network.state_dict()),
+            "target": dict(self.target_network.state_dict()),
+            "labels": self.labels,
+            "steps": self.steps,
+            "queue": None if self.queue is None else self.queue._asdict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a saved state; every tensor must be there and fit."""
+        self.online_network.load_state_dict(state["online"], strict=True)
+        self.target_network.load_state_dict(state["target"], strict=True)
+        self.labels.copy_(state["labels"])
+        self.steps.copy_(state["steps"])
+        if self.queue is not None:
+            for name, tensor in self.queue._asdict().items():
+                tensor.copy_(state["queue"][name])
+
+
+def _added(a: PrototypeSums, b: PrototypeSums) -> PrototypeSums:
+    return PrototypeSums(a.sums + b.sums, a.mass + b.mass)
+
+
+def _batches_per_epoch(config: RunConfig, n: int, options: ProposOptions) -> int:
+    """Batches that the loop makes of an epoch."""
+    if options.batch_norm == "shuffled":
+        return n // config.batch_size
+    return max(1, min(-(-n // config.batch_size), n // 2))

@@ -1,0 +1,245 @@
+"""Networks that map an image or an embedding to a feature vector: an encoder, then a projector.
+
+The encoder is what transfers; the projector is what the clustering loss sees. Features leave
+without normalization, for the method to normalize as its paper asks. Batch statistics per view are
+the method's business too: two passes, or one pass per half.
+
+====================  =============================================================================
+name                  encoder
+====================  =============================================================================
+``digits-cnn``        three 3 × 3 convolutions for small grey images, flattened: a forward and
+                      backward pass of 256 digits takes about 12 ms on one CPU core
+``mnist-cnn``         three 3 × 3 convolutions of stride 2, flattened, for grey images of 28 pixels
+``vgg4-28``, ``-32``  VGG4 of MI + margin for grey 28 × 28 and colored 32 × 32 images
+``vgg4-96``           VGG4 with stride 2, for 96 × 96
+``resnet18-cifar``    ResNet-18 for images of about 32 pixels: a 3 × 3 stem of stride 1 and no
+                      max-pooling; also ``resnet34-cifar``, ``resnet50-cifar``
+``resnet18-stl``      ResNet-18 for 96 pixels: that stem with a 2 × 2 max-pooling, as SeCu has it;
+                      also ``resnet34-stl``, ``resnet50-stl``
+``resnet18``          ResNet-18 for 224 pixels, its 7 × 7 stem of stride 2; also ``resnet34``,
+                      ``resnet50``. Parameters of all are named as in torchvision
+``gat-...``           GATCluster's encoders, which return a map; see `gat_networks`
+``none``              of embeddings: nothing, the projector is all there is
+``mlp``               of embeddings: one hidden layer of `width` units
+====================  =============================================================================
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+from ...algos.core.errors import InvalidValueError, UsageError
+from ..config.run import NetworkConfig
+from ..state.seeding import generator
+from .attention_branches import GAT_LAYERS, GAT_SMALL, map_encoder
+from .normalization import BatchNorm, groups
+from .resnets import DEPTHS, STEMS, resnet
+from .small import VGG4, embedding_mlp, identity, small_cnn, vgg4
+
+__all__ = ["NETWORKS", "Network", "build_network", "mlp", "run_views"]
+
+
+class Network(nn.Module):
+    """An encoder, a projector, and where the method wants one a predictor.
+
+    Attributes
+    ----------
+    encoder : nn.Module. (b, c, h, w) images or (b, d) embeddings to (b, `encoder_dim`).
+    projector : nn.Module. (b, `encoder_dim`) to (b, `out_dim`), not normalized.
+    predictor : nn.Module or None. (b, `out_dim`) to (b, `out_dim`); not part of `forward`.
+    one_pass : bool. Whether `run_views` may put views into one pass.
+    autocast : torch.dtype or None. Lower precision of the passes; what they return has the dtype of
+        the parameters, so that nothing outside the network is computed in it.
+    """
+
+    def __init__(self, encoder: nn.Module, encoder_dim: int, config: NetworkConfig) -> None:
+        super().__init__()
+        self.encoder_dim = encoder_dim
+        self.out_dim = config.out_dim if config.layers else encoder_dim
+        self.encoder = encoder
+        widths = [encoder_dim, *[config.hidden] * (config.layers - 1), self.out_dim]
+        projector = mlp(widths, last_norm=config.last_norm) if config.layers else nn.Identity()
+        self.projector: nn.Module = projector
+        self.predictor: nn.Module | None = None
+        if config.predictor:
+            self.predictor = mlp([self.out_dim, config.predictor, self.out_dim])
+        self.autocast: torch.dtype | None = None
+        self.one_pass = not any(
+            isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in encoder.modules()
+        )
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Map (b, c, h, w) images, or (b, d) embeddings, to (b, out_dim) features."""
+        return self._cast(lambda x: self.projector(self.encoder(x)), images)
+
+    def predict(self, features: torch.Tensor) -> torch.Tensor:
+        """Map (b, out_dim) features to the predictor's, (b, out_dim)."""
+        if self.predictor is None:
+            msg = "the network has no predictor. To fix this, set network.predictor above 0"
+            raise UsageError(msg)
+        return self._cast(self.predictor, features)
+
+    def _cast(
+        self, function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
+    ) -> torch.Tensor:
+        if self.autocast is None:
+            return function(x)
+        with torch.autocast(x.device.type, self.autocast):
+            return function(x).to(x.dtype)
+
+
+def mlp(widths: Sequence[int], *, last_norm: bool = False) -> nn.Sequential:
+    """Linear layers with batch normalization and ReLU between them, and nothing after the last.
+
+    Parameters
+    ----------
+    widths : ints. Lengths of the input, the hidden layers and the output.
+    last_norm : bool. Batch normalization after the last layer.
+    """
+    layers: list[nn.Module] = []
+    for i, (before, after) in enumerate(pairwise(widths)):
+        last = i == len(widths) - 2
+        normed = last_norm or not last
+        # The batch normalization that follows makes a bias idle.
+        layers.append(nn.Linear(before, after, bias=not normed))
+        layers += [BatchNorm(after)] if normed else []
+        layers += [] if last else [nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers)
+
+
+def run_views(
+    network: nn.Module,
+    function: Callable[[torch.Tensor], torch.Tensor],
+    views: Sequence[torch.Tensor],
+) -> torch.Tensor:
+    """Apply a function of a network to several views: (v, b, ...), batch statistics per view.
+
+    Views of one size go through in one pass, where the network's normalization can tell them
+    apart: half the kernels, and the same numbers as a pass for each. A network with PyTorch's own
+    batch normalization, or with channels last in memory, gets a pass for each view.
+
+    Parameters
+    ----------
+    network : nn.Module. The module that `function` runs.
+    function : callable. Maps a batch of images to a batch of rows.
+    views : sequence of (b, c, h, w) tensors.
+    """
+    alike = all(view.shape == views[0].shape for view in views)
+    if len(views) == 1 or not alike or not getattr(network, "one_pass", False):
+        return torch.stack([function(view) for view in views])
+    rows = torch.stack(tuple(views), 1).flatten(0, 1)
+    with groups(network, len(views)):
+        out = function(rows)
+    return out.reshape(-1, len(views), *out.shape[1:]).movedim(1, 0)
+
+
+class _Encoder(NamedTuple):
+    """How to make an encoder: (width, shape of a sample) to (module, encoder_dim)."""
+
+    build: Callable[[int, tuple[int, ...]], tuple[nn.Module, int]]
+    standard_width: int
+    axes: int = 3
+
+
+def build_network(
+    config: NetworkConfig,
+    shape: Sequence[int],
+    *,
+    seed: int = 0,
+    encoder: nn.Module | None = None,
+) -> Network:
+    """Build a network with fresh parameters, a function of `seed` alone.
+
+    Parameters
+    ----------
+    config : name, width and lengths; see `config.NetworkConfig`.
+    shape : ints. Shape of one sample: (c, h, w) of images, (d,) of embeddings.
+    seed : int. Seed of the parameters; the global random state is left alone.
+    encoder : nn.Module, optional. An encoder of one's own in place of ``config.name``, with the
+        parameters it has; it maps a batch of samples to (b, encoder_dim).
+
+    Returns
+    -------
+    network : `Network` on the CPU, in training mode, float32.
+
+    Raises
+    ------
+    UsageError
+        If ``config.name`` is not in `NETWORKS`, or the encoder does not return rows of features.
+    InvalidValueError
+        If a size is below 1.
+
+    Examples
+    --------
+    >>> network = build_network(NetworkConfig(), (1, 8, 8))
+    >>> network(torch.zeros(4, 1, 8, 8)).shape
+    torch.Size([4, 64])
+    """
+    if len(shape) not in (1, 3) or min(shape) < 1:
+        msg = f"shape must be (c, h, w) or (d,), all above 0, got {tuple(shape)}"
+        raise InvalidValueError(msg)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(generator(seed, "network").initial_seed())
+        if encoder is not None:
+            return Network(encoder, _output_length(encoder, shape), config)
+        if config.name not in NETWORKS:
+            close = difflib.get_close_matches(config.name, NETWORKS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(NETWORKS)}"
+            msg = f"network.name {config.name!r} is unknown; {hint}"
+            raise UsageError(msg)
+        known = NETWORKS[config.name]
+        if len(shape) != known.axes:
+            what = "images" if known.axes == 3 else "embeddings"
+            fit = ", ".join(name for name, other in NETWORKS.items() if other.axes == len(shape))
+            msg = (
+                f"network.name {config.name!r} takes {what}, and a sample has shape "
+                f"{tuple(shape)}. To fix this, set network.name to one of {fit}"
+            )
+            raise UsageError(msg)
+        module, dim = known.build(config.width or known.standard_width, tuple(shape))
+        return Network(module, dim, config)
+
+
+def _output_length(encoder: nn.Module, shape: Sequence[int]) -> int:
+    """Features that a user's encoder returns, by asking it."""
+    training = encoder.training
+    parameter = next(encoder.parameters(), torch.zeros(()))
+    encoder.eval()
+    with torch.no_grad():
+        rows = encoder(torch.zeros(2, *shape, dtype=parameter.dtype, device=parameter.device))
+    encoder.train(training)
+    if not isinstance(rows, torch.Tensor) or rows.ndim != 2 or len(rows) != 2:
+        got = tuple(rows.shape) if isinstance(rows, torch.Tensor) else type(rows).__name__
+        msg = (
+            f"network must map a batch of shape (2, {', '.join(map(str, shape))}) to rows of "
+            f"features (2, d), got {got}. To fix this, end it with a pooling or nn.Flatten()"
+        )
+        raise UsageError(msg)
+    return int(rows.shape[1])
+
+
+NETWORKS: dict[str, _Encoder] = {
+    "digits-cnn": _Encoder(partial(small_cnn, "digits-cnn"), standard_width=32),
+    "mnist-cnn": _Encoder(partial(small_cnn, "mnist-cnn"), standard_width=16),
+    **{name: _Encoder(partial(vgg4, name), spec.width) for name, spec in VGG4.items()},
+    **{
+        f"resnet{depth}" + ("" if stem == "imagenet" else f"-{stem}"): _Encoder(
+            partial(resnet, depth, stem), standard_width=64
+        )
+        for stem in STEMS
+        for depth in DEPTHS
+    },
+    "none": _Encoder(identity, standard_width=1, axes=1),
+    "mlp": _Encoder(embedding_mlp, standard_width=512, axes=1),
+    **{
+        name: _Encoder(partial(map_encoder, name), standard_width=16 if name in GAT_SMALL else 64)
+        for name in GAT_LAYERS
+    },
+}
