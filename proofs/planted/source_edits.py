@@ -17,7 +17,7 @@ from ...algos.core.errors import InvalidValueError
 
 __all__ = ["Edit", "Place", "edit", "find", "functions_below", "nested_code"]
 
-ROOT = __package__.rpartition(".")[0]
+ROOT = __package__.partition(".")[0]
 Definition = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
 
 

@@ -24,7 +24,7 @@ from .planting import PlantedError, plant
 
 __all__ = ["entered", "judge", "main"]
 
-PACKAGE = Path(str(claims.__file__)).parents[1]
+PACKAGE = Path(str(claims.__file__)).parents[2]
 # A replacement that is no working Python, not a check that noticed. numba's own errors are the same
 # for compiled text.
 BUGS = (TypeError, NameError, AttributeError, ImportError, SyntaxError)

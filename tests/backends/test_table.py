@@ -32,8 +32,8 @@ TESTED = {
 
 
 def test_every_row_has_a_kernel_and_every_kernel_a_row():
-    for module in pkgutil.iter_modules(dualclust.algos.__path__):
-        import_module(f"dualclust.algos.{module.name}")
+    for module in pkgutil.walk_packages(dualclust.algos.__path__, "dualclust.algos."):
+        import_module(module.name)
     assert set(TABLE) == set(KERNELS)
     assert all(TABLE.values())
 

@@ -37,8 +37,8 @@ OTHERS = ("unit", "property", "reference", "backends", "train")
 def modules(root: Path, patterns: Sequence[str] = ()) -> list[str]:
     """Modules that mutants are made of, as paths below the repository."""
     found = []
-    for folder in ("algos", "backends", "train", "train/methods"):
-        for path in sorted((root / folder).glob("*.py")):
+    for folder in ("algos", "backends", "train"):
+        for path in sorted((root / folder).rglob("*.py")):
             name = path.relative_to(root).as_posix()
             wanted = not patterns or any(path.match(p) or name.startswith(p) for p in patterns)
             if wanted and name not in SKIPPED:
@@ -96,8 +96,8 @@ def _texts(root: Path) -> dict[str, str]:
 def _importers(root: Path, stem: str) -> frozenset[str]:
     """Stems of the modules of ours that import a module."""
     found = set()
-    for folder in ("algos", "backends", "train", "train/methods", "dualclust"):
-        for path in (root / folder).glob("*.py"):
+    for folder in ("algos", "backends", "train", "dualclust"):
+        for path in (root / folder).rglob("*.py"):
             if _imports(path.read_text(encoding="utf-8"), stem):
                 found.add(path.stem)
     return frozenset(found - {stem, "__init__"})
@@ -110,6 +110,7 @@ def _imports(text: str, stem: str) -> bool:
 def likely_files(root: Path, mutant: Mutant, most: int) -> list[str]:
     """Test files that are likely to see a mutant, the likeliest first."""
     stem, part = Path(mutant.module).stem, mutant.module.split("/")[0]
+    titles = _titles(mutant.module)
     names = [n for n in mutant.function.split(".") if n]
     # A private function is seen through the public ones of its module.
     public = _public(root, mutant.module)
@@ -120,8 +121,9 @@ def likely_files(root: Path, mutant: Mutant, most: int) -> list[str]:
         if folder not in OTHERS or file.startswith(SLOW):
             continue
         home = folder in FOLDERS[part]
-        own = home and (file == f"test_{stem}" or file.startswith(f"test_{stem}_"))
-        score = 8.0 * own + 4.0 * _imports(text, stem)
+        near_by = Path(mutant.module).parent.name in path.split("/")
+        own = home and near_by and any(file == t or file.startswith(f"{t}_") for t in titles)
+        score = 8.0 * own + 4.0 * _imports_module(text, mutant.module)
         score += 4.0 * any(_says(text, n) for n in names)
         score += 2.0 * any(_says(text, n) for n in public)
         score += 1.0 * any(file == f"test_{s}" or file.startswith(f"test_{s}_") for s in near)
@@ -134,6 +136,22 @@ def likely_files(root: Path, mutant: Mutant, most: int) -> list[str]:
             ranked.append((score, path))
     ranked.sort(key=lambda pair: (-pair[0], pair[1]))
     return [path for _, path in ranked[:most]]
+
+
+def _titles(module: str) -> set[str]:
+    """File names that tests of a module may begin with: its own, or after that of its folder."""
+    path = Path(module)
+    stem, folder = path.stem.lstrip("_"), path.parent.name
+    return {f"test_{stem}", f"test_{folder}_{stem}"} | (
+        {f"test_{folder}"} if stem == "method" else set()
+    )
+
+
+def _imports_module(text: str, module: str) -> bool:
+    """Whether a test imports a module by its dotted name, or a name of its group."""
+    path = Path(module)
+    group, stem = re.escape(".".join(path.parent.parts)), re.escape(path.stem)
+    return bool(re.search(rf"dualclust\.{group}(\.{stem}\b| import .*\b{stem}\b)", text))
 
 
 def _says(text: str, name: str) -> bool:

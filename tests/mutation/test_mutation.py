@@ -121,10 +121,14 @@ def test_drawing_takes_turns_and_repeats_itself() -> None:
 @pytest.mark.parametrize(
     ("module", "function", "first"),
     [
-        ("algos/online/duals.py", "update_duals", "tests/unit/test_duals.py"),
+        ("algos/online/duals.py", "update_duals", "tests/unit/online/test_duals.py"),
         ("backends/numba_transport.py", "_move", "tests/backends/test_table.py"),
-        ("train/methods/propos/_passes.py", "grow", "tests/train/test_propos_passes.py"),
-        ("train/loop/training.py", "Run.run_epoch", "tests/train/test_loop.py"),
+        (
+            "train/methods/propos/_passes.py",
+            "grow",
+            "tests/train/methods/propos/test_propos_passes.py",
+        ),
+        ("train/loop/training.py", "Run.run_epoch", "tests/train/loop/test_loop.py"),
     ],
 )
 def test_the_likeliest_test_file_comes_first(module: str, function: str, first: str) -> None:
@@ -184,10 +188,10 @@ class _Stub(run.Tree):
         (0, "3 passed", ("survived", "")),
         (
             1,
-            "FAILED tests/unit/test_duals.py::test_a - assert",
-            ("killed", "tests/unit/test_duals.py::test_a"),
+            "FAILED tests/unit/online/test_duals.py::test_a - assert",
+            ("killed", "tests/unit/online/test_duals.py::test_a"),
         ),
-        (2, "ERROR tests/unit/test_duals.py", ("killed", "tests/unit/test_duals.py")),
+        (2, "ERROR tests/unit/online/test_duals.py", ("killed", "tests/unit/online/test_duals.py")),
         (3, "INTERNALERROR", ("killed", "no test could be read")),
         (-24, "", ("killed", "did not end")),
         (-11, "", ("killed", "died of signal 11")),
@@ -197,14 +201,14 @@ def test_how_a_run_ends_is_what_is_said(
     tmp_path: Path, code: int, text: str, verdict: tuple[str, str]
 ) -> None:
     mutant = _mutant()
-    path = tmp_path / "algos" / "duals.py"
+    path = tmp_path / mutant.module
     (path.parent / "__pycache__").mkdir(parents=True)
     path.write_bytes((ROOT / mutant.module).read_bytes())
     stored = path.parent / "__pycache__" / "duals.cpython-311.pyc"
     stored.write_bytes(b"old")
     before, source = path.stat().st_mtime_ns, path.read_text(encoding="utf-8")
     tree = _Stub(tmp_path, code, text)
-    assert tree.judge(mutant, ["tests/unit/test_duals.py"]) == verdict
+    assert tree.judge(mutant, ["tests/unit/online/test_duals.py"]) == verdict
     assert tree.seen == mutant.applied(source)
     assert path.read_text(encoding="utf-8") == source  # and is taken back, with what was compiled
     assert path.stat().st_mtime_ns == before
@@ -213,8 +217,8 @@ def test_how_a_run_ends_is_what_is_said(
 
 def test_a_run_that_says_nothing_is_no_kill(tmp_path: Path) -> None:
     mutant = _mutant()
-    path = tmp_path / "algos" / "duals.py"
-    path.parent.mkdir()
+    path = tmp_path / mutant.module
+    path.parent.mkdir(parents=True)
     path.write_bytes((ROOT / mutant.module).read_bytes())
     with pytest.raises(RuntimeError, match="ended with 4"):
         _Stub(tmp_path, 4, "usage").judge(mutant, ["no_such_file.py"])

@@ -13,8 +13,8 @@ from dualclust.proofs.registry.claims import REGISTRY
 ROOT = Path(__file__).resolve().parents[2]
 claims.load()
 DOCSTRINGS = [
-    (f"{path.stem}.{name}".rstrip("."), text)
-    for path in sorted((ROOT / "algos").glob("*.py"))
+    (f"{'.'.join(path.relative_to(ROOT / 'algos').with_suffix('').parts)}.{name}".rstrip("."), text)
+    for path in sorted((ROOT / "algos").rglob("*.py"))
     for name, text in citations.docstrings(path)
 ]
 COVERS: dict[str, set[str]] = {}

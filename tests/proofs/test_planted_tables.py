@@ -37,7 +37,7 @@ def _sample() -> list[PlantedError]:
 
 
 def test_every_module_of_tables_is_read() -> None:
-    folder = Path(planting.__file__).parent / "planted"
+    folder = Path(planting.__file__).parent / "tables"
     assert {p.stem for p in folder.glob("*.py")} == {*planting.TABLES, "__init__"}
 
 

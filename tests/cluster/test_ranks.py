@@ -1,0 +1,342 @@
+"""Several processes on one file: the same bytes as one, one message for an error, no hanging."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from dualclust.algos.core.errors import UsageError
+from dualclust.algos.scores.sources import MOST_ROWS
+from dualclust.cli.main import main
+from dualclust.cluster.ranks import Ranks, join_ranks, share_of_rows
+from tests.cli.test_cli_cluster import listing
+from tests.problems import unit_rows
+
+pytest.importorskip("torch")
+
+# Loads torch and the compiled kernels once and forks, one call after the other: an interpreter for
+# each rank would take nearly all of the test's time.
+FORK = """
+import json, os, socket, sys, time
+import torch.distributed
+from dualclust import cluster_command
+from dualclust.cli import main
+
+def fork(rank, size, port, folder, plan, arguments):
+    child = os.fork()
+    if child:
+        return child
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size))
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    os.chdir(folder)
+    sys.stdout, sys.stderr = open(f"out{rank}", "w"), open(f"err{rank}", "w")
+    code = 99
+    try:
+        exec(plan, {"rank": rank, "cluster_command": cluster_command, "os": os, "time": time})
+        code = main(arguments)
+    except SystemExit as end:
+        code = end.code
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+codes, (warm, calls) = [], json.loads(sys.argv[1])
+sys.stdout, stdout = open(os.devnull, "w"), sys.stdout
+assert main(warm) == 0
+sys.stdout = stdout
+for size, folder, plan, *arguments in calls:
+    with socket.socket() as here:
+        here.bind(("127.0.0.1", 0))
+        port = here.getsockname()[1]
+    children = [fork(rank, size, port, folder, plan, arguments) for rank in range(size)]
+    codes.append([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children])
+print(json.dumps(codes))
+"""
+
+
+class Call(NamedTuple):
+    """Several ranks with one command.
+
+    `plan` is run by each rank before the command, with `rank` and `cluster_command` at hand.
+    """
+
+    size: int
+    arguments: tuple[object, ...]
+    plan: str = ""
+    timeout: float = 1200
+
+
+class Done(NamedTuple):
+    """Exit codes of the ranks, and what each wrote on standard output and standard error."""
+
+    codes: list[int]
+    outs: list[str]
+    errs: list[str]
+    folder: Path
+
+
+def run(folder: Path, calls: dict[str, Call]) -> dict[str, Done]:
+    """Make the calls in order, each in a folder of its own."""
+    np.save(folder / "warm.npy", np.random.default_rng(0).normal(size=(9000, 8)))
+    warm = ["cluster", str(folder / "warm.npy"), "-k", "9", "--iterations", "1"]
+    given: list[list[object]] = []
+    for name, call in calls.items():
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        arguments = [*map(str, call.arguments), "--timeout", str(call.timeout)]
+        given.append([call.size, str(folder / name), call.plan, "cluster", *arguments])
+    done = subprocess.run(
+        [sys.executable, "-c", FORK, json.dumps([warm, given])],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+    )
+    assert done.returncode == 0, done.stderr
+    results = {}
+    for (name, call), codes in zip(calls.items(), json.loads(done.stdout), strict=True):
+        here, ranks = folder / name, range(call.size)
+        outs, errs = ([(here / f"{f}{i}").read_text() for i in ranks] for f in ("out", "err"))
+        results[name] = Done(codes, outs, errs, here)
+    return results
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory):
+    """Rows for five blocks, the last one short, and their weights."""
+    folder, rng = tmp_path_factory.mktemp("rows"), np.random.default_rng(0)
+    n, k, d = 4 * MOST_ROWS + 777, 12, 8
+    centers = unit_rows(rng.normal(size=(k, d)))
+    member = rng.integers(k, size=n) ** 2 // k
+    x = centers[member] + 0.4 * rng.normal(size=(n, d))
+    np.save(folder / "X.npy", x.astype(np.float16))
+    np.save(folder / "w.npy", rng.uniform(0.5, 2.0, size=n))
+    np.save(folder / "small.npy", x[: MOST_ROWS + 5])
+    x[3 * MOST_ROWS + 1] = np.nan
+    np.save(folder / "bad.npy", x)
+    return folder
+
+
+# Answers -----------------------------------------------------------------------------------------
+
+METRICS = {
+    "cosine": ("--metric", "cosine", "--report"),
+    "euclidean": ("--metric", "euclidean", "--weights", "w.npy", "--gap", "0"),
+}
+
+
+SIZES = [("cosine", 2), ("euclidean", 4)]
+
+
+def command(rows, metric, *options):
+    """Arguments, with the path of the weights."""
+    words = [rows / word if word == "w.npy" else word for word in METRICS[metric]]
+    return (rows / "X.npy", "-k", 12, "--iterations", 2, "--tol", 0, *words, *options)
+
+
+@pytest.fixture(scope="module")
+def answers(rows, tmp_path_factory):
+    calls = {
+        f"{metric}-{size}": Call(
+            size, command(rows, metric, "--checkpoint", "state", "--out", "out")
+        )
+        for metric, size in SIZES
+    }
+    calls["tensors"] = Call(2, command(rows, "cosine", "--device", "cpu:0", "--out", "out"))
+    small = (rows / "small.npy", "-k", 9, "--tol", 0, "--checkpoint", "../state")
+    calls["stopped"] = Call(3, (*small, "--iterations", 1, "--out", "out"))
+    calls["resumed"] = Call(2, (*small, "--iterations", 2, "--resume", "--out", "out"))
+    return run(tmp_path_factory.mktemp("answers"), calls)
+
+
+@pytest.mark.parametrize(("metric", "size"), SIZES)
+def test_the_bytes_of_one_process(rows, answers, tmp_path, monkeypatch, metric, size) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    state = tmp_path / "state"
+    options = ("--checkpoint", state, "--out", tmp_path / "out")
+    assert main(["cluster", *map(str, command(rows, metric, *options))]) == 0
+    codes, outs, errs, folder = answers[f"{metric}-{size}"]
+    assert codes == [0] * size, errs
+    assert errs == [""] * size
+    assert listing(folder / "out") == listing(tmp_path / "out")
+    assert (folder / "state").read_bytes() == state.read_bytes()
+    assert "violation           0" in outs[0]
+    assert outs[1:] == [""] * (size - 1)
+
+
+def test_tensors_of_two_ranks(answers) -> None:
+    codes, _, errs, folder = answers["tensors"]
+    assert codes == [0, 0], errs
+    ours, arrays = (np.load(f / "out" / "labels.npy") for f in (folder, answers["cosine-2"].folder))
+    assert (ours == arrays).mean() > 0.999
+
+
+def test_more_ranks_than_blocks_and_another_number_after_a_stop(rows, answers, tmp_path) -> None:
+    small = ["cluster", str(rows / "small.npy"), "-k", "9", "--tol", "0", "--iterations", "2"]
+    assert main([*small, "--out", str(tmp_path / "out")]) == 0
+    assert answers["stopped"].codes == [0] * 3, answers["stopped"].errs
+    assert answers["resumed"].codes == [0] * 2, answers["resumed"].errs
+    assert listing(answers["resumed"].folder / "out") == listing(tmp_path / "out")
+
+
+# Errors ------------------------------------------------------------------------------------------
+
+REFUSED = {
+    "missing": (("gone.npy", "-k", 3), 66, "no file at"),
+    "not finite": (("bad.npy", "-k", 3), 65, f"in row {3 * MOST_ROWS + 1} (1 such rows)"),
+    "infeasible": (("X.npy", "-k", 3, "--min-size", 2), 65, "exceeds upper bound"),
+}
+FAIL = """
+from dualclust.algos.core.errors import OutputError
+def fail(*arguments, **options):
+    raise {error}
+if rank == {rank}:
+    cluster_command.{where} = fail
+"""
+FAILED = {
+    "write_folder": (0, "OutputError('disk full')", 73, "disk full"),
+    "save_state": (0, "OutputError('disk full')", 73, "disk full"),
+    "open_embeddings": (1, "OutputError('not mounted')", 73, "not mounted"),
+    "start_centers": (2, "ZeroDivisionError('a bug')", 70, "ZeroDivisionError: a bug"),
+    "_collect": (1, "MemoryError()", 70, "MemoryError"),
+}
+LOST = """
+def lost(*arguments, **options):
+    {what}
+if rank == 1:
+    cluster_command.start_centers = lost
+"""
+
+# Ranks that are only slow have joined before the clock starts. The second says nothing until the
+# first has given up, however long that takes.
+HUNG = """
+from datetime import timedelta
+from torch.distributed.distributed_c10d import _set_pg_timeout
+started = cluster_command.start_centers
+def hang(*arguments, **options):
+    if rank == 1:
+        while not os.path.getsize("err0"):
+            time.sleep(0.05)
+        raise ZeroDivisionError
+    _set_pg_timeout(timedelta(seconds=1))
+    return started(*arguments, **options)
+cluster_command.start_centers = hang
+"""
+
+
+@pytest.fixture(scope="module")
+def errors(rows, tmp_path_factory):
+    calls = {}
+    for name, ((path, *rest), _, _) in REFUSED.items():
+        calls[name] = Call(3, (rows / path, *rest, "--out", "out"))
+    once = (rows / "small.npy", "-k", 3, "--iterations", 1, "--out", "out")
+    for where, (rank, error, _, _) in FAILED.items():
+        plan = FAIL.format(error=error, rank=rank, where=where)
+        calls[where] = Call(3, (*once, "--checkpoint", "state"), plan)
+    calls["killed"] = Call(3, once, LOST.format(what="os.kill(os.getpid(), 9)"))
+    calls["hung"] = Call(2, once, HUNG)
+    return run(tmp_path_factory.mktemp("errors"), calls)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_error_is_one_message_and_one_code(errors, name) -> None:
+    _, code, words = REFUSED[name]
+    codes, outs, errs, folder = errors[name]
+    assert codes == [code] * 3
+    assert outs == [""] * 3
+    assert errs[1:] == ["", ""]
+    assert words in errs[0]
+    assert errs[0].count("\n") == 1
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize("where", FAILED)
+def test_one_rank_that_fails_ends_all(errors, where) -> None:
+    rank, _, code, words = FAILED[where]
+    codes, outs, errs, folder = errors[where]
+    assert codes == [code] * 3, errs
+    assert outs == [""] * 3
+    assert words in errs[rank]
+    assert [err for i, err in enumerate(errs) if i != rank] == ["", ""]
+    assert not (folder / "out").exists()
+
+
+def test_a_rank_that_is_killed_ends_all(errors) -> None:
+    codes, _, errs, folder = errors["killed"]
+    assert codes == [70, -9, 70]
+    for err in (errs[0], errs[2]):
+        assert err.startswith("dualclust: error: lost a rank: ")
+        assert err.count("\n") == 1
+    assert not (folder / "out").exists()
+
+
+def test_a_rank_that_hangs_ends_all_in_time(errors) -> None:
+    codes, _, errs, folder = errors["hung"]
+    assert codes == [70, 70]
+    assert "lost a rank" in errs[0]
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.slow
+def test_torchrun(rows, tmp_path) -> None:
+    """As on a machine of one's own; torchrun names the ranks."""
+    with socket.socket() as here:
+        here.bind(("127.0.0.1", 0))
+        port = here.getsockname()[1]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    command += ["--master-addr", "127.0.0.1", "--master-port", str(port)]
+    command += ["-m", "dualclust", "cluster", str(rows / "small.npy"), "-k", "4"]
+    done = subprocess.run(
+        [*command, "--timeout", "1200", "--out", str(tmp_path / "two")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("written to") == 1
+    one = ["cluster", str(rows / "small.npy"), "-k", "4", "--out", str(tmp_path / "one")]
+    assert main(one) == 0
+    assert listing(tmp_path / "two") == listing(tmp_path / "one")
+
+
+# Alone -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [0, 1, MOST_ROWS, MOST_ROWS + 1, 10 * MOST_ROWS - 1])
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_shares_are_whole_blocks_in_order(n, size) -> None:
+    shares = [share_of_rows(rank, size, n) for rank in range(size)]
+    assert shares[0][0] == 0
+    for (first, count), (after, _) in zip(shares, [*shares[1:], (n, 0)], strict=True):
+        assert first + count == after
+        assert first % MOST_ROWS == 0 or first == n
+    most = max(count for _, count in shares)
+    assert most <= (-(-n // MOST_ROWS) // size + 1) * MOST_ROWS
+
+
+def test_without_the_variables_there_is_one(monkeypatch) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with join_ranks() as ranks:
+        assert type(ranks) is Ranks
+        assert ranks.group(10)[:3] == (0, 10, 10)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    with join_ranks() as ranks:
+        assert (ranks.rank, ranks.size) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "variables", [{"WORLD_SIZE": "two"}, {"WORLD_SIZE": "2"}, {"WORLD_SIZE": "2", "RANK": "-1"}]
+)
+def test_half_an_environment_is_refused(monkeypatch, variables) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match="must be a whole number"), join_ranks():
+        pass

@@ -1,0 +1,116 @@
+"""Runs of GATCluster: the digits, resuming, pictures, and what a step asks of the device."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from dualclust.cli.train import read_recipe
+from dualclust.train.config.run import override
+from dualclust.train.loop.training import resume, train
+from dualclust.train.methods.base import Batch
+from tests.train.methods.gatcluster.test_gatcluster import M, draw_images, make
+from tests.train.methods.secu.test_secu_operations import Operations
+from tests.train.runs import Interrupted, assert_same_run, interrupt_after
+
+RECIPES = {
+    "gatcluster_stl10": (1000, "gat-stl", 10),
+    "gatcluster_imagenet10": (1000, "gat-imagenet10", 10),
+    "gatcluster_imagenetdogs": (1500, "gat-dogs", 15),
+    "gatcluster_cifar10": (4000, "gat-cifar", 10),
+    "gatcluster_cifar100_20": (6000, "gat-cifar", 20),
+    "gatcluster_digits": (600, "gat-digits", 10),
+    "gatcluster_mnist": (1000, "gat-mnist", 10),
+}
+
+
+def short(source, *changes):
+    """The recipe of the digits, cut down to a second."""
+    return override(
+        read_recipe("gatcluster_digits"),
+        [
+            f"data.source={source}",
+            "epochs=4",
+            "batch_size=90",
+            "network.width=2",
+            "evaluation.every=2",
+            "gatcluster.sub_batch=24",
+            "gatcluster.n_init=3",
+            *changes,
+        ],
+    )
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_are_read(name):
+    batch_size, network, k = RECIPES[name]
+    config = read_recipe(name)
+    assert (config.batch_size, config.network.name) == (batch_size, network)
+    assert config.heads.clusters == (k,)
+    assert config.gatcluster.alpha == 0.1
+    assert config.assignment.lower == 0
+
+
+@pytest.mark.parametrize("epoch", [1, 3])
+def test_a_resumed_run_ends_like_one_that_was_not_interrupted(source, tmp_path, epoch):
+    straight, folder = tmp_path / "straight", tmp_path / "run"
+    train(short(source), straight)
+    with pytest.raises(Interrupted):
+        train(short(source), folder, progress=interrupt_after(epoch))
+    resume(folder)
+    assert_same_run(folder, straight)
+    assert (folder / "attention.png").read_bytes() == (straight / "attention.png").read_bytes()
+
+
+def test_another_seed_is_another_run(source, tmp_path):
+    for seed in (0, 1):
+        train(short(source, f"seed={seed}"), tmp_path / str(seed))
+    with pytest.raises(AssertionError, match="predictor"):
+        assert_same_run(tmp_path / "0", tmp_path / "1")
+
+
+def test_a_run_keeps_its_branches_and_its_corners(source, tmp_path):
+    from safetensors.torch import load_file
+
+    result = train(short(source), tmp_path / "run")
+    saved = load_file(tmp_path / "run" / "weights.safetensors")
+    assert "predictor.window_layer.weight" in saved
+    assert np.array_equal(np.load(tmp_path / "run" / "centers.npy"), np.eye(10))
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["size_max"] == result.metrics[-1]["size_max"]
+
+
+def test_an_encoder_without_a_map_has_no_picture(source, tmp_path):
+    changes = ["network.name=digits-cnn", "network.width=2", "epochs=1"]
+    train(short(source, *changes), tmp_path / "run")
+    assert not (tmp_path / "run" / "attention.png").exists()
+
+
+# What a step asks of the device ------------------------------------------------------------------
+
+
+def test_the_steps_of_a_large_batch_read_no_value_back():
+    """The first stop of the generator comes after targets and k-means, which may."""
+    method = make()
+    plain, views = draw_images()
+    losses = method.losses(Batch(torch.arange(M), (plain[:M], views[:M])))
+    next(losses).backward()
+    steps = 0
+    with Operations() as seen:
+        for loss in losses:
+            loss.backward()
+            steps += 1
+    assert steps == 5
+    assert seen.waiting == set()
+
+
+def test_a_step_runs_on_tensors_without_values():
+    method = make()
+    plain, _ = draw_images()
+    targets = method.targets(torch.arange(M), plain[:M])
+    rows = method.orders(M)[0][:8]
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        loss = method.part_loss(torch.randn(M, 1, 4, 4, dtype=torch.float64), targets, rows)
+    assert loss.shape == ()
