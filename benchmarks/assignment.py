@@ -108,7 +108,7 @@ def _ours(x: Features, c: Features, tolerance: float) -> Any:
     from dualclust.algos.scores.sources import feature_source, product_source
 
     bounds = from_ratios(len(c), n_samples=len(x), lower=0.9, upper=1.1)
-    found = solve(product_source(feature_source(x), c), bounds, tolerance=tolerance)
+    found = solve(product_source(feature_source(x), c), bounds, tol=tolerance)
     _ours.gap = found.gap  # type: ignore[attr-defined]
     return found.labels
 

@@ -74,7 +74,7 @@ class KMeansResult(NamedTuple):
     n_iter : int
         Iterations with a center update.
     converged : bool
-        Whether the last update changed at most the share `tolerance` of the labels.
+        Whether the last update changed at most the share `tol` of the labels.
     """
 
     centers: Array
@@ -95,8 +95,8 @@ def constrained_kmeans(
     *,
     metric: str = "cosine",
     weights: Array | None = None,
-    n_iter: int = 20,
-    tolerance: float = 1e-3,
+    max_iter: int = 20,
+    tol: float = 1e-3,
     gap: float = 1e-4,
     state: KMeansState | None = None,
     progress: Progress | None = None,
@@ -118,9 +118,9 @@ def constrained_kmeans(
     weights : (n,) real array, optional
         Of all rows of all ranks, at least 0: rows weigh in centers and objective. Sizes count
         samples.
-    n_iter : int
+    max_iter : int
         Most center updates, >= 0, those of `state` included; 0 only assigns to the centers given.
-    tolerance : float in [0, 1]
+    tol : float in [0, 1]
         Stop once at most this share of the labels changed.
     gap : float in [0, 1]
         Relative gap of the final labels to prove; 0 for the best labels of the final centers.
@@ -164,7 +164,7 @@ def constrained_kmeans(
         msg = "bounds must be of a known number of samples, got those of a stream"
         raise InvalidValueError(msg)
     check_interval("gap", gap, 0.0, 1.0)
-    like = check_arguments(features, centers, metric, n_iter, tolerance, empty, bounds, progress)
+    like = check_arguments(features, centers, metric, max_iter, tol, empty, bounds, progress)
     xp, k = compat.array_namespace(like), bounds.n_clusters
     frame = frame_of(features, metric, weights)
     if state is not None:
@@ -172,10 +172,10 @@ def constrained_kmeans(
     check_reach(frame, centers if state is None else state.centers)
     unit = frame.score_unit
 
-    def label(centers: Array, prices: Array | None, tolerance: float) -> OfflineAssignment:
+    def label(centers: Array, prices: Array | None, allowed: float) -> OfflineAssignment:
         prices = None if prices is None else prices / unit
         source = scores_of(frame, frame.inside(centers))
-        found = solve(source, bounds, prices=prices, tolerance=tolerance)
+        found = solve(source, bounds, prices=prices, tol=allowed)
         return found._replace(
             prices=found.prices * unit,
             objective=found.objective * unit,
@@ -185,11 +185,11 @@ def constrained_kmeans(
 
     if state is None:
         centers = xp.astype(centers, like.dtype)
-        found = label(centers, None, NEAR if n_iter else gap)
-        if not n_iter:
+        found = label(centers, None, NEAR if max_iter else gap)
+        if not max_iter:
             return KMeansResult(centers, found, 0, False)
         state = KMeansState(centers, found.prices, 0, found.labels, found.objective)
-    while state.n_iter < n_iter and not state.converged:
+    while state.n_iter < max_iter and not state.converged:
         sums = gathered_sums(frame, state.labels, k)
         movable = (sums.counts == 0) & (bounds.upper > 0) & (empty == "relocate")
         centers = updated_centers(frame, sums, state.labels, state.centers, movable)
@@ -201,7 +201,7 @@ def constrained_kmeans(
             state.n_iter + 1,
             found.labels,
             found.objective,
-            changed <= tolerance,
+            changed <= tol,
         )
         if progress is not None:
             progress(state, changed)

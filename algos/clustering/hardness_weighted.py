@@ -77,7 +77,7 @@ _ADVICE = {
         "the direction of the minimum is returned. Use the mean center, or a larger temperature."
     ),
     CenterStatus.NOT_CONVERGED: (
-        "The gap is above the tolerance. Raise n_iter, or the temperature."
+        "The gap is above the tolerance. Raise max_iter, or the temperature."
     ),
     CenterStatus.EMPTY: "The cluster has no sample and keeps its center.",
 }
@@ -149,8 +149,8 @@ def hardness_centers(
     centers: Array,
     *,
     temperature: float,
-    tolerance: float = 1e-8,
-    n_iter: int = 200,
+    tol: float = 1e-8,
+    max_iter: int = 200,
 ) -> HardnessCenters:
     """Minimize SeCu's loss over each center, the others fixed, with a proof of optimality.
 
@@ -166,9 +166,9 @@ def hardness_centers(
         The start, and the fixed other centers of every cluster's problem; scaled to unit rows.
     temperature : float > 0
         lambda, in units of similarity.
-    tolerance : float > 0
+    tol : float > 0
         Largest gap of a certified center, in nats per sample.
-    n_iter : int
+    max_iter : int
         Most Frank-Wolfe steps.
 
     Returns
@@ -199,8 +199,8 @@ def hardness_centers(
     ['CERTIFIED', 'CERTIFIED']
     """
     xp = check_real("features", features)
-    check_interval("tolerance", tolerance, 0.0, math.inf, open_low=True)
-    check_count("n_iter", n_iter, 1)
+    check_interval("tol", tol, 0.0, math.inf, open_low=True)
+    check_count("max_iter", max_iter, 1)
     log_a = _log_others(features, labels, centers, temperature)
     k = centers.shape[0]
     x, labels = xp.astype(features, xp.float64), xp.astype(labels, xp.int64)
@@ -211,9 +211,9 @@ def hardness_centers(
     w = start = project_sphere(xp.astype(centers, xp.float64))
 
     steps = 0
-    for steps in range(n_iter + 1):
+    for steps in range(max_iter + 1):
         target, gap = _linear_minimum(w, start, x, labels, member, log_a, temperature)
-        if steps == n_iter or bool(xp.all(gap * per_sample <= 0.25 * tolerance)):
+        if steps == max_iter or bool(xp.all(gap * per_sample <= 0.25 * tol)):
             break
         step = _line_search(w, target, x, labels, member, log_a, temperature)
         w = w + step[:, None] * (target - w)
@@ -225,11 +225,11 @@ def hardness_centers(
     gap = gap * per_sample
     status = {s: xp.full_like(size, float(s)) for s in CenterStatus}
     code = xp.where(
-        inside & (ball_gap <= 1e3 * tolerance),
+        inside & (ball_gap <= 1e3 * tol),
         status[CenterStatus.INTERIOR],
         status[CenterStatus.NOT_CONVERGED],
     )
-    code = xp.where(gap <= tolerance, status[CenterStatus.CERTIFIED], code)
+    code = xp.where(gap <= tol, status[CenterStatus.CERTIFIED], code)
     code = xp.where(size == 0, status[CenterStatus.EMPTY], code)
     return HardnessCenters(
         xp.astype(w, centers.dtype),

@@ -86,7 +86,7 @@ class KMeansState(NamedTuple):
     objective : float
         Of all rows.
     converged : bool
-        Whether the last update changed at most the share `tolerance` of the labels.
+        Whether the last update changed at most the share `tol` of the labels.
     """
 
     centers: Array
@@ -166,8 +166,8 @@ def kmeans(
     *,
     metric: str = "cosine",
     weights: Array | None = None,
-    n_iter: int = 100,
-    tolerance: float = 0.0,
+    max_iter: int = 100,
+    tol: float = 0.0,
     empty: str = "relocate",
     state: KMeansState | None = None,
     progress: Progress | None = None,
@@ -176,7 +176,7 @@ def kmeans(
 
     Parameters
     ----------
-    features, centers, metric, weights, n_iter, tolerance, empty, state, progress
+    features, centers, metric, weights, max_iter, tol, empty, state, progress
         As in `constrained_kmeans`.
 
     Returns
@@ -203,7 +203,7 @@ def kmeans(
     >>> found.centers[:, 0], found.labels, found.converged
     (array([ 0.5, 11.5]), array([0, 0, 1, 1]), True)
     """
-    like = check_arguments(features, centers, metric, n_iter, tolerance, empty, None, progress)
+    like = check_arguments(features, centers, metric, max_iter, tol, empty, None, progress)
     xp, (k, _) = compat.array_namespace(like), centers.shape
     frame = frame_of(features, metric, weights)
     if state is None:
@@ -216,14 +216,12 @@ def kmeans(
         check_state(state, frame, centers)
         check_reach(frame, state.centers)
         sums = gathered_sums(frame, state.labels, k)
-    while state.n_iter < n_iter and not state.converged:
+    while state.n_iter < max_iter and not state.converged:
         movable = (sums.counts == 0) & (empty == "relocate")
         centers = updated_centers(frame, sums, state.labels, state.centers, movable)
         labels, sums, value = _nearest(frame, frame.inside(centers))
         changed = share_changed(frame.source.group, labels, state.labels)
-        state = KMeansState(
-            centers, state.prices, state.n_iter + 1, labels, value, changed <= tolerance
-        )
+        state = KMeansState(centers, state.prices, state.n_iter + 1, labels, value, changed <= tol)
         if progress is not None:
             progress(state, changed)
     return PlainKMeansResult(
@@ -265,8 +263,8 @@ def check_arguments(
     features: Array | FeatureSource,
     centers: Array,
     metric: str,
-    n_iter: int,
-    tolerance: float,
+    max_iter: int,
+    tol: float,
     empty: str,
     bounds: SizeBounds | None = None,
     progress: Progress | None = None,
@@ -294,8 +292,8 @@ def check_arguments(
     check_finite("centers", centers)
     check_choice("metric", metric, METRICS)
     check_choice("empty", empty, EMPTY)
-    check_count("n_iter", n_iter, 0)
-    check_interval("tolerance", tolerance, 0.0, 1.0)
+    check_count("max_iter", max_iter, 0)
+    check_interval("tol", tol, 0.0, 1.0)
     return xp.astype(like, xp.float32) if xp.finfo(like.dtype).bits < 32 else like
 
 

@@ -101,7 +101,7 @@ def solve_lists(
     listing: Listing,
     bounds: SizeBounds,
     box: PriceBox,
-    tolerance: float,
+    tol: float,
     *,
     hopeless: float | None = None,
 ) -> tuple[OfflineAssignment | None, Array, float]:
@@ -114,10 +114,10 @@ def solve_lists(
     bounds : SizeBounds
         Of all rows.
     box : PriceBox
-    tolerance : float
+    tol : float
         Relative gap at which wider windows are not tried.
     hopeless : float, optional
-        Relative gap above which no labels are sought, `tolerance` by default.
+        Relative gap above which no labels are sought, `tol` by default.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def solve_lists(
     -----
     Claims: docs/claims.md#C4, #R6.
     """
-    hopeless = tolerance if hopeless is None else hopeless
+    hopeless = tol if hopeless is None else hopeless
     xp = compat.array_namespace(box.prices)
     problem = problem_of(listing, bounds.lower, bounds.upper)
     start = max(float(xp.mean(box.radius)) / 8.0, 1e-290)  # it, and parts of it, divide
@@ -169,7 +169,7 @@ def solve_lists(
         scale = max(largest_score(refined.prices), largest_score(moved))
         prices = xp.where(xp.abs(moved) <= rounding_of(scale), xp.zeros_like(moved), moved)
         found, misplaced = _proven(listing, slots, prices, bounds, scale)
-        if misplaced <= tolerance / 8.0 * max(size, abs(found.upper_bound)):
+        if misplaced <= tol / 8.0 * max(size, abs(found.upper_bound)):
             break
     return (None if stuck else found), prices, bound
 

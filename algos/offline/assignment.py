@@ -72,7 +72,7 @@ def assign_offline(
     *,
     prices: Array | None = None,
     weights: Array | None = None,
-    tolerance: float = 1e-4,
+    tol: float = 1e-4,
 ) -> OfflineAssignment:
     """Labels for a matrix of scores, every cluster size inside its bounds, to a proven gap.
 
@@ -88,7 +88,7 @@ def assign_offline(
     weights : (n,) real array, optional
         At least 0: the objective is ``sum_i w_i s_{i, y_i}``. Sizes count samples, whatever their
         weight.
-    tolerance : float in [0, 1]
+    tol : float in [0, 1]
         Relative gap to prove; 0 for the optimum.
 
     Returns
@@ -123,7 +123,7 @@ def assign_offline(
     n, _ = check_shape("scores", scores, (bounds.n_samples or "n", bounds.n_clusters))
     check_same_place(scores=scores, bounds=bounds.lower, prices=prices, weights=weights)
     weights = None if weights is None else check_weights("weights", weights, n)
-    return solve(score_source(scores, weights), bounds, prices=prices, tolerance=tolerance)
+    return solve(score_source(scores, weights), bounds, prices=prices, tol=tol)
 
 
 def assign_exact(
@@ -151,7 +151,7 @@ def assign_exact(
     >>> found.labels, round(found.objective, 3), round(found.upper_bound, 3)
     (array([0, 1, 2]), 2.1, 2.1)
     """
-    return assign_offline(scores, bounds, prices=prices, weights=weights, tolerance=0.0)
+    return assign_offline(scores, bounds, prices=prices, weights=weights, tol=0.0)
 
 
 def solve(
@@ -159,7 +159,7 @@ def solve(
     bounds: SizeBounds,
     *,
     prices: Array | None = None,
-    tolerance: float = 1e-4,
+    tol: float = 1e-4,
 ) -> OfflineAssignment:
     """`assign_offline` for any source of scores, also for rows that are shared out over ranks.
 
@@ -169,7 +169,7 @@ def solve(
         Of a matrix, or of features and centers (`score_sources`).
     bounds : SizeBounds
         Of all rows of all ranks.
-    prices, tolerance
+    prices, tol
         As in `assign_offline`.
 
     Returns
@@ -197,7 +197,7 @@ def solve(
         )
         raise InvalidValueError(msg)
     check_shape("bounds.lower", bounds.lower, (k,))
-    check_interval("tolerance", tolerance, 0.0, 1.0)
+    check_interval("tol", tol, 0.0, 1.0)
     xp = compat.array_namespace(bounds.lower)
     if prices is not None:
         check_shape("prices", prices, (k,))
@@ -206,15 +206,15 @@ def solve(
     if n:
         source = in_range(source, strided_ids(n, min(n, FEW_ROWS), bounds.lower))
     try:
-        found = _solved(source, bounds, prices, tolerance)
+        found = _solved(source, bounds, prices, tol)
     except ScoresOutOfRangeError:  # a row that the sample did not have
         source = rescaled(source)
-        found = _solved(source, bounds, prices, tolerance)
+        found = _solved(source, bounds, prices, tol)
     return in_unit(found, source.exponent)
 
 
 def _solved(
-    source: ScoreSource, bounds: SizeBounds, prices: Array | None, tolerance: float
+    source: ScoreSource, bounds: SizeBounds, prices: Array | None, tol: float
 ) -> OfflineAssignment:
     """`solve` in the unit of the source."""
     n, k = source.group.n_total, source.n_clusters
@@ -225,9 +225,9 @@ def _solved(
         return _solve_in_full(source, bounds, prices)
     if prices is None and may_be_free(source, bounds):
         found = _without_prices(source, bounds)
-        if found is not None and found.gap <= tolerance:
+        if found is not None and found.gap <= tol:
             return found
-    exact, best = tolerance == 0.0, None
+    exact, best = tol == 0.0, None
     box = first_box(source, bounds, prices)
     width = WIDTH if n <= MANY_ROWS else NARROW
     limited, least, good = not exact and n * WIDTH > LISTED_ENTRIES, math.inf, box.prices
@@ -243,13 +243,13 @@ def _solved(
         except ListsTooLongError:
             limited, box = True, PriceBox(box.prices, box.radius / 2.0)
             continue
-        hopeless = max(tolerance, ROUGH) if turn >= PATIENCE and not exact else tolerance
-        found, prices, bound = solve_lists(listing, bounds, box, tolerance, hopeless=hopeless)
+        hopeless = max(tol, ROUGH) if turn >= PATIENCE and not exact else tol
+        found, prices, bound = solve_lists(listing, bounds, box, tol, hopeless=hopeless)
         if bound < least:
             least, good = bound, prices
         if found is not None:
             best = found if best is None or found.gap < best.gap else best
-            if found.gap <= tolerance:
+            if found.gap <= tol:
                 return found
         n_cut = int(xp.sum(xp.astype(listing.cuts > -math.inf, xp.int64)))
         if n_cut and not limited:

@@ -173,8 +173,8 @@ class ConstrainedKMeans(
                 ),
                 metric=self.metric,
                 weights=weights,
-                n_iter=self.max_iter,
-                tolerance=self.tol,
+                max_iter=self.max_iter,
+                tol=self.tol,
                 gap=self.gap,
             )
 
@@ -242,7 +242,7 @@ class ConstrainedKMeans(
         if bounded:
             bounds = bounds_of(self, rows.shape[0], rows)
             prices = moved_to(rows, self.prices_, "float64")
-            return solve(scores, bounds, prices=prices, tolerance=self.gap).labels
+            return solve(scores, bounds, prices=prices, tol=self.gap).labels
         return nearest_centers(scores)
 
     def transform(self, X: Any) -> Array:

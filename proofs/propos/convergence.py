@@ -92,7 +92,7 @@ def check_likelihood_can_fall() -> float:
         constrained.kmeans(
             features,
             random_units(seed + 30, 5, 3),
-            n_iter=12,
+            max_iter=12,
             progress=lambda state, _, found=found: found.append(state.objective),  # type: ignore[misc]
         )
         violations.append(excess(found[:-1], found[1:]))

@@ -95,7 +95,7 @@ def lloyd_violations() -> list[float]:
                     start,
                     metric=metric,
                     weights=weights,
-                    n_iter=n_iter,
+                    max_iter=n_iter,
                     empty=empty,
                     progress=lambda state, _, values=values: values.append(state.objective),  # type: ignore[misc]
                 )
@@ -127,7 +127,7 @@ def _resumed(x: Floats, start: Floats, weights: Any) -> list[float]:
         return [1.0]  # this start takes more updates than that
     first = next((state for state, share in states if share <= 0.2), whole)
     later = constrained.kmeans(x, x[10:16], state=states[1][0], **options)
-    loose = constrained.kmeans(x, start, tolerance=0.2, **options)
+    loose = constrained.kmeans(x, start, tol=0.2, **options)
     before = [s.labels for s, _ in states]
     shares = [float(np.mean(a != b)) for a, b in pairwise(before)]
     return [

@@ -117,12 +117,12 @@ def closed_form_of_the_center() -> float:
                 below = value - float(others.mean(axis=1).min()) - float(found.gap[j])
                 worst = max(worst, below)
             rough = hardness_weighted.hardness_centers(
-                x, labels, centers, temperature=lam, n_iter=1, tolerance=1e-12
+                x, labels, centers, temperature=lam, max_iter=1, tol=1e-12
             )
             for factor in (0.02, 0.5, 2.0):  # of a gap that is reached: tolerances around it
                 tolerance = max(1e-12, factor * float(rough.gap[0]))
                 again = hardness_weighted.hardness_centers(
-                    x, labels, centers, temperature=lam, n_iter=1, tolerance=tolerance
+                    x, labels, centers, temperature=lam, max_iter=1, tol=tolerance
                 )
                 wrong = _wrong_certificate(x, labels, centers, lam, again, tolerance)
                 worst = max(worst, wrong)
@@ -239,7 +239,7 @@ def learning_rate_one() -> float:
         centers = np.asarray([[1.0, 0.0], [math.cos(other), math.sin(other)]])
         labels = np.zeros(4, dtype=np.int64)
         found = hardness_weighted.hardness_centers(
-            x, labels, centers, temperature=lam, tolerance=1e-12, n_iter=500
+            x, labels, centers, temperature=lam, tol=1e-12, max_iter=500
         )
         w = np.stack([found.centers[0], centers[1]])
         q = hardness_weighted.hardness(x, labels, w, temperature=lam)

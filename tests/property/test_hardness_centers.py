@@ -33,7 +33,7 @@ def loss(x, y, v, j, others, lam):
 @settings(max_examples=300)
 def test_no_vector_of_the_ball_beats_the_gap(problem, seed):
     x, y, w, lam = problem
-    result = hardness_centers(x, y, w, temperature=lam, n_iter=20)
+    result = hardness_centers(x, y, w, temperature=lam, max_iter=20)
     rng, d = np.random.default_rng(seed), x.shape[1]
     rivals = unit_rows(rng.normal(size=(30, d))) * rng.choice([1.0, 0.5, 0.1], size=(30, 1))
     for j in range(len(w)):
@@ -49,7 +49,7 @@ def test_no_vector_of_the_ball_beats_the_gap(problem, seed):
 def test_status_gap_and_residual_agree(xp, problem):
     x, y, w, lam = problem
     result = hardness_centers(
-        xp.asarray(x), xp.asarray(y), xp.asarray(w), temperature=lam, n_iter=30
+        xp.asarray(x), xp.asarray(y), xp.asarray(w), temperature=lam, max_iter=30
     )
     centers, residual, gap, status = (to_numpy(part) for part in result[:4])
     np.testing.assert_allclose(np.linalg.norm(centers, axis=1), 1.0, rtol=1e-14)
@@ -67,9 +67,9 @@ def test_status_gap_and_residual_agree(xp, problem):
 def test_all_libraries_find_the_same_objective(xp, problem):
     x, y, w, lam = problem
     there = hardness_centers(
-        xp.asarray(x), xp.asarray(y), xp.asarray(w), temperature=lam, n_iter=50
+        xp.asarray(x), xp.asarray(y), xp.asarray(w), temperature=lam, max_iter=50
     )
-    here = hardness_centers(x, y, w, temperature=lam, n_iter=50)
+    here = hardness_centers(x, y, w, temperature=lam, max_iter=50)
     for j in range(len(w)):
         if here.status[j] != CenterStatus.CERTIFIED:
             continue

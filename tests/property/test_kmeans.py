@@ -54,8 +54,8 @@ def test_the_objective_of_lloyd_never_falls(problem, empty):
     x, weights, _, start, metric = problem
     values = []
     options = {"metric": metric, "weights": weights, "empty": empty}
-    values.append(kmeans(x, start, n_iter=0, **options).objective)
-    kmeans(x, start, n_iter=8, progress=lambda s, c: values.append(s.objective), **options)
+    values.append(kmeans(x, start, max_iter=0, **options).objective)
+    kmeans(x, start, max_iter=8, progress=lambda s, c: values.append(s.objective), **options)
     noise = rounding(x, weights, metric)
     assert all(after >= before - noise for before, after in itertools.pairwise(values))
 
@@ -71,8 +71,8 @@ def test_the_objective_under_bounds_never_falls_by_more_than_the_gap(problem, em
         start,
         metric=metric,
         weights=weights,
-        n_iter=5,
-        tolerance=0.0,
+        max_iter=5,
+        tol=0.0,
         empty=empty,
         progress=lambda s, c: values.append(s.objective),
     )
@@ -97,7 +97,7 @@ def test_a_source_gives_the_bits_of_the_array(problem, seed):
     same = start_centers(feature_source(x), k, seed=seed, metric=metric, weights=weights)
     assert start.tobytes() == same.tobytes()
     one, other = (
-        kmeans(rows, start, metric=metric, weights=weights, n_iter=4) for rows in (x, source)
+        kmeans(rows, start, metric=metric, weights=weights, max_iter=4) for rows in (x, source)
     )
     assert one.centers.tobytes() == other.centers.tobytes()
     assert one.objective == other.objective

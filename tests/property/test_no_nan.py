@@ -149,7 +149,7 @@ def judge_hardness(xp, seed, log_temperature, dtype, kind):
     arrays_ = xp.asarray(x, dtype), y, xp.asarray(w, dtype)
     temperature = 10.0**log_temperature
     assert_finite(hardness(*arrays_, temperature=temperature))
-    assert_finite(*hardness_centers(*arrays_, temperature=temperature, n_iter=8)[:4])
+    assert_finite(*hardness_centers(*arrays_, temperature=temperature, max_iter=8)[:4])
 
 
 @given(**HARDNESS)
@@ -186,11 +186,11 @@ def judge_kmeans(xp, case):
     bounds = from_counts(sizes, sizes, n_samples=len(labels), **place)
     options = {"metric": metric, "weights": weights, "empty": empty}
     try:
-        plain = kmeans(x, start, n_iter=3, **options)
+        plain = kmeans(x, start, max_iter=3, **options)
     except InvalidValueError as refused:  # instead of a value that is not finite
         assert "neither overflow nor vanish" in str(refused)  # noqa: PT017
         return False
-    held = constrained_kmeans(x, bounds, start, n_iter=2, **options)
+    held = constrained_kmeans(x, bounds, start, max_iter=2, **options)
     assert_finite(start, plain.centers, plain.objective, held.centers, held.objective)
     np.testing.assert_array_equal(to_numpy(held.assignment.counts), sizes)
     stream = stream_bounds(k, lower=0.5, upper=2.0, **place)

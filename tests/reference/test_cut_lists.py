@@ -71,6 +71,6 @@ def test_a_gap_above_the_tolerance_is_not_the_end(monkeypatch, rng):
         return found, prices, bound
 
     monkeypatch.setattr(assignment, "solve_lists", first_worse)
-    found = assign_offline(scores, bounds, tolerance=tolerance)
+    found = assign_offline(scores, bounds, tol=tolerance)
     assert calls == [5.0 * tolerance, 1.5 * tolerance, tolerance]
     assert found.gap == tolerance

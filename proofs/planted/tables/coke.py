@@ -163,7 +163,7 @@ PLANTED: tuple[PlantedError, ...] = (
     *errors_in(
         "algos.offline.assignment.assign_exact",
         ("sign", "assign_offline(scores,", "assign_offline(-scores,"),
-        ("wrong constant", "tolerance=0.0)", "tolerance=0.02)"),
+        ("wrong constant", "tol=0.0)", "tol=0.02)"),
     ),
     *errors_in(
         "algos.offline.assignment._solve_in_full",

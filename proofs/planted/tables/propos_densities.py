@@ -125,7 +125,7 @@ PLANTED: tuple[PlantedError, ...] = (
         "while state.n_iter <= n_iter",
     ),
     PlantedError(_KMEANS + "kmeans", "ignored argument", '(empty == "relocate")', '(empty != "")'),
-    PlantedError(_KMEANS + "kmeans", "ignored argument", "changed <= tolerance", "changed <= 0.0"),
+    PlantedError(_KMEANS + "kmeans", "ignored argument", "changed <= tol", "changed <= 0.0"),
     PlantedError(
         _KMEANS + "kmeans",
         "wrong argument",

@@ -106,7 +106,7 @@ PLANTED: tuple[PlantedError, ...] = (
     ),
     *errors_in(
         "algos.clustering.hardness_weighted.hardness_centers",
-        ("inequality", "gap <= tolerance, status", "gap <= 1e3 * tolerance, status"),
+        ("inequality", "gap <= tol, status", "gap <= 1e3 * tol, status"),
         ("sign", "axis=1) < 1.0 - INSIDE", "axis=1) > 1.0 - INSIDE"),
         ("dropped", "w = project_sphere(w, start)", "w = w + 0.0"),
         ("factor", "    gap = gap * per_sample\n    status", "    status"),

@@ -165,7 +165,9 @@ def test_extreme_temperatures_give_unit_centers_and_no_nan(xp, dtype, temperatur
     features, centers = xp.asarray(X, dtype), xp.asarray(W, dtype)
     q = to_numpy(hardness(features, xp.asarray(Y), centers, temperature=temperature))
     assert ((q >= 0) & (q <= 1)).all()
-    result = hardness_centers(features, xp.asarray(Y), centers, temperature=temperature, n_iter=30)
+    result = hardness_centers(
+        features, xp.asarray(Y), centers, temperature=temperature, max_iter=30
+    )
     for part in result[:3]:
         assert np.isfinite(to_numpy(part)).all()
     np.testing.assert_allclose(
@@ -188,8 +190,8 @@ def test_labels_of_any_integer_dtype(xp, dtype):
 def test_more_clusters_than_the_dtype_of_the_labels_can_number(xp, rng):
     w = xp.asarray(unit_rows(rng.normal(size=(300, 4))))
     x = xp.asarray(X)
-    wide = hardness_centers(x, xp.asarray(Y), w, temperature=0.3, n_iter=5)
-    narrow = hardness_centers(x, xp.asarray(Y, "int8"), w, temperature=0.3, n_iter=5)
+    wide = hardness_centers(x, xp.asarray(Y), w, temperature=0.3, max_iter=5)
+    narrow = hardness_centers(x, xp.asarray(Y, "int8"), w, temperature=0.3, max_iter=5)
     assert_equal(narrow.status, wide.status)
     assert_equal(narrow.centers, wide.centers)
 

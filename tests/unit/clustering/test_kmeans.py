@@ -58,7 +58,7 @@ def check(found, x, bounds):
 def test_results_are_of_the_library_of_the_features(xp, dtype):
     x, _, directions = groups(n=24, k=3)
     x, start = xp.asarray(x, dtype), xp.asarray(directions, dtype)
-    found = constrained_kmeans(x, ratios(xp, 24, 3), start, n_iter=2)
+    found = constrained_kmeans(x, ratios(xp, 24, 3), start, max_iter=2)
     assert isinstance(found, KMeansResult)
     assert_same_kind(found.centers, start)
     assert_same_kind(found.assignment.labels, xp.asarray(np.zeros(24, np.int64)))
@@ -67,8 +67,8 @@ def test_results_are_of_the_library_of_the_features(xp, dtype):
 
 def test_libraries_agree(xp):
     x, _, directions = groups(n=30, k=3, spread=0.8)
-    expected = constrained_kmeans(x, ratios(NUMPY, 30, 3), directions, n_iter=3)
-    found = constrained_kmeans(xp.asarray(x), ratios(xp, 30, 3), xp.asarray(directions), n_iter=3)
+    expected = constrained_kmeans(x, ratios(NUMPY, 30, 3), directions, max_iter=3)
+    found = constrained_kmeans(xp.asarray(x), ratios(xp, 30, 3), xp.asarray(directions), max_iter=3)
     np.testing.assert_array_equal(to_numpy(found.assignment.labels), expected.assignment.labels)
     np.testing.assert_allclose(to_numpy(found.centers), expected.centers, atol=1e-12)
     assert found[2:] == expected[2:]
@@ -118,7 +118,7 @@ def test_updates_do_not_lose_value(kind, seed):
     }[kind]()
     start = kmeans_plus_plus(x, rng.random(k))
     bounds = ratios(NUMPY, n, k, lower=0.9, upper=1.1)
-    first = constrained_kmeans(x, bounds, start, n_iter=0)
+    first = constrained_kmeans(x, bounds, start, max_iter=0)
     last = constrained_kmeans(x, bounds, start)
     assert last.assignment.objective > first.assignment.objective
     for found in (first, last):
@@ -137,7 +137,7 @@ def test_sizes_are_inside_for_any_data(seed):
         x = x[rng.integers(0, max(1, n // 4), size=n)]  # many equal rows
     bounds = from_counts(lower.tolist(), upper.tolist(), n_samples=n)
     start = unit_rows(rng.normal(size=(k, d)))
-    check(constrained_kmeans(x, bounds, start, n_iter=int(rng.integers(0, 4))), x, bounds)
+    check(constrained_kmeans(x, bounds, start, max_iter=int(rng.integers(0, 4))), x, bounds)
 
 
 def test_no_update_only_assigns(xp, rng):
@@ -145,7 +145,7 @@ def test_no_update_only_assigns(xp, rng):
     bounds = ratios(xp, 24, 4)
     calls = []
     found = constrained_kmeans(
-        x, bounds, start, n_iter=0, progress=lambda *call: calls.append(call)
+        x, bounds, start, max_iter=0, progress=lambda *call: calls.append(call)
     )
     assert_equal(found.centers, start)
     assert (found.n_iter, found.converged, calls) == (0, False, [])
@@ -155,7 +155,7 @@ def test_no_update_only_assigns(xp, rng):
 
 def test_equal_rows(xp):
     x = xp.asarray(np.repeat([[0.6, 0.8]], 12, axis=0))
-    found = constrained_kmeans(x, ratios(xp, 12, 3), x[:3, :], n_iter=2)
+    found = constrained_kmeans(x, ratios(xp, 12, 3), x[:3, :], max_iter=2)
     check(found, x, ratios(xp, 12, 3))
     np.testing.assert_allclose(to_numpy(found.centers), [[0.6, 0.8]] * 3, atol=1e-15)
 
@@ -190,14 +190,14 @@ def test_progress_and_the_two_ways_to_stop():
     bounds = ratios(NUMPY, 200, 4)
     calls = []
     found = constrained_kmeans(
-        x, bounds, directions, n_iter=3, tolerance=0.0, progress=lambda *call: calls.append(call)
+        x, bounds, directions, max_iter=3, tol=0.0, progress=lambda *call: calls.append(call)
     )
     assert [state.n_iter for state, _ in calls] == list(range(1, found.n_iter + 1))
     assert all(isinstance(state, KMeansState) for state, _ in calls)
     assert all(0.0 <= share <= 1.0 for _, share in calls)
     assert found.converged == (calls[-1][1] == 0.0) == calls[-1][0].converged
     np.testing.assert_array_equal(calls[-1][0].centers, found.centers)
-    at_once = constrained_kmeans(x, bounds, directions, tolerance=1.0)
+    at_once = constrained_kmeans(x, bounds, directions, tol=1.0)
     assert (at_once.n_iter, at_once.converged) == (1, True)
 
 

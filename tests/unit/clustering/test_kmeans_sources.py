@@ -127,9 +127,9 @@ def test_relocation_is_the_same_on_all_ranks():
     x = data("euclidean")
     x[[5, MOST_ROWS + 9, 2 * MOST_ROWS + 1]] += 1000.0
     start = np.concatenate([x[:1], np.full((K - 1, D), 1e6, np.float32)])
-    expected = kmeans(x, start, metric="euclidean", n_iter=2)
+    expected = kmeans(x, start, metric="euclidean", max_iter=2)
     results, _ = on_ranks(
-        x, EDGES["four"], lambda source: kmeans(source, start, metric="euclidean", n_iter=2)
+        x, EDGES["four"], lambda source: kmeans(source, start, metric="euclidean", max_iter=2)
     )
     for found in results:
         assert bits(found[1:]) == bits(expected[1:])

@@ -65,7 +65,7 @@ def test_it_is_the_loop_on_every_library(xp, metric, weighted):
             xp.asarray(x[:k]),
             metric=metric,
             weights=xp.asarray(w) if weighted else None,
-            n_iter=n_iter,
+            max_iter=n_iter,
         )
         assert isinstance(found, PlainKMeansResult)
         assert_equal(found.labels, xp.asarray(np.array(labels)))
@@ -93,7 +93,7 @@ def test_it_is_the_k_means_of_scikit_learn(seed):
     x = np.random.default_rng(seed).normal(size=(400, 2))
     w = np.random.default_rng(seed + 1).uniform(0.5, 2.0, size=400)
     start = kmeans_plus_plus(x, np.random.default_rng(seed).random(7))
-    found = kmeans(x, start, metric="euclidean", weights=w, n_iter=300)
+    found = kmeans(x, start, metric="euclidean", weights=w, max_iter=300)
     theirs = KMeans(7, init=start, n_init=1, max_iter=300, tol=0.0).fit(x, sample_weight=w)
     np.testing.assert_array_equal(found.labels, theirs.labels_)
     np.testing.assert_allclose(found.centers, theirs.cluster_centers_, atol=1e-9)
@@ -106,8 +106,8 @@ def test_it_is_the_k_means_of_scikit_learn(seed):
 def test_whole_weights_are_repeated_rows(metric):
     x, w = data(metric, n=50), np.random.default_rng(2).integers(0, 4, size=50)
     w[:3] = 1
-    found = kmeans(x, x[:3], metric=metric, weights=w.astype(float), n_iter=5)
-    repeated = kmeans(np.repeat(x, w, axis=0), x[:3], metric=metric, n_iter=5)
+    found = kmeans(x, x[:3], metric=metric, weights=w.astype(float), max_iter=5)
+    repeated = kmeans(np.repeat(x, w, axis=0), x[:3], metric=metric, max_iter=5)
     np.testing.assert_allclose(found.centers, repeated.centers, atol=1e-9)
     np.testing.assert_array_equal(np.repeat(found.labels, w), repeated.labels)
     assert found.counts.sum() == 50
@@ -128,7 +128,7 @@ def test_weights_of_very_different_size_keep_their_digits(metric):
     """Integer sums in units of the largest weight alone would leave a cluster no digit."""
     x = data(metric, n=200, seed=3)
     w = 10.0 ** np.random.default_rng(4).uniform(-14, 0, size=200)
-    found = kmeans(x, x[:4], metric=metric, weights=w, n_iter=1)
+    found = kmeans(x, x[:4], metric=metric, weights=w, max_iter=1)
     labels, centers, _ = loop_kmeans(x, w, x[:4], metric, 1)
     np.testing.assert_array_equal(found.labels, labels)
     np.testing.assert_allclose(found.centers, centers, rtol=1e-6)
@@ -147,7 +147,7 @@ def test_centers_too_far_for_scores_are_refused(dtype):
 def test_rows_without_weight_do_not_move_centers_but_count():
     x = np.array([[0.0], [1.0], [10.0], [12.0], [500.0]])
     found = kmeans(
-        x, x[[0, 2]], metric="euclidean", weights=np.array([1.0, 1.0, 1.0, 1.0, 0.0]), n_iter=9
+        x, x[[0, 2]], metric="euclidean", weights=np.array([1.0, 1.0, 1.0, 1.0, 0.0]), max_iter=9
     )
     np.testing.assert_allclose(found.centers[:, 0], [0.5, 11.0], atol=1e-6)
     assert found.counts.tolist() == [2, 3]
@@ -156,7 +156,7 @@ def test_rows_without_weight_do_not_move_centers_but_count():
 @pytest.mark.parametrize("metric", METRICS)
 def test_labels_are_best_for_the_centers_returned(metric):
     x = data(metric, n=500)
-    found = kmeans(x, x[:9], metric=metric, n_iter=3)
+    found = kmeans(x, x[:9], metric=metric, max_iter=3)
     scores = x @ found.centers.T
     if metric == "euclidean":
         scores = -((x[:, None, :] - found.centers) ** 2).sum(axis=2)
@@ -167,8 +167,8 @@ def test_labels_are_best_for_the_centers_returned(metric):
 def test_bounds_that_say_nothing_change_nothing(metric):
     x = data(metric, n=60)
     bounds = from_counts([0] * 4, [60] * 4, n_samples=60)
-    plain = kmeans(x, x[:4], metric=metric, n_iter=50)
-    found = constrained_kmeans(x, bounds, x[:4], metric=metric, n_iter=50, tolerance=0.0, gap=0.0)
+    plain = kmeans(x, x[:4], metric=metric, max_iter=50)
+    found = constrained_kmeans(x, bounds, x[:4], metric=metric, max_iter=50, tol=0.0, gap=0.0)
     np.testing.assert_array_equal(plain.labels, found.assignment.labels)
     np.testing.assert_array_equal(plain.centers, found.centers)
     assert plain.objective == pytest.approx(found.objective, rel=1e-12)
@@ -182,21 +182,21 @@ FAR_AWAY = np.array([[1.0], [1000.0], [2000.0]])
 
 def test_empty_clusters_go_to_the_rows_farthest_from_their_centers(xp):
     """The mean is 18.6: farthest are 50, then 40."""
-    found = kmeans(xp.asarray(ROWS), xp.asarray(FAR_AWAY), metric="euclidean", n_iter=1)
+    found = kmeans(xp.asarray(ROWS), xp.asarray(FAR_AWAY), metric="euclidean", max_iter=1)
     np.testing.assert_allclose(to_numpy(found.centers)[:, 0], [18.6, 50.0, 40.0], atol=1e-8)
     assert to_numpy(found.labels).tolist() == [0, 0, 0, 2, 1]
 
 
 def test_weights_count_for_the_distance():
     w = np.array([1.0, 1.0, 1.0, 4.0, 1.0])  # mean 26.125: 4 * 13.9^2 is more than 23.9^2
-    found = kmeans(ROWS, FAR_AWAY[:2], metric="euclidean", n_iter=1, weights=w)
+    found = kmeans(ROWS, FAR_AWAY[:2], metric="euclidean", max_iter=1, weights=w)
     np.testing.assert_allclose(found.centers[:, 0], [213 / 8, 40.0], atol=1e-8)
 
 
 def test_of_equally_far_rows_the_lowest_is_taken(xp):
     x = np.array([[-3.0], [3.0], [-3.0], [3.0]])
     found = kmeans(
-        xp.asarray(x), xp.asarray([[0.0], [99.0]]), metric="euclidean", n_iter=1, tolerance=1.0
+        xp.asarray(x), xp.asarray([[0.0], [99.0]]), metric="euclidean", max_iter=1, tol=1.0
     )
     assert to_numpy(found.centers)[:, 0].tolist() == [0.0, -3.0]
 
@@ -272,12 +272,12 @@ def test_n_iter_and_tolerance_stop_it():
     x = data("euclidean", n=400)
     calls = []
     found = kmeans(
-        x, x[:8], metric="euclidean", n_iter=3, progress=lambda *call: calls.append(call)
+        x, x[:8], metric="euclidean", max_iter=3, progress=lambda *call: calls.append(call)
     )
     assert [state.n_iter for state, _ in calls] == [1, 2, 3]
     assert (found.n_iter, found.converged) == (3, False)
-    assert kmeans(x, x[:8], metric="euclidean", tolerance=1.0).n_iter == 1
-    at_once = kmeans(x, x[:8], metric="euclidean", n_iter=0)
+    assert kmeans(x, x[:8], metric="euclidean", tol=1.0).n_iter == 1
+    at_once = kmeans(x, x[:8], metric="euclidean", max_iter=0)
     assert (at_once.n_iter, at_once.converged) == (0, False)
     np.testing.assert_array_equal(at_once.centers, x[:8])
 

@@ -279,7 +279,7 @@ def test_candidates_make_better_starts():
         source, value = feature_source(x), 0.0
         for seed in range(5):
             start = start_centers(source, 8, seed=seed, metric="euclidean", candidates=candidates)
-            value -= kmeans(x, start, metric="euclidean", n_iter=0).objective
+            value -= kmeans(x, start, metric="euclidean", max_iter=0).objective
         return value + 5 * ((x - x.mean(axis=0)) ** 2).sum() / 2
 
     ratios = []

@@ -136,7 +136,7 @@ def test_a_row_far_out_leaves_the_other_center_its_digits(xp, far, weighted):
     x, means = beside(far)
     ones = xp.asarray(np.ones(51)) if weighted else None
     start = xp.asarray(started(x))
-    found = kmeans(xp.asarray(x), start, metric="euclidean", n_iter=1, weights=ones)
+    found = kmeans(xp.asarray(x), start, metric="euclidean", max_iter=1, weights=ones)
     assert to_numpy(found.counts).tolist() == [50, 1]
     # The grid's last place, and a rounding of each product with a weight.
     digits = 2.0**-119 if weighted else 2.0**-80
@@ -152,7 +152,7 @@ def test_centers_are_at_least_as_good_as_those_of_scikit_learn(dtype, far):
     means = np.asarray(exact_means(x, np.arange(51) // 50, 2), dtype=np.float64)
     theirs = KMeans(2, init=started(x), n_init=1, max_iter=1).fit(x).cluster_centers_
     bounds = from_counts([1, 1], [50, 50], n_samples=51)
-    ours = constrained_kmeans(x, bounds, started(x), metric="euclidean", n_iter=1)
+    ours = constrained_kmeans(x, bounds, started(x), metric="euclidean", max_iter=1)
     assert ours.assignment.counts.tolist() == [50, 1]
     errors = [np.abs(c.astype(np.float64) - means)[0].max() for c in (ours.centers, theirs)]
     assert errors[0] <= min(errors[1], 4 * np.finfo(dtype).eps)
@@ -164,9 +164,9 @@ def test_ranks_add_the_same_integers_beside_a_row_far_out():
     x = rng.normal(size=(9192, 2)) * 10.0 ** rng.integers(-3, 9, size=(9192, 1))
     x[17] = 1e14
     start = x[[5, 17, 9000]]
-    whole = kmeans(x, start, metric="euclidean", n_iter=2)
+    whole = kmeans(x, start, metric="euclidean", max_iter=2)
     read = FeatureSource(2, lambda a, b: x[a:b].copy(), lambda ids: x[ids], alone(9192))
-    again = kmeans(read, start, metric="euclidean", n_iter=2)
+    again = kmeans(read, start, metric="euclidean", max_iter=2)
     assert whole.centers.tobytes() == again.centers.tobytes()
 
 

@@ -137,7 +137,7 @@ def test_the_optimum_lies_between_objective_and_bound(data, n, k, tolerance):
     bounds = counts(NUMPY, n, lower.tolist(), upper.tolist())
     with pytest.MonkeyPatch.context() as patch:
         short_lists(patch)
-        found = assign_offline(scores, bounds, tolerance=tolerance)
+        found = assign_offline(scores, bounds, tol=tolerance)
     best = best_value(scores, lower, upper)
     assert found.objective <= best + 1e-12
     assert best <= found.upper_bound + 1e-12
@@ -294,7 +294,7 @@ class TestProducts:
         source = product_source(
             feature_source(xp.asarray(x)), xp.asarray(c), offsets=xp.asarray(offsets)
         )
-        found = solve(source, bounds, tolerance=0.0)
+        found = solve(source, bounds, tol=0.0)
         check(found, x @ c.T + offsets, bounds)
         assert found.status == "optimal"
 
@@ -302,7 +302,7 @@ class TestProducts:
         """Float16 data has many; each group must not cost a search per sample."""
         x = np.repeat(cone_features(20, 0, d=8), 2000, axis=0)
         source = product_source(feature_source(x), cone_features(30, 1, d=8))
-        found = solve(source, ratios(NUMPY, 40_000, 30, lower=0.95, upper=1.05), tolerance=0.0)
+        found = solve(source, ratios(NUMPY, 40_000, 30, lower=0.95, upper=1.05), tol=0.0)
         assert found.status == "optimal"
 
 
@@ -344,7 +344,7 @@ def test_misuse_is_refused(xp, rng):
         with pytest.raises(InvalidValueError, match=r"scores must have shape"):
             assign_offline(scores, ratios(xp, n, k))
     with pytest.raises(InvalidValueError, match="tolerance must lie in"):
-        assign_offline(scores, bounds, tolerance=-1.0)
+        assign_offline(scores, bounds, tol=-1.0)
     with pytest.raises(InvalidValueError, match=r"prices must have shape \(3,\)"):
         assign_offline(scores, bounds, prices=xp.asarray([0.0]))
     with pytest.raises(InvalidValueError, match="prices must be finite"):

@@ -122,6 +122,6 @@ def test_exact_labels_have_no_such_limit(rng, monkeypatch):
     best = assign_exact(scores, ratios_of_numpy(n, k))
     for name, value in [("FULL_ENTRIES", 0), ("LISTED_ENTRIES", 8), ("LAST_ENTRIES", 0)]:
         monkeypatch.setattr(assignment, name, value)
-    found = solve(score_source(scores), ratios_of_numpy(n, k), tolerance=0.0)
+    found = solve(score_source(scores), ratios_of_numpy(n, k), tol=0.0)
     assert found.status == "optimal"
     assert found.objective == pytest.approx(best.objective, rel=1e-12)

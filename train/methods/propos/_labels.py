@@ -51,8 +51,8 @@ def cluster(
     def run(start: int) -> PlainKMeansResult | KMeansResult:
         centers = start_centers(source, k, seed=start, metric="cosine")
         if bounded:
-            return constrained_kmeans(features, bounds, centers, n_iter=most, tolerance=tolerance)
-        return kmeans(features, centers, n_iter=most, tolerance=tolerance)
+            return constrained_kmeans(features, bounds, centers, max_iter=most, tol=tolerance)
+        return kmeans(features, centers, max_iter=most, tol=tolerance)
 
     first = stream_key(seed, "kmeans")
     found = best_of(run, range(first, first + options.n_init))

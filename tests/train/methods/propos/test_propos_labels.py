@@ -40,7 +40,7 @@ def test_the_best_of_the_starts_is_kept(features, n_init):
     runs = []
     for start in range(first, first + n_init):
         centers = start_centers(source, K, seed=start, metric="cosine")
-        found = kmeans(features, centers, n_iter=300, tolerance=1e-4)
+        found = kmeans(features, centers, max_iter=300, tol=1e-4)
         runs.append((found.labels, (features * found.centers[found.labels]).sum().item()))
     values = [value for _, value in runs]
     assert n_init == 1 or max(values) > values[0] + 1e-3  # the first is not the best
