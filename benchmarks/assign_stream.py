@@ -21,6 +21,7 @@ import numba
 import numpy as np
 
 import dualclust as dc
+from dualclust.algos import online
 
 SIZES = [(100_000, 100), (1_000_000, 100), (100_000, 1_000), (1_000_000, 1_000)]
 SMALL = [(100_000, 100), (100_000, 1_000)]
@@ -37,7 +38,7 @@ def compare(n: int, k: int, repeats: int) -> str:
     """One row of the table."""
     scores = np.random.default_rng(0).standard_normal((n, k), dtype=np.float32)
     scores *= 0.1  # the spread of cosines in about 100 dimensions
-    bounds = dc.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    bounds = dc.SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
     measured = dc.measured_steps(bounds)
     rules = {"default": measured, "per instance": dc.StepRule(measured.step_size, chunk_size=1)}
     cells = []
@@ -54,7 +55,7 @@ def compare(n: int, k: int, repeats: int) -> str:
         cells.append(
             f"| {n:,} | {k:,} | {name}, chunk {rule.chunk_size:,} | "
             f"{statistics.median(baseline):.3f} | **{middle:.2f}** ({spread}) | "
-            f"{dc.violation(sizes, bounds)} | {sizes.min()}-{sizes.max()} |"
+            f"{online.violation(sizes, bounds)} | {sizes.min()}-{sizes.max()} |"
         )
     return "\n".join(cells)
 

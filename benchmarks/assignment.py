@@ -51,7 +51,7 @@ def sizes(n: int, k: int) -> tuple[int, int]:
     """The bounds in samples."""
     import dualclust as dc
 
-    bounds = dc.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    bounds = dc.SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
     return int(bounds.lower[0]), int(bounds.upper[0])
 
 
@@ -82,7 +82,7 @@ def ours_stream(x: Features, c: Features) -> Any:
     """`assign` in blocks, one pass from cold prices."""
     import dualclust as dc
 
-    bounds = dc.from_ratios(len(c), n_samples=len(x), lower=0.9, upper=1.1)
+    bounds = dc.SizeBounds.from_ratios(len(c), n_samples=len(x), lower=0.9, upper=1.1)
     state, labels = dc.init_state(bounds), []
     steps = dc.measured_steps(bounds)
     rows = max(64, min(8192, 2**20 // len(c)))
@@ -103,12 +103,12 @@ def ours_exact(x: Features, c: Features) -> Any:
 
 
 def _ours(x: Features, c: Features, tolerance: float) -> Any:
-    from dualclust.algos.bounds.sizes import from_ratios
-    from dualclust.algos.offline.assignment import solve
+    from dualclust.algos.bounds.sizes import SizeBounds
+    from dualclust.algos.offline.assignment import assign_source
     from dualclust.algos.scores.sources import feature_source, product_source
 
-    bounds = from_ratios(len(c), n_samples=len(x), lower=0.9, upper=1.1)
-    found = solve(product_source(feature_source(x), c), bounds, tol=tolerance)
+    bounds = SizeBounds.from_ratios(len(c), n_samples=len(x), lower=0.9, upper=1.1)
+    found = assign_source(product_source(feature_source(x), c), bounds, tol=tolerance)
     _ours.gap = found.gap  # type: ignore[attr-defined]
     return found.labels
 
@@ -140,7 +140,7 @@ def ortools_flow(x: Features, c: Features) -> Any:
     flow.set_nodes_supplies(np.arange(n), np.ones(n))
     flow.set_nodes_supplies(clusters, np.full(k, -low))
     flow.set_node_supply(n + k, -(n - k * low))
-    assert flow.solve() == flow.OPTIMAL
+    assert flow.assign_source() == flow.OPTIMAL
     return flow.flows(arcs).reshape(n, k).argmax(1)
 
 

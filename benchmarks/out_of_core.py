@@ -31,7 +31,7 @@ NOISE = 0.5  # length of the noise beside a direction of length 1
 # The child says its own peak when it ends: what `getrusage` says on Linux counts the parent's.
 CHILD = """
 import pathlib, re, resource, sys
-from dualclust.cli import main
+from dualclust.cli.main import main
 code = main(sys.argv[1:])
 status = pathlib.Path("/proc/self/status")
 if status.exists():

@@ -104,7 +104,7 @@ def known_problem(n: int, k: int, seed: int) -> tuple[Floats, Floats, bounds.Siz
     lower = np.full(k, n // k)
     lower[0] = 0
     scores = 0.5 * rng.random((n, k)) - prices
-    return scores, prices, bounds.from_counts(lower, n_samples=n)
+    return scores, prices, bounds.SizeBounds.from_counts(lower, n_samples=n)
 
 
 def _order(name: str, scores: Floats, prices: Floats, seed: int) -> Ints:

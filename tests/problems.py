@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from dualclust.algos.bounds.sizes import SizeBounds, from_counts
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.online.steps import StepRule
 from tests.libraries import Library
 
@@ -35,7 +35,7 @@ class Stream(NamedTuple):
         """The bounds as arrays of a library."""
         size = self.scores.shape[0]
         return xp.freeze(
-            from_counts(
+            SizeBounds.from_counts(
                 self.lower.tolist(),
                 self.upper.tolist(),
                 n_samples=size,

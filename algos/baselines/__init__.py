@@ -8,7 +8,7 @@ from .comparison import (
     METHODS,
     Comparison,
     Method,
-    compare,
+    compare_assignments,
 )
 from .entropic_transport import (
     SWAV,
@@ -49,7 +49,7 @@ __all__ = [
     "SinkhornOptions",
     "assign_entropy",
     "assign_sign_rule",
-    "compare",
+    "compare_assignments",
     "entropy_objective",
     "entropy_prices",
     "entropy_step",

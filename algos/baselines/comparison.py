@@ -65,7 +65,7 @@ __all__ = [
     "METHODS",
     "Comparison",
     "Method",
-    "compare",
+    "compare_assignments",
     "level_prices",
     "record",
     "table",
@@ -126,8 +126,8 @@ def target_shares(bounds: SizeBounds) -> Array:
 
     Examples
     --------
-    >>> from dualclust.algos.bounds.sizes import from_counts
-    >>> target_shares(from_counts([0, 4, 4], [2, 6, 4], n_samples=10))
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
+    >>> target_shares(SizeBounds.from_counts([0, 4, 4], [2, 6, 4], n_samples=10))
     array([0.1, 0.5, 0.4])
     """
     n = _known_length(bounds)
@@ -161,8 +161,8 @@ def level_prices(prices: Array, bounds: SizeBounds) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import from_counts
-    >>> bounds = from_counts([1, 1, 1], [3, 3, 3], n_samples=6)
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
+    >>> bounds = SizeBounds.from_counts([1, 1, 1], [3, 3, 3], n_samples=6)
     >>> level_prices(np.asarray([0.75, 0.5, 0.0]), bounds)
     array([ 0.25,  0.  , -0.5 ])
     """
@@ -236,7 +236,7 @@ def record(
     return Comparison(method, labels, pi, counts, value, bound, outside, guaranteed)
 
 
-def compare(
+def compare_assignments(
     scores: Array,
     bounds: SizeBounds,
     *,
@@ -274,9 +274,9 @@ def compare(
     Examples
     --------
     >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import from_counts
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
     >>> scores = np.asarray([[0.9, 0.1], [0.8, 0.1], [0.6, 0.5]])
-    >>> found = compare(scores, from_counts([1, 1], n_samples=3), names=["greedy", "exact"])
+    >>> found = compare_assignments(scores, SizeBounds.from_counts([1, 1], n_samples=3), names=["greedy", "exact"])
     >>> print(table(found))
     method  objective  upper bound  violation  guaranteed
     greedy     2.3000       2.3000          1          no

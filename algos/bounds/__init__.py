@@ -21,10 +21,7 @@ from .sizes import (
     SizeBounds,
     check_bounds,
     entries,
-    from_counts,
-    from_ratios,
     relaxed,
-    stream_bounds,
 )
 
 __all__ = [
@@ -37,10 +34,7 @@ __all__ = [
     "entries",
     "explain",
     "feasibility",
-    "from_counts",
-    "from_ratios",
     "infeasible",
     "relaxed",
-    "stream_bounds",
     "verify_infeasibility",
 ]

@@ -44,17 +44,14 @@ __all__ = [
     "SizeBounds",
     "check_bounds",
     "entries",
-    "from_counts",
-    "from_ratios",
     "relaxed",
-    "stream_bounds",
 ]
 
 ROUNDING = ("inward", "outward", "nearest")
 
 
 class SizeBounds(NamedTuple):
-    """Feasible bounds on cluster sizes; build them by `from_ratios`, `from_counts`.
+    """Feasible bounds on cluster sizes; build them by `from_ratios`, `from_counts`, `for_stream`.
 
     Attributes
     ----------
@@ -83,167 +80,174 @@ class SizeBounds(NamedTuple):
         """Sum of the lower shares: 1 leaves the assignment no slack at all."""
         return math.fsum(entries("lower_share", self.lower_share))
 
+    @classmethod
+    def from_ratios(
+        cls,
+        n_clusters: int,
+        *,
+        n_samples: int,
+        lower: Ratio = 0.9,
+        upper: Ratio = math.inf,
+        rounding: str = "inward",
+        xp: Namespace | None = None,
+        device: object | None = None,
+    ) -> SizeBounds:
+        """Bounds in units of the balanced size ``n / k``, as the papers state them.
+
+        Parameters
+        ----------
+        n_clusters : int
+            k >= 1.
+        n_samples : int
+            n >= 1, the number of samples of one pass (epoch).
+        lower, upper : float or sequence of k floats
+            Smallest and largest size in units of n / k; ``lower=0`` and ``upper=inf`` mean none.
+            A ratio means the simple fraction it is the nearest float of: 0.9 is 9/10 exactly.
+        rounding : {"inward", "outward", "nearest"}
+            How a bound that is no whole number becomes one. "inward" (ceil of lower, floor of
+            upper) keeps the promise to the letter, but can be infeasible where k does not divide
+            n; "outward" is feasible whenever the ratios are.
+        xp : array namespace, optional
+            Library of the arrays returned; NumPy by default.
+        device : optional
+            Device of the arrays returned.
+
+        Returns
+        -------
+        SizeBounds
+
+        Raises
+        ------
+        InfeasibleBoundsError
+            If no assignment satisfies the rounded bounds; it names the clusters that prove it.
+        InvalidValueError
+            If a ratio is negative or NaN, or has a length other than k.
+
+        Notes
+        -----
+        Source: SeCu supplement, section 2; CoKe, section 3.2. Cost O(k), exact rational arithmetic.
+        Claims: docs/claims.md#S5, #S8, #C16, #C27.
+
+        Examples
+        --------
+        >>> bounds = SizeBounds.from_ratios(3, n_samples=100, lower=0.9, upper=1.2)
+        >>> bounds.lower, bounds.upper
+        (array([30, 30, 30]), array([40, 40, 40]))
+        >>> SizeBounds.from_ratios(3, n_samples=100, lower=1.0)
+        Traceback (most recent call last):
+            ...
+        dualclust.algos.core.errors.InfeasibleBoundsError: lower bounds add up to 102 samples, \
+2 more than n_samples=100. To fix this, lower them, or pass rounding='outward'
+        """
+        k = check_count("n_clusters", n_clusters, 1)
+        n = _length(n_samples)
+        check_choice("rounding", rounding, ROUNDING)
+        least = ratios_of("lower", lower, k)
+        most = ratios_of("upper", upper, k)
+        low = [rounded(r * n / k, rounding, up=True) for r in least]
+        high = [min(rounded(r * n / k, rounding, up=False), n) for r in most]
+        _check_feasible(
+            low, high, n, ", or pass rounding='outward'" if rounding != "outward" else ""
+        )
+        shares = [r / k for r in least], [min(r / k, Fraction(1)) for r in most]
+        return _build(*shares, low, high, n, xp, device)
+
+    @classmethod
+    def from_counts(
+        cls,
+        lower: Sequence[int] | Array,
+        upper: Sequence[int] | Array | None = None,
+        *,
+        n_samples: int,
+        xp: Namespace | None = None,
+        device: object | None = None,
+    ) -> SizeBounds:
+        """Bounds in whole samples, one per cluster.
+
+        Parameters
+        ----------
+        lower : (k,) sequence or integer array
+            Smallest sizes, each >= 0.
+        upper : (k,) sequence or integer array, optional
+            Largest sizes; none by default.
+        n_samples : int
+            n >= 1, the number of samples of one pass.
+        xp, device : optional
+            Library and device of the arrays returned; NumPy by default.
+
+        Returns
+        -------
+        SizeBounds
+
+        Raises
+        ------
+        InfeasibleBoundsError
+            If no assignment satisfies them; it names the clusters that prove it.
+        InvalidTypeError
+            If an entry is no integer.
+
+        Examples
+        --------
+        >>> SizeBounds.from_counts([2, 0], [3, 9], n_samples=10).upper
+        array([3, 9])
+        >>> SizeBounds.from_counts([2, 0], [3, 5], n_samples=10)
+        Traceback (most recent call last):
+            ...
+        dualclust.algos.core.errors.InfeasibleBoundsError: upper bounds add up to 8 samples, \
+2 fewer than n_samples=10. To fix this, raise them
+        """
+        n = _length(n_samples)
+        low = _integers("lower", lower)
+        high = [n] * len(low) if upper is None else _integers("upper", upper)
+        if len(low) != len(high) or not low:
+            msg = f"lower and upper must have one entry per cluster, got {len(low)} and {len(high)}"
+            raise InvalidValueError(msg)
+        _check_feasible(low, high, n, "")
+        high = [min(u, n) for u in high]
+        shares = [Fraction(v, n) for v in low], [Fraction(v, n) for v in high]
+        return _build(*shares, low, high, n, xp, device)
+
+    @classmethod
+    def for_stream(
+        cls,
+        n_clusters: int,
+        *,
+        lower: Ratio = 0.9,
+        upper: Ratio = math.inf,
+        xp: Namespace | None = None,
+        device: object | None = None,
+    ) -> SizeBounds:
+        """Bounds for a stream of unknown length: shares only, in units of 1 / k.
+
+        The duals steer towards them; only a known number of samples lets the last ones be reserved,
+        so nothing but the certificate is guaranteed. Parameters as in `from_ratios`.
+
+        Examples
+        --------
+        >>> SizeBounds.for_stream(4, lower=0.8).lower_share
+        array([0.2, 0.2, 0.2, 0.2])
+        """
+        k = check_count("n_clusters", n_clusters, 1)
+        least = ratios_of("lower", lower, k)
+        most = ratios_of("upper", upper, k)
+        if any(lo > hi for lo, hi in zip(least, most, strict=True)) or not sum(least) <= k <= sum(
+            most
+        ):
+            bad = tuple(i for i in range(k) if least[i] > most[i]) or tuple(range(k))
+            msg = (
+                f"lower and upper must satisfy lower <= upper and sum(lower) <= k <= sum(upper), "
+                f"got sums {float(sum(least)):g} and {float(sum(most)):g} for k={k}. "
+                f"To fix this, use ratios of at most 1 below and at least 1 above"
+            )
+            raise InfeasibleBoundsError(msg, clusters=bad, excess=1)
+        shares = [r / k for r in least], [r / k for r in most]
+        return _build(*shares, [0] * k, [sys.maxsize] * k, None, xp, device)
+
 
 def check_bounds(bounds: SizeBounds) -> None:
     """Raise unless `bounds` are ones."""
-    fix = "build it by from_ratios, from_counts or stream_bounds"
+    fix = "build it by SizeBounds.from_ratios, .from_counts or .for_stream"
     check_kind("bounds", bounds, SizeBounds, fix)
-
-
-def from_ratios(
-    n_clusters: int,
-    *,
-    n_samples: int,
-    lower: Ratio = 0.9,
-    upper: Ratio = math.inf,
-    rounding: str = "inward",
-    xp: Namespace | None = None,
-    device: object | None = None,
-) -> SizeBounds:
-    """Bounds in units of the balanced size ``n / k``, as the papers state them.
-
-    Parameters
-    ----------
-    n_clusters : int
-        k >= 1.
-    n_samples : int
-        n >= 1, the number of samples of one pass (epoch).
-    lower, upper : float or sequence of k floats
-        Smallest and largest size in units of n / k; ``lower=0`` and ``upper=inf`` mean none.
-        A ratio means the simple fraction it is the nearest float of: 0.9 is 9/10 exactly.
-    rounding : {"inward", "outward", "nearest"}
-        How a bound that is no whole number becomes one. "inward" (ceil of lower, floor of upper)
-        keeps the promise to the letter, but can be infeasible where k does not divide n;
-        "outward" is feasible whenever the ratios are.
-    xp : array namespace, optional
-        Library of the arrays returned; NumPy by default.
-    device : optional
-        Device of the arrays returned.
-
-    Returns
-    -------
-    SizeBounds
-
-    Raises
-    ------
-    InfeasibleBoundsError
-        If no assignment satisfies the rounded bounds; it names the clusters that prove it.
-    InvalidValueError
-        If a ratio is negative or NaN, or has a length other than k.
-
-    Notes
-    -----
-    Source: SeCu supplement, section 2; CoKe, section 3.2. Cost O(k), exact rational arithmetic.
-    Claims: docs/claims.md#S5, #S8, #C16, #C27.
-
-    Examples
-    --------
-    >>> bounds = from_ratios(3, n_samples=100, lower=0.9, upper=1.2)
-    >>> bounds.lower, bounds.upper
-    (array([30, 30, 30]), array([40, 40, 40]))
-    >>> from_ratios(3, n_samples=100, lower=1.0)
-    Traceback (most recent call last):
-        ...
-    dualclust.algos.core.errors.InfeasibleBoundsError: lower bounds add up to 102 samples, \
-2 more than n_samples=100. To fix this, lower them, or pass rounding='outward'
-    """
-    k = check_count("n_clusters", n_clusters, 1)
-    n = _length(n_samples)
-    check_choice("rounding", rounding, ROUNDING)
-    least = ratios_of("lower", lower, k)
-    most = ratios_of("upper", upper, k)
-    low = [rounded(r * n / k, rounding, up=True) for r in least]
-    high = [min(rounded(r * n / k, rounding, up=False), n) for r in most]
-    _check_feasible(low, high, n, ", or pass rounding='outward'" if rounding != "outward" else "")
-    shares = [r / k for r in least], [min(r / k, Fraction(1)) for r in most]
-    return _build(*shares, low, high, n, xp, device)
-
-
-def from_counts(
-    lower: Sequence[int] | Array,
-    upper: Sequence[int] | Array | None = None,
-    *,
-    n_samples: int,
-    xp: Namespace | None = None,
-    device: object | None = None,
-) -> SizeBounds:
-    """Bounds in whole samples, one per cluster.
-
-    Parameters
-    ----------
-    lower : (k,) sequence or integer array
-        Smallest sizes, each >= 0.
-    upper : (k,) sequence or integer array, optional
-        Largest sizes; none by default.
-    n_samples : int
-        n >= 1, the number of samples of one pass.
-    xp, device : optional
-        Library and device of the arrays returned; NumPy by default.
-
-    Returns
-    -------
-    SizeBounds
-
-    Raises
-    ------
-    InfeasibleBoundsError
-        If no assignment satisfies them; it names the clusters that prove it.
-    InvalidTypeError
-        If an entry is no integer.
-
-    Examples
-    --------
-    >>> from_counts([2, 0], [3, 9], n_samples=10).upper
-    array([3, 9])
-    >>> from_counts([2, 0], [3, 5], n_samples=10)
-    Traceback (most recent call last):
-        ...
-    dualclust.algos.core.errors.InfeasibleBoundsError: upper bounds add up to 8 samples, \
-2 fewer than n_samples=10. To fix this, raise them
-    """
-    n = _length(n_samples)
-    low = _integers("lower", lower)
-    high = [n] * len(low) if upper is None else _integers("upper", upper)
-    if len(low) != len(high) or not low:
-        msg = f"lower and upper must have one entry per cluster, got {len(low)} and {len(high)}"
-        raise InvalidValueError(msg)
-    _check_feasible(low, high, n, "")
-    high = [min(u, n) for u in high]
-    shares = [Fraction(v, n) for v in low], [Fraction(v, n) for v in high]
-    return _build(*shares, low, high, n, xp, device)
-
-
-def stream_bounds(
-    n_clusters: int,
-    *,
-    lower: Ratio = 0.9,
-    upper: Ratio = math.inf,
-    xp: Namespace | None = None,
-    device: object | None = None,
-) -> SizeBounds:
-    """Bounds for a stream of unknown length: shares only, in units of 1 / k.
-
-    The duals steer towards them; only a known number of samples lets the last ones be reserved,
-    so nothing but the certificate is guaranteed. Parameters as in `from_ratios`.
-
-    Examples
-    --------
-    >>> stream_bounds(4, lower=0.8).lower_share
-    array([0.2, 0.2, 0.2, 0.2])
-    """
-    k = check_count("n_clusters", n_clusters, 1)
-    least = ratios_of("lower", lower, k)
-    most = ratios_of("upper", upper, k)
-    if any(lo > hi for lo, hi in zip(least, most, strict=True)) or not sum(least) <= k <= sum(most):
-        bad = tuple(i for i in range(k) if least[i] > most[i]) or tuple(range(k))
-        msg = (
-            f"lower and upper must satisfy lower <= upper and sum(lower) <= k <= sum(upper), got "
-            f"sums {float(sum(least)):g} and {float(sum(most)):g} for k={k}. "
-            f"To fix this, use ratios of at most 1 below and at least 1 above"
-        )
-        raise InfeasibleBoundsError(msg, clusters=bad, excess=1)
-    shares = [r / k for r in least], [r / k for r in most]
-    return _build(*shares, [0] * k, [sys.maxsize] * k, None, xp, device)
 
 
 def relaxed(bounds: SizeBounds) -> SizeBounds:
@@ -255,7 +259,7 @@ def relaxed(bounds: SizeBounds) -> SizeBounds:
 
     Examples
     --------
-    >>> bounds = relaxed(from_ratios(2, n_samples=20, lower=0.85))
+    >>> bounds = relaxed(SizeBounds.from_ratios(2, n_samples=20, lower=0.85))
     >>> bounds.lower, bounds.lower_share
     (array([0, 0]), array([0.45, 0.45]))
     """

@@ -15,7 +15,7 @@ from .centers import (
     sum_batch,
 )
 from .constrained import (
-    KMeansResult,
+    ConstrainedKMeansResult,
     constrained_kmeans,
 )
 from .hardness_weighted import (
@@ -25,8 +25,8 @@ from .hardness_weighted import (
     hardness_centers,
 )
 from .lloyd import (
+    KMeansResult,
     KMeansState,
-    PlainKMeansResult,
     best_of,
     kmeans,
     updated_centers,
@@ -63,12 +63,12 @@ __all__ = [
     "CenterStatus",
     "CenterSums",
     "ClusteringScores",
+    "ConstrainedKMeansResult",
     "HardnessCenters",
     "KMeansResult",
     "KMeansState",
     "MiniBatchState",
     "MiniBatchStep",
-    "PlainKMeansResult",
     "Split",
     "add_to_sums",
     "best_of",

@@ -7,11 +7,11 @@ maximize ``sum_i w_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``          
 with the scores of `lloyd`: ``s_ik = x_i . c_k`` ("cosine"), or half of what the squared distance to
 the center leaves of that to the mean of all features ("euclidean").
 
-Method: alternation. Labels for fixed centers by `offline.solve`, which proves how far they can be
-from the best, with the prices of the iteration before; centers for fixed labels as directions of
-sums (CoKe Eq. 12), or as means. Neither lowers the objective, the first up to its proven gap. Rows
-are read block by block, from memory or from a `FeatureSource`, also when they are shared out over
-ranks.
+Method: alternation. Labels for fixed centers by `offline.assign_source`, which proves how far they
+can be from the best, with the prices of the iteration before; centers for fixed labels as
+directions of sums (CoKe Eq. 12), or as means. Neither lowers the objective, the first up to its
+proven gap. Rows are read block by block, from memory or from a `FeatureSource`, also when they are
+shared out over ranks.
 
 ==============  ============  =======  =====================================
 paper           here          shape    meaning
@@ -33,13 +33,13 @@ from ..bounds.sizes import SizeBounds, check_bounds
 from ..core.checks import check_interval
 from ..core.errors import InvalidValueError
 from ..core.types import Array
-from ..offline.assignment import OfflineAssignment, solve
+from ..offline.assignment import OfflineAssignment, assign_source
 from ..scores.sources import FeatureSource
 from ._frame import check_reach, frame_of, scores_of
 from ._shared import gathered_sums, share_changed
 from .lloyd import (
+    KMeansResult,
     KMeansState,
-    PlainKMeansResult,
     Progress,
     best_of,
     check_arguments,
@@ -50,9 +50,9 @@ from .lloyd import (
 from .start import kmeans_plus_plus
 
 __all__ = [
+    "ConstrainedKMeansResult",
     "KMeansResult",
     "KMeansState",
-    "PlainKMeansResult",
     "best_of",
     "constrained_kmeans",
     "kmeans",
@@ -62,7 +62,7 @@ __all__ = [
 NEAR = 1e-3  # proven gap of the labels while centers still move
 
 
-class KMeansResult(NamedTuple):
+class ConstrainedKMeansResult(NamedTuple):
     """Result of `constrained_kmeans`.
 
     Attributes
@@ -83,6 +83,21 @@ class KMeansResult(NamedTuple):
     converged: bool
 
     @property
+    def labels(self) -> Array:
+        """Cluster of each of this rank's rows, (n_local,) int64."""
+        return self.assignment.labels
+
+    @property
+    def counts(self) -> Array:
+        """Size of each cluster over all ranks, (k,) int64."""
+        return self.assignment.counts
+
+    @property
+    def gap(self) -> float:
+        """Proven relative gap of the labels for these centers."""
+        return self.assignment.gap
+
+    @property
     def objective(self) -> float:
         """``sum_i w_i s_{i, y_i}``."""
         return self.assignment.objective
@@ -101,7 +116,7 @@ def constrained_kmeans(
     state: KMeansState | None = None,
     progress: Progress | None = None,
     empty: str = "relocate",
-) -> KMeansResult:
+) -> ConstrainedKMeansResult:
     """Cluster features so that every cluster size lies between its bounds.
 
     Parameters
@@ -135,7 +150,7 @@ def constrained_kmeans(
 
     Returns
     -------
-    KMeansResult
+    ConstrainedKMeansResult
 
     Raises
     ------
@@ -153,9 +168,9 @@ def constrained_kmeans(
     Examples
     --------
     >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import from_ratios
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
     >>> x = np.asarray([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
-    >>> result = constrained_kmeans(x, from_ratios(2, n_samples=4, lower=1.0), x[:2])
+    >>> result = constrained_kmeans(x, SizeBounds.from_ratios(2, n_samples=4, lower=1.0), x[:2])
     >>> result.assignment.counts
     array([2, 2])
     """
@@ -175,7 +190,7 @@ def constrained_kmeans(
     def label(centers: Array, prices: Array | None, allowed: float) -> OfflineAssignment:
         prices = None if prices is None else prices / unit
         source = scores_of(frame, frame.inside(centers))
-        found = solve(source, bounds, prices=prices, tol=allowed)
+        found = assign_source(source, bounds, prices=prices, tol=allowed)
         return found._replace(
             prices=found.prices * unit,
             objective=found.objective * unit,
@@ -187,7 +202,7 @@ def constrained_kmeans(
         centers = xp.astype(centers, like.dtype)
         found = label(centers, None, NEAR if max_iter else gap)
         if not max_iter:
-            return KMeansResult(centers, found, 0, False)
+            return ConstrainedKMeansResult(centers, found, 0, False)
         state = KMeansState(centers, found.prices, 0, found.labels, found.objective)
     while state.n_iter < max_iter and not state.converged:
         sums = gathered_sums(frame, state.labels, k)
@@ -206,4 +221,4 @@ def constrained_kmeans(
         if progress is not None:
             progress(state, changed)
     found = label(state.centers, state.prices, gap)
-    return KMeansResult(state.centers, found, state.n_iter, state.converged)
+    return ConstrainedKMeansResult(state.centers, found, state.n_iter, state.converged)

@@ -61,8 +61,8 @@ from .centers import CenterSums
 from .start import METRICS
 
 __all__ = [
+    "KMeansResult",
     "KMeansState",
-    "PlainKMeansResult",
     "best_of",
     "check_arguments",
     "check_state",
@@ -100,8 +100,24 @@ class KMeansState(NamedTuple):
 Progress = Callable[[KMeansState, float], None]
 
 
-class PlainKMeansResult(NamedTuple):
-    """Result of `kmeans`: as `KMeansResult`, with counts (k,) int64 of all rows of all ranks."""
+class KMeansResult(NamedTuple):
+    """Result of `kmeans`.
+
+    Attributes
+    ----------
+    labels : (n_local,) int64 array
+        Nearest centers of this rank's rows.
+    centers : (k, d) array
+        Unit rows, or means.
+    counts : (k,) int64 array
+        Of the rows of all ranks.
+    objective : float
+        ``sum_i w_i s_{i, y_i}``.
+    n_iter : int
+        Iterations with a center update.
+    converged : bool
+        Whether the last update changed at most the share `tol` of the labels.
+    """
 
     labels: Array
     centers: Array
@@ -128,8 +144,8 @@ def best_of(run: Callable[[int], R], seeds: Iterable[int]) -> R:
     Parameters
     ----------
     run : callable
-        ``run(seed)`` returns a `KMeansResult`, a `PlainKMeansResult`, or another result with an
-        ``objective``.
+        ``run(seed)`` returns a `ConstrainedKMeansResult`, a `KMeansResult`, or another result with
+        an ``objective``.
     seeds : iterable of int
         At least one.
 
@@ -171,7 +187,7 @@ def kmeans(
     empty: str = "relocate",
     state: KMeansState | None = None,
     progress: Progress | None = None,
-) -> PlainKMeansResult:
+) -> KMeansResult:
     """Cluster features without bounds on the sizes: Lloyd's algorithm, on one or many ranks.
 
     Parameters
@@ -181,7 +197,7 @@ def kmeans(
 
     Returns
     -------
-    PlainKMeansResult
+    KMeansResult
         Every label is the best for the centers returned, ties to the lowest cluster.
 
     Raises
@@ -224,7 +240,7 @@ def kmeans(
         state = KMeansState(centers, state.prices, state.n_iter + 1, labels, value, changed <= tol)
         if progress is not None:
             progress(state, changed)
-    return PlainKMeansResult(
+    return KMeansResult(
         state.labels, state.centers, sums.counts, state.objective, state.n_iter, state.converged
     )
 

@@ -156,8 +156,8 @@ def minibatch_step(
     Examples
     --------
     >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import stream_bounds
-    >>> bounds = stream_bounds(2, lower=0.8)
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
+    >>> bounds = SizeBounds.for_stream(2, lower=0.8)
     >>> state = init_minibatch(np.asarray([[1.0], [9.0]]), bounds)
     >>> x = np.asarray([[0.0], [2.0], [8.0], [12.0]])
     >>> labels, state = minibatch_step(x, state, bounds, metric="euclidean")

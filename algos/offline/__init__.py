@@ -9,12 +9,12 @@ from .assignment import (
     OfflineAssignment,
     assign_exact,
     assign_offline,
-    solve,
+    assign_source,
 )
 
 __all__ = [
     "OfflineAssignment",
     "assign_exact",
     "assign_offline",
-    "solve",
+    "assign_source",
 ]

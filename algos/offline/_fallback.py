@@ -76,10 +76,10 @@ def assign_streamed(
     Examples
     --------
     >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import from_counts
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
     >>> from dualclust.algos.scores.sources import score_source
     >>> source = score_source(np.asarray([[0.9, 0.1], [0.8, 0.1], [0.6, 0.5]]))
-    >>> bounds = from_counts([1, 1], n_samples=3)
+    >>> bounds = SizeBounds.from_counts([1, 1], n_samples=3)
     >>> found = assign_streamed(source, bounds, np.asarray([0.0, 0.1]))
     >>> found.labels, round(found.upper_bound, 3)
     (array([0, 0, 1]), 2.2)

@@ -68,10 +68,10 @@ def learn_prices(
     Examples
     --------
     >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import from_ratios, relaxed
+    >>> from dualclust.algos.bounds.sizes import SizeBounds, relaxed
     >>> from dualclust.algos.scores.sources import score_source
     >>> source = score_source(np.asarray([[0.9, 0.1], [0.8, 0.3], [0.7, 0.5], [0.6, 0.2]]))
-    >>> bounds = relaxed(from_ratios(2, n_samples=4, lower=1.0))
+    >>> bounds = relaxed(SizeBounds.from_ratios(2, n_samples=4, lower=1.0))
     >>> prices = learn_prices(source, bounds, n_passes=4)
     >>> bool(prices[1] > prices[0])  # nobody wants the second cluster
     True
@@ -144,10 +144,10 @@ def may_be_free(source: ScoreSource, bounds: SizeBounds) -> bool:
     Examples
     --------
     >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import from_counts
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
     >>> from dualclust.algos.scores.sources import score_source
     >>> source = score_source(np.asarray([[1.0, 1.0], [1.0, 0.0]]))
-    >>> bounds = [from_counts(lower, n_samples=2) for lower in ([1, 1], [0, 2])]
+    >>> bounds = [SizeBounds.from_counts(lower, n_samples=2) for lower in ([1, 1], [0, 2])]
     >>> [may_be_free(source, b) for b in bounds]  # a row that ties may go to either
     [True, False]
     """

@@ -52,7 +52,7 @@ from ._reduced import OfflineAssignment, in_unit, solve_lists, solve_ties
 from ._trust_region import PriceBox, first_box, next_box
 from ._widths import widest_box
 
-__all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "solve"]
+__all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "assign_source"]
 
 FULL_ENTRIES = 2**16  # scores up to which lists hold all clusters
 WIDTH, NARROW, MANY_ROWS = 8, 3, 2**22  # of lists, and for so many samples narrower ones
@@ -113,9 +113,9 @@ def assign_offline(
     Cluster 0 may keep two of three; the one that loses least by moving is the last.
 
     >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import from_counts
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
     >>> scores = np.asarray([[0.9, 0.1], [0.8, 0.1], [0.6, 0.5]])
-    >>> found = assign_offline(scores, from_counts([1, 1], n_samples=3))
+    >>> found = assign_offline(scores, SizeBounds.from_counts([1, 1], n_samples=3))
     >>> found.labels, round(found.objective, 3), found.status
     (array([0, 0, 1]), 2.2, 'optimal')
     """
@@ -123,7 +123,7 @@ def assign_offline(
     n, _ = check_shape("scores", scores, (bounds.n_samples or "n", bounds.n_clusters))
     check_same_place(scores=scores, bounds=bounds.lower, prices=prices, weights=weights)
     weights = None if weights is None else check_weights("weights", weights, n)
-    return solve(score_source(scores, weights), bounds, prices=prices, tol=tol)
+    return assign_source(score_source(scores, weights), bounds, prices=prices, tol=tol)
 
 
 def assign_exact(
@@ -145,16 +145,16 @@ def assign_exact(
     Examples
     --------
     >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import from_counts
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
     >>> scores = np.asarray([[0.9, 0.1, 0.0], [0.8, 0.7, 0.0], [0.7, 0.6, 0.5]])
-    >>> found = assign_exact(scores, from_counts([1, 1, 1], n_samples=3))
+    >>> found = assign_exact(scores, SizeBounds.from_counts([1, 1, 1], n_samples=3))
     >>> found.labels, round(found.objective, 3), round(found.upper_bound, 3)
     (array([0, 1, 2]), 2.1, 2.1)
     """
     return assign_offline(scores, bounds, prices=prices, weights=weights, tol=0.0)
 
 
-def solve(
+def assign_source(
     source: ScoreSource,
     bounds: SizeBounds,
     *,
@@ -216,7 +216,7 @@ def solve(
 def _solved(
     source: ScoreSource, bounds: SizeBounds, prices: Array | None, tol: float
 ) -> OfflineAssignment:
-    """`solve` in the unit of the source."""
+    """`assign_source` in the unit of the source."""
     n, k = source.group.n_total, source.n_clusters
     xp = compat.array_namespace(bounds.lower)
     if prices is not None:

@@ -232,9 +232,9 @@ def assign(
     Examples
     --------
     >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import from_ratios
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
     >>> scores = np.asarray([[0.9, 0.1], [0.8, 0.3], [0.7, 0.5], [0.6, 0.2]])
-    >>> labels, state = assign(scores, from_ratios(2, n_samples=4, lower=1.0))
+    >>> labels, state = assign(scores, SizeBounds.from_ratios(2, n_samples=4, lower=1.0))
     >>> labels, state.counts
     (array([0, 0, 1, 1]), array([2, 2]))
     """

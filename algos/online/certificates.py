@@ -96,8 +96,8 @@ def size_certificate(state: AssignmentState, bounds: SizeBounds) -> SizeCertific
     --------
     >>> import numpy as np
     >>> from dualclust.algos.online.assignment import assign
-    >>> from dualclust.algos.bounds.sizes import from_ratios
-    >>> bounds = from_ratios(2, n_samples=4, lower=0.5)
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
+    >>> bounds = SizeBounds.from_ratios(2, n_samples=4, lower=0.5)
     >>> labels, state = assign(np.asarray([[1.0, 0.0]] * 4), bounds)
     >>> bool(np.all(size_certificate(state, bounds).at_least <= state.counts))
     True
@@ -220,9 +220,9 @@ def dual_value(scores: Array, prices: Array, bounds: SizeBounds) -> float:
     Examples
     --------
     >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import from_counts
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
     >>> scores = np.asarray([[1.0, 0.0], [1.0, 0.5]])  # best inside the bounds: 1.5
-    >>> bounds = from_counts([1, 1], n_samples=2)
+    >>> bounds = SizeBounds.from_counts([1, 1], n_samples=2)
     >>> dual_value(scores, np.asarray([0.0, 0.0]), bounds)
     2.0
     >>> dual_value(scores, np.asarray([0.0, 0.5]), bounds)

@@ -139,8 +139,8 @@ def measured_steps(
 
     Examples
     --------
-    >>> from dualclust.algos.bounds.sizes import from_ratios
-    >>> measured_steps(from_ratios(100, n_samples=100_000, lower=0.9))
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
+    >>> measured_steps(SizeBounds.from_ratios(100, n_samples=100_000, lower=0.9))
     StepRule(step_size=0.0037777777777777783, chunk_size=529, free_sign=False, \
 mean_over_chunk=False, l1_radius=inf)
     """

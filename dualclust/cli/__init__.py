@@ -1,1 +1,5 @@
-"""To be written."""
+"""The command ``dualclust``: cluster, train, resume, demo, proofs; one module each.
+
+`main` reads the arguments and turns errors into one line and an exit code. A sub-command is
+imported when it is called, so that ``dualclust --help`` is quick and needs no extra.
+"""

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
-from ..algos.bounds.sizes import SizeBounds, from_ratios
-from ..algos.clustering.constrained import KMeansResult, KMeansState, constrained_kmeans
+from ..algos.bounds.sizes import SizeBounds
+from ..algos.clustering.constrained import ConstrainedKMeansResult, KMeansState, constrained_kmeans
 from ..algos.clustering.start import start_centers
 from ..algos.core.checks import check_count, check_interval
 from ..algos.core.errors import (
@@ -154,7 +154,7 @@ def _open(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> _Pro
         torch = _torch_on(options.device)
         place = {"xp": torch, "device": options.device}
         weights = None if weights is None else torch.from_numpy(weights).to(options.device)
-    bounds = from_ratios(
+    bounds = SizeBounds.from_ratios(
         k,
         n_samples=n,
         lower=options.min_size,
@@ -187,7 +187,9 @@ def _torch_on(device: str) -> Any:
     return torch
 
 
-def _cluster(options: argparse.Namespace, problem: _Problem, ranks: Ranks) -> KMeansResult:
+def _cluster(
+    options: argparse.Namespace, problem: _Problem, ranks: Ranks
+) -> ConstrainedKMeansResult:
     source = problem.source
 
     def progress(state: KMeansState, changed: float) -> None:
@@ -222,7 +224,7 @@ def _cluster(options: argparse.Namespace, problem: _Problem, ranks: Ranks) -> KM
     )
 
 
-def _collect(result: KMeansResult, problem: _Problem) -> Clusters:
+def _collect(result: ConstrainedKMeansResult, problem: _Problem) -> Clusters:
     found = result.assignment
     return Clusters(
         labels=_numpy(problem.source.group.gather(found.labels)),

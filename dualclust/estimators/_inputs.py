@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from ..algos.bounds.sizes import SizeBounds, from_counts, from_ratios, stream_bounds
+from ..algos.bounds.sizes import SizeBounds
 from ..algos.clustering.minibatch import MiniBatchState, init_minibatch
 from ..algos.clustering.start import METRICS, start_centers
 from ..algos.core.checks import (
@@ -124,7 +124,7 @@ def bounds_of(estimator: Any, n: int, like: Array) -> SizeBounds:
     low = _count("size_min", estimator.size_min, n, k, default=0, up=False)
     high = _count("size_max", estimator.size_max, n, k, default=n, up=True)
     xp, device = compat.array_namespace(like), compat.device(like)
-    return from_counts([low] * k, [high] * k, n_samples=n, xp=xp, device=device)
+    return SizeBounds.from_counts([low] * k, [high] * k, n_samples=n, xp=xp, device=device)
 
 
 def check_stream_sizes(estimator: Any) -> None:
@@ -145,7 +145,7 @@ def stream_bounds_of(estimator: Any, like: Array) -> SizeBounds:
         size = getattr(estimator, name)
         if size is not None:
             _check_share(name, size, up=up)
-    return stream_bounds(
+    return SizeBounds.for_stream(
         estimator.n_clusters,
         lower=0.0 if estimator.size_min is None else estimator.size_min,
         upper=math.inf if estimator.size_max is None else estimator.size_max,
@@ -191,7 +191,7 @@ def _count(name: str, size: Any, n: int, k: int, *, default: int, up: bool) -> i
         return min(int(size), n) if up else int(size)
     _check_share(name, float(size), up=up)
     ratio = {"lower": 0.0, "upper": float(size)} if up else {"lower": float(size)}
-    bounds = from_ratios(k, n_samples=n, rounding="outward", **ratio)
+    bounds = SizeBounds.from_ratios(k, n_samples=n, rounding="outward", **ratio)
     return int((bounds.upper if up else bounds.lower)[0])
 
 

@@ -16,11 +16,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..algos.clustering.constrained import KMeansResult, best_of, constrained_kmeans
+from ..algos.clustering.constrained import ConstrainedKMeansResult, best_of, constrained_kmeans
 from ..algos.clustering.minibatch import minibatch_step
 from ..algos.clustering.start import start_centers
 from ..algos.core.errors import InvalidValueError
-from ..algos.offline.assignment import solve
+from ..algos.offline.assignment import assign_source
 from ..algos.online.duals import Duals
 from ..algos.scores.sources import FeatureSource, ScoreSource, product_source
 from ..cluster.distances import blocks, half_squared_distances, nearest_centers, squared_distances
@@ -164,7 +164,7 @@ class ConstrainedKMeans(
         bounds, source = bounds_of(self, rows.shape[0], rows), row_source(rows, self.metric)
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_init).tolist()
 
-        def run(seed: int) -> KMeansResult:
+        def run(seed: int) -> ConstrainedKMeansResult:
             return constrained_kmeans(
                 source,
                 bounds,
@@ -242,7 +242,7 @@ class ConstrainedKMeans(
         if bounded:
             bounds = bounds_of(self, rows.shape[0], rows)
             prices = moved_to(rows, self.prices_, "float64")
-            return solve(scores, bounds, prices=prices, tol=self.gap).labels
+            return assign_source(scores, bounds, prices=prices, tol=self.gap).labels
         return nearest_centers(scores)
 
     def transform(self, X: Any) -> Array:

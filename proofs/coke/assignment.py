@@ -53,7 +53,7 @@ def relaxation() -> float:
     """Best labels, less the optimum of the linear program, less the value of any prices."""
     rng, worst = np.random.default_rng(33), -math.inf
     for scores, low in _instances(3, 60):
-        limits = bounds.from_counts(low, n_samples=len(scores))
+        limits = bounds.SizeBounds.from_counts(low, n_samples=len(scores))
         relaxed, _ = optimality.linear_program(scores, low)
         worst = max(worst, assignment.assign_exact(scores, limits).objective - relaxed)
         for prices in (np.zeros(len(low)), online_runs.dyadic_scores(rng, low.shape)):
@@ -99,7 +99,7 @@ def integrality() -> float:
     for scores, low in _instances(4, 40):
         relaxed, _ = optimality.linear_program(scores, low)
         best, _ = online_runs.best_by_trial(scores[None], low)
-        limits = bounds.from_counts(low, n_samples=len(scores))
+        limits = bounds.SizeBounds.from_counts(low, n_samples=len(scores))
         found = assignment.assign_exact(scores, limits)
         worst = max(worst, abs(relaxed - float(best[0])), abs(found.objective - float(best[0])))
     for mode in online_runs.ENGINES:

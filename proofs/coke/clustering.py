@@ -348,16 +348,18 @@ def instance_classification() -> float:
     rng, worst = np.random.default_rng(30), 0.0
     for n in (1, 3, 6):
         scores = online_runs.dyadic_scores(rng, (n, n))
-        found = assignment.assign_exact(scores, bounds.from_counts([1] * n, n_samples=n))
+        found = assignment.assign_exact(scores, bounds.SizeBounds.from_counts([1] * n, n_samples=n))
         sizes = np.bincount(found.labels, minlength=n)
         best = max(
             scores[np.arange(n), list(order)].sum() for order in itertools.permutations(range(n))
         )
         worst = max(worst, float(np.abs(sizes - 1).max()), float(best) - found.objective)
     many = online_runs.dyadic_scores(rng, (260, 260), 2**10)  # beyond lists of all clusters
-    limits = bounds.from_counts([1] * 260, n_samples=260)
+    limits = bounds.SizeBounds.from_counts([1] * 260, n_samples=260)
     found = assignment.assign_exact(many, limits)
     worst = max(worst, float(len(set(found.labels.tolist())) != 260))
     worst = max(worst, optimality.gap_by_hand(many, limits, found))
-    free = assignment.assign_exact(np.eye(3)[[0, 0, 0]], bounds.from_counts([0] * 3, n_samples=3))
+    free = assignment.assign_exact(
+        np.eye(3)[[0, 0, 0]], bounds.SizeBounds.from_counts([0] * 3, n_samples=3)
+    )
     return worst if len(set(free.labels.tolist())) == 1 else 1.0

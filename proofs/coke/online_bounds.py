@@ -159,7 +159,7 @@ def expected_regret() -> float:
             worst = max(worst, _mean_excess(one, float(value), low / n, tau, limit))
     types = online_runs.dyadic_scores(rng, (16, 3)) / 2.0 + np.asarray([0.5, 0.25, 0.0])
     low = np.asarray([4, 4, 8])
-    best = offline.assign_exact(types, sizes.from_counts(low, n_samples=16)).objective
+    best = offline.assign_exact(types, sizes.SizeBounds.from_counts(low, n_samples=16)).objective
     scores = types[rng.integers(0, 16, size=(32, 1152))]
     return max(worst, _mean_excess(scores, best * 72.0, low / 16.0, tau, 48.0))
 
@@ -204,7 +204,7 @@ Shifting s by 1 makes cosines nonnegative, but adds N to OPT. Sharper and withou
 def lower_bound() -> float:
     """Distance of the stored numbers; worst shortfall of R over all k^n labels."""
     scores = np.asarray([[0.0, -1.0], [0.0, -1.0]])
-    best = offline.assign_exact(scores, sizes.from_counts([1, 1], n_samples=2)).objective
+    best = offline.assign_exact(scores, sizes.SizeBounds.from_counts([1, 1], n_samples=2)).objective
     claimed = float(_lower_bound(np.ones(1), best, 2, 1.0)[0])
     worst = max(abs(best + 1.0), abs(claimed - 2.0))
     rng = np.random.default_rng(13)
@@ -215,7 +215,7 @@ def lower_bound() -> float:
         for positive in (True, False) * 10:
             scores = online_runs.dyadic_scores(rng, (n, k))
             scores = np.abs(scores) if positive else scores
-            found = offline.assign_exact(scores, sizes.from_counts(low, n_samples=n))
+            found = offline.assign_exact(scores, sizes.SizeBounds.from_counts(low, n_samples=n))
             regret = found.objective - scores[np.arange(n), every].sum(axis=1)
             sharper = -float(found.prices.sum()) * np.maximum(short, 0)
             worst = max(worst, -float(found.prices.min()), float((sharper - regret).max()))
@@ -257,7 +257,9 @@ def violation_bound() -> float:
     low = np.asarray([4, 4, 8])
     for factor in (1.25, 2.0, 8.0):
         types = np.abs(online_runs.dyadic_scores(rng, (16, k))) * np.asarray([1.0, 0.5, 0.125])
-        best = offline.assign_exact(types, sizes.from_counts(low, n_samples=16)).objective
+        best = offline.assign_exact(
+            types, sizes.SizeBounds.from_counts(low, n_samples=16)
+        ).objective
         least = k * best / float(low.min())  # K OPT / min gamma, of any N
         rule = steps.theorem_steps(n, factor * least)
         scores = types[rng.integers(0, 16, size=(12, n))]
@@ -300,7 +302,10 @@ def violation_bound() -> float:
 )
 def small_tau() -> float:
     """Difference of V / N from 0.4; and theorem R's update must stay below its bound here."""
-    worst, aims = 0.0, sizes.stream_bounds(2, lower=[1.2, 0.8])  # of a stream: nothing is forced
+    worst, aims = (
+        0.0,
+        sizes.SizeBounds.for_stream(2, lower=[1.2, 0.8]),
+    )  # of a stream: nothing is forced
     for n in (128, 512):
         rows, share = np.tile(np.asarray([1.0, 0.0]), (n, 1)), np.asarray([0.6, 0.4])
         rule = steps.theorem_steps(n, 0.5)

@@ -28,7 +28,7 @@ PAPER = "CoKe"
     derivation="By theorem R, 3, every order ends with n_k >= gamma_k if the update aims at gamma_k"
     " + B, B = (r/h + b) H_{K-1} + b: a promise, not an expectation. For gamma' = 1 any increase"
     " is infeasible. Completion (`assignment.assign`) needs no room at all.",
-    covers=("bounds.sizes.from_ratios",),
+    covers=("bounds.sizes.SizeBounds.from_ratios",),
 )
 def raised_bounds() -> float:
     """Samples missing in sorted streams with raised aims; 1 if balanced bounds can be raised."""
@@ -40,11 +40,11 @@ def raised_bounds() -> float:
     share = np.full(k, (lower + extra) / n)
     run = online_runs.run_online(rows, share, step_size=h)
     missing = float((lower - online_runs.counts_of(run.labels, k)).max())
-    aimed = sizes.from_ratios(k, n_samples=n, lower=k * (lower + extra) / n)
+    aimed = sizes.SizeBounds.from_ratios(k, n_samples=n, lower=k * (lower + extra) / n)
     off = float(np.abs(aimed.lower_share - share).max())
     off = max(off - 1e-12, float((n * share - aimed.lower).max()), 0.0)
     try:
-        sizes.from_ratios(4, n_samples=100, lower=1.01)
+        sizes.SizeBounds.from_ratios(4, n_samples=100, lower=1.01)
     except errors.InfeasibleBoundsError:
         return max(0.0, missing, off)
     return 1.0

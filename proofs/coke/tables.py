@@ -79,7 +79,7 @@ def violations() -> float:
     derivation="427.06, 341.64, 256.23, 170.82; 512.47 and 102.49. Check: the bounds of"
     " `from_ratios` with that rounding. By its default, inward, three would be larger by one sample"
     " and the first would be infeasible: 3000 clusters of 428 are more than there are images.",
-    covers=("bounds.sizes.from_ratios",),
+    covers=("bounds.sizes.SizeBounds.from_ratios",),
 )
 def printed_bounds() -> float:
     """Largest difference from the printed bounds, in samples."""
@@ -87,10 +87,12 @@ def printed_bounds() -> float:
     rows += [(k, 0.4, row[1]) for k, row in TABLE_3.items()]
     worst, larger, infeasible = 0.0, 0, []
     for k, ratio, printed in rows:
-        near = sizes.from_ratios(k, n_samples=IMAGES, lower=ratio, rounding="nearest").lower
+        near = sizes.SizeBounds.from_ratios(
+            k, n_samples=IMAGES, lower=ratio, rounding="nearest"
+        ).lower
         worst = max(worst, float(np.abs(near - printed).max()))
         try:
-            inward = sizes.from_ratios(k, n_samples=IMAGES, lower=ratio).lower
+            inward = sizes.SizeBounds.from_ratios(k, n_samples=IMAGES, lower=ratio).lower
             larger += int(inward[0] == printed + 1)
         except InfeasibleBoundsError:
             infeasible.append(ratio)
@@ -283,7 +285,7 @@ def clustering() -> float:
 def label_memory() -> float:
     """Distance of the sizes from the ones told."""
     scores = np.random.default_rng(37).normal(size=(64, 5))
-    labels, state = assignment.assign(scores, sizes.from_ratios(5, n_samples=64))
+    labels, state = assignment.assign(scores, sizes.SizeBounds.from_ratios(5, n_samples=64))
     if labels.shape != (64,) or state.counts.shape != (5,):  # and nothing of n k size is kept
         return math.inf
     each = float(labels.nbytes) / 64

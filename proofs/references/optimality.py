@@ -89,7 +89,7 @@ def full_problem(rng: np.random.Generator, n: int, k: int) -> Problem:
     low = np.maximum(sizes - rng.integers(0, 3, size=k), 0)
     high = sizes + rng.integers(0, 3, size=k)
     scores = online_runs.dyadic_scores(rng, (n, k))
-    return Problem(scores, bounds.from_counts(low.tolist(), high.tolist(), n_samples=n))
+    return Problem(scores, bounds.SizeBounds.from_counts(low.tolist(), high.tolist(), n_samples=n))
 
 
 def listed_problem(seed: int, n: int, k: int) -> Problem:
@@ -104,7 +104,7 @@ def listed_problem(seed: int, n: int, k: int) -> Problem:
     scores[np.arange(n), forbidden] = np.where(forbidden == labels, 0.0, -np.inf)
     sizes = np.bincount(labels, minlength=k)  # of labels that are allowed
     low, high = sizes - np.arange(k) * 8, sizes + np.arange(k)[::-1] * 4
-    limits = bounds.from_counts(np.maximum(low, 0).tolist(), high.tolist(), n_samples=n)
+    limits = bounds.SizeBounds.from_counts(np.maximum(low, 0).tolist(), high.tolist(), n_samples=n)
     return Problem(scores, limits)
 
 
@@ -155,7 +155,7 @@ def held_prices() -> float:
         [0.4375, 0.0],
     )
     lower = (np.arange(k) > a).astype(np.int64)
-    limits = bounds.from_counts(lower.tolist(), n_samples=k)
+    limits = bounds.SizeBounds.from_counts(lower.tolist(), n_samples=k)
     box = trust_region.PriceBox(np.zeros(k), np.full(k, 0.25))
     source = sources.score_source(scores)
     listing = candidates.list_open(source, -box.radius, box.radius, width=2)

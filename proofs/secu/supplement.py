@@ -230,7 +230,7 @@ def label_of_the_online_step() -> float:
     tolerance=1e-10,
     covers=(
         "online.duals.update_duals",
-        "bounds.sizes.from_ratios",
+        "bounds.sizes.SizeBounds.from_ratios",
         "online.certificates.dual_value",
     ),
 )
@@ -239,7 +239,7 @@ def dual_ascent_and_feasibility() -> float:
     rng = np.random.default_rng(5)
     n, k = 12, 3
     low, high = np.asarray([2.0, 3.0, 4.0]), np.asarray([4.0, 5.0, 6.0])  # and imply no others
-    sizes = bounds.from_counts([2, 3, 4], [4, 5, 6], n_samples=n)
+    sizes = bounds.SizeBounds.from_counts([2, 3, 4], [4, 5, 6], n_samples=n)
     inside = np.asarray([0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 2])
     worst = 0.0
     for _ in range(50):
@@ -291,7 +291,7 @@ def _wrong_verdicts() -> float:
         for low, high in product(ratios, tops):
             exists = any(all(low * n <= k * m <= high * n for m in c) for c in sizes)
             try:
-                bounds.from_ratios(k, n_samples=n, lower=float(low), upper=float(high))
+                bounds.SizeBounds.from_ratios(k, n_samples=n, lower=float(low), upper=float(high))
                 wrong += not exists
             except InfeasibleBoundsError:
                 wrong += exists
@@ -305,7 +305,7 @@ def _wrong_bounds() -> float:
     for (low, high), n, k in product(typed, (100, 300, 1000), (3, 7)):
         a, b = Fraction(low) / k, min(Fraction(high) / k, Fraction(1))
         for rounding in bounds.ROUNDING:
-            found = bounds.from_ratios(
+            found = bounds.SizeBounds.from_ratios(
                 k,
                 n_samples=n,
                 lower=[float(low)] * k,
@@ -316,7 +316,7 @@ def _wrong_bounds() -> float:
             wrong += sum(not _rounded(int(v), n * b, rounding, up=False) for v in found.upper)
             shares = np.concatenate([found.lower_share - float(a), found.upper_share - float(b)])
             wrong += int((np.abs(shares) > 1e-15).sum()) + (found.n_samples != n)
-    uneven = bounds.from_ratios(2, n_samples=10, lower=[0.5, 1.1], upper=[0.9, 1.7])
+    uneven = bounds.SizeBounds.from_ratios(2, n_samples=10, lower=[0.5, 1.1], upper=[0.9, 1.7])
     wrong += uneven.lower.tolist() != [3, 6]
     wrong += uneven.upper.tolist() != [4, 8]
     return float(wrong)
@@ -363,7 +363,7 @@ def without_duals_greedy() -> float:
         )
         worst = max(worst, float((labels != np.stack([greedy, greedy[::-1]])).sum()))
         worst = max(worst, float(np.abs(prices).max()))
-        free = bounds.from_ratios(k, n_samples=n, lower=0.0)
+        free = bounds.SizeBounds.from_ratios(k, n_samples=n, lower=0.0)
         for mode in online_runs.ENGINES:
             with backends.engine(mode):
                 first, state = assignment.assign(scores[:50], free)

@@ -52,7 +52,7 @@ _TABLE_3 = {32: 87.9, 64: 88.3, 128: 88.1, 256: 87.9}  # batch size: ACC
     later. By the engine and by the readable text.
     """,
     counterexample="Table 2, first row: gamma = 1, #Min = 4,973 < 5,000.",
-    covers=("online.assignment.assign", "bounds.sizes.from_ratios"),
+    covers=("online.assignment.assign", "bounds.sizes.SizeBounds.from_ratios"),
 )
 def balanced_row_of_table_2() -> float:
     """Samples by which the first row is not short, the others are, or `assign` is."""
@@ -63,7 +63,9 @@ def balanced_row_of_table_2() -> float:
         with backends.engine(mode):
             for steep in (1.0, 40.0):
                 scores = rng.uniform(-1.0, 1.0, (80, 10)) + np.linspace(steep, 0.0, 10)
-                found = assignment.assign(scores, bounds.from_ratios(10, n_samples=80, lower=1.0))
+                found = assignment.assign(
+                    scores, bounds.SizeBounds.from_ratios(10, n_samples=80, lower=1.0)
+                )
                 sizes = np.bincount(found.labels, minlength=10)
                 worst = max(worst, float(np.abs(sizes - 8).sum()))
                 worst = max(worst, float(np.abs(found.state.counts - sizes).sum()))
@@ -78,7 +80,7 @@ def _wrong_enforcement(rng: np.random.Generator) -> float:
         sizes = rng.multinomial(n, np.asarray([4, 4, 8, 16, 32]) / 64)
         low = np.maximum(sizes - rng.integers(0, 4, size=k), 0)
         high = sizes + rng.integers(0, 4, size=k)
-        limits = bounds.from_counts(low.tolist(), high.tolist(), n_samples=n)
+        limits = bounds.SizeBounds.from_counts(low.tolist(), high.tolist(), n_samples=n)
         slope = np.linspace(2.0, 0.0, k) if trial % 2 else np.zeros(k)
         scores = online_runs.dyadic_scores(rng, (n, k), 4) + np.round(16.0 * slope) / 16.0
         free = trial % 3 == 2
@@ -100,7 +102,7 @@ def _wrong_enforcement(rng: np.random.Generator) -> float:
         counts = np.bincount(labels, minlength=k)
         wrong += float((labels != told).sum() + (counts < low).sum() + (counts > high).sum())
         wrong += float(np.abs(np.asarray(state.duals) - np.asarray(last)).max())
-    shares = bounds.stream_bounds(k, lower=0.75, upper=1.5)
+    shares = bounds.SizeBounds.for_stream(k, lower=0.75, upper=1.5)
     by_mean = steps.StepRule(0.25, 4, mean_over_chunk=True)  # the step is that of a batch
     told = assignment.assign(scores, shares, steps=steps.StepRule(0.0625, 4)).labels
     return wrong + float((assignment.assign(scores, shares, steps=by_mean).labels != told).sum())
@@ -272,7 +274,7 @@ def order_of_table_2() -> float:
         scores = rng.integers(-512, 513, (n, k)) / 512.0 + np.linspace(0.5, 0.0, k).round(2)
         values = []
         for gamma in (1.0, 0.9, 0.8, 0.7, 0.0):
-            limits = bounds.from_ratios(k, n_samples=n, lower=gamma, rounding="outward")
+            limits = bounds.SizeBounds.from_ratios(k, n_samples=n, lower=gamma, rounding="outward")
             found = offline.assign_exact(scores, limits)
             values.append(found.objective)
             worst = max(worst, optimality.gap_by_hand(scores, limits, found) - 1e-8)

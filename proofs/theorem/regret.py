@@ -182,7 +182,7 @@ def _wrong_certificates() -> float:
     """Difference of `size_certificate` from R1 along warm passes; inf where it should refuse."""
     rng, worst = np.random.default_rng(101), 0.0
     for lower, upper, free in (((0.5, 0.75, 1.0), 1.4, False), ((1.0, 0.5, 1.5), 3.0, True)):
-        limits = sizes.stream_bounds(3, lower=lower, upper=upper)
+        limits = sizes.SizeBounds.for_stream(3, lower=lower, upper=upper)
         rule = steps.StepRule(1.0 / 32.0, 4, free)
         scores = online_runs.dyadic_scores(rng, (160, 3)) + np.asarray([1.0, 0.25, 0.0])
         _, state = assignment.assign(scores, limits, steps=rule)
@@ -376,9 +376,9 @@ def weak_duality() -> float:
     k = 2**14
     wide = np.zeros((300, k))  # 256 rows are one block
     wide[:, 1] = np.arange(300) / 16.0
-    limits = sizes.from_counts([0] * k, n_samples=300)
+    limits = sizes.SizeBounds.from_counts([0] * k, n_samples=300)
     dual = certificates.dual_value(wide, np.zeros(k), limits)
     worst = max(worst, abs(dual - 299 * 300 / 32.0))
-    limits = sizes.from_counts([1, 1], n_samples=2)
+    limits = sizes.SizeBounds.from_counts([1, 1], n_samples=2)
     dual = certificates.dual_value(np.asarray([[1.0, 0.0], [1.0, 0.5]]), np.array([0, 0.5]), limits)
     return max(worst, abs(dual - 1.5))

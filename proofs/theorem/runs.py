@@ -139,7 +139,7 @@ def _stream_excess(scores: Floats, rng: np.random.Generator) -> float:
     """Counts beyond their certificates in two passes of a stream, and labels that a shift moves."""
     n, k = scores.shape
     low, high = ([k * share for share in side] for side in SHARES[k])
-    limits, worst, prices = bounds.stream_bounds(k, lower=low, upper=high), 0.0, None
+    limits, worst, prices = bounds.SizeBounds.for_stream(k, lower=low, upper=high), 0.0, None
     for _ in range(2):
         state = None
         if prices is not None:
@@ -161,7 +161,7 @@ def _pass_excess(scores: Floats) -> float:
     """Labels of a counted pass that are not those of the rule, and their value beyond D."""
     n, k = scores.shape
     low, high = ([k * share for share in side] for side in SHARES[k])
-    counted = bounds.from_ratios(k, n_samples=n, lower=low, upper=high)
+    counted = bounds.SizeBounds.from_ratios(k, n_samples=n, lower=low, upper=high)
     inside, state = assignment.assign(scores, counted, steps=RULE)
     told, last = online_runs.enforced_labels(scores, counted, step_size=1.0 / 64.0, chunk_size=4)
     wrong = float((inside != told).sum() + np.abs(np.subtract(state.duals, last)).max() * 64.0)
@@ -176,7 +176,7 @@ def _mean_regret(n: int, m: int, seed: int, step: float) -> tuple[Floats, float]
     """
     rng, many = np.random.default_rng(seed), 16_640
     types = rng.integers(-1024, 1025, size=(many, 4)) / 1024.0 + np.asarray([0.5, 0.25, 0, 0])
-    limits = bounds.from_counts([many // 4] * 4, n_samples=many)
+    limits = bounds.SizeBounds.from_counts([many // 4] * 4, n_samples=many)
     best = offline.assign_exact(types, limits)
     scores = types[rng.integers(0, many, size=(m, n))]
     run = online_runs.run_online(scores, np.full(4, 0.25), step_size=step)
@@ -290,7 +290,7 @@ def sorted_order() -> float:
 )
 def small_tau() -> float:
     """Difference of V / N from 0.4, by the plain update and by `assign`."""
-    worst, aims = 0.0, bounds.stream_bounds(2, lower=[1.2, 0.8])
+    worst, aims = 0.0, bounds.SizeBounds.for_stream(2, lower=[1.2, 0.8])
     for n in (100, 400):
         rows = np.tile(np.asarray([1.0, 0.0]), (1, n, 1))
         rule, share = steps.theorem_steps(n, 0.5), np.asarray([0.6, 0.4])
@@ -303,7 +303,7 @@ def small_tau() -> float:
         # The price stands at tau: the whole ball is used, and no more.
         worst = max(worst, abs(float(run.lower[0, -1].sum()) - 0.5))
         # An upper bound of a tenth, whose price is as short: the cluster takes all samples.
-        above = bounds.stream_bounds(2, lower=0.0, upper=[0.2, 2.0])
+        above = bounds.SizeBounds.for_stream(2, lower=0.0, upper=[0.2, 2.0])
         labels, state = assignment.assign(rows[0], above, steps=rule)
         worst = max(worst, float(labels.sum()), abs(float(state.duals.upper.sum()) - 0.5))
     return worst

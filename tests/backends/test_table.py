@@ -149,12 +149,12 @@ def test_an_engine_is_imported_on_first_use_and_no_other():
     program = """
 import sys
 import numpy as np
-from dualclust.algos import assignment, bounds
+import dualclust as dc
 from dualclust.backends import select
 assert not {"numba", "torch"} & set(sys.modules), "at import"
-found = bounds.from_ratios(2, n_samples=4, lower=0.5)
+found = dc.SizeBounds.from_ratios(2, n_samples=4, lower=0.5)
 assert not {"numba", "torch"} & set(sys.modules), "before the first use"
-assignment.assign(np.zeros((4, 2)), found)
+dc.assign(np.zeros((4, 2)), found)
 assert "numba" in sys.modules
 assert "torch" not in sys.modules
 """

@@ -197,7 +197,7 @@ class Hidden:
         if name.partition(".")[0] in {"torch", "rich", "safetensors", "matplotlib", "PIL"}:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Hidden())
-from dualclust.cli import main
+from dualclust.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
 

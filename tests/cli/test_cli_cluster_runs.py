@@ -234,8 +234,8 @@ def test_a_finished_run_resumed_writes_the_same(tmp_path, long_run) -> None:
 
 KILLED = """
 import os, signal, sys
-from dualclust import cluster_checkpoint
-from dualclust.cli import main
+from dualclust.cluster import checkpoint as cluster_checkpoint
+from dualclust.cli.main import main
 
 where, calls, flush = sys.argv[1], [], os.fsync
 

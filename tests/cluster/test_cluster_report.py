@@ -10,7 +10,7 @@ import re
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds.sizes import from_ratios
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline.assignment import solve
 from dualclust.algos.scores.sources import feature_source, product_source
 from dualclust.cluster import report
@@ -26,7 +26,7 @@ def clusters(k, n, lower=0.7, upper=1.3, metric="cosine", d=6):
     rng = np.random.default_rng(0)
     centers = unit_rows(rng.normal(size=(k, d)))
     x = unit_rows(centers[rng.integers(k, size=n) ** 2 // k] + 0.3 * rng.normal(size=(n, d)))
-    bounds = from_ratios(k, n_samples=n, lower=lower, upper=upper)
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=lower, upper=upper)
     offsets = None if metric == "cosine" else -0.5 * (centers**2).sum(axis=1)
     found = solve(product_source(feature_source(x), centers, offsets=offsets), bounds)
     options = argparse.Namespace(metric=metric, min_size=lower, max_size=upper, seed=0)

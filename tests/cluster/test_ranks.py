@@ -27,8 +27,8 @@ pytest.importorskip("torch")
 FORK = """
 import json, os, socket, sys, time
 import torch.distributed
-from dualclust import cluster_command
-from dualclust.cli import main
+from dualclust.cluster import command as cluster_command
+from dualclust.cli.main import main
 
 def fork(rank, size, port, folder, plan, arguments):
     child = os.fork()

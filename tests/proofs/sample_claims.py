@@ -30,7 +30,7 @@ def stride() -> float:
 
 def bound() -> float:
     """Names `from_ratios` and does not look at what it returns."""
-    sizes.from_ratios(2, n_samples=4, lower=0.5)
+    sizes.SizeBounds.from_ratios(2, n_samples=4, lower=0.5)
     return 0.0
 
 
@@ -43,7 +43,7 @@ def always_wrong() -> float:
 CHECKS = {
     "Z1": (step_of_a_theorem, ("dualclust.algos.online.steps.theorem_steps",)),
     "Z2": (stride, ()),
-    "Z3": (bound, ("bounds.from_ratios",)),
+    "Z3": (bound, ("bounds.sizes.SizeBounds.from_ratios",)),
     "Z4": (always_wrong, ("steps.theorem_steps",)),
 }
 

@@ -193,7 +193,7 @@ def test_registering_the_command_loads_no_proofs() -> None:
     import subprocess
 
     program = (
-        "import argparse, sys; from dualclust import proofs_command;"
+        "import argparse, sys; from dualclust.cli import proofs as proofs_command;"
         "proofs_command.register(argparse.ArgumentParser().add_subparsers());"
         "sys.exit('dualclust.proofs.registry.claims' in sys.modules)"
     )

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ERRORS = {
     "seen": PlantedError(STEP, "factor", "math.sqrt(2", "math.sqrt(3"),
     "unseen": PlantedError(
-        "algos.bounds.sizes.from_ratios", "wrong constant", "Ratio = 0.9", "Ratio = 0.8"
+        "algos.bounds.sizes.SizeBounds.from_ratios", "wrong constant", "Ratio = 0.9", "Ratio = 0.8"
     ),
     "reached": PlantedError(
         "algos.offline._learning.strided_ids", "off by one", "max(1, round", "max(1, 1 + round"
@@ -117,7 +117,7 @@ def test_the_rates_and_what_they_leave_out(sample_run: Any) -> None:
     text = "\n".join(report.lines(found))
     assert "DOES NOT STAND without an error: Z4, worst 1" in text
     assert f"BROKEN: {STEP} (wrong formula): math.sqrt -> math.no_such_root: Z1 raised" in text
-    assert "NOT NOTICED by Z3, by none: algos.bounds.sizes.from_ratios" in text
+    assert "NOT NOTICED by Z3, by none: algos.bounds.sizes.SizeBounds.from_ratios" in text
     assert "NOT NOTICED, no claim names it: algos.offline._learning.lift_idle" in text
     assert "no planted error: Z2\n" in text
     assert "Z1         3       3         0  factor, 2 wrong argument" in text

@@ -84,14 +84,14 @@ def test_an_engine_and_the_compiled_function_below_it() -> None:
 
 
 def test_a_property_and_a_method() -> None:
-    limits = bounds.from_counts([1, 2], [5, 5], n_samples=6)
+    limits = bounds.SizeBounds.from_counts([1, 2], [5, 5], n_samples=6)
     with plant(_error("algos.bounds.sizes.SizeBounds.n_clusters", "shape[0])", "shape[0]) + 1")):
         assert limits.n_clusters == 3
     assert limits.n_clusters == 2
 
 
 def test_a_constant_and_its_readers() -> None:
-    limits = bounds.from_ratios(1000, n_samples=1000, lower=0.9)
+    limits = bounds.SizeBounds.from_ratios(1000, n_samples=1000, lower=0.9)
     before = steps.measured_steps(limits).step_size
     with plant(_error("algos.online.steps.MAX_STEP", "0.02", "0.01")):
         assert steps.measured_steps(limits).step_size == before / 2 == steps.MAX_STEP
@@ -99,7 +99,7 @@ def test_a_constant_and_its_readers() -> None:
 
 
 def test_a_default_of_an_argument() -> None:
-    limits = bounds.from_ratios(10, n_samples=100_000, lower=0.9)
+    limits = bounds.SizeBounds.from_ratios(10, n_samples=100_000, lower=0.9)
     before = steps.measured_steps(limits).step_size
     with plant(
         _error("algos.online.steps.measured_steps", "kappa: float = 3.4", "kappa: float = 1.7")

@@ -83,7 +83,7 @@ def test_the_condition_on_sizes_is_that_of_the_code():
             terms = [[z3.IntVal(v) for v in row] for row in (low, high)]
             room = z3.is_true(z3.simplify(feasible_sizes._room(*terms, z3.IntVal(4))))
             try:
-                bounds.from_counts(list(low), list(high), n_samples=4)
+                bounds.SizeBounds.from_counts(list(low), list(high), n_samples=4)
             except InfeasibleBoundsError:
                 assert not room
             else:

@@ -41,7 +41,7 @@ def test_the_check_is_deterministic(claim_id):
 
 def test_the_rule_written_out_closes_clusters_by_hand():
     scores = np.asarray([[2.0, 0.0, 0.0]] * 6)
-    limits = bounds.from_counts([1, 1, 2], [3, 6, 6], n_samples=6)
+    limits = bounds.SizeBounds.from_counts([1, 1, 2], [3, 6, 6], n_samples=6)
     labels, prices = online_runs.enforced_labels(scores, limits, step_size=0.25, chunk_size=6)
     assert labels.tolist() == [0, 0, 0, 1, 2, 2]  # the cap, then a tie, then completion
     assert prices.lower.tolist() == [0.0, 0.0, 0.0]
@@ -54,7 +54,7 @@ def test_the_rule_written_out_closes_clusters_by_hand():
 
 def test_the_rule_written_out_is_that_of_assign_on_a_stream():
     scores = online_runs.dyadic_scores(np.random.default_rng(0), (40, 3))
-    limits = bounds.stream_bounds(3, lower=[0.75, 0.75, 0.375], upper=1.5)
+    limits = bounds.SizeBounds.for_stream(3, lower=[0.75, 0.75, 0.375], upper=1.5)
     rule = steps.StepRule(0.125, 4)
     told, last = online_runs.enforced_labels(scores, limits, step_size=0.125, chunk_size=4)
     labels, state = assignment.assign(scores, limits, steps=rule)

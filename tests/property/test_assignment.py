@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.online.assignment import assign, init_state, next_pass
 from dualclust.algos.online.certificates import violation
 from dualclust.algos.online.duals import Duals
@@ -46,7 +46,7 @@ def test_labels_are_the_first_best_admissible_clusters(xp, stream):
 
 def test_the_replay_sees_a_wrong_label():
     scores = np.asarray([[1.0, 0.0], [1.0, 0.0]])
-    bounds, rule = from_counts([0, 0], [1, 2], n_samples=2), StepRule(0.5)
+    bounds, rule = SizeBounds.from_counts([0, 0], [1, 2], n_samples=2), StepRule(0.5)
     assert replay(scores, np.asarray([1, 0]), bounds, rule).gaps.tolist() == [1.0, 0.0]
     assert replay(scores, np.asarray([0, 0]), bounds, rule).gaps.tolist() == [0.0, np.inf]
     tied = replay(np.zeros((2, 2)), np.asarray([1, 0]), bounds, rule)
@@ -90,7 +90,7 @@ def many_scores(request):
 
 @pytest.mark.parametrize("order", ["sorted", "random", "adversarial"])
 def test_a_hundred_thousand_samples_end_inside_the_bounds(many_scores, order):
-    bounds = from_ratios(100, n_samples=100_000, lower=0.9, upper=1.1)
+    bounds = SizeBounds.from_ratios(100, n_samples=100_000, lower=0.9, upper=1.1)
     scores = in_order(many_scores, order)
     greedy = np.bincount(scores.argmax(axis=1), minlength=100)
     assert violation(greedy, bounds) > 500  # the data are a problem to begin with
@@ -131,7 +131,7 @@ def test_adding_a_number_to_a_row_changes_nothing(xp, stream, data):
 def test_adding_a_number_to_a_row_of_floats_keeps_labels_up_to_ties(stream, seed):
     shift = np.random.default_rng(seed).normal(size=(len(stream.scores), 1))
     shift *= np.abs(stream.scores).max()
-    bounds = from_counts([0] * stream.scores.shape[1], n_samples=len(stream.scores))
+    bounds = SizeBounds.from_counts([0] * stream.scores.shape[1], n_samples=len(stream.scores))
     prices = np.random.default_rng(seed).normal(size=stream.scores.shape[1])
     plain = assign(stream.scores + prices, bounds).labels
     moved = assign(stream.scores + prices + shift, bounds).labels
@@ -193,9 +193,9 @@ def test_without_bounds_labels_are_greedy(stream):
     n, k = stream.scores.shape
     rule = dataclasses.replace(stream.rule, free_sign=False)
     for bounds in (
-        from_counts([0] * k, n_samples=n),
-        stream_bounds(k, lower=0.0),
-        from_ratios(k, n_samples=n, lower=0.0),
+        SizeBounds.from_counts([0] * k, n_samples=n),
+        SizeBounds.for_stream(k, lower=0.0),
+        SizeBounds.from_ratios(k, n_samples=n, lower=0.0),
     ):
         labels = assign(stream.scores, bounds, steps=rule).labels
         np.testing.assert_array_equal(labels, stream.scores.argmax(axis=1))
@@ -250,7 +250,7 @@ def test_every_pass_ends_inside_the_bounds_with_the_measured_steps(stream, passe
 @settings(max_examples=300)
 def test_ratios_of_one_give_sizes_that_differ_by_one_at_most(k, n, seed):
     scores = np.random.default_rng(seed).normal(size=(n, k))
-    bounds = from_ratios(k, n_samples=n, lower=1.0, upper=1.0, rounding="outward")
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=1.0, upper=1.0, rounding="outward")
     assert measured_steps(bounds).free_sign
     counts = assign(scores, bounds).state.counts
     assert counts.max() - counts.min() <= 1

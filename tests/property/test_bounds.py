@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError
 
 
@@ -44,7 +44,7 @@ sizes = st.lists(st.integers(0, 6), min_size=1, max_size=4)
 def test_counts_are_refused_exactly_where_brute_force_finds_no_sizes(lower, data, n):
     k = len(lower)
     upper = data.draw(st.lists(st.integers(0, 8), min_size=k, max_size=k))
-    bounds, error = outcome(lambda: from_counts(lower, upper, n_samples=n))
+    bounds, error = outcome(lambda: SizeBounds.from_counts(lower, upper, n_samples=n))
     if some_sizes_fit(lower, upper, n):
         assert bounds.lower.tolist() == lower
         assert bounds.upper.tolist() == [min(u, n) for u in upper]
@@ -89,7 +89,9 @@ def test_ratios_become_the_counts_of_exact_arithmetic(k, n, data, rounding):
     high = [min(turn[1](r * n / k), n) for r in ratios[k:]]
     floats = [p / q for p, q in pairs]
     bounds, error = outcome(
-        lambda: from_ratios(k, n_samples=n, lower=floats[:k], upper=floats[k:], rounding=rounding)
+        lambda: SizeBounds.from_ratios(
+            k, n_samples=n, lower=floats[:k], upper=floats[k:], rounding=rounding
+        )
     )
     if error is not None:
         assert proves_infeasibility(error.clusters, error.excess, low, high, n)
@@ -109,15 +111,17 @@ def test_ratios_become_the_counts_of_exact_arithmetic(k, n, data, rounding):
 )
 @settings(max_examples=500)
 def test_rounding_outward_is_feasible_whenever_the_ratios_are(k, n, lower, upper):
-    bounds = from_ratios(k, n_samples=n, lower=lower, upper=upper, rounding="outward")
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=lower, upper=upper, rounding="outward")
     assert int(bounds.lower.sum()) <= n <= int(bounds.upper.sum())
 
 
 @given(ratio=st.floats(0, 1), n=st.integers(1, 10**6))
 @settings(max_examples=500)
 def test_rounding_moves_a_bound_by_less_than_one_sample(ratio, n):
-    inward = from_ratios(1, n_samples=n, lower=ratio).lower.tolist()[0]
-    outward = from_ratios(1, n_samples=n, lower=ratio, rounding="outward").lower.tolist()[0]
+    inward = SizeBounds.from_ratios(1, n_samples=n, lower=ratio).lower.tolist()[0]
+    outward = SizeBounds.from_ratios(
+        1, n_samples=n, lower=ratio, rounding="outward"
+    ).lower.tolist()[0]
     assert outward <= inward <= outward + 1
     assert abs(inward - ratio * n) < 1 + 1e-9 * n
 
@@ -131,8 +135,8 @@ def test_a_stream_is_refused_exactly_where_its_shares_leave_nothing(k, data):
     low, high = shares[:k], shares[k:]
     possible = all(a <= b for a, b in zip(low, high, strict=True)) and sum(low) <= k <= sum(high)
     if possible:
-        bounds = stream_bounds(k, lower=lower, upper=upper)
+        bounds = SizeBounds.for_stream(k, lower=lower, upper=upper)
         assert bounds.total_lower_share <= 1.0 + 1e-12
     else:
         with pytest.raises(InfeasibleBoundsError):
-            stream_bounds(k, lower=lower, upper=upper)
+            SizeBounds.for_stream(k, lower=lower, upper=upper)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualclust.algos.bounds.sizes import stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.online.assignment import assign, init_state
 from dualclust.algos.online.certificates import dual_value, objective, size_certificate, violation
 from dualclust.algos.online.duals import Duals
@@ -53,7 +53,7 @@ def test_the_identity_holds_exactly_on_every_prefix(stream, known):
             upper=np.pad(stream.upper, (0, k - len(stream.upper)), constant_values=len(scores)),
         ).bounds(NUMPY)
         if known
-        else stream_bounds(k, lower=0.75, upper=1.25)
+        else SizeBounds.for_stream(k, lower=0.75, upper=1.25)
     )
     for state in prefixes(scores, bounds, stream.rule, NUMPY):
         counts = state.counts.tolist()
@@ -100,7 +100,7 @@ def test_the_certificate_holds_on_every_library(xp, stream):
 @pytest.mark.parametrize("chunk", [1, 64])
 def test_the_certificate_of_a_long_run_is_tight_and_holds(order, chunk):
     scores = in_order(cone_scores(20_000, 10), order)
-    bounds = stream_bounds(10, lower=0.9, upper=1.1)
+    bounds = SizeBounds.for_stream(10, lower=0.9, upper=1.1)
     state = assign(scores, bounds, steps=StepRule(1e-3, chunk)).state
     told = size_certificate(state, bounds)
     assert (told.at_least <= state.counts).all()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualclust.algos.bounds.sizes import from_counts, stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering._frame import frame_of
 from dualclust.algos.clustering._shared import best_centers, gathered_sums
 from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans
@@ -34,7 +34,7 @@ def clusterings(draw):
     sizes = np.bincount(rng.integers(0, k, size=n), minlength=k)
     lower = np.maximum(sizes - rng.integers(0, 3), 0)
     upper = np.minimum(sizes + rng.integers(0, 3), n)
-    bounds = from_counts(lower.tolist(), upper.tolist(), n_samples=n)
+    bounds = SizeBounds.from_counts(lower.tolist(), upper.tolist(), n_samples=n)
     start = rng.normal(size=(k, d)) * np.abs(x).max()
     start = unit_rows(start + 1e-300) if metric == "cosine" else start
     weights = rng.uniform(0.01, 9.0, size=n) if draw(st.booleans()) else None
@@ -125,7 +125,7 @@ def test_the_order_of_the_rows_changes_no_center(problem, seed):
 @given(clusterings())
 def test_mini_batches_stay_finite(empty, problem):
     x, weights, bounds, start, metric = problem
-    bounds = stream_bounds(bounds.n_clusters, lower=0.5, upper=2.0)
+    bounds = SizeBounds.for_stream(bounds.n_clusters, lower=0.5, upper=2.0)
     state = init_minibatch(start, bounds)
     for i in range(0, len(x), 20):
         own = None if weights is None else weights[i : i + 20]

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dualclust.algos.bounds.sizes import from_counts, stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering.centers import add_to_sums, init_sums, mean_centers, running_average
 from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans
 from dualclust.algos.clustering.hardness_weighted import hardness, hardness_centers
@@ -92,7 +92,9 @@ def test_assignment(xp, scores, step, chunk, free_sign, data):
         data.draw(st.lists(st.integers(0, k - 1), min_size=n, max_size=n)), minlength=k
     )
     bounds = xp.freeze(
-        from_counts(sizes.tolist(), sizes.tolist(), n_samples=n, xp=xp.namespace, device=xp.device)
+        SizeBounds.from_counts(
+            sizes.tolist(), sizes.tolist(), n_samples=n, xp=xp.namespace, device=xp.device
+        )
     )
     x = xp.asarray(scores)
     for rule in (StepRule(step, chunk, free_sign), measured_steps(bounds)):
@@ -183,7 +185,7 @@ def judge_kmeans(xp, case):
     start = start_centers(source, k, seed=seed, metric=metric, weights=weights)
     sizes = np.bincount(labels, minlength=k).tolist()
     place = {"xp": xp.namespace, "device": xp.device}
-    bounds = from_counts(sizes, sizes, n_samples=len(labels), **place)
+    bounds = SizeBounds.from_counts(sizes, sizes, n_samples=len(labels), **place)
     options = {"metric": metric, "weights": weights, "empty": empty}
     try:
         plain = kmeans(x, start, max_iter=3, **options)
@@ -193,7 +195,7 @@ def judge_kmeans(xp, case):
     held = constrained_kmeans(x, bounds, start, max_iter=2, **options)
     assert_finite(start, plain.centers, plain.objective, held.centers, held.objective)
     np.testing.assert_array_equal(to_numpy(held.assignment.counts), sizes)
-    stream = stream_bounds(k, lower=0.5, upper=2.0, **place)
+    stream = SizeBounds.for_stream(k, lower=0.5, upper=2.0, **place)
     state = init_minibatch(start, stream)
     _, state = minibatch_step(x, state, stream, metric=metric, weights=weights, empty=empty)
     assert_finite(state.centers, state.means, state.assignment.duals)

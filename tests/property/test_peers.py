@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from dualclust.algos.baselines.comparison import compare, level_prices
+from dualclust.algos.baselines.comparison import compare_assignments, level_prices
 from dualclust.algos.baselines.entropic_transport import SinkhornOptions, sinkhorn, soft_plan
 from dualclust.algos.baselines.entropy import (
     EntropyRule,
@@ -21,7 +21,7 @@ from dualclust.algos.baselines.entropy import (
     entropy_upper_bound,
 )
 from dualclust.algos.baselines.sign_rule import SignRule, assign_sign_rule
-from dualclust.algos.bounds.sizes import from_counts
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline.assignment import assign_exact
 from dualclust.algos.online.certificates import dual_value, objective, violation
 from tests.compare import assert_equal, to_numpy
@@ -94,7 +94,7 @@ def test_the_soft_prices_meet_the_transport_optimum_as_epsilon_falls(stream):
     sizes = np.bincount(np.arange(n) % k, minlength=k)  # a size of 0 has no share
     scores, k = stream.scores[:, sizes > 0], int((sizes > 0).sum())
     sizes = sizes[:k]
-    bounds = from_counts(sizes.tolist(), sizes.tolist(), n_samples=n)
+    bounds = SizeBounds.from_counts(sizes.tolist(), sizes.tolist(), n_samples=n)
     optimum = assign_exact(scores, bounds).objective
     prices = None
     for epsilon in (1.0, 0.25, 0.0625):
@@ -117,9 +117,9 @@ def test_prices_of_any_quality_bound_the_optimum(stream, rounds, seed):
     n, k = scores.shape
     sizes = np.bincount(np.random.default_rng(seed).integers(0, k, n), minlength=k)
     low, high = np.maximum(sizes - 1, 0), np.minimum(sizes + 1, n)
-    bounds = from_counts(low.tolist(), high.tolist(), n_samples=n)
+    bounds = SizeBounds.from_counts(low.tolist(), high.tolist(), n_samples=n)
     best = best_value(scores, low, high)
-    found = compare(scores, bounds)
+    found = compare_assignments(scores, bounds)
     for r in found:
         assert r.upper_bound >= best - 1e-9
         assert r.violation == violation(r.counts, bounds)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from dualclust.algos.bounds.sizes import stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.online.assignment import assign, next_pass
 from dualclust.algos.online.steps import StepRule, theorem_steps
 from tests.problems import cone_scores, mixture_scores
@@ -32,7 +32,7 @@ def missing(scores, rule, seed):
     """Largest share of the lower bound that a cluster lacks after one cold pass."""
     n, k = scores.shape
     order = np.random.default_rng(seed).permutation(n)
-    state = assign(scores[order], stream_bounds(k, lower=0.9), steps=rule).state
+    state = assign(scores[order], SizeBounds.for_stream(k, lower=0.9), steps=rule).state
     gamma = 0.9 * n / k
     return float((gamma - state.counts).max()) / gamma
 
@@ -52,7 +52,7 @@ def test_a_cold_pass_misses_the_largest_price_over_kappa(make, n, k, kappa):
 
 def test_a_warm_pass_misses_much_less():
     scores, rng = cone_scores(10_000, 10), np.random.default_rng(0)
-    bounds, state = stream_bounds(10, lower=0.9), None
+    bounds, state = SizeBounds.for_stream(10, lower=0.9), None
     for kappa in (3.4, 1.7, 0.85):
         start = None if state is None else next_pass(state)
         rule = StepRule(kappa / 900)

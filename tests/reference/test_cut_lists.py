@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds.sizes import from_counts, from_ratios
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import assignment
 from dualclust.algos.offline._candidates import list_open
 from dualclust.algos.offline._reduced import solve_lists
@@ -33,7 +33,7 @@ def test_no_labels_are_worth_more_than_lists_prove(dtype):
     for seed in range(150):
         scores, lower, upper, box = problem(seed)
         scores = scores.astype(dtype)
-        bounds = from_counts(lower, upper, n_samples=len(scores))
+        bounds = SizeBounds.from_counts(lower, upper, n_samples=len(scores))
         low, high = box.prices - box.radius, box.prices + box.radius
         listing = list_open(score_source(scores), low, high, width=2)
         found, _, bound = solve_lists(listing, bounds, box, 0.0, hopeless=math.inf)
@@ -59,7 +59,7 @@ def test_a_gap_above_the_tolerance_is_not_the_end(monkeypatch, rng):
     """Labels that have not proven the tolerance are followed by another pass."""
     monkeypatch.setattr(assignment, "FULL_ENTRIES", 0)
     scores = rng.normal(size=(300, 5)) + rng.normal(size=5)
-    bounds = from_ratios(5, n_samples=300, lower=0.9, upper=1.1)
+    bounds = SizeBounds.from_ratios(5, n_samples=300, lower=0.9, upper=1.1)
     gaps, tolerance = iter([5.0, 1.5, 1.0, 0.5]), 1e-4
     real, calls = assignment.solve_lists, []
 

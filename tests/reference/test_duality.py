@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from dualclust.algos.bounds.sizes import from_counts, from_ratios
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.online.assignment import assign, next_pass
 from dualclust.algos.online.certificates import dual_value, objective
 from dualclust.algos.online.steps import measured_steps
@@ -35,7 +35,7 @@ def random_bounds(rng, n, k):
     sizes = np.bincount(rng.integers(0, k, size=n), minlength=k)
     lower = np.maximum(sizes - rng.integers(0, 3, size=k), 0)
     upper = sizes + rng.integers(0, 3, size=k)
-    return from_counts(lower.tolist(), upper.tolist(), n_samples=n)
+    return SizeBounds.from_counts(lower.tolist(), upper.tolist(), n_samples=n)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -68,7 +68,7 @@ def test_the_optimum_lies_between_objective_and_dual_value_in_every_pass(seed):
     rng = np.random.default_rng(seed)
     make = cone_scores if seed % 2 else mixture_scores
     scores = make(300, 5, seed)
-    bounds = from_ratios(5, n_samples=300, lower=0.9, upper=1.1)
+    bounds = SizeBounds.from_ratios(5, n_samples=300, lower=0.9, upper=1.1)
     best, _, _ = solve(scores, bounds)
     state = None
     for epoch in range(6):
@@ -100,9 +100,9 @@ def test_tighter_bounds_never_help(seed):
     scores, bounds = rng.normal(size=(20, 4)), random_bounds(rng, 20, 4)
     best, sizes, prices = solve(scores, bounds)
     sizes = sizes.round().astype(int)
-    tight = from_counts(sizes.tolist(), sizes.tolist(), n_samples=20)
+    tight = SizeBounds.from_counts(sizes.tolist(), sizes.tolist(), n_samples=20)
     assert solve(scores, tight)[0] == pytest.approx(best, abs=1e-9)
-    loose = from_counts([0] * 4, n_samples=20)
+    loose = SizeBounds.from_counts([0] * 4, n_samples=20)
     assert solve(scores, loose)[0] >= best - 1e-9
     assert dual_value(scores, np.zeros(4), loose) == pytest.approx(scores.max(axis=1).sum())
     assert dual_value(scores, prices, tight) == pytest.approx(best, abs=1e-8)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment, linprog
 
-from dualclust.algos.bounds.sizes import from_counts, from_ratios
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline.assignment import assign_offline
 from tests.problems import cone_scores, counted_bounds, in_order, mixture_scores
 
@@ -49,7 +49,7 @@ def optimum_by_slots(scores, bounds):
 @given(st.data(), st.integers(1, 40), st.integers(1, 6), st.integers(0, 2**32))
 def test_the_optimum_lies_between_objective_and_bound(data, n, k, seed):
     lower, upper = data.draw(counted_bounds(n, k))
-    bounds = from_counts(lower.tolist(), upper.tolist(), n_samples=n)
+    bounds = SizeBounds.from_counts(lower.tolist(), upper.tolist(), n_samples=n)
     scores = np.random.default_rng(seed).normal(size=(n, k))
     found, best = assign_offline(scores, bounds), optimum_by_slots(scores, bounds)
     assert found.objective <= best + 1e-9
@@ -60,7 +60,7 @@ def test_the_two_references_agree():
     for kind in KINDS.values():
         scores = kind(200, 5)
         for lower, upper in ((0.9, 1.1), (0.9, math.inf), (1.0, 1.0), (0.0, 1.1)):
-            bounds = from_ratios(5, n_samples=200, lower=lower, upper=upper)
+            bounds = SizeBounds.from_ratios(5, n_samples=200, lower=lower, upper=upper)
             values = optimum_by_program(scores, bounds), optimum_by_slots(scores, bounds)
             assert values[0] == pytest.approx(values[1], abs=1e-8)
 
@@ -71,7 +71,7 @@ def test_the_two_references_agree():
 def test_the_proven_gap_is_kept_in_any_order(kind, k, ratios):
     n = 2000
     scores = KINDS[kind](n, k)
-    bounds = from_ratios(k, n_samples=n, lower=ratios[0], upper=ratios[1])
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=ratios[0], upper=ratios[1])
     best = optimum_by_program(scores, bounds)
     for order in ORDERS:
         found = assign_offline(scores if order == "given" else in_order(scores, order), bounds)
@@ -83,7 +83,7 @@ def test_the_proven_gap_is_kept_in_any_order(kind, k, ratios):
 @pytest.mark.parametrize("scale", [1e-6, 1e-2, 1e3])
 def test_the_scale_of_the_scores_does_not_matter(kind, scale):
     scores = KINDS[kind](2000, 10)
-    bounds = from_ratios(10, n_samples=2000, lower=0.9, upper=1.1)
+    bounds = SizeBounds.from_ratios(10, n_samples=2000, lower=0.9, upper=1.1)
     best = optimum_by_program(scores, bounds)
     found = assign_offline(scale * scores, bounds)
     assert found.objective / scale == pytest.approx(best, rel=1e-4)

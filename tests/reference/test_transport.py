@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from dualclust.algos.bounds.sizes import from_counts, from_ratios
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import assignment
 from dualclust.algos.offline.assignment import assign_exact
 from dualclust.algos.online.certificates import violation
@@ -52,7 +52,7 @@ def instance(seed: int, most: int) -> tuple[Floats, list[int], list[int]]:
 
 def check(seed: int, most: int) -> None:
     scores, lower, upper = instance(seed, most)
-    bounds = from_counts(lower, upper, n_samples=len(scores))
+    bounds = SizeBounds.from_counts(lower, upper, n_samples=len(scores))
     found = assign_exact(scores, bounds)
     assert violation(found.counts, bounds) == 0
     assert found.status == "optimal"
@@ -85,7 +85,7 @@ def test_equal_to_all_assignments(monkeypatch: pytest.MonkeyPatch, entries: int)
         n, k = scores.shape
         if k**n > 4096:
             continue
-        bounds = from_counts(lower, upper, n_samples=n)
+        bounds = SizeBounds.from_counts(lower, upper, n_samples=n)
         best = best_value(scores, np.asarray(lower), np.asarray(upper))
         assert assign_exact(scores, bounds).objective == pytest.approx(best, abs=1e-12)
 
@@ -93,7 +93,7 @@ def test_equal_to_all_assignments(monkeypatch: pytest.MonkeyPatch, entries: int)
 @pytest.mark.parametrize("make", [cone_scores, mixture_scores])
 def test_large_instances_prove_their_optimum(make) -> None:
     scores = make(20_000, 50).astype(np.float32)
-    bounds = from_ratios(50, n_samples=20_000, lower=0.9, upper=1.1)
+    bounds = SizeBounds.from_ratios(50, n_samples=20_000, lower=0.9, upper=1.1)
     found = assign_exact(scores, bounds)
     assert violation(found.counts, bounds) == 0
     assert abs(found.upper_bound - found.objective) <= 1e-12 * abs(found.objective)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.baselines.entropic_transport import sinkhorn
-from dualclust.algos.bounds.sizes import SizeBounds, from_counts, from_ratios, stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering.centers import init_sums, merge_sums
 from dualclust.algos.clustering.constrained import kmeans_plus_plus
 from dualclust.algos.clustering.hardness_weighted import hardness_centers
@@ -22,8 +22,8 @@ from dualclust.algos.online.duals import assign_batch, init_duals
 
 def test_a_pass_cannot_change_its_bounds_to_what_it_cannot_keep(rng) -> None:
     scores = rng.normal(size=(200, 5))
-    loose = from_ratios(5, n_samples=200, lower=0.9)
-    tight = from_counts([1] * 5, [200] * 4 + [1], n_samples=200)
+    loose = SizeBounds.from_ratios(5, n_samples=200, lower=0.9)
+    tight = SizeBounds.from_counts([1] * 5, [200] * 4 + [1], n_samples=200)
     state = assign(scores[:100], loose).state
     with pytest.raises(InvalidValueError, match="from a pass under the same bounds"):
         assign(scores[100:], tight, state)
@@ -31,7 +31,7 @@ def test_a_pass_cannot_change_its_bounds_to_what_it_cannot_keep(rng) -> None:
 
 def test_sizes_of_a_stream_have_no_violation() -> None:
     with pytest.raises(InvalidValueError, match="known number of samples"):
-        violation(np.asarray([1000, 0]), stream_bounds(2, lower=0.9, upper=1.1))
+        violation(np.asarray([1000, 0]), SizeBounds.for_stream(2, lower=0.9, upper=1.1))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -76,7 +76,7 @@ def test_a_batch_needs_rows_of_real_scores(scores) -> None:
 def test_tensors_without_values_or_with_few_are_named() -> None:
     torch = pytest.importorskip("torch")
     sparse, meta = torch.eye(3).to_sparse(), torch.ones((3, 3), device="meta")
-    bounds = from_ratios(3, n_samples=3, xp=torch)
+    bounds = SizeBounds.from_ratios(3, n_samples=3, xp=torch)
     with pytest.raises(InvalidTypeError, match=r"scores must be a dense tensor, .*to_dense\(\)"):
         assign(sparse, bounds)
     with pytest.raises(InvalidTypeError, match="scores must have values, got a tensor on the dev"):

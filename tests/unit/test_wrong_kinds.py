@@ -15,8 +15,9 @@ import pytest
 import torch
 
 import dualclust as dc
+from dualclust.algos import clustering, online
 from dualclust.algos.baselines import entropic_transport
-from dualclust.algos.bounds.sizes import from_ratios, relaxed, stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds, relaxed
 from dualclust.algos.clustering import minibatch
 from dualclust.algos.clustering.start import start_centers
 from dualclust.algos.core.errors import DualclustError, InvalidTypeError, InvalidValueError
@@ -29,11 +30,11 @@ RNG = np.random.default_rng(0)
 SCORES, LABELS = RNG.normal(size=(N, K)), np.arange(N) % K
 X, C = RNG.normal(size=(N, D)), RNG.normal(size=(K, D))
 UNIT = X / np.linalg.norm(X, axis=1, keepdims=True)
-BOUNDS = from_ratios(K, n_samples=N, lower=0.5, upper=2.0)
+BOUNDS = SizeBounds.from_ratios(K, n_samples=N, lower=0.5, upper=2.0)
 STATE = assign(SCORES, BOUNDS).state
-DUALS, SUMS = dc.init_duals((K,), xp=np), dc.init_sums(K, D, xp=np)
+DUALS, SUMS = dc.init_duals((K,), xp=np), clustering.init_sums(K, D, xp=np)
 SHARE, STEPS = np.full(K, 1 / K), dc.measured_steps(BOUNDS)
-STREAM = stream_bounds(K)
+STREAM = SizeBounds.for_stream(K)
 MINI = minibatch.init_minibatch(C, STREAM)
 
 PRICED: dict[str, Any] = {"lower_share": SHARE, "upper_share": SHARE, "step_size": 0.1}
@@ -52,17 +53,17 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         dc.update_duals,
         {"duals": DUALS, "sizes": np.full(K, 4), "n_samples": N, **PRICED},
     ),
-    "add_to_sums": (dc.add_to_sums, {"state": SUMS, "features": UNIT, "labels": LABELS}),
-    "merge_sums": (dc.merge_sums, {"first": SUMS, "second": SUMS}),
-    "mean_centers": (dc.mean_centers, {"state": SUMS, "previous": C}),
-    "init_sums": (dc.init_sums, {"n_clusters": K, "n_features": D, "xp": np}),
+    "add_to_sums": (clustering.add_to_sums, {"state": SUMS, "features": UNIT, "labels": LABELS}),
+    "merge_sums": (clustering.merge_sums, {"first": SUMS, "second": SUMS}),
+    "mean_centers": (clustering.mean_centers, {"state": SUMS, "previous": C}),
+    "init_sums": (clustering.init_sums, {"n_clusters": K, "n_features": D, "xp": np}),
     "size_certificate": (dc.size_certificate, {"state": STATE, "bounds": BOUNDS}),
-    "violation": (dc.violation, {"counts": np.full(K, 4), "bounds": BOUNDS}),
+    "violation": (online.violation, {"counts": np.full(K, 4), "bounds": BOUNDS}),
     "objective": (objective, {"scores": SCORES, "labels": LABELS}),
-    "dual_value": (dc.dual_value, {"scores": SCORES, "prices": SHARE, "bounds": BOUNDS}),
-    "margins": (dc.margins, {"scores": SCORES, "prices": SHARE}),
-    "compare": (
-        dc.compare,
+    "dual_value": (online.dual_value, {"scores": SCORES, "prices": SHARE, "bounds": BOUNDS}),
+    "margins": (online.margins, {"scores": SCORES, "prices": SHARE}),
+    "compare_assignments": (
+        dc.compare_assignments,
         {"scores": SCORES, "bounds": BOUNDS, "names": ["greedy", "online"], "others": {}},
     ),
     "sinkhorn": (
@@ -82,12 +83,12 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "kmeans": (
         dc.kmeans,
         {"features": X, "centers": C, "weights": np.ones(N), "progress": lambda s, c: None}
-        | {"metric": "euclidean", "n_iter": 2, "tolerance": 0.0, "empty": "keep", "state": None},
+        | {"metric": "euclidean", "max_iter": 2, "tol": 0.0, "empty": "keep", "state": None},
     ),
     "constrained_kmeans": (
         dc.constrained_kmeans,
         {"features": X, "bounds": BOUNDS, "centers": C, "weights": np.ones(N), "gap": 0.0}
-        | {"metric": "euclidean", "n_iter": 2, "tolerance": 0.0, "empty": "keep", "state": None},
+        | {"metric": "euclidean", "max_iter": 2, "tol": 0.0, "empty": "keep", "state": None},
     ),
     "kmeans_plus_plus": (
         dc.kmeans_plus_plus,
@@ -108,19 +109,22 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         | {"metric": "euclidean", "empty": "keep"},
     ),
     "from_ratios": (
-        dc.from_ratios,
+        dc.SizeBounds.from_ratios,
         {"n_clusters": K, "n_samples": N, "lower": 0.5, "upper": 2.0, "rounding": "outward"}
         | {"xp": np},
     ),
     "from_counts": (
-        dc.from_counts,
+        dc.SizeBounds.from_counts,
         {"lower": [1, 1, 1], "upper": [9, 9, 9], "n_samples": N, "xp": np},
     ),
-    "stream_bounds": (dc.stream_bounds, {"n_clusters": K, "lower": 0.5, "upper": 2.0, "xp": np}),
+    "for_stream": (
+        dc.SizeBounds.for_stream,
+        {"n_clusters": K, "lower": 0.5, "upper": 2.0, "xp": np},
+    ),
     "relaxed": (relaxed, {"bounds": BOUNDS}),
     "measured_steps": (dc.measured_steps, {"bounds": BOUNDS, "n_samples": N, "scale": 1.0}),
-    "theorem_steps": (dc.theorem_steps, {"n_samples": N, "tau": 1.0}),
-    "published_steps": (dc.published_steps, {"name": "coke-cifar"}),
+    "theorem_steps": (online.theorem_steps, {"n_samples": N, "tau": 1.0}),
+    "published_steps": (online.published_steps, {"name": "coke-cifar"}),
     "init_duals": (dc.init_duals, {"shape": (K,), "xp": np}),
 }
 
@@ -151,7 +155,7 @@ NEEDED = {
 NEEDED |= {("update_duals", "n_samples"), ("theorem_steps", "n_samples"), ("init_sums", "xp")}
 NEEDED |= {("dual_value", "prices"), ("margins", "prices"), ("init_duals", "xp")}
 NEEDED |= {("from_ratios", "n_samples"), ("from_counts", "n_samples"), ("from_ratios", "upper")}
-NEEDED |= {("stream_bounds", "upper")}
+NEEDED |= {("for_stream", "upper")}
 
 
 def fits(call: str, argument: str, kind: str) -> bool:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...algos.bounds.sizes import SizeBounds, from_ratios
+from ...algos.bounds.sizes import SizeBounds
 from ...algos.core.errors import UsageError
 from ...algos.core.segments import segment_sum
 from ...algos.offline.assignment import OfflineAssignment, assign_exact
@@ -148,7 +148,7 @@ class Method(ABC):
         self.device, self.dtype = parameter.device, parameter.dtype
         self.target = config.heads.clusters.index(config.heads.target)
         self.bounds: list[SizeBounds] = [
-            from_ratios(
+            SizeBounds.from_ratios(
                 k,
                 n_samples=n_samples,
                 lower=config.assignment.lower,

@@ -121,7 +121,7 @@ PLANTED: tuple[PlantedError, ...] = (
     PlantedError(
         _KMEANS + "kmeans",
         "off by one",
-        "while state.n_iter < n_iter",
+        "while state.n_iter < max_iter",
         "while state.n_iter <= n_iter",
     ),
     PlantedError(_KMEANS + "kmeans", "ignored argument", '(empty == "relocate")', '(empty != "")'),

@@ -188,7 +188,7 @@ PLANTED: tuple[PlantedError, ...] = (
         ),
     ),
     *errors_in(
-        "algos.bounds.sizes.from_ratios",
+        "algos.bounds.sizes.SizeBounds.from_ratios",
         ("wrong argument", "rounding, up=True)", "rounding, up=False)"),
         (
             "ignored argument",

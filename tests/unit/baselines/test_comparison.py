@@ -5,13 +5,13 @@ import torch
 from dualclust.algos.baselines.comparison import (
     METHODS,
     Method,
-    compare,
+    compare_assignments,
     level_prices,
     record,
     table,
     target_shares,
 )
-from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidValueError
 from dualclust.algos.online.certificates import dual_value
 from tests.compare import assert_close, assert_same_kind, to_numpy
@@ -19,13 +19,15 @@ from tests.problems import best_value, cone_scores
 
 
 def bounds_of(xp, lower, upper, n):
-    return xp.freeze(from_counts(lower, upper, n_samples=n, xp=xp.namespace, device=xp.device))
+    return xp.freeze(
+        SizeBounds.from_counts(lower, upper, n_samples=n, xp=xp.namespace, device=xp.device)
+    )
 
 
 def test_every_method_on_every_library(xp, rng):
     scores = rng.normal(size=(24, 3))
     bounds = bounds_of(xp, [7, 7, 7], [9, 9, 9], 24)
-    found = compare(xp.asarray(scores), bounds)
+    found = compare_assignments(xp.asarray(scores), bounds)
     assert [r.method for r in found] == list(METHODS)
     for r in found:
         labels = to_numpy(r.labels)
@@ -60,8 +62,11 @@ def test_the_module_lists_the_methods_and_their_promises():
 
 def test_soft_prices_prove_as_much_as_they_are_worth():
     """On cone scores the bound of Sinkhorn's prices is within epsilon log k per sample."""
-    scores, bounds = cone_scores(1000, 5), from_ratios(5, n_samples=1000, lower=1.0, upper=1.0)
-    exact, soft, three = compare(scores, bounds, names=["exact", "sinkhorn", "swav"])
+    scores, bounds = (
+        cone_scores(1000, 5),
+        SizeBounds.from_ratios(5, n_samples=1000, lower=1.0, upper=1.0),
+    )
+    exact, soft, three = compare_assignments(scores, bounds, names=["exact", "sinkhorn", "swav"])
     assert exact.objective <= soft.upper_bound <= exact.objective + 1000 * 0.01 * np.log(5)
     assert soft.violation > 0
     assert three.violation > soft.violation
@@ -98,41 +103,44 @@ def test_the_level_of_prices_is_the_best_one(xp, seed):
 
 
 def test_a_method_of_ones_own(rng):
-    scores, bounds = rng.normal(size=(6, 2)), from_counts([3, 3], n_samples=6)
+    scores, bounds = rng.normal(size=(6, 2)), SizeBounds.from_counts([3, 3], n_samples=6)
     own = Method(lambda s, b: (np.asarray([0, 0, 0, 1, 1, 1]), np.zeros(2)), True)
-    found = compare(scores, bounds, names=["own", "exact"], others={"own": own})
+    found = compare_assignments(scores, bounds, names=["own", "exact"], others={"own": own})
     assert [r.method for r in found] == ["own", "exact"]
     assert found[0].violation == 0
     assert found[0].objective <= found[1].objective + 1e-12
-    assert [r.method for r in compare(scores, bounds, others={"own": own})] == [*METHODS, "own"]
+    assert [r.method for r in compare_assignments(scores, bounds, others={"own": own})] == [
+        *METHODS,
+        "own",
+    ]
 
 
 def test_a_broken_promise_is_refused():
-    scores, bounds = np.zeros((4, 2)), from_counts([2, 2], n_samples=4)
+    scores, bounds = np.zeros((4, 2)), SizeBounds.from_counts([2, 2], n_samples=4)
     wrong = Method(lambda s, b: (np.zeros(4, np.int64), np.zeros(2)), True)
     with pytest.raises(InvalidValueError, match="'wrong' must be inside the bounds"):
-        compare(scores, bounds, names=["wrong"], others={"wrong": wrong})
+        compare_assignments(scores, bounds, names=["wrong"], others={"wrong": wrong})
     honest = record("wrong", scores, np.zeros(4, np.int64), np.zeros(2), bounds)
     assert (honest.violation, honest.guaranteed) == (2, False)
 
 
 def test_the_table_has_a_line_for_each(rng):
-    scores, bounds = rng.normal(size=(6, 2)), from_counts([3, 3], n_samples=6)
-    lines = table(compare(scores, bounds)).splitlines()
+    scores, bounds = rng.normal(size=(6, 2)), SizeBounds.from_counts([3, 3], n_samples=6)
+    lines = table(compare_assignments(scores, bounds)).splitlines()
     assert len(lines) == 1 + len(METHODS)
     assert len({len(line) for line in lines}) == 1
     assert table(()).split() == ["method", "objective", "upper", "bound", "violation", "guaranteed"]
 
 
 def test_refusals_say_what_and_why():
-    scores, bounds = np.zeros((4, 2)), from_counts([2, 2], n_samples=4)
+    scores, bounds = np.zeros((4, 2)), SizeBounds.from_counts([2, 2], n_samples=4)
     labels, prices = np.asarray([0, 0, 1, 1]), np.zeros(2)
     with pytest.raises(InvalidValueError, match="names must be one of 'greedy'"):
-        compare(scores, bounds, names=["best"])
+        compare_assignments(scores, bounds, names=["best"])
     with pytest.raises(InvalidValueError, match="got those of a stream"):
-        compare(scores, stream_bounds(2), names=["greedy"])
+        compare_assignments(scores, SizeBounds.for_stream(2), names=["greedy"])
     with pytest.raises(InvalidValueError, match="got those of a stream"):
-        target_shares(stream_bounds(2))
+        target_shares(SizeBounds.for_stream(2))
     with pytest.raises(InvalidValueError, match="scores must have shape"):
         record("m", scores[:3], labels, prices, bounds)
     with pytest.raises(InvalidValueError, match="labels must lie in"):

@@ -6,7 +6,7 @@ import pytest
 
 from dualclust.algos.bounds.farkas import FarkasVector, explain, verify_infeasibility
 from dualclust.algos.bounds.forbidden_pairs import check_feasible, feasibility
-from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from tests.compare import assert_equal, assert_same_kind, to_numpy
 
@@ -121,7 +121,7 @@ def test_one_sentence_names_the_clusters(vector, text):
 )
 def test_bounds_refuse_with_the_whole_proof(lower, upper, n):
     with pytest.raises(InfeasibleBoundsError) as caught:
-        from_counts(lower, upper, n_samples=n)
+        SizeBounds.from_counts(lower, upper, n_samples=n)
     vector = caught.value.vector
     assert verify_infeasibility(lower, upper, n, vector)
     assert vector.excess == caught.value.excess
@@ -132,10 +132,10 @@ def test_bounds_refuse_with_the_whole_proof(lower, upper, n):
 
 def test_ratios_too_and_a_stream_has_no_whole_numbers():
     with pytest.raises(InfeasibleBoundsError) as caught:
-        from_ratios(3, n_samples=100, lower=1.0)
+        SizeBounds.from_ratios(3, n_samples=100, lower=1.0)
     assert verify_infeasibility([34] * 3, [100] * 3, 100, caught.value.vector)
     with pytest.raises(InfeasibleBoundsError) as caught:
-        stream_bounds(2, lower=0.0, upper=0.9)
+        SizeBounds.for_stream(2, lower=0.0, upper=0.9)
     assert caught.value.vector is None
 
 

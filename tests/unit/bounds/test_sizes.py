@@ -4,7 +4,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds.sizes import SizeBounds, from_counts, from_ratios, stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from tests.compare import assert_equal, to_numpy
 
@@ -20,7 +20,9 @@ def sizes(bounds):
 
 
 def test_bounds_are_arrays_of_the_library_asked_for(xp):
-    bounds = from_ratios(2, n_samples=10, lower=0.5, upper=1.5, xp=xp.namespace, device=xp.device)
+    bounds = SizeBounds.from_ratios(
+        2, n_samples=10, lower=0.5, upper=1.5, xp=xp.namespace, device=xp.device
+    )
     assert_equal(bounds.lower, xp.asarray([3, 3]))
     assert_equal(bounds.upper, xp.asarray([7, 7]))
     assert_equal(bounds.lower_share, xp.asarray([0.25, 0.25]))
@@ -29,9 +31,9 @@ def test_bounds_are_arrays_of_the_library_asked_for(xp):
 
 
 def test_numpy_is_the_default_library():
-    assert type(from_ratios(2, n_samples=10).lower) is np.ndarray
-    assert type(stream_bounds(2).lower) is np.ndarray
-    assert type(from_counts([1], n_samples=10).lower) is np.ndarray
+    assert type(SizeBounds.from_ratios(2, n_samples=10).lower) is np.ndarray
+    assert type(SizeBounds.for_stream(2).lower) is np.ndarray
+    assert type(SizeBounds.from_counts([1], n_samples=10).lower) is np.ndarray
 
 
 @pytest.mark.parametrize(
@@ -51,17 +53,17 @@ def test_numpy_is_the_default_library():
 )
 @pytest.mark.parametrize("rounding", ["inward", "outward", "nearest"])
 def test_a_ratio_means_its_simple_fraction(ratio, n, k, size, rounding):
-    low = from_ratios(k, n_samples=n, lower=ratio, rounding=rounding)
+    low = SizeBounds.from_ratios(k, n_samples=n, lower=ratio, rounding=rounding)
     assert set(low.lower.tolist()) == {size}
     if ratio >= 1:
-        high = from_ratios(k, n_samples=n, lower=0, upper=ratio, rounding=rounding)
+        high = SizeBounds.from_ratios(k, n_samples=n, lower=0, upper=ratio, rounding=rounding)
         assert set(high.upper.tolist()) == {size}
 
 
 def test_a_ratio_that_is_no_simple_fraction_is_taken_to_the_letter():
     awkward = math.nextafter(0.9, 1.0)
-    assert from_ratios(1, n_samples=1000, lower=awkward).lower.tolist() == [901]
-    assert from_ratios(1, n_samples=10**9, lower=math.pi / 4).lower.tolist() == [
+    assert SizeBounds.from_ratios(1, n_samples=1000, lower=awkward).lower.tolist() == [901]
+    assert SizeBounds.from_ratios(1, n_samples=10**9, lower=math.pi / 4).lower.tolist() == [
         math.ceil(Fraction(math.pi / 4) * 10**9)
     ]
 
@@ -72,34 +74,34 @@ def test_a_ratio_that_is_no_simple_fraction_is_taken_to_the_letter():
 )
 def test_rounding(rounding, low, high):
     # 100 / 3 * 0.89 = 29.67 and 100 / 3 * 1.1 = 36.67
-    bounds = from_ratios(3, n_samples=100, lower=0.89, upper=1.1, rounding=rounding)
+    bounds = SizeBounds.from_ratios(3, n_samples=100, lower=0.89, upper=1.1, rounding=rounding)
     assert sizes(bounds) == ([low] * 3, [high] * 3)
 
 
 def test_one_ratio_per_cluster(xp):
     ratios = [0.5, 0.0, 1.5]
     for lower in (ratios, tuple(ratios), xp.asarray(ratios), xp.asarray(ratios, "float32")):
-        bounds = from_ratios(3, n_samples=9, lower=lower, upper=[1.0, math.inf, 2.0])
+        bounds = SizeBounds.from_ratios(3, n_samples=9, lower=lower, upper=[1.0, math.inf, 2.0])
         assert sizes(bounds) == ([2, 0, 5], [3, 9, 6])
 
 
 def test_zero_and_infinity_mean_no_bound():
-    bounds = from_ratios(4, n_samples=7, lower=0.0)
+    bounds = SizeBounds.from_ratios(4, n_samples=7, lower=0.0)
     assert sizes(bounds) == ([0] * 4, [7] * 4)
     assert bounds.upper_share.tolist() == [1.0] * 4
-    assert from_ratios(4, n_samples=7, lower=0.0, upper=1e300).upper.tolist() == [7] * 4
+    assert SizeBounds.from_ratios(4, n_samples=7, lower=0.0, upper=1e300).upper.tolist() == [7] * 4
 
 
 def test_ratios_and_counts_that_say_the_same_are_equal():
-    by_ratio = from_ratios(4, n_samples=64, lower=0.5, upper=2.0)
-    by_count = from_counts([8] * 4, [32] * 4, n_samples=64)
+    by_ratio = SizeBounds.from_ratios(4, n_samples=64, lower=0.5, upper=2.0)
+    by_count = SizeBounds.from_counts([8] * 4, [32] * 4, n_samples=64)
     for a, b in zip(by_ratio[:4], by_count[:4], strict=True):
         assert_equal(a, b)
 
 
 def test_counts_from_any_integer_array(xp):
     lower = xp.asarray([2, 0], "int32")
-    bounds = from_counts(
+    bounds = SizeBounds.from_counts(
         lower, xp.asarray([3, 99]), n_samples=10, xp=xp.namespace, device=xp.device
     )
     assert sizes(bounds) == ([2, 0], [3, 10])
@@ -107,11 +109,11 @@ def test_counts_from_any_integer_array(xp):
 
 
 def test_counts_without_an_upper_bound():
-    assert from_counts([2, 0], n_samples=10).upper.tolist() == [10, 10]
+    assert SizeBounds.from_counts([2, 0], n_samples=10).upper.tolist() == [10, 10]
 
 
 def test_a_stream_has_shares_only(xp):
-    bounds = stream_bounds(4, lower=0.8, upper=2, xp=xp.namespace, device=xp.device)
+    bounds = SizeBounds.for_stream(4, lower=0.8, upper=2, xp=xp.namespace, device=xp.device)
     assert_equal(bounds.lower_share, xp.asarray([0.2] * 4))
     assert_equal(bounds.upper_share, xp.asarray([0.5] * 4))
     assert_equal(bounds.lower, xp.asarray([0] * 4))
@@ -173,7 +175,7 @@ def check_proof(error, lower, upper, n):
 )
 def test_infeasible_counts_come_with_a_proof(lower, upper, n, clusters, excess, text):
     with pytest.raises(InfeasibleBoundsError) as caught:
-        from_counts(lower, upper, n_samples=n)
+        SizeBounds.from_counts(lower, upper, n_samples=n)
     assert str(caught.value) == text
     assert (caught.value.clusters, caught.value.excess) == (clusters, excess)
     check_proof(caught.value, lower, upper, n)
@@ -187,18 +189,21 @@ def test_a_wrong_proof_does_not_pass():
 
 def test_infeasible_ratios_come_with_a_proof():
     with pytest.raises(InfeasibleBoundsError) as caught:
-        from_ratios(3, n_samples=100, lower=1.0)
+        SizeBounds.from_ratios(3, n_samples=100, lower=1.0)
     assert str(caught.value) == (
         "lower bounds add up to 102 samples, 2 more than n_samples=100. "
         "To fix this, lower them, or pass rounding='outward'"
     )
     check_proof(caught.value, [34] * 3, [100] * 3, 100)
-    assert sizes(from_ratios(3, n_samples=100, lower=1.0, rounding="outward"))[0] == [33] * 3
+    assert (
+        sizes(SizeBounds.from_ratios(3, n_samples=100, lower=1.0, rounding="outward"))[0]
+        == [33] * 3
+    )
 
 
 def test_no_advice_to_round_outward_where_that_is_done_already():
     with pytest.raises(InfeasibleBoundsError) as caught:
-        from_ratios(2, n_samples=10, lower=2.0, rounding="outward")
+        SizeBounds.from_ratios(2, n_samples=10, lower=2.0, rounding="outward")
     assert str(caught.value).endswith("To fix this, lower them")
 
 
@@ -207,12 +212,12 @@ def test_no_advice_to_round_outward_where_that_is_done_already():
 )
 def test_an_infeasible_stream_is_refused(lower, upper):
     with pytest.raises(InfeasibleBoundsError, match="lower <= upper and sum") as caught:
-        stream_bounds(2, lower=lower, upper=upper)
+        SizeBounds.for_stream(2, lower=lower, upper=upper)
     assert caught.value.clusters
     assert caught.value.excess > 0
 
 
-@pytest.mark.parametrize("build", [from_ratios, stream_bounds])
+@pytest.mark.parametrize("build", [SizeBounds.from_ratios, SizeBounds.for_stream])
 @pytest.mark.parametrize(
     ("error", "options", "text"),
     [
@@ -232,24 +237,24 @@ def test_an_infeasible_stream_is_refused(lower, upper):
     ],
 )
 def test_invalid_ratios_are_named(build, error, options, text):
-    size = {} if build is stream_bounds else {"n_samples": 9}
+    size = {} if build is SizeBounds.for_stream else {"n_samples": 9}
     assert message(error, build, 3, **size, **options) == text
 
 
-@pytest.mark.parametrize("build", [from_ratios, stream_bounds])
+@pytest.mark.parametrize("build", [SizeBounds.from_ratios, SizeBounds.for_stream])
 @pytest.mark.parametrize(
     "lower",
     ["abc", None, [None] * 3, [True] * 3, ["a"] * 3, np.ones((3, 1)), [1j] * 3],
     ids=["text", "None", "Nones", "bools", "texts", "matrix", "complex"],
 )
 def test_a_ratio_of_a_wrong_type_is_an_error_of_ours(build, lower):
-    size = {} if build is stream_bounds else {"n_samples": 9}
+    size = {} if build is SizeBounds.for_stream else {"n_samples": 9}
     message((InvalidTypeError, InvalidValueError), build, 3, lower=lower, **size)
 
 
 def test_a_scalar_array_is_one_ratio(xp):
     for lower in (xp.asarray(0.5), np.float32(0.5), np.float64(0.5), np.int64(1)):
-        assert from_ratios(3, n_samples=9, lower=lower).n_clusters == 3
+        assert SizeBounds.from_ratios(3, n_samples=9, lower=lower).n_clusters == 3
 
 
 def test_invalid_counts_are_named():
@@ -257,23 +262,23 @@ def test_invalid_counts_are_named():
         ([1, -1], "lower must be at least 0, got -1 for cluster 1"),
         ([], "lower and upper must have one entry per cluster, got 0 and 0"),
     ):
-        assert message(InvalidValueError, from_counts, lower, n_samples=9) == text
-    text = message(InvalidValueError, from_counts, [1], [1, 2], n_samples=3)
+        assert message(InvalidValueError, SizeBounds.from_counts, lower, n_samples=9) == text
+    text = message(InvalidValueError, SizeBounds.from_counts, [1], [1, 2], n_samples=3)
     assert text == "lower and upper must have one entry per cluster, got 1 and 2"
-    text = message(InvalidTypeError, from_counts, [1, 1.5], n_samples=9)
+    text = message(InvalidTypeError, SizeBounds.from_counts, [1, 1.5], n_samples=9)
     assert text == "lower[1] must be an int, got 1.5 (float)"
 
 
 def test_counts_of_a_wrong_dtype_or_shape_are_named(xp):
     real = xp.asarray([1.0])
-    text = message(InvalidTypeError, from_counts, real, n_samples=9)
+    text = message(InvalidTypeError, SizeBounds.from_counts, real, n_samples=9)
     assert text == f"lower must be integers, got an array of {real.dtype}"
-    message(InvalidTypeError, from_counts, xp.asarray([[1]]), n_samples=9)
+    message(InvalidTypeError, SizeBounds.from_counts, xp.asarray([[1]]), n_samples=9)
 
 
 @pytest.mark.parametrize(("k", "n", "rounding"), [(0, 9, "inward"), (3, 0, "inward"), (3, 9, "up")])
 def test_invalid_options_are_named(k, n, rounding):
-    text = message(InvalidValueError, from_ratios, k, n_samples=n, rounding=rounding)
+    text = message(InvalidValueError, SizeBounds.from_ratios, k, n_samples=n, rounding=rounding)
     assert text in (
         "n_clusters must be at least 1, got 0",
         "n_samples must be at least 1, got 0",
@@ -283,12 +288,12 @@ def test_invalid_options_are_named(k, n, rounding):
 
 def test_a_size_read_off_an_array_is_an_int():
     n = np.asarray([9, 1]).max()
-    assert from_ratios(3, n_samples=n).n_samples == 9
-    assert from_counts(list(np.asarray([1, 2])), n_samples=9).n_clusters == 2
+    assert SizeBounds.from_ratios(3, n_samples=n).n_samples == 9
+    assert SizeBounds.from_counts(list(np.asarray([1, 2])), n_samples=9).n_clusters == 2
 
 
 def test_bounds_are_a_tuple_that_cannot_be_changed():
-    bounds = from_ratios(2, n_samples=10)
+    bounds = SizeBounds.from_ratios(2, n_samples=10)
     assert isinstance(bounds, SizeBounds)
     with pytest.raises(AttributeError):
         bounds.n_samples = 3

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering import _frame as frame
 from dualclust.algos.clustering.constrained import (
-    KMeansResult,
+    ConstrainedKMeansResult,
     KMeansState,
     best_of,
     constrained_kmeans,
@@ -29,7 +29,9 @@ NUMPY = LIBRARIES[0]
 
 def ratios(xp, n, k, **options):
     options = {"lower": 0.75, "upper": 1.25, "rounding": "outward"} | options
-    return xp.freeze(from_ratios(k, n_samples=n, xp=xp.namespace, device=xp.device, **options))
+    return xp.freeze(
+        SizeBounds.from_ratios(k, n_samples=n, xp=xp.namespace, device=xp.device, **options)
+    )
 
 
 def groups(n=60, k=4, d=16, spread=0.3, seed=0, offset=0.0):
@@ -59,7 +61,7 @@ def test_results_are_of_the_library_of_the_features(xp, dtype):
     x, _, directions = groups(n=24, k=3)
     x, start = xp.asarray(x, dtype), xp.asarray(directions, dtype)
     found = constrained_kmeans(x, ratios(xp, 24, 3), start, max_iter=2)
-    assert isinstance(found, KMeansResult)
+    assert isinstance(found, ConstrainedKMeansResult)
     assert_same_kind(found.centers, start)
     assert_same_kind(found.assignment.labels, xp.asarray(np.zeros(24, np.int64)))
     check(found, x, ratios(xp, 24, 3))
@@ -135,7 +137,7 @@ def test_sizes_are_inside_for_any_data(seed):
     x = unit_rows(rng.normal(size=(n, d)) + rng.normal(size=d) * rng.integers(0, 4))
     if rng.random() < 0.3:
         x = x[rng.integers(0, max(1, n // 4), size=n)]  # many equal rows
-    bounds = from_counts(lower.tolist(), upper.tolist(), n_samples=n)
+    bounds = SizeBounds.from_counts(lower.tolist(), upper.tolist(), n_samples=n)
     start = unit_rows(rng.normal(size=(k, d)))
     check(constrained_kmeans(x, bounds, start, max_iter=int(rng.integers(0, 4))), x, bounds)
 
@@ -162,7 +164,7 @@ def test_equal_rows(xp):
 
 def test_one_cluster_is_the_mean_direction(xp):
     x, *_ = groups(n=20, d=5)
-    bounds = from_counts([20], [20], n_samples=20, xp=xp.namespace, device=xp.device)
+    bounds = SizeBounds.from_counts([20], [20], n_samples=20, xp=xp.namespace, device=xp.device)
     found = constrained_kmeans(xp.asarray(x), xp.freeze(bounds), xp.asarray(x[:1]))
     np.testing.assert_allclose(to_numpy(found.centers), unit_rows(x.sum(axis=0)[None]), atol=1e-10)
     assert found.converged
@@ -170,7 +172,7 @@ def test_one_cluster_is_the_mean_direction(xp):
 
 def test_as_many_clusters_as_rows(rng):
     x = unit_rows(rng.normal(size=(9, 4)))
-    bounds = from_counts([1] * 9, [1] * 9, n_samples=9)
+    bounds = SizeBounds.from_counts([1] * 9, [1] * 9, n_samples=9)
     found = constrained_kmeans(x, bounds, x)
     check(found, x, bounds)
     assert found.assignment.objective == pytest.approx(9.0)
@@ -179,7 +181,7 @@ def test_as_many_clusters_as_rows(rng):
 def test_a_cluster_that_may_hold_nothing_keeps_its_center(rng):
     x, _, directions = groups(n=40, k=2, d=4)
     away = unit_rows(-directions.sum(axis=0, keepdims=True))
-    bounds = from_counts([0, 0, 0], [40, 40, 0], n_samples=40)
+    bounds = SizeBounds.from_counts([0, 0, 0], [40, 40, 0], n_samples=40)
     found = constrained_kmeans(x, bounds, np.concatenate([directions, away]))
     check(found, x, bounds)
     np.testing.assert_array_equal(found.centers[2], away[0])
@@ -213,7 +215,7 @@ def test_blocks_of_rows_change_no_center(monkeypatch):
 def test_what_is_refused(xp, rng):
     x, start = xp.asarray(groups(n=24)[0]), xp.asarray(unit_rows(rng.normal(size=(4, 16))))
     bounds = ratios(xp, 24, 4)
-    stream = stream_bounds(4, xp=xp.namespace, device=xp.device)
+    stream = SizeBounds.for_stream(4, xp=xp.namespace, device=xp.device)
     cases = [
         ((x, stream, start), {}, InvalidValueError, "known number of samples"),
         ((x, ratios(xp, 23, 4), start), {}, InvalidValueError, r"must have shape \(23, d\)"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
-from dualclust.algos.bounds.sizes import from_counts, from_ratios
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans_plus_plus
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.online.certificates import violation
@@ -20,7 +20,9 @@ NUMPY = LIBRARIES[0]
 
 def ratios(xp, n, k, **options):
     options = {"lower": 0.75, "upper": 1.25, "rounding": "outward"} | options
-    return xp.freeze(from_ratios(k, n_samples=n, xp=xp.namespace, device=xp.device, **options))
+    return xp.freeze(
+        SizeBounds.from_ratios(k, n_samples=n, xp=xp.namespace, device=xp.device, **options)
+    )
 
 
 def blobs(n=120, k=4, d=3, spread=0.2, seed=0):
@@ -85,7 +87,7 @@ def test_without_bounds_it_is_the_k_means_of_scikit_learn(seed):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(200, 2))
     start = kmeans_plus_plus(x, rng.random(5))
-    bounds = from_counts([0] * 5, [200] * 5, n_samples=200)
+    bounds = SizeBounds.from_counts([0] * 5, [200] * 5, n_samples=200)
     found = euclidean(x, bounds, start, n_iter=200, tolerance=0.0)
     theirs = KMeans(5, init=start, n_init=1, max_iter=200, tol=0.0).fit(x)
     np.testing.assert_array_equal(found.assignment.labels, theirs.labels_)
@@ -125,7 +127,7 @@ def test_sizes_are_inside_for_any_data(seed):
     x = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-6, 6) + rng.normal(size=d)
     if rng.random() < 0.3:
         x = x[rng.integers(0, max(1, n // 4), size=n)]  # many equal rows
-    bounds = from_counts(lower.tolist(), upper.tolist(), n_samples=n)
+    bounds = SizeBounds.from_counts(lower.tolist(), upper.tolist(), n_samples=n)
     start = x[rng.integers(0, n, size=k)]
     gap = 1e-4 * float(rng.random() < 0.5)
     check(euclidean(x, bounds, start, n_iter=int(rng.integers(0, 4)), gap=gap), x, bounds)
@@ -153,7 +155,7 @@ def test_points_at_the_origin(xp):
 def test_a_cluster_that_may_hold_nothing_keeps_its_center():
     x, _, places = blobs(k=2)
     away = np.full((1, 3), 77.0)
-    bounds = from_counts([0, 0, 0], [120, 120, 0], n_samples=120)
+    bounds = SizeBounds.from_counts([0, 0, 0], [120, 120, 0], n_samples=120)
     found = euclidean(x, bounds, np.concatenate([places, away]))
     assert found.assignment.counts[2] == 0
     np.testing.assert_array_equal(found.centers[2], away[0])

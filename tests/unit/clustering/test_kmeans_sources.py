@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds.sizes import from_ratios
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering.constrained import KMeansState, constrained_kmeans, kmeans
 from dualclust.algos.clustering.start import start_centers
 from dualclust.algos.core.errors import InvalidValueError
@@ -39,7 +39,7 @@ def bits(state):
 
 
 def bounds_for(n):
-    return from_ratios(K, n_samples=n, lower=0.8, upper=1.2)
+    return SizeBounds.from_ratios(K, n_samples=n, lower=0.8, upper=1.2)
 
 
 def run(method, source, n, start, **options):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from dualclust.algos.bounds.sizes import from_counts
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering.constrained import (
-    PlainKMeansResult,
+    KMeansResult,
     constrained_kmeans,
     kmeans,
     kmeans_plus_plus,
@@ -67,7 +67,7 @@ def test_it_is_the_loop_on_every_library(xp, metric, weighted):
             weights=xp.asarray(w) if weighted else None,
             max_iter=n_iter,
         )
-        assert isinstance(found, PlainKMeansResult)
+        assert isinstance(found, KMeansResult)
         assert_equal(found.labels, xp.asarray(np.array(labels)))
         assert_equal(found.counts, xp.asarray(np.bincount(labels, minlength=k)))
         np.testing.assert_allclose(to_numpy(found.centers), centers, atol=1e-8)
@@ -166,7 +166,7 @@ def test_labels_are_best_for_the_centers_returned(metric):
 @pytest.mark.parametrize("metric", METRICS)
 def test_bounds_that_say_nothing_change_nothing(metric):
     x = data(metric, n=60)
-    bounds = from_counts([0] * 4, [60] * 4, n_samples=60)
+    bounds = SizeBounds.from_counts([0] * 4, [60] * 4, n_samples=60)
     plain = kmeans(x, x[:4], metric=metric, max_iter=50)
     found = constrained_kmeans(x, bounds, x[:4], metric=metric, max_iter=50, tol=0.0, gap=0.0)
     np.testing.assert_array_equal(plain.labels, found.assignment.labels)
@@ -235,7 +235,7 @@ def test_relocation_reaches_every_cluster(metric):
 def test_relocation_under_bounds():
     """A cluster that may be empty, and is, is moved; one that must be stays."""
     x = np.array([[0.0], [1.0], [2.0], [40.0], [50.0]])
-    bounds = from_counts([0, 0, 0], [5, 5, 0], n_samples=5)
+    bounds = SizeBounds.from_counts([0, 0, 0], [5, 5, 0], n_samples=5)
     start = np.array([[1.0], [1000.0], [2000.0]])
     found = constrained_kmeans(x, bounds, start, metric="euclidean", gap=0.0)
     np.testing.assert_allclose(found.centers[:, 0], [1.0, 45.0, 2000.0], atol=1e-8)
@@ -315,7 +315,7 @@ def test_the_row_that_is_not_finite_is_named():
 
 def test_a_source_of_other_rows_than_the_bounds():
     source = feature_source(data("cosine"))
-    bounds = from_counts([0, 0], [79, 79], n_samples=79)
+    bounds = SizeBounds.from_counts([0, 0], [79, 79], n_samples=79)
     with pytest.raises(InvalidValueError, match=r"bounds\.n_samples=79 rows, got 80"):
         constrained_kmeans(source, bounds, data("cosine")[:2])
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn import metrics as sklearn_metrics
 
-from dualclust.algos.bounds.sizes import from_counts
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering.metrics import (
     ClusteringScores,
     churn,
@@ -253,7 +253,9 @@ def test_regret_against_the_best_of_all_labels(xp, rng):
     found = regret(xp.asarray(scores), xp.asarray(labels), best)
     assert found == pytest.approx((best - scores[np.arange(6), labels].sum()) / 6)
     assert found > 0.0
-    bounds = from_counts([2] * 3, [2] * 3, n_samples=6, xp=xp.namespace, device=xp.device)
+    bounds = SizeBounds.from_counts(
+        [2] * 3, [2] * 3, n_samples=6, xp=xp.namespace, device=xp.device
+    )
     exact = assign_exact(xp.asarray(scores), xp.freeze(bounds))
     assert regret(xp.asarray(scores), exact.labels, best) == pytest.approx(0.0, abs=1e-12)
 

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds.sizes import from_ratios, stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering.constrained import kmeans, kmeans_plus_plus
 from dualclust.algos.clustering.metrics import clustering_scores
 from dualclust.algos.clustering.minibatch import MiniBatchStep, init_minibatch, minibatch_step
@@ -23,7 +23,7 @@ NUMPY = LIBRARIES[0]
 
 
 def shares(xp, k, **options):
-    return xp.freeze(stream_bounds(k, xp=xp.namespace, device=xp.device, **options))
+    return xp.freeze(SizeBounds.for_stream(k, xp=xp.namespace, device=xp.device, **options))
 
 
 def blobs(metric, n=3000, k=4, d=8, seed=0, skew=False):
@@ -51,7 +51,7 @@ def test_a_step_is_the_online_assignment_and_the_mean_of_all_samples(xp, metric)
     """Labels as `assign` gives them on the scores; means added up one sample at a time."""
     x, _ = blobs(metric, n=90)
     w = 10.0 ** np.random.default_rng(1).uniform(-9.0, 1.0, size=90)
-    rule, bounds = StepRule(0.01, 16), stream_bounds(4, lower=0.8)
+    rule, bounds = StepRule(0.01, 16), SizeBounds.for_stream(4, lower=0.8)
     means, weight, centers = x[:4].copy(), np.zeros(4), x[:4].copy()
     theirs = init_state(bounds)
     state = init_minibatch(xp.asarray(x[:4]), shares(xp, 4, lower=0.8), steps=rule)
@@ -98,7 +98,7 @@ def test_results_are_of_the_library_and_dtype_of_the_first_centers(xp, metric, d
 @pytest.mark.parametrize("metric", METRICS)
 def test_libraries_agree(xp, metric):
     x, _ = blobs(metric, n=120)
-    expected = stream(x, x[:4], stream_bounds(4, lower=0.9), metric, size=50)
+    expected = stream(x, x[:4], SizeBounds.for_stream(4, lower=0.9), metric, size=50)
     found = stream(xp.asarray(x), xp.asarray(x[:4]), shares(xp, 4, lower=0.9), metric, size=50)
     np.testing.assert_array_equal(found[0], expected[0])
     np.testing.assert_allclose(to_numpy(found[1].centers), expected[1].centers, rtol=1e-10)
@@ -108,7 +108,7 @@ def test_libraries_agree(xp, metric):
 def test_blobs_are_found_and_centers_come_near_those_of_all_rows(metric):
     x, member = blobs(metric, n=4000)
     start = kmeans_plus_plus(x[:250], np.random.default_rng(3).random(4))
-    labels, state = stream(x, start, stream_bounds(4, lower=0.8, upper=1.2), metric)
+    labels, state = stream(x, start, SizeBounds.for_stream(4, lower=0.8, upper=1.2), metric)
     assert clustering_scores(labels[1000:], member[1000:]).acc > 0.97
     whole = kmeans(x, state.centers, metric=metric)
     step = np.linalg.norm(whole.centers - start, axis=1).mean()
@@ -122,19 +122,19 @@ def test_shares_of_a_long_stream_come_near_their_bounds(metric, lower, upper):
     x, member = blobs(metric, n=20_000, skew=True)
     start = np.stack([x[member == j][:20].mean(axis=0) for j in range(4)])
     start = unit_rows(start) if metric == "cosine" else start
-    bounds = stream_bounds(4, lower=lower, upper=upper)
+    bounds = SizeBounds.for_stream(4, lower=lower, upper=upper)
     labels, state = stream(x, start, bounds, metric)
     late = np.bincount(labels[10_000:], minlength=4) / 10_000
     assert late.min() >= lower / 4 - 0.02
     assert late.max() <= min(upper, 4) / 4 + 0.02
     np.testing.assert_array_equal(state.assignment.counts, np.bincount(labels, minlength=4))
-    free, _ = stream(x, start, stream_bounds(4, lower=0.0), metric)
+    free, _ = stream(x, start, SizeBounds.for_stream(4, lower=0.0), metric)
     assert np.bincount(free, minlength=4).max() > 0.5 * len(x)
 
 
 def test_the_certificate_of_the_stream_holds():
     x, _ = blobs("cosine", n=5000, skew=True)
-    bounds = stream_bounds(4, lower=0.9)
+    bounds = SizeBounds.for_stream(4, lower=0.9)
     _, state = stream(x, x[:4], bounds, "cosine")
     proven = size_certificate(state.assignment, bounds)
     assert np.all(proven.at_least <= state.assignment.counts)
@@ -143,16 +143,16 @@ def test_the_certificate_of_the_stream_holds():
 
 def test_bounds_on_a_known_number_of_samples_mean_their_shares():
     x, _ = blobs("cosine", n=400)
-    known = from_ratios(4, n_samples=100, lower=0.9)
+    known = SizeBounds.from_ratios(4, n_samples=100, lower=0.9)
     assert_equal(
         stream(x, x[:4], known, "cosine")[1].centers,
-        stream(x, x[:4], stream_bounds(4, lower=0.9), "cosine")[1].centers,
+        stream(x, x[:4], SizeBounds.for_stream(4, lower=0.9), "cosine")[1].centers,
     )
 
 
 def test_the_unit_of_length_does_not_matter():
     x, _ = blobs("euclidean", n=500)
-    bounds = stream_bounds(4, lower=0.9)
+    bounds = SizeBounds.for_stream(4, lower=0.9)
     labels, state = stream(x, x[:4], bounds, "euclidean")
     for scale in (2.0**-60, 2.0**60):
         again, scaled = stream(scale * x, scale * x[:4], bounds, "euclidean")
@@ -162,7 +162,7 @@ def test_the_unit_of_length_does_not_matter():
 
 def test_a_saved_state_continues_to_the_last_bit():
     x, _ = blobs("euclidean", n=1000)
-    bounds = stream_bounds(4, lower=0.9)
+    bounds = SizeBounds.for_stream(4, lower=0.9)
     _, whole = stream(x, x[:4], bounds, "euclidean")
     _, half = stream(x[:500], x[:4], bounds, "euclidean")
     state = pickle.loads(pickle.dumps(half))
@@ -188,7 +188,7 @@ def test_a_cluster_that_never_got_a_sample_moves_to_the_farthest_row(xp, metric)
 
 
 def test_a_cluster_that_may_hold_nothing_stays():
-    bounds = stream_bounds(2, lower=[1.0, 0.0], upper=[2.0, 0.0])
+    bounds = SizeBounds.for_stream(2, lower=[1.0, 0.0], upper=[2.0, 0.0])
     start = np.array([[1.0, 0.0], [-1.0, 0.0]])
     found = minibatch_step(unit_rows(np.ones((5, 2))), init_minibatch(start, bounds), bounds)
     if found.state.assignment.counts[1] == 0:
@@ -209,7 +209,9 @@ def test_no_rows_and_equal_rows(xp, metric):
 
 def test_half_precision():
     x = blobs("cosine", n=60)[0].astype("float16")
-    found = minibatch_step(x, init_minibatch(x[:4], stream_bounds(4)), stream_bounds(4))
+    found = minibatch_step(
+        x, init_minibatch(x[:4], SizeBounds.for_stream(4)), SizeBounds.for_stream(4)
+    )
     assert found.state.centers.dtype == np.float16
     assert np.isfinite(found.state.centers).all()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
-from dualclust.algos.bounds.sizes import from_counts, stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans
 from dualclust.algos.clustering.minibatch import init_minibatch, minibatch_step
 from dualclust.algos.core.errors import InvalidValueError
@@ -151,7 +151,7 @@ def test_centers_are_at_least_as_good_as_those_of_scikit_learn(dtype, far):
     x = x.astype(dtype)
     means = np.asarray(exact_means(x, np.arange(51) // 50, 2), dtype=np.float64)
     theirs = KMeans(2, init=started(x), n_init=1, max_iter=1).fit(x).cluster_centers_
-    bounds = from_counts([1, 1], [50, 50], n_samples=51)
+    bounds = SizeBounds.from_counts([1, 1], [50, 50], n_samples=51)
     ours = constrained_kmeans(x, bounds, started(x), metric="euclidean", max_iter=1)
     assert ours.assignment.counts.tolist() == [50, 1]
     errors = [np.abs(c.astype(np.float64) - means)[0].max() for c in (ours.centers, theirs)]
@@ -173,6 +173,8 @@ def test_ranks_add_the_same_integers_beside_a_row_far_out():
 def test_a_mini_batch_keeps_the_digits_of_a_light_row():
     """Two rows of one cluster each, one of weight 1e-12 and at 1e-6 of the other's distance."""
     x, weights = np.asarray([[1e6, 0.0], [1.0, 1.0]]), np.asarray([1.0, 1e-12])
-    state = init_minibatch(x + 0.25, stream_bounds(2, lower=0.0))
-    _, state = minibatch_step(x, state, stream_bounds(2), metric="euclidean", weights=weights)
+    state = init_minibatch(x + 0.25, SizeBounds.for_stream(2, lower=0.0))
+    _, state = minibatch_step(
+        x, state, SizeBounds.for_stream(2), metric="euclidean", weights=weights
+    )
     np.testing.assert_allclose(state.means, x, rtol=1e-9)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dualclust.algos.bounds.farkas import verify_infeasibility
-from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import (
     DeviceMismatchError,
     InfeasibleBoundsError,
@@ -22,7 +22,7 @@ from dualclust.algos.offline.assignment import (
     OfflineAssignment,
     assign_exact,
     assign_offline,
-    solve,
+    assign_source,
 )
 from dualclust.algos.online.certificates import dual_value, violation
 from dualclust.algos.scores.sources import feature_source, product_source
@@ -35,11 +35,13 @@ NUMPY = LIBRARIES[0]
 
 def ratios(xp, n, k, **options):
     options = {"lower": 0.75, "upper": 1.25, "rounding": "outward"} | options
-    return xp.freeze(from_ratios(k, n_samples=n, xp=xp.namespace, device=xp.device, **options))
+    return xp.freeze(
+        SizeBounds.from_ratios(k, n_samples=n, xp=xp.namespace, device=xp.device, **options)
+    )
 
 
 def counts(xp, n, lower, upper):
-    bounds = from_counts(lower, upper, n_samples=n, xp=xp.namespace, device=xp.device)
+    bounds = SizeBounds.from_counts(lower, upper, n_samples=n, xp=xp.namespace, device=xp.device)
     return xp.freeze(bounds)
 
 
@@ -68,7 +70,7 @@ def check(found, scores, bounds, weights=None):
     assert found.objective == pytest.approx(s[np.arange(n), labels].sum(), abs=1e-12 * scale)
     # No prices can prove more than the value of some labels, and these prove the bound stated.
     prices = to_numpy(found.prices)
-    best = dual_value(s, prices, from_counts(bounds.lower, bounds.upper, n_samples=n))
+    best = dual_value(s, prices, SizeBounds.from_counts(bounds.lower, bounds.upper, n_samples=n))
     slack = 1e-12 * (scale + n * np.abs(prices).sum())
     assert best >= found.objective - slack
     assert found.upper_bound >= found.objective - slack
@@ -294,7 +296,7 @@ class TestProducts:
         source = product_source(
             feature_source(xp.asarray(x)), xp.asarray(c), offsets=xp.asarray(offsets)
         )
-        found = solve(source, bounds, tol=0.0)
+        found = assign_source(source, bounds, tol=0.0)
         check(found, x @ c.T + offsets, bounds)
         assert found.status == "optimal"
 
@@ -302,7 +304,7 @@ class TestProducts:
         """Float16 data has many; each group must not cost a search per sample."""
         x = np.repeat(cone_features(20, 0, d=8), 2000, axis=0)
         source = product_source(feature_source(x), cone_features(30, 1, d=8))
-        found = solve(source, ratios(NUMPY, 40_000, 30, lower=0.95, upper=1.05), tol=0.0)
+        found = assign_source(source, ratios(NUMPY, 40_000, 30, lower=0.95, upper=1.05), tol=0.0)
         assert found.status == "optimal"
 
 
@@ -337,7 +339,7 @@ def test_misuse_is_refused(xp, rng):
         broken[place, 1] = bad
         with pytest.raises(InvalidValueError, match=f"row {place} is not so"):
             assign_offline(xp.asarray(broken), bounds)
-    stream = stream_bounds(3, xp=xp.namespace, device=xp.device)
+    stream = SizeBounds.for_stream(3, xp=xp.namespace, device=xp.device)
     with pytest.raises(InvalidValueError, match="known number of samples"):
         assign_offline(scores, stream)
     for n, k in ((19, 3), (20, 4)):

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds.farkas import verify_infeasibility
-from dualclust.algos.bounds.sizes import from_counts, from_ratios
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from dualclust.algos.offline import assignment
 from dualclust.algos.offline._learning import strided_ids
-from dualclust.algos.offline.assignment import assign_exact, assign_offline, solve
+from dualclust.algos.offline.assignment import assign_exact, assign_offline, assign_source
 from dualclust.algos.scores import units
 from dualclust.algos.scores.sources import feature_source, product_source, score_source
 from tests.compare import to_numpy
@@ -47,7 +47,7 @@ def value(scores, labels, weights=None):
 def test_collapsed_and_integer_scores_reach_the_tolerance(kind, ratios):
     n, k = 5000, 40
     scores = TIES[kind](n, k)
-    bounds = from_ratios(k, n_samples=n, lower=ratios[0], upper=ratios[1])
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=ratios[0], upper=ratios[1])
     found = assign_offline(scores, bounds)
     assert found.gap <= 1e-4
     assert found.violation == 0
@@ -61,13 +61,15 @@ def test_without_bounds_the_best_cluster_of_each_row_is_optimal():
     rng = np.random.default_rng(0)
     scores = rng.integers(0, 100, (2661, 100)).astype(float)
     scores[:2634, 0] += 1e6
-    found = assign_offline(scores, from_counts([0] * 100, n_samples=2661))
+    found = assign_offline(scores, SizeBounds.from_counts([0] * 100, n_samples=2661))
     assert found.status == "optimal"
     assert found.objective == scores.max(axis=1).sum()
 
 
 def test_an_optimum_of_0_has_a_gap_of_0(xp, lists):
-    bounds = from_counts([1, 1, 0], [2, 2, 1], n_samples=3, xp=xp.namespace, device=xp.device)
+    bounds = SizeBounds.from_counts(
+        [1, 1, 0], [2, 2, 1], n_samples=3, xp=xp.namespace, device=xp.device
+    )
     found = assign_exact(xp.asarray(np.zeros((3, 3))), bounds)
     assert (found.objective, found.gap, found.status) == (0.0, 0.0, "optimal")
 
@@ -77,14 +79,14 @@ def test_distances_of_0_have_a_gap_of_0(lists):
     centers = np.random.default_rng(0).normal(size=(10, 2))
     rows = np.repeat(centers, 30, axis=0)
     scores = -((rows[:, None] - centers) ** 2).sum(axis=-1)
-    found = assign_exact(scores, from_ratios(10, n_samples=300, lower=0.9, upper=1.1))
+    found = assign_exact(scores, SizeBounds.from_ratios(10, n_samples=300, lower=0.9, upper=1.1))
     assert (found.objective, found.gap, found.status) == (0.0, 0.0, "optimal")
 
 
 def test_scores_of_both_signs_that_cancel_have_a_gap_that_means_something(lists):
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(400, 4))
-    bounds = from_ratios(4, n_samples=400, lower=0.9, upper=1.1)
+    bounds = SizeBounds.from_ratios(4, n_samples=400, lower=0.9, upper=1.1)
     shift = assign_exact(scores, bounds).objective / 400.0
     found = assign_offline(scores - shift, bounds)
     assert abs(found.objective) < 1e-9
@@ -97,7 +99,7 @@ class TestWeights:
     def test_of_any_unit_give_the_same_labels(self, xp, rng, dtype, unit, lists):
         scores = xp.asarray(rng.normal(size=(40, 4)), dtype)
         weights = 1.0 + rng.integers(0, 4, size=40)
-        bounds = from_ratios(
+        bounds = SizeBounds.from_ratios(
             4, n_samples=40, lower=0.9, upper=1.1, xp=xp.namespace, device=xp.device
         )
         plain = assign_exact(scores, bounds, weights=xp.asarray(weights))
@@ -109,21 +111,21 @@ class TestWeights:
     def test_are_not_rounded_to_the_dtype_of_the_scores(self):
         """Two rows want one place; which is right shows in the ninth digit of their weights."""
         scores = np.asarray([[1.0, 0.0], [1.0, 0.0]], np.float32)
-        bounds = from_counts([1, 1], n_samples=2)
+        bounds = SizeBounds.from_counts([1, 1], n_samples=2)
         for weights in ([1.0, 1.0 + 1e-9], [1.0 + 1e-9, 1.0]):
             found = assign_exact(scores, bounds, weights=np.asarray(weights))
             assert found.labels[np.argmax(weights)] == 0
 
     def test_of_0_leave_a_forbidden_pair_forbidden(self, xp):
         scores = xp.asarray([[0.0, -math.inf], [0.0, 1.0]])
-        bounds = from_counts([1, 1], n_samples=2, xp=xp.namespace, device=xp.device)
+        bounds = SizeBounds.from_counts([1, 1], n_samples=2, xp=xp.namespace, device=xp.device)
         found = assign_exact(scores, bounds, weights=xp.asarray([0.0, 1.0]))
         assert to_numpy(found.labels).tolist() == [0, 1]
 
     def test_times_scores_do_not_overflow_to_a_forbidden_pair(self):
         scores = np.full((4, 2), -1.7e308)
         scores[:, 0] = 0.0
-        bounds = from_counts([1, 1], n_samples=4)
+        bounds = SizeBounds.from_counts([1, 1], n_samples=4)
         with pytest.raises(InvalidValueError, match="a sum that float64 holds") as error:
             assign_exact(scores, bounds, weights=np.full(4, 2.0))
         assert not isinstance(error.value, InfeasibleBoundsError)
@@ -139,7 +141,7 @@ class TestScales:
             scores = np.ones((7, 3))
             scores[:4] = 1e-18 * rng.normal(size=(4, 3))
             lower = np.bincount(rng.integers(0, 3, 7), minlength=3)
-            found = assign_exact(scores, from_counts(lower.tolist(), n_samples=7))
+            found = assign_exact(scores, SizeBounds.from_counts(lower.tolist(), n_samples=7))
             rest = scores - scores[:, :1] * (scores[:, :1] == 1.0)
             best = best_value(rest, lower, np.full(3, 7))
             assert float(value(rest, found.labels)) == pytest.approx(best, rel=1e-12), seed
@@ -149,7 +151,7 @@ class TestScales:
     def test_of_any_size_give_the_labels_of_ordinary_scores(self, exponent, lists):
         rng = np.random.default_rng(1)
         scores = rng.integers(-1000, 1001, (60, 4)) * 1.0  # exact in any unit
-        bounds = from_ratios(4, n_samples=60, lower=0.95, upper=1.05)
+        bounds = SizeBounds.from_ratios(4, n_samples=60, lower=0.95, upper=1.05)
         best = value(scores, assign_exact(scores, bounds).labels)
         found = assign_exact(np.ldexp(scores, exponent), bounds)
         assert value(scores, found.labels) == best
@@ -160,7 +162,7 @@ class TestScales:
     def test_of_float32_at_the_ends_of_its_range(self, scale, lists):
         rng = np.random.default_rng(2)
         scores = (np.clip(rng.normal(size=(60, 4)) / 4.0, -1, 1) * scale).astype(np.float32)
-        bounds = from_ratios(4, n_samples=60, lower=0.95, upper=1.05)
+        bounds = SizeBounds.from_ratios(4, n_samples=60, lower=0.95, upper=1.05)
         wide = scores.astype(np.float64)
         best = value(wide, assign_exact(wide / scale, bounds).labels)
         found = assign_exact(scores, bounds)
@@ -169,7 +171,7 @@ class TestScales:
 
     @pytest.mark.parametrize("value", [-1e308, 1.7e308])
     def test_a_sum_that_float64_does_not_hold_is_an_error(self, value, xp, lists):
-        bounds = from_counts([0] * 3, n_samples=2, xp=xp.namespace, device=xp.device)
+        bounds = SizeBounds.from_counts([0] * 3, n_samples=2, xp=xp.namespace, device=xp.device)
         with pytest.raises(InvalidValueError, match="the labels stay the same"):
             assign_exact(xp.asarray(np.full((2, 3), value)), bounds)
 
@@ -181,7 +183,7 @@ class TestScales:
         )
         n = 1500
         scores = np.random.default_rng(3).normal(size=(n, 4))
-        bounds = from_ratios(4, n_samples=n, lower=0.99, upper=1.01)
+        bounds = SizeBounds.from_ratios(4, n_samples=n, lower=0.99, upper=1.01)
         plain = assign_exact(scores, bounds)
         row = next(iter(set(range(n)) - set(strided_ids(n, assignment.FEW_ROWS, scores).tolist())))
         far = scores.copy()
@@ -195,7 +197,7 @@ class TestForbidden:
     def test_a_row_of_forbidden_pairs_is_a_proof(self, xp, lists):
         scores = np.zeros((3, 2))
         scores[1] = -math.inf
-        bounds = from_counts([0, 0], n_samples=3, xp=xp.namespace, device=xp.device)
+        bounds = SizeBounds.from_counts([0, 0], n_samples=3, xp=xp.namespace, device=xp.device)
         with pytest.raises(InfeasibleBoundsError, match="sample 1 may join no cluster") as error:
             assign_exact(xp.asarray(scores), bounds)
         assert error.value.vector is not None
@@ -204,26 +206,28 @@ class TestForbidden:
     def test_products_that_overflow_are_no_forbidden_pairs(self, xp):
         rows = xp.asarray(np.full((4, 2), 1e20), "float32")
         centers = xp.asarray(np.asarray([[1e-20, 0.0], [-1e20, 0.0]]), "float32")
-        bounds = from_counts([1, 1], n_samples=4, xp=xp.namespace, device=xp.device)
+        bounds = SizeBounds.from_counts([1, 1], n_samples=4, xp=xp.namespace, device=xp.device)
         ignored = np.errstate(over="ignore")  # numpy warns as well
         with ignored, pytest.raises(InvalidValueError, match="one that overflows") as error:
-            solve(product_source(feature_source(rows), centers), bounds)
+            assign_source(product_source(feature_source(rows), centers), bounds)
         assert not isinstance(error.value, InfeasibleBoundsError)
 
 
 class TestSources:
     def test_rows_that_are_not_those_of_the_bounds_are_refused(self, xp, rng):
         source = score_source(xp.asarray(rng.normal(size=(20, 3))))
-        bounds = from_ratios(3, n_samples=21, lower=0.5, xp=xp.namespace, device=xp.device)
+        bounds = SizeBounds.from_ratios(
+            3, n_samples=21, lower=0.5, xp=xp.namespace, device=xp.device
+        )
         with pytest.raises(InvalidValueError, match=r"of the 20 rows of the source, got .* 21"):
-            solve(source, bounds)
+            assign_source(source, bounds)
 
     def test_longdouble_is_refused(self):
         if np.finfo(np.longdouble).bits == 64:
             pytest.skip("longdouble is float64 here")
         wide = np.zeros((4, 2), np.longdouble)
         with pytest.raises(InvalidTypeError, match=r"at most 64 bits, got .*To fix this"):
-            assign_offline(wide, from_counts([1, 1], n_samples=4))
+            assign_offline(wide, SizeBounds.from_counts([1, 1], n_samples=4))
         with pytest.raises(InvalidTypeError, match="features must have at most 64 bits"):
             feature_source(wide)
 

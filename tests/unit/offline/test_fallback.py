@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds.sizes import from_counts, from_ratios
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.offline import _trust_region as trust_region
 from dualclust.algos.offline import assignment
 from dualclust.algos.offline._candidates import ListsTooLongError, list_open
 from dualclust.algos.offline._fallback import assign_streamed
-from dualclust.algos.offline.assignment import assign_exact, assign_offline, solve
+from dualclust.algos.offline.assignment import assign_exact, assign_offline, assign_source
 from dualclust.algos.online.certificates import dual_value
 from dualclust.algos.scores.sources import Group, score_source
 from tests.compare import assert_same_kind, to_numpy
@@ -19,7 +19,9 @@ from tests.problems import cone_scores
 
 
 def ratios(xp, n, k):
-    return from_ratios(k, n_samples=n, lower=0.9, upper=1.1, xp=xp.namespace, device=xp.device)
+    return SizeBounds.from_ratios(
+        k, n_samples=n, lower=0.9, upper=1.1, xp=xp.namespace, device=xp.device
+    )
 
 
 def check(found, scores, bounds):
@@ -31,7 +33,7 @@ def check(found, scores, bounds):
     assert (counts <= to_numpy(bounds.upper)).all()
     assert found.violation == 0
     assert found.objective == pytest.approx(float(scores[np.arange(n), labels].sum()), rel=1e-6)
-    same = from_counts(
+    same = SizeBounds.from_counts(
         to_numpy(bounds.lower).tolist(), n_samples=n, upper=to_numpy(bounds.upper).tolist()
     )
     best = assign_exact(scores, same).objective
@@ -62,7 +64,7 @@ def test_online_passes_end_inside_with_a_proof(xp, rng, make):
 
 
 def ratios_of_numpy(n, k):
-    return from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    return SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
 
 
 def test_solve_ends_so_where_lists_may_hold_next_to_nothing(xp, rng, monkeypatch):
@@ -92,7 +94,7 @@ def test_solve_ends_so_where_lists_may_hold_next_to_nothing(xp, rng, monkeypatch
 
 def test_a_forbidden_pair_that_labels_would_need_gives_none(xp):
     scores = np.asarray([[1.0, 0.0]] * 3 + [[1.0, -math.inf]] * 3)
-    bounds = from_counts([2, 2], n_samples=6, xp=xp.namespace, device=xp.device)
+    bounds = SizeBounds.from_counts([2, 2], n_samples=6, xp=xp.namespace, device=xp.device)
     prices = xp.asarray(np.asarray([0.0, -9.0]))
     assert assign_streamed(score_source(xp.asarray(scores)), bounds, prices) is None
     eager = assign_streamed(
@@ -103,7 +105,7 @@ def test_a_forbidden_pair_that_labels_would_need_gives_none(xp):
 
 def test_rows_of_several_ranks_are_refused(xp):
     source = score_source(xp.asarray(np.eye(4)))._replace(group=Group(0, 4, 8, lambda a: a))
-    bounds = from_ratios(4, n_samples=8, lower=1.0, xp=xp.namespace, device=xp.device)
+    bounds = SizeBounds.from_ratios(4, n_samples=8, lower=1.0, xp=xp.namespace, device=xp.device)
     with pytest.raises(InvalidValueError, match=r"source must be of one rank .* got 4 of 8 rows"):
         assign_streamed(source, bounds, xp.asarray(np.zeros(4)))
 
@@ -122,6 +124,6 @@ def test_exact_labels_have_no_such_limit(rng, monkeypatch):
     best = assign_exact(scores, ratios_of_numpy(n, k))
     for name, value in [("FULL_ENTRIES", 0), ("LISTED_ENTRIES", 8), ("LAST_ENTRIES", 0)]:
         monkeypatch.setattr(assignment, name, value)
-    found = solve(score_source(scores), ratios_of_numpy(n, k), tol=0.0)
+    found = assign_source(score_source(scores), ratios_of_numpy(n, k), tol=0.0)
     assert found.status == "optimal"
     assert found.objective == pytest.approx(best.objective, rel=1e-12)

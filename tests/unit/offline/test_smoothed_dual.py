@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds.sizes import from_ratios
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline._smoothed_dual import Problem, _evaluate, price_errors, refine_prices
 from dualclust.algos.online.certificates import dual_value
 from tests.compare import to_numpy
@@ -35,7 +35,7 @@ def test_it_tends_to_the_dual_from_above(rng):
     from tests.libraries import LIBRARIES
 
     scores, prices = rng.normal(size=(30, 4)), rng.normal(size=4)
-    bounds = from_ratios(4, n_samples=30, lower=0.8, upper=1.2)
+    bounds = SizeBounds.from_ratios(4, n_samples=30, lower=0.8, upper=1.2)
     made = problem(LIBRARIES[0], scores, bounds.lower, bounds.upper)
     limit = (scores + prices).max(axis=1).sum() - (bounds.lower * prices).sum()
     limit -= to_numpy(made.values)[:, 0].sum()  # from which scores are counted

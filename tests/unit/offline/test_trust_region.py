@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds.sizes import from_ratios, relaxed
+from dualclust.algos.bounds.sizes import SizeBounds, relaxed
 from dualclust.algos.offline import _trust_region as trust_region
 from dualclust.algos.offline._learning import (
     learn_prices,
@@ -45,7 +45,9 @@ def test_prices_learned_online_fill_the_clusters(xp):
     scores = mixture_scores(400, 5)
     source = score_source(xp.asarray(scores))
     bounds = relaxed(
-        from_ratios(5, n_samples=400, lower=0.9, upper=1.1, xp=xp.namespace, device=xp.device)
+        SizeBounds.from_ratios(
+            5, n_samples=400, lower=0.9, upper=1.1, xp=xp.namespace, device=xp.device
+        )
     )
 
     def outside(prices):
@@ -77,7 +79,7 @@ def test_the_box_of_a_sample_holds_the_best_prices(monkeypatch, make):
     monkeypatch.setattr(trust_region, "FEWEST_ROWS", 1000)
     n, k = 20_000, 10
     scores = make(n, k).astype(np.float32)
-    bounds = from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
     best = assign_exact(scores, bounds).prices
     box = first_box(score_source(scores), bounds)
     inside = np.abs(best - box.prices) <= box.radius

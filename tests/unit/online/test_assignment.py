@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.online.assignment import (
     Assignment,
     AssignmentState,
@@ -26,11 +26,13 @@ SCORES = np.random.default_rng(0).integers(-16, 17, size=(16, 3)) / 16.0
 
 def ratios(xp, k=3, n=16, **options):
     options = {"lower": 0.75, "upper": 1.25, "rounding": "outward"} | options
-    return xp.freeze(from_ratios(k, n_samples=n, xp=xp.namespace, device=xp.device, **options))
+    return xp.freeze(
+        SizeBounds.from_ratios(k, n_samples=n, xp=xp.namespace, device=xp.device, **options)
+    )
 
 
 def stream(xp, k=3, **options):
-    return xp.freeze(stream_bounds(k, xp=xp.namespace, device=xp.device, **options))
+    return xp.freeze(SizeBounds.for_stream(k, xp=xp.namespace, device=xp.device, **options))
 
 
 def run_in_pieces(scores, bounds, cuts, xp, steps):
@@ -91,7 +93,7 @@ def test_ties_go_to_the_lowest_index(xp):
     bounds = ratios(xp, 130, 4, lower=0.0, upper=math.inf)
     assert to_numpy(assign(scores, bounds).labels).tolist() == [0] * 4
     one_each = xp.freeze(
-        from_counts([0] * 130, [1] * 130, n_samples=4, xp=xp.namespace, device=xp.device)
+        SizeBounds.from_counts([0] * 130, [1] * 130, n_samples=4, xp=xp.namespace, device=xp.device)
     )
     labels, _ = assign(scores, one_each, steps=StepRule(0.5, chunk_size=4))
     assert to_numpy(labels).tolist() == [0, 1, 2, 3]
@@ -102,7 +104,7 @@ def test_one_cluster_one_sample_and_fewer_samples_than_clusters(xp):
     one = ratios(xp, 3, 1, lower=0.0, upper=3.0)
     assert to_numpy(assign(xp.asarray([[0.0, 2.0, 1.0]]), one).labels).tolist() == [1]
     few = xp.freeze(
-        from_counts([0, 0, 1], [1, 1, 1], n_samples=2, xp=xp.namespace, device=xp.device)
+        SizeBounds.from_counts([0, 0, 1], [1, 1, 1], n_samples=2, xp=xp.namespace, device=xp.device)
     )
     labels = assign(xp.asarray([[5.0, 0.0, 0.0], [5.0, 4.0, 0.0]]), few).labels
     assert to_numpy(labels).tolist() == [0, 2]
@@ -120,7 +122,9 @@ def test_no_sample_changes_nothing(xp):
 
 def test_completion_gives_what_is_owed_to_the_last_samples(xp):
     scores = xp.asarray([[1.0, 0.0, 0.0]] * 6)
-    bounds = xp.freeze(from_counts([0, 1, 2], n_samples=6, xp=xp.namespace, device=xp.device))
+    bounds = xp.freeze(
+        SizeBounds.from_counts([0, 1, 2], n_samples=6, xp=xp.namespace, device=xp.device)
+    )
     labels, _ = assign(scores, bounds, steps=StepRule(2.0**-20, chunk_size=6))
     assert to_numpy(labels).tolist() == [0, 0, 0, 1, 2, 2]
 
@@ -128,7 +132,7 @@ def test_completion_gives_what_is_owed_to_the_last_samples(xp):
 def test_a_full_cluster_takes_no_more_even_inside_a_chunk(xp):
     scores = xp.asarray([[1.0, 0.5, 0.0]] * 6)
     bounds = xp.freeze(
-        from_counts([0, 0, 0], [2, 1, 6], n_samples=6, xp=xp.namespace, device=xp.device)
+        SizeBounds.from_counts([0, 0, 0], [2, 1, 6], n_samples=6, xp=xp.namespace, device=xp.device)
     )
     labels, _ = assign(scores, bounds, steps=StepRule(2.0**-20, chunk_size=6))
     assert to_numpy(labels).tolist() == [0, 0, 1, 2, 2, 2]
@@ -281,7 +285,7 @@ def onto_ball(p, radius):
 def test_both_duals_stay_in_the_ball_of_coke_theorem_1(xp, radius):
     """One sided scores: without the projection the upper dual of cluster 0 would grow to 1.2."""
     scores = np.tile([2.0, 1.0, 0.0], (16, 1)) + 1e-3 * SCORES[:, :3]
-    bounds = stream_bounds(3, lower=0.9, upper=1.1, xp=xp.namespace, device=xp.device)
+    bounds = SizeBounds.for_stream(3, lower=0.9, upper=1.1, xp=xp.namespace, device=xp.device)
     rule = StepRule(0.1, chunk_size=4, l1_radius=radius)
     found = assign(xp.asarray(scores), bounds, steps=rule)
     low, high, labels = np.zeros(3), np.zeros(3), []

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
 from dualclust.algos.online.assignment import assign, init_state
 from dualclust.algos.online.steps import StepRule
@@ -15,7 +15,9 @@ from tests.compare import assert_equal, to_numpy
 
 def bounds_of(xp, k=3, n=8, **options):
     options = {"lower": 0.5} | options
-    return xp.freeze(from_ratios(k, n_samples=n, xp=xp.namespace, device=xp.device, **options))
+    return xp.freeze(
+        SizeBounds.from_ratios(k, n_samples=n, xp=xp.namespace, device=xp.device, **options)
+    )
 
 
 def message(error, *args, **options):
@@ -78,11 +80,11 @@ def test_scores_that_are_not_real_are_refused(xp, dtype):
 @pytest.mark.parametrize(
     ("scores", "bounds"),
     [
-        (np.zeros((8, 3), np.float16), from_ratios(3, n_samples=8, lower=0.5)),
+        (np.zeros((8, 3), np.float16), SizeBounds.from_ratios(3, n_samples=8, lower=0.5)),
         *(
             (
                 torch.zeros((8, 3), dtype=dtype),
-                from_ratios(3, n_samples=8, lower=0.5, xp=torch),
+                SizeBounds.from_ratios(3, n_samples=8, lower=0.5, xp=torch),
             )
             for dtype in (torch.float16, torch.bfloat16)
         ),
@@ -98,7 +100,7 @@ def test_half_precision_is_refused(scores, bounds):
 @pytest.mark.skipif(np.finfo(np.longdouble).bits <= 64, reason="longdouble is float64 here")
 def test_scores_wider_than_float64_are_refused(rng):
     scores = rng.normal(size=(8, 3)).astype(np.longdouble)
-    text = message(InvalidValueError, scores, from_ratios(3, n_samples=8, lower=0.5))
+    text = message(InvalidValueError, scores, SizeBounds.from_ratios(3, n_samples=8, lower=0.5))
     assert text == (
         f"scores must be float32 or float64, got {scores.dtype}. To fix this, use float64"
     )
@@ -106,16 +108,16 @@ def test_scores_wider_than_float64_are_refused(rng):
 
 @pytest.mark.parametrize("scores", [[[0.0] * 3] * 8, None, "scores"], ids=["list", "None", "text"])
 def test_scores_that_are_no_array_are_refused(scores):
-    text = message(InvalidTypeError, scores, from_ratios(3, n_samples=8, lower=0.5))
+    text = message(InvalidTypeError, scores, SizeBounds.from_ratios(3, n_samples=8, lower=0.5))
     assert text.startswith("scores must be an array of an array-API library")
 
 
 def test_two_libraries_are_refused():
     scores = torch.zeros((8, 3))
-    bounds = from_ratios(3, n_samples=8, lower=0.5)
+    bounds = SizeBounds.from_ratios(3, n_samples=8, lower=0.5)
     text = message(DeviceMismatchError, scores, bounds)
     assert text.startswith("bounds must be of the same array library as scores")
-    there = from_ratios(3, n_samples=8, lower=0.5, xp=torch)
+    there = SizeBounds.from_ratios(3, n_samples=8, lower=0.5, xp=torch)
     text = message(DeviceMismatchError, scores, there, init_state(bounds))
     assert text.startswith("state must be of the same array library as scores")
 
@@ -123,7 +125,7 @@ def test_two_libraries_are_refused():
 def test_two_devices_are_refused():
     scores = array_api_strict.zeros((8, 3))
     far = array_api_strict.Device("device1")
-    bounds = from_ratios(3, n_samples=8, lower=0.5, xp=array_api_strict, device=far)
+    bounds = SizeBounds.from_ratios(3, n_samples=8, lower=0.5, xp=array_api_strict, device=far)
     text = message(DeviceMismatchError, scores, bounds)
     assert text.startswith("bounds must be on the device of scores")
 
@@ -137,20 +139,20 @@ def test_a_state_of_another_number_of_clusters_is_refused(xp, k):
 def test_masked_arrays_are_refused():
     masked = np.ma.masked_array(np.zeros((8, 3)), mask=np.eye(8, 3, dtype=bool))
     with pytest.raises((InvalidTypeError, InvalidValueError)):
-        assign(masked, from_ratios(3, n_samples=8, lower=0.5))
+        assign(masked, SizeBounds.from_ratios(3, n_samples=8, lower=0.5))
 
 
 def test_scores_on_disk_give_the_labels_of_scores_in_memory(rng, tmp_path):
     scores = rng.normal(size=(8, 3))
     np.save(tmp_path / "scores.npy", scores)
-    bounds = from_ratios(3, n_samples=8, lower=0.5)
+    bounds = SizeBounds.from_ratios(3, n_samples=8, lower=0.5)
     on_disk = np.load(tmp_path / "scores.npy", mmap_mode="r")
     assert_equal(assign(on_disk, bounds).labels, assign(scores, bounds).labels)
 
 
 def test_scores_that_carry_a_gradient_give_labels_without_one(rng):
     scores = torch.from_numpy(rng.normal(size=(8, 3))).requires_grad_()
-    bounds = from_ratios(3, n_samples=8, lower=0.5, xp=torch)
+    bounds = SizeBounds.from_ratios(3, n_samples=8, lower=0.5, xp=torch)
     for mode in ("auto", "reference"):
         with engine(mode):
             labels, state = assign(scores, bounds)
@@ -162,7 +164,7 @@ def test_scores_that_carry_a_gradient_give_labels_without_one(rng):
 
 
 def test_a_stream_takes_any_number_of_samples(xp, rng):
-    bounds = xp.freeze(stream_bounds(3, xp=xp.namespace, device=xp.device))
+    bounds = xp.freeze(SizeBounds.for_stream(3, xp=xp.namespace, device=xp.device))
     state = None
     for _ in range(5):
         state = assign(xp.asarray(rng.normal(size=(8, 3))), bounds, state).state
@@ -171,7 +173,7 @@ def test_a_stream_takes_any_number_of_samples(xp, rng):
 
 def test_bounds_that_leave_no_choice_are_kept_at_any_scores(xp):
     bounds = xp.freeze(
-        from_counts([2, 0, 6], [2, 0, 6], n_samples=8, xp=xp.namespace, device=xp.device)
+        SizeBounds.from_counts([2, 0, 6], [2, 0, 6], n_samples=8, xp=xp.namespace, device=xp.device)
     )
     for scores in (np.zeros((8, 3)), np.eye(8, 3) * 1e300, -np.eye(8, 3) * 1e300):
         state = assign(xp.asarray(scores), bounds, steps=StepRule(1.0, 3)).state

@@ -4,7 +4,7 @@ import array_api_strict
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
 from dualclust.algos.online.assignment import assign, init_state, next_pass
 from dualclust.algos.online.certificates import dual_value, objective, size_certificate, violation
@@ -15,7 +15,9 @@ SCORES = np.random.default_rng(0).integers(-16, 17, size=(16, 3)) / 16.0
 
 
 def counted(xp, lower, upper=None, n=16):
-    return xp.freeze(from_counts(lower, upper, n_samples=n, xp=xp.namespace, device=xp.device))
+    return xp.freeze(
+        SizeBounds.from_counts(lower, upper, n_samples=n, xp=xp.namespace, device=xp.device)
+    )
 
 
 def test_the_certificate_by_hand(xp):
@@ -167,15 +169,15 @@ def test_the_dual_value_needs_all_samples_of_a_known_pass(xp):
         dual_value(xp.asarray(SCORES[:8]), prices, counted(xp, [4, 4, 4]))
     with pytest.raises(InvalidValueError, match=r"prices must have shape \(3,\), got \(2,\)"):
         dual_value(xp.asarray(SCORES), prices[:2], counted(xp, [4, 4, 4]))
-    stream = stream_bounds(3, xp=xp.namespace, device=xp.device)
+    stream = SizeBounds.for_stream(3, xp=xp.namespace, device=xp.device)
     with pytest.raises(InvalidValueError, match="bounds must be of a known number of samples"):
         dual_value(xp.asarray(SCORES), prices, stream)
 
 
 def test_arrays_of_several_places_are_refused():
-    bounds = from_ratios(3, n_samples=16, lower=0.5)
+    bounds = SizeBounds.from_ratios(3, n_samples=16, lower=0.5)
     far = array_api_strict.zeros((16, 3), device=array_api_strict.Device("device1"))
-    near = from_ratios(3, n_samples=16, lower=0.5, xp=array_api_strict)
+    near = SizeBounds.from_ratios(3, n_samples=16, lower=0.5, xp=array_api_strict)
     with pytest.raises(DeviceMismatchError):
         dual_value(SCORES, array_api_strict.zeros(3), bounds)
     with pytest.raises(DeviceMismatchError):
@@ -196,7 +198,7 @@ def test_the_certificate_of_huge_prices_and_tiny_steps_is_wide_but_no_nan(xp):
 
 
 def test_the_rounding_allowed_for_is_small(xp):
-    bounds = xp.freeze(stream_bounds(3, xp=xp.namespace, device=xp.device))
+    bounds = xp.freeze(SizeBounds.for_stream(3, xp=xp.namespace, device=xp.device))
     state = assign(xp.asarray(SCORES), bounds, steps=StepRule(0.5)).state
     at_least, at_most = (to_numpy(side) for side in size_certificate(state, bounds))
     exact = 16 * 0.3 - to_numpy(state.duals.lower) / 0.5

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.bounds.sizes import stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.online.assignment import assign
 from dualclust.algos.online.duals import Duals, assign_batch, init_duals
 from dualclust.algos.online.steps import StepRule
@@ -101,7 +101,7 @@ def test_padded_clusters_are_never_chosen_and_change_nothing(xp, rng, chunk):
 def test_a_batch_is_a_stream_without_caps(xp, rng, chunk, free_sign):
     scores = rng.integers(-16, 17, size=(16, 4)) / 16.0
     lower = 1.0 if free_sign else 0.5
-    bounds = stream_bounds(4, lower=lower, upper=1.5, xp=xp.namespace, device=xp.device)
+    bounds = SizeBounds.for_stream(4, lower=lower, upper=1.5, xp=xp.namespace, device=xp.device)
     one = assign(xp.asarray(scores), bounds, steps=StepRule(0.125, chunk, free_sign))
     labels, duals = call(xp, scores, share=lower, chunk=chunk, free_sign=free_sign)
     assert_equal(labels, one.labels)

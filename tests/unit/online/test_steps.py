@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from dualclust.algos.bounds.sizes import from_counts, from_ratios, stream_bounds
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
 from dualclust.algos.online.steps import (
     MAX_MOVE,
@@ -20,7 +20,7 @@ from dualclust.algos.online.steps import (
 @pytest.mark.parametrize("lower", [0.0, 0.4, 0.9])
 def test_a_starved_cluster_rises_by_kappa_in_a_pass(k, lower):
     n = 100 * k
-    rule = measured_steps(from_ratios(k, n_samples=n, lower=lower), kappa=1.5)
+    rule = measured_steps(SizeBounds.from_ratios(k, n_samples=n, lower=lower), kappa=1.5)
     gamma = (lower or 1.0) * n / k
     assert rule.step_size == pytest.approx(min(1.5 / gamma, MAX_STEP), rel=1e-12)
     assert rule.step_size * rule.chunk_size / k <= MAX_MOVE * (1 + 1e-12)
@@ -28,62 +28,66 @@ def test_a_starved_cluster_rises_by_kappa_in_a_pass(k, lower):
 
 
 def test_kappa_halves_with_each_pass_down_to_its_floor():
-    bounds = from_ratios(10, n_samples=100_000)
+    bounds = SizeBounds.from_ratios(10, n_samples=100_000)
     steps = [measured_steps(bounds, epoch=e).step_size * 9000 for e in range(7)]
     assert steps == pytest.approx([3.4, 1.7, 0.85, 0.425, 0.3, 0.3, 0.3])
     assert measured_steps(bounds, epoch=10**6).step_size * 9000 == pytest.approx(0.3)
 
 
 def test_a_small_cluster_does_not_get_a_large_step():
-    assert measured_steps(from_ratios(100, n_samples=500, lower=0.4)).step_size == MAX_STEP
+    assert (
+        measured_steps(SizeBounds.from_ratios(100, n_samples=500, lower=0.4)).step_size == MAX_STEP
+    )
 
 
 def test_two_bounds_halve_the_step():
-    one = measured_steps(from_ratios(10, n_samples=10_000))
-    two = measured_steps(from_ratios(10, n_samples=10_000, upper=1.1))
+    one = measured_steps(SizeBounds.from_ratios(10, n_samples=10_000))
+    two = measured_steps(SizeBounds.from_ratios(10, n_samples=10_000, upper=1.1))
     assert two.step_size == one.step_size / 2
-    above = measured_steps(from_ratios(10, n_samples=10_000, lower=0.0, upper=1.1))
+    above = measured_steps(SizeBounds.from_ratios(10, n_samples=10_000, lower=0.0, upper=1.1))
     assert above.step_size == pytest.approx(3.4 / 1000)
 
 
 @pytest.mark.parametrize(
     "bounds",
     [
-        from_ratios(10, n_samples=10_000, lower=1.0),
-        from_ratios(10, n_samples=10_000, lower=1.0, upper=1.0),
-        from_counts([300, 700], n_samples=1000),
-        stream_bounds(7, lower=1.0),
+        SizeBounds.from_ratios(10, n_samples=10_000, lower=1.0),
+        SizeBounds.from_ratios(10, n_samples=10_000, lower=1.0, upper=1.0),
+        SizeBounds.from_counts([300, 700], n_samples=1000),
+        SizeBounds.for_stream(7, lower=1.0),
     ],
 )
 def test_no_slack_frees_the_sign(bounds):
     assert measured_steps(bounds, n_samples=10_000).free_sign
-    assert not measured_steps(from_ratios(10, n_samples=10_000, lower=0.999)).free_sign
+    assert not measured_steps(SizeBounds.from_ratios(10, n_samples=10_000, lower=0.999)).free_sign
 
 
 def test_a_stream_needs_a_length():
     with pytest.raises(InvalidValueError, match="n_samples must be given: the bounds are of a st"):
-        measured_steps(stream_bounds(3))
-    assert measured_steps(stream_bounds(3), n_samples=900) == measured_steps(
-        from_ratios(3, n_samples=900)
+        measured_steps(SizeBounds.for_stream(3))
+    assert measured_steps(SizeBounds.for_stream(3), n_samples=900) == measured_steps(
+        SizeBounds.from_ratios(3, n_samples=900)
     )
 
 
 @pytest.mark.parametrize("n", [90, 9000])
 def test_steps_are_proportional_to_the_scale_of_the_scores(n):
-    bounds = from_ratios(3, n_samples=n)
+    bounds = SizeBounds.from_ratios(3, n_samples=n)
     plain, scaled = measured_steps(bounds), measured_steps(bounds, scale=0.25)
     assert scaled == dataclasses.replace(plain, step_size=plain.step_size / 4)
 
 
 @pytest.mark.parametrize("options", [{"epoch": 1000}, {"kappa": 1e-300}])
 def test_without_a_floor_steps_become_very_small(options):
-    step = measured_steps(from_ratios(3, n_samples=90), kappa_floor=0.0, **options).step_size
+    step = measured_steps(
+        SizeBounds.from_ratios(3, n_samples=90), kappa_floor=0.0, **options
+    ).step_size
     assert 0.0 < step < 1e-290
 
 
 @pytest.mark.parametrize("options", [{"epoch": 1100}, {"kappa": 1e-310}])
 def test_steps_that_would_be_0_are_refused(options):
-    bounds = from_ratios(3, n_samples=90)
+    bounds = SizeBounds.from_ratios(3, n_samples=90)
     with pytest.raises(InvalidValueError, match=r"kappa must give a step above 0 after .* passes"):
         measured_steps(bounds, kappa_floor=0.0, **options)
 
@@ -158,7 +162,7 @@ def test_invalid_rules_are_refused(error, options):
 )
 def test_invalid_options_of_measured_steps_are_refused(error, options):
     with pytest.raises(error):
-        measured_steps(from_ratios(3, n_samples=90), **options)
+        measured_steps(SizeBounds.from_ratios(3, n_samples=90), **options)
 
 
 @pytest.mark.parametrize("tau", [0.0, math.inf, math.nan, -1.0])

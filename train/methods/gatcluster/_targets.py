@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ....algos.clustering.constrained import PlainKMeansResult, best_of, kmeans, kmeans_plus_plus
+from ....algos.clustering.constrained import KMeansResult, best_of, kmeans, kmeans_plus_plus
 from ....algos.clustering.start import greedy_candidates
 from ....algos.losses.gatcluster.relations import usable_labels
 from ....algos.losses.gatcluster.tasks import balanced_targets
@@ -82,7 +82,7 @@ def related(sharp: Tensor, options: GatclusterOptions, draws: torch.Generator) -
     uniforms = torch.rand(shape, generator=draws, dtype=torch.float64)
     uniforms = uniforms.to(sharp.device)
 
-    def run(number: int) -> PlainKMeansResult:
+    def run(number: int) -> KMeansResult:
         return kmeans(sharp, kmeans_plus_plus(sharp, uniforms[number]), metric="euclidean")
 
     found = best_of(run, range(options.n_init))

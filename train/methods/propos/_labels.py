@@ -7,8 +7,8 @@ from torch import Tensor
 
 from ....algos.bounds.sizes import SizeBounds
 from ....algos.clustering.constrained import (
+    ConstrainedKMeansResult,
     KMeansResult,
-    PlainKMeansResult,
     best_of,
     constrained_kmeans,
     kmeans,
@@ -48,7 +48,7 @@ def cluster(
     bounded = bool((bounds.lower > 0).any() or (bounds.upper < n).any())
     most, tolerance = options.kmeans_iterations, options.kmeans_tolerance
 
-    def run(start: int) -> PlainKMeansResult | KMeansResult:
+    def run(start: int) -> KMeansResult | ConstrainedKMeansResult:
         centers = start_centers(source, k, seed=start, metric="cosine")
         if bounded:
             return constrained_kmeans(features, bounds, centers, max_iter=most, tol=tolerance)
@@ -56,7 +56,7 @@ def cluster(
 
     first = stream_key(seed, "kmeans")
     found = best_of(run, range(first, first + options.n_init))
-    if isinstance(found, PlainKMeansResult):
+    if isinstance(found, KMeansResult):
         return found.labels, found.centers
     return found.assignment.labels, found.centers
 

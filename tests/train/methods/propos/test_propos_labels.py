@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.bounds.sizes import SizeBounds, from_counts, from_ratios
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering.constrained import kmeans
 from dualclust.algos.clustering.start import start_centers
 from dualclust.algos.scores.sources import feature_source
@@ -23,7 +23,7 @@ def features(rng):
 
 
 def unbounded() -> SizeBounds:
-    return from_ratios(K, n_samples=N, lower=0.0, upper=float("inf"), xp=torch)
+    return SizeBounds.from_ratios(K, n_samples=N, lower=0.0, upper=float("inf"), xp=torch)
 
 
 def test_streams_differ_by_seed_and_by_name():
@@ -64,7 +64,7 @@ def test_iterations_and_tolerance_are_the_options(features):
 
 @pytest.mark.parametrize(("lower", "upper"), [(20, N), (0, 24), (20, 24)])
 def test_bounds_on_one_side_are_kept(features, lower, upper):
-    bounds = from_counts([lower] * K, [upper] * K, n_samples=N, xp=torch)
+    bounds = SizeBounds.from_counts([lower] * K, [upper] * K, n_samples=N, xp=torch)
     plain = torch.bincount(cluster(features, unbounded(), ProposOptions(), seed=0)[0], minlength=K)
     assert int(plain.min()) < 20
     assert int(plain.max()) > 24
