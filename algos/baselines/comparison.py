@@ -276,7 +276,8 @@ def compare_assignments(
     >>> import numpy as np
     >>> from dualclust.algos.bounds.sizes import SizeBounds
     >>> scores = np.asarray([[0.9, 0.1], [0.8, 0.1], [0.6, 0.5]])
-    >>> found = compare_assignments(scores, SizeBounds.from_counts([1, 1], n_samples=3), names=["greedy", "exact"])
+    >>> bounds = SizeBounds.from_counts([1, 1], n_samples=3)
+    >>> found = compare_assignments(scores, bounds, names=["greedy", "exact"])
     >>> print(table(found))
     method  objective  upper bound  violation  guaranteed
     greedy     2.3000       2.3000          1          no
