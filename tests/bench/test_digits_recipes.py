@@ -1,4 +1,4 @@
-"""Each method's recipe of the digits, as it stands, over three seeds: what it reaches.
+"""Each method's recipe of the digits, as it stands, over its seeds: what it reaches.
 
 Measured on one machine, mean of ACC: SeCu 0.972, CoKe 0.972, ProPos 0.953, GATCluster 0.900,
 MI + margin 0.930; k-means on pixels 0.794. The last bits of an epoch differ between processors, and
@@ -18,6 +18,15 @@ from dualclust.train.loop.training import train
 SEEDS = (0, 1, 2)
 LEAST = {"secu": 0.95, "coke": 0.95, "propos": 0.88, "gatcluster": 0.84, "mi_margin": 0.86}
 BOUNDED = ("secu", "coke")
+# Methods whose seeds differ by little: one of them says in every run whether the method works.
+STEADY = ("secu", "coke", "propos")
+RUNS = [
+    *(
+        pytest.param(method, SEEDS[:1] if method in STEADY else SEEDS, id=method)
+        for method in LEAST
+    ),
+    *(pytest.param(m, SEEDS, id=f"{m}-all seeds", marks=pytest.mark.slow) for m in STEADY),
+]
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +35,10 @@ def pixels():
     return statistics.mean(kmeans_on_pixels(data, 10, seed=seed).acc for seed in SEEDS)
 
 
-@pytest.mark.parametrize("method", LEAST)
-def test_the_recipe_of_the_digits(method, pixels, tmp_path):
+@pytest.mark.parametrize(("method", "seeds"), RUNS)
+def test_the_recipe_of_the_digits(method, seeds, pixels, tmp_path):
     recipe, accuracies = read_recipe(f"{method}_digits"), []
-    for seed in SEEDS:
+    for seed in seeds:
         config = override(recipe, [f"seed={seed}", f"evaluation.every={recipe.epochs}"])
         result = train(config, tmp_path / str(seed))
         accuracies.append(result.metrics[-1]["acc"])
