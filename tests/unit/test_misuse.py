@@ -106,7 +106,7 @@ def test_the_length_of_a_center_is_not_part_of_the_problem(rng) -> None:
     x /= np.linalg.norm(x, axis=1, keepdims=True)
     labels = np.arange(30) % 3
     unit = hardness_centers(x, labels, x[:3], temperature=0.5)
-    # By a power of two, which rounds nothing: the solver stops at a gap, and a start that differs in
-    # its last bit may stop a step earlier.
+    # A power of two rounds nothing: the solver stops at a gap, and from a start that differs in its
+    # last bit it may stop a step earlier.
     long = hardness_centers(x, labels, 4.0 * x[:3], temperature=0.5)
     np.testing.assert_array_equal(long.centers, unit.centers)
