@@ -31,6 +31,7 @@ from .algos.core import DualclustError, InfeasibleBoundsError
 from .algos.offline import OfflineAssignment, assign_exact, assign_offline, assign_source
 from .algos.online import (
     Assignment,
+    DualRule,
     assign,
     assign_batch,
     init_duals,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Assignment",
     "ConstrainedKMeans",
+    "DualRule",
     "DualclustError",
     "InfeasibleBoundsError",
     "OfflineAssignment",

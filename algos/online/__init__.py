@@ -24,6 +24,7 @@ from .certificates import (
     violation,
 )
 from .duals import (
+    DualRule,
     Duals,
     assign_batch,
     init_duals,
@@ -41,6 +42,7 @@ __all__ = [
     "PUBLISHED",
     "Assignment",
     "AssignmentState",
+    "DualRule",
     "Duals",
     "SizeCertificate",
     "StepRule",

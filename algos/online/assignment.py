@@ -42,7 +42,7 @@ from ..core.checks import check_kind, check_real, check_same_place, check_shape,
 from ..core.errors import InvalidValueError
 from ..core.projections import project_l1_ball
 from ..core.types import Array
-from .duals import Duals, init_duals, update_duals
+from .duals import DualRule, Duals, init_duals, update_duals
 from .steps import StepRule, measured_steps
 
 __all__ = [
@@ -124,6 +124,7 @@ def assign_stream(
     clusters = xp.arange(k, dtype=xp.int64, device=device)
     never = xp.asarray(-math.inf, dtype=xp.float64, device=device)
     duals = Duals(rho, rho_up)
+    rule = DualRule(lower_share, upper_share, step_size, chunk_size, free_sign)
     labels = []
     for first in range(0, n, chunk_size):
         before = counts
@@ -138,15 +139,7 @@ def assign_stream(
             counts = counts + xp.astype(clusters == y, xp.int64)
             remaining -= 1 if remaining > 0 else 0
             labels.append(y)
-        duals = update_duals(
-            duals,
-            counts - before,
-            min(chunk_size, n - first),
-            lower_share=lower_share,
-            upper_share=upper_share,
-            step_size=step_size,
-            free_sign=free_sign,
-        )
+        duals = update_duals(duals, counts - before, min(chunk_size, n - first), rule)
     stacked = xp.stack(labels) if labels else xp.zeros((0,), dtype=xp.int64, device=device)
     return stacked, duals.lower, duals.upper, counts, -1
 

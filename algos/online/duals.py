@@ -25,10 +25,12 @@ The released codes work on ``-s`` and carry prices in units of similarity; the s
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import array_api_compat as compat
 
+from ..bounds.sizes import SizeBounds
 from ..core.checks import (
     check_count,
     check_integral,
@@ -40,9 +42,11 @@ from ..core.checks import (
     shown,
 )
 from ..core.errors import InvalidTypeError, InvalidValueError
+from ..core.projections import project_l1_ball
 from ..core.types import Array, Namespace
+from .steps import StepRule
 
-__all__ = ["Duals", "assign_batch", "init_duals", "update_duals"]
+__all__ = ["DualRule", "Duals", "assign_batch", "init_duals", "update_duals"]
 
 
 class Duals(NamedTuple):
@@ -50,6 +54,87 @@ class Duals(NamedTuple):
 
     lower: Array
     upper: Array
+
+
+class DualRule(NamedTuple):
+    """How prices move, of one head or of several that share their operations.
+
+    Attributes
+    ----------
+    lower_share, upper_share : (..., k) float64 arrays
+        Bounds on the sizes, as shares of the samples.
+    step_size : float, or (..., 1) float64 array
+        h, in units of score per sample; one per head.
+    chunk_size : int
+        Samples labeled with the same prices; a batch longer than this is labeled chunk by chunk.
+    free_sign : bool
+        One signed dual, for bounds without slack: nothing is clipped and the upper dual stands
+        still.
+    mean_over_chunk : bool
+        Divide the step by the length of the chunk, as the released code does.
+    l1_radius : float
+        CoKe's projection onto {rho >= 0, sum rho <= l1_radius} after each step; inf for none.
+    """
+
+    lower_share: Array
+    upper_share: Array
+    step_size: float | Array
+    chunk_size: int = 1
+    free_sign: bool = False
+    mean_over_chunk: bool = False
+    l1_radius: float = math.inf
+
+    @classmethod
+    def of(cls, bounds: SizeBounds, steps: StepRule) -> DualRule:
+        """Return the rule of one head: `bounds` and `steps` as `assign` takes them."""
+        return cls(
+            bounds.lower_share,
+            bounds.upper_share,
+            steps.step_size,
+            steps.chunk_size,
+            steps.free_sign,
+            steps.mean_over_chunk,
+            steps.l1_radius,
+        )
+
+    @classmethod
+    def of_heads(cls, bounds: Sequence[SizeBounds], steps: Sequence[StepRule]) -> DualRule:
+        """Return the rule of several heads, (h, kmax) shares, one step size for each.
+
+        A head of fewer clusters is padded: a padded cluster has no bounds, and needs scores that
+        no other falls below. The heads share the smallest chunk; all other fields must be equal.
+
+        Raises
+        ------
+        InvalidValueError
+            If there is not one rule for each head, or they differ in more than step and chunk.
+        """
+        if not bounds or len(bounds) != len(steps):
+            msg = f"steps must have one rule for each head, got {len(steps)} for {len(bounds)}"
+            raise InvalidValueError(msg)
+        kinds = {(s.free_sign, s.mean_over_chunk, s.l1_radius) for s in steps}
+        if len(kinds) > 1:
+            msg = "steps must agree but for step_size and chunk_size: heads share one update"
+            raise InvalidValueError(msg)
+        xp = compat.array_namespace(bounds[0].lower_share)
+        device = compat.device(bounds[0].lower_share)
+        k = max(b.n_clusters for b in bounds)
+
+        def padded(row: Array, value: float) -> Array:
+            more = xp.full((k - row.shape[0],), value, dtype=xp.float64, device=device)
+            return xp.concat([row, more])
+
+        [(free_sign, mean_over_chunk, l1_radius)] = kinds
+        sizes = [[s.step_size] for s in steps]
+        return cls(
+            xp.stack([padded(b.lower_share, 0.0) for b in bounds]),
+            xp.stack([padded(b.upper_share, 1.0) for b in bounds]),
+            xp.asarray(sizes, dtype=xp.float64, device=device),
+            min(s.chunk_size for s in steps),
+            free_sign,
+            mean_over_chunk,
+            l1_radius,
+        )
 
 
 def init_duals(shape: tuple[int, ...], *, xp: Namespace, device: object | None = None) -> Duals:
@@ -68,11 +153,7 @@ def update_duals(
     duals: Duals,
     sizes: Array,
     n_samples: int,
-    *,
-    lower_share: Array,
-    upper_share: Array,
-    step_size: float | Array,
-    free_sign: bool = False,
+    rule: DualRule,
 ) -> Duals:
     """One dual step after `n_samples` samples, `sizes` of which each cluster took.
 
@@ -85,10 +166,7 @@ def update_duals(
     duals : Duals of (..., k) float64 arrays
     sizes : (..., k) integer array. Labels per cluster since the last step.
     n_samples : int. How many labels that is, m.
-    lower_share, upper_share : (..., k) float64 arrays. Bounds as shares of the samples.
-    step_size : float, or (..., 1) float64 array. h, in units of score per sample.
-    free_sign : bool
-        One signed dual, for bounds without slack: nothing is clipped and `upper` stands still.
+    rule : DualRule
 
     Returns
     -------
@@ -98,28 +176,29 @@ def update_duals(
     -----
     Claims: docs/claims.md#S4, #S5, #C8, #C9, #C18, #R1, #R2, #R3, #R4, #R7, #R8.
     """
-    _check(duals, lower_share, upper_share, step_size)
+    _check(duals, rule)
     check_integral("sizes", sizes)
     check_same_place(duals=duals.lower, sizes=sizes)
     check_count("n_samples", n_samples, 0)
     xp = compat.array_namespace(duals.lower)
+    h = rule.step_size / max(n_samples, 1) if rule.mean_over_chunk else rule.step_size
     c = xp.astype(sizes, xp.float64)
-    rho = duals.lower + step_size * (n_samples * lower_share - c)  # CoKe Eq. 11
-    if free_sign:
+    rho = duals.lower + h * (n_samples * rule.lower_share - c)  # CoKe Eq. 11
+    if rule.free_sign:
         return Duals(rho, duals.upper)
-    rho_up = duals.upper + step_size * (c - n_samples * upper_share)  # SeCu suppl. 2
-    return Duals(xp.clip(rho, min=0.0), xp.clip(rho_up, min=0.0))  # CoKe Eq. 18
+    rho_up = duals.upper + h * (c - n_samples * rule.upper_share)  # SeCu suppl. 2
+    rho = xp.clip(rho, min=0.0)  # CoKe Eq. 18
+    rho_up = xp.clip(rho_up, min=0.0)
+    if not math.isinf(rule.l1_radius):  # CoKe Theorem 1
+        rho = project_l1_ball(rho, rule.l1_radius)
+        rho_up = project_l1_ball(rho_up, rule.l1_radius)
+    return Duals(rho, rho_up)
 
 
 def assign_batch(
     scores: Array,
     duals: Duals,
-    *,
-    lower_share: Array,
-    upper_share: Array,
-    step_size: float | Array,
-    chunk_size: int,
-    free_sign: bool = False,
+    rule: DualRule,
 ) -> tuple[Array, Duals]:
     """Label one mini-batch by prices alone, for any number of heads at once.
 
@@ -133,13 +212,8 @@ def assign_batch(
         Score of each sample for each cluster; -inf marks a padded cluster (whose lower share must
         be 0). Computed in float64, also under autocast.
     duals : Duals of (..., k) float64 arrays
-    lower_share, upper_share : (..., k) float64 arrays
-    step_size : float, or (..., 1) float64 array
-        h, in units of score per sample; one per head.
-    chunk_size : int
-        Samples labeled with the same prices; a batch longer than this is labeled chunk by chunk.
-    free_sign : bool
-        See `update_duals`.
+    rule : DualRule
+        `DualRule.of` the bounds and steps that `assign` takes, or `DualRule.of_heads`.
 
     Returns
     -------
@@ -162,53 +236,49 @@ def assign_batch(
     >>> import numpy as np
     >>> scores, share = np.asarray([[0.3, 0.2], [0.3, 0.2]]), np.asarray([0.5, 0.5])
     >>> duals = init_duals((2,), xp=np)
-    >>> rule = dict(lower_share=share, upper_share=1.0 + 0 * share, step_size=0.2, chunk_size=2)
-    >>> labels, duals = assign_batch(scores, duals, **rule)
+    >>> rule = DualRule(share, 1.0 + 0 * share, step_size=0.2, chunk_size=2)
+    >>> labels, duals = assign_batch(scores, duals, rule)
     >>> labels, duals.lower
     (array([0, 0]), array([0. , 0.2]))
-    >>> assign_batch(scores, duals, **rule)[0]
+    >>> assign_batch(scores, duals, rule)[0]
     array([1, 1])
     """
     xp = check_real("scores", scores)
     if scores.ndim < 2:
         msg = f"scores must have shape (..., b, k), got {tuple(scores.shape)}"
         raise InvalidValueError(msg)
-    check_count("chunk_size", chunk_size, 1)
-    _check(duals, lower_share, upper_share, step_size)
+    _check(duals, rule)
+    check_count("rule.chunk_size", rule.chunk_size, 1)
     check_same_place(duals=duals.lower, scores=scores)
     scores = xp.astype(scores, xp.float64)
     clusters = xp.arange(scores.shape[-1], dtype=xp.int64, device=compat.device(scores))
     labels = []
     b = scores.shape[-2]
-    for first in range(0, b, chunk_size):
-        chunk = scores[..., first : min(first + chunk_size, b), :]
+    for first in range(0, b, rule.chunk_size):
+        chunk = scores[..., first : min(first + rule.chunk_size, b), :]
         price = duals.lower - duals.upper
         y = xp.argmax(chunk + price[..., None, :], axis=-1)
         sizes = xp.sum(xp.astype(y[..., None] == clusters, xp.int64), axis=-2)
-        duals = update_duals(
-            duals,
-            sizes,
-            chunk.shape[-2],
-            lower_share=lower_share,
-            upper_share=upper_share,
-            step_size=step_size,
-            free_sign=free_sign,
-        )
+        duals = update_duals(duals, sizes, chunk.shape[-2], rule)
         labels.append(y)
     if not labels:
         return xp.zeros(scores.shape[:-1], dtype=xp.int64, device=compat.device(scores)), duals
     return xp.concat(labels, axis=-1), duals
 
 
-def _check(duals: Duals, lower_share: Array, upper_share: Array, step_size: float | Array) -> None:
+def _check(duals: Duals, rule: DualRule) -> None:
     """Raise for what is no price, share, step or array of one place; no value is read."""
     check_kind("duals", duals, Duals, "begin with init_duals")
-    shares = {"lower_share": lower_share, "upper_share": upper_share}
+    check_kind("rule", rule, DualRule, "make it by DualRule.of(bounds, steps)")
+    shares = {"lower_share": rule.lower_share, "upper_share": rule.upper_share}
     for name, share in shares.items():
-        check_real(name, share)
+        check_real(f"rule.{name}", share)
     check_same_place(duals=duals.lower, **shares)
-    if compat.is_array_api_obj(step_size):
-        check_real("step_size", step_size)
-        check_same_place(duals=duals.lower, step_size=step_size)
+    if compat.is_array_api_obj(rule.step_size):
+        check_real("rule.step_size", rule.step_size)
+        check_same_place(duals=duals.lower, step_size=rule.step_size)
     else:
-        check_interval("step_size", step_size, 0.0, math.inf)
+        check_interval("rule.step_size", rule.step_size, 0.0, math.inf)
+    if rule.free_sign and not math.isinf(rule.l1_radius):
+        msg = f"rule.l1_radius must be inf when free_sign is set, got {rule.l1_radius}"
+        raise InvalidValueError(msg)

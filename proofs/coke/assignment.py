@@ -143,10 +143,9 @@ def closed_form() -> float:
         labels, _ = duals.assign_batch(
             scores,
             duals.Duals(rho, rho_up),
-            lower_share=np.zeros(k),
-            upper_share=np.ones(k),
-            step_size=1.0,
-            chunk_size=200,
+            duals.DualRule(
+                lower_share=np.zeros(k), upper_share=np.ones(k), step_size=1.0, chunk_size=200
+            ),
         )
         priced = scores + (rho - rho_up)[:, None]
         got = np.take_along_axis(priced, labels[..., None], axis=-1)
@@ -217,9 +216,7 @@ def _one_step(rho: Floats, chosen: int, share: Floats, eta: float, tau: float) -
         duals.Duals(rho, np.zeros_like(rho)),
         sizes,
         1,
-        lower_share=share,
-        upper_share=np.ones_like(rho),
-        step_size=eta,
+        duals.DualRule(lower_share=share, upper_share=np.ones_like(rho), step_size=eta),
     )
     return np.asarray(projections.project_l1_ball(moved.lower, tau))
 

@@ -71,10 +71,9 @@ def two_views() -> float:
         return duals.assign_batch(
             scores,
             start,
-            lower_share=low,
-            upper_share=np.ones(3),
-            step_size=1.0 / 64.0,
-            chunk_size=8,
+            duals.DualRule(
+                lower_share=low, upper_share=np.ones(3), step_size=1.0 / 64.0, chunk_size=8
+            ),
         )
 
     by_vector, last = label(mean @ c)

@@ -125,9 +125,7 @@ def bounded_duals() -> float:
         duals.Duals(np.asarray([0.25]), np.zeros(1)),
         np.asarray([2]),
         2,
-        lower_share=np.asarray([0.5]),
-        upper_share=np.ones(1),
-        step_size=0.125,
+        duals.DualRule(lower_share=np.asarray([0.5]), upper_share=np.ones(1), step_size=0.125),
     )
     projected = projections.project_l1_ball(update.lower, math.inf)
     return max(worst, abs(float(projected[0]) - 0.125))

@@ -82,10 +82,12 @@ def run_online(
         y, prices = duals.assign_batch(
             scores[:, i : i + batch],
             prices,
-            lower_share=lower_share,
-            upper_share=upper_share,
-            step_size=step_size,
-            chunk_size=batch,
+            duals.DualRule(
+                lower_share=lower_share,
+                upper_share=upper_share,
+                step_size=step_size,
+                chunk_size=batch,
+            ),
         )
         if not math.isinf(radius):
             prices = prices._replace(lower=projections.project_l1_ball(prices.lower, radius))

@@ -199,6 +199,6 @@ def run_stays_below(bound: Bound, without: str | None, n_steps: int = 3) -> floa
     for t in range(n_steps):
         sizes = (np.arange(k) == int(found[f"y{t}"])).astype(np.int64)
         run = duals.update_duals(
-            run, sizes, 1, lower_share=share, upper_share=np.ones(k), step_size=1.0
+            run, sizes, 1, duals.DualRule(lower_share=share, upper_share=np.ones(k), step_size=1.0)
         )
     return max(0.0, float(bound(k, float(found["r"]), 1.0) + 0.25 - run.lower.sum()) - 1e-9)

@@ -173,10 +173,9 @@ def label_of_the_online_step() -> float:
         labels, state = duals.assign_batch(
             scores,
             state,
-            lower_share=low,
-            upper_share=high,
-            step_size=lam * eta / chunk,
-            chunk_size=chunk,
+            duals.DualRule(
+                lower_share=low, upper_share=high, step_size=lam * eta / chunk, chunk_size=chunk
+            ),
         )
         for part in (slice(0, chunk), slice(chunk, b)):
             cost = _printed_cost(scores[:, part], printed, lam)
@@ -261,9 +260,7 @@ def dual_ascent_and_feasibility() -> float:
             duals.Duals(rho, rho_up),
             counts,
             n,
-            lower_share=low / n,
-            upper_share=high / n,
-            step_size=0.3,
+            duals.DualRule(lower_share=low / n, upper_share=high / n, step_size=0.3),
         )
         worst = max(
             worst,
@@ -356,10 +353,9 @@ def without_duals_greedy() -> float:
         labels, prices = duals.assign_batch(
             np.stack([scores, scores[::-1]]),
             duals.init_duals((2, k), xp=np),
-            lower_share=np.zeros(k),
-            upper_share=np.ones(k),
-            step_size=0.7,
-            chunk_size=16,
+            duals.DualRule(
+                lower_share=np.zeros(k), upper_share=np.ones(k), step_size=0.7, chunk_size=16
+            ),
         )
         worst = max(worst, float((labels != np.stack([greedy, greedy[::-1]])).sum()))
         worst = max(worst, float(np.abs(prices).max()))

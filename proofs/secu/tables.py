@@ -217,11 +217,13 @@ def range_of_table_3() -> float:
             labels, state = duals.assign_batch(
                 scores,
                 start,
-                lower_share=low,
-                upper_share=high,
-                step_size=eta / b,
-                chunk_size=b,
-                free_sign=free,
+                duals.DualRule(
+                    lower_share=low,
+                    upper_share=high,
+                    step_size=eta / b,
+                    chunk_size=b,
+                    free_sign=free,
+                ),
             )
             counts = np.bincount(labels, minlength=k)
             rise, rise_up = state.lower - start.lower, state.upper - start.upper

@@ -128,7 +128,9 @@ def check_effect(row: Row, found: dict[str, Any], kept: list[str]) -> None:
     if row.aten is not None and found["aten"] is not None:
         wanted["aten"] = (row.aten, found["aten"].lower() in (row.aten, "no avx"))
     if row.mkl is not None and "mkl" in found:
-        wanted["mkl"] = (row.mkl, found["mkl"].startswith(row.mkl))
+        # On processors of others MKL listens to COMPATIBLE alone, and chooses by itself else.
+        alone = row.mkl != "COMPATIBLE" and not _by_intel() and found["mkl"] == "AUTO"
+        wanted["mkl"] = (row.mkl, alone or found["mkl"].startswith(row.mkl))
     if row.numba is not None:
         wanted["numba"] = (row.numba, found["numba"] == row.numba)
     for name in ("threads", "numba_threads"):
@@ -169,6 +171,10 @@ def _flags() -> frozenset[str]:
         raise NotHereError(msg)
     text = Path("/proc/cpuinfo").read_text()
     return frozenset(next(l for l in text.splitlines() if l.startswith("flags")).split())  # noqa: E741
+
+
+def _by_intel() -> bool:
+    return "GenuineIntel" in Path("/proc/cpuinfo").read_text()
 
 
 def _counts(report: Path) -> dict[str, int]:

@@ -31,7 +31,9 @@ def _updated() -> float:
     prices = duals.init_duals((2,), xp=np)
     sizes = np.asarray([2, 0])
     share = {"lower_share": np.asarray([0.5, 0.5]), "upper_share": np.asarray([np.inf, np.inf])}
-    return float(duals.update_duals(prices, sizes, 2, **share, step_size=1.0).lower[1])
+    return float(
+        duals.update_duals(prices, sizes, 2, duals.DualRule(**share, step_size=1.0)).lower[1]
+    )
 
 
 def test_a_function_and_a_name_imported_elsewhere() -> None:

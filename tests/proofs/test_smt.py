@@ -46,7 +46,10 @@ def test_the_step_is_that_of_the_code(rng, two_sided):
         high = high if two_sided else np.ones(k)
         sizes = rng.multinomial(b, np.ones(k) / k)
         found = duals.update_duals(
-            duals.Duals(lower, upper), sizes, b, lower_share=low, upper_share=high, step_size=h
+            duals.Duals(lower, upper),
+            sizes,
+            b,
+            duals.DualRule(lower_share=low, upper_share=high, step_size=h),
         )
         values = {"p": lower, "q": upper, "f": h * sizes, "g": h * b * low, "v": h * b * high}
         numbers = [

@@ -29,7 +29,7 @@ from dualclust.algos.core.projections import (
 )
 from dualclust.algos.online.assignment import assign
 from dualclust.algos.online.certificates import dual_value, objective, size_certificate
-from dualclust.algos.online.duals import assign_batch
+from dualclust.algos.online.duals import DualRule, assign_batch
 from dualclust.algos.online.steps import StepRule, measured_steps
 from dualclust.algos.scores.sources import feature_source
 from tests.compare import to_numpy
@@ -108,11 +108,13 @@ def test_assignment(xp, scores, step, chunk, free_sign, data):
     _, duals = assign_batch(
         x,
         state.duals,
-        lower_share=bounds.lower_share,
-        upper_share=bounds.upper_share,
-        step_size=1.0,
-        chunk_size=chunk,
-        free_sign=free_sign,
+        DualRule(
+            lower_share=bounds.lower_share,
+            upper_share=bounds.upper_share,
+            step_size=1.0,
+            chunk_size=chunk,
+            free_sign=free_sign,
+        ),
     )
     assert_finite(duals)
 

@@ -17,7 +17,7 @@ from dualclust.algos.core.checks import check_interval, check_kind
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
 from dualclust.algos.online.assignment import assign
 from dualclust.algos.online.certificates import violation
-from dualclust.algos.online.duals import assign_batch, init_duals
+from dualclust.algos.online.duals import DualRule, assign_batch, init_duals
 
 
 def test_a_pass_cannot_change_its_bounds_to_what_it_cannot_keep(rng) -> None:
@@ -70,7 +70,7 @@ def test_a_batch_needs_rows_of_real_scores(scores) -> None:
     duals, share = init_duals((3,), xp=np), np.full(3, 1 / 3)
     rule = {"lower_share": share, "upper_share": share, "step_size": 0.1, "chunk_size": 2}
     with pytest.raises((InvalidTypeError, InvalidValueError), match=r"^scores must"):
-        assign_batch(scores, duals, **rule)
+        assign_batch(scores, duals, DualRule(**rule))
 
 
 def test_tensors_without_values_or_with_few_are_named() -> None:

@@ -37,7 +37,7 @@ SHARE, STEPS = np.full(K, 1 / K), dc.measured_steps(BOUNDS)
 STREAM = SizeBounds.for_stream(K)
 MINI = minibatch.init_minibatch(C, STREAM)
 
-PRICED: dict[str, Any] = {"lower_share": SHARE, "upper_share": SHARE, "step_size": 0.1}
+RULE = online.DualRule(SHARE, SHARE, step_size=0.1, chunk_size=4)
 CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "assign": (
         assign,
@@ -47,11 +47,11 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
     "next_pass": (dc.next_pass, {"state": STATE}),
     "assign_batch": (
         dc.assign_batch,
-        {"scores": SCORES, "duals": DUALS, **PRICED, "chunk_size": 4},
+        {"scores": SCORES, "duals": DUALS, "rule": RULE},
     ),
     "update_duals": (
         dc.update_duals,
-        {"duals": DUALS, "sizes": np.full(K, 4), "n_samples": N, **PRICED},
+        {"duals": DUALS, "sizes": np.full(K, 4), "n_samples": N, "rule": RULE},
     ),
     "add_to_sums": (clustering.add_to_sums, {"state": SUMS, "features": UNIT, "labels": LABELS}),
     "merge_sums": (clustering.merge_sums, {"first": SUMS, "second": SUMS}),
@@ -147,7 +147,7 @@ WRONG: dict[str, Any] = {
 OPTIONAL = {"state", "steps", "shares", "options", "prices", "names", "others", "weights"}
 OPTIONAL |= {"n_samples", "progress", "candidates", "upper", "xp", "scale"}
 NUMBERS = {"n_samples", "lower", "upper", "step_size", "chunk_size", "temperature", "balance", "k"}
-NUMBERS |= {"n_clusters", "n_features", "seed", "candidates", "n_iter", "scale", "tau"}
+NUMBERS |= {"n_clusters", "n_features", "seed", "candidates", "max_iter", "scale", "tau"}
 NEEDED = {
     (call, "state")
     for call in ("add_to_sums", "mean_centers", "minibatch_step", "next_pass", "size_certificate")

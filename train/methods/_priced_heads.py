@@ -8,17 +8,18 @@ in memory, so that a step can be recorded once and replayed.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from ...algos.bounds.sizes import SizeBounds
 from ...algos.clustering.constrained import constrained_kmeans, kmeans_plus_plus
-from ...algos.online.duals import Duals, assign_batch, init_duals
-from ...algos.online.steps import measured_steps, published_steps
+from ...algos.online.duals import DualRule, Duals, assign_batch, init_duals
+from ...algos.online.steps import StepRule, measured_steps, published_steps
 from ..config.run import AssignmentConfig
 from ..state.seeding import generator
 
@@ -41,6 +42,7 @@ class PricedHeads:
     ----------
     k_max : int. Clusters of the largest head.
     duals : Duals. Prices of the lower and the upper bounds, (h, kmax) float64 each.
+    rule : DualRule. How they move in this epoch.
     padding : (h, 1, kmax) tensor. To add to scores: 0, and `PAD` on padded clusters.
     """
 
@@ -58,13 +60,27 @@ class PricedHeads:
         self.padding = pad_scores(clusters, PAD, dtype=dtype, device=device)
         start = init_duals((len(bounds), self.k_max), xp=torch, device=device)
         self.duals = Duals(start.lower.clone(), start.upper.clone())
-        self.lower_share = _pad([b.lower_share for b in bounds], self.k_max, 0.0)
-        self.upper_share = _pad([b.upper_share for b in bounds], self.k_max, 1.0)
-        self.step_size = torch.zeros(len(bounds), 1, dtype=torch.float64, device=device)
+        # The released code leaves the dual of ratio 1 unclipped, as the measured rule does.
+        self.free_sign = all(b.total_lower_share >= 1.0 - 1e-12 for b in bounds)
+        self.rule = DualRule.of_heads(bounds, self._steps(0))
         self.begin_epoch(0)
 
     def begin_epoch(self, epoch: int) -> None:
-        """Set this epoch's dual steps, one for each head."""
+        """Set this epoch's dual steps, one for each head; the tensors of the rule stay in place."""
+        rule = DualRule.of_heads(self.bounds, self._steps(epoch))
+        held = self.rule
+        held.step_size.copy_(rule.step_size)  # type: ignore[union-attr]
+        # A published step is one update for each batch, however long.
+        chunk_size = sys.maxsize if rule.mean_over_chunk else rule.chunk_size
+        self.rule = rule._replace(
+            lower_share=held.lower_share,
+            upper_share=held.upper_share,
+            step_size=held.step_size,
+            chunk_size=chunk_size,
+        )
+
+    def _steps(self, epoch: int) -> list[StepRule]:
+        """Return the steps of an epoch, one rule for each head."""
         options = self.options
         if options.steps == "measured":
             rules = [
@@ -73,12 +89,7 @@ class PricedHeads:
             ]
         else:
             rules = [published_steps(options.steps)] * len(self.bounds)
-        steps = torch.tensor([[rule.step_size] for rule in rules], dtype=torch.float64)
-        self.step_size.copy_(steps)
-        self.chunk_size = min(rule.chunk_size for rule in rules)
-        self.mean_over_batch = rules[0].mean_over_chunk
-        # The released code leaves the dual of ratio 1 unclipped, as the measured rule does.
-        self.free_sign = all(b.total_lower_share >= 1.0 - 1e-12 for b in self.bounds)
+        return [replace(rule, free_sign=self.free_sign) for rule in rules]
 
     @torch.no_grad()
     def assign(self, scores: Tensor, previous: Tensor | None = None) -> Tensor:
@@ -86,17 +97,8 @@ class PricedHeads:
 
         `previous`, the labels so far, is for heads that count them (`entropy_heads`).
         """
-        b = scores.shape[1]
         labels: Tensor
-        labels, moved = assign_batch(
-            scores.detach(),
-            self.duals,
-            lower_share=self.lower_share,
-            upper_share=self.upper_share,
-            step_size=self.step_size / b if self.mean_over_batch else self.step_size,
-            chunk_size=b if self.mean_over_batch else self.chunk_size,
-            free_sign=self.free_sign,
-        )
+        labels, moved = assign_batch(scores.detach(), self.duals, self.rule)
         for price, new in zip(self.duals, moved, strict=True):
             price.copy_(new)
         return labels
@@ -127,9 +129,3 @@ def pad_scores(
     beyond = torch.arange(max(clusters)) >= torch.tensor(clusters)[:, None]
     padding = torch.where(beyond, value, 0.0).to(device, dtype)
     return padding[:, None, :]
-
-
-def _pad(rows: list[Tensor], length: int, value: float) -> Tensor:
-    padded = [F.pad(row, (0, length - len(row)), value=value) for row in rows]
-    stacked: Tensor = torch.stack(padded)
-    return stacked

@@ -67,12 +67,12 @@ PLANTED: tuple[PlantedError, ...] = (
     *errors_in(
         "algos.online.duals.assign_batch",
         ("dropped", "        duals = update_duals(", "        _ = update_duals("),
-        ("sign", "step_size=step_size,", "step_size=-step_size,"),
+        ("sign", "[-2], rule)", "[-2], rule._replace(step_size=-rule.step_size))"),
     ),
     *errors_in(
         "algos.online.duals.update_duals",
-        ("dropped", "lower_share - c)", "lower_share - 0.0 * c)"),
-        ("factor", "+ step_size * (c -", "+ 2.0 * step_size * (c -"),
+        ("dropped", "rule.lower_share - c)", "rule.lower_share - 0.0 * c)"),
+        ("factor", "+ h * (c -", "+ 2.0 * h * (c -"),
     ),
     *errors_in(
         "algos.core.projections.project_l1_ball",

@@ -14,7 +14,7 @@ from dualclust.algos.online.assignment import (
     init_state,
     next_pass,
 )
-from dualclust.algos.online.duals import Duals, init_duals, update_duals
+from dualclust.algos.online.duals import DualRule, Duals, init_duals, update_duals
 from dualclust.algos.online.steps import StepRule, published_steps, theorem_steps
 from tests.compare import assert_close, assert_equal, to_numpy
 from tests.libraries import LIBRARIES
@@ -232,10 +232,10 @@ def test_one_dual_step_by_hand(xp):
     share, top = xp.asarray([[0.5, 0.25]] * 2), xp.asarray([[0.5, 0.5]] * 2)
     step = xp.asarray([[1.0], [0.5]])  # one step per head
     options = {"lower_share": share, "upper_share": top, "step_size": step}
-    clipped = update_duals(duals, sizes, 4, **options)
+    clipped = update_duals(duals, sizes, 4, DualRule(**options))
     assert_equal(clipped.lower, xp.asarray([[0.0, 0.5], [2.0, 0.0]]))
     assert_equal(clipped.upper, xp.asarray([[1.0, 0.0], [0.0, 1.0]]))
-    free = update_duals(duals, sizes, 4, free_sign=True, **options)
+    free = update_duals(duals, sizes, 4, DualRule(free_sign=True, **options))
     assert_equal(free.lower, xp.asarray([[-1.0, 0.5], [2.0, -1.5]]))
     assert_equal(free.upper, duals.upper)
 

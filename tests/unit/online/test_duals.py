@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.bounds.sizes import SizeBounds, relaxed
+from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.online.assignment import assign
-from dualclust.algos.online.duals import Duals, assign_batch, init_duals
-from dualclust.algos.online.steps import StepRule
+from dualclust.algos.online.duals import DualRule, Duals, assign_batch, init_duals
+from dualclust.algos.online.steps import StepRule, measured_steps
 from tests.compare import assert_close, assert_equal, to_numpy
 
 
@@ -41,11 +42,13 @@ def call(xp, scores, duals=None, *, share=0.5, top=1.5, step=0.125, chunk=4, **o
     return assign_batch(
         xp.asarray(scores),
         Duals(xp.asarray(start), xp.asarray(np.zeros_like(start))),
-        lower_share=xp.asarray(shares),
-        upper_share=xp.asarray(tops),
-        step_size=step,
-        chunk_size=chunk,
-        **options,
+        DualRule(
+            lower_share=xp.asarray(shares),
+            upper_share=xp.asarray(tops),
+            step_size=step,
+            chunk_size=chunk,
+            **options,
+        ),
     )
 
 
@@ -128,10 +131,7 @@ def test_narrow_scores_meet_the_prices_in_float64(xp):
         labels, duals = assign_batch(
             names.astype(xp.asarray([[1.0, 1.0]]), dtype),
             Duals(xp.asarray([0.0, 2.0**-40]), zero),
-            lower_share=zero,
-            upper_share=zero + 1.0,
-            step_size=0.5,
-            chunk_size=1,
+            DualRule(lower_share=zero, upper_share=zero + 1.0, step_size=0.5, chunk_size=1),
         )
         assert to_numpy(labels).tolist() == [1]
         assert_equal(duals.upper, zero)
@@ -143,10 +143,7 @@ def test_no_gradient_reaches_the_prices():
     labels, duals = assign_batch(
         scores,
         init_duals((4,), xp=torch),
-        lower_share=share,
-        upper_share=share + 0.5,
-        step_size=0.125,
-        chunk_size=4,
+        DualRule(lower_share=share, upper_share=share + 0.5, step_size=0.125, chunk_size=4),
     )
     assert not labels.requires_grad
     assert not duals.lower.requires_grad
@@ -159,3 +156,54 @@ def test_prices_of_half_the_scores_scale_with_them(xp, rng):
     half_labels, half_duals = call(xp, scores / 2.0, step=0.0625)
     assert_equal(labels, half_labels)
     assert_close(half_duals.lower * 2.0, duals.lower, rtol=0.0)
+
+
+RULES = {
+    "measured": lambda bounds: measured_steps(bounds),
+    "mean over chunks": lambda bounds: StepRule(0.7, chunk_size=16, mean_over_chunk=True),
+    "l1 ball": lambda bounds: StepRule(0.05, chunk_size=1, l1_radius=0.2),
+    "free sign": lambda bounds: StepRule(0.03, chunk_size=8, free_sign=True),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_batch_is_a_stream_where_nothing_is_enforced(rng, name):
+    """Of every rule that `assign` takes, `assign_batch` does the same."""
+    bounds = relaxed(SizeBounds.from_ratios(5, n_samples=70, lower=0.9, upper=1.2))
+    steps, scores = RULES[name](bounds), rng.normal(size=(70, 5))
+    labels, state = assign(scores, bounds, steps=steps)
+    found, duals = assign_batch(scores, init_duals((5,), xp=np), DualRule.of(bounds, steps))
+    assert_equal(found, labels)
+    for price, wanted in zip(duals, state.duals, strict=True):
+        assert_close(price, wanted)
+    assert float(duals.lower.max()) > 0
+
+
+def test_heads_of_different_sizes_share_a_rule(rng):
+    """Each head's labels and prices are those that it has alone; padding gets nothing."""
+    bounds = [SizeBounds.from_ratios(k, n_samples=60, lower=0.9, upper=1.1) for k in (3, 5)]
+    steps = [StepRule(0.02, chunk_size=7), StepRule(0.05, chunk_size=10)]
+    rule = DualRule.of_heads(bounds, steps)
+    assert rule.chunk_size == 7
+    scores = rng.normal(size=(2, 60, 5))
+    scores[0, :, 3:] = -1e4
+    labels, duals = assign_batch(scores, init_duals((2, 5), xp=np), rule)
+    for head, (b, s) in enumerate(zip(bounds, steps, strict=True)):
+        alone = DualRule.of(b, s)._replace(chunk_size=7)
+        k = b.n_clusters
+        found, prices = assign_batch(scores[head, :, :k], init_duals((k,), xp=np), alone)
+        assert_equal(labels[head], found)
+        assert_close(duals.lower[head, :k], prices.lower)
+        assert_close(duals.upper[head, :k], prices.upper)
+    assert not duals.lower[0, 3:].any()
+
+
+def test_heads_that_disagree_are_refused():
+    bounds = [SizeBounds.from_ratios(3, n_samples=60)] * 2
+    with pytest.raises(InvalidValueError, match="one rule for each head, got 1 for 2"):
+        DualRule.of_heads(bounds, [StepRule(0.1)])
+    with pytest.raises(InvalidValueError, match="agree but for step_size and chunk_size"):
+        DualRule.of_heads(bounds, [StepRule(0.1), StepRule(0.1, free_sign=True)])
+    free = DualRule.of(bounds[0], StepRule(0.1))._replace(free_sign=True, l1_radius=1.0)
+    with pytest.raises(InvalidValueError, match="l1_radius must be inf when free_sign"):
+        assign_batch(np.zeros((2, 3)), init_duals((3,), xp=np), free)

@@ -291,7 +291,7 @@ def test_a_head_does_not_feel_the_others(rng):
         batches = np.array_split(rng.permutation(N), 5)
         for method in (alone, beside):
             method.begin_epoch(epoch)
-            method.heads.chunk_size = 4
+            method.heads.rule = method.heads.rule._replace(chunk_size=4)
         for ids in batches:
             x = tuple(torch.from_numpy(view) for view in draw_views(rng, alone, ids))
             for method in (alone, beside):

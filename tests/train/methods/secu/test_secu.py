@@ -249,7 +249,7 @@ def test_a_head_does_not_feel_the_others(rng):
         beside.centers[0, :3] = alone.centers[0]
     for method in (alone, beside):
         method.begin_epoch(0)
-        method.heads.chunk_size = 4
+        method.heads.rule = method.heads.rule._replace(chunk_size=4)
     for ids in np.array_split(rng.permutation(120), 5):
         x = tuple(torch.from_numpy(draw_views(rng, ids)))
         for method in (alone, beside):

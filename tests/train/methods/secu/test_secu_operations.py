@@ -176,7 +176,7 @@ def test_operations_grow_with_the_chunks_of_a_batch_alone():
     method.step(ids, views)  # the first pass makes room for the statistics of each view
     counts = []
     for chunk in (12, 6, 4):
-        method.heads.chunk_size = chunk
+        method.heads.rule = method.heads.rule._replace(chunk_size=chunk)
         with Operations() as seen:
             method.step(ids, views)
         counts.append(seen.counts.total())
