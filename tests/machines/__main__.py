@@ -108,7 +108,7 @@ def _run(row: Row, options: argparse.Namespace, theirs: list[str]) -> list[str]:
 
 
 def _plugins(row: Row) -> list[str]:
-    return [f"-p=tests.machines.without_{name}" for name in row.without]
+    return [part for name in row.without for part in ("-p", f"tests.machines.without_{name}")]
 
 
 def check_effect(row: Row, found: dict[str, Any], kept: list[str]) -> None:
