@@ -100,19 +100,19 @@ def main() -> None:
     add("--d", type=int, default=64, help="columns (default 64)")
     add("--k", type=int, default=1000, help="clusters (default 1000)")
     add("--metric", choices=["cosine", "euclidean"], default="cosine")
-    add("--iterations", type=int, default=5, help="center updates (default 5)")
+    add("--max-iter", type=int, default=5, help="center updates (default 5)")
     add("--folder", type=Path, help="where the temporary folder is made")
     options = parser.parse_args()
     n, d, k = options.n, options.d, options.k
     print(
         f"{platform.machine()}, Python {platform.python_version()}, numpy {np.__version__}, "
-        f"dualclust {dc.__version__}, {options.iterations} center updates\n"
+        f"dualclust {dc.__version__}, {options.max_iter} center updates\n"
     )
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder) / "X.npy"
         write_rows(path, n, d, groups=max(2, k // 2))
         size = path.stat().st_size
-        run = ["--metric", options.metric, "--iterations", str(options.iterations), "--tol", "0"]
+        run = ["--metric", options.metric, "--max-iter", str(options.max_iter), "--tol", "0"]
         found = measure(path, Path(folder) / "out", k, run)
     low, high = int(found.result["lower_bound"]), int(found.result["upper_bound"])
     inside = bool(((low <= found.counts) & (found.counts <= high)).all())

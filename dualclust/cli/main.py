@@ -21,7 +21,7 @@ __all__ = ["build_parser", "main"]
 
 EXAMPLES = """\
 examples:
-  dualclust cluster X.npy -k 100 --min-size 0.9 --max-size 1.1
+  dualclust cluster X.npy -k 100 --lower 0.9 --upper 1.1
   dualclust train secu --data digits
   dualclust resume runs/secu-digits-seed0
   dualclust proofs
@@ -32,7 +32,7 @@ CLUSTER_EXAMPLES = """\
 examples:
   dualclust cluster X.npy -k 100
       sizes between 0.9 and 1.1 times n/k, results in X-clusters/
-  dualclust cluster X.npy -k 1000 --min-size 0.5 --max-size inf --out result --report
+  dualclust cluster X.npy -k 1000 --lower 0.5 --upper inf --out result --report
       no cluster below half the mean size, no upper bound; with pictures
   dualclust cluster X.npy -k 1000 --metric euclidean --weights w.npy --gap 0
       squared distances, weighted rows, the best labels there are for the final centers
@@ -144,14 +144,14 @@ def _add_cluster_options(cluster: argparse.ArgumentParser) -> None:
     add("input", type=Path, metavar="X.npy", help="(n, d) array of numbers")
     add("-k", type=int, required=True, metavar="K", help="number of clusters")
     add(
-        "--min-size",
+        "--lower",
         type=float,
         default=0.9,
         metavar="R",
         help="smallest size, in units of n/k (default 0.9)",
     )
     add(
-        "--max-size",
+        "--upper",
         type=float,
         default=1.1,
         metavar="R",
@@ -170,7 +170,7 @@ def _add_cluster_options(cluster: argparse.ArgumentParser) -> None:
         help="directions, or points (default cosine)",
     )
     add("--weights", type=Path, metavar="W.npy", help="(n,) weights of the rows, at least 0")
-    add("--iterations", type=int, default=20, metavar="N", help="most center updates (default 20)")
+    add("--max-iter", type=int, default=20, metavar="N", help="most center updates (default 20)")
     add(
         "--tol",
         type=float,

@@ -122,7 +122,7 @@ def _check_options(options: argparse.Namespace, out: Path) -> None:
         raise OutputError(msg)
     check_count("--seed", options.seed, 0)
     check_count("n_clusters", options.k, 1)
-    check_count("n_iter", options.iterations, 0)
+    check_count("max_iter", options.max_iter, 0)
     check_interval("--tol", options.tol, 0.0, 1.0)
     check_interval("--gap", options.gap, 0.0, 1.0)
     checkpoint = options.checkpoint
@@ -157,8 +157,8 @@ def _open(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> _Pro
     bounds = SizeBounds.from_ratios(
         k,
         n_samples=n,
-        lower=options.min_size,
-        upper=options.max_size,
+        lower=options.lower,
+        upper=options.upper,
         rounding=options.rounding,
         **place,
     )
@@ -215,7 +215,7 @@ def _cluster(
         centers,
         metric=options.metric,
         weights=problem.weights,
-        max_iter=options.iterations,
+        max_iter=options.max_iter,
         tol=options.tol,
         gap=options.gap,
         state=state,

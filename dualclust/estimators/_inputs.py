@@ -121,15 +121,15 @@ def moved_to(rows: Array, array: Array, dtype: str | None = None) -> Array:
 def bounds_of(estimator: Any, n: int, like: Array) -> SizeBounds:
     """Bounds for n rows, on the library and device of `like`."""
     k = estimator.n_clusters
-    low = _count("size_min", estimator.size_min, n, k, default=0, up=False)
-    high = _count("size_max", estimator.size_max, n, k, default=n, up=True)
+    low = _count("lower", estimator.lower, n, k, default=0, up=False)
+    high = _count("upper", estimator.upper, n, k, default=n, up=True)
     xp, device = compat.array_namespace(like), compat.device(like)
     return SizeBounds.from_counts([low] * k, [high] * k, n_samples=n, xp=xp, device=device)
 
 
 def check_stream_sizes(estimator: Any) -> None:
     """Refuse whole numbers of samples, which mean nothing for rows of unknown number."""
-    for name in ("size_min", "size_max"):
+    for name in ("lower", "upper"):
         size = getattr(estimator, name)
         if size is not None and (isinstance(size, Integral) or not isinstance(size, Real)):
             msg = (
@@ -141,14 +141,14 @@ def check_stream_sizes(estimator: Any) -> None:
 
 def stream_bounds_of(estimator: Any, like: Array) -> SizeBounds:
     """Bounds for rows of unknown number."""
-    for name, up in (("size_min", False), ("size_max", True)):
+    for name, up in (("lower", False), ("upper", True)):
         size = getattr(estimator, name)
         if size is not None:
             _check_share(name, size, up=up)
     return SizeBounds.for_stream(
         estimator.n_clusters,
-        lower=0.0 if estimator.size_min is None else estimator.size_min,
-        upper=math.inf if estimator.size_max is None else estimator.size_max,
+        lower=0.0 if estimator.lower is None else estimator.lower,
+        upper=math.inf if estimator.upper is None else estimator.upper,
         xp=compat.array_namespace(like),
         device=compat.device(like),
     )
@@ -162,7 +162,7 @@ def stream_state(
         state: MiniBatchState = estimator._stream
         return state
     if hasattr(estimator, "cluster_centers_"):
-        state, counts = init_minibatch(estimator.cluster_centers_, bounds), estimator.sizes_
+        state, counts = init_minibatch(estimator.cluster_centers_, bounds), estimator.counts_
         xp = compat.array_namespace(counts)
         counted = state.assignment._replace(
             duals=estimator.duals_,

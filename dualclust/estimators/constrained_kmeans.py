@@ -50,7 +50,7 @@ def _has_shares(estimator: ConstrainedKMeans) -> bool:
 class ConstrainedKMeans(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
 ):
-    """k-means whose clusters have at least `size_min` and at most `size_max` samples.
+    """k-means whose clusters have at least `lower` and at most `upper` samples.
 
     Minimizes the sum of squared distances (or of one minus cosine) to the centers over labels and
     centers, subject to the bounds, by alternation; the final labels come with a proof of how near
@@ -59,9 +59,9 @@ class ConstrainedKMeans(
     Parameters
     ----------
     n_clusters : int
-    size_min, size_max : int, float or None
+    lower, upper : int, float or None
         An int is a number of samples, a float is in units of the mean size n / k: at most 1 for
-        `size_min` and at least 1 for `size_max`, since no sizes could be otherwise. None is no
+        `lower` and at least 1 for `upper`, since no sizes could be otherwise. None is no
         bound. A float bound that is no whole number is rounded outward.
     metric : {"euclidean", "cosine"}
         "cosine" looks at directions only; a zero row has none and is equally far from all centers.
@@ -81,7 +81,7 @@ class ConstrainedKMeans(
     cluster_centers_ : (n_clusters, n_features) array
     labels_ : (n_samples,) int64 array
         Inside the bounds.
-    sizes_ : (n_clusters,) int64 array
+    counts_ : (n_clusters,) int64 array
     prices_ : (n_clusters,) float64 array
         Dual prices: positive where the lower bound binds, negative where the upper one does.
     duals_ : Duals
@@ -111,8 +111,8 @@ class ConstrainedKMeans(
     >>> import numpy as np
     >>> from dualclust import ConstrainedKMeans
     >>> x = np.asarray([[0.0], [0.1], [0.2], [5.0]])
-    >>> model = ConstrainedKMeans(2, size_min=2, random_state=0).fit(x)
-    >>> model.sizes_
+    >>> model = ConstrainedKMeans(2, lower=2, random_state=0).fit(x)
+    >>> model.counts_
     array([2, 2])
     >>> bool((model.predict(x, bounded=True) == model.labels_).all())
     True
@@ -122,8 +122,8 @@ class ConstrainedKMeans(
         self,
         n_clusters: int = 8,
         *,
-        size_min: int | float | None = None,
-        size_max: int | float | None = None,
+        lower: int | float | None = None,
+        upper: int | float | None = None,
         metric: str = "euclidean",
         n_init: int = 1,
         max_iter: int = 100,
@@ -132,8 +132,8 @@ class ConstrainedKMeans(
         random_state: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
-        self.size_min = size_min
-        self.size_max = size_max
+        self.lower = lower
+        self.upper = upper
         self.metric = metric
         self.n_init = n_init
         self.max_iter = max_iter
@@ -181,7 +181,7 @@ class ConstrainedKMeans(
         best = best_of(run, seeds)
         self.cluster_centers_ = best.centers
         self.labels_ = best.assignment.labels
-        self.sizes_ = best.assignment.counts
+        self.counts_ = best.assignment.counts
         self._set_prices(best.assignment.prices)
         self.gap_ = best.assignment.gap
         self.inertia_ = squared_distances(source, self.labels_, best.centers, weights)
@@ -195,8 +195,8 @@ class ConstrainedKMeans(
 
         The first call draws the centers from its batch, unless `fit` has found some. Bounds steer
         the prices and are met in the long run, not for each batch: there is no `partial_fit` unless
-        `size_min` and `size_max` are floats or None. `labels_` and `inertia_` are of the batch,
-        `sizes_` of all batches, and `gap_` is infinite, since nothing is proven.
+        `lower` and `upper` are floats or None. `labels_` and `inertia_` are of the batch,
+        `counts_` of all batches, and `gap_` is infinite, since nothing is proven.
 
         Parameters
         ----------
@@ -217,7 +217,7 @@ class ConstrainedKMeans(
         labels, state = minibatch_step(points, state, bounds, metric=self.metric, weights=weights)
         self._stream = state
         self.cluster_centers_, self.labels_ = state.centers, labels
-        self.sizes_ = state.assignment.counts
+        self.counts_ = state.assignment.counts
         self._set_prices(state.assignment.duals.lower - state.assignment.duals.upper)
         self.gap_ = math.inf
         self.inertia_ = squared_distances(source, labels, state.centers, weights)

@@ -12,7 +12,7 @@ PROGRAM = Path(__file__).parents[2] / "benchmarks" / "out_of_core.py"
 def test_a_small_file(tmp_path) -> None:
     command = [sys.executable, str(PROGRAM), "--n", "3000", "--d", "8", "--k", "4"]
     done = subprocess.run(
-        [*command, "--iterations", "1", "--folder", str(tmp_path)],
+        [*command, "--max-iter", "1", "--folder", str(tmp_path)],
         capture_output=True,
         text=True,
         check=True,

@@ -86,7 +86,7 @@ def test_the_four_files_and_the_report(tmp_path, capsys):
     assert len(pairs) == 4  # the groups, each under one name, in the order of the rows
     assert report["converged"] is True
     assert report["seed"] == 0
-    assert (report["min_size"], report["max_size"]) == (0.9, 1.1)
+    assert (report["lower"], report["upper"]) == (0.9, 1.1)
     assert (report["lower_bound"], report["upper_bound"]) == (45, 55)
     out, err = capsys.readouterr()
     assert err == ""
@@ -113,7 +113,7 @@ def test_every_label_is_the_best_at_the_prices_of_the_file(tmp_path):
 @pytest.mark.parametrize("gap", [0, 0.05])
 def test_best_and_near_labels(tmp_path, gap):
     x, _ = groups(n=9000, k=10, spread=2.0)  # more scores than are always solved exactly
-    assert cluster(save(tmp_path / "X.npy", x), "--gap", gap, "--iterations", 3, k=10) == 0
+    assert cluster(save(tmp_path / "X.npy", x), "--gap", gap, "--max-iter", 3, k=10) == 0
     _, report = check(tmp_path / "X-clusters", x, 10)
     assert report["relative_gap"] <= gap
 
@@ -130,14 +130,14 @@ def test_a_seed_gives_the_same_bytes(tmp_path):
 @pytest.mark.parametrize(
     ("k", "options", "bounds"),
     [
-        (4, ["--min-size", 1, "--max-size", 1], (50, 50)),
-        (7, ["--min-size", 1, "--max-size", 1, "--rounding", "outward"], (28, 29)),
+        (4, ["--lower", 1, "--upper", 1], (50, 50)),
+        (7, ["--lower", 1, "--upper", 1, "--rounding", "outward"], (28, 29)),
         (7, ["--rounding", "nearest"], (26, 31)),
-        (4, ["--min-size", 0, "--max-size", "inf"], (0, 200)),
-        (6, ["--min-size", 0.5, "--max-size", "inf"], (17, 200)),
+        (4, ["--lower", 0, "--upper", "inf"], (0, 200)),
+        (6, ["--lower", 0.5, "--upper", "inf"], (17, 200)),
         (1, [], (180, 200)),
         (200, [], (1, 1)),
-        (4, ["--iterations", 0], (45, 55)),
+        (4, ["--max-iter", 0], (45, 55)),
     ],
     ids=str,
 )
@@ -147,7 +147,7 @@ def test_options_of_sizes(tmp_path, k, options, bounds):
     _, report = check(tmp_path / "X-clusters", x, k)
     assert (report["lower_bound"], report["upper_bound"]) == bounds
     if "inf" in options:
-        assert report["max_size"] == "inf"
+        assert report["upper"] == "inf"
 
 
 @pytest.mark.parametrize(
@@ -294,21 +294,21 @@ BAD_OPTIONS = {
     "k above n": (["-k", 201], "at least one row per center, got 200 rows for k=201"),
     "k beyond memory": (["-k", 999999999999], "got 200 rows for k=999999999999"),
     "k above n, no bounds": (
-        ["-k", 201, "--min-size", 0, "--max-size", "inf"],
+        ["-k", 201, "--lower", 0, "--upper", "inf"],
         "at least one row per center, got 200 rows for k=201",
     ),
-    "lower too large": (["-k", 7, "--min-size", 1], "lower bounds add up to 203 samples, 3 more"),
+    "lower too large": (["-k", 7, "--lower", 1], "lower bounds add up to 203 samples, 3 more"),
     "upper too small": (
-        ["-k", 7, "--min-size", 0, "--max-size", 1],
+        ["-k", 7, "--lower", 0, "--upper", 1],
         "upper bounds add up to 196 samples, 4 fewer",
     ),
     "tolerance": (["-k", 4, "--tol", 2], "--tol must lie in [0, 1], got 2.0"),
     "gap": (["-k", 4, "--gap", "nan"], "--gap must lie in [0, 1], got nan"),
-    "crossed": (["-k", 4, "--min-size", 0.9, "--max-size", 0.5], "lower bound"),
-    "negative ratio": (["-k", 4, "--min-size=-1"], "lower must lie in [0, inf"),
-    "NaN ratio": (["-k", 4, "--min-size", "nan"], "lower must lie in [0, inf"),
-    "infinite lower": (["-k", 4, "--min-size", "inf"], "lower must be finite"),
-    "iterations": (["-k", 4, "--iterations", -1], "n_iter must be at least 0"),
+    "crossed": (["-k", 4, "--lower", 0.9, "--upper", 0.5], "lower bound"),
+    "negative ratio": (["-k", 4, "--lower=-1"], "lower must lie in [0, inf"),
+    "NaN ratio": (["-k", 4, "--lower", "nan"], "lower must lie in [0, inf"),
+    "infinite lower": (["-k", 4, "--lower", "inf"], "lower must be finite"),
+    "iterations": (["-k", 4, "--max-iter", -1], "max_iter must be at least 0"),
 }
 
 

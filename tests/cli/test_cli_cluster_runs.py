@@ -54,7 +54,7 @@ def test_squared_distances(tmp_path, capsys, dtype, shift) -> None:
 
 def test_no_better_labels_by_exchanging_two_rows(tmp_path) -> None:
     x = groups(n=60, spread=2.0)[0]
-    options = ("--metric", "euclidean", "--gap", 0, "--min-size", 1, "--max-size", 1)
+    options = ("--metric", "euclidean", "--gap", 0, "--lower", 1, "--upper", 1)
     assert cluster(save(tmp_path / "X.npy", x), *options) == 0
     labels, centers, _, _ = outputs(tmp_path / "X-clusters")
     cost = ((x[:, None] - centers[None]) ** 2).sum(axis=2)
@@ -110,7 +110,7 @@ def test_weights_that_do_not_fit(tmp_path, capsys) -> None:
 def test_empty_clusters(tmp_path, empty) -> None:
     """Twenty clusters of rows in four places: most must stay empty, whatever is done."""
     x = np.repeat(groups(n=4, spread=0.0)[0], 50, axis=0)
-    options = ("--empty", empty, "--min-size", 0, "--max-size", "inf")
+    options = ("--empty", empty, "--lower", 0, "--upper", "inf")
     assert cluster(save(tmp_path / "X.npy", x), *options, k=20) == 0
     check(tmp_path / "X-clusters", x, 20)
 
@@ -125,7 +125,7 @@ def test_tensors_give_the_labels_of_arrays(tmp_path, metric) -> None:
     want = outputs(tmp_path / "arrays")
     for device in ("cpu:0", *(["cuda"] if torch.cuda.is_available() else [])):
         here = (*command, "--device", device, "--checkpoint", state, "--out")
-        assert cluster(path, *here, tmp_path / "tensors", "--iterations", 2) == 0
+        assert cluster(path, *here, tmp_path / "tensors", "--max-iter", 2) == 0
         assert cluster(path, *here, tmp_path / device, "--resume") == 0
         labels, centers, _, report = outputs(tmp_path / device)
         np.testing.assert_array_equal(labels, want[0])
@@ -172,7 +172,7 @@ def test_a_report_without_matplotlib_is_refused_at_once(tmp_path, capsys, monkey
 def test_the_threads_do_not_show(tmp_path, metric) -> None:
     """Rows so long that BLAS itself adds in another order on another number of threads."""
     path = save(tmp_path / "X.npy", groups(n=1200, k=12, d=700, spread=3.0)[0])
-    options = ("--metric", metric, "--iterations", 2, "--gap", 0)
+    options = ("--metric", metric, "--max-iter", 2, "--gap", 0)
     for threads in (1, 2, 3):
         assert cluster(path, *options, "--threads", threads, "--out", tmp_path / f"{threads}") == 0
     assert listing(tmp_path / "1") == listing(tmp_path / "2") == listing(tmp_path / "3")
@@ -189,7 +189,7 @@ def long_run(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("long")
     path = save(folder / "X.npy", groups(**HARD)[0])
     weights = save(folder / "w.npy", np.random.default_rng(0).uniform(1, 2, size=2000))
-    options = ("--metric", request.param, "--weights", weights, "--tol", 0, "--iterations", 6)
+    options = ("--metric", request.param, "--weights", weights, "--tol", 0, "--max-iter", 6)
     state = folder / "X.state"
     assert cluster(path, *options, "--checkpoint", state, "--out", folder / "whole", k=8) == 0
     assert outputs(folder / "whole")[3]["passes"] == 6
@@ -272,10 +272,10 @@ def test_more_iterations_go_on_from_the_last(tmp_path, long_run) -> None:
     path, options, _, last = long_run
     state = tmp_path / "X.state"
     state.write_bytes(last.read_bytes())
-    here = (*options, "--iterations", 8, "--checkpoint", state, "--resume")
+    here = (*options, "--max-iter", 8, "--checkpoint", state, "--resume")
     assert cluster(path, *here, "--out", tmp_path / "on", k=8) == 0
     assert outputs(tmp_path / "on")[3]["passes"] == 8
-    assert cluster(path, *options, "--iterations", 8, "--out", tmp_path / "at once", k=8) == 0
+    assert cluster(path, *options, "--max-iter", 8, "--out", tmp_path / "at once", k=8) == 0
     assert listing(tmp_path / "on") == listing(tmp_path / "at once")
 
 
@@ -293,7 +293,7 @@ def test_a_state_is_not_overwritten_by_a_fresh_start(tmp_path, capsys, long_run)
     ("change", "words"),
     [
         (("--seed", 1), "seed: 0 there, 1 here"),
-        (("--min-size", 0.8), "bounds: "),
+        (("--lower", 0.8), "bounds: "),
         (("--tol", 0.5), "tol: 0.0 there, 0.5 here"),
         (("--empty", "keep"), "empty: 'relocate' there, 'keep' here"),
         (("--weights", "v.npy"), "weights: "),

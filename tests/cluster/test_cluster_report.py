@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.offline.assignment import solve
+from dualclust.algos.offline.assignment import assign_source
 from dualclust.algos.scores.sources import feature_source, product_source
 from dualclust.cluster import report
 from dualclust.cluster.output import Clusters, result_of
@@ -28,8 +28,8 @@ def clusters(k, n, lower=0.7, upper=1.3, metric="cosine", d=6):
     x = unit_rows(centers[rng.integers(k, size=n) ** 2 // k] + 0.3 * rng.normal(size=(n, d)))
     bounds = SizeBounds.from_ratios(k, n_samples=n, lower=lower, upper=upper)
     offsets = None if metric == "cosine" else -0.5 * (centers**2).sum(axis=1)
-    found = solve(product_source(feature_source(x), centers, offsets=offsets), bounds)
-    options = argparse.Namespace(metric=metric, min_size=lower, max_size=upper, seed=0)
+    found = assign_source(product_source(feature_source(x), centers, offsets=offsets), bounds)
+    options = argparse.Namespace(metric=metric, lower=lower, upper=upper, seed=0)
     whole = Clusters(
         found.labels,
         centers,

@@ -87,7 +87,7 @@ class Done(NamedTuple):
 def run(folder: Path, calls: dict[str, Call]) -> dict[str, Done]:
     """Make the calls in order, each in a folder of its own."""
     np.save(folder / "warm.npy", np.random.default_rng(0).normal(size=(9000, 8)))
-    warm = ["cluster", str(folder / "warm.npy"), "-k", "9", "--iterations", "1"]
+    warm = ["cluster", str(folder / "warm.npy"), "-k", "9", "--max-iter", "1"]
     given: list[list[object]] = []
     for name, call in calls.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ SIZES = [("cosine", 2), ("euclidean", 4)]
 def command(rows, metric, *options):
     """Arguments, with the path of the weights."""
     words = [rows / word if word == "w.npy" else word for word in METRICS[metric]]
-    return (rows / "X.npy", "-k", 12, "--iterations", 2, "--tol", 0, *words, *options)
+    return (rows / "X.npy", "-k", 12, "--max-iter", 2, "--tol", 0, *words, *options)
 
 
 @pytest.fixture(scope="module")
@@ -151,8 +151,8 @@ def answers(rows, tmp_path_factory):
     }
     calls["tensors"] = Call(2, command(rows, "cosine", "--device", "cpu:0", "--out", "out"))
     small = (rows / "small.npy", "-k", 9, "--tol", 0, "--checkpoint", "../state")
-    calls["stopped"] = Call(3, (*small, "--iterations", 1, "--out", "out"))
-    calls["resumed"] = Call(2, (*small, "--iterations", 2, "--resume", "--out", "out"))
+    calls["stopped"] = Call(3, (*small, "--max-iter", 1, "--out", "out"))
+    calls["resumed"] = Call(2, (*small, "--max-iter", 2, "--resume", "--out", "out"))
     return run(tmp_path_factory.mktemp("answers"), calls)
 
 
@@ -179,7 +179,7 @@ def test_tensors_of_two_ranks(answers) -> None:
 
 
 def test_more_ranks_than_blocks_and_another_number_after_a_stop(rows, answers, tmp_path) -> None:
-    small = ["cluster", str(rows / "small.npy"), "-k", "9", "--tol", "0", "--iterations", "2"]
+    small = ["cluster", str(rows / "small.npy"), "-k", "9", "--tol", "0", "--max-iter", "2"]
     assert main([*small, "--out", str(tmp_path / "out")]) == 0
     assert answers["stopped"].codes == [0] * 3, answers["stopped"].errs
     assert answers["resumed"].codes == [0] * 2, answers["resumed"].errs
@@ -191,7 +191,7 @@ def test_more_ranks_than_blocks_and_another_number_after_a_stop(rows, answers, t
 REFUSED = {
     "missing": (("gone.npy", "-k", 3), 66, "no file at"),
     "not finite": (("bad.npy", "-k", 3), 65, f"in row {3 * MOST_ROWS + 1} (1 such rows)"),
-    "infeasible": (("X.npy", "-k", 3, "--min-size", 2), 65, "exceeds upper bound"),
+    "infeasible": (("X.npy", "-k", 3, "--lower", 2), 65, "exceeds upper bound"),
 }
 FAIL = """
 from dualclust.algos.core.errors import OutputError
@@ -236,7 +236,7 @@ def errors(rows, tmp_path_factory):
     calls = {}
     for name, ((path, *rest), _, _) in REFUSED.items():
         calls[name] = Call(3, (rows / path, *rest, "--out", "out"))
-    once = (rows / "small.npy", "-k", 3, "--iterations", 1, "--out", "out")
+    once = (rows / "small.npy", "-k", 3, "--max-iter", 1, "--out", "out")
     for where, (rank, error, _, _) in FAILED.items():
         plan = FAIL.format(error=error, rank=rank, where=where)
         calls[where] = Call(3, (*once, "--checkpoint", "state"), plan)

@@ -14,9 +14,9 @@ from dualclust import ConstrainedKMeans
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 
 ESTIMATORS = (
-    ConstrainedKMeans(n_clusters=3, size_min=0.5, random_state=0),
-    ConstrainedKMeans(n_clusters=2, size_max=1.5, metric="cosine", random_state=0),
-    ConstrainedKMeans(n_clusters=2, size_min=1, random_state=0),
+    ConstrainedKMeans(n_clusters=3, lower=0.5, random_state=0),
+    ConstrainedKMeans(n_clusters=2, upper=1.5, metric="cosine", random_state=0),
+    ConstrainedKMeans(n_clusters=2, lower=1, random_state=0),
 )
 # scikit-learn itself skips this one unless SCIPY_ARRAY_API is set.
 NOT_CLAIMED = {"check_array_api_input"}
@@ -26,7 +26,7 @@ CHECKS = [
     pytest.param(
         estimator,
         check,
-        id=f"{estimator.metric}-{estimator.size_min}-{check.func.__name__}",
+        id=f"{estimator.metric}-{estimator.lower}-{check.func.__name__}",
         marks=[
             pytest.mark.xfail(reason=reason, strict=True)
             for name, reason in DECLARED.items()
@@ -59,11 +59,11 @@ def digits():
 @pytest.mark.parametrize("gap", [0.0, 1e-2])
 def test_sizes_are_inside(digits, metric, gap) -> None:
     model = ConstrainedKMeans(
-        10, size_min=0.95, size_max=200, metric=metric, gap=gap, random_state=0
+        10, lower=0.95, upper=200, metric=metric, gap=gap, random_state=0
     ).fit(digits)
-    assert (model.sizes_ == np.bincount(model.labels_, minlength=10)).all()
-    assert model.sizes_.min() >= 170  # floor of 0.95 n / k = 170.7, rounded outward
-    assert model.sizes_.max() <= 200
+    assert (model.counts_ == np.bincount(model.labels_, minlength=10)).all()
+    assert model.counts_.min() >= 170  # floor of 0.95 n / k = 170.7, rounded outward
+    assert model.counts_.max() <= 200
     assert model.gap_ <= gap
 
 
@@ -76,7 +76,7 @@ def test_without_bounds_it_is_k_means(digits) -> None:
 
 
 def test_bounded_prediction_of_new_rows(digits) -> None:
-    model = ConstrainedKMeans(10, size_min=0.9, size_max=1.1, random_state=0).fit(digits[:1000])
+    model = ConstrainedKMeans(10, lower=0.9, upper=1.1, random_state=0).fit(digits[:1000])
     sizes = np.bincount(model.predict(digits[1000:], bounded=True), minlength=10)
     assert sizes.min() >= 71
     assert sizes.max() <= 88
@@ -85,21 +85,21 @@ def test_bounded_prediction_of_new_rows(digits) -> None:
 
 
 def test_far_from_the_origin_nothing_is_lost(digits) -> None:
-    near = ConstrainedKMeans(10, size_min=0.9, random_state=0).fit(digits)
-    far = ConstrainedKMeans(10, size_min=0.9, random_state=0).fit(digits + np.float32(1e4))
+    near = ConstrainedKMeans(10, lower=0.9, random_state=0).fit(digits)
+    far = ConstrainedKMeans(10, lower=0.9, random_state=0).fit(digits + np.float32(1e4))
     assert far.inertia_ == pytest.approx(near.inertia_, rel=1e-3)
 
 
 def test_in_a_pipeline(digits) -> None:
-    pipe = make_pipeline(StandardScaler(), ConstrainedKMeans(10, size_min=100, random_state=0))
+    pipe = make_pipeline(StandardScaler(), ConstrainedKMeans(10, lower=100, random_state=0))
     assert np.bincount(pipe.fit_predict(digits)).min() >= 100
 
 
 def test_misuse_is_refused(digits) -> None:
     with pytest.raises(InfeasibleBoundsError, match="add up to 2000 samples"):
-        ConstrainedKMeans(10, size_min=200).fit(digits)
-    with pytest.raises(InvalidValueError, match=r"size_min must be 0 or more, got -0\.5"):
-        ConstrainedKMeans(10, size_min=-0.5).fit(digits)
+        ConstrainedKMeans(10, lower=200).fit(digits)
+    with pytest.raises(InvalidValueError, match=r"lower must be 0 or more, got -0\.5"):
+        ConstrainedKMeans(10, lower=-0.5).fit(digits)
     with pytest.raises(InvalidValueError, match="metric must be one of"):
         ConstrainedKMeans(10, metric="cos").fit(digits)
 
@@ -108,8 +108,8 @@ def test_misuse_is_refused(digits) -> None:
 @pytest.mark.parametrize(
     ("sizes", "text"),
     [
-        ({"size_min": 1.2}, "size_min must be at most 1 as a float, in units of the mean size"),
-        ({"size_max": 0.8}, "size_max must be at least 1 as a float, in units of the mean size"),
+        ({"lower": 1.2}, "lower must be at most 1 as a float, in units of the mean size"),
+        ({"upper": 0.8}, "upper must be at least 1 as a float, in units of the mean size"),
     ],
 )
 def test_shares_that_no_sizes_have_are_refused_for_any_number_of_rows(digits, n, sizes, text):
@@ -153,10 +153,10 @@ def test_a_center_is_at_distance_0_of_itself(metric, dtype, shift) -> None:
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_weights_move_the_centers_not_the_sizes(digits, metric) -> None:
     weights = np.random.default_rng(0).uniform(0.1, 10.0, size=len(digits))
-    options = {"size_min": 0.9, "size_max": 1.1, "metric": metric, "random_state": 0}
+    options = {"lower": 0.9, "upper": 1.1, "metric": metric, "random_state": 0}
     model = ConstrainedKMeans(10, tol=0.0, **options).fit(digits, sample_weight=weights)
-    assert model.sizes_.min() >= 161
-    assert model.sizes_.max() <= 198
+    assert model.counts_.min() >= 161
+    assert model.counts_.max() <= 198
     rows = digits if metric == "euclidean" else digits / np.linalg.norm(digits, axis=1)[:, None]
     squared = ((rows - model.cluster_centers_[model.labels_]) ** 2).sum(axis=1)
     assert model.inertia_ == pytest.approx((weights * squared).sum(), rel=1e-5)
@@ -191,11 +191,11 @@ def test_weights_that_do_not_fit(weights) -> None:
 
 
 def test_duals_are_the_two_sides_of_the_prices(digits) -> None:
-    model = ConstrainedKMeans(10, size_min=0.98, size_max=1.02, random_state=0).fit(digits)
+    model = ConstrainedKMeans(10, lower=0.98, upper=1.02, random_state=0).fit(digits)
     np.testing.assert_array_equal(model.duals_.lower - model.duals_.upper, model.prices_)
     assert (np.minimum(*model.duals_) == 0).all()
     assert (np.maximum(*model.duals_) > 0).any()
-    at_lower, at_upper = model.sizes_ == 176, model.sizes_ == 184
+    at_lower, at_upper = model.counts_ == 176, model.counts_ == 184
     assert model.duals_.lower[~at_lower].max(initial=0.0) < 1e-9
     assert model.duals_.upper[~at_upper].max(initial=0.0) < 1e-9
 
@@ -204,7 +204,7 @@ def test_bounded_prediction_is_the_best(digits) -> None:
     """No other labels inside the bounds are nearer: compared with a linear program's value."""
     from scipy.optimize import linear_sum_assignment
 
-    model = ConstrainedKMeans(4, size_min=1.0, size_max=1.0, gap=0.0, random_state=0)
+    model = ConstrainedKMeans(4, lower=1.0, upper=1.0, gap=0.0, random_state=0)
     model.fit(digits[:200])
     few = digits[200:240]
     labels = model.predict(few, bounded=True)
@@ -218,7 +218,7 @@ def test_bounded_prediction_is_the_best(digits) -> None:
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_more_starts_are_not_worse(digits, metric) -> None:
     one, many = (
-        ConstrainedKMeans(10, size_min=0.9, metric=metric, n_init=n, tol=0, random_state=3).fit(
+        ConstrainedKMeans(10, lower=0.9, metric=metric, n_init=n, tol=0, random_state=3).fit(
             digits[:400]
         )
         for n in (1, 4)
@@ -231,7 +231,7 @@ def test_more_starts_are_not_worse(digits, metric) -> None:
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_a_stream_comes_near_its_bounds_and_near_a_fit(digits, metric) -> None:
-    options = {"size_min": 0.9, "size_max": 1.1, "metric": metric, "random_state": 0}
+    options = {"lower": 0.9, "upper": 1.1, "metric": metric, "random_state": 0}
     model, rng = ConstrainedKMeans(10, **options), np.random.default_rng(0)
     for _ in range(10):
         order = rng.permutation(len(digits))
@@ -239,8 +239,8 @@ def test_a_stream_comes_near_its_bounds_and_near_a_fit(digits, metric) -> None:
             batch = digits[order[start : start + 100]]
             model.partial_fit(batch)
             assert model.labels_.shape == (len(batch),)
-    assert model.sizes_.sum() == 10 * len(digits)
-    share = model.sizes_ / model.sizes_.mean()
+    assert model.counts_.sum() == 10 * len(digits)
+    share = model.counts_ / model.counts_.mean()
     assert share.min() >= 0.85
     assert share.max() <= 1.15
     assert model.n_iter_ == 180
@@ -249,26 +249,26 @@ def test_a_stream_comes_near_its_bounds_and_near_a_fit(digits, metric) -> None:
 
 
 def test_a_stream_goes_on_from_a_fit(digits) -> None:
-    model = ConstrainedKMeans(10, size_min=0.9, random_state=0).fit(digits[:1000])
+    model = ConstrainedKMeans(10, lower=0.9, random_state=0).fit(digits[:1000])
     before = model.cluster_centers_
     model.partial_fit(digits[1000:1100])
-    assert model.sizes_.sum() == 1100
+    assert model.counts_.sum() == 1100
     moved = np.linalg.norm(model.cluster_centers_ - before, axis=1)
     assert 0 < moved.max() < 0.2 * np.linalg.norm(before, axis=1).max()
-    again = ConstrainedKMeans(10, size_min=0.9, random_state=0).fit(digits[:1000])
+    again = ConstrainedKMeans(10, lower=0.9, random_state=0).fit(digits[:1000])
     model.fit(digits[:1000])
     np.testing.assert_array_equal(model.cluster_centers_, again.cluster_centers_)
-    assert model.partial_fit(digits[1000:1100]).sizes_.sum() == 1100
+    assert model.partial_fit(digits[1000:1100]).counts_.sum() == 1100
 
 
 def test_a_stream_has_shares_only(digits) -> None:
-    whole = ConstrainedKMeans(10, size_min=5)
+    whole = ConstrainedKMeans(10, lower=5)
     assert not hasattr(whole, "partial_fit")
-    assert hasattr(ConstrainedKMeans(10, size_min=0.5), "partial_fit")
+    assert hasattr(ConstrainedKMeans(10, lower=0.5), "partial_fit")
     with pytest.raises(AttributeError, match="has no attribute 'partial_fit'") as caught:
         whole.partial_fit(digits)
     assert isinstance(caught.value.__cause__, InvalidTypeError)
-    assert "size_min must be a float or None for partial_fit" in str(caught.value.__cause__)
+    assert "lower must be a float or None for partial_fit" in str(caught.value.__cause__)
     with pytest.raises(InvalidValueError, match="n_samples=5 should be >= n_clusters=10"):
         ConstrainedKMeans(10).partial_fit(digits[:5])
 
@@ -284,7 +284,7 @@ def devices():
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_tensors_in_tensors_out(digits, metric) -> None:
     torch = pytest.importorskip("torch")
-    options = {"size_min": 0.9, "size_max": 1.1, "metric": metric, "random_state": 0}
+    options = {"lower": 0.9, "upper": 1.1, "metric": metric, "random_state": 0}
     want = ConstrainedKMeans(10, **options).fit(digits)
     for device in devices():
         x = torch.from_numpy(digits).to(device)
@@ -304,7 +304,7 @@ def test_tensors_in_tensors_out(digits, metric) -> None:
         assert results["labels_"].dtype == results["predict"].dtype == torch.int64
         assert isinstance(model.score(x), float)
         assert model.inertia_ == pytest.approx(want.inertia_, rel=0.02)
-        assert int(model.sizes_.min()) >= 161
+        assert int(model.counts_.min()) >= 161
         # Rows of the other library are taken, too, and answered in kind.
         np.testing.assert_array_equal(model.predict(digits), results["predict"].cpu().numpy())
         np.testing.assert_allclose(
@@ -318,11 +318,11 @@ def test_tensors_in_tensors_out(digits, metric) -> None:
 def test_tensors_of_half_precision_and_with_gradients(digits) -> None:
     torch = pytest.importorskip("torch")
     x = torch.from_numpy(digits[:300]).requires_grad_()
-    model = ConstrainedKMeans(5, size_min=0.9, random_state=0).fit(x)
+    model = ConstrainedKMeans(5, lower=0.9, random_state=0).fit(x)
     assert not model.transform(x).requires_grad
-    half = ConstrainedKMeans(5, size_min=0.9, random_state=0).fit(x.detach().half())
+    half = ConstrainedKMeans(5, lower=0.9, random_state=0).fit(x.detach().half())
     np.testing.assert_array_equal(half.labels_.numpy(), model.labels_.numpy())
-    stream = ConstrainedKMeans(5, size_min=0.9, random_state=0).partial_fit(x)
+    stream = ConstrainedKMeans(5, lower=0.9, random_state=0).partial_fit(x)
     assert isinstance(stream.cluster_centers_, torch.Tensor)
 
 
