@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .. import registry
+from ..registry import claims as registry
 from .source_edits import ROOT, find
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _reaching(error: PlantedError, sound: dict[str, Sound]) -> Iterator[str]:
     last = place.name.rpartition(".")[2]
     function = re.search(rf"^(\s*@njit.*\n)?\s*(def|class) {last}\b", text, re.M)
     if function is None:  # a constant: whoever enters a module that says its name
-        modules = {module, *_modules_with(last, place.path)}
+        modules = {module, *_modules_with(last, module, place.path)}
     elif function.group(1):  # compiled: the tracer sees who calls from Python only
         modules = {module}
     else:
@@ -204,11 +204,12 @@ def _reaching(error: PlantedError, sound: dict[str, Sound]) -> Iterator[str]:
                 break
 
 
-def _modules_with(name: str, path: Path) -> Iterator[str]:
-    """Modules of the same folder whose text has a name, dotted below the package."""
-    for other in path.parent.glob("*.py"):
+def _modules_with(name: str, module: str, path: Path) -> Iterator[str]:
+    """Modules of the same layer whose text has a name, dotted below the package."""
+    layer = path.parents[module.count(".") - 1]
+    for other in layer.rglob("*.py"):
         if re.search(rf"\b{name}\b", other.read_text(encoding="utf-8")):
-            yield f"{path.parent.name}.{other.stem}"
+            yield ".".join((layer.name, *other.relative_to(layer).with_suffix("").parts))
 
 
 class _Worker:

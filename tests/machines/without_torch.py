@@ -6,11 +6,25 @@ Named on the command line by the row that has no torch, so that `make test` coll
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
 from pathlib import Path
+
+import pytest
 
 NEEDS_TORCH = re.compile(
     r"^(import torch|from (torch|dualclust\.train|tests\.train)\b)", re.MULTILINE
 )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Skip a test that asks for torch only while it runs."""
+    try:
+        return (yield)
+    except ModuleNotFoundError as error:
+        if error.name == "torch":
+            pytest.skip("torch is not installed")
+        raise
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

@@ -44,7 +44,7 @@ CHECKS = {
     "Z1": (step_of_a_theorem, ("dualclust.algos.online.steps.theorem_steps",)),
     "Z2": (stride, ()),
     "Z3": (bound, ("bounds.sizes.SizeBounds.from_ratios",)),
-    "Z4": (always_wrong, ("steps.theorem_steps",)),
+    "Z4": (always_wrong, ("online.steps.theorem_steps",)),
 }
 
 

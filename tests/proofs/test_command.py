@@ -15,7 +15,7 @@ import pytest
 from dualclust import proofs
 from dualclust.algos.core.errors import MissingExtraError, OutputError, UsageError
 from dualclust.cli import proofs as proofs_command
-from dualclust.proofs import registry
+from dualclust.proofs.registry import claims as registry
 from dualclust.proofs.registry.claims import Claim, Status
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from dualclust.algos.core.errors import MissingFileError
-from dualclust.proofs import page, registry, regret_plot
+from dualclust.proofs import page, regret_plot
 from dualclust.proofs.planted import planting, runs
+from dualclust.proofs.registry import claims as registry
 from dualclust.proofs.registry.claims import ABOUT, REGISTRY, Claim, Status
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "claims.md"

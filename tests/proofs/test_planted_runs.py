@@ -13,10 +13,10 @@ import pytest
 
 from dualclust.algos.core.errors import UsageError
 from dualclust.cli import planted, proofs
-from dualclust.proofs import registry
 from dualclust.proofs.planted import planting, report, runs, worker
 from dualclust.proofs.planted.planting import PlantedError
 from dualclust.proofs.planted.runs import Outcome, Run, Sound, named_by, run_planted
+from dualclust.proofs.registry import claims as registry
 
 STEP = "algos.online.steps.theorem_steps"
 SAMPLES = "tests.proofs.sample_claims:register"

@@ -48,7 +48,7 @@ def test_a_function_and_a_name_imported_elsewhere() -> None:
 
 def test_it_is_taken_back_after_an_exception() -> None:
     error = _error(
-        "algos.online.duals.update_duals", "n_samples * lower_share - c", "-c", "dropped"
+        "algos.online.duals.update_duals", "n_samples * rule.lower_share - c", "-c", "dropped"
     )
     assert _updated() == 1.0
 
