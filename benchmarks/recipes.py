@@ -6,7 +6,7 @@ length; true labels are used for these figures only.
     python benchmarks/recipes.py digits
     python benchmarks/recipes.py mnist --data mnist.npz --seeds 3
     python benchmarks/recipes.py cifar10 --data cifar-10-batches-bin --methods secu propos \\
-        --device cuda --set epochs=20 --set engine.step=graph
+        --device cuda --set epochs=20 --set execution.step=graph
 """
 
 from __future__ import annotations

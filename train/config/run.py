@@ -18,7 +18,6 @@ from typing import Annotated
 from ...algos.bounds.sizes import ROUNDING
 from ...algos.core.errors import MissingFileError, UsageError
 from ...algos.online.steps import PUBLISHED
-from ..augment.crops import FITS
 from .augment import AugmentConfig
 from .constraints import Cardinal, Count, Fraction, Name, Positive, Ratio, Seed, one_of
 from .linear import LinearConfig
@@ -34,12 +33,13 @@ from .optim import OptimConfig
 from .schema import Checked, Rule, dump_config, from_mapping, override
 
 __all__ = [
+    "FITS",
     "METHOD_TABLES",
     "AssignmentConfig",
     "AugmentConfig",
     "DataConfig",
-    "EngineConfig",
     "EvaluationConfig",
+    "ExecutionConfig",
     "HeadsConfig",
     "LinearConfig",
     "LossConfig",
@@ -51,6 +51,9 @@ __all__ = [
     "load_config",
     "override",
 ]
+
+FITS = ("crop", "squash", "imagenet")
+"""How a whole picture becomes a square; see `DataConfig`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +242,7 @@ class EvaluationConfig(Checked):
 
 
 @dataclass(frozen=True, slots=True)
-class EngineConfig(Checked):
+class ExecutionConfig(Checked):
     """How the step is computed; none of these changes what is computed, up to rounding.
 
     Attributes
@@ -315,7 +318,7 @@ class RunConfig(Checked):
     loss: LossConfig = field(default_factory=LossConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    engine: EngineConfig = field(default_factory=EngineConfig)
+    execution: ExecutionConfig = field(default_factory=ExecutionConfig)
     linear: LinearConfig | None = None
     secu: SecuOptions | None = None
     self_label: SelfLabelOptions | None = None

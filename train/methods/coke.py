@@ -56,13 +56,13 @@ from ...algos.losses.sparse_labels import (
     first_label,
     sparse_label_loss,
 )
+from ...common.ranks import ALONE, Ranks
 from ..config.methods import CokeOptions
 from ..config.run import RunConfig
 from ..networks.network import Network, run_views
-from ..state.ranks import ALONE, Ranks
 from ..state.seeding import generator
 from ._priced_heads import PricedHeads, kmeans_centers
-from .base import Group, Method, Sweep
+from .base import ApplyToAll, Method, ParameterGroup
 
 __all__ = ["CoKe"]
 
@@ -116,23 +116,23 @@ class CoKe(Method):
             torch.zeros(table, dtype=self.dtype, device=self.device),
         )
 
-    def parameter_groups(self) -> list[Group]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         """Parameters of the network; centers are means, not learned."""
-        return [Group(list(self.network.parameters()))]
+        return [ParameterGroup(list(self.network.parameters()))]
 
-    def start(self, sweep: Sweep) -> None:
+    def start(self, apply_to_all: ApplyToAll) -> None:
         """Set the centers from the untrained network, as ``heads.init`` asks."""
         if self.config.heads.init == "kmeans":
-            features = sweep(self.features, view="first", stream="init")
+            features = apply_to_all(self.features, view="first", stream="init")
             for head, bounds in enumerate(self.bounds):
                 start = kmeans_centers(features, bounds, self.config.seed, head)
                 self.centers[head, : bounds.n_clusters] = start
 
     @torch.no_grad()
-    def begin_epoch(self, epoch: int, sweep: Sweep | None = None) -> None:
+    def begin_epoch(self, epoch: int, apply_to_all: ApplyToAll | None = None) -> None:
         """Close the epoch before: its centers, and in the second stage their average."""
         centers, past = self._closed(epoch)
-        super().begin_epoch(epoch, sweep)
+        super().begin_epoch(epoch, apply_to_all)
         self.centers.copy_(centers)
         self.past.copy_(past)
         for sums in self.sums:

@@ -40,15 +40,15 @@ from torch.nn import functional as F
 
 from ...algos.clustering.hardness_weighted import CenterStatus, HardnessCenters, hardness_centers
 from ...algos.losses.secu import center_loss, mixed_targets, soft_cross_entropy
+from ...common.ranks import ALONE, Ranks
 from ..config.methods import SecuOptions
 from ..config.run import RunConfig
 from ..networks.network import Network, run_views
-from ..state.ranks import ALONE, Ranks
 from ..state.seeding import generator
 from ._entropy_heads import EntropyHeads
-from ._finished_run import centers_of, finished_run, load_network
+from ._init_from import centers_of, load_network, read_finished_run
 from ._priced_heads import PricedHeads, kmeans_centers
-from .base import Group, Method, Sweep, evaluating
+from .base import ApplyToAll, Method, ParameterGroup, evaluating
 
 __all__ = ["SeCu"]
 
@@ -95,23 +95,24 @@ class SeCu(Method):
         self.snapshot = F.normalize(start, dim=2)
         self.certificate = torch.zeros(len(clusters), 3, dtype=torch.float64, device=self.device)
 
-    def parameter_groups(self) -> list[Group]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         """Parameters of the network, and learned centers, whose rate is constant or ramps."""
-        groups = [Group(list(self.network.parameters()))]
+        groups = [ParameterGroup(list(self.network.parameters()))]
         if self.learned:
             lr, ramp = self.config.optim.center_lr, self.options.center_ramp
-            groups.append(Group([self.centers], lr=lr, local=False, ramp=ramp, stacked=True))
+            centers = ParameterGroup([self.centers], lr=lr, local=False, ramp=ramp, stacked=True)
+            groups.append(centers)
         return groups
 
     # Start --------------------------------------------------------------------------------------
 
-    def start(self, sweep: Sweep) -> None:
+    def start(self, apply_to_all: ApplyToAll) -> None:
         """Take over a finished run, or set the centers as ``heads.init`` asks."""
         heads: Sequence[int] = range(len(self.bounds))
         if self.options.init_from:
             heads = self._take_over()
         if self.config.heads.init == "kmeans" and heads:
-            self.init_centers(sweep(self.features, view="first", stream="init"), heads)
+            self.init_centers(apply_to_all(self.features, view="first", stream="init"), heads)
 
     @torch.no_grad()
     def init_centers(self, features: Tensor, heads: Sequence[int] | None = None) -> None:
@@ -132,7 +133,7 @@ class SeCu(Method):
     @torch.no_grad()
     def _take_over(self) -> list[int]:
         """Load the network and known heads of ``secu.init_from``; return the heads it has not."""
-        run = finished_run(self.options.init_from, "secu.init_from", methods=("secu",))
+        run = read_finished_run(self.options.init_from, "secu.init_from", methods=("secu",))
         load_network(run, self.network)
         for head, k in enumerate(self.config.heads.clusters):
             if k in run.config.heads.clusters:
@@ -142,12 +143,12 @@ class SeCu(Method):
 
     # Epochs and steps ---------------------------------------------------------------------------
 
-    def begin_epoch(self, epoch: int, sweep: Sweep | None = None) -> None:
+    def begin_epoch(self, epoch: int, apply_to_all: ApplyToAll | None = None) -> None:
         """Keep the centers of the epoch before, and set this epoch's dual steps (one per head)."""
-        super().begin_epoch(epoch, sweep)
-        if not self.learned and epoch > 0 and sweep is not None:
+        super().begin_epoch(epoch, apply_to_all)
+        if not self.learned and epoch > 0 and apply_to_all is not None:
             with evaluating(self.network):
-                self.solve_centers(sweep(self.features, stream="centers"))
+                self.solve_centers(apply_to_all(self.features, stream="centers"))
         self.snapshot.copy_(F.normalize(self.centers.detach(), dim=2))
         self.heads.begin_epoch(epoch)
 

@@ -103,12 +103,12 @@ def test_views_differ_between_views_steps_and_epochs(source):
     run = Run(tiny(source), "cpu")
     ids = torch.arange(5)
     streams = [(0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0), ("predict", 0, 0), ("init", 0)]
-    views = [run.feed.view(ids, *stream) for stream in streams]
+    views = [run.loader.view(ids, *stream) for stream in streams]
     for a, b in itertools.combinations(views, 2):
         assert not torch.equal(a, b)
-    assert torch.equal(views[0], run.feed.view(ids, 0, 0, 0))
+    assert torch.equal(views[0], run.loader.view(ids, 0, 0, 0))
     other = Run(tiny(source, "seed=1"), "cpu")
-    assert not torch.equal(views[0], other.feed.view(ids, 0, 0, 0))
+    assert not torch.equal(views[0], other.loader.view(ids, 0, 0, 0))
 
 
 def test_the_two_views_of_a_step_are_those_of_the_named_streams(source):
@@ -119,7 +119,7 @@ def test_the_two_views_of_a_step_are_those_of_the_named_streams(source):
     for i, (ids, views, _) in enumerate(steps):
         epoch, step = divmod(i, 8)
         for v in (0, 1):
-            assert torch.equal(views[v], run.feed.view(ids, epoch, step, v))
+            assert torch.equal(views[v], run.loader.view(ids, epoch, step, v))
 
 
 # Learning rates --------------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def test_saved_weights_and_centers_repeat_the_prediction(source, finished):
     weights = safetensors.torch.load_file(result.folder / "weights.safetensors")
     run.method.network.load_state_dict(weights, strict=True)
     run.method.network.eval()
-    views = run.feed.view(torch.arange(N), "predict", 0, 0)
+    views = run.loader.view(torch.arange(N), "predict", 0, 0)
     with torch.no_grad():
         features = F.normalize(run.method.network(views), dim=1)
     torch.testing.assert_close(features, result.prediction.features, rtol=1e-4, atol=1e-5)

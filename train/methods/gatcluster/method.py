@@ -38,6 +38,7 @@ from torch import Tensor
 from ....algos.core.errors import UsageError
 from ....algos.losses.gatcluster.released import released_gatcluster_loss
 from ....algos.losses.gatcluster.tasks import LossWeights, gatcluster_loss
+from ....common.ranks import ALONE, Ranks
 from ...config.methods import GatclusterOptions
 from ...config.run import RunConfig
 from ...data.pictures import PictureData
@@ -46,9 +47,8 @@ from ...networks.attention_branches import Branches
 from ...networks.network import Network
 from ...networks.normalization import synchronize
 from ...report.attention import write_overlays
-from ...state.ranks import ALONE, Ranks
 from ...state.seeding import generator
-from ..base import Batch, Group, Method, Prediction, evaluating
+from ..base import Batch, Method, ParameterGroup, Prediction, evaluating
 from ._targets import Targets, large_batch_targets
 
 __all__ = ["GATCluster"]
@@ -84,7 +84,7 @@ class GATCluster(Method):
             torch.manual_seed(generator(config.seed, "branches").initial_seed())
             self.branches = Branches(shape, self.bounds[0].n_clusters, self.options)
         network.predictor = self.branches.to(self.device, self.dtype).train(network.training)
-        synchronize(self.branches, ranks.world > 1)
+        synchronize(self.branches, ranks.world_size > 1)
         self.weights = LossWeights(
             transformation=self.options.transformation,
             attention=self.options.attention,
@@ -93,13 +93,13 @@ class GATCluster(Method):
         )
         self.batch = 0
 
-    def parameter_groups(self) -> list[Group]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         """Parameters of the encoder and of both branches."""
-        return [Group(list(self.network.parameters()))]
+        return [ParameterGroup(list(self.network.parameters()))]
 
-    def begin_epoch(self, epoch: int, sweep: Any = None) -> None:
+    def begin_epoch(self, epoch: int, apply_to_all: Any = None) -> None:
         """Count the large batches of an epoch from 0: they name the streams of random numbers."""
-        super().begin_epoch(epoch, sweep)
+        super().begin_epoch(epoch, apply_to_all)
         self.batch = 0
 
     def losses(self, batch: Batch) -> Iterator[Tensor]:
@@ -166,7 +166,7 @@ class GATCluster(Method):
         targets : Targets. Of all M images.
         rows : (m,) int64 tensor. The images of this part, of all ranks.
         """
-        own = rows[slice(*self.ranks.part(len(rows)))]
+        own = rows[slice(*self.ranks.shard(len(rows)))]
         logits = self.ranks.gather(self.logits(views[own]), len(rows))
         part = targets.take(rows)
         learned = logits[:, 0], logits[:, 1], part.relation, part.labels, part.attention

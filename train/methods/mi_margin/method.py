@@ -44,12 +44,12 @@ from ....algos.core.errors import UsageError
 from ....algos.core.precision import finite_log
 from ....algos.losses.information.mutual import margin_term
 from ....algos.losses.secu import log_softmax
+from ....common.ranks import ALONE, Ranks
 from ...config.methods import MiMarginOptions
 from ...config.run import RunConfig
 from ...networks.network import Network, run_views
-from ...state.ranks import ALONE, Ranks
 from ...state.seeding import generator
-from ..base import Group, Method, Sweep, evaluating
+from ..base import ApplyToAll, Method, ParameterGroup, evaluating
 from ._objectives import LOSSES, Outputs, transport_labels
 from ._restarts import split_clusters
 from ._seeds import draw_seeds, seed_loss
@@ -97,15 +97,15 @@ class MiMargin(Method):
         # Sum, largest and number of the errors of an epoch's labels.
         self.errors = torch.zeros(3, dtype=torch.float64, device=self.device)
 
-    def parameter_groups(self) -> list[Group]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         """The last layer with its own rate where it has one, and all before it."""
         options = self.options
         if options.head_lr == 0:
-            return [Group(list(self.network.parameters()))]
+            return [ParameterGroup(list(self.network.parameters()))]
         own = {id(p) for p in self.head.parameters()}
         before = [p for p in self.network.parameters() if id(p) not in own]
         scale = options.head_lr / self.config.optim.lr
-        return [Group(before), Group(list(self.head.parameters()), scale=scale)]
+        return [ParameterGroup(before), ParameterGroup(list(self.head.parameters()), scale=scale)]
 
     def take_labels(self, labels: Tensor) -> None:
         """Draw the seeds of weak supervision, and forget all other labels."""
@@ -116,18 +116,18 @@ class MiMargin(Method):
         share = self.options.supervised
         self.seeds.copy_(draw_seeds(labels, share, n_clusters=self.n_clusters, generator=draws))
 
-    def begin_epoch(self, epoch: int, sweep: Sweep | None = None) -> None:
+    def begin_epoch(self, epoch: int, apply_to_all: ApplyToAll | None = None) -> None:
         """Forget the errors of the epoch before; for SeLa, label all images."""
-        super().begin_epoch(epoch, sweep)
+        super().begin_epoch(epoch, apply_to_all)
         self.errors.zero_()
         if self.options.restart > 0:
             splits = split_largest(self.mass, least=self.options.restart)
             split_clusters(self.head, splits, generator(self.config.seed, "restarts", epoch))
             self.restarted = len(splits)
             self.mass.zero_()
-        if self.options.objective == "sela" and sweep is not None:
+        if self.options.objective == "sela" and apply_to_all is not None:
             with evaluating(self.network):
-                rows = sweep(self.features)
+                rows = apply_to_all(self.features)
             labels, error = transport_labels(rows, sharpness=self.options.sharpness)
             self.labels[0].copy_(labels)
             self._record(error)
@@ -206,7 +206,7 @@ class MiMargin(Method):
     def _margin(self) -> Tensor:
         term = margin_term(self.head.weight, margin_weight=self.options.margin_weight)
         # The same on every rank, and gradients of the network are summed over ranks.
-        share = term / self.ranks.world
+        share = term / self.ranks.world_size
         value: Tensor = share + (term - share).detach()
         return value
 

@@ -64,13 +64,13 @@ from ....algos.losses.propos.scattering import (
     psl_released,
     psl_same_view,
 )
+from ....common.ranks import ALONE, Ranks
 from ...config.methods import ProposOptions
 from ...config.run import RunConfig
 from ...networks.network import Network
-from ...networks.normalization import settle, synchronize
-from ...state.ranks import ALONE, Ranks
+from ...networks.normalization import merge_groups, synchronize
 from ...state.seeding import generator, permutation
-from ..base import Group, Method, Sweep, evaluating
+from ..base import ApplyToAll, Method, ParameterGroup, evaluating
 from ._labels import balanced_order, cluster, stream_key
 from ._networks import check_networks, init_predictor, target_of
 from ._passes import Passes, SubBatches, WholeBatch
@@ -120,7 +120,7 @@ class ProPos(Method):
         predictor = check_networks(config, network)
         init_predictor(predictor, config.seed)
         self.online_network = network
-        self.target_network = self.network = target_of(network, config)
+        self.target_network = self.network = target_of(network)
         # The predictor sees the whole batch on every rank.
         synchronize(predictor, False)
         joint = options.view_norm == "joint"
@@ -156,27 +156,29 @@ class ProPos(Method):
             )
         self._set_gate(0)
 
-    def parameter_groups(self) -> list[Group]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         """Encoder and projector of the online network, and the predictor with its own rate."""
         online, predictor = self.online_network, self.online_network.predictor
         assert predictor is not None
         return [
-            Group([*online.encoder.parameters(), *online.projector.parameters()]),
-            Group(list(predictor.parameters()), scale=self.options.predictor_scale, local=False),
+            ParameterGroup([*online.encoder.parameters(), *online.projector.parameters()]),
+            ParameterGroup(
+                list(predictor.parameters()), scale=self.options.predictor_scale, local=False
+            ),
         ]
 
     # E-step -------------------------------------------------------------------------------------
 
-    def begin_epoch(self, epoch: int, sweep: Sweep | None = None) -> None:
+    def begin_epoch(self, epoch: int, apply_to_all: ApplyToAll | None = None) -> None:
         """Open the gate of scattering and noise after the warm-up; label anew when it is due."""
-        super().begin_epoch(epoch, sweep)
-        settle(self.online_network)
-        settle(self.target_network)
+        super().begin_epoch(epoch, apply_to_all)
+        merge_groups(self.online_network)
+        merge_groups(self.target_network)
         self._set_gate(epoch)
         self.churn = 0.0
-        if sweep is not None and epoch % self.options.reassign == 0:
+        if apply_to_all is not None and epoch % self.options.reassign == 0:
             with evaluating(self.target_network):
-                features = sweep(self.features)
+                features = apply_to_all(self.features)
             labels, _ = self.cluster(features)
             self.churn = churn(labels, self.labels[0])
             self.labels[0].copy_(labels)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from dualclust.algos.core.errors import UsageError
+from dualclust.common.ranks import Ranks
 from dualclust.train.config.methods import GatclusterOptions
 from dualclust.train.config.run import RunConfig, override
 from dualclust.train.methods.base import Batch
@@ -18,7 +19,6 @@ from dualclust.train.methods.gatcluster._targets import related
 from dualclust.train.methods.gatcluster.method import GATCluster
 from dualclust.train.networks.network import build_network
 from dualclust.train.networks.normalization import BatchNorm
-from dualclust.train.state.ranks import Ranks
 from dualclust.train.state.seeding import generator
 from tests.train.printed_gatcluster import Printed
 

@@ -72,7 +72,7 @@ def test_labels_that_nobody_asked_for_are_refused(source):
     run = Run(tiny(source), "cpu")
     assert not run.method.wants_labels
     with pytest.raises(UsageError, match=r"mi_margin\.supervised is 0"):
-        run.method.take_labels(run.data.labels)
+        run.method.take_labels(run.loader.data.labels)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_without_the_setting_it_stays_lost(source):
     _, records = least(run, 2)
     assert "restarted" not in records[1]
     with torch.no_grad():
-        predictions = run.sweep(run.method.features)
+        predictions = run.loader.apply_to_all(run.method.features)
     assert float(predictions[:, LOST].max()) < 1e-12
 
 
