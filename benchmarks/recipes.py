@@ -24,8 +24,8 @@ import torch
 import dualclust
 from dualclust.cli.train import read_recipe
 from dualclust.train.config.run import RunConfig, override
+from dualclust.train.loop import Run, train
 from dualclust.train.loop.agreement import kmeans_on_pixels
-from dualclust.train.loop.training import Run, train
 
 METHODS = ("secu", "coke", "propos", "gatcluster", "mi_margin")
 FIGURES = ("acc", "nmi", "ari")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from ..methods.base import Method, Prediction, evaluating
-from .agreement import Agreement, agreement, evaluate, linear_probe, nearest_neighbors, spread
+from .agreement import Agreement, agreement, evaluate, logistic_probe, nearest_neighbors, spread
 from .linear_probe import linear_accuracy
 from .loader import Loader
 
@@ -92,7 +92,7 @@ def _encoder(method: Method, loader: Loader, *, probe: bool) -> dict[str, float]
             features, classes, n_neighbors=options.neighbors, test=test
         )
     if probe:
-        figures["probe"] = linear_probe(features, classes, seed=loader.config.seed, test=test)
+        figures["probe"] = logistic_probe(features, classes, seed=loader.config.seed, test=test)
     return figures
 
 

@@ -40,7 +40,7 @@ from ..state.packing import pack, unpack
 from .results import write_metrics, write_results
 from .run import Run
 
-__all__ = ["Run", "RunResult", "resume", "train"]
+__all__ = ["RunResult", "resume", "train"]
 
 Progress = Callable[[dict[str, Any]], None]
 

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -25,12 +25,44 @@ from ...algos.core.segments import segment_sum
 from ...algos.offline.assignment import OfflineAssignment, assign_exact
 from ...algos.online.certificates import margins
 from ...common.ranks import ALONE, Ranks
+from ..config.methods import METHOD_OPTIONS
 from ..config.run import RunConfig
 from ..data.pictures import PictureData
 from ..data.samples import ImageData
 from ..networks.network import Network, run_views
 
-__all__ = ["ApplyToAll", "Batch", "Method", "ParameterGroup", "Prediction", "evaluating"]
+__all__ = [
+    "METHODS",
+    "ApplyToAll",
+    "Batch",
+    "Method",
+    "ParameterGroup",
+    "Prediction",
+    "evaluating",
+    "register_method",
+]
+
+
+Kind = TypeVar("Kind", bound="Method")
+
+METHODS: dict[str, type[Method]] = {}
+"""The methods by their names, which are those of their settings in `METHOD_OPTIONS`."""
+
+
+def register_method(name: str) -> Callable[[type[Kind]], type[Kind]]:
+    """Make a class the method `name`, whose settings are ``METHOD_OPTIONS[name]``.
+
+    The module must be ``train/methods/NAME.py``, or the package ``train/methods/NAME``.
+    """
+    if name not in METHOD_OPTIONS:
+        msg = f"method {name!r} has no settings. To fix this, add train/config/methods/{name}.py"
+        raise UsageError(msg)
+
+    def enter(method: type[Kind]) -> type[Kind]:
+        METHODS[name] = method
+        return method
+
+    return enter
 
 
 class Batch(NamedTuple):
@@ -188,13 +220,14 @@ class Method(ABC):
     def losses(self, batch: Batch) -> Iterator[Tensor]:
         """Yield the losses of a batch; the loop takes one optimizer step on each as it comes.
 
-        Most methods have one; GATCluster has several passes over a large batch.
+        Most methods have one, and define `step` alone; GATCluster has several passes over a large
+        batch.
         """
         yield self.step(batch.ids, batch.views)
 
-    @abstractmethod
     def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
         """Return the loss of one batch, a scalar to call ``backward`` on; the state moves on."""
+        raise NotImplementedError
 
     def after_step(self) -> None:  # noqa: B027 - most methods need nothing
         """Do what follows an optimizer step, such as moving an average of the parameters."""

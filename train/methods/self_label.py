@@ -33,15 +33,16 @@ from torch.nn import functional as F
 from ...algos.core.errors import UsageError
 from ...algos.losses.secu import log_softmax, mixed_targets, soft_cross_entropy
 from ...common.ranks import ALONE, Ranks
-from ..config.methods import SelfLabelOptions
+from ..config.methods.self_label import SelfLabelOptions
 from ..config.run import RunConfig
 from ..networks.network import Network
 from ._init_from import centers_of, load_network, read_finished_run
-from .base import ApplyToAll, Method, ParameterGroup, evaluating
+from .base import ApplyToAll, Method, ParameterGroup, evaluating, register_method
 
 __all__ = ["SelfLabel"]
 
 
+@register_method("self_label")
 class SelfLabel(Method):
     """State of a run of self-labeling, and its step. The parameters are those of `Method`.
 
@@ -63,7 +64,7 @@ class SelfLabel(Method):
             )
             raise UsageError(msg)
         super().__init__(config, network, n_samples, ranks)
-        self.options = config.self_label or SelfLabelOptions()
+        self.options = config.options(SelfLabelOptions)
         shape = config.heads.target, network.out_dim
         self.centers = nn.Parameter(torch.zeros(shape, dtype=self.dtype, device=self.device))
         self.fixed = torch.zeros_like(self.labels)

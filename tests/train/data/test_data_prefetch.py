@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from dualclust.train.data.samples import embedding_data, image_data
+from dualclust.train.loop import Run, train
 from dualclust.train.loop.prefetch import AHEAD, prefetch
-from dualclust.train.loop.training import Run, train
 from tests.train.runs import assert_same_run, tiny, write_images
 
 

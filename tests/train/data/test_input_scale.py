@@ -9,9 +9,9 @@ from dualclust.common.ranks import ALONE
 from dualclust.train.config.run import DataConfig, override
 from dualclust.train.data.input_scale import INPUT_SCALES, rescaled
 from dualclust.train.data.samples import embedding_data, load_source
+from dualclust.train.loop import resume, train
 from dualclust.train.loop.execution import Execution
 from dualclust.train.loop.loader import Loader
-from dualclust.train.loop.training import resume, train
 from tests.train.runs import tiny_recipe
 
 

@@ -5,15 +5,15 @@ import pytest
 import torch
 
 from dualclust.algos.core.errors import InvalidValueError
+from dualclust.train.loop import Run
 from dualclust.train.loop.agreement import (
     agreement,
     evaluate,
-    linear_probe,
+    logistic_probe,
     nearest_neighbors,
     spread,
 )
 from dualclust.train.loop.evaluation import evaluate_method
-from dualclust.train.loop.training import Run
 from tests.train.runs import tiny
 
 
@@ -87,11 +87,11 @@ def test_neighbors_and_probe_find_what_is_plain():
     test = blobs(30, seed=1)
     assert nearest_neighbors(x, member, n_neighbors=5) == 1.0
     assert nearest_neighbors(x, member, n_neighbors=5, test=test) == 1.0
-    assert linear_probe(x, member, seed=0) == 1.0
-    assert linear_probe(x, member, seed=0, test=test) == 1.0
+    assert logistic_probe(x, member, seed=0) == 1.0
+    assert logistic_probe(x, member, seed=0, test=test) == 1.0
     noise = torch.from_numpy(np.random.default_rng(2).normal(size=(60, 5)))
     assert nearest_neighbors(noise, member, n_neighbors=5) < 0.7
-    assert linear_probe(noise, member, seed=0) < 0.8
+    assert logistic_probe(noise, member, seed=0) < 0.8
 
 
 def test_a_sample_is_no_neighbor_of_its_own():

@@ -5,8 +5,8 @@ import torch
 
 from dualclust.algos.core.errors import UsageError
 from dualclust.train.config.run import ExecutionConfig
+from dualclust.train.loop import Run
 from dualclust.train.loop.execution import Execution
-from dualclust.train.loop.training import Run
 from dualclust.train.methods import METHODS
 from tests.train.runs import tiny, tiny_recipe
 from tests.train.tape import capture

@@ -10,9 +10,9 @@ import torch
 from dualclust.algos.core.errors import UsageError
 from dualclust.cli.train import read_recipe
 from dualclust.train.config.run import LinearConfig, from_mapping, override
+from dualclust.train.loop import Run
 from dualclust.train.loop.evaluation import evaluate_method
 from dualclust.train.loop.linear_probe import linear_accuracy, linear_rate
-from dualclust.train.loop.training import Run
 from tests.train.runs import tiny
 
 PLAIN = ["linear.crop=[1.0, 1.0]", "linear.flip=false"]

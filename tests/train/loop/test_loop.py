@@ -16,10 +16,9 @@ from torch.nn import functional as F
 from dualclust.algos.core.errors import DualclustError, InvalidValueError, UsageError
 from dualclust.train.config.run import load_config
 from dualclust.train.data.samples import load_source
-from dualclust.train.loop import loader, training
+from dualclust.train.loop import Run, loader, train, training
 from dualclust.train.loop.agreement import evaluate
 from dualclust.train.loop.optim import learning_rate
-from dualclust.train.loop.training import Run, train
 from tests.train.runs import (
     EPOCHS,
     FILES,
@@ -333,7 +332,7 @@ def test_training_learns_what_is_plain(source, tmp_path):
         *(f"augment.{change}" for change in still),
     )
     untrained = Run(settings, "cpu")
-    before = evaluate(untrained.predict().assignment.labels, untrained.data)
+    before = evaluate(untrained.predict().assignment.labels, untrained.loader.data)
     result = train(settings, tmp_path / "run")
     assert before.acc < 0.6
     assert result.metrics[-1]["acc"] > 0.85

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from dualclust.algos.core.errors import CheckpointError, InvalidValueError
-from dualclust.train.loop.training import Run, resume, train
+from dualclust.train.loop import Run, resume, train
 from tests.train.data.test_pictures import CROPS
 from tests.train.pictures import encoded, picture, write_folder
 from tests.train.runs import Interrupted, assert_same_run, interrupt_after, tiny, tiny_recipe

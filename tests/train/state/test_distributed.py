@@ -38,7 +38,7 @@ def flat(state, name=""):
 
 def work(rank, world, text, out):
     from dualclust.common.ranks import join_ranks
-    from dualclust.train.loop.training import Run
+    from dualclust.train.loop import Run
     ranks = join_ranks("cpu", timeout=600)
     assert (ranks.rank, ranks.world_size) == (rank, world)
     config = from_mapping(RunConfig, tomllib.loads(text))

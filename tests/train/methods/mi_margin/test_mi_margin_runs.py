@@ -9,8 +9,7 @@ from dualclust.algos.core.errors import UsageError
 from dualclust.cli.train import read_recipe
 from dualclust.train.config.run import RunConfig, override
 from dualclust.train.data.samples import load_source
-from dualclust.train.loop import loader
-from dualclust.train.loop.training import Run, resume, train
+from dualclust.train.loop import Run, loader, resume, train
 from dualclust.train.methods.mi_margin.method import MiMargin
 from dualclust.train.networks.network import build_network
 from tests.train.methods.secu.test_secu_operations import Operations

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from dualclust.algos.clustering.restarts import Split
-from dualclust.train.loop.training import Run
+from dualclust.train.loop import Run
 from dualclust.train.methods.mi_margin._restarts import APART, split_clusters
 from tests.train.methods.mi_margin.test_mi_margin_runs import tiny
 from tests.train.runs import write_images

@@ -13,8 +13,8 @@ from dualclust.algos.core.errors import UsageError
 from dualclust.cli.train import read_recipe
 from dualclust.common.ranks import ALONE, Ranks
 from dualclust.train.config.run import ExecutionConfig, dump_config
+from dualclust.train.loop import Run, resume, train
 from dualclust.train.loop.execution import Execution
-from dualclust.train.loop.training import Run, resume, train
 from dualclust.train.methods.propos._passes import SubBatches, in_sub_batches
 from dualclust.train.networks.network import build_network
 from dualclust.train.networks.normalization import BatchNorm, merge_groups

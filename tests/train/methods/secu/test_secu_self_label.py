@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from dualclust.algos.core.errors import MissingFileError, UsageError
 from dualclust.train.config.run import RunConfig, load_config, override
-from dualclust.train.loop.training import resume, train
+from dualclust.train.loop import resume, train
 from dualclust.train.methods._init_from import read_finished_run
 from dualclust.train.methods.secu import SeCu
 from dualclust.train.methods.self_label import SelfLabel
