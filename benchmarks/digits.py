@@ -23,8 +23,8 @@ import dualclust
 from dualclust.cli.train import read_recipe
 from dualclust.train.config.run import override
 from dualclust.train.data.samples import load_source
+from dualclust.train.loop import train
 from dualclust.train.loop.agreement import Agreement, evaluate, kmeans_on_pixels
-from dualclust.train.loop.training import train
 
 VARIANTS: dict[str, tuple[int, list[str]]] = {
     "recipe": (10, []),

@@ -6,7 +6,7 @@ length; true labels are used for these figures only.
     python benchmarks/recipes.py digits
     python benchmarks/recipes.py mnist --data mnist.npz --seeds 3
     python benchmarks/recipes.py cifar10 --data cifar-10-batches-bin --methods secu propos \\
-        --device cuda --set epochs=20 --set engine.step=graph
+        --device cuda --set epochs=20 --set execution.step=graph
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ import torch
 import dualclust
 from dualclust.cli.train import read_recipe
 from dualclust.train.config.run import RunConfig, override
+from dualclust.train.loop import Run, train
 from dualclust.train.loop.agreement import kmeans_on_pixels
-from dualclust.train.loop.training import Run, train
 
 METHODS = ("secu", "coke", "propos", "gatcluster", "mi_margin")
 FIGURES = ("acc", "nmi", "ari")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from .. import __version__
 from ..algos.core.errors import DualclustError, MissingExtraError
+from ..train.config.methods import METHOD_OPTIONS
 from . import proofs
 
 __all__ = ["build_parser", "main"]
@@ -50,8 +51,8 @@ clusters are directions. Written to the output folder, all of it or, after an er
   report.html, report.png      with --report: sizes, prices, margins, a map
 """
 
-# The keys of `train.methods.METHODS`, which would load torch.
-TRAIN_METHODS = ("coke", "gatcluster", "mi_margin", "propos", "secu", "self_label")
+# `train.methods.METHODS` has the same keys, and would load torch.
+TRAIN_METHODS = tuple(METHOD_OPTIONS)
 
 TRAIN_EXAMPLES = """\
 examples:

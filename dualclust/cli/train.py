@@ -16,11 +16,11 @@ import rich.progress
 import torch
 
 from ..algos.core.errors import InvalidValueError, UsageError
+from ..common.ranks import Ranks, join_ranks
 from ..train.config.run import RunConfig, dump_config, load_config, override
 from ..train.data.samples import load_source
 from ..train.loop.agreement import Agreement, evaluate, kmeans_on_pixels
 from ..train.loop.training import RunResult, resume, train
-from ..train.state.ranks import Ranks, start_ranks
 from .demo_folders import run_folder
 
 __all__ = ["read_recipe", "run"]
@@ -70,17 +70,17 @@ def _train(options: argparse.Namespace) -> int:
     _check_device(options.device)
     stem = Path(config.data.source).stem
     folder = options.out or Path("runs") / f"{config.method}-{stem}-seed{config.seed}"
-    ranks, device = start_ranks(options.device)
+    ranks = join_ranks(options.device)
     with _progress(config.epochs, f"{config.method} on {stem}", quiet=not ranks.first) as progress:
-        result = train(config, folder, device=device, ranks=ranks, progress=progress)
+        result = train(config, folder, device=ranks.device, ranks=ranks, progress=progress)
     return _end(result, ranks)
 
 
 def _resume(options: argparse.Namespace) -> int:
     _check_device(options.device)
-    ranks, device = start_ranks(options.device)
+    ranks = join_ranks(options.device)
     with _progress(None, f"resuming {options.run}", quiet=not ranks.first) as progress:
-        result = resume(options.run, device=device, ranks=ranks, progress=progress)
+        result = resume(options.run, device=ranks.device, ranks=ranks, progress=progress)
     return _end(result, ranks)
 
 

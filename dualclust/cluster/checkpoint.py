@@ -7,25 +7,23 @@ Layout, in this order::
     {"run": {...}, "arrays": [...]}    JSON, one line
     raw bytes                          the arrays of the line above, little-endian, one by one
 
-The file is written beside its place and renamed, so that whatever stops the process, a file at the
-place is complete. It holds the settings and a hash of the input; a run with others refuses it.
+Whatever stops the process, a file at the place is complete (`common.files`). It holds the settings
+and a hash of the input; a run with others refuses it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import math
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algos.core.errors import CheckpointError, MissingFileError, OutputError
+from ..algos.core.errors import CheckpointError, MissingFileError
+from ..common.files import write_file
 
 __all__ = ["load_state", "save_state"]
 
@@ -59,28 +57,7 @@ def save_state(path: Path, run: dict[str, Any], arrays: dict[str, NDArray[Any]])
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    except OSError as error:
-        msg = f"cannot write into {path.parent}: {error.strerror or error}"
-        raise OutputError(msg) from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            for part in (MAGIC, digest.hexdigest().encode() + b"\n", *parts):
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-        _flush_folder(path.parent)
-    except BaseException as error:  # an interrupt, too, leaves nothing behind
-        with contextlib.suppress(OSError):
-            Path(name).unlink(missing_ok=True)
-        if not isinstance(error, OSError):
-            raise
-        msg = f"cannot write {path}: {error.strerror or error}"
-        raise OutputError(msg) from error
+    write_file(path, [MAGIC, digest.hexdigest().encode() + b"\n", *parts])
 
 
 def load_state(path: Path, run: dict[str, Any]) -> dict[str, NDArray[Any]]:
@@ -136,13 +113,3 @@ def load_state(path: Path, run: dict[str, Any]) -> dict[str, NDArray[Any]]:
         arrays[entry["name"]] = array.astype(dtype.newbyteorder("="))
         place += array.nbytes
     return arrays
-
-
-def _flush_folder(folder: Path) -> None:
-    """Make the renaming itself last; some file systems refuse, and need it not."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

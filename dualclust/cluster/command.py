@@ -30,6 +30,8 @@ from ..algos.core.errors import (
     UsageError,
 )
 from ..algos.scores.sources import FeatureSource
+from ..common.files import write_folder
+from ..common.ranks import Ranks, join_ranks
 from .checkpoint import load_state, save_state
 from .distances import squared_distances
 from .embeddings import (
@@ -40,9 +42,9 @@ from .embeddings import (
     open_embeddings,
     read_weights,
 )
-from .output import Clusters, npy, result_of, sizes_csv, text, write_folder
+from .output import Clusters, npy, result_of, sizes_csv, text
 from .products import Multiply, products_on
-from .ranks import Ranks, join_ranks
+from .ranks import agree, row_group
 
 __all__ = ["run_cluster"]
 
@@ -60,11 +62,12 @@ def run_cluster(options: argparse.Namespace) -> int:
     """Read, cluster, write, report; returns the exit code, which is the same on all ranks."""
     check_count("--threads", options.threads, 1)
     check_interval("--timeout", options.timeout, 0.0, 1e9, open_low=True)
-    with (
-        products_on(options.threads) as multiply,
-        join_ranks(options.device, options.timeout) as ranks,
-    ):
-        return ranks.agree(lambda: _run(options, ranks, multiply))
+    ranks = join_ranks(options.device, timeout=options.timeout)
+    try:
+        with products_on(options.threads) as multiply:
+            return agree(ranks, lambda: _run(options, ranks, multiply))
+    finally:
+        ranks.leave()
 
 
 def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> int:
@@ -79,7 +82,7 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> int:
         squared = squared_distances(
             problem.source, result.assignment.labels, result.centers, problem.weights
         )
-    if ranks.rank > 0:
+    if not ranks.first:
         return 0
     if sys.stderr.isatty():
         print(file=sys.stderr)
@@ -162,7 +165,7 @@ def _open(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> _Pro
         rounding=options.rounding,
         **place,
     )
-    group = ranks.group(n)
+    group = row_group(ranks, n)
     wanted = options.checkpoint is not None
     digest = check_embeddings(rows, options.metric, group, digest=wanted)
     source = embedding_source(rows, options.metric, group, device=options.device, multiply=multiply)
@@ -195,9 +198,9 @@ def _cluster(
     def progress(state: KMeansState, changed: float) -> None:
         if options.checkpoint is not None:
             labels = _numpy(source.group.gather(state.labels))
-            if ranks.rank == 0:
+            if ranks.first:
                 _save(options, problem, state, labels)
-        if ranks.rank == 0 and sys.stderr.isatty():
+        if ranks.first and sys.stderr.isatty():
             share = f"{changed:.2%} of the labels changed"
             print(f"\rpass {state.n_iter}: {share}   ", end="", file=sys.stderr)
 

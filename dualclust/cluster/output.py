@@ -1,21 +1,16 @@
-"""What ``dualclust cluster`` writes and prints: numbers about a result, and a folder of files."""
+"""What ``dualclust cluster`` writes and prints: numbers about a result, and the files of them."""
 
 from __future__ import annotations
 
 import argparse
 import csv
 import io
-import shutil
-import tempfile
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algos.core.errors import OutputError
-
-__all__ = ["Clusters", "npy", "result_of", "sizes_csv", "text", "write_folder"]
+__all__ = ["Clusters", "npy", "result_of", "sizes_csv", "text"]
 
 
 class Clusters(NamedTuple):
@@ -132,24 +127,3 @@ def npy(array: NDArray[Any]) -> bytes:
     content = io.BytesIO()
     np.save(content, array, allow_pickle=False)
     return content.getvalue()
-
-
-def write_folder(folder: Path, files: dict[str, bytes]) -> None:
-    """Write all files or none: into a folder beside, which is then renamed."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    except OSError as error:
-        msg = f"cannot write into {folder.parent}: {error.strerror or error}"
-        raise OutputError(msg) from error
-    try:
-        for name, content in files.items():
-            (temporary / name).write_bytes(content)
-        temporary.chmod(0o755)
-        temporary.rename(folder)
-    except BaseException as error:  # an interrupt, too, leaves nothing behind
-        shutil.rmtree(temporary, ignore_errors=True)
-        if not isinstance(error, OSError):
-            raise
-        msg = f"cannot write {folder}: {error.strerror or error}"
-        raise OutputError(msg) from error

@@ -11,8 +11,8 @@ from dualclust.cli import train as train_commands
 from dualclust.cli.main import main
 from dualclust.cli.train import _describe, _Row, _table, read_recipe
 from dualclust.train.config.run import load_config
+from dualclust.train.loop import RunResult
 from dualclust.train.loop.agreement import Agreement
-from dualclust.train.loop.training import RunResult
 from tests.train.runs import FILES, assert_same_run, listing, write_images
 
 SETTINGS = [

@@ -123,7 +123,7 @@ def test_a_linked_run_and_a_file_stay(tmp_path):
 def test_every_file_of_a_real_run_is_known(tmp_path):
     pytest.importorskip("torch")
     from dualclust.train.config.run import dump_config
-    from dualclust.train.loop.training import train
+    from dualclust.train.loop import train
     from tests.train.runs import FILES as KNOWN
     from tests.train.runs import tiny, write_images
 

@@ -16,7 +16,8 @@ import pytest
 from dualclust.algos.core.errors import UsageError
 from dualclust.algos.scores.sources import MOST_ROWS
 from dualclust.cli.main import main
-from dualclust.cluster.ranks import Ranks, join_ranks, share_of_rows
+from dualclust.cluster.ranks import row_group
+from dualclust.common.ranks import Ranks, join_ranks
 from tests.cli.test_cli_cluster import listing
 from tests.problems import unit_rows
 
@@ -312,7 +313,7 @@ def test_torchrun(rows, tmp_path) -> None:
 @pytest.mark.parametrize("n", [0, 1, MOST_ROWS, MOST_ROWS + 1, 10 * MOST_ROWS - 1])
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_shares_are_whole_blocks_in_order(n, size) -> None:
-    shares = [share_of_rows(rank, size, n) for rank in range(size)]
+    shares = [row_group(Ranks(rank, size), n)[:2] for rank in range(size)]
     assert shares[0][0] == 0
     for (first, count), (after, _) in zip(shares, [*shares[1:], (n, 0)], strict=True):
         assert first + count == after
@@ -323,20 +324,33 @@ def test_shares_are_whole_blocks_in_order(n, size) -> None:
 
 def test_without_the_variables_there_is_one(monkeypatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    with join_ranks() as ranks:
-        assert type(ranks) is Ranks
-        assert ranks.group(10)[:3] == (0, 10, 10)
+    assert row_group(join_ranks(), 10)[:3] == (0, 10, 10)
     monkeypatch.setenv("WORLD_SIZE", "1")
-    with join_ranks() as ranks:
-        assert (ranks.rank, ranks.size) == (0, 1)
+    ranks = join_ranks()
+    assert (ranks.rank, ranks.world_size) == (0, 1)
+
+
+LAUNCHED = {
+    "WORLD_SIZE": "2",
+    "RANK": "0",
+    "LOCAL_RANK": "0",
+    "MASTER_ADDR": "127.0.0.1",
+    "MASTER_PORT": "1",
+}
 
 
 @pytest.mark.parametrize(
-    "variables", [{"WORLD_SIZE": "two"}, {"WORLD_SIZE": "2"}, {"WORLD_SIZE": "2", "RANK": "-1"}]
+    ("variables", "words"),
+    [
+        ({"WORLD_SIZE": "two"}, "WORLD_SIZE must be a whole number"),
+        ({"WORLD_SIZE": "2"}, "RANK, LOCAL_RANK, MASTER_ADDR, MASTER_PORT is not set"),
+        ({**LAUNCHED, "RANK": "-1"}, "RANK must be a whole number"),
+    ],
 )
-def test_half_an_environment_is_refused(monkeypatch, variables) -> None:
-    monkeypatch.delenv("RANK", raising=False)
+def test_half_an_environment_is_refused(monkeypatch, variables, words) -> None:
+    for name in LAUNCHED:
+        monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(UsageError, match="must be a whole number"), join_ranks():
-        pass
+    with pytest.raises(UsageError, match=words):
+        join_ranks()

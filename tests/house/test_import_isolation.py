@@ -22,7 +22,18 @@ def loaded_by(statement: str, folder: Path) -> set[str]:
     return set(run.stdout.split())
 
 
-@pytest.mark.parametrize("name", ["dualclust", "dualclust.algos", "dualclust.backends"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dualclust",
+        "dualclust.algos",
+        "dualclust.backends",
+        "dualclust.cli.main",
+        "dualclust.cluster.command",
+        "dualclust.common.ranks",
+        "dualclust.train.config",
+    ],
+)
 def test_import_loads_no_engine(name: str, tmp_path: Path) -> None:
     assert loaded_by(f"import {name}", tmp_path) == set()
 

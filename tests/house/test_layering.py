@@ -16,10 +16,13 @@ ENGINES = {"numba", "torch", "triton"}
 MAY_IMPORT = {
     "algos": {"algos", "backends"},
     "backends": {"backends"},
-    "train": {"train", "algos", "backends"},
+    "train": {"train", "common", "algos", "backends"},
     "proofs": {"proofs", "algos", "backends"},
-    "dualclust": {"dualclust", *LAYERS},
+    "common": {"common", "algos"},
+    "dualclust": {"dualclust", "common", *LAYERS},
 }
+# dualclust/common/ is shared by training and the command, and takes the errors of algos alone.
+FROM_ALGOS = {"common": "dualclust.algos.core.errors."}
 # Nowhere: a pickle runs code when it is read, and torchvision and timm fix the user's torch.
 NOWHERE = {"pickle", "_pickle", "dill", "cloudpickle", "joblib", "torchvision", "timm"}
 # The mathematics names no library, not even in a string: its namespace comes in with the arrays.
@@ -107,7 +110,7 @@ def upward(where: Path, level: int, name: str) -> str | None:
 def violations(root: Path) -> list[str]:
     """Every import below `root` that breaks the table, as 'file:line: reason'."""
     found = []
-    for folder in MAY_IMPORT:
+    for folder in (*LAYERS, "dualclust"):
         # The links in dualclust/ lead to the other four, which are read under their real paths.
         for path in sorted((root / folder).rglob("*.py")):
             where = path.relative_to(root)
@@ -135,10 +138,16 @@ def reason_against(where: Path, level: int, name: str, eager: bool) -> str | Non
     folder, parts = where.parts[0], name.split(".")
     if level:
         package = ("dualclust", *where.parts[folder == "dualclust" : -1])
+        if package[:2] == ("dualclust", "common"):
+            folder = "common"
         target = (*package[: len(package) - level + 1], *parts)
         # Above the package (`from ...`) nothing is ours; `from .. import x` is the front door.
-        layer = target[1] if len(target) > 1 and target[1] in LAYERS else target[0]
-        return None if layer in MAY_IMPORT[folder] else f"{folder} imports {'.'.join(target)}"
+        layer = target[1] if len(target) > 1 and target[1] in (*LAYERS, "common") else target[0]
+        whole = ".".join(target)
+        allowed = layer in MAY_IMPORT[folder]
+        if layer == "algos" and not whole.startswith(FROM_ALGOS.get(folder, "")):
+            allowed = False
+        return None if allowed else f"{folder} imports {whole}"
     if parts[0] in MAY_IMPORT:
         return f"imports of ours are relative, not {name}"
     if parts[0] in NOWHERE:
@@ -179,7 +188,7 @@ def test_every_group_has_a_floor() -> None:
 
 
 def test_the_checker_reads_every_layer() -> None:
-    for folder in MAY_IMPORT:
+    for folder in (*LAYERS, "dualclust", "dualclust/common"):
         assert (ROOT / folder / "__init__.py").is_file()
 
 
@@ -213,6 +222,8 @@ def test_the_checker_reads_every_layer() -> None:
         ("backends/x.py", "import numba, torch", "one engine a module"),
         ("train/methods/x.py", "from ...proofs import claims", "train imports dualclust.proofs"),
         ("train/methods/x.py", "from ... import cli", "train imports dualclust.cli"),
+        ("dualclust/common/x.py", "from ..cli import main", "common imports dualclust.cli"),
+        ("dualclust/common/x.py", "from ..algos import bounds", "common imports dualclust.algos"),
         ("train/x.py", "def f():\n    import pickle", "nowhere pickle"),
         ("train/x.py", "import torchvision.transforms as T", "nowhere torchvision"),
         ("train/x.py", "from timm import create_model", "nowhere timm"),
@@ -254,7 +265,9 @@ def test_what_the_table_allows_passes(tmp_path: Path) -> None:
             "train/methods/x.py": "import torch\nfrom ..data import run\nfrom ...algos import z",
             "proofs/x.py": "import numpy\nfrom ..algos import z\nfrom ..backends import engine\n"
             "def f():\n    import cvxpy",
-            "dualclust/cli/main.py": "from . import train\nfrom .proofs import claims",
+            "dualclust/common/x.py": "import os\nfrom ..algos.core.errors import UsageError",
+            "dualclust/cli/main.py": "from . import train\nfrom ..common import files\n"
+            "from .proofs import claims",
         },
     )
     assert violations(tmp_path) == []

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ...algos.core.errors import UsageError
+from ..config.run import FITS
 
-__all__ = ["FITS", "NUMBERS", "TRIES", "Cut", "plain_cut", "random_cut", "reduction"]
+__all__ = ["NUMBERS", "TRIES", "Cut", "plain_cut", "random_cut", "reduction"]
 
-# How a whole picture becomes a square; see `plain_cut`.
-FITS = ("crop", "squash", "imagenet")
 # Random crops are drawn anew where they do not fit, this many times, then given up.
 TRIES = 10
 # Uniform numbers that one random cut takes: areas, ratios, and a place along x and y.

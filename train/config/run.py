@@ -13,33 +13,25 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from ...algos.bounds.sizes import ROUNDING
 from ...algos.core.errors import MissingFileError, UsageError
 from ...algos.online.steps import PUBLISHED
-from ..augment.crops import FITS
 from .augment import AugmentConfig
 from .constraints import Cardinal, Count, Fraction, Name, Positive, Ratio, Seed, one_of
 from .linear import LinearConfig
-from .methods import (
-    CokeOptions,
-    GatclusterOptions,
-    MiMarginOptions,
-    ProposOptions,
-    SecuOptions,
-    SelfLabelOptions,
-)
+from .methods import METHOD_OPTIONS, with_method_tables
 from .optim import OptimConfig
 from .schema import Checked, Rule, dump_config, from_mapping, override
 
 __all__ = [
-    "METHOD_TABLES",
+    "FITS",
     "AssignmentConfig",
     "AugmentConfig",
     "DataConfig",
-    "EngineConfig",
     "EvaluationConfig",
+    "ExecutionConfig",
     "HeadsConfig",
     "LinearConfig",
     "LossConfig",
@@ -51,6 +43,11 @@ __all__ = [
     "load_config",
     "override",
 ]
+
+Options = TypeVar("Options", bound=Checked)
+
+FITS = ("crop", "squash", "imagenet")
+"""How a whole picture becomes a square; see `DataConfig`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +236,7 @@ class EvaluationConfig(Checked):
 
 
 @dataclass(frozen=True, slots=True)
-class EngineConfig(Checked):
+class ExecutionConfig(Checked):
     """How the step is computed; none of these changes what is computed, up to rounding.
 
     Attributes
@@ -256,23 +253,14 @@ class EngineConfig(Checked):
     step: Annotated[str, one_of("eager", "compile", "graph")] = "eager"
 
 
-METHOD_TABLES = {
-    "secu": SecuOptions,
-    "self_label": SelfLabelOptions,
-    "coke": CokeOptions,
-    "propos": ProposOptions,
-    "gatcluster": GatclusterOptions,
-    "mi_margin": MiMarginOptions,
-}
-
-
 @dataclass(frozen=True, slots=True)
+@with_method_tables
 class RunConfig(Checked):
     """All settings of one training run.
 
     Attributes
     ----------
-    method : str. The clustering method, a key of `METHOD_TABLES`.
+    method : str. The clustering method, a key of `METHOD_OPTIONS`.
     seed : int in [0, 2**63). Source of every random number of the run.
     epochs : int, 1 or more. Passes over the data.
     batch_size : int, 2 or more. Images in one step; batch normalization needs at least two.
@@ -281,8 +269,8 @@ class RunConfig(Checked):
     augment, second, small : AugmentConfig. How the first view of an image is drawn, the second
         where it differs from the first, and the small crops of methods that have them.
     linear : LinearConfig or None. Linear evaluation on crops, where ``evaluation.probe`` is on.
-    secu, self_label, coke, propos, gatcluster, mi_margin : the method's own table; those of other
-        methods must be left out.
+    secu, self_label, coke, ... : a field for each method of `METHOD_OPTIONS`. The method's own
+        table; those of other methods must be left out.
 
     Raises
     ------
@@ -315,30 +303,15 @@ class RunConfig(Checked):
     loss: LossConfig = field(default_factory=LossConfig)
     optim: OptimConfig = field(default_factory=OptimConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    engine: EngineConfig = field(default_factory=EngineConfig)
+    execution: ExecutionConfig = field(default_factory=ExecutionConfig)
     linear: LinearConfig | None = None
-    secu: SecuOptions | None = None
-    self_label: SelfLabelOptions | None = None
-    coke: CokeOptions | None = None
-    propos: ProposOptions | None = None
-    gatcluster: GatclusterOptions | None = None
-    mi_margin: MiMarginOptions | None = None
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
-        if self.method not in METHOD_TABLES:
-            msg = f"method must be one of {', '.join(METHOD_TABLES)}, got {self.method!r}"
+        if self.method not in METHOD_OPTIONS:
+            msg = f"method must be one of {', '.join(METHOD_OPTIONS)}, got {self.method!r}"
             raise UsageError(msg)
-        for name, options in METHOD_TABLES.items():
-            table = getattr(self, name)
-            if name == self.method and table is None:
-                object.__setattr__(self, name, options())
-            if name != self.method and table is not None:
-                msg = (
-                    f"the table [{name}] belongs to another method than method={self.method!r}. "
-                    f"To fix this, remove the table, or set method={name!r}"
-                )
-                raise UsageError(msg)
+        self._check_tables()
         if self.linear is not None and (self.data.test == "none" or not self.evaluation.probe):
             msg = (
                 "the table [linear] trains a classifier that held-out images judge: it needs "
@@ -349,6 +322,26 @@ class RunConfig(Checked):
             warmup = self.optim.warmup_epochs
             msg = f"optim.warmup_epochs must be at most epochs={self.epochs}, got {warmup}"
             raise UsageError(msg)
+
+    def options(self, kind: type[Options]) -> Options:
+        """Return the table of the method whose settings are of this kind; its defaults if None."""
+        for name, options in METHOD_OPTIONS.items():
+            if options is kind:
+                return getattr(self, name) or kind()
+        msg = f"{kind.__name__} holds the settings of no method: {', '.join(METHOD_OPTIONS)}"
+        raise UsageError(msg)
+
+    def _check_tables(self) -> None:
+        for name, options in METHOD_OPTIONS.items():
+            table = getattr(self, name)
+            if name == self.method and table is None:
+                object.__setattr__(self, name, options())
+            if name != self.method and table is not None:
+                msg = (
+                    f"the table [{name}] belongs to another method than method={self.method!r}. "
+                    f"To fix this, remove the table, or set method={name!r}"
+                )
+                raise UsageError(msg)
 
 
 def load_config(path: str | Path) -> RunConfig:

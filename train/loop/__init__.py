@@ -1,1 +1,27 @@
-"""To be written."""
+"""The training loop: it draws batches, takes steps, evaluates, saves, and resumes exactly.
+
+`train` and `resume` in `training` write a run folder, epoch by epoch of a `Run`. The run has a
+`Loader` (ids to views), an `Execution` (how a step is computed) and an optimizer (`optim`);
+`evaluation` asks it for labels and figures, and `agreement` compares labels with classes.
+"""
+
+from .agreement import Agreement, evaluate, kmeans_on_pixels
+from .evaluation import evaluate_method, predict
+from .execution import Execution
+from .loader import Loader
+from .run import Run
+from .training import RunResult, resume, train
+
+__all__ = [
+    "Agreement",
+    "Execution",
+    "Loader",
+    "Run",
+    "RunResult",
+    "evaluate",
+    "evaluate_method",
+    "kmeans_on_pixels",
+    "predict",
+    "resume",
+    "train",
+]

@@ -40,7 +40,7 @@ __all__ = [
     "agreement",
     "evaluate",
     "kmeans_on_pixels",
-    "linear_probe",
+    "logistic_probe",
     "nearest_neighbors",
     "spread",
 ]
@@ -147,7 +147,7 @@ def nearest_neighbors(
     return float(np.mean(votes.argmax(axis=1) == expected))
 
 
-def linear_probe(
+def logistic_probe(
     features: Tensor,
     classes: Tensor,
     *,

@@ -1,25 +1,47 @@
-"""The figures of an epoch: what `evaluate` computes, asked of a run between two epochs."""
+"""What a run has reached between two epochs: predicted labels, and the figures of its metrics."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import torch
 
-from ..methods.base import Prediction, evaluating
-from .agreement import Agreement, agreement, evaluate, linear_probe, nearest_neighbors, spread
+from ..methods.base import Method, Prediction, evaluating
+from .agreement import Agreement, agreement, evaluate, logistic_probe, nearest_neighbors, spread
 from .linear_probe import linear_accuracy
+from .loader import Loader
 
-if TYPE_CHECKING:
-    from .run import Run
-
-__all__ = ["judge"]
+__all__ = ["evaluate_method", "predict"]
 
 
-def judge(run: Run, *, last: bool = False) -> dict[str, float]:
-    """Compare a run's clusters with the classes, where there are some, and look for collapse.
+@torch.no_grad()
+def predict(method: Method, loader: Loader, head: int | None = None) -> Prediction:
+    """Label all images by a head, from the mean feature of ``evaluation.views`` views.
 
     Parameters
     ----------
-    run : Run, between two epochs.
+    method : Method
+    loader : Loader
+    head : int, optional. Row of ``heads.clusters``; by default the target's.
+    """
+    target = method.target
+    with evaluating(method.network):
+        rows = [
+            loader.apply_to_all(method.features, view="first", stream="predict", number=v)
+            for v in range(loader.config.evaluation.views)
+        ] or [loader.apply_to_all(method.features)]
+        try:
+            method.target = target if head is None else head
+            return method.predict(torch.stack(rows).mean(0))
+        finally:
+            method.target = target
+
+
+def evaluate_method(method: Method, loader: Loader, *, last: bool = False) -> dict[str, float]:
+    """Compare clusters with the classes, where there are some, and look for collapse.
+
+    Parameters
+    ----------
+    method : Method, between two epochs.
+    loader : Loader
     last : bool. Whether this is the end of the run, where the linear probe is fitted.
 
     Returns
@@ -27,50 +49,50 @@ def judge(run: Run, *, last: bool = False) -> dict[str, float]:
     figures : dict. The target head's by their plain names; those of held-out images start with
         ``test_``, those of other heads with ``head0_``, ``head1_``, ...
     """
-    method, options = run.method, run.config.evaluation
+    options = loader.config.evaluation
     figures: dict[str, float] = {}
     for head in range(len(method.bounds)) if options.heads == "all" else [method.target]:
-        prediction = run.predict(head)
-        found = evaluate(prediction.assignment.labels, run.data)
+        prediction = predict(method, loader, head)
+        found = evaluate(prediction.assignment.labels, loader.data)
         figures |= _named("" if head == method.target else f"head{head}_", found)
         if head == method.target:
             figures |= spread(prediction.features, prediction.assignment.counts)._asdict()
-            figures |= _held_out(run, prediction)
-    probe, linear = options.probe and last, run.config.linear
-    figures |= _encoder(run, probe=probe and linear is None)
+            figures |= _held_out(method, loader, prediction)
+    probe, linear = options.probe and last, loader.config.linear
+    figures |= _encoder(method, loader, probe=probe and linear is None)
     if probe and linear is not None:
-        accuracy = linear_accuracy(run, linear)
+        accuracy = linear_accuracy(method, loader, linear)
         figures |= {} if accuracy is None else {"probe": accuracy}
     return figures
 
 
-def _held_out(run: Run, prediction: Prediction) -> dict[str, float]:
+def _held_out(method: Method, loader: Loader, prediction: Prediction) -> dict[str, float]:
     """Score held-out images by the clusters of the training images."""
-    if run.test is None or run.test.labels is None:
+    test = loader.test
+    if test is None or test.labels is None:
         return {}
-    method = run.method
     with evaluating(method.network):
-        rows = run.sweep(method.features, data=run.test)
+        rows = loader.apply_to_all(method.features, data=test)
     scores = method.scores(method.normalize_rows(rows), prediction.centers)
-    return _named("test_", agreement(scores.argmax(dim=1), run.test.labels))
+    return _named("test_", agreement(scores.argmax(dim=1), test.labels))
 
 
-def _encoder(run: Run, *, probe: bool) -> dict[str, float]:
-    """What the encoder's features are worth, whatever the clusters."""
-    options, classes = run.config.evaluation, run.data.labels
+def _encoder(method: Method, loader: Loader, *, probe: bool) -> dict[str, float]:
+    """Score the encoder's features, whatever the clusters."""
+    options, classes = loader.config.evaluation, loader.data.labels
     if classes is None or not (options.neighbors or probe):
         return {}
-    encoder, figures = run.method.network.encoder, {}
-    with evaluating(run.method.network):
-        features, test = run.sweep(encoder), None
-        if run.test is not None and run.test.labels is not None:
-            test = run.sweep(encoder, data=run.test), run.test.labels
+    encoder, figures = method.network.encoder, {}
+    with evaluating(method.network):
+        features, test = loader.apply_to_all(encoder), None
+        if loader.test is not None and loader.test.labels is not None:
+            test = loader.apply_to_all(encoder, data=loader.test), loader.test.labels
     if options.neighbors:
         figures["knn"] = nearest_neighbors(
             features, classes, n_neighbors=options.neighbors, test=test
         )
     if probe:
-        figures["probe"] = linear_probe(features, classes, seed=run.config.seed, test=test)
+        figures["probe"] = logistic_probe(features, classes, seed=loader.config.seed, test=test)
     return figures
 
 

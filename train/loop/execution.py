@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from ...algos.core.errors import UsageError
-from ..config.run import EngineConfig
+from ..config.run import ExecutionConfig
 from ..methods.base import Batch, Method
 from ..networks.network import Network
 
-__all__ = ["Engine"]
+__all__ = ["Execution"]
 
 WARM = 2
 
@@ -42,12 +42,12 @@ class _Graph(NamedTuple):
     loss: Tensor
 
 
-class Engine:
-    """Runs training steps as `EngineConfig` says.
+class Execution:
+    """Runs training steps as `ExecutionConfig` says.
 
     Parameters
     ----------
-    options : EngineConfig
+    options : ExecutionConfig
     device : torch.device
     capture : callable, optional. Runs a function of no arguments while recording it, and returns
         what replays it and what it returned; by default CUDA's own.
@@ -62,14 +62,14 @@ class Engine:
 
     def __init__(
         self,
-        options: EngineConfig,
+        options: ExecutionConfig,
         device: torch.device,
         capture: Callable[[Callable[[], Tensor]], tuple[Captured, Tensor]] | None = None,
     ) -> None:
         if options.step == "graph" and device.type != "cuda" and capture is None:
             msg = (
-                f"engine.step='graph' needs a CUDA device, got {device.type!r}. "
-                f"To fix this, set engine.step='eager', or train with --device cuda"
+                f"execution.step='graph' needs a CUDA device, got {device.type!r}. "
+                f"To fix this, set execution.step='eager', or train with --device cuda"
             )
             raise UsageError(msg)
         self.options, self.device = options, device
@@ -87,7 +87,7 @@ class Engine:
             network.one_pass = False
             network = network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if self.options.step == "compile":
-            network.compile(backend=self.backend)
+            network.compile_with(self.backend)
         return network.train()
 
     def convert(self, images: Tensor) -> Tensor:
@@ -108,11 +108,11 @@ class Engine:
         self._seen, self._graphs = {}, {}
         if self.options.step != "graph":
             return
-        if not method.capturable or method.ranks.world > 1:
-            why = "its step decides on the host" if method.ranks.world == 1 else "it has ranks"
+        if not method.capturable or method.ranks.world_size > 1:
+            why = "its step decides on the host" if method.ranks.world_size == 1 else "it has ranks"
             msg = (
-                f"engine.step='graph' cannot hold this run of {method.config.method!r}: {why}. "
-                f"To fix this, set engine.step='eager'"
+                f"execution.step='graph' cannot hold this run of {method.config.method!r}: {why}. "
+                f"To fix this, set execution.step='eager'"
             )
             raise UsageError(msg)
         for group in optimizer.param_groups:

@@ -1,16 +1,15 @@
 """Linear evaluation: a classifier on the frozen encoder, trained by SGD on crops of the images.
 
-What tables of representation learning print for ImageNet (MoCo; CoKe, appendix B; ProPos, table 5).
-The encoder stays in evaluation mode and gets no gradient; each epoch draws a new crop of every
-training image; the accuracy is that of the plain held-out images after the last epoch. It is the
-only place beside weak supervision where classes are learned, after training has ended.
+Tables of representation learning print this figure for ImageNet (MoCo; CoKe, appendix B; ProPos,
+table 5). The encoder stays in evaluation mode and gets no gradient; each epoch draws a new crop of
+every training image; the accuracy is that of the plain held-out images after the last epoch. Apart
+from weak supervision, nothing else learns classes; this happens after training has ended.
 """
 
 from __future__ import annotations
 
 import math
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -18,11 +17,9 @@ from torch.nn import functional as F
 
 from ...algos.core.errors import UsageError
 from ..config.linear import LinearConfig
-from ..methods.base import evaluating
+from ..methods.base import Method, evaluating
 from ..state.seeding import generator, permutation
-
-if TYPE_CHECKING:
-    from .run import Run
+from .loader import Loader
 
 __all__ = ["START_STD", "linear_accuracy", "linear_rate"]
 
@@ -35,12 +32,13 @@ def linear_rate(options: LinearConfig, epoch: int) -> float:
     return options.lr * 0.5 * (1.0 + math.cos(math.pi * epoch / options.epochs))
 
 
-def linear_accuracy(run: Run, options: LinearConfig) -> float | None:
+def linear_accuracy(method: Method, loader: Loader, options: LinearConfig) -> float | None:
     """Train a linear classifier on the encoder of a run, and score it on the held-out images.
 
     Parameters
     ----------
-    run : Run. With held-out images, ``data.test = "test"``. Its network is left as it is.
+    method : Method. Its network is left as it is.
+    loader : Loader. With held-out images, ``data.test = "test"``.
     options : LinearConfig
 
     Returns
@@ -58,38 +56,38 @@ def linear_accuracy(run: Run, options: LinearConfig) -> float | None:
     Cost: ``options.epochs`` passes of the encoder over the training images, without gradients.
     With ranks, features are gathered and every rank computes the same classifier.
     """
-    classes = run.data.labels
-    if classes is None or run.test is None or run.test.labels is None:
+    if loader.data.labels is None or loader.test is None or loader.test.labels is None:
         return None
-    classes, expected = classes.to(run.device), run.test.labels.to(run.device)
+    device, seed = loader.device, loader.config.seed
+    classes, expected = loader.data.labels.to(device), loader.test.labels.to(device)
     if not bool((classes >= 0).any()):
         msg = "evaluation.probe needs classes of training images. To fix: evaluation.probe=false"
         raise UsageError(msg)
-    network = run.method.network
-    draws = generator(run.config.seed, "linear")
+    encoder, dtype = method.network.encoder, method.dtype
     number = int(torch.maximum(classes.max(), expected.max())) + 1
-    start = START_STD * torch.randn(number, network.encoder_dim, generator=draws)
-    weight = start.to(run.device, run.method.dtype).requires_grad_()
-    bias = torch.zeros(number, device=run.device, dtype=run.method.dtype, requires_grad=True)
+    shape = number, method.network.encoder_dim
+    start = START_STD * torch.randn(shape, generator=generator(seed, "linear"))
+    weight = start.to(device, dtype).requires_grad_()
+    bias = torch.zeros(number, device=device, dtype=dtype, requires_grad=True)
     optimizer = torch.optim.SGD(
         [weight, bias],
         lr=options.lr,
         momentum=options.momentum,
         weight_decay=options.weight_decay,
     )
-    # Orders of their own, not those of training.
-    order_seed = generator(run.config.seed, "linear order").initial_seed()
-    with evaluating(network):
+    # The epochs have orders of their own, which are not those of training.
+    order_seed = generator(seed, "linear order").initial_seed()
+    with evaluating(method.network):
         for epoch in range(options.epochs):
             for group in optimizer.param_groups:
                 group["lr"] = linear_rate(options, epoch)
-            order = permutation(run.n, order_seed, epoch, device=run.device)
+            order = permutation(loader.n, order_seed, epoch, device=device)
             batches = list(torch.split(order, options.batch_size))
-            with closing(run.feed.views(batches, f"linear {epoch}", ("linear",))) as fed:
-                for ids, (views,) in fed:
-                    rows = run.ranks.gather(network.encoder(views), len(ids))
-                    _step(optimizer, rows.to(weight.dtype), weight, bias, classes[ids])
-        rows = run.sweep(network.encoder, data=run.test).to(weight.dtype)
+            with closing(loader.views(batches, f"linear {epoch}", ("linear",))) as drawn:
+                for ids, (views,) in drawn:
+                    rows = loader.ranks.gather(encoder(views), len(ids))
+                    _step(optimizer, rows.to(dtype), weight, bias, classes[ids])
+        rows = loader.apply_to_all(encoder, data=loader.test).to(dtype)
         found = (rows @ weight.T + bias).argmax(dim=1)
     known = expected >= 0
     return float((found[known] == expected[known]).double().mean())

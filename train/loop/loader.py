@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -13,18 +13,18 @@ import torch
 from torch import Tensor
 
 from ...algos.core.errors import InvalidValueError
+from ...common.ranks import Ranks
 from ..augment.crops import NUMBERS
 from ..augment.views import augment
 from ..config.run import AugmentConfig, RunConfig
 from ..data.input_scale import rescaled
 from ..data.pictures import Decoders, PictureData, Wanted
 from ..data.samples import Samples, load_source
-from ..state.ranks import Ranks
 from ..state.seeding import generator, permutation
-from .execution import Engine
+from .execution import Execution
 from .prefetch import on_host, prefetch, read_ahead
 
-__all__ = ["Feed"]
+__all__ = ["Loader"]
 
 EVALUATION_BATCH = 1024
 
@@ -32,7 +32,7 @@ EVALUATION_BATCH = 1024
 Stream: TypeAlias = tuple[int | str, ...]
 
 
-class Feed:
+class Loader:
     """The samples of a run, batch by batch, on the device.
 
     Every random number is of a stream that epoch, step and view name, drawn for the whole batch:
@@ -42,7 +42,7 @@ class Feed:
     ----------
     config : RunConfig
     ranks : Ranks
-    engine : Engine. Brings images to the network's precision and memory format.
+    execution : Execution. Brings images to the network's precision and memory format.
 
     Attributes
     ----------
@@ -56,9 +56,9 @@ class Feed:
         If there are fewer than 2 samples.
     """
 
-    def __init__(self, config: RunConfig, ranks: Ranks, engine: Engine) -> None:
-        self.config, self.ranks, self.engine = config, ranks, engine
-        self.device = engine.device
+    def __init__(self, config: RunConfig, ranks: Ranks, execution: Execution) -> None:
+        self.config, self.ranks, self.execution = config, ranks, execution
+        self.device = execution.device
         self.data, self.test = _load(config, self.device)
         self.n = len(self.data.ids)
         if self.n < 2:
@@ -78,7 +78,7 @@ class Feed:
 
     def own(self, ids: Tensor) -> Tensor:
         """Return this rank's part of the ids of a whole batch."""
-        return ids[slice(*self.ranks.part(len(ids)))]
+        return ids[slice(*self.ranks.shard(len(ids)))]
 
     def views(
         self,
@@ -110,6 +110,30 @@ class Feed:
                 ]
                 yield ids, tuple(rows)
 
+    @torch.no_grad()
+    def apply_to_all(
+        self,
+        function: Callable[[Tensor], Tensor],
+        *,
+        view: str = "plain",
+        stream: str = "plain",
+        number: int = 0,
+        data: Samples | None = None,
+    ) -> Tensor:
+        """Apply a function to all samples and concatenate its rows, in the order of the ids.
+
+        Parameters
+        ----------
+        function : callable. Maps a batch of this rank's samples to a row for each.
+        view, stream, number, data : as of `views`, for the one view that the function gets.
+        """
+        rows = []
+        batches = self.in_order(data)
+        with closing(self.views(batches, stream, [view], number=number, data=data)) as drawn:
+            for ids, (images,) in drawn:
+                rows.append(self.ranks.gather(function(images), len(ids)))
+        return torch.cat(rows)
+
     def view(self, ids: Tensor, *stream: int | str, name: str = "first") -> Tensor:
         """One view of this rank's part of a batch of these ids, without reading ahead."""
         with self._images(self.data, [ids], [[stream]], [name]) as read:
@@ -128,7 +152,7 @@ class Feed:
         parts = [self.own(ids) for ids in batches]
         if not isinstance(data, PictureData):
             with prefetch(data, parts) as images:
-                yield ((x,) * len(names) for x in map(self.engine.convert, images))
+                yield ((x,) * len(names) for x in map(self.execution.convert, images))
             return
         decoders = Decoders(data.workers)
         lengths = map(len, batches)
@@ -140,7 +164,7 @@ class Feed:
             closing(decoders),
             read_ahead(jobs, data.mean.device, stop=decoders.close) as cut,
         ):
-            yield (tuple(self.engine.convert(data.finish(x)) for x in views) for views in cut)
+            yield (tuple(self.execution.convert(data.finish(x)) for x in views) for views in cut)
 
     def _cut(
         self,
@@ -162,7 +186,7 @@ class Feed:
             # On the CPU, so that the boxes are the same on every device.
             draws = generator(self.config.seed, "crop", *stream)
             numbers = torch.rand(total, NUMBERS, generator=draws, dtype=torch.float64).numpy()
-            own = numbers[slice(*self.ranks.part(total))]
+            own = numbers[slice(*self.ranks.shard(total))]
             wanted.append(Wanted(size, own, options.crop, options.ratio))
         return data.cut(ids.tolist(), wanted, decoders)
 
@@ -189,7 +213,7 @@ class Feed:
         if isinstance(data, PictureData):
             options = _after_crop(options)
         draws = generator(self.config.seed, "augment", *stream, device=self.device)
-        start, _ = self.ranks.part(len(ids))
+        start, _ = self.ranks.shard(len(ids))
         return augment(
             images,
             options,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..config.run import OptimConfig
-from ..methods.base import Group
+from ..methods.base import ParameterGroup
 
 __all__ = ["build_optimizer", "learning_rate", "set_rates"]
 
@@ -46,7 +46,9 @@ def learning_rate(options: OptimConfig, epochs: int, at: float, *, step: float =
     return options.lr * 0.5 * (1.0 + math.cos(math.pi * done))
 
 
-def build_optimizer(options: OptimConfig, groups: Iterable[Group]) -> torch.optim.Optimizer:
+def build_optimizer(
+    options: OptimConfig, groups: Iterable[ParameterGroup]
+) -> torch.optim.Optimizer:
     """Make the optimizer of a method's groups; each keeps what `set_rates` needs to know.
 
     On a CUDA device, PyTorch's own optimizers take their step in one kernel for many tensors.

@@ -1,4 +1,4 @@
-"""The files of a finished run, each written completely or not at all."""
+"""The files of a finished run; each is written completely or not at all (`common.files`)."""
 
 from __future__ import annotations
 
@@ -13,31 +13,12 @@ import safetensors.torch
 from torch import nn
 
 from ...algos.bounds.sizes import SizeBounds
-from ...algos.core.errors import OutputError
+from ...common.files import write_file
 from ..data.samples import EmbeddingData, Samples
 from ..methods.base import Prediction
 from ..report.figures import write_gallery, write_sizes
 
-__all__ = ["write_file", "write_metrics", "write_results"]
-
-
-def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file under a temporary name, then rename it.
-
-    Raises
-    ------
-    OutputError
-        If the disk is full or the folder cannot be written; no part of the file is left.
-    """
-    data = content.encode() if isinstance(content, str) else content
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        msg = f"cannot write {path}: {error.strerror or error}"
-        raise OutputError(msg) from error
+__all__ = ["write_metrics", "write_results"]
 
 
 def write_metrics(folder: Path, metrics: list[dict[str, Any]]) -> None:

@@ -29,17 +29,18 @@ from typing import Any, NamedTuple
 import torch
 
 from ...algos.core.errors import CheckpointError, OutputError
+from ...common.files import write_file
+from ...common.ranks import ALONE, Ranks
 from ..config.run import RunConfig, dump_config, load_config
 from ..data.samples import EmbeddingData
 from ..methods.base import Prediction
 from ..report.figures import write_curves
 from ..state.checkpoint import Checkpoint, checkpoint_folder, latest_checkpoint, save_checkpoint
 from ..state.packing import pack, unpack
-from ..state.ranks import ALONE, Ranks
-from .results import write_file, write_metrics, write_results
+from .results import write_metrics, write_results
 from .run import Run
 
-__all__ = ["Run", "RunResult", "resume", "train"]
+__all__ = ["RunResult", "resume", "train"]
 
 Progress = Callable[[dict[str, Any]], None]
 
@@ -79,7 +80,7 @@ def train(
     folder : path. Must not exist yet, or be empty: a run never overwrites another.
     device : str. "cpu", "cuda", "cuda:1", ...
     network : nn.Module, optional. The user's own encoder; see `Run`.
-    ranks : Ranks. From `distributed.start_ranks`, under ``torchrun``; the first rank writes.
+    ranks : Ranks. From `common.ranks.join_ranks`, under ``torchrun``; the first rank writes.
     progress : callable, optional. Gets the metrics of each epoch as a dict.
 
     Returns
@@ -159,10 +160,10 @@ def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
     bounds = method.bounds[method.target]
     if run.ranks.first:
         write_metrics(folder, run.metrics)
-        write_results(folder, prediction, bounds, run.data, method.network)
+        write_results(folder, prediction, bounds, run.loader.data, method.network)
         write_curves(folder / "curves.png", run.metrics)
-        if not isinstance(run.data, EmbeddingData):
-            method.write_pictures(folder, run.data, prediction)
+        if not isinstance(run.loader.data, EmbeddingData):
+            method.write_pictures(folder, run.loader.data, prediction)
     run.ranks.wait()
     limits = int(bounds.lower.min()), int(bounds.upper.max())
     return RunResult(folder, run.metrics, prediction, *limits)

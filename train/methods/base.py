@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -24,13 +24,45 @@ from ...algos.core.errors import UsageError
 from ...algos.core.segments import segment_sum
 from ...algos.offline.assignment import OfflineAssignment, assign_exact
 from ...algos.online.certificates import margins
+from ...common.ranks import ALONE, Ranks
+from ..config.methods import METHOD_OPTIONS
 from ..config.run import RunConfig
 from ..data.pictures import PictureData
 from ..data.samples import ImageData
 from ..networks.network import Network, run_views
-from ..state.ranks import ALONE, Ranks
 
-__all__ = ["Batch", "Group", "Method", "Prediction", "Sweep", "evaluating"]
+__all__ = [
+    "METHODS",
+    "ApplyToAll",
+    "Batch",
+    "Method",
+    "ParameterGroup",
+    "Prediction",
+    "evaluating",
+    "register_method",
+]
+
+
+Kind = TypeVar("Kind", bound="Method")
+
+METHODS: dict[str, type[Method]] = {}
+"""The methods by their names, which are those of their settings in `METHOD_OPTIONS`."""
+
+
+def register_method(name: str) -> Callable[[type[Kind]], type[Kind]]:
+    """Make a class the method `name`, whose settings are ``METHOD_OPTIONS[name]``.
+
+    The module must be ``train/methods/NAME.py``, or the package ``train/methods/NAME``.
+    """
+    if name not in METHOD_OPTIONS:
+        msg = f"method {name!r} has no settings. To fix this, add train/config/methods/{name}.py"
+        raise UsageError(msg)
+
+    def enter(method: type[Kind]) -> type[Kind]:
+        METHODS[name] = method
+        return method
+
+    return enter
 
 
 class Batch(NamedTuple):
@@ -40,14 +72,14 @@ class Batch(NamedTuple):
     ----------
     ids : (b,) int64 tensor. Which images these are; of the whole batch, on every rank.
     views : tuple of float tensors, in the order of `Method.views`. Normalized images of this rank's
-        part of the batch: ``ids[slice(*ranks.part(b))]``.
+        part of the batch: ``ids[slice(*ranks.shard(b))]``.
     """
 
     ids: Tensor
     views: tuple[Tensor, ...]
 
 
-class Group(NamedTuple):
+class ParameterGroup(NamedTuple):
     """Parameters with a learning rate of their own.
 
     Attributes
@@ -88,11 +120,11 @@ class Prediction(NamedTuple):
     margins: Tensor
 
 
-class Sweep(Protocol):
+class ApplyToAll(Protocol):
     """Applies a function to all images, in the order of their ids, and concatenates the rows."""
 
     def __call__(
-        self, function: Callable[[Tensor], Tensor], *, view: str = "plain", stream: str = "sweep"
+        self, function: Callable[[Tensor], Tensor], *, view: str = "plain", stream: str = "plain"
     ) -> Tensor:
         """Return ``cat(function(images))``, the images as `view` says ("plain", "first", ...)."""
 
@@ -167,18 +199,18 @@ class Method(ABC):
     # What the loop calls, in this order ---------------------------------------------------------
 
     @abstractmethod
-    def parameter_groups(self) -> list[Group]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         """Return what the optimizer moves."""
 
     def take_labels(self, labels: Tensor) -> None:
         """Take the (n,) int64 classes of the images, before `start`, where `wants_labels` holds."""
         raise NotImplementedError
 
-    def start(self, sweep: Sweep) -> None:  # noqa: B027 - most methods need no start
+    def start(self, apply_to_all: ApplyToAll) -> None:  # noqa: B027 - most methods need no start
         """Prepare a fresh run, once, before the first epoch; a resumed run does not call it."""
 
-    def begin_epoch(self, epoch: int, sweep: Sweep | None = None) -> None:
-        """Prepare an epoch. `sweep` is there whenever the loop calls."""
+    def begin_epoch(self, epoch: int, apply_to_all: ApplyToAll | None = None) -> None:
+        """Prepare an epoch. `apply_to_all` is there whenever the loop calls."""
         self.epoch = epoch
 
     def order(self, epoch: int) -> Tensor | None:
@@ -188,13 +220,14 @@ class Method(ABC):
     def losses(self, batch: Batch) -> Iterator[Tensor]:
         """Yield the losses of a batch; the loop takes one optimizer step on each as it comes.
 
-        Most methods have one; GATCluster has several passes over a large batch.
+        Most methods have one, and define `step` alone; GATCluster has several passes over a large
+        batch.
         """
         yield self.step(batch.ids, batch.views)
 
-    @abstractmethod
     def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
         """Return the loss of one batch, a scalar to call ``backward`` on; the state moves on."""
+        raise NotImplementedError
 
     def after_step(self) -> None:  # noqa: B027 - most methods need nothing
         """Do what follows an optimizer step, such as moving an average of the parameters."""

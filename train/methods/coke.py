@@ -56,19 +56,20 @@ from ...algos.losses.sparse_labels import (
     first_label,
     sparse_label_loss,
 )
-from ..config.methods import CokeOptions
+from ...common.ranks import ALONE, Ranks
+from ..config.methods.coke import CokeOptions
 from ..config.run import RunConfig
 from ..networks.network import Network, run_views
-from ..state.ranks import ALONE, Ranks
 from ..state.seeding import generator
 from ._priced_heads import PricedHeads, kmeans_centers
-from .base import Group, Method, Sweep
+from .base import ApplyToAll, Method, ParameterGroup, register_method
 
 __all__ = ["CoKe"]
 
 LARGE = {"one": ("first",), "two": ("first", "second"), "multi": ("first", "second")}
 
 
+@register_method("coke")
 class CoKe(Method):
     """State of a run of CoKe, and its step. The parameters are those of `Method`.
 
@@ -90,7 +91,7 @@ class CoKe(Method):
         self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
     ) -> None:
         super().__init__(config, network, n_samples, ranks)
-        self.options = config.coke or CokeOptions()
+        self.options = config.options(CokeOptions)
         _check(config, self.options)
         self.large = len(LARGE[self.options.views])
         small = self.options.small_crops if self.options.views == "multi" else 0
@@ -116,23 +117,23 @@ class CoKe(Method):
             torch.zeros(table, dtype=self.dtype, device=self.device),
         )
 
-    def parameter_groups(self) -> list[Group]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         """Parameters of the network; centers are means, not learned."""
-        return [Group(list(self.network.parameters()))]
+        return [ParameterGroup(list(self.network.parameters()))]
 
-    def start(self, sweep: Sweep) -> None:
+    def start(self, apply_to_all: ApplyToAll) -> None:
         """Set the centers from the untrained network, as ``heads.init`` asks."""
         if self.config.heads.init == "kmeans":
-            features = sweep(self.features, view="first", stream="init")
+            features = apply_to_all(self.features, view="first", stream="init")
             for head, bounds in enumerate(self.bounds):
                 start = kmeans_centers(features, bounds, self.config.seed, head)
                 self.centers[head, : bounds.n_clusters] = start
 
     @torch.no_grad()
-    def begin_epoch(self, epoch: int, sweep: Sweep | None = None) -> None:
+    def begin_epoch(self, epoch: int, apply_to_all: ApplyToAll | None = None) -> None:
         """Close the epoch before: its centers, and in the second stage their average."""
         centers, past = self._closed(epoch)
-        super().begin_epoch(epoch, sweep)
+        super().begin_epoch(epoch, apply_to_all)
         self.centers.copy_(centers)
         self.past.copy_(past)
         for sums in self.sums:
@@ -143,76 +144,77 @@ class CoKe(Method):
         self.heads.begin_epoch(epoch)
 
     def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
-        """Loss of one batch, a scalar tensor to call ``backward`` on; labels and centers move on.
+        """Compute the loss of one batch; labels, prices and centers move on.
 
-        In an epoch without learning it is a number without a gradient, so that the optimizer
+        In an epoch without learning the loss is a number without a gradient, so that the optimizer
         keeps no trace of the epoch either.
 
         Parameters
         ----------
         ids : (b,) int64 tensor. Which images these are.
         views : (b, c, h, w) tensors, as many as `views` names. Batch statistics are taken per view.
+
+        Returns
+        -------
+        loss : () tensor to call ``backward`` on.
         """
         if self.epoch >= self.config.optim.frozen_epochs:
-            return self._step(ids, views)
+            return self._loss(ids, views)
         with torch.no_grad():
-            loss = self._step(ids, views)
+            loss = self._loss(ids, views)
         return loss + torch.zeros_like(loss, requires_grad=True)
 
-    def _step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
-        rows = self._encode(views[: self.large], len(ids))
+    def _loss(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
+        """Steps 1 to 3 of the module's text, on one batch."""
+        temperature, options = self.config.loss.temperature, self.options
+        large = self._encode(views[: self.large], len(ids))  # projector's, then predictor's
         crops = self._encode(views[self.large :], len(ids))
-        y = self._assign(rows[0].detach().mean(0))
-        previous = self.labels[:, ids] if self.epoch > 0 else y
+
+        # Labels of now, y = argmax_k x . c_k + rho_k (Eqs. 10, 17); dual steps (Eq. 18); centers
+        # (Eq. 13). The loss is for the labels of the epoch before.
+        y = self._assign(large[0].detach().mean(0))
+        labels = self.labels[:, ids] if self.epoch > 0 else y
         self.labels[:, ids] = y
-        averages = None
-        if self.averaging and self._second_stage:
-            averages = SparseLabels(*(table[:, ids] for table in self.averages))
-            count = self.epoch - self.options.second_stage + 1
-            # The first label takes the first slot, as released: ties of weights go by slots.
-            first = count == 1
-            new = first_label(y, averages) if first else average_label(averages, y, count)
-            self._store(ids, new)
+        averages = self._average_labels(ids, y)
 
-        # The target is made of the projector's scores, for the predictor too.
-        frozen = self._scores(rows[0].detach())
+        targets = None
+        if averages is None and self.large == 2:
+            # alpha onehot(y) + (1 - alpha) p of the other view (section 3.4), by the projector's
+            # scores, for the predictor too.
+            scores, alpha = self._scores(large[0].detach()), self.config.loss.tau
+            targets = two_view_targets(labels, scores, temperature=temperature, alpha=alpha)
+
         total: Tensor = torch.zeros((), dtype=self.dtype, device=self.device)
-        for i, weight in enumerate((1.0 - self.beta, self.beta)):
-            if weight > 0:
-                small = self._scores(crops[i]) if crops else None
-                large = self._scores(rows[i])
-                total = total + weight * self._loss(large, small, frozen, previous, averages)
+        for i, weight in enumerate((1.0 - self.beta, self.beta)):  # projector, predictor
+            if weight == 0:
+                continue
+            scores = self._scores(large[i])  # (v, h, b, kmax): x . c^{t-1}
+            if averages is not None:  # second stage: averaged labels (appendix B.2.2)
+                loss = sparse_label_loss(
+                    scores[0], averages, temperature=temperature, smoothing=options.smoothing
+                ).mean()
+            elif targets is None:  # one view: -log p_y (Eq. 14)
+                loss = label_loss(scores[0], labels, temperature=temperature).mean()
+            else:  # two views: cross-entropy with soft labels (section 3.4)
+                loss = soft_cross_entropy(scores, targets, temperature=temperature).mean()
+                if crops:  # small crops learn alpha onehot(y) + (1 - alpha) mean p
+                    small = self._scores(crops[i])
+                    both = targets.mean(0).expand(small.shape)
+                    cropped = soft_cross_entropy(small, both, temperature=temperature).mean()
+                    loss = (1.0 - options.crop_weight) * loss + options.crop_weight * cropped
+            total = total + weight * loss
         return total
 
-    def _loss(
-        self,
-        scores: Tensor,
-        small: Tensor | None,
-        frozen: Tensor,
-        labels: Tensor,
-        averages: SparseLabels | None,
-    ) -> Tensor:
-        """Mean loss of views (v, h, b, kmax) for the labels of the epoch before."""
-        temperature = self.config.loss.temperature
-        total: Tensor
-        if averages is not None:
-            total = sparse_label_loss(
-                scores[0], averages, temperature=temperature, smoothing=self.options.smoothing
-            ).mean()
-            return total
-        if self.large == 1:
-            total = label_loss(scores[0], labels, temperature=temperature).mean()
-            return total
-        alpha = self.config.loss.tau
-        targets = two_view_targets(labels, frozen, temperature=temperature, alpha=alpha)
-        total = soft_cross_entropy(scores, targets, temperature=temperature).mean()
-        if small is not None:
-            # alpha onehot + (1 - alpha) of the mean over both views
-            both = targets.mean(0).expand(small.shape)
-            crops = soft_cross_entropy(small, both, temperature=temperature).mean()
-            weight = self.options.crop_weight
-            total = (1.0 - weight) * total + weight * crops
-        return total
+    def _average_labels(self, ids: Tensor, y: Tensor) -> SparseLabels | None:
+        """Averaged labels before this batch, where the second stage has them; they move on."""
+        if not (self.averaging and self._second_stage):
+            return None
+        averages = SparseLabels(*(table[:, ids] for table in self.averages))
+        count = self.epoch - self.options.second_stage + 1
+        # The first label takes the first slot, as released: ties of weights go by slots.
+        first = count == 1
+        self._store(ids, first_label(y, averages) if first else average_label(averages, y, count))
+        return averages
 
     @torch.no_grad()
     def _assign(self, x: Tensor) -> Tensor:

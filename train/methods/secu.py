@@ -40,19 +40,20 @@ from torch.nn import functional as F
 
 from ...algos.clustering.hardness_weighted import CenterStatus, HardnessCenters, hardness_centers
 from ...algos.losses.secu import center_loss, mixed_targets, soft_cross_entropy
-from ..config.methods import SecuOptions
+from ...common.ranks import ALONE, Ranks
+from ..config.methods.secu import SecuOptions
 from ..config.run import RunConfig
 from ..networks.network import Network, run_views
-from ..state.ranks import ALONE, Ranks
 from ..state.seeding import generator
 from ._entropy_heads import EntropyHeads
-from ._finished_run import centers_of, finished_run, load_network
+from ._init_from import centers_of, load_network, read_finished_run
 from ._priced_heads import PricedHeads, kmeans_centers
-from .base import Group, Method, Sweep, evaluating
+from .base import ApplyToAll, Method, ParameterGroup, evaluating, register_method
 
 __all__ = ["SeCu"]
 
 
+@register_method("secu")
 class SeCu(Method):
     """State of a run of SeCu, and its step. The parameters are those of `Method`.
 
@@ -71,7 +72,7 @@ class SeCu(Method):
         self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
     ) -> None:
         super().__init__(config, network, n_samples, ranks)
-        self.options = config.secu or SecuOptions()
+        self.options = config.options(SecuOptions)
         clusters = config.heads.clusters
         place: dict[str, Any] = {"dtype": self.dtype, "device": self.device}
         self.heads: PricedHeads | EntropyHeads
@@ -95,23 +96,24 @@ class SeCu(Method):
         self.snapshot = F.normalize(start, dim=2)
         self.certificate = torch.zeros(len(clusters), 3, dtype=torch.float64, device=self.device)
 
-    def parameter_groups(self) -> list[Group]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         """Parameters of the network, and learned centers, whose rate is constant or ramps."""
-        groups = [Group(list(self.network.parameters()))]
+        groups = [ParameterGroup(list(self.network.parameters()))]
         if self.learned:
             lr, ramp = self.config.optim.center_lr, self.options.center_ramp
-            groups.append(Group([self.centers], lr=lr, local=False, ramp=ramp, stacked=True))
+            centers = ParameterGroup([self.centers], lr=lr, local=False, ramp=ramp, stacked=True)
+            groups.append(centers)
         return groups
 
     # Start --------------------------------------------------------------------------------------
 
-    def start(self, sweep: Sweep) -> None:
+    def start(self, apply_to_all: ApplyToAll) -> None:
         """Take over a finished run, or set the centers as ``heads.init`` asks."""
         heads: Sequence[int] = range(len(self.bounds))
         if self.options.init_from:
             heads = self._take_over()
         if self.config.heads.init == "kmeans" and heads:
-            self.init_centers(sweep(self.features, view="first", stream="init"), heads)
+            self.init_centers(apply_to_all(self.features, view="first", stream="init"), heads)
 
     @torch.no_grad()
     def init_centers(self, features: Tensor, heads: Sequence[int] | None = None) -> None:
@@ -132,7 +134,7 @@ class SeCu(Method):
     @torch.no_grad()
     def _take_over(self) -> list[int]:
         """Load the network and known heads of ``secu.init_from``; return the heads it has not."""
-        run = finished_run(self.options.init_from, "secu.init_from", methods=("secu",))
+        run = read_finished_run(self.options.init_from, "secu.init_from", methods=("secu",))
         load_network(run, self.network)
         for head, k in enumerate(self.config.heads.clusters):
             if k in run.config.heads.clusters:
@@ -142,12 +144,12 @@ class SeCu(Method):
 
     # Epochs and steps ---------------------------------------------------------------------------
 
-    def begin_epoch(self, epoch: int, sweep: Sweep | None = None) -> None:
+    def begin_epoch(self, epoch: int, apply_to_all: ApplyToAll | None = None) -> None:
         """Keep the centers of the epoch before, and set this epoch's dual steps (one per head)."""
-        super().begin_epoch(epoch, sweep)
-        if not self.learned and epoch > 0 and sweep is not None:
+        super().begin_epoch(epoch, apply_to_all)
+        if not self.learned and epoch > 0 and apply_to_all is not None:
             with evaluating(self.network):
-                self.solve_centers(sweep(self.features, stream="centers"))
+                self.solve_centers(apply_to_all(self.features, stream="centers"))
         self.snapshot.copy_(F.normalize(self.centers.detach(), dim=2))
         self.heads.begin_epoch(epoch)
 
@@ -191,40 +193,46 @@ class SeCu(Method):
         return F.normalize(torch.stack([projected, self.network.predict(projected)], 1), dim=2)
 
     def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
-        """Loss of one batch, a scalar tensor to call ``backward`` on; labels and prices move on.
+        """Compute the loss of one batch; labels and prices move on.
+
+        Equations are those of the SeCu supplement.
 
         Parameters
         ----------
         ids : (b,) int64 tensor. Which images these are.
         views : two (b, c, h, w) tensors. Batch statistics are taken per view.
+
+        Returns
+        -------
+        loss : () tensor to call ``backward`` on.
         """
-        loss = self.config.loss
-        x = self.terms(views, len(ids))[:, None]  # (t, 1, b, d)
-        past = x @ self.snapshot.mT + self.heads.padding  # (t, h, b, kmax)
+        temperature, tau = self.config.loss.temperature, self.config.loss.tau
+        x = self.terms(views, len(ids))[:, None]  # (t, 1, b, d): features, predictions
+        past = x @ self.snapshot.mT + self.heads.padding  # (t, h, b, kmax): x . w^{t-1}
         scores = past
-        if self.learned:
+        if self.learned:  # x . w, with gradients for the centers alone
             scores = x.detach() @ F.normalize(self.centers, dim=2).mT + self.heads.padding
 
-        frozen = scores.detach()
+        # 1. Labels of now, y = argmax_k x . w_k + rho_k - rho'_k, then dual steps (section 2).
         old = self.labels[:, ids] if self.epoch > 0 else None
-        y = self.heads.assign(frozen.mean(0), old)
+        y = self.heads.assign(scores.detach().mean(0), old)
         self.labels[:, ids] = y
 
-        targets = mixed_targets(
-            y if old is None else old,
-            past.detach()[:2].flip(0),
-            temperature=loss.temperature,
-            tau=loss.tau,
-        )
+        # 2. Representation: p = softmax(x . w^{t-1} / lambda) of each view (Eq. 3) learns the label
+        #    of the epoch before, mixed by tau with the probabilities of the other view.
+        label = y if old is None else old
+        other = past.detach()[:2].flip(0)
+        targets = mixed_targets(label, other, temperature=temperature, tau=tau)
         past = past.reshape(-1, 2, *past.shape[1:])  # predictions learn what their view learns
-        representation = soft_cross_entropy(
-            past, targets.expand_as(past), temperature=loss.temperature
-        )
-        total: Tensor = representation.mean()
+        loss: Tensor = soft_cross_entropy(
+            past, targets.expand_as(past), temperature=temperature
+        ).mean()
+
+        # 3. Centers: each learns from the samples that are its own now (section 1.3, Eq. 1).
         if self.learned:
-            centers = center_loss(scores, frozen, y, temperature=loss.center_temperature)
-            total = total + centers.mean()
-        return total
+            by_centers = self.config.loss.center_temperature
+            loss = loss + center_loss(scores, scores.detach(), y, temperature=by_centers).mean()
+        return loss
 
     def report(self) -> dict[str, float]:
         """Certificate of the target head's centers, where they are solved."""

@@ -32,16 +32,17 @@ from torch.nn import functional as F
 
 from ...algos.core.errors import UsageError
 from ...algos.losses.secu import log_softmax, mixed_targets, soft_cross_entropy
-from ..config.methods import SelfLabelOptions
+from ...common.ranks import ALONE, Ranks
+from ..config.methods.self_label import SelfLabelOptions
 from ..config.run import RunConfig
 from ..networks.network import Network
-from ..state.ranks import ALONE, Ranks
-from ._finished_run import centers_of, finished_run, load_network
-from .base import Group, Method, Sweep, evaluating
+from ._init_from import centers_of, load_network, read_finished_run
+from .base import ApplyToAll, Method, ParameterGroup, evaluating, register_method
 
 __all__ = ["SelfLabel"]
 
 
+@register_method("self_label")
 class SelfLabel(Method):
     """State of a run of self-labeling, and its step. The parameters are those of `Method`.
 
@@ -63,30 +64,31 @@ class SelfLabel(Method):
             )
             raise UsageError(msg)
         super().__init__(config, network, n_samples, ranks)
-        self.options = config.self_label or SelfLabelOptions()
+        self.options = config.options(SelfLabelOptions)
         shape = config.heads.target, network.out_dim
         self.centers = nn.Parameter(torch.zeros(shape, dtype=self.dtype, device=self.device))
         self.fixed = torch.zeros_like(self.labels)
         self.counted = torch.zeros((), dtype=torch.float64, device=self.device)
 
-    def parameter_groups(self) -> list[Group]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         """Parameters of the network, and the centers, all by one schedule."""
-        return [Group(list(self.network.parameters())), Group([self.centers], local=False)]
+        network = ParameterGroup(list(self.network.parameters()))
+        return [network, ParameterGroup([self.centers], local=False)]
 
-    def start(self, sweep: Sweep) -> None:
+    def start(self, apply_to_all: ApplyToAll) -> None:
         """Take over the network, the target head and its labels from ``self_label.init_from``."""
-        run = finished_run(self.options.init_from, "self_label.init_from", methods=("secu",))
+        run = read_finished_run(self.options.init_from, "self_label.init_from", methods=("secu",))
         load_network(run, self.network)
         with torch.no_grad():
             self.centers.copy_(centers_of(run, self.config.heads.target))
         with evaluating(self.network):
-            found = self.predict(sweep(self.features))
+            found = self.predict(apply_to_all(self.features))
         self.fixed[0] = found.assignment.labels
         self.labels[0] = found.assignment.labels
 
-    def begin_epoch(self, epoch: int, sweep: Sweep | None = None) -> None:
+    def begin_epoch(self, epoch: int, apply_to_all: ApplyToAll | None = None) -> None:
         """Start to count the images that count."""
-        super().begin_epoch(epoch, sweep)
+        super().begin_epoch(epoch, apply_to_all)
         self.counted.zero_()
 
     def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:

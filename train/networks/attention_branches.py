@@ -44,7 +44,7 @@ from ...algos.losses.gatcluster.attention import (
     isotropic_gaussian,
     released_gaussian,
 )
-from ..config.methods import GatclusterOptions
+from ..config.methods.gatcluster import GatclusterOptions
 from .normalization import BatchNorm
 
 __all__ = ["GAT_LAYERS", "GAT_SMALL", "Branches", "Conv", "MapEncoder", "map_encoder"]

@@ -71,6 +71,7 @@ class Network(nn.Module):
         if config.predictor:
             self.predictor = mlp([self.out_dim, config.predictor, self.out_dim])
         self.autocast: torch.dtype | None = None
+        self.compiler: str | None = None
         self.one_pass = not any(
             isinstance(layer, nn.modules.batchnorm._BatchNorm) for layer in encoder.modules()
         )
@@ -78,6 +79,11 @@ class Network(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Map (b, c, h, w) images, or (b, d) embeddings, to (b, out_dim) features."""
         return self._cast(lambda x: self.projector(self.encoder(x)), images)
+
+    def compile_with(self, compiler: str) -> None:
+        """Compile the forward pass by a backend of `torch.compile`; a copy needs it anew."""
+        self.compiler = compiler
+        self.compile(backend=compiler)
 
     def predict(self, features: torch.Tensor) -> torch.Tensor:
         """Map (b, out_dim) features to the predictor's, (b, out_dim)."""

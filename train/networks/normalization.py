@@ -9,7 +9,7 @@ With several ranks the statistics are those of the whole batch, on any device:
 `torch.nn.SyncBatchNorm` refuses CPU tensors.
 
 The running statistics are kept for each group, with the momentum that g passes in a row would
-have, and meet in their mean at the end of an epoch (`settle`), which is what is saved.
+have, and meet in their mean at the end of an epoch (`merge_groups`), which is what is saved.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-__all__ = ["BatchNorm", "groups", "settle", "synchronize"]
+__all__ = ["BatchNorm", "groups", "merge_groups", "synchronize"]
 
 
 class BatchNorm(nn.Module):
@@ -64,13 +64,13 @@ class BatchNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Normalize by the statistics of each group in training, by the running ones otherwise."""
         if not self.training:
-            self.settle()
+            self.merge_groups()
             return F.batch_norm(
                 x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
             )
         g = self.groups
         if len(self.group_mean) != g:
-            self.settle()
+            self.merge_groups()
             self.group_mean = self.running_mean.repeat(g, 1)
             self.group_var = self.running_var.repeat(g, 1)
         momentum = 1.0 - (1.0 - self.momentum) ** g
@@ -87,7 +87,7 @@ class BatchNorm(nn.Module):
         return out.reshape(x.shape)
 
     @torch.no_grad()
-    def settle(self) -> None:
+    def merge_groups(self) -> None:
         """Let the groups' running statistics meet in their mean."""
         if len(self.group_mean):
             self.running_mean.copy_(self.group_mean.mean(0))
@@ -96,7 +96,7 @@ class BatchNorm(nn.Module):
             self.group_var = self.group_var[:0]
 
     def _save_to_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        self.settle()
+        self.merge_groups()
         super()._save_to_state_dict(*args, **kwargs)
 
     def _load_from_state_dict(
@@ -126,11 +126,11 @@ def groups(module: nn.Module, count: int) -> Iterator[None]:
             layer.groups = old
 
 
-def settle(module: nn.Module) -> None:
+def merge_groups(module: nn.Module) -> None:
     """Let the running statistics of all groups meet, so that what is saved is all there is."""
     for layer in module.modules():
         if isinstance(layer, BatchNorm):
-            layer.settle()
+            layer.merge_groups()
 
 
 def synchronize(module: nn.Module, on: bool = True) -> None:

@@ -1,1 +1,4 @@
-"""Settings of runs, one TOML file each: the papers' tables, and small ones that end in minutes."""
+"""Recipes: TOML files, ``METHOD_DATA.toml``, each with all settings of a run of one method.
+
+The first lines of a recipe say what it follows, a paper or its released code.
+"""

@@ -1,1 +1,29 @@
-"""To be written."""
+"""What makes a run repeatable: its state on the disk, and the streams of its random numbers.
+
+`checkpoint` saves and verifies the state after each epoch, `packing` splits a nested state into
+tensors and JSON, and `seeding` names every stream of random numbers by the run's seed.
+"""
+
+from .checkpoint import (
+    Checkpoint,
+    CheckpointWarning,
+    checkpoint_folder,
+    latest_checkpoint,
+    load_checkpoint,
+    save_checkpoint,
+)
+from .packing import pack, unpack
+from .seeding import generator, permutation
+
+__all__ = [
+    "Checkpoint",
+    "CheckpointWarning",
+    "checkpoint_folder",
+    "generator",
+    "latest_checkpoint",
+    "load_checkpoint",
+    "pack",
+    "permutation",
+    "save_checkpoint",
+    "unpack",
+]

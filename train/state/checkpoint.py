@@ -31,6 +31,7 @@ import safetensors.torch
 import torch
 
 from ...algos.core.errors import CheckpointError, InvalidTypeError, MissingFileError, OutputError
+from ...common.files import write_folder
 from .packing import JSON, check_json, pack, unpack
 
 __all__ = [
@@ -106,30 +107,15 @@ def save_checkpoint(
     folder = Path(folder)
     files = {_TENSORS: _tensor_bytes(tensors), _METADATA: _json_bytes(dict(metadata))}
     files[_MANIFEST] = _manifest_bytes(files)
-    parent = folder.parent
-    temporary, aside = parent / f".{folder.name}.tmp-{os.getpid()}", _aside(folder)
+    # Left by a process that was killed in the middle of saving.
+    for stale in folder.parent.glob(".epoch-*.tmp-*"):
+        shutil.rmtree(stale, ignore_errors=True)
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        # Left by a process that was killed in the middle of saving.
-        for stale in parent.glob(".epoch-*.tmp-*"):
-            shutil.rmtree(stale, ignore_errors=True)
-        temporary.mkdir()
-        for name, content in files.items():
-            _write_file(temporary / name, content)
-        _flush_folder(temporary)
-        if folder.exists():
-            # A folder cannot be renamed over another one; `latest_checkpoint` knows the aside.
-            shutil.rmtree(aside, ignore_errors=True)
-            os.replace(folder, aside)
-        os.replace(temporary, folder)
-        _flush_folder(parent)
-    except BaseException as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if not isinstance(error, OSError):
-            raise
+        write_folder(folder, files, aside=_aside(folder))
+    except OutputError as error:
         msg = (
-            f"cannot save the checkpoint {folder}: {error.strerror or error}. Earlier checkpoints "
-            "are unchanged. To fix: free disk space, or write the run elsewhere"
+            f"cannot save the checkpoint: {error}. Earlier checkpoints are unchanged. "
+            f"To fix: free disk space, or write the run elsewhere"
         )
         raise OutputError(msg) from error
     _prune(folder, keep)
@@ -275,23 +261,6 @@ def _read_file(path: Path) -> bytes:
     except OSError as error:
         msg = f"{path} cannot be read: expected a file of a complete checkpoint, got {error}"
         raise CheckpointError(msg) from error
-
-
-def _write_file(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _flush_folder(path: Path) -> None:
-    # A rename is safe from a power cut only once the folder that lists it is flushed.
-    if os.name == "posix":
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _aside(folder: Path) -> Path:

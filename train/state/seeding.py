@@ -38,7 +38,7 @@ def generator(seed: int, *stream: int | str, device: str | torch.device = "cpu")
 
     Notes
     -----
-    PyTorch's CPU engine keeps the low 32 bits of a seed: among 10⁵ streams about one pair draws
+    PyTorch's CPU generator keeps the low 32 bits of a seed: among 10⁵ streams about one pair draws
     alike. That is harmless for augmentation, where the two meet different images.
 
     Examples

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from dualclust.algos.core.errors import UsageError
+from dualclust.common.ranks import ALONE
 from dualclust.train.augment.crops import (
-    FITS,
     NUMBERS,
     TRIES,
     Cut,
@@ -17,14 +17,13 @@ from dualclust.train.augment.crops import (
     reduction,
 )
 from dualclust.train.augment.geometry import crop_boxes
-from dualclust.train.config.run import RunConfig, override
+from dualclust.train.config.run import FITS, RunConfig, override
 from dualclust.train.data import pictures
 from dualclust.train.data.pictures import picture_data
 from dualclust.train.data.splits import File
 from dualclust.train.loop import loader
-from dualclust.train.loop.execution import Engine
-from dualclust.train.loop.loader import Feed
-from dualclust.train.state.ranks import ALONE
+from dualclust.train.loop.execution import Execution
+from dualclust.train.loop.loader import Loader
 from dualclust.train.state.seeding import generator
 from tests.train.augment.test_augment_crop import RATIO, published, same
 from tests.train.pictures import encoded, picture
@@ -70,8 +69,8 @@ def drawn_boxes(monkeypatch):
 
         monkeypatch.setattr(pictures, "cut_picture", record)
         config = override(RunConfig(), [f"augment.crop={list(crop)}", "augment.size=1"])
-        fed = Feed(config, ALONE, Engine(config.engine, torch.device("cpu")))
-        for _ in fed.views(fed.batches(0), 0, ("first", "second")):
+        loaded = Loader(config, ALONE, Execution(config.execution, torch.device("cpu")))
+        for _ in loaded.views(loaded.batches(0), 0, ("first", "second")):
             pass
         assert len(seen) == n
         return [np.array([cuts[v].box for cuts in seen]) for v in (0, 1)]

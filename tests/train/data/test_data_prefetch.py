@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from dualclust.train.data.samples import embedding_data, image_data
+from dualclust.train.loop import Run, train
 from dualclust.train.loop.prefetch import AHEAD, prefetch
-from dualclust.train.loop.training import Run, train
 from tests.train.runs import assert_same_run, tiny, write_images
 
 
@@ -108,7 +108,7 @@ def test_an_error_in_the_step_leaves_no_thread(tmp_path, monkeypatch):
         msg = "in the step"
         raise ArithmeticError(msg)
 
-    monkeypatch.setattr(run.engine, "train_step", fail)
+    monkeypatch.setattr(run.execution, "train_step", fail)
     with pytest.raises(ArithmeticError, match="in the step"):
         run.run_epoch()
 

@@ -5,13 +5,13 @@ import pytest
 import torch
 
 from dualclust.algos.core.errors import CheckpointError, UsageError
+from dualclust.common.ranks import ALONE
 from dualclust.train.config.run import DataConfig, override
 from dualclust.train.data.input_scale import INPUT_SCALES, rescaled
 from dualclust.train.data.samples import embedding_data, load_source
-from dualclust.train.loop.execution import Engine
-from dualclust.train.loop.loader import Feed
-from dualclust.train.loop.training import resume, train
-from dualclust.train.state.ranks import ALONE
+from dualclust.train.loop import resume, train
+from dualclust.train.loop.execution import Execution
+from dualclust.train.loop.loader import Loader
 from tests.train.runs import tiny_recipe
 
 
@@ -70,10 +70,10 @@ def settings(path, *changes):
 def test_held_out_images_have_the_scale_of_training(colored):
     config = settings(colored[0], "data.normalization=cifar10")
     device = torch.device("cpu")
-    feed = Feed(config, ALONE, Engine(config.engine, device))
-    assert feed.data.std.tolist() == pytest.approx([0.2023, 0.1994, 0.2010])
-    assert torch.equal(feed.test.std, feed.data.std)
-    assert torch.equal(feed.test.mean, feed.data.mean)
+    loader = Loader(config, ALONE, Execution(config.execution, device))
+    assert loader.data.std.tolist() == pytest.approx([0.2023, 0.1994, 0.2010])
+    assert torch.equal(loader.test.std, loader.data.std)
+    assert torch.equal(loader.test.mean, loader.data.mean)
 
 
 def test_a_run_cannot_be_resumed_with_another_scale(colored, tmp_path):

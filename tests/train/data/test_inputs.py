@@ -9,7 +9,7 @@ from torch import nn
 
 from dualclust.algos.core.errors import UsageError
 from dualclust.train.config.run import AugmentConfig, override
-from dualclust.train.loop.training import Run, resume, train
+from dualclust.train.loop import Run, resume, train
 from tests.train.runs import tiny_recipe, write_images
 
 METHODS = ["secu", "coke", "propos", "gatcluster", "mi_margin"]

@@ -12,15 +12,15 @@ import pytest
 import torch
 
 from dualclust.algos.core.errors import InvalidValueError, UsageError
+from dualclust.common.ranks import Ranks
 from dualclust.train.augment.crops import NUMBERS, random_cut
 from dualclust.train.config.run import RunConfig, override
 from dualclust.train.data import pictures
 from dualclust.train.data.pictures import PictureData, cpu_count
 from dualclust.train.data.samples import ImageData, load_source, normalize
-from dualclust.train.loop.execution import Engine
-from dualclust.train.loop.loader import Feed
+from dualclust.train.loop.execution import Execution
+from dualclust.train.loop.loader import Loader
 from dualclust.train.loop.prefetch import AHEAD
-from dualclust.train.state.ranks import Ranks
 from dualclust.train.state.seeding import generator
 from tests.train.data.test_picture_files import resized
 from tests.train.pictures import encoded, picture, write_folder
@@ -46,13 +46,13 @@ def settings(folder, *changes):
     return override(RunConfig(), [f"data.source={folder}", "batch_size=10", *CROPS, *changes])
 
 
-def fed(config, rank=0, world=1):
-    return Feed(config, Ranks(rank, world), Engine(config.engine, torch.device("cpu")))
+def load(config, rank=0, world=1):
+    return Loader(config, Ranks(rank, world), Execution(config.execution, torch.device("cpu")))
 
 
 def views(config, rank=0, world=1, *, epoch=0, names=("first", "second", "plain")):
-    feed = fed(config, rank, world)
-    return [found for _, found in feed.views(feed.batches(epoch), epoch, names)]
+    loader = load(config, rank, world)
+    return [found for _, found in loader.views(loader.batches(epoch), epoch, names)]
 
 
 def same_views(a, b):
@@ -62,25 +62,25 @@ def same_views(a, b):
 
 
 def test_a_folder_with_crops_stays_in_its_files(folder):
-    data = fed(settings(folder)).data
+    data = load(settings(folder)).data
     assert isinstance(data, PictureData)
     assert data.shape == (3, 8, 8)
     assert data.labels.tolist() == [i // 6 for i in range(24)]
     assert [name.partition(".")[0] for name in data.names[:2]] == ["class0/000", "class0/004"]
     assert data.class_names == ("class0", "class1", "class2", "class3")
-    assert isinstance(fed(settings(folder, "data.decode=once")).data, ImageData)
-    assert isinstance(fed(settings(folder, "augment.crop=[1, 1]")).data, ImageData)
+    assert isinstance(load(settings(folder, "data.decode=once")).data, ImageData)
+    assert isinstance(load(settings(folder, "augment.crop=[1, 1]")).data, ImageData)
     asked = settings(folder, "augment.crop=[1, 1]", "data.decode=views")
-    assert isinstance(fed(asked).data, PictureData)
+    assert isinstance(load(asked).data, PictureData)
 
 
 def test_what_is_no_folder_of_pictures_is_kept(tmp_path, folder):
     np.savez(tmp_path / "a.npz", images=np.zeros((9, 8, 8), np.uint8))
-    assert isinstance(fed(settings(tmp_path / "a.npz")).data, ImageData)
+    assert isinstance(load(settings(tmp_path / "a.npz")).data, ImageData)
     with pytest.raises(UsageError, match=r"a\.npz holds no picture files\. To fix: set data\.size"):
-        fed(settings(tmp_path / "a.npz", "data.decode=views"))
+        load(settings(tmp_path / "a.npz", "data.decode=views"))
     with pytest.raises(UsageError, match=r"decode='views' .* and data\.size is 0"):
-        fed(settings(folder, "data.size=0", "data.decode=views"))
+        load(settings(folder, "data.size=0", "data.decode=views"))
 
 
 @pytest.mark.parametrize("fit", ["crop", "squash", "imagenet"])
@@ -131,18 +131,19 @@ def test_squashed_pictures_show_all_of_themselves(tmp_path):
 def test_views_are_the_boxes_of_the_whole_picture(folder):
     """Each view, by Pillow alone, from the uniform numbers of its stream."""
     config = settings(folder, "augment.flip=false", "seed=5")
-    feed = fed(config)
-    for i, (ids, (first, second)) in enumerate(feed.views(feed.batches(2), 2, ("first", "second"))):
+    loader = load(config)
+    drawn = loader.views(loader.batches(2), 2, ("first", "second"))
+    for i, (ids, (first, second)) in enumerate(drawn):
         for v, found in enumerate((first, second)):
             draws = generator(5, "crop", 2, i, v)
             numbers = torch.rand(len(ids), NUMBERS, generator=draws, dtype=torch.float64).tolist()
             for position, row, view in zip(ids.tolist(), numbers, found, strict=True):
-                with Image.open(feed.data.files[position].content) as image:
+                with Image.open(loader.data.files[position].content) as image:
                     cut = random_cut(
                         *image.size, row, size=8, crop=(0.2, 1.0), ratio=(3 / 4, 4 / 3)
                     )
                     expected = torch.from_numpy(resized(image.convert("RGB"), cut).copy())
-                expected = normalize(expected.permute(2, 0, 1), feed.data.mean, feed.data.std)
+                expected = normalize(expected.permute(2, 0, 1), loader.data.mean, loader.data.std)
                 assert torch.equal(view, expected)
 
 
@@ -173,11 +174,11 @@ def test_views_differ_by_epoch_seed_and_number(folder):
 
 
 def test_a_picture_that_comes_twice_in_an_epoch_is_drawn_twice(folder):
-    feed = fed(settings(folder))
+    loader = load(settings(folder))
     ids = torch.zeros(8, dtype=torch.int64)
-    ((_, (found,)),) = feed.views([ids], 0, ("first",))
+    ((_, (found,)),) = loader.views([ids], 0, ("first",))
     assert len({view.numpy().tobytes() for view in found}) == 8
-    assert torch.equal(found, feed.view(ids, 0, 0, 0))
+    assert torch.equal(found, loader.view(ids, 0, 0, 0))
 
 
 class Count:
@@ -202,7 +203,7 @@ class Count:
 def test_memory_is_bounded_and_each_picture_decoded_once(tmp_path, monkeypatch, workers):
     folder = write_folder(tmp_path / "pictures", 120)
     config = settings(folder, f"data.workers={workers}", "batch_size=6")
-    feed = fed(config)
+    loader = load(config)
     decoded, batches = Count(), Count()
     upright, cut = pictures.cut_picture.__globals__["upright"], PictureData.cut
 
@@ -220,7 +221,7 @@ def test_memory_is_bounded_and_each_picture_decoded_once(tmp_path, monkeypatch, 
     monkeypatch.setattr(PictureData, "cut", watch_batch)
     gc.disable()  # bounded by the code, not by when the collector comes
     try:
-        epoch = feed.views(feed.batches(0), 0, ("first", "second"))
+        epoch = loader.views(loader.batches(0), 0, ("first", "second"))
         next(epoch)
         # The reader goes as far as it can: the rest must wait for the step.
         for _ in range(500):
@@ -239,18 +240,18 @@ def test_memory_is_bounded_and_each_picture_decoded_once(tmp_path, monkeypatch, 
 
 def test_a_broken_file_ends_the_epoch_and_is_named(folder):
     config = settings(folder)
-    feed = fed(config)
-    broken = feed.data.files[17]
+    loader = load(config)
+    broken = loader.data.files[17]
     with open(broken.content, "r+b") as file:
         file.truncate(200)
     with pytest.raises(InvalidValueError, match=rf"cannot decode {broken.name}: "):
-        for _ in feed.views(feed.batches(0), 0, ("first",)):
+        for _ in loader.views(loader.batches(0), 0, ("first",)):
             pass
 
 
 @pytest.mark.parametrize("wrong", [ArithmeticError("in a worker"), MemoryError(), SystemExit(3)])
 def test_what_goes_wrong_in_a_worker_is_raised(folder, monkeypatch, wrong):
-    feed = fed(settings(folder, "data.workers=3"))
+    loader = load(settings(folder, "data.workers=3"))
     cut, seen = pictures.cut_picture, []
 
     def fail(*arguments, **options):
@@ -261,7 +262,7 @@ def test_what_goes_wrong_in_a_worker_is_raised(folder, monkeypatch, wrong):
 
     monkeypatch.setattr(pictures, "cut_picture", fail)
     with pytest.raises(type(wrong)) as found:
-        for _ in feed.views(feed.batches(0), 0, ("first",)):
+        for _ in loader.views(loader.batches(0), 0, ("first",)):
             pass
     assert found.value is wrong
     assert threading.main_thread() not in seen
@@ -269,7 +270,7 @@ def test_what_goes_wrong_in_a_worker_is_raised(folder, monkeypatch, wrong):
 
 def test_an_interrupt_ends_an_epoch_in_the_middle_of_a_batch(folder, monkeypatch):
     """A signal arrives while the step waits for pictures that are being decoded."""
-    feed = fed(settings(folder, "data.workers=2", "batch_size=24"))
+    loader = load(settings(folder, "data.workers=2", "batch_size=24"))
     cut, started, goes_on = pictures.cut_picture, [], threading.Event()
 
     def slow(*arguments, **options):
@@ -287,7 +288,7 @@ def test_an_interrupt_ends_an_epoch_in_the_middle_of_a_batch(folder, monkeypatch
     before = signal.signal(signal.SIGINT, handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            for _ in feed.views(feed.batches(0), 0, ("first",)):
+            for _ in loader.views(loader.batches(0), 0, ("first",)):
                 pass
     finally:
         signal.signal(signal.SIGINT, before)
@@ -296,7 +297,7 @@ def test_an_interrupt_ends_an_epoch_in_the_middle_of_a_batch(folder, monkeypatch
 
 
 def test_leaving_early_drops_the_rest(folder, monkeypatch):
-    feed = fed(settings(folder, "data.workers=1", "batch_size=2"))
+    loader = load(settings(folder, "data.workers=1", "batch_size=2"))
     cut, seen = pictures.cut_picture, []
 
     def count(*arguments, **options):
@@ -304,7 +305,7 @@ def test_leaving_early_drops_the_rest(folder, monkeypatch):
         return cut(*arguments, **options)
 
     monkeypatch.setattr(pictures, "cut_picture", count)
-    epoch = feed.views(feed.batches(0), 0, ("first",))
+    epoch = loader.views(loader.batches(0), 0, ("first",))
     next(epoch)
     epoch.close()
     assert len(seen) <= 2 * (AHEAD + 3) < 24

@@ -10,9 +10,9 @@ import torch
 from dualclust.algos.core.errors import UsageError
 from dualclust.cli.train import read_recipe
 from dualclust.train.config.run import LinearConfig, from_mapping, override
-from dualclust.train.loop.evaluation import judge
+from dualclust.train.loop import Run
+from dualclust.train.loop.evaluation import evaluate_method
 from dualclust.train.loop.linear_probe import linear_accuracy, linear_rate
-from dualclust.train.loop.training import Run
 from tests.train.runs import tiny
 
 PLAIN = ["linear.crop=[1.0, 1.0]", "linear.flip=false"]
@@ -50,8 +50,8 @@ def test_it_is_sgd_on_the_features_of_the_plain_images(source):
     run = run_of(source, *PLAIN)
     encoder = run.method.network.encoder.eval()
     with torch.no_grad():
-        x, y = (encoder(data.take(data.ids)) for data in (run.data, run.test))
-    t, expected = run.data.labels, run.test.labels
+        x, y = (encoder(data.take(data.ids)) for data in (run.loader.data, run.loader.test))
+    t, expected = run.loader.data.labels, run.loader.test.labels
     layer = torch.nn.Linear(x.shape[1], 10)
     torch.nn.init.normal_(layer.weight, std=0.01, generator=torch.Generator().manual_seed(0))
     torch.nn.init.zeros_(layer.bias)
@@ -65,11 +65,11 @@ def test_it_is_sgd_on_the_features_of_the_plain_images(source):
             optimizer.step()
     known = expected >= 0
     right = (layer(y).argmax(1) == expected)[known].double().mean()
-    found = linear_accuracy(run, run.config.linear)
+    found = linear_accuracy(run.method, run.loader, run.config.linear)
     assert found == pytest.approx(float(right), abs=0.06)
     assert found > 0.8
     # Once more: the same to the bit. The five images without a class are not counted.
-    assert linear_accuracy(run, run.config.linear) == found
+    assert linear_accuracy(run.method, run.loader, run.config.linear) == found
     assert found * 55 == pytest.approx(round(found * 55))
 
 
@@ -77,7 +77,7 @@ def test_the_network_is_left_as_it_was(source):
     run = run_of(source)
     network = run.method.network
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    linear_accuracy(run, replace(run.config.linear, epochs=2))
+    linear_accuracy(run.method, run.loader, replace(run.config.linear, epochs=2))
     assert network.training
     assert all(torch.equal(before[name], t) for name, t in network.state_dict().items())
     assert all(p.grad is None for p in network.parameters())
@@ -86,16 +86,16 @@ def test_the_network_is_left_as_it_was(source):
 def test_it_learns_classes_and_not_chance(source):
     """Held-out classes that are not those of the images are found at chance."""
     run = run_of(source, *PLAIN)
-    other = torch.from_numpy(np.random.default_rng(1).permutation(run.test.labels.numpy()))
-    run.test = run.test._replace(labels=other)
-    assert linear_accuracy(run, run.config.linear) < 0.35
+    other = torch.from_numpy(np.random.default_rng(1).permutation(run.loader.test.labels.numpy()))
+    run.loader.test = run.loader.test._replace(labels=other)
+    assert linear_accuracy(run.method, run.loader, run.config.linear) < 0.35
 
 
 def test_crops_are_drawn_anew_each_epoch(source, monkeypatch):
     run, seen = run_of(source, "linear.epochs=2", "linear.batch_size=150"), []
-    draw = run.feed._draw
-    monkeypatch.setattr(run.feed, "_draw", lambda *a: seen.append(draw(*a)) or seen[-1])
-    linear_accuracy(run, run.config.linear)
+    draw = run.loader._draw
+    monkeypatch.setattr(run.loader, "_draw", lambda *a: seen.append(draw(*a)) or seen[-1])
+    linear_accuracy(run.method, run.loader, run.config.linear)
     crops = seen[:2]
     assert crops[0].shape == (150, 1, 8, 8)
     assert not torch.allclose(crops[0].sum(), crops[1].sum())
@@ -114,16 +114,16 @@ def test_rates_are_those_of_the_script():
 def test_the_figure_of_a_run(source):
     run = run_of(source)
     run.run_epoch()
-    figures = judge(run, last=True)
+    figures = evaluate_method(run.method, run.loader, last=True)
     assert 0.2 < figures["probe"] <= 1.0
-    assert "probe" not in judge(run)
+    assert "probe" not in evaluate_method(run.method, run.loader)
 
 
 def test_without_classes_there_is_none(source):
     run = run_of(source)
-    run.test = run.test._replace(labels=None)
-    assert linear_accuracy(run, run.config.linear) is None
-    assert "probe" not in judge(run, last=True)
+    run.loader.test = run.loader.test._replace(labels=None)
+    assert linear_accuracy(run.method, run.loader, run.config.linear) is None
+    assert "probe" not in evaluate_method(run.method, run.loader, last=True)
 
 
 @pytest.mark.parametrize("change", ["data.test=none", "evaluation.probe=false"])

@@ -16,10 +16,9 @@ from torch.nn import functional as F
 from dualclust.algos.core.errors import DualclustError, InvalidValueError, UsageError
 from dualclust.train.config.run import load_config
 from dualclust.train.data.samples import load_source
-from dualclust.train.loop import loader, training
+from dualclust.train.loop import Run, loader, train, training
 from dualclust.train.loop.agreement import evaluate
 from dualclust.train.loop.optim import learning_rate
-from dualclust.train.loop.training import Run, train
 from tests.train.runs import (
     EPOCHS,
     FILES,
@@ -103,12 +102,12 @@ def test_views_differ_between_views_steps_and_epochs(source):
     run = Run(tiny(source), "cpu")
     ids = torch.arange(5)
     streams = [(0, 0, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0), ("predict", 0, 0), ("init", 0)]
-    views = [run.feed.view(ids, *stream) for stream in streams]
+    views = [run.loader.view(ids, *stream) for stream in streams]
     for a, b in itertools.combinations(views, 2):
         assert not torch.equal(a, b)
-    assert torch.equal(views[0], run.feed.view(ids, 0, 0, 0))
+    assert torch.equal(views[0], run.loader.view(ids, 0, 0, 0))
     other = Run(tiny(source, "seed=1"), "cpu")
-    assert not torch.equal(views[0], other.feed.view(ids, 0, 0, 0))
+    assert not torch.equal(views[0], other.loader.view(ids, 0, 0, 0))
 
 
 def test_the_two_views_of_a_step_are_those_of_the_named_streams(source):
@@ -119,7 +118,7 @@ def test_the_two_views_of_a_step_are_those_of_the_named_streams(source):
     for i, (ids, views, _) in enumerate(steps):
         epoch, step = divmod(i, 8)
         for v in (0, 1):
-            assert torch.equal(views[v], run.feed.view(ids, epoch, step, v))
+            assert torch.equal(views[v], run.loader.view(ids, epoch, step, v))
 
 
 # Learning rates --------------------------------------------------------------------------------
@@ -280,7 +279,7 @@ def test_saved_weights_and_centers_repeat_the_prediction(source, finished):
     weights = safetensors.torch.load_file(result.folder / "weights.safetensors")
     run.method.network.load_state_dict(weights, strict=True)
     run.method.network.eval()
-    views = run.feed.view(torch.arange(N), "predict", 0, 0)
+    views = run.loader.view(torch.arange(N), "predict", 0, 0)
     with torch.no_grad():
         features = F.normalize(run.method.network(views), dim=1)
     torch.testing.assert_close(features, result.prediction.features, rtol=1e-4, atol=1e-5)
@@ -333,7 +332,7 @@ def test_training_learns_what_is_plain(source, tmp_path):
         *(f"augment.{change}" for change in still),
     )
     untrained = Run(settings, "cpu")
-    before = evaluate(untrained.predict().assignment.labels, untrained.data)
+    before = evaluate(untrained.predict().assignment.labels, untrained.loader.data)
     result = train(settings, tmp_path / "run")
     assert before.acc < 0.6
     assert result.metrics[-1]["acc"] > 0.85

@@ -8,7 +8,7 @@ import torch
 
 from dualclust.train.config.run import OptimConfig
 from dualclust.train.loop.optim import LARS, build_optimizer, set_rates
-from dualclust.train.methods.base import Group
+from dualclust.train.methods.base import ParameterGroup
 
 
 def printed_lars(w, v, g, *, lr, momentum, decay, trust, inside):
@@ -84,7 +84,7 @@ def test_a_first_step_moves_centers_by_a_share_of_their_norm(rng):
     centers = torch.nn.Parameter(torch.tensor(rng.normal(size=(1, 20, 8))))
     before = centers.detach().clone()
     centers.grad = torch.tensor(1e-6 * rng.normal(size=(1, 20, 8)))
-    group = Group([centers], lr=4.2, local=False, stacked=True)
+    group = ParameterGroup([centers], lr=4.2, local=False, stacked=True)
     build_optimizer(OptimConfig(name="lars", lr=1.6, weight_decay=1e-6), [group]).step()
     moved = (centers.detach() - before).norm() / before.norm()
     assert moved.item() == pytest.approx(0.0042, rel=1e-9)
@@ -118,10 +118,10 @@ def test_lars_comes_back_from_its_state(rng):
 def test_rates_of_groups(tensors):
     params = [torch.nn.Parameter(torch.zeros(2)) for _ in range(4)]
     groups = [
-        Group([params[0]]),
-        Group([params[1]], scale=10.0),
-        Group([params[2]], lr=0.6),
-        Group([params[3]], lr=4.0, ramp=True),
+        ParameterGroup([params[0]]),
+        ParameterGroup([params[1]], scale=10.0),
+        ParameterGroup([params[2]], lr=0.6),
+        ParameterGroup([params[3]], lr=4.0, ramp=True),
     ]
     optimizer = build_optimizer(OptimConfig(lr=0.2), groups)
     if tensors:
@@ -146,7 +146,7 @@ def test_rates_of_groups(tensors):
     ],
 )
 def test_the_optimizer_is_the_one_that_is_named(name, kind):
-    group = Group([torch.nn.Parameter(torch.zeros(2, 2))])
+    group = ParameterGroup([torch.nn.Parameter(torch.zeros(2, 2))])
     options = OptimConfig(name=name, lr=0.3, momentum=0.7, weight_decay=0.01)
     optimizer = build_optimizer(options, [group])
     assert type(optimizer) is kind
@@ -160,7 +160,7 @@ def test_the_form_of_lars_is_the_one_that_is_named(name, goes_on):
     """A rate that falls to 0 stops the one form; the other goes on with what it has gathered."""
     p = torch.nn.Parameter(torch.ones(3, dtype=torch.float64))
     options = OptimConfig(name="lars", lr=0.5, weight_decay=0.0, lars_rate=name)
-    optimizer = build_optimizer(options, [Group([p])])
+    optimizer = build_optimizer(options, [ParameterGroup([p])])
     p.grad = torch.ones_like(p)
     optimizer.step()
     assert p.tolist() == pytest.approx([0.5] * 3)

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from dualclust.algos.core.errors import CheckpointError, InvalidValueError
-from dualclust.train.loop.training import Run, resume, train
+from dualclust.train.loop import Run, resume, train
 from tests.train.data.test_pictures import CROPS
 from tests.train.pictures import encoded, picture, write_folder
 from tests.train.runs import Interrupted, assert_same_run, interrupt_after, tiny, tiny_recipe
@@ -24,7 +24,7 @@ def test_a_broken_file_ends_a_run(tmp_path):
     folder = write_folder(tmp_path / "pictures", 40, 10)
     config = tiny(folder, *CROPS, "heads.clusters=[10]", "data.workers=2")
     run = Run(config, "cpu")
-    broken = run.data.files[33]
+    broken = run.loader.data.files[33]
     with open(broken.content, "r+b") as file:
         file.truncate(300)
     with pytest.raises(InvalidValueError, match=rf"cannot decode {broken.name}: "):

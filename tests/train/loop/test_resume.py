@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dualclust.train.config.run import dump_config
-from dualclust.train.loop.training import resume, train
+from dualclust.train.loop import resume, train
 from dualclust.train.methods.secu import SeCu
 from dualclust.train.state.checkpoint import checkpoint_folder, latest_checkpoint
 from tests.train.runs import (
@@ -159,7 +159,7 @@ KILLED_EPOCHS = 40
 CHILD = """
 import sys
 from dualclust.train.config.run import load_config
-from dualclust.train.loop.training import resume, train
+from dualclust.train.loop import resume, train
 action, folder, config = sys.argv[1:]
 progress = lambda record: print(record["epoch"], flush=True)
 if action == "train":

@@ -13,7 +13,7 @@ from dualclust.algos.core.errors import (
     UsageError,
 )
 from dualclust.train.config.run import dump_config, override
-from dualclust.train.loop.training import resume, train
+from dualclust.train.loop import resume, train
 from dualclust.train.state.checkpoint import (
     CheckpointWarning,
     checkpoint_folder,

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from dualclust.train.loop.training import resume, train
+from dualclust.train.loop import resume, train
 from tests.train.runs import Interrupted, assert_same_run, contents, tiny_recipe, write_images
 
 SETTINGS = [

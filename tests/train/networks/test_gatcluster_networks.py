@@ -8,7 +8,7 @@ from torch import nn
 
 from dualclust.algos.core.errors import InvalidValueError, UsageError
 from dualclust.algos.losses.gatcluster.attention import Gaussian, attention_map
-from dualclust.train.config.methods import GatclusterOptions
+from dualclust.train.config.methods.gatcluster import GatclusterOptions
 from dualclust.train.config.run import NetworkConfig
 from dualclust.train.networks.attention_branches import GAT_LAYERS, Branches, map_encoder
 from dualclust.train.networks.network import build_network

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from dualclust.train.networks.normalization import BatchNorm, groups, settle, synchronize
+from dualclust.train.networks.normalization import BatchNorm, groups, merge_groups, synchronize
 from dualclust.train.state.seeding import generator
 
 SHAPES = [(12, 5), (12, 5, 3, 4)]
@@ -74,7 +74,7 @@ def test_running_statistics_follow_the_stated_rule(shape, g):
     with groups(ours, g):
         for views in steps:
             ours(interleaved(views))
-    settle(ours)
+    merge_groups(ours)
     kept = (1 - 0.1) ** g
     axes = [0, *range(2, len(shape))]
     means, variances = torch.zeros(g, 5, dtype=DOUBLE), torch.ones(g, 5, dtype=DOUBLE)
@@ -121,7 +121,7 @@ def test_a_change_of_groups_goes_on_from_what_was_learned():
         ours(x)
     met = 0.19 * x.unflatten(0, (6, 2)).mean(0).mean(0)
     expected = (0.9**3 * met + (1 - 0.9**3) * x.unflatten(0, (4, 3)).mean(0)).mean(0)
-    settle(ours)
+    merge_groups(ours)
     torch.testing.assert_close(ours.running_mean, expected)
 
 
@@ -219,7 +219,7 @@ def step(shape, g, start, stop, *, ranks):
         with groups(ours, g):
             out = ours(x)
         (out * interleaved([w[start:stop] for w in weights])).sum().backward()
-    settle(ours)
+    merge_groups(ours)
     kept = {
         "out": out.detach(),
         "input": x.grad,

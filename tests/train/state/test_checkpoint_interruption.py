@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 from dualclust.algos.core.errors import OutputError
-from dualclust.train.state import checkpoint
+from dualclust.common import files
 from dualclust.train.state.checkpoint import checkpoint_folder, latest_checkpoint, save_checkpoint
 from tests.train.stored import (
     names,
@@ -33,14 +33,15 @@ def kill_at(monkeypatch, n):
         def operation(*args, **kwargs):
             left[0] -= 1
             if left[0] < 0:
-                if name == "_write_file" and left[0] == -1:  # killed in the middle of the file
-                    args[0].write_bytes(args[1][: len(args[1]) // 2])
+                if name == "_write_flushed" and left[0] == -1:  # killed in the middle of the file
+                    content = b"".join(args[1])
+                    args[0].write_bytes(content[: len(content) // 2])
                 raise Killed
             return original(*args, **kwargs)
 
         monkeypatch.setattr(module, name, operation)
 
-    wrap(checkpoint, "_write_file")
+    wrap(files, "_write_flushed")
     wrap(os, "fsync")
     wrap(os, "replace")
     wrap(os, "rmdir")
@@ -77,12 +78,12 @@ def test_killed_anywhere_a_good_checkpoint_remains(tmp_path, monkeypatch, epochs
 def test_a_full_disk_leaves_the_old_one_intact(tmp_path, monkeypatch, name):
     save_epochs(tmp_path, 1)
 
-    def write(path, content):
-        path.write_bytes(content[:10])
+    def write(path, parts):
+        path.write_bytes(b"".join(parts)[:10])
         if path.name == name:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(checkpoint, "_write_file", write)
+    monkeypatch.setattr(files, "_write_flushed", write)
     with pytest.raises(OutputError, match=r"epoch-000002: No space left on device\. Earlier"):
         save_checkpoint(checkpoint_folder(tmp_path, 2), *small(2))
     assert names(tmp_path) == ["epoch-000001"]
@@ -133,10 +134,8 @@ def test_a_real_limit_on_file_size(tmp_path):
 
 def test_files_reach_the_disk_before_the_name(tmp_path, monkeypatch):
     log = []
-    write, replace, fsync = checkpoint._write_file, os.replace, os.fsync
-    monkeypatch.setattr(
-        checkpoint, "_write_file", lambda p, c: (write(p, c), log.append(p.name))[0]
-    )
+    write, replace, fsync = files._write_flushed, os.replace, os.fsync
+    monkeypatch.setattr(files, "_write_flushed", lambda p, c: (write(p, c), log.append(p.name))[0])
     monkeypatch.setattr(os, "replace", lambda a, b: (replace(a, b), log.append("rename"))[0])
     monkeypatch.setattr(os, "fsync", lambda h: (fsync(h), log.append("flush"))[0])
     save_checkpoint(checkpoint_folder(tmp_path, 1), *small(1))

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from dualclust.algos.core.errors import UsageError
-from dualclust.train.state.ranks import ALONE, Ranks, start_ranks
+from dualclust.common.ranks import ALONE, Ranks, join_ranks
 from tests.train.runs import tiny_recipe, write_images
 
 # Loads torch once and forks: an interpreter for each rank would take nearly all of the time.
@@ -37,16 +37,16 @@ def flat(state, name=""):
         yield name, state.detach().numpy()
 
 def work(rank, world, text, out):
-    from dualclust.train.state.ranks import start_ranks
-    from dualclust.train.loop.training import Run
-    ranks, device = start_ranks("cpu", timeout=600)
-    assert (ranks.rank, ranks.world) == (rank, world)
+    from dualclust.common.ranks import join_ranks
+    from dualclust.train.loop import Run
+    ranks = join_ranks("cpu", timeout=600)
+    assert (ranks.rank, ranks.world_size) == (rank, world)
     config = from_mapping(RunConfig, tomllib.loads(text))
-    run = Run(config, device, ranks=ranks)
+    run = Run(config, ranks.device, ranks=ranks)
     seen, whole = [], run.method.losses
     def losses(batch):
         seen.append(batch.ids.clone())
-        assert len(batch.views[0]) == len(range(*ranks.part(len(batch.ids))))
+        assert len(batch.views[0]) == len(range(*ranks.shard(len(batch.ids))))
         yield from whole(batch)
     run.method.losses = losses
     run.init()
@@ -94,7 +94,7 @@ METHODS = {
 SETTINGS = (
     "epochs=3",
     "batch_size=16",
-    "engine.precision=float64",
+    "execution.precision=float64",
     "assignment.rounding=outward",
 )
 
@@ -165,8 +165,8 @@ def test_ranks_are_one_process(method, source, tmp_path):
 
 @pytest.mark.parametrize("n", [0, 1, 5, 16, 61])
 @pytest.mark.parametrize("world", [1, 2, 3, 4])
-def test_parts_cover_every_row_once(n, world):
-    parts = [Ranks(rank, world).part(n) for rank in range(world)]
+def test_shards_cover_every_row_once(n, world):
+    parts = [Ranks(rank, world).shard(n) for rank in range(world)]
     assert [row for part in parts for row in range(*part)] == list(range(n))
     sizes = [stop - start for start, stop in parts]
     assert max(sizes) - min(sizes) <= 1
@@ -176,8 +176,9 @@ def test_a_launcher_that_says_half_is_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.delenv("MASTER_ADDR", raising=False)
     with pytest.raises(UsageError, match="MASTER_ADDR"):
-        start_ranks("cpu")
+        join_ranks("cpu")
     monkeypatch.delenv("WORLD_SIZE")
-    assert start_ranks("cpu") == (ALONE, "cpu")
+    alone = join_ranks("cpu")
+    assert (alone.rank, alone.world_size, alone.device) == (0, 1, "cpu")
     x = torch.ones(3)
     assert ALONE.gather(x, 3) is x

@@ -1,22 +1,18 @@
-"""What each method can be told beside the settings that all share: one record per method.
+"""What each method can be told besides the settings that all methods share: one record per method.
 
-A recipe holds the table of its own method alone, under the method's name.
+A recipe holds the table of its own method alone, under the method's name. The module ``NAME.py``
+holds the record of the method NAME, under ``@register_options("NAME")``: to be in this folder is
+all that it takes to be in `METHOD_OPTIONS`, in `RunConfig` and among the command's methods.
 """
 
 from __future__ import annotations
 
-from .coke import CokeOptions
-from .gatcluster import GatclusterOptions
-from .mi_margin import MiMarginOptions
-from .propos import ProposOptions
-from .secu import SecuOptions
-from .self_label import SelfLabelOptions
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "CokeOptions",
-    "GatclusterOptions",
-    "MiMarginOptions",
-    "ProposOptions",
-    "SecuOptions",
-    "SelfLabelOptions",
-]
+from ._registry import METHOD_OPTIONS, register_options, with_method_tables
+
+__all__ = ["METHOD_OPTIONS", "register_options", "with_method_tables"]
+
+for _module in iter_modules(__path__):
+    import_module(f".{_module.name}", __name__)

@@ -8,10 +8,12 @@ from typing import Annotated
 from ....algos.core.errors import UsageError
 from ..constraints import Cardinal, Count, Fraction, Positive, one_of
 from ..schema import Checked
+from ._registry import register_options
 
 __all__ = ["CokeOptions"]
 
 
+@register_options("coke")
 @dataclass(frozen=True, slots=True)
 class CokeOptions(Checked):
     """What CoKe can be told beside the shared settings.

@@ -7,10 +7,12 @@ from typing import Annotated
 
 from ..constraints import Cardinal, Count, Fraction, NonNegative, one_of
 from ..schema import Checked, Rule
+from ._registry import register_options
 
 __all__ = ["GatclusterOptions"]
 
 
+@register_options("gatcluster")
 @dataclass(frozen=True, slots=True)
 class GatclusterOptions(Checked):
     """What GATCluster can be told beside the shared settings.

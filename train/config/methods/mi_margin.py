@@ -8,6 +8,7 @@ from typing import Annotated
 from ....algos.core.errors import UsageError
 from ..constraints import Cardinal, Count, Fraction, NonNegative, Positive, one_of
 from ..schema import Checked, Rule
+from ._registry import register_options
 
 __all__ = ["OBJECTIVES", "MiMarginOptions"]
 
@@ -16,6 +17,7 @@ OBJECTIVES = ("mi_margin", "mi_d", "iic", "sela", "mi_adm", "seeds")
 Weight = Annotated[float, Rule("between 0 and 1e30", lambda x: 0 <= x <= 1e30)]
 
 
+@register_options("mi_margin")
 @dataclass(frozen=True, slots=True)
 class MiMarginOptions(Checked):
     r"""What MI + margin can be told beside the shared settings.

@@ -7,10 +7,12 @@ from typing import Annotated
 
 from ..constraints import Cardinal, Count, Fraction, NonNegative, Positive, one_of
 from ..schema import Checked
+from ._registry import register_options
 
 __all__ = ["ProposOptions"]
 
 
+@register_options("propos")
 @dataclass(frozen=True, slots=True)
 class ProposOptions(Checked):
     """What ProPos can be told beside the shared settings; the defaults are the published ones.

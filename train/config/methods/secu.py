@@ -7,10 +7,12 @@ from typing import Annotated
 
 from ..constraints import NonNegative, one_of
 from ..schema import Checked
+from ._registry import register_options
 
 __all__ = ["SecuOptions"]
 
 
+@register_options("secu")
 @dataclass(frozen=True, slots=True)
 class SecuOptions(Checked):
     """What SeCu can be told beside the shared settings.

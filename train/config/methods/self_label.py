@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from ..constraints import Cardinal, Fraction
 from ..schema import Checked
+from ._registry import register_options
 
 __all__ = ["SelfLabelOptions"]
 
 
+@register_options("self_label")
 @dataclass(frozen=True, slots=True)
 class SelfLabelOptions(Checked):
     """What self-labeling can be told beside the shared settings.

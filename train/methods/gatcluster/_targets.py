@@ -14,7 +14,7 @@ from ....algos.clustering.constrained import KMeansResult, best_of, kmeans, kmea
 from ....algos.clustering.start import greedy_candidates
 from ....algos.losses.gatcluster.relations import usable_labels
 from ....algos.losses.gatcluster.tasks import balanced_targets
-from ...config.methods import GatclusterOptions
+from ...config.methods.gatcluster import GatclusterOptions
 
 __all__ = ["Targets", "large_batch_targets", "related"]
 

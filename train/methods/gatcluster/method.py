@@ -38,7 +38,8 @@ from torch import Tensor
 from ....algos.core.errors import UsageError
 from ....algos.losses.gatcluster.released import released_gatcluster_loss
 from ....algos.losses.gatcluster.tasks import LossWeights, gatcluster_loss
-from ...config.methods import GatclusterOptions
+from ....common.ranks import ALONE, Ranks
+from ...config.methods.gatcluster import GatclusterOptions
 from ...config.run import RunConfig
 from ...data.pictures import PictureData
 from ...data.samples import ImageData
@@ -46,14 +47,14 @@ from ...networks.attention_branches import Branches
 from ...networks.network import Network
 from ...networks.normalization import synchronize
 from ...report.attention import write_overlays
-from ...state.ranks import ALONE, Ranks
 from ...state.seeding import generator
-from ..base import Batch, Group, Method, Prediction, evaluating
+from ..base import Batch, Method, ParameterGroup, Prediction, evaluating, register_method
 from ._targets import Targets, large_batch_targets
 
 __all__ = ["GATCluster"]
 
 
+@register_method("gatcluster")
 class GATCluster(Method):
     """State of a run of GATCluster, and its steps. The parameters are those of `Method`.
 
@@ -78,13 +79,13 @@ class GATCluster(Method):
         self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
     ) -> None:
         super().__init__(config, network, n_samples, ranks)
-        self.options = config.gatcluster or GatclusterOptions()
+        self.options = config.options(GatclusterOptions)
         shape = _map_shape(config, network)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(generator(config.seed, "branches").initial_seed())
             self.branches = Branches(shape, self.bounds[0].n_clusters, self.options)
         network.predictor = self.branches.to(self.device, self.dtype).train(network.training)
-        synchronize(self.branches, ranks.world > 1)
+        synchronize(self.branches, ranks.world_size > 1)
         self.weights = LossWeights(
             transformation=self.options.transformation,
             attention=self.options.attention,
@@ -93,13 +94,13 @@ class GATCluster(Method):
         )
         self.batch = 0
 
-    def parameter_groups(self) -> list[Group]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         """Parameters of the encoder and of both branches."""
-        return [Group(list(self.network.parameters()))]
+        return [ParameterGroup(list(self.network.parameters()))]
 
-    def begin_epoch(self, epoch: int, sweep: Any = None) -> None:
+    def begin_epoch(self, epoch: int, apply_to_all: Any = None) -> None:
         """Count the large batches of an epoch from 0: they name the streams of random numbers."""
-        super().begin_epoch(epoch, sweep)
+        super().begin_epoch(epoch, apply_to_all)
         self.batch = 0
 
     def losses(self, batch: Batch) -> Iterator[Tensor]:
@@ -108,23 +109,26 @@ class GATCluster(Method):
         The order of all passes goes to the device before the first step: from there on no step
         waits for the host, nor the host for a step.
         """
-        total = len(batch.ids)
         plain, views = batch.views
+        total, options = len(batch.ids), self.options
+        # 1. Targets, from the unchanged images: Eq. 5, 11 and the relation of Eq. 6.
         targets = self.targets(batch.ids, plain)
         views = self.ranks.gather(views, total)
         orders = self.orders(total)
         self.batch += 1
-        for order in orders:
-            for rows in self.parts(order):
-                yield self.part_loss(views, targets, rows)
-
-    def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
-        """Loss of a large batch in one part: one step in place of many, where memory allows it."""
-        total = len(ids)
-        targets = self.targets(ids, views[0])
-        self.batch += 1
-        rows = torch.arange(total, device=self.device)
-        return self.part_loss(self.ranks.gather(views[1], total), targets, rows)
+        # 2. Training: passes over the large batch, in parts of m2 images (`rows`).
+        for rows in (rows for order in orders for rows in self.parts(order)):
+            own = rows[slice(*self.ranks.shard(len(rows)))]
+            logits = self.ranks.gather(self.logits(views[own]), len(rows))
+            label, attention = logits[:, 0], logits[:, 1]
+            part = targets.take(rows)
+            # L_R + a_1 L_T + a_2 L_A + a_3 (L_E(l) + L_E(l^a)) (Eq. 12, of Eq. 4, 7, 8 and 10)
+            learned = label, attention, part.relation, part.labels, part.attention
+            if options.losses == "released":
+                found = released_gatcluster_loss(*learned, weights=self.weights)
+            else:
+                found = gatcluster_loss(*learned, weights=self.weights, floor=options.floor)
+            yield found.total
 
     @torch.no_grad()
     def targets(self, ids: Tensor, plain: Tensor) -> Targets:
@@ -156,26 +160,6 @@ class GATCluster(Method):
         # Batch normalization needs two images: none of the even parts has fewer.
         count = max(1, min(-(-total // size), total // 2))
         return order.tensor_split(count)
-
-    def part_loss(self, views: Tensor, targets: Targets, rows: Tensor) -> Tensor:
-        """Eq. 12 on some rows of a large batch, a scalar to call ``backward`` on.
-
-        Parameters
-        ----------
-        views : (M, c, h, w) tensor. Of all ranks.
-        targets : Targets. Of all M images.
-        rows : (m,) int64 tensor. The images of this part, of all ranks.
-        """
-        own = rows[slice(*self.ranks.part(len(rows)))]
-        logits = self.ranks.gather(self.logits(views[own]), len(rows))
-        part = targets.take(rows)
-        learned = logits[:, 0], logits[:, 1], part.relation, part.labels, part.attention
-        if self.options.losses == "released":
-            found = released_gatcluster_loss(*learned, weights=self.weights)
-        else:
-            found = gatcluster_loss(*learned, weights=self.weights, floor=self.options.floor)
-        total: Tensor = found.total
-        return total
 
     def logits(self, images: Tensor) -> Tensor:
         """Both branches before the softmax, (b, 2, k): label, attention."""

@@ -28,7 +28,8 @@ paper                   here                      shape      meaning
 :math:`\gamma`          ``margin_weight``         ()         not printed
 ======================  ========================  =========  =====================================
 
-`mi_objectives` holds the losses, `mi_seeds` the weak supervision, `MiMarginOptions` every setting.
+`_baselines` holds the objectives of other papers, `_seeds` the weak supervision, and
+`MiMarginOptions` every setting.
 """
 
 from __future__ import annotations
@@ -43,14 +44,16 @@ from ....algos.clustering.restarts import split_largest
 from ....algos.core.errors import UsageError
 from ....algos.core.precision import finite_log
 from ....algos.losses.information.mutual import margin_term
+from ....algos.losses.information.pseudo_label import reverse_cross_entropy
 from ....algos.losses.secu import log_softmax
-from ...config.methods import MiMarginOptions
+from ....algos.pseudo_labels.solver import floor_outputs, pseudo_labels
+from ....common.ranks import ALONE, Ranks
+from ...config.methods.mi_margin import MiMarginOptions
 from ...config.run import RunConfig
 from ...networks.network import Network, run_views
-from ...state.ranks import ALONE, Ranks
 from ...state.seeding import generator
-from ..base import Group, Method, Sweep, evaluating
-from ._objectives import LOSSES, Outputs, transport_labels
+from ..base import ApplyToAll, Method, ParameterGroup, evaluating, register_method
+from ._baselines import BASELINES, Outputs, transport_labels
 from ._restarts import split_clusters
 from ._seeds import draw_seeds, seed_loss
 
@@ -60,6 +63,7 @@ CERTIFICATES = {"mi_margin": "label_gap", "mi_adm": "label_error", "sela": "labe
 """What the error of the labels is called in the metrics of an epoch, by objective."""
 
 
+@register_method("mi_margin")
 class MiMargin(Method):
     """State of a run of MI + margin or of a baseline, and its step. Parameters as of `Method`.
 
@@ -80,13 +84,12 @@ class MiMargin(Method):
         self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
     ) -> None:
         super().__init__(config, network, n_samples, ranks)
-        self.options = options = config.mi_margin or MiMarginOptions()
+        self.options = options = config.options(MiMarginOptions)
         self.head = _head(config, network)
         self.n_clusters = config.heads.target
         drawn = ("first",) * options.average or ("plain",)
         self.views = drawn + ("second",) * (options.extra_weight > 0)
         self.averaged = len(drawn)
-        self.loss = LOSSES[options.objective]
         self.wants_labels = options.supervised > 0
         self.seeds: Tensor | None = None
         if self.wants_labels:
@@ -97,15 +100,15 @@ class MiMargin(Method):
         # Sum, largest and number of the errors of an epoch's labels.
         self.errors = torch.zeros(3, dtype=torch.float64, device=self.device)
 
-    def parameter_groups(self) -> list[Group]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         """The last layer with its own rate where it has one, and all before it."""
         options = self.options
         if options.head_lr == 0:
-            return [Group(list(self.network.parameters()))]
+            return [ParameterGroup(list(self.network.parameters()))]
         own = {id(p) for p in self.head.parameters()}
         before = [p for p in self.network.parameters() if id(p) not in own]
         scale = options.head_lr / self.config.optim.lr
-        return [Group(before), Group(list(self.head.parameters()), scale=scale)]
+        return [ParameterGroup(before), ParameterGroup(list(self.head.parameters()), scale=scale)]
 
     def take_labels(self, labels: Tensor) -> None:
         """Draw the seeds of weak supervision, and forget all other labels."""
@@ -116,44 +119,72 @@ class MiMargin(Method):
         share = self.options.supervised
         self.seeds.copy_(draw_seeds(labels, share, n_clusters=self.n_clusters, generator=draws))
 
-    def begin_epoch(self, epoch: int, sweep: Sweep | None = None) -> None:
+    def begin_epoch(self, epoch: int, apply_to_all: ApplyToAll | None = None) -> None:
         """Forget the errors of the epoch before; for SeLa, label all images."""
-        super().begin_epoch(epoch, sweep)
+        super().begin_epoch(epoch, apply_to_all)
         self.errors.zero_()
         if self.options.restart > 0:
             splits = split_largest(self.mass, least=self.options.restart)
             split_clusters(self.head, splits, generator(self.config.seed, "restarts", epoch))
             self.restarted = len(splits)
             self.mass.zero_()
-        if self.options.objective == "sela" and sweep is not None:
+        if self.options.objective == "sela" and apply_to_all is not None:
             with evaluating(self.network):
-                rows = sweep(self.features)
+                rows = apply_to_all(self.features)
             labels, error = transport_labels(rows, sharpness=self.options.sharpness)
             self.labels[0].copy_(labels)
             self._record(error)
 
     def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
-        """Loss of one batch, a scalar tensor to call ``backward`` on; the labels move on.
+        """Compute the loss of one batch; the labels move on.
+
+        Equations are those of the supplement.
 
         Parameters
         ----------
         ids : (b,) int64 tensor. Which images these are.
         views : tensors (b, c, h, w), as `views` names them.
+
+        Returns
+        -------
+        loss : () tensor to call ``backward`` on.
         """
+        options = self.options
         rows = run_views(self.network, self._log_posterior, views)
         rows = self.ranks.gather(rows, len(ids), dim=1)  # (v, b, k)
         drawn, extra = rows[: self.averaged], rows[self.averaged :]
+        # sigma_i, the mean of softmax(v f(t(x_i))) over the drawn views (section E.3).
         scores = torch.logsumexp(drawn, dim=0) - math.log(self.averaged)
-        stored = self.labels[0, ids]
-        self.mass.add_(scores.detach().double().exp().sum(0))
-        found = self.loss(self.options, Outputs(scores, drawn, extra, stored))
-        self.labels[0, ids] = found.labels
-        if self.options.objective in ("mi_margin", "mi_adm"):
-            self._record(found.error)
-        total = found.loss + self._margin()
-        if self.seeds is not None:
-            given = seed_loss(scores, self.seeds[ids])
-            total = total + self.options.supervised_weight * given
+        sigma = scores.detach().double().exp()
+        self.mass.add_(sigma.sum(0))
+
+        if options.objective == "mi_margin":
+            # Algorithm 1, y: minimize -(beta / b) sum_ik sigma_ik ln y_ik
+            #                          - lambda sum_k u_k ln( mean_i y_ik )       (Lemma B.1).
+            solved = pseudo_labels(
+                floor_outputs(sigma, epsilon=options.floor),
+                balance=options.balance,
+                beta=options.beta,
+                tol=options.tol,
+                n_iter=options.newton_steps or None,
+            )
+            y, clusters, error = solved.labels, solved.labels.argmax(1), solved.gap
+            # The network, for these y: beta mean_i H(sigma_i, y_i), and the extra view's.
+            loss = reverse_cross_entropy(scores, y).mean()
+            for view in extra:
+                loss = loss + options.extra_weight * reverse_cross_entropy(view, y).mean()
+            loss = options.beta * loss
+        else:
+            outputs = Outputs(scores, drawn, self.labels[0, ids])
+            loss, clusters, error = BASELINES[options.objective](options, outputs)
+        self.labels[0, ids] = clusters
+        if options.objective in ("mi_margin", "mi_adm"):
+            self._record(error)
+
+        loss = loss + self._margin()  # gamma ||v||^2
+        if self.seeds is not None:  # weak supervision (section E.4)
+            loss = loss + options.supervised_weight * seed_loss(scores, self.seeds[ids])
+        total: Tensor = loss
         return total
 
     def features(self, images: Tensor) -> Tensor:
@@ -206,7 +237,7 @@ class MiMargin(Method):
     def _margin(self) -> Tensor:
         term = margin_term(self.head.weight, margin_weight=self.options.margin_weight)
         # The same on every rank, and gradients of the network are summed over ranks.
-        share = term / self.ranks.world
+        share = term / self.ranks.world_size
         value: Tensor = share + (term - share).detach()
         return value
 

@@ -15,7 +15,7 @@ from ....algos.clustering.constrained import (
 )
 from ....algos.clustering.start import start_centers
 from ....algos.scores.sources import feature_source
-from ...config.methods import ProposOptions
+from ...config.methods.propos import ProposOptions
 from ...state.seeding import generator
 
 __all__ = ["balanced_order", "cluster", "stream_key"]

@@ -50,13 +50,11 @@ def init_predictor(predictor: nn.Module, seed: int) -> None:
                 layer.bias.zero_()
 
 
-def target_of(network: Network, config: RunConfig) -> Network:
+def target_of(network: Network) -> Network:
     """Copy of a network, in training mode, without its predictor and without gradients."""
     target = copy.deepcopy(network)
     target.predictor = None
     target.requires_grad_(False)
-    if config.engine.step == "compile":
-        from ...loop.execution import Engine  # which imports the methods
-
-        target.compile(backend=Engine.backend)  # a copy is not compiled
+    if network.compiler is not None:
+        target.compile_with(network.compiler)  # a copy is not compiled
     return target.train()

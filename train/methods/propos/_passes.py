@@ -29,9 +29,9 @@ from torch import Tensor, nn
 
 from ....algos.core.errors import UsageError
 from ....algos.core.random import normal_noise
+from ....common.ranks import Ranks
 from ...networks.network import Network, run_views
 from ...networks.normalization import BatchNorm, groups, synchronize
-from ...state.ranks import Ranks
 
 __all__ = ["Passes", "SubBatches", "WholeBatch", "in_sub_batches"]
 
@@ -118,11 +118,11 @@ class SubBatches:
                 f"in each, got {batch_size}. To fix this, change one of them"
             )
             raise UsageError(msg)
-        if count % ranks.world:
+        if count % ranks.world_size:
             msg = (
-                f"propos.sub_batches must be a multiple of the number of ranks, {ranks.world}, so "
-                f"that none is split between two, got {count}. To fix this, set "
-                f"propos.sub_batches={ranks.world}, or propos.batch_norm='global'"
+                f"propos.sub_batches must be a multiple of the number of ranks, "
+                f"{ranks.world_size}, so that none is split between two, got {count}. To fix "
+                f"this, set propos.sub_batches={ranks.world_size}, or propos.batch_norm='global'"
             )
             raise UsageError(msg)
         foreign = nn.modules.batchnorm._BatchNorm
@@ -149,8 +149,8 @@ class SubBatches:
             images, total = images.flatten(0, 1)[None], v * total
         noise = normal_noise((total,), key=self.key, stream=step, xp=torch, device=step.device)
         order = torch.argsort(noise)
-        own = images[:, order[slice(*self.ranks.part(total))]]
-        count = self.count // self.ranks.world
+        own = images[:, order[slice(*self.ranks.shard(total))]]
+        count = self.count // self.ranks.world_size
         rows = self.ranks.gather(in_sub_batches(network, network, own, count), total, dim=1)
         rows = rows[:, torch.argsort(order)]
         return rows.reshape(v, -1, *rows.shape[2:]) if self.joint else rows
@@ -163,9 +163,9 @@ class SubBatches:
         """See `Passes`. Running statistics are linear in those of the batches: their mean is due.
 
         The sub-batches of one process are rows of the same tensors, whose mean is taken where they
-        settle; so it is the same number for any number of ranks.
+        merge_groups; so it is the same number for any number of ranks.
         """
-        if self.ranks.world == 1:
+        if self.ranks.world_size == 1:
             return
         tables = [
             table
@@ -175,10 +175,10 @@ class SubBatches:
             for table in (layer.group_mean, layer.group_var)
         ]
         self.ranks.sum_(tables)
-        torch._foreach_div_(tables, self.ranks.world)
+        torch._foreach_div_(tables, self.ranks.world_size)
 
     def _own(self, network: Network, views: Tensor) -> Tensor:
-        count = self.count // self.ranks.world
+        count = self.count // self.ranks.world_size
         return in_sub_batches(network, network, views, count, joint=self.joint)
 
 

@@ -64,13 +64,13 @@ from ....algos.losses.propos.scattering import (
     psl_released,
     psl_same_view,
 )
-from ...config.methods import ProposOptions
+from ....common.ranks import ALONE, Ranks
+from ...config.methods.propos import ProposOptions
 from ...config.run import RunConfig
 from ...networks.network import Network
-from ...networks.normalization import settle, synchronize
-from ...state.ranks import ALONE, Ranks
+from ...networks.normalization import merge_groups, synchronize
 from ...state.seeding import generator, permutation
-from ..base import Group, Method, Sweep, evaluating
+from ..base import ApplyToAll, Method, ParameterGroup, evaluating, register_method
 from ._labels import balanced_order, cluster, stream_key
 from ._networks import check_networks, init_predictor, target_of
 from ._passes import Passes, SubBatches, WholeBatch
@@ -92,6 +92,7 @@ SCATTERING: dict[str, Callable[..., Tensor]] = {
 }
 
 
+@register_method("propos")
 class ProPos(Method):
     """State of a run of ProPos or BYOL, and its step. The parameters are those of `Method`.
 
@@ -116,11 +117,11 @@ class ProPos(Method):
         self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
     ) -> None:
         super().__init__(config, network, n_samples, ranks)
-        self.options = options = config.propos or ProposOptions()
+        self.options = options = config.options(ProposOptions)
         predictor = check_networks(config, network)
         init_predictor(predictor, config.seed)
         self.online_network = network
-        self.target_network = self.network = target_of(network, config)
+        self.target_network = self.network = target_of(network)
         # The predictor sees the whole batch on every rank.
         synchronize(predictor, False)
         joint = options.view_norm == "joint"
@@ -156,27 +157,29 @@ class ProPos(Method):
             )
         self._set_gate(0)
 
-    def parameter_groups(self) -> list[Group]:
+    def parameter_groups(self) -> list[ParameterGroup]:
         """Encoder and projector of the online network, and the predictor with its own rate."""
         online, predictor = self.online_network, self.online_network.predictor
         assert predictor is not None
         return [
-            Group([*online.encoder.parameters(), *online.projector.parameters()]),
-            Group(list(predictor.parameters()), scale=self.options.predictor_scale, local=False),
+            ParameterGroup([*online.encoder.parameters(), *online.projector.parameters()]),
+            ParameterGroup(
+                list(predictor.parameters()), scale=self.options.predictor_scale, local=False
+            ),
         ]
 
     # E-step -------------------------------------------------------------------------------------
 
-    def begin_epoch(self, epoch: int, sweep: Sweep | None = None) -> None:
+    def begin_epoch(self, epoch: int, apply_to_all: ApplyToAll | None = None) -> None:
         """Open the gate of scattering and noise after the warm-up; label anew when it is due."""
-        super().begin_epoch(epoch, sweep)
-        settle(self.online_network)
-        settle(self.target_network)
+        super().begin_epoch(epoch, apply_to_all)
+        merge_groups(self.online_network)
+        merge_groups(self.target_network)
         self._set_gate(epoch)
         self.churn = 0.0
-        if sweep is not None and epoch % self.options.reassign == 0:
+        if apply_to_all is not None and epoch % self.options.reassign == 0:
             with evaluating(self.target_network):
-                features = sweep(self.features)
+                features = apply_to_all(self.features)
             labels, _ = self.cluster(features)
             self.churn = churn(labels, self.labels[0])
             self.labels[0].copy_(labels)
@@ -206,26 +209,39 @@ class ProPos(Method):
     # M-step -------------------------------------------------------------------------------------
 
     def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
-        """Loss of one batch, a scalar tensor to call ``backward`` on; the queue moves on.
+        """Compute the loss of one batch; the queue moves on.
 
         Parameters
         ----------
         ids : (b,) int64 tensor. Which images these are.
         views : two (b, c, h, w) tensors.
+
+        Returns
+        -------
+        loss : () tensor to call ``backward`` on.
         """
-        total = len(ids)
-        q = self.passes.online(self.online_network, views, total)  # (2, b, d)
+        total, options = len(ids), self.options
+        q = self.passes.online(self.online_network, views, total)  # (2, b, d): f(x)
         with torch.no_grad():
-            k = self.passes.target(self.target_network, views, total, self.steps)
-        predicted = self.passes.predict(self.online_network, self._positive_samples(q))
+            k = self.passes.target(self.target_network, views, total, self.steps)  # f'(x)
+
+        # Alignment: || g(v_a) - f'(x_b) ||^2 with v = f(x) + sigma eps (Eq. 9, 10), both ways.
+        g = self.passes.predict(self.online_network, self._positive_samples(q))
         loss: Tensor = 0.5 * (
-            positive_sampling_alignment(predicted[0], k[1])
-            + positive_sampling_alignment(predicted[1], k[0])
+            positive_sampling_alignment(g[0], k[1]) + positive_sampling_alignment(g[1], k[0])
         )
-        if self.options.psl_weight:
-            scattering = self._scattering(ids, q, k)
-            loss = loss + self.gate * self.options.psl_weight * scattering
-        if self.options.ema_after == "loss":
+
+        # Scattering of the prototypes mu (Eq. 6) and mu' (Eq. 7) by Eq. 4 or a variant, both ways.
+        if options.psl_weight:
+            mu, mu_target = self._prototypes(ids, q, k)
+            form, tau = SCATTERING[options.psl], options.temperature
+            scattering = 0.5 * (
+                form(mu[0], mu_target[1], temperature=tau)
+                + form(mu[1], mu_target[0], temperature=tau)
+            )
+            loss = loss + self.gate * options.psl_weight * scattering
+
+        if options.ema_after == "loss":  # Eq. 11, as the first version of the code has it
             self.steps.add_(1)
             self._follow()
         return loss
@@ -273,8 +289,10 @@ class ProPos(Method):
         samples: Tensor = rows.view_as(q)
         return samples
 
-    def _scattering(self, ids: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        """Mean over both orders of the views of the loss among prototypes; k is remembered."""
+    def _prototypes(
+        self, ids: Tensor, q: Tensor, k: Tensor
+    ) -> tuple[list[Prototypes], list[Prototypes]]:
+        """Prototypes by each view of q and of k, with the features of the queue, which takes k."""
         every = self.labels[0]
         labels = every[ids]
         online, target = ([self._sums(rows, labels) for rows in views] for views in (q, k))
@@ -287,10 +305,7 @@ class ProPos(Method):
         mu, mu_target = (
             [normalize_sums(sums, dtype=q.dtype) for sums in view] for view in (online, target)
         )
-        form, tau = SCATTERING[self.options.psl], self.options.temperature
-        return 0.5 * (
-            form(mu[0], mu_target[1], temperature=tau) + form(mu[1], mu_target[0], temperature=tau)
-        )
+        return mu, mu_target
 
     def _sums(self, rows: Tensor, labels: Tensor) -> PrototypeSums:
         return prototype_sums(rows, labels, n_clusters=self.n_clusters)

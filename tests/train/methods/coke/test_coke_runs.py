@@ -4,7 +4,7 @@ import pytest
 
 from dualclust.cli.train import read_recipe
 from dualclust.train.config.run import override
-from dualclust.train.loop.training import resume, train
+from dualclust.train.loop import resume, train
 from tests.train.runs import Interrupted, assert_same_run, interrupt_after
 
 VARIANTS = {

@@ -11,14 +11,14 @@ import torch
 from torch import nn
 
 from dualclust.algos.core.errors import UsageError
-from dualclust.train.config.methods import GatclusterOptions
+from dualclust.common.ranks import Ranks
+from dualclust.train.config.methods.gatcluster import GatclusterOptions
 from dualclust.train.config.run import RunConfig, override
 from dualclust.train.methods.base import Batch
 from dualclust.train.methods.gatcluster._targets import related
 from dualclust.train.methods.gatcluster.method import GATCluster
 from dualclust.train.networks.network import build_network
 from dualclust.train.networks.normalization import BatchNorm
-from dualclust.train.state.ranks import Ranks
 from dualclust.train.state.seeding import generator
 from tests.train.printed_gatcluster import Printed
 
@@ -232,14 +232,6 @@ def test_lengths_of_the_parts(total, size, drop, lengths):
     assert [len(part) for part in parts] == lengths
 
 
-def test_a_step_is_a_large_batch_in_one_part():
-    plain, views = draw_images()
-    ids = torch.arange(N)
-    one, parts = make(), make("gatcluster.sub_batch=40", "gatcluster.repeats=1")
-    loss = next(iter(parts.losses(Batch(ids, (plain, views)))))
-    assert one.step(ids, (plain, views)).item() == pytest.approx(loss.item(), rel=1e-12)
-
-
 # Prediction and state --------------------------------------------------------------------------
 
 
@@ -284,18 +276,22 @@ def test_ranks_share_the_parts(monkeypatch):
     """Each of two ranks passes half of every part through the network, and sees all of it."""
     plain, views = draw_images()
     whole = make()
-    targets = whole.targets(torch.arange(M), plain[:M])
-    rows = whole.orders(M)[0][:8]
+    batch = Batch(torch.arange(M), (plain[:M], views[:M]))
+    targets = whole.targets(batch.ids, plain[:M])
+    rows = whole.parts(whole.orders(M)[0])[0]
+    size = len(rows) // 2
     expected = whole.logits(views[rows])
     for rank in (0, 1):
         method = make()
         seen = []
         monkeypatch.setattr(method, "ranks", Ranks(rank, 2))
         monkeypatch.setattr(method, "logits", lambda x, seen=seen: seen.append(x) or x)
-        gather = lambda x, total, dim=0: expected  # noqa: E731 - what the two ranks put together
+        monkeypatch.setattr(method, "targets", lambda *_: targets)
+        together = iter([views[:M], expected])  # the views, then the logits of the first part
+        gather = lambda x, total, dim=0, together=together: next(together)  # noqa: E731
         monkeypatch.setattr(method.ranks, "gather", gather)
-        method.part_loss(views[:M], targets, rows)
-        assert torch.equal(seen[0], views[rows][4 * rank : 4 * rank + 4])
+        next(method.losses(batch))
+        assert torch.equal(seen[0], views[rows][size * rank : size * (rank + 1)])
 
 
 @pytest.mark.parametrize(
@@ -324,8 +320,10 @@ def test_the_parts_of_the_loss_carry_their_weights():
     for name in names:
         others = [f"gatcluster.{other}=0.0" for other in names if other != name]
         for weight in (1.0, 2.0):
-            method = make(*others, f"gatcluster.{name}={weight}")
-            setattr(values, f"{name}{weight}", method.step(ids, (plain[:M], views[:M])).item())
+            whole = f"gatcluster.sub_batch={M}", "gatcluster.repeats=1"
+            method = make(*others, *whole, f"gatcluster.{name}={weight}")
+            [loss] = method.losses(Batch(ids, (plain[:M], views[:M])))
+            setattr(values, f"{name}{weight}", loss.item())
         one, two = getattr(values, f"{name}1.0"), getattr(values, f"{name}2.0")
         assert two == pytest.approx(2 * one, rel=1e-12)
         assert abs(one) > 1e-3

@@ -7,8 +7,8 @@ import torch
 from dualclust.algos.core.errors import UsageError
 from dualclust.train.config.run import RunConfig, override
 from dualclust.train.loop.optim import build_optimizer
-from dualclust.train.methods.mi_margin import _objectives as objectives
-from dualclust.train.methods.mi_margin._objectives import split_labels, transport_labels
+from dualclust.train.methods.mi_margin import method as mi_margin
+from dualclust.train.methods.mi_margin._baselines import split_labels, transport_labels
 from dualclust.train.methods.mi_margin._seeds import draw_seeds
 from dualclust.train.methods.mi_margin.method import MiMargin
 from dualclust.train.networks.network import build_network
@@ -111,17 +111,17 @@ def test_the_gradient_is_that_of_the_solved_energy(rng):
 
 def test_labels_stand_still_under_the_printed_update_at_the_published_balance(rng, monkeypatch):
     sigma = printed.softmax(2.0 * rng.normal(size=(60, K)))
-    method = make("mi_margin.floor=0", "mi_margin.tol=1e-13", "mi_margin.newton_steps=20")
-    seen, whole = [], objectives.pseudo_labels
+    exact = "mi_margin.floor=0", "mi_margin.tol=1e-13", "mi_margin.newton_steps=20"
+    method = make(*exact, "mi_margin.average=1", n=60)
+    seen, whole = [], mi_margin.pseudo_labels
 
     def spy(*args, **kwargs):
         seen.append(whole(*args, **kwargs))
         return seen[-1]
 
-    monkeypatch.setattr(objectives, "pseudo_labels", spy)
-    rows = torch.from_numpy(np.log(sigma))
-    outputs = objectives.Outputs(rows, rows[None], rows[None, :, :][:0], method.labels[0, :60])
-    objectives.LOSSES["mi_margin"](method.options, outputs)
+    monkeypatch.setattr(mi_margin, "pseudo_labels", spy)
+    method._log_posterior = lambda rows: rows
+    method.step(torch.arange(60), (torch.from_numpy(np.log(sigma)),))
     y = seen[0].labels.numpy()
     s = y / y.sum(axis=0)
     again = (sigma + 100 * 60 / K * s) / (1 + 100 * 60 / K * s.sum(axis=1))[:, None]

@@ -9,8 +9,7 @@ from dualclust.algos.core.errors import UsageError
 from dualclust.cli.train import read_recipe
 from dualclust.train.config.run import RunConfig, override
 from dualclust.train.data.samples import load_source
-from dualclust.train.loop import loader
-from dualclust.train.loop.training import Run, resume, train
+from dualclust.train.loop import Run, loader, resume, train
 from dualclust.train.methods.mi_margin.method import MiMargin
 from dualclust.train.networks.network import build_network
 from tests.train.methods.secu.test_secu_operations import Operations
@@ -72,7 +71,7 @@ def test_labels_that_nobody_asked_for_are_refused(source):
     run = Run(tiny(source), "cpu")
     assert not run.method.wants_labels
     with pytest.raises(UsageError, match=r"mi_margin\.supervised is 0"):
-        run.method.take_labels(run.data.labels)
+        run.method.take_labels(run.loader.data.labels)
 
 
 @pytest.mark.parametrize(

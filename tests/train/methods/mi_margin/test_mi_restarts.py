@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from dualclust.algos.clustering.restarts import Split
-from dualclust.train.loop.training import Run
+from dualclust.train.loop import Run
 from dualclust.train.methods.mi_margin._restarts import APART, split_clusters
 from tests.train.methods.mi_margin.test_mi_margin_runs import tiny
 from tests.train.runs import write_images
@@ -78,7 +78,7 @@ def test_without_the_setting_it_stays_lost(source):
     _, records = least(run, 2)
     assert "restarted" not in records[1]
     with torch.no_grad():
-        predictions = run.sweep(run.method.features)
+        predictions = run.loader.apply_to_all(run.method.features)
     assert float(predictions[:, LOST].max()) < 1e-12
 
 

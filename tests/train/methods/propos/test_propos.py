@@ -10,8 +10,8 @@ from torch import nn
 
 from dualclust.algos.core.errors import UsageError
 from dualclust.algos.core.random import normal_noise
-from dualclust.train.config.run import EngineConfig, RunConfig, override
-from dualclust.train.loop.execution import Engine
+from dualclust.train.config.run import ExecutionConfig, RunConfig, override
+from dualclust.train.loop.execution import Execution
 from dualclust.train.loop.optim import build_optimizer
 from dualclust.train.methods.base import Batch
 from dualclust.train.methods.propos.method import ProPos
@@ -80,9 +80,9 @@ def views_of(rng, ids):
 
 
 def take_step(method, optimizer, ids, views):
-    engine = Engine(EngineConfig(), torch.device("cpu"))
+    execution = Execution(ExecutionConfig(), torch.device("cpu"))
     views = tuple(torch.from_numpy(view).to(method.dtype) for view in views)
-    return float(engine.train_step(method, optimizer, Batch(torch.from_numpy(ids), views)))
+    return float(execution.train_step(method, optimizer, Batch(torch.from_numpy(ids), views)))
 
 
 def close(found, expected, tol):
@@ -235,14 +235,14 @@ def test_labels_are_made_every_r_epochs_by_the_target_network(rng):
     data = torch.from_numpy(rng.normal(size=(N, P)))
     due = []
 
-    def sweep(function, **_):
+    def apply_to_all(function, **_):
         due.append(method.epoch)
         assert not method.target_network.training
         assert method.online_network.training
         return function(data)
 
     for epoch in range(8):
-        method.begin_epoch(epoch, sweep)
+        method.begin_epoch(epoch, apply_to_all)
     assert due == [0, 3, 6]
     assert method.target_network.training
     x = torch.nn.functional.normalize(method.target_network(data).detach(), dim=1)

@@ -8,7 +8,7 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering.constrained import kmeans
 from dualclust.algos.clustering.start import start_centers
 from dualclust.algos.scores.sources import feature_source
-from dualclust.train.config.methods import ProposOptions
+from dualclust.train.config.methods.propos import ProposOptions
 from dualclust.train.methods.propos._labels import balanced_order, cluster, stream_key
 from tests.problems import unit_rows
 

@@ -11,13 +11,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from dualclust.algos.core.errors import UsageError
 from dualclust.cli.train import read_recipe
-from dualclust.train.config.run import EngineConfig, dump_config
-from dualclust.train.loop.execution import Engine
-from dualclust.train.loop.training import Run, resume, train
+from dualclust.common.ranks import ALONE, Ranks
+from dualclust.train.config.run import ExecutionConfig, dump_config
+from dualclust.train.loop import Run, resume, train
+from dualclust.train.loop.execution import Execution
 from dualclust.train.methods.propos._passes import SubBatches, in_sub_batches
 from dualclust.train.networks.network import build_network
-from dualclust.train.networks.normalization import BatchNorm, settle
-from dualclust.train.state.ranks import ALONE, Ranks
+from dualclust.train.networks.normalization import BatchNorm, merge_groups
 from tests.train.methods.secu.test_secu_operations import Operations
 from tests.train.runs import (
     Interrupted,
@@ -71,7 +71,7 @@ def test_sub_batches_are_passes_of_their_own(count):
             rows = slice(j * size, (j + 1) * size)
             torch.testing.assert_close(found[v, rows], plain(views[v, rows]))
             means.append(plain.encoder[0](views[v, rows]).mean((0, 2, 3)))
-    settle(net)
+    merge_groups(net)
     layer = next(layer for layer in net.modules() if isinstance(layer, BatchNorm))
     expected = (1 - 0.9**2) * torch.stack(means).mean(0)
     torch.testing.assert_close(layer.running_mean, expected)
@@ -112,13 +112,13 @@ def test_sub_batches_that_cannot_be(ranks, module, message):
 
 def test_shuffled_epochs_have_whole_batches(source):
     run = Run(tiny(source, "propos.batch_norm=shuffled", "batch_size=32"), "cpu")
-    batches = [run.feed.batches(epoch, run.method.order(epoch)) for epoch in (0, 1)]
+    batches = [run.loader.batches(epoch, run.method.order(epoch)) for epoch in (0, 1)]
     assert [len(ids) for ids in batches[0]] == [32] * 7  # of 241 images
     assert run.method.total_steps == 7 * run.config.epochs
     assert len(torch.cat(batches[0]).unique()) == 7 * 32
     assert not torch.equal(torch.cat(batches[0]), torch.cat(batches[1]))
     plain = Run(tiny(source), "cpu")
-    assert plain.method.total_steps == len(plain.feed.batches(0)) * plain.config.epochs
+    assert plain.method.total_steps == len(plain.loader.batches(0)) * plain.config.epochs
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_ranks_are_one_process(mode, together, world, tmp_path_factory, tmp_path
         "epochs=1",
         "optim.warmup_epochs=0",
         "batch_size=16",
-        "engine.precision=float64",
+        "execution.precision=float64",
     )
     found = run_ranks(tmp_path, dump_config(config), (1, world))
     one = found[1, 0]
@@ -158,9 +158,9 @@ def test_ranks_are_one_process(mode, together, world, tmp_path_factory, tmp_path
 def prepared(source, *changes):
     run = Run(tiny(source, "optim.warmup_epochs=0", *changes), "cpu")
     run.init()
-    run.method.begin_epoch(0, run.sweep)
+    run.method.begin_epoch(0, run.loader.apply_to_all)
     ids = torch.arange(32)
-    return run, ids, tuple(run.feed.view(ids, 0, 0, v) for v in (0, 1))
+    return run, ids, tuple(run.loader.view(ids, 0, 0, v) for v in (0, 1))
 
 
 @pytest.mark.parametrize("changes", [[], ALL], ids=["recipe", "all options"])
@@ -187,13 +187,13 @@ def test_a_captured_step_is_the_eager_one(source):
     The rate is constant within an epoch: PyTorch's SGD on the CPU would read a tensor's value.
     """
     rates = ["optim.schedule=constant", "optim.frozen_epochs=1", "optim.warmup_epochs=0"]
-    settings = [*ALL, *rates, "engine.precision=float64", "epochs=3"]
+    settings = [*ALL, *rates, "execution.precision=float64", "epochs=3"]
     losses, states = [], []
     for graph in (False, True):
         run = Run(tiny(source, *settings), "cpu")
         if graph:
-            options = EngineConfig(step="graph", precision="float64")
-            run.engine = Engine(options, torch.device("cpu"), capture)
+            options = ExecutionConfig(step="graph", precision="float64")
+            run.execution = Execution(options, torch.device("cpu"), capture)
         losses.append([run.run_epoch()["loss"] for _ in range(3)])
         states.append(run.method.state_dict())
     assert losses[1] == pytest.approx(losses[0], rel=1e-9)
@@ -205,8 +205,8 @@ def test_a_captured_step_is_the_eager_one(source):
 
 
 def test_a_compiled_network_has_a_compiled_target(source, monkeypatch):
-    monkeypatch.setattr(Engine, "backend", "aot_eager")
-    run = Run(tiny(source, "engine.step=compile"), "cpu")
+    monkeypatch.setattr(Execution, "backend", "aot_eager")
+    run = Run(tiny(source, "execution.step=compile"), "cpu")
     for net in (run.method.online_network, run.method.target_network):
         assert net._compiled_call_impl is not None
 

@@ -3,8 +3,8 @@
 import pytest
 
 from dualclust.algos.core.errors import UsageError
+from dualclust.common.ranks import ALONE
 from dualclust.train.methods.propos._passes import SubBatches
-from dualclust.train.state.ranks import ALONE
 
 
 @pytest.mark.parametrize(("count", "batch_size"), [(1, 2), (4, 8), (3, 12)])

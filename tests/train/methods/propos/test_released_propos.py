@@ -9,10 +9,10 @@ from torch import nn
 
 from dualclust.algos.losses.propos.prototypes import Prototypes
 from dualclust.algos.losses.propos.scattering import psl_mixed_view, psl_released
+from dualclust.common.ranks import ALONE
 from dualclust.train.loop.optim import build_optimizer
 from dualclust.train.methods.propos._passes import SubBatches, WholeBatch, in_sub_batches
-from dualclust.train.networks.normalization import BatchNorm, settle
-from dualclust.train.state.ranks import ALONE
+from dualclust.train.networks.normalization import BatchNorm, merge_groups
 from tests.train.methods.propos.test_propos import (
     DECAY,
     LR,
@@ -118,7 +118,7 @@ def test_joint_sub_batches_hold_both_views_of_their_images(count):
         expected = plain(views[:, rows].flatten(0, 1)).unflatten(0, (2, size))
         torch.testing.assert_close(found[:, rows], expected)
         means.append(plain.encoder[0](views[:, rows].flatten(0, 1)).mean((0, 2, 3)))
-    settle(net)
+    merge_groups(net)
     layer = next(layer for layer in net.modules() if isinstance(layer, BatchNorm))
     # One pass, not two: running statistics move by a tenth.
     torch.testing.assert_close(layer.running_mean, 0.1 * torch.stack(means).mean(0))

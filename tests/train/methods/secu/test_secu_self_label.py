@@ -9,8 +9,8 @@ from torch.nn import functional as F
 
 from dualclust.algos.core.errors import MissingFileError, UsageError
 from dualclust.train.config.run import RunConfig, load_config, override
-from dualclust.train.loop.training import resume, train
-from dualclust.train.methods._finished_run import finished_run
+from dualclust.train.loop import resume, train
+from dualclust.train.methods._init_from import read_finished_run
 from dualclust.train.methods.secu import SeCu
 from dualclust.train.methods.self_label import SelfLabel
 from dualclust.train.networks.network import build_network
@@ -153,8 +153,8 @@ def test_several_heads_are_refused():
 def test_self_labeling_starts_from_the_finished_run(finished, tmp_path):
     """At a rate of nearly 0 the labels stay those of the run; the fixed ones are them."""
     result = train(stage(finished, "optim.lr=1e-12", "epochs=1"), tmp_path / "run")
-    state = finished_run(tmp_path / "run", "key", methods=["self_label"]).state
-    before = finished_run(finished, "key", methods=["secu"])
+    state = read_finished_run(tmp_path / "run", "key", methods=["self_label"]).state
+    before = read_finished_run(finished, "key", methods=["secu"])
     torch.testing.assert_close(
         state["centers"], F.normalize(before.state["centers"][0, :10], dim=1), rtol=0, atol=1e-6
     )
@@ -182,7 +182,7 @@ def test_a_second_stage_keeps_network_and_target_head(finished, source):
     swept = []
     method.start(lambda *args, **kwargs: swept.append(args))
     assert swept == []  # no head is left to start by k-means
-    state = finished_run(finished, "key", methods=["secu"]).state
+    state = read_finished_run(finished, "key", methods=["secu"]).state
     for name, tensor in method.network.state_dict().items():
         assert torch.equal(tensor, state["network"][name])
     assert method.centers.shape == (1, 10, 8)
@@ -197,7 +197,7 @@ def test_a_head_that_the_run_has_not_starts_by_k_means(finished, source):
     rows = F.normalize(torch.randn(241, 8, generator=torch.Generator().manual_seed(0)), dim=1)
     method.start(lambda *args, **kwargs: rows)
     assert not torch.equal(method.centers.detach()[0, :7], before[0, :7])
-    expected = finished_run(finished, "key", methods=["secu"]).state["centers"][0, :10]
+    expected = read_finished_run(finished, "key", methods=["secu"]).state["centers"][0, :10]
     torch.testing.assert_close(method.centers.detach()[1], F.normalize(expected, dim=1))
 
 

@@ -1,22 +1,21 @@
-r"""MI + margin and the objectives it is compared with, on the predictions of one batch.
+r"""The objectives that MI + margin is compared with, on the predictions of one batch.
 
 All see the same: the logarithm of sigma, the mean prediction over the drawn views (section E.3).
+MI + margin itself is in the step of the method.
 
 =============  ====================================================================================
 objective      loss of the network
 =============  ====================================================================================
-``mi_margin``  ``beta mean_i H(sigma_i, y_i)``, the *reverse* cross-entropy to soft labels y that
-               minimize Lemma B.1's energy for this batch (Algorithm 1, solved to a certified gap)
 ``mi_d``       ``mean_i H(sigma_i) + w KL(mean sigma || u)``: Eq. (1) and (a) without margin, w 1.3.
                IMSAT's self-augmentation is here the mean over views, as for all others
 ``iic``        minus the information of the joint distribution of the two views' clusters
 ``sela``       ``mean_i H(y_i, sigma_i)`` for hard labels of an optimal transport with equal sizes
                over *all* images, by their plain predictions, once before each epoch
 ``mi_adm``     ``mean_i H(y_i, sigma_i)`` for soft labels of the batch, see `split_labels`
-``seeds``      nothing beside the cross-entropy on given labels (`mi_seeds`)
+``seeds``      0: the cross-entropy on given labels is all that is learned (`_seeds`)
 =============  ====================================================================================
 
-The margin ``gamma ||v||^2`` is the method's business, not of these functions.
+The method adds the margin ``gamma ||v||^2`` to each.
 
 *SeLa.* The supplement does not say how often its labels were made. The schedule here is that of its
 own paper (Asano et al. 2020): transport over the whole data set at lambda = 25, labels by rounding
@@ -47,13 +46,11 @@ from torch import Tensor
 from ....algos.baselines.entropic_transport import SinkhornOptions, sinkhorn, soft_plan
 from ....algos.losses.information.joint import joint_information_loss
 from ....algos.losses.information.mutual import mean_entropy, prior_divergence
-from ....algos.losses.information.pseudo_label import reverse_cross_entropy
 from ....algos.losses.information.self_labeling import self_labeling_loss
 from ....algos.losses.secu import soft_cross_entropy
-from ....algos.pseudo_labels.solver import floor_outputs, pseudo_labels
-from ...config.methods import MiMarginOptions
+from ...config.methods.mi_margin import MiMarginOptions
 
-__all__ = ["LOSSES", "Outputs", "Terms", "split_labels", "transport_labels"]
+__all__ = ["BASELINES", "Outputs", "Terms", "split_labels", "transport_labels"]
 
 
 class Outputs(NamedTuple):
@@ -63,13 +60,11 @@ class Outputs(NamedTuple):
     ----------
     scores : (b, k) tensor. log sigma.
     views : (v, b, k) tensor. Log-probabilities of each view that sigma is the mean of.
-    extra : (1 or 0, b, k) tensor. Log-probabilities of the extra view.
     stored : (b,) int64 tensor. Labels kept for these images.
     """
 
     scores: Tensor
     views: Tensor
-    extra: Tensor
     stored: Tensor
 
 
@@ -80,8 +75,8 @@ class Terms(NamedTuple):
     ----------
     loss : () tensor.
     labels : (b,) int64 tensor. Clusters of the batch.
-    error : () float64 tensor. How far the soft labels are from solved: for ``mi_margin`` the proven
-        gap in nats, for ``mi_adm`` the largest error of a share; 0 where nothing was solved.
+    error : () float64 tensor. How far soft labels are from solved: for ``mi_adm`` the largest error
+        of a share; 0 where nothing was solved.
     """
 
     loss: Tensor
@@ -146,21 +141,6 @@ def transport_labels(probabilities: Tensor, *, sharpness: float) -> tuple[Tensor
     return found.labels, found.residual
 
 
-def _mi_margin(options: MiMarginOptions, out: Outputs) -> Terms:
-    sigma = floor_outputs(out.scores.detach().double().exp(), epsilon=options.floor)
-    found = pseudo_labels(
-        sigma,
-        balance=options.balance,
-        beta=options.beta,
-        tol=options.tol,
-        n_iter=options.newton_steps or None,
-    )
-    loss = reverse_cross_entropy(out.scores, found.labels).mean()
-    for view in out.extra:
-        loss = loss + options.extra_weight * reverse_cross_entropy(view, found.labels).mean()
-    return Terms(options.beta * loss, found.labels.argmax(1), found.gap)
-
-
 def _mi_d(options: MiMarginOptions, out: Outputs) -> Terms:
     loss = mean_entropy(out.scores) + options.fairness_weight * prior_divergence(out.scores)
     return _unsolved(loss, out)
@@ -203,8 +183,7 @@ def _nothing(out: Outputs) -> Tensor:
     return out.scores.new_zeros((), dtype=torch.float64)
 
 
-LOSSES: dict[str, Callable[[MiMarginOptions, Outputs], Terms]] = {
-    "mi_margin": _mi_margin,
+BASELINES: dict[str, Callable[[MiMarginOptions, Outputs], Terms]] = {
     "mi_d": _mi_d,
     "iic": _iic,
     "sela": _sela,

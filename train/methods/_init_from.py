@@ -15,7 +15,7 @@ from ..networks.network import Network
 from ..state.checkpoint import latest_checkpoint
 from ..state.packing import unpack
 
-__all__ = ["FinishedRun", "centers_of", "finished_run", "load_network"]
+__all__ = ["FinishedRun", "centers_of", "load_network", "read_finished_run"]
 
 
 class FinishedRun(NamedTuple):
@@ -26,7 +26,7 @@ class FinishedRun(NamedTuple):
     state: dict[str, Any]
 
 
-def finished_run(folder: str | Path, key: str, *, methods: Sequence[str]) -> FinishedRun:
+def read_finished_run(folder: str | Path, key: str, *, methods: Sequence[str]) -> FinishedRun:
     """Read a run that has had all its epochs.
 
     Parameters

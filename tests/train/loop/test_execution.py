@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from dualclust.algos.core.errors import UsageError
-from dualclust.train.config.run import EngineConfig
-from dualclust.train.loop.execution import Engine
-from dualclust.train.loop.training import Run
+from dualclust.train.config.run import ExecutionConfig
+from dualclust.train.loop import Run
+from dualclust.train.loop.execution import Execution
 from dualclust.train.methods import METHODS
 from tests.train.runs import tiny, tiny_recipe
 from tests.train.tape import capture
@@ -22,8 +22,10 @@ def trained(source, *changes, epochs=3, captured=None, method="secu"):
         config = tiny_recipe(f"{method}_digits", source, *changes, "heads.clusters=[10]", *SMALL)
     run = Run(config, "cpu")
     if captured is not None:
-        graph = EngineConfig(step="graph", precision=run.config.engine.precision)
-        run.engine = Engine(graph, torch.device("cpu"), lambda f: captured.append(1) or capture(f))
+        graph = ExecutionConfig(step="graph", precision=run.config.execution.precision)
+        run.execution = Execution(
+            graph, torch.device("cpu"), lambda f: captured.append(1) or capture(f)
+        )
         for group in run.optimizer.param_groups:  # as on CUDA: it reads the rate on the device
             group["fused"] = True
     run.init()
@@ -41,7 +43,7 @@ def flat(state, name=""):
 @pytest.mark.parametrize("method", [name for name in CAPTURABLE if name != "self_label"])
 def test_a_captured_step_is_the_eager_one(source, method):
     """Two lengths of batches, three epochs, each with graphs of its own."""
-    settings = "batch_size=35", "engine.precision=float64"
+    settings = "batch_size=35", "execution.precision=float64"
     eager, expected = trained(source, *settings, method=method)
     captured = []
     graph, losses = trained(source, *settings, captured=captured, method=method)
@@ -75,14 +77,14 @@ def test_the_tape_sees_state_that_is_not_changed_in_place():
 
 
 def test_a_compiled_network_is_the_eager_one(source, monkeypatch):
-    monkeypatch.setattr(Engine, "backend", "aot_eager")
+    monkeypatch.setattr(Execution, "backend", "aot_eager")
     _, expected = trained(source, epochs=2)
-    _, losses = trained(source, "engine.step=compile", epochs=2)
+    _, losses = trained(source, "execution.step=compile", epochs=2)
     assert losses == pytest.approx(expected, rel=1e-3)
 
 
 def test_lower_precision_stays_in_the_network(source):
-    run, losses = trained(source, "engine.precision=bfloat16", epochs=2)
+    run, losses = trained(source, "execution.precision=bfloat16", epochs=2)
     assert losses == pytest.approx(trained(source, epochs=2)[1], rel=0.1)
     assert run.method.labels.dtype == torch.int64
     images = torch.randn(4, 1, 8, 8)
@@ -92,7 +94,7 @@ def test_lower_precision_stays_in_the_network(source):
 
 def test_channels_last_is_the_same_run(source):
     _, expected = trained(source, epochs=2)
-    run, losses = trained(source, "engine.channels_last=true", epochs=2)
+    run, losses = trained(source, "execution.channels_last=true", epochs=2)
     assert losses == pytest.approx(expected, rel=1e-3)
     weights = [p for p in run.method.network.parameters() if p.ndim == 4 and p.shape[1] > 1]
     assert all(w.is_contiguous(memory_format=torch.channels_last) for w in weights)
@@ -100,12 +102,12 @@ def test_channels_last_is_the_same_run(source):
 
 def test_a_graph_needs_a_device_that_has_them():
     with pytest.raises(UsageError, match="CUDA device"):
-        Engine(EngineConfig(step="graph"), torch.device("cpu"))
+        Execution(ExecutionConfig(step="graph"), torch.device("cpu"))
 
 
 def test_a_step_that_decides_on_the_host_is_refused(source, monkeypatch):
     run = Run(tiny(source), "cpu")
-    run.engine = Engine(EngineConfig(step="graph"), torch.device("cpu"), capture)
+    run.execution = Execution(ExecutionConfig(step="graph"), torch.device("cpu"), capture)
     monkeypatch.setattr(type(run.method), "capturable", False)
     with pytest.raises(UsageError, match="decides on the host"):
         run.run_epoch()

@@ -5,15 +5,15 @@ import pytest
 import torch
 
 from dualclust.algos.core.errors import InvalidValueError
+from dualclust.train.loop import Run
 from dualclust.train.loop.agreement import (
     agreement,
     evaluate,
-    linear_probe,
+    logistic_probe,
     nearest_neighbors,
     spread,
 )
-from dualclust.train.loop.evaluation import judge
-from dualclust.train.loop.training import Run
+from dualclust.train.loop.evaluation import evaluate_method
 from tests.train.runs import tiny
 
 
@@ -44,17 +44,17 @@ def test_the_figures_of_a_run(split_source):
     run = Run(tiny(split_source, "data.test=test", *changes), "cpu")
     run.init()
     run.run_epoch()
-    figures = judge(run, last=True)
-    own = evaluate(run.predict().assignment.labels, run.data)._asdict()
+    figures = evaluate_method(run.method, run.loader, last=True)
+    own = evaluate(run.predict().assignment.labels, run.loader.data)._asdict()
     assert own.items() <= figures.items()
-    other = evaluate(run.predict(1).assignment.labels, run.data)
+    other = evaluate(run.predict(1).assignment.labels, run.loader.data)
     assert len(run.predict(1).assignment.counts) == 20
     assert figures["head1_nmi"] == other.nmi
     assert "head0_nmi" not in figures  # the target, under its plain name
     for name in ("test_acc", "knn", "probe", "imbalance"):
         assert 0.0 < figures[name] <= 1.0, name
     assert 1.0 <= figures["effective_clusters"] <= 10.0
-    assert "probe" not in judge(run)
+    assert "probe" not in evaluate_method(run.method, run.loader)
 
 
 def test_held_out_images_get_the_label_of_their_best_center(split_source):
@@ -63,13 +63,15 @@ def test_held_out_images_get_the_label_of_their_best_center(split_source):
     prediction = run.predict()
     run.method.network.eval()
     with torch.no_grad():
-        scores = run.method.features(run.test.take(run.test.ids)) @ prediction.centers.T
-    expected = agreement(scores.argmax(1), run.test.labels)
+        scores = (
+            run.method.features(run.loader.test.take(run.loader.test.ids)) @ prediction.centers.T
+        )
+    expected = agreement(scores.argmax(1), run.loader.test.labels)
     run.method.network.train()
-    assert judge(run)["test_acc"] == pytest.approx(expected.acc)
-    assert len(run.test.ids) == 60
+    assert evaluate_method(run.method, run.loader)["test_acc"] == pytest.approx(expected.acc)
+    assert len(run.loader.test.ids) == 60
     # New images are normalized as the training images were.
-    assert torch.equal(run.test.mean, run.data.mean)
+    assert torch.equal(run.loader.test.mean, run.loader.data.mean)
 
 
 def test_samples_without_a_class_do_not_count():
@@ -85,11 +87,11 @@ def test_neighbors_and_probe_find_what_is_plain():
     test = blobs(30, seed=1)
     assert nearest_neighbors(x, member, n_neighbors=5) == 1.0
     assert nearest_neighbors(x, member, n_neighbors=5, test=test) == 1.0
-    assert linear_probe(x, member, seed=0) == 1.0
-    assert linear_probe(x, member, seed=0, test=test) == 1.0
+    assert logistic_probe(x, member, seed=0) == 1.0
+    assert logistic_probe(x, member, seed=0, test=test) == 1.0
     noise = torch.from_numpy(np.random.default_rng(2).normal(size=(60, 5)))
     assert nearest_neighbors(noise, member, n_neighbors=5) < 0.7
-    assert linear_probe(noise, member, seed=0) < 0.8
+    assert logistic_probe(noise, member, seed=0) < 0.8
 
 
 def test_a_sample_is_no_neighbor_of_its_own():
