@@ -22,7 +22,8 @@ import array_api_compat as compat
 import numpy as np
 
 from ..algos.core.errors import DualclustError, MissingExtraError, UsageError
-from ..algos.scores.sources import MOST_ROWS, Group, alone
+from ..algos.scores.blocks import MOST_ROWS
+from ..algos.scores.sources import Group, alone
 
 __all__ = ["RankLostError", "Ranks", "join_ranks", "share_of_rows"]
 

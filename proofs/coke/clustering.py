@@ -354,7 +354,7 @@ def instance_classification() -> float:
             scores[np.arange(n), list(order)].sum() for order in itertools.permutations(range(n))
         )
         worst = max(worst, float(np.abs(sizes - 1).max()), float(best) - found.objective)
-    many = online_runs.dyadic_scores(rng, (260, 260), 2**10)  # beyond lists of all clusters
+    many = online_runs.dyadic_scores(rng, (260, 260), 2**10)  # too many for all to be candidates
     limits = bounds.SizeBounds.from_counts([1] * 260, n_samples=260)
     found = assignment.assign_exact(many, limits)
     worst = max(worst, float(len(set(found.labels.tolist())) != 260))

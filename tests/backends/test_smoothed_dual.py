@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dualclust.algos.offline._smoothed_dual import curvature, curvature_product, soft_counts
 from tests.backends.rows import row_id, rows_of
-from tests.backends.test_shortest_moves import lists_of
+from tests.backends.test_augmenting_paths import candidates_of
 from tests.compare import to_numpy
 
 KERNELS = {f.__name__: f for f in (soft_counts, curvature, curvature_product)}
@@ -27,7 +27,7 @@ def each_row(name):
 
 def random_lists(seed, n, k, width):
     rng = np.random.default_rng(seed)
-    values, clusters = lists_of(rng.normal(size=(n, k)), width, rng)
+    values, clusters = candidates_of(rng.normal(size=(n, k)), width, rng)
     return rng, values, clusters
 
 
