@@ -339,7 +339,7 @@ def algorithm_two() -> float:
     status=Status.EXTRA,
     derivation="N samples, N clusters of at least one: exactly one each, so mu is a permutation."
     " Without the bounds equal rows share a cluster. Check: few samples against all permutations;"
-    " 260 of them, where the solver works on short lists, by prices that prove the labels.",
+    " 260 of them, where the solver works on few candidates, by prices that prove the labels.",
     tolerance=1e-9,
     covers=("offline.assignment.assign_exact",),
 )
