@@ -158,12 +158,12 @@ def proven(
         counts = counts + segment_sum(ones, label, n_segments=k)[:, 0]
         objective += float(xp.sum(value))
         size += float(xp.sum(xp.abs(value)))
-        parts = _regrets(candidates, rows, slot, inside, scale, whole=True)
+        parts = _regrets(candidates, rows, slot, inside, scale, whole=True)  # step 1: regret
         lost, explained = lost + parts[0], explained + parts[1]
         if not is_inside or parts[0] > 0.0:
             parts = _regrets(candidates, rows, slot, prices, scale, whole=False)
         misplaced += max(parts[0] - parts[1], 0.0)
-    parts = _slackness(inside, counts, bounds, scale)
+    parts = _slackness(inside, counts, bounds, scale)  # step 2: slackness
     lost, explained = lost + parts[0], explained + parts[1]
     if not math.isfinite(size + lost):
         raise ScoresOutOfRangeError

@@ -168,8 +168,8 @@ def _held_back(
 ) -> bool:
     """Step 3: whether the edge of the region keeps prices from where they have to go.
 
-    Rows that clusters miss or have too many because of that are stranded: each of them costs an
-    augmenting path, and a long one.
+    The rows by which clusters then miss their bounds are stranded: each costs a long augmenting
+    path.
     """
     xp, prices = compat.array_namespace(refined.prices), refined.prices
     at_edge = candidates.at_edge(prices)

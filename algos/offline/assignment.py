@@ -237,21 +237,15 @@ class _Problem(NamedTuple):
         return self.tol == 0.0
 
     @property
-    def n_rows(self) -> int:
-        """Rows of all ranks."""
-        return self.source.group.n_total
-
-    @property
     def n_scores(self) -> int:
         """Scores of all ranks."""
-        return self.n_rows * self.source.n_clusters
+        return self.source.group.n_total * self.source.n_clusters
 
 
 class _Search(NamedTuple):
-    """What the passes know so far.
+    """What the passes know so far, and what the next one is to do.
 
-    The region and the candidates per row of the next pass; whether memory limits them; the prices
-    of the last pass, None before the first; the best labels; the least upper bound and its prices.
+    Prices are those of the last pass, or as given; `is_limited` says that memory limits candidates.
     """
 
     region: TrustRegion
@@ -265,15 +259,14 @@ class _Search(NamedTuple):
 
 def _solved(problem: _Problem, prices: Array | None) -> OfflineAssignment:
     """Solve in the unit of the source: steps 1 to 6."""
-    source, bounds, tol, options = problem
+    source, _, tol, options = problem
     if prices is not None:
         prices = times_power_of_two(prices, -source.exponent)
     if problem.n_scores <= options.full_entries:
         return _solve_in_full(problem, prices)
-    if prices is None and may_be_free(source, bounds, options):
-        free = _without_prices(problem)
-        if free is not None and free.gap <= tol:
-            return free
+    free = _without_prices(problem) if prices is None else None
+    if free is not None:
+        return free
     search = _start(problem, prices)  # step 1
     for n_passes in range(options.max_passes):
         if search.is_limited:
@@ -290,12 +283,11 @@ def _start(problem: _Problem, prices: Array | None) -> _Search:
     """Step 1: the first region, and whether memory limits the candidates from the start."""
     source, bounds, _, options = problem
     region = initial_region(source, bounds, prices, options)
-    is_narrow = problem.n_rows > options.narrow_rows
-    entries = problem.n_rows * options.pass_width
+    n = source.group.n_total
     return _Search(
         region=region,
-        width=options.narrow_width if is_narrow else options.pass_width,
-        is_limited=not problem.is_exact and entries > options.max_entries,
+        width=options.narrow_width if n > options.narrow_rows else options.pass_width,
+        is_limited=not problem.is_exact and n * options.pass_width > options.max_entries,
         prices=prices,
         best=None,
         least_bound=math.inf,
@@ -329,7 +321,7 @@ def _after_pass(problem: _Problem, search: _Search, n_passes: int) -> _Search:
     width, is_limited = search.width, search.is_limited
     if bool(xp.any(candidates.is_truncated)) and not is_limited:
         width *= 2
-        is_limited = not problem.is_exact and problem.n_rows * width > options.max_entries
+        is_limited = not problem.is_exact and source.group.n_total * width > options.max_entries
     is_limited = is_limited or (n_passes > 0 and solution.found is None)
     region = next_region(search.region, solution.prices, is_moving=is_limited, options=options)
     return judged._replace(region=region, width=width, is_limited=is_limited)  # step 5
@@ -353,7 +345,7 @@ def _within_memory(problem: _Problem, search: _Search) -> _Search:
     Where most rows tie no region is small enough: then only more candidates per row can help.
     """
     (center, radius), width, options = search.region, search.width, problem.options
-    n, most = problem.n_rows, options.max_entries
+    n, most = problem.source.group.n_total, options.max_entries
     rows = problem.source.take(strided_ids(n, min(n, options.memory_rows), center))
     wanted = median(radius)  # some, of prices that travel, may be much larger
     limit = largest_radius(rows, center, n_rows=n, max_entries=most, wanted=wanted, options=options)
@@ -377,8 +369,10 @@ def _last_resort(problem: _Problem, search: _Search) -> OfflineAssignment:
 
 
 def _without_prices(problem: _Problem) -> OfflineAssignment | None:
-    """Return the best labels of all, if they, with ties broken the right way, are inside."""
-    source, bounds, _, options = problem
+    """Return the best labels of all if they, with ties broken the right way, prove the gap."""
+    source, bounds, tol, options = problem
+    if not may_be_free(source, bounds, options):
+        return None
     xp = compat.array_namespace(bounds.lower)
     zero = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
     width, most = options.pass_width, options.max_entries
@@ -386,7 +380,8 @@ def _without_prices(problem: _Problem) -> OfflineAssignment | None:
         candidates = collect_candidates(source, zero, zero, width=width, max_entries=most)
     except TooManyCandidatesError:
         return None
-    return solve_ties(candidates, bounds, options)
+    found = solve_ties(candidates, bounds, options)
+    return found if found is not None and found.gap <= tol else None
 
 
 def _solve_in_full(problem: _Problem, prices: Array | None) -> OfflineAssignment:

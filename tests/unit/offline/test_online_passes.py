@@ -74,20 +74,21 @@ def test_solve_ends_so_where_memory_holds_next_to_no_candidates(xp, rng, monkeyp
     n, k = 3000, 8
     scores = (0.05 * rng.normal(size=(n, k)) + np.linspace(0.0, 1.0, k)).astype(np.float32)
     best = assign_exact(scores, ratios_of_numpy(n, k)).objective
-    streamed = []
+    labeled = []
 
     def spy(*args):
-        streamed.append(assign_in_passes(*args))
-        return streamed[-1]
+        labeled.append(assign_in_passes(*args))
+        return labeled[-1]
 
     def refuse(*args):
         raise AssertionError(args)
 
-    monkeypatch.setattr(assignment, "assign_in_passes", spy)
-    monkeypatch.setattr(assignment, "_solve_in_full", refuse)
     options = SolverOptions(full_entries=0, max_entries=8, last_entries=0, min_sample_rows=500)
-    found = assign_offline(xp.asarray(scores), ratios(xp, n, k), options=options)
-    assert len(streamed) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(assignment, "assign_in_passes", spy)
+        patch.setattr(assignment, "_solve_in_full", refuse)
+        found = assign_offline(xp.asarray(scores), ratios(xp, n, k), options=options)
+    assert len(labeled) == 1
     assert found.status == "within gap"
     assert check(found, scores, ratios(xp, n, k)) == pytest.approx(best, rel=1e-9)
     assert found.gap < 0.05
