@@ -15,15 +15,7 @@ module                   what it solves
 `assignment`             online assignment whose counts end inside the bounds, always
 `certificates`           what duals prove: sizes, and a bound on the best objective
 `offline`                labels for all samples at once, to a proven gap, or optimal
-`score_sources`          scores in memory, or multiplied a block at a time, over ranks
-`price_learning`         prices from scratch by online passes over a sample
-`price_box`              where the best prices can be, from samples that grow
-`shortlists`             clusters that can be best for any price in a box
-`list_widths`            how wide a box can be, for lists that memory holds
-`list_solver`            labels from such lists, and what they prove
-`streamed`               labels by online passes, where no lists help
-`smoothed_dual`          prices for all samples at once, by Newton's method
-`transport`              the exact optimum by chains of moves
+`scores`                 where scores come from, in blocks of rows, over ranks; their range and unit
 `sinkhorn`               entropic transport, as the field's baseline
 `entropy_assignment`     SeCu's entropy-constrained assignment
 `sign_rule`              biases moved by the sign of the load

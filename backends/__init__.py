@@ -42,9 +42,9 @@ TABLE: dict[str, dict[Placement, str]] = {
         ("torch", "cpu"): "torch_cpu:assign_stream",
         ("torch", "cuda"): "torch_engine:assign_stream",
     },
-    "shortlist": {
-        ("numpy", "cpu"): "numba_shortlists:shortlist",
-        ("torch", "cpu"): "torch_cpu:shortlist",
+    "select_candidates": {
+        ("numpy", "cpu"): "numba_candidates:select_candidates",
+        ("torch", "cpu"): "torch_cpu:select_candidates",
     },
     "soft_counts": {
         ("numpy", "cpu"): "numba_smoothed_dual:soft_counts",
@@ -61,10 +61,10 @@ TABLE: dict[str, dict[Placement, str]] = {
         ("torch", "cpu"): "torch_cpu:curvature_product",
         ("torch", "cuda"): "torch_engine:curvature_product",
     },
-    "shortest_moves": {
-        ("numpy", "cpu"): "numba_transport:shortest_moves",
-        ("torch", "cpu"): "torch_cpu:shortest_moves",
-        ("torch", "cuda"): "torch_cpu:shortest_moves",
+    "augmenting_paths": {
+        ("numpy", "cpu"): "numba_augmenting_paths:augmenting_paths",
+        ("torch", "cpu"): "torch_cpu:augmenting_paths",
+        ("torch", "cuda"): "torch_cpu:augmenting_paths",
     },
     "segment_sum": {
         ("numpy", "cpu"): "numba_engine:segment_sum",

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import numba_engine, numba_shortlists, numba_smoothed_dual, numba_transport
+from . import numba_augmenting_paths, numba_candidates, numba_engine, numba_smoothed_dual
 
 __all__ = [
     "assign_stream",
+    "augmenting_paths",
     "curvature",
     "curvature_product",
-    "shortest_moves",
-    "shortlist",
+    "select_candidates",
     "soft_counts",
 ]
 
@@ -28,11 +28,11 @@ def assign_stream(
     return _run(numba_engine.assign_stream, scores, rho, rho_up, counts, **options)  # type: ignore[no-any-return]
 
 
-def shortlist(
+def select_candidates(
     scores: Tensor, low: Tensor, high: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """See `dualclust.algos.offline._candidates.shortlist`."""
-    return _run(numba_shortlists.shortlist, scores, low, high, **options)  # type: ignore[no-any-return]
+    """See `dualclust.algos.offline._candidates.select_candidates`."""
+    return _run(numba_candidates.select_candidates, scores, low, high, **options)  # type: ignore[no-any-return]
 
 
 def soft_counts(
@@ -52,11 +52,11 @@ def curvature_product(probabilities: Tensor, clusters: Tensor, direction: Tensor
     return _run(numba_smoothed_dual.curvature_product, probabilities, clusters, direction)  # type: ignore[no-any-return]
 
 
-def shortest_moves(
+def augmenting_paths(
     values: Tensor, clusters: Tensor, prices: Tensor, **options: Any
 ) -> tuple[Tensor, Tensor, int, bool]:
-    """See `dualclust.algos.offline._augmenting_paths.shortest_moves`; on the host for a GPU."""
-    return _run(numba_transport.shortest_moves, values, clusters, prices, **options)  # type: ignore[no-any-return]
+    """See `dualclust.algos.offline._augmenting_paths.augmenting_paths`; on the host for a GPU."""
+    return _run(numba_augmenting_paths.augmenting_paths, values, clusters, prices, **options)  # type: ignore[no-any-return]
 
 
 def _run(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:

@@ -33,11 +33,10 @@ from ..core.checks import check_real, check_same_place, check_shape
 from ..core.errors import InvalidValueError
 from ..core.exact_sums import LIMIT, UNIT_GRID, Grid, grid_of, means_of_sums, sum_rows
 from ..core.types import Array
+from ..scores.blocks import FEWEST_ROWS, block_rows, row_blocks
 from ..scores.sources import (
-    FEWEST_ROWS,
     FeatureSource,
     ScoreSource,
-    block_rows,
     check_weights,
     feature_source,
     product_source,
@@ -197,8 +196,7 @@ def blocks_of(source: FeatureSource, n_clusters: int) -> Iterator[tuple[Array, i
         widest = max(n_clusters, source.n_features)
         while rows > FEWEST_ROWS and rows * widest > CACHED_ENTRIES:
             rows //= 2
-    for start in range(0, n, rows):
-        stop = min(start + rows, n)
+    for start, stop in row_blocks(n, rows):
         yield source.rows(start, stop), start, stop
 
 

@@ -161,7 +161,7 @@ def constrained_kmeans(
     -----
     Guarantee: ``lower <= counts <= upper``, and the objective never falls between two iterations by
     more than the proven gap of the labels, 0.001 of its size.
-    Cost: O(n k d) per iteration. Memory: labels and lists of unsettled samples, O(n), and one block
+    Cost: O(n k d) per iteration. Memory: labels and candidates of free samples, O(n), and one block
     of rows and scores; the rows of a source are never all in memory.
     Source: CoKe Eq. 3, 6 and 12 as batch alternation; the solver is ours (`offline`).
 

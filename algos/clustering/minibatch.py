@@ -42,10 +42,10 @@ from ..core.exact_sums import grid_of
 from ..core.precision import at_least_float32
 from ..core.projections import project_sphere
 from ..core.types import Array
-from ..offline._learning import score_range
 from ..online.assignment import AssignmentState, assign, init_state
 from ..online.steps import StepRule, measured_steps
 from ..scores.sources import check_weights
+from ..scores.statistics import score_range
 from ._frame import WEIGHTED
 from ._shared import EMPTY, weighted_means, weighted_sums
 from .start import METRICS, power_of_two

@@ -43,8 +43,9 @@ from ..core.checks import (
 from ..core.errors import InvalidValueError
 from ..core.projections import project_sphere
 from ..core.types import Array, Namespace
-from ..offline._learning import strided_ids
+from ..scores.blocks import row_blocks
 from ..scores.sources import FeatureSource, check_weights
+from ..scores.statistics import strided_ids
 
 __all__ = [
     "METRICS",
@@ -313,8 +314,8 @@ def _squared_distances(features: Array, row: Array, inverse: float) -> Array:
     on_host = "cpu" in str(compat.device(features)).lower()
     rows = max(1, (CHUNK_ENTRIES if on_host else DEVICE_CHUNK_ENTRIES) // max(d, 1))
     row, parts = xp.astype(row, xp.float64) * inverse, []
-    for a in range(0, n, rows):
-        chunk = xp.astype(features[a : min(a + rows, n), :], xp.float64)
+    for first, last in row_blocks(n, rows):
+        chunk = xp.astype(features[first:last, :], xp.float64)
         apart = (chunk if inverse == 1.0 else chunk * inverse) - row
         parts.append(xp.vecdot(apart, apart))
     return xp.concat(parts)

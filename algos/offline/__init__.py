@@ -2,18 +2,16 @@
 
 `assign_offline` learns prices on samples, keeps the clusters that can still be best (candidates),
 and solves on these; `assign_exact` adds augmenting paths until the optimum is proven. Both read the
-scores from a source, a block at a time.
+scores from a source, a block at a time. `SolverOptions` holds every number that steers them.
 """
 
-from .assignment import (
-    OfflineAssignment,
-    assign_exact,
-    assign_offline,
-    assign_source,
-)
+from ._options import DEFAULT_OPTIONS, SolverOptions
+from .assignment import OfflineAssignment, assign_exact, assign_offline, assign_source
 
 __all__ = [
+    "DEFAULT_OPTIONS",
     "OfflineAssignment",
+    "SolverOptions",
     "assign_exact",
     "assign_offline",
     "assign_source",

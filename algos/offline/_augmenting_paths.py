@@ -10,22 +10,31 @@ optimal if and only if prices exist with
 * ``y_i = argmax_k s_ik + pi_k`` for every sample, and
 * ``pi_k > 0`` only where ``n_k = l_k``, ``pi_k < 0`` only where ``n_k = u_k``.
 
-Any prices give labels with the first property. The second is reached by moving samples, one chain
-at a time: a cluster that has too many passes a sample to a second one, that one to a third, until a
-cluster with room is reached. The chain that loses least is a shortest path on a graph of only k + 1
-nodes, where the arc from a to b costs the smallest ``(s_ia + pi_a) - (s_ib + pi_b) >= 0`` over the
-samples of a, and the extra node stands for the bounds. Lowering prices by what the distances lack
-of the longest keeps all arcs nonnegative (successive shortest paths), so the labels stay optimal
-for their counts, and end optimal. The better the prices at the start, the fewer and the shorter the
-chains: a search ends at the first cluster with room.
+Any prices give labels with the first property. Successive shortest paths reach the second, on a
+graph of only k + 1 nodes: the clusters, and one node for the bounds. The arc from cluster a to
+cluster b stands for the samples of a; its reduced cost is the least that one of them loses by going
+to b, ``(s_ia + pi_a) - (s_ib + pi_b) >= 0``. The arcs between a cluster and the bounds cost the
+price of the cluster, with either sign.
 
-Samples that are alike, such as equal rows, move together, as many as the chain can take.
+1. *Label* every sample by its best candidate. Samples that tie go where the residual capacity is
+   largest.
+2. *Report*: complementary slackness says which count each cluster must have at its price. What it
+   has more is its excess, what it lacks its deficit; the node of the bounds balances them.
+3. *Search*: Dijkstra's algorithm finds the shortest path from a node with an excess to the nearest
+   node with a deficit.
+4. *Augment*: send along the path as many units as the residual capacity of its arcs allows.
+   Samples that are alike, such as equal rows, move together.
+5. *Update* the prices by the distances: a price falls by what its distance lacks of the path's
+   length. All reduced costs stay nonnegative, so labels stay optimal for their counts.
+6. *Repeat* 3 to 5 until no node has an excess: then both properties hold.
+
+The better the prices at the start, the fewer and the shorter the paths.
 
 =====================  ============  =======  ====================================================
 paper                  here          shape    meaning
 =====================  ============  =======  ====================================================
-:math:`s_{i,k}`        ``values``    (m, w)   scores of the listed clusters (`shortlists`)
-:math:`\mu_i`          ``slots``     (m,)     place of the label in its list
+:math:`s_{i,k}`        ``values``    (m, w)   scores of the candidates (`_candidates`)
+:math:`\mu_i`          ``slots``     (m,)     place of the label among the candidates
 :math:`\rho - \rho'`   ``prices``    (k,)     pi, in units of score, float64
 =====================  ============  =======  ====================================================
 """
@@ -33,6 +42,7 @@ paper                  here          shape    meaning
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import array_api_compat as compat
 
@@ -40,13 +50,13 @@ from ...backends import kernel
 from ..bounds.sizes import entries
 from ..core.types import Array
 
-__all__ = ["shortest_moves"]
+__all__ = ["augmenting_paths"]
 
-_Lists = list[list[tuple[int, float]]]
+_Rows = list[list[tuple[int, float]]]
 
 
 @kernel
-def shortest_moves(
+def augmenting_paths(
     values: Array,
     clusters: Array,
     prices: Array,
@@ -55,15 +65,15 @@ def shortest_moves(
     upper: Array,
     window: float,
 ) -> tuple[Array, Array, int, bool]:
-    """Move samples along shortest chains until the counts obey the bounds and the prices.
+    """Move samples along shortest augmenting paths until counts obey the bounds and the prices.
 
-    Arguments are assumed checked: lists as `shortlists` gives them, each with one cluster at least
-    and a good one first, because scores are counted from it; and bounds on the counts of the listed
-    samples alone (they may be negative). Only samples whose best cluster leads by at most `window`
-    move.
+    Arguments are assumed checked: candidates as `select_candidates` gives them, at least one in
+    each row and a good one first, because scores are counted from it; and bounds on the counts of
+    these samples alone (they may be negative). Only samples whose best cluster leads by at most
+    `window` move.
 
     Returns the slots, prices for which they are best (of the samples inside the window), the number
-    of samples moved, and whether a chain found no way: then lists or window are too short.
+    of samples moved, and whether a search found no path: then candidates or window are too few.
     """
     xp = compat.array_namespace(values)
     device = compat.device(values)
@@ -76,153 +86,183 @@ def shortest_moves(
         [(int(names[e]), scores[e]) for e in range(i * width, (i + 1) * width) if names[e] >= 0]
         for i in range(m)
     ]
-    pi = [float(p) for p in entries("prices", prices)]
-    low = [int(v) for v in entries("lower", lower)]
-    high = [int(v) for v in entries("upper", upper)]
-    chains = _Chains(rows, pi, low, high, window)
-    moves, stuck = chains.run()
+    flow = _Flow(
+        rows=rows,
+        prices=[float(p) for p in entries("prices", prices)],
+        low=[int(v) for v in entries("lower", lower)],
+        high=[int(v) for v in entries("upper", upper)],
+        window=window,
+    )
+    moves, is_stuck = flow.run()
     return (
-        xp.asarray(chains.slots, dtype=xp.int64, device=device),
-        xp.asarray(chains.pi, dtype=xp.float64, device=device),
+        xp.asarray(flow.slots, dtype=xp.int64, device=device),
+        xp.asarray(flow.prices, dtype=xp.float64, device=device),
         moves,
-        stuck,
+        is_stuck,
     )
 
 
-class _Chains:
-    """The state of the reference text, in plain Python."""
+class _Tree(NamedTuple):
+    """Shortest paths from one node: distances, the node before, and the sample on the arc."""
+
+    dist: list[float]
+    parent: list[int]
+    via: list[int]
+
+    def path_to(self, end: int) -> list[tuple[int, int]]:
+        """Return the arcs of the path to a node, the last one first."""
+        path, v = [], end
+        while self.parent[v] >= 0:
+            path.append((self.parent[v], v))
+            v = self.parent[v]
+        return path
+
+
+class _Flow:
+    """Labels, prices and excesses of the reference text, in plain Python; node k is the bounds."""
 
     def __init__(
-        self, rows: _Lists, pi: list[float], low: list[int], high: list[int], window: float
+        self, rows: _Rows, prices: list[float], low: list[int], high: list[int], window: float
     ) -> None:
-        self.rows, self.pi, self.low, self.high = rows, pi, low, high
-        counts = [0] * len(pi)
-        self.slots = [0] * len(rows)
-        margins = []
+        self.rows, self.prices, self.low, self.high = rows, prices, low, high
+        self.bounds = len(prices)
+        leads, counts = self._label()  # step 1
+        self.members: list[list[int]] = [[] for _ in prices]
         for i, row in enumerate(rows):
-            priced = [s + pi[a] for a, s in row]
-            self.slots[i] = priced.index(max(priced))
-            best, second = sorted([*priced, -math.inf])[:-3:-1]
-            margins.append(best - second)
-            if best != second:
-                counts[row[self.slots[i]][0]] += 1
-        for i, row in enumerate(rows):
-            if margins[i] == 0.0:  # ties go where most room is
-                self.slots[i] = self._roomiest(row, counts)
-                counts[row[self.slots[i]][0]] += 1
-        self.members: list[list[int]] = [[] for _ in pi]
-        for i, row in enumerate(rows):
-            if margins[i] <= window:
+            if leads[i] <= window:
                 self.members[row[self.slots[i]][0]].append(i)
-        # What complementary slackness asks each cluster to report to the bounds (node k), and
-        # which nodes have more than they report.
+        # Step 2: report.
         self.reported = [
             low[a] if p > 0 else high[a] if p < 0 else min(max(counts[a], low[a]), high[a])
-            for a, p in enumerate(pi)
+            for a, p in enumerate(prices)
         ]
         self.excess = [n - r for n, r in zip(counts, self.reported, strict=True)]
         self.excess.append(-sum(self.excess))
 
     def run(self) -> tuple[int, bool]:
-        """Empty every node that has too many, the bounds first."""
-        k, moves = len(self.pi), 0
-        for source in (k, *range(k)):
-            while self.excess[source] > 0:
-                end, dist, parent, via = self._shortest_way(source)
+        """Empty every node that has an excess, the bounds first."""
+        moves = 0
+        for source in (self.bounds, *range(self.bounds)):
+            while self.excess[source] > 0:  # step 6: repeat
+                end, tree = self._search(source)  # step 3
                 if end is None:
                     return moves, True
-                path, v = [], end
-                while v != source:
-                    path.append((parent[v], v))
-                    v = parent[v]
-                units = min(self.excess[source], -self.excess[end])
-                for u, v in path:
-                    units = min(units, self._room(u, v, via[v]))
-                for u, v in path:
-                    moves += self._move(u, v, via[v], units)
-                self.excess[source] -= units
-                self.excess[end] += units
-                far = dist[end]
-                rise = far - min(dist[k], far)
-                if rise > 0.0:
-                    self.pi = [p + rise for p in self.pi]
-                self.pi = [p - (far - min(d, far)) for p, d in zip(self.pi, dist, strict=False)]
-                for u, v in path:
-                    if u == k:
-                        self.pi[v] = min(self.pi[v], 0.0)
-                    elif v == k:
-                        self.pi[u] = max(self.pi[u], 0.0)
+                moves += self._augment(source, end, tree)  # step 4
+                self._update(end, tree)  # step 5
         return moves, False
 
-    def _roomiest(self, row: list[tuple[int, float]], counts: list[int]) -> int:
-        best = max(s + self.pi[a] for a, s in row)
-        room = [
-            (self.low if self.pi[a] > 0 else self.high)[a] - counts[a]
-            if s + self.pi[a] == best
+    def _label(self) -> tuple[list[float], list[int]]:
+        """Step 1: label every sample; return by how much its cluster leads, and the counts."""
+        counts, leads = [0] * self.bounds, []
+        self.slots = [0] * len(self.rows)
+        for i, row in enumerate(self.rows):
+            priced = [s + self.prices[a] for a, s in row]
+            self.slots[i] = priced.index(max(priced))
+            best, second = sorted([*priced, -math.inf])[:-3:-1]
+            leads.append(best - second)
+            if best != second:
+                counts[row[self.slots[i]][0]] += 1
+        for i, row in enumerate(self.rows):
+            if leads[i] == 0.0:
+                self.slots[i] = self._least_filled(row, counts)
+                counts[row[self.slots[i]][0]] += 1
+        return leads, counts
+
+    def _least_filled(self, row: list[tuple[int, float]], counts: list[int]) -> int:
+        """Of the candidates that tie for the best, the one with the largest residual capacity."""
+        best = max(s + self.prices[a] for a, s in row)
+        capacity = [
+            (self.low if self.prices[a] > 0 else self.high)[a] - counts[a]
+            if s + self.prices[a] == best
             else -math.inf
             for a, s in row
         ]
-        return room.index(max(room))
+        return capacity.index(max(capacity))
 
-    def _loss(self, i: int, v: int) -> float:
-        """What sample i loses by leaving its cluster for v; infinite where v is not listed."""
-        own, score = self.rows[i][self.slots[i]]
+    def _reduced_cost(self, i: int, v: int) -> float:
+        """What sample i loses by leaving its cluster for v; infinite if v is no candidate."""
+        label, score = self.rows[i][self.slots[i]]
         for b, s in self.rows[i]:
             if b == v:
-                return (score + self.pi[own]) - (s + self.pi[v])
+                return (score + self.prices[label]) - (s + self.prices[v])
         return math.inf
 
-    def _shortest_way(self, source: int) -> tuple[int | None, list[float], list[int], list[int]]:
-        """Dijkstra to the nearest node with a deficit."""
-        k = len(self.pi)
-        dist, parent, via = [math.inf] * (k + 1), [-1] * (k + 1), [-1] * (k + 1)
-        dist[source] = 0.0
-        nodes = set(range(k + 1))
-
-        def reach(v: int, length: float, u: int, i: int) -> None:
-            # Rounding can leave an arc a few ulp below 0.
-            if v in nodes and dist[u] + max(length, 0.0) < dist[v]:
-                dist[v], parent[v], via[v] = dist[u] + max(length, 0.0), u, i
-
+    def _search(self, source: int) -> tuple[int | None, _Tree]:
+        """Step 3: Dijkstra's algorithm to the nearest node with a deficit, or to None."""
+        n_nodes = self.bounds + 1
+        tree = _Tree([math.inf] * n_nodes, [-1] * n_nodes, [-1] * n_nodes)
+        tree.dist[source] = 0.0
+        unvisited = set(range(n_nodes))
         while True:
-            u = min(nodes, key=lambda v: (dist[v], v))
-            if dist[u] == math.inf:
-                return None, dist, parent, via
+            u = min(unvisited, key=lambda v: (tree.dist[v], v))
+            if tree.dist[u] == math.inf:
+                return None, tree
             if self.excess[u] < 0:
-                return u, dist, parent, via
-            nodes.remove(u)
-            if u == k:
-                for v in range(k):
-                    if self.reported[v] > self.low[v]:
-                        reach(v, -self.pi[v], u, -1)
-                continue
-            if self.reported[u] < self.high[u]:
-                reach(k, self.pi[u], u, -1)
-            for i in self.members[u]:
-                for v, _ in self.rows[i]:
-                    reach(v, self._loss(i, v), u, i)
+                return u, tree
+            unvisited.remove(u)
+            for v, cost, i in self._arcs(u):
+                # Rounding can leave an arc a few ulp below 0.
+                length = tree.dist[u] + max(cost, 0.0)
+                if v in unvisited and length < tree.dist[v]:
+                    tree.dist[v], tree.parent[v], tree.via[v] = length, u, i
 
-    def _room(self, u: int, v: int, i: int) -> int:
-        """How many units the arc from u to v takes at its price."""
-        k = len(self.pi)
-        if u == k:
+    def _arcs(self, u: int) -> list[tuple[int, float, int]]:
+        """The arcs that leave a node: where to, reduced cost, and the sample, or -1."""
+        if u == self.bounds:
+            nodes = range(self.bounds)
+            return [(v, -self.prices[v], -1) for v in nodes if self.reported[v] > self.low[v]]
+        arcs = []
+        if self.reported[u] < self.high[u]:
+            arcs.append((self.bounds, self.prices[u], -1))
+        for i in self.members[u]:
+            arcs += [(v, self._reduced_cost(i, v), i) for v, _ in self.rows[i]]
+        return arcs
+
+    def _augment(self, source: int, end: int, tree: _Tree) -> int:
+        """Step 4: send what the path can take; return how many samples moved."""
+        path = tree.path_to(end)
+        units = min(self.excess[source], -self.excess[end])
+        for u, v in path:
+            units = min(units, self._residual_capacity(u, v, tree.via[v]))
+        moves = sum(self._send(u, v, tree.via[v], units) for u, v in path)
+        self.excess[source] -= units
+        self.excess[end] += units
+        return moves
+
+    def _update(self, end: int, tree: _Tree) -> None:
+        """Step 5: new prices, at which the arcs of the path cost nothing."""
+        far = tree.dist[end]
+        rise = far - min(tree.dist[self.bounds], far)
+        if rise > 0.0:
+            self.prices = [p + rise for p in self.prices]
+        self.prices = [
+            p - (far - min(d, far)) for p, d in zip(self.prices, tree.dist, strict=False)
+        ]
+        for u, v in tree.path_to(end):  # rounding must not leave the wrong sign
+            if u == self.bounds:
+                self.prices[v] = min(self.prices[v], 0.0)
+            elif v == self.bounds:
+                self.prices[u] = max(self.prices[u], 0.0)
+
+    def _residual_capacity(self, u: int, v: int, i: int) -> int:
+        """How many units the arc from u to v takes at its reduced cost."""
+        if u == self.bounds:
             return self.reported[v] - self.low[v]
-        if v == k:
+        if v == self.bounds:
             return self.high[u] - self.reported[u]
-        loss = self._loss(i, v)
-        return sum(self._loss(h, v) == loss for h in self.members[u])
+        cost = self._reduced_cost(i, v)
+        return sum(self._reduced_cost(h, v) == cost for h in self.members[u])
 
-    def _move(self, u: int, v: int, i: int, units: int) -> int:
-        """Send units along the arc; returns how many samples moved."""
-        k = len(self.pi)
-        if u == k:
+    def _send(self, u: int, v: int, i: int, units: int) -> int:
+        """Send units along one arc; return how many samples moved."""
+        if u == self.bounds:
             self.reported[v] -= units
             return 0
-        if v == k:
+        if v == self.bounds:
             self.reported[u] += units
             return 0
-        loss = self._loss(i, v)
-        alike = [h for h in self.members[u] if self._loss(h, v) == loss][:units]
+        cost = self._reduced_cost(i, v)
+        alike = [h for h in self.members[u] if self._reduced_cost(h, v) == cost][:units]
         for h in alike:
             self.slots[h] = [b for b, _ in self.rows[h]].index(v)
             self.members[u].remove(h)

@@ -1,24 +1,28 @@
-r"""Which clusters can be the best ones of a sample, for all prices of an interval at once.
+r"""Which clusters can be best for a sample, for all prices of a trust region at once.
 
 Problem: the solvers look again and again for ``argmax_k s_ik + pi_k``, while the prices pi move
-little. For prices in a box ``low <= pi <= high``, cluster k can be the best one of sample i only if
+little. For prices in a trust region ``low <= pi <= high``, cluster k can be best for sample i only
+if
 
 ``s_ik + high_k >= max_j (s_ij + low_j)``.
 
-Most samples are left with one cluster: their label is settled for every price in the box. The
-others, the *open* ones, keep a list of a few clusters, and the whole problem shrinks to these lists
-and the counts of the settled samples. A list is cut at a width; what was cut off is worth at most
-the *cut*, the largest ``s_ik + high_k`` not listed, which keeps every upper bound valid.
+One pass over the scores, a block of rows at a time, shrinks the problem:
 
-=================  =============  ==========  =====================================================
-symbol             here           shape       meaning
-=================  =============  ==========  =====================================================
-:math:`s_{i,k}`    ``scores``     (b, k)      one block
-\-                 ``clusters``   (b, w)      listed clusters; -1 where there are fewer
-\-                 ``values``     (b, w)      their scores; -inf where there are fewer
-\-                 ``found``      (b,)        clusters that can be the best: 1 settles the sample
-\-                 ``cuts``       (b,)        what a cluster not listed can be worth; -inf if none
-=================  =============  ==========  =====================================================
+1. *Select* the candidates of each row: the clusters that satisfy the inequality.
+2. *Fix* the rows with one candidate (fixed variables): only their counts matter.
+3. *Keep* the candidates of the other rows, the *free* ones, truncated to the `width` that can be
+   worth most. The largest ``s_ik + high_k`` left out keeps every upper bound valid.
+4. *Join* the blocks of all ranks into one record that every rank holds.
+
+=================  ================  =======  ====================================================
+symbol             here              shape    meaning
+=================  ================  =======  ====================================================
+:math:`s_{i,k}`    ``scores``        (b, k)   one block
+\-                 ``clusters``      (b, w)   candidates; -1 where there are fewer
+\-                 ``values``        (b, w)   their scores; -inf where there are fewer
+\-                 ``n_candidates``  (b,)     before truncation: 1 fixes the row
+\-                 ``truncation``    (b,)     worth of a truncated cluster at most; -inf if none
+=================  ================  =======  ====================================================
 """
 
 from __future__ import annotations
@@ -34,73 +38,123 @@ from ..bounds.forbidden_pairs import infeasible
 from ..core.errors import InvalidValueError
 from ..core.segments import segment_sum
 from ..core.types import Array
-from ..scores.sources import ScoreSource, block_rows
-from ..scores.units import ScoresOutOfRangeError, check_range
+from ..scores.blocks import block_rows, row_blocks
+from ..scores.sources import Group, ScoreSource
+from ..scores.statistics import ScoresOutOfRangeError, check_range
+from ._smoothed_dual import Problem
 
-__all__ = ["Listing", "ListsTooLongError", "list_all", "list_open", "shortlist"]
-
-_Part = tuple[Array, ...]
+__all__ = [
+    "Candidates",
+    "TooManyCandidatesError",
+    "TrustRegion",
+    "all_candidates",
+    "collect_candidates",
+    "select_candidates",
+]
 
 SLACK = 8.0
-"""Units in the last place by which lists are longer than they need be, against rounding."""
+"""Units in the last place by which the inequality is relaxed, against rounding."""
 
-JOINED = 256
-"""Blocks whose lists are joined as a pass goes along."""
+JOINED_BLOCKS = 256
+"""Blocks that are joined at a time while a pass goes on; see `_join`."""
 
 NOT_FINITE, NO_CLUSTER, OUT_OF_RANGE = 0, 1, 2
 """What can be wrong with a row."""
 
 
-class ListsTooLongError(Exception):
-    """More samples are open than memory has lists for: the box has to be narrower."""
+class TooManyCandidatesError(Exception):
+    """Free rows have more candidates than memory holds: the trust region has to be smaller."""
 
 
-class Listing(NamedTuple):
-    """All samples for prices in a box: labels of the settled ones, lists of the open ones.
+class TrustRegion(NamedTuple):
+    """Prices ``center - radius`` to ``center + radius``, (k,) float64 arrays."""
 
-    Lists, cuts and settled counts are those of all ranks; labels are of this rank.
+    center: Array
+    radius: Array
+
+
+class Candidates(NamedTuple):
+    """All rows in a trust region: labels (of this rank's rows), and candidates of the free ones.
 
     Attributes
     ----------
     labels : (n,) int32 array
-        Best cluster in the middle of the box: final for the settled samples of this rank.
-    is_open : (n,) bool array
-        Samples of this rank that have a list.
-    first_open : int
-        Place of this rank's first list among all.
+        Best cluster in the middle of the region: final for the fixed rows.
+    is_free : (n,) bool array
+        Rows of this rank with more than one candidate.
+    first_free : int
+        Place of this rank's first free row among those of all ranks.
     clusters : (m, w) int32 array
+        Candidates of the free rows.
     values : (m, w) array
-    cuts : (m,) float64 array
-    settled : (k,) int64 array
-        Counts of the settled samples.
-    settled_value, settled_size : float
+        Their scores.
+    truncation : (m,) float64 array
+        What a cluster that is no candidate can be worth at most.
+    fixed_counts : (k,) int64 array
+        Counts of the fixed rows.
+    fixed_value, fixed_size : float
         Sum of their scores, and of the absolute values of those.
     low, high : (k,) float64 array
-        The box.
+        The trust region.
     """
 
     labels: Array
-    is_open: Array
-    first_open: int
+    is_free: Array
+    first_free: int
     clusters: Array
     values: Array
-    cuts: Array
-    settled: Array
-    settled_value: float
-    settled_size: float
+    truncation: Array
+    fixed_counts: Array
+    fixed_value: float
+    fixed_size: float
     low: Array
     high: Array
 
+    @property
+    def is_truncated(self) -> Array:
+        """Which free rows have lost a candidate to the width, (m,) bool."""
+        return self.truncation > -math.inf
+
+    def at_edge(self, prices: Array) -> Array:
+        """Which prices stand at the edge of the region, or beyond, (k,) bool."""
+        return (prices <= self.low) | (prices >= self.high)
+
+    def problem(self, lower: Array, upper: Array) -> Problem:
+        """The problem of the smoothed dual, for bounds in samples, whole or not."""
+        xp = compat.array_namespace(lower)
+        fixed, lower, upper = (xp.astype(v, xp.float64) for v in (self.fixed_counts, lower, upper))
+        return Problem(
+            values=self.values,
+            clusters=self.clusters,
+            settled=fixed,
+            lower=lower,
+            upper=upper,
+            low=self.low,
+            high=self.high,
+        )
+
+
+class _Part(NamedTuple):
+    """What a pass keeps of some blocks: arrays named as in `Candidates`, to be joined by rows."""
+
+    labels: Array
+    is_free: Array
+    clusters: Array
+    values: Array
+    truncation: Array
+    counts: Array
+    sums: Array
+
 
 @kernel
-def shortlist(
+def select_candidates(
     scores: Array, low: Array, high: Array, *, width: int
 ) -> tuple[Array, Array, Array, Array]:
-    """List, for each row, the clusters that can be best; returns clusters, values, found, cuts.
+    """Select the candidates of each row; returns clusters, values, n_candidates and truncation.
 
-    Listed in falling order of the most that each can be worth. Ties begin at another cluster in
-    each row, so that rows which are alike do not all list the same few clusters. A row that holds
-    NaN or plus infinity, or nothing but minus infinity, has ``found`` 0.
+    Candidates are in falling order of the most that each can be worth. Ties begin at another
+    cluster in each row, so that rows which are alike do not all keep the same few clusters. A row
+    that holds NaN or plus infinity, or nothing but minus infinity, has ``n_candidates`` 0.
     """
     xp = compat.array_namespace(scores)
     k = scores.shape[1]
@@ -111,48 +165,48 @@ def shortlist(
     best = xp.max(scores + low, axis=1)
     usable = xp.isfinite(best) & xp.all(scores < math.inf, axis=1)  # false for NaN too
     best = xp.where(usable, best, xp.zeros_like(best))
-    reach = best - (SLACK * eps) * (xp.abs(best) + largest)
+    threshold = best - (SLACK * eps) * (xp.abs(best) + largest)
     at_most = scores + high
-    inside = (at_most >= reach[:, None]) & usable[:, None]
-    found = xp.sum(xp.astype(inside, xp.int64), axis=1)
-    key = xp.where(inside, at_most, xp.full_like(scores, -math.inf))
+    selected = (at_most >= threshold[:, None]) & usable[:, None]
+    n_candidates = xp.sum(xp.astype(selected, xp.int64), axis=1)
+    key = xp.where(selected, at_most, xp.full_like(scores, -math.inf))
     # Row i breaks its ties from cluster i on.
     device = compat.device(scores)
-    turned = xp.arange(scores.shape[0], dtype=xp.int64, device=device)[:, None]
-    turned = (turned + xp.arange(k, dtype=xp.int64, device=device)) % k
+    rotated = xp.arange(scores.shape[0], dtype=xp.int64, device=device)[:, None]
+    rotated = (rotated + xp.arange(k, dtype=xp.int64, device=device)) % k
     order = xp.argsort(
-        xp.take_along_axis(key, turned, axis=1), axis=1, descending=True, stable=True
+        xp.take_along_axis(key, rotated, axis=1), axis=1, descending=True, stable=True
     )
-    order = xp.take_along_axis(turned, order, axis=1)
+    order = xp.take_along_axis(rotated, order, axis=1)
     kept, rest = order[:, :width], order[:, width:]
-    listed = xp.take_along_axis(inside, kept, axis=1)
-    clusters = xp.where(listed, kept, xp.full_like(kept, -1))
+    is_candidate = xp.take_along_axis(selected, kept, axis=1)
+    clusters = xp.where(is_candidate, kept, xp.full_like(kept, -1))
     values = xp.take_along_axis(scores, kept, axis=1)
-    values = xp.where(listed, values, xp.full_like(values, -math.inf))
-    cuts = xp.full_like(best, -math.inf)
+    values = xp.where(is_candidate, values, xp.full_like(values, -math.inf))
+    truncation = xp.full_like(best, -math.inf)
     if width < k:
-        cuts = xp.max(xp.take_along_axis(key, rest, axis=1), axis=1)
-    return xp.astype(clusters, xp.int32), values, found, xp.astype(cuts, xp.float64)
+        truncation = xp.max(xp.take_along_axis(key, rest, axis=1), axis=1)
+    return xp.astype(clusters, xp.int32), values, n_candidates, xp.astype(truncation, xp.float64)
 
 
-def list_open(
-    source: ScoreSource, low: Array, high: Array, *, width: int, entries: int | None = None
-) -> Listing:
-    """One pass over the scores: settle what can be settled, list the rest.
+def collect_candidates(
+    source: ScoreSource, low: Array, high: Array, *, width: int, max_entries: int | None = None
+) -> Candidates:
+    """Fix what one pass over the scores can fix, and collect the candidates of the other rows.
 
     Parameters
     ----------
     source : ScoreSource
     low, high : (k,) float64 array
-        The box of prices.
+        The trust region of the prices.
     width : int >= 2
-        Longest list.
-    entries : int, optional
-        Most listed scores of all ranks; no limit by default.
+        Most candidates of a row.
+    max_entries : int, optional
+        Most candidates of all rows of all ranks; no limit by default.
 
     Returns
     -------
-    Listing
+    Candidates
 
     Raises
     ------
@@ -162,101 +216,57 @@ def list_open(
         For a row that forbids every cluster, with the vector that proves it.
     ScoresOutOfRangeError
         If sums of scores would overflow.
-    ListsTooLongError
-        If the lists would have more than `entries` scores; on all ranks alike.
+    TooManyCandidatesError
+        If free rows would have more than `max_entries` candidates; on all ranks alike.
 
     Notes
     -----
-    Cost O(n k) and, on top, O(1) for each listed cluster. Memory: one block, and the lists.
+    Cost: O(n k), and O(1) more for each candidate. Memory: one block, and the candidates.
     Claims: docs/claims.md#C4.
     """
     xp, group = compat.array_namespace(low), source.group
-    device = compat.device(low)
-    most = math.inf if entries is None else entries // min(width, source.n_clusters)
-    long, parts, wrong, n_open = [], [], (-1, 0), 0
-    rows = block_rows(source.n_clusters)
-    for start in range(0, max(group.n_local, 1), rows):
-        stop = min(start + rows, group.n_local)
+    max_rows = math.inf if max_entries is None else max_entries // min(width, source.n_clusters)
+    joined: list[_Part] = []
+    parts: list[_Part] = []
+    wrong, n_free = (-1, 0), 0
+    blocks = row_blocks(group.n_local, block_rows(source.n_clusters), at_least_one=True)
+    for start, stop in blocks:
         scores = source.block(start, stop)
-        part, bad = _list_block(scores, low, high, width)
+        part, bad = _candidates_of_block(scores, low, high, width)  # steps 1 to 3
         parts.append(part)
         if bad >= 0:
             wrong = group.first_row + start + bad, _what_is_wrong(scores[bad, :])
             break
-        n_open += part[2].shape[0]
-        if n_open > most:
+        n_free += part.clusters.shape[0]
+        if n_free > max_rows:
             break
-        if len(parts) == JOINED:
-            long.append(_join(parts))
+        if len(parts) == JOINED_BLOCKS:
+            joined.append(_join(parts))
             parts = []
+    device = compat.device(low)
     _agree(group.gather(xp.asarray([wrong], dtype=xp.int64, device=device)), source.n_clusters)
-    if entries is not None:
-        of_all = group.gather(xp.asarray([n_open], dtype=xp.int64, device=device))
-        if int(xp.sum(of_all)) > most:
-            raise ListsTooLongError
-    columns = [list(column) for column in zip(*long, *parts, strict=True)]
-    del long, parts, part
-    joined = []
+    if max_entries is not None:
+        of_ranks = group.gather(xp.asarray([n_free], dtype=xp.int64, device=device))
+        if int(xp.sum(of_ranks)) > max_rows:
+            raise TooManyCandidatesError
+    columns = [list(column) for column in zip(*joined, *parts, strict=True)]
+    del joined, parts, part
+    whole = []
     while columns:  # one at a time, so that no more than one of them is there twice
-        joined.append(xp.concat(columns.pop(0)))
-    labels, is_open, clusters, values, cuts, counts, sums = joined
-    here = xp.asarray([[group.first_row, clusters.shape[0]]], dtype=xp.int64, device=device)
-    of_ranks = group.gather(here)
-    earlier = xp.astype(of_ranks[:, 0] < group.first_row, xp.int64)
-    sums = group.gather(sums)
-    value, size = (math.fsum(float(sums[i, j]) for i in range(sums.shape[0])) for j in range(2))
-    return Listing(
-        labels,
-        is_open,
-        int(xp.sum(earlier * of_ranks[:, 1])),
-        group.gather(clusters),
-        group.gather(values),
-        group.gather(cuts),
-        xp.sum(group.gather(counts), axis=0),
-        value,
-        size,
-        low,
-        high,
-    )
+        whole.append(xp.concat(columns.pop(0)))
+    return _of_all_ranks(_Part(*whole), group, low, high)  # step 4
 
 
-def _join(parts: list[_Part]) -> _Part:
-    """One long part of many short ones.
+def all_candidates(source: ScoreSource, *, like: Array) -> Candidates:
+    """Make every cluster that a row may join its candidate: right for any prices, n k entries.
 
-    Thousands of short arrays that live through a whole pass leave a heap full of holes, which is
-    memory that the process never gives back.
-    """
-    xp = compat.array_namespace(parts[0][0])
-    labels, is_open, clusters, values, cuts, counts, sums = zip(*parts, strict=True)
-    return (
-        xp.concat(labels),
-        xp.concat(is_open),
-        xp.concat(clusters),
-        xp.concat(values),
-        xp.concat(cuts),
-        xp.sum(xp.concat(counts), axis=0, keepdims=True),
-        xp.concat(sums),
-    )
-
-
-def list_all(source: ScoreSource, *, like: Array) -> Listing:
-    """Every sample with all the clusters that it may go to: right for any prices, n k scores long.
-
-    Parameters
-    ----------
-    source : ScoreSource
-    like : array
-        Of the library and device of the scores.
-
-    Raises
-    ------
-    InvalidValueError
-        As `list_open`.
+    `like` is an array of the library and device of the scores; errors are those of
+    `collect_candidates`.
     """
     xp, group, k = compat.array_namespace(like), source.group, source.n_clusters
-    rows, device = block_rows(k), compat.device(like)
-    edges = range(0, max(group.n_local, 1), rows)
-    scores = xp.concat([source.block(a, min(a + rows, group.n_local)) for a in edges])
+    device = compat.device(like)
+    blocks = row_blocks(group.n_local, block_rows(k), at_least_one=True)
+    scores = xp.concat([source.block(start, stop) for start, stop in blocks])
     allowed = xp.isfinite(scores)
     bad = ~xp.all(scores < math.inf, axis=1) | ~xp.any(allowed, axis=1)
     wrong = (-1, 0)
@@ -267,62 +277,105 @@ def list_all(source: ScoreSource, *, like: Array) -> Listing:
         wrong = group.first_row, OUT_OF_RANGE
     _agree(group.gather(xp.asarray([wrong], dtype=xp.int64, device=device)), k)
     order = xp.argsort(scores, axis=1, descending=True, stable=True)
-    listed = xp.take_along_axis(allowed, order, axis=1)
-    clusters = xp.astype(xp.where(listed, order, xp.full_like(order, -1)), xp.int32)
-    zeros = xp.zeros((k,), dtype=xp.int64, device=device)
-    far = xp.full((k,), math.inf, dtype=xp.float64, device=device)
+    is_candidate = xp.take_along_axis(allowed, order, axis=1)
+    clusters = xp.astype(xp.where(is_candidate, order, xp.full_like(order, -1)), xp.int32)
+    unlimited = xp.full((k,), math.inf, dtype=xp.float64, device=device)
     labels = xp.zeros((group.n_local,), dtype=xp.int32, device=device)
-    return Listing(
-        labels,
-        labels == 0,
-        group.first_row,
-        group.gather(clusters),
-        group.gather(xp.take_along_axis(scores, order, axis=1)),
-        xp.full((group.n_total,), -math.inf, dtype=xp.float64, device=device),
-        zeros,
-        0.0,
-        0.0,
-        -far,
-        far,
+    part = _Part(
+        labels=labels,
+        is_free=labels == 0,
+        clusters=clusters,
+        values=xp.take_along_axis(scores, order, axis=1),
+        truncation=xp.full((group.n_local,), -math.inf, dtype=xp.float64, device=device),
+        counts=xp.zeros((1, k), dtype=xp.int64, device=device),
+        sums=xp.zeros((1, 2), dtype=xp.float64, device=device),
+    )
+    return _of_all_ranks(part, group, -unlimited, unlimited)
+
+
+def _candidates_of_block(scores: Array, low: Array, high: Array, width: int) -> tuple[_Part, int]:
+    """Return what a pass keeps of a block, and the first row with something wrong, or -1."""
+    xp = compat.array_namespace(scores)
+    b, k = scores.shape
+    # Step 1: select.
+    names, values, n_candidates, truncation = select_candidates(scores, low, high, width=width)
+    bad = int(xp.argmin(n_candidates)) if b and bool(xp.any(n_candidates == 0)) else -1
+    # Step 2: fix.
+    labels, is_free = names[:, 0], n_candidates > 1
+    fixed = xp.astype(xp.where(n_candidates == 1, labels, xp.full_like(labels, k)), xp.int64)
+    counts = segment_sum(xp.ones_like(fixed)[:, None], fixed, n_segments=k + 1)[:k, 0]
+    best = values[:, 0]
+    # Step 3: keep. Free rows come first by a sort: not every library has boolean indices.
+    m = int(xp.sum(xp.astype(is_free, xp.int64)))
+    free = xp.argsort(xp.astype(is_free, xp.int8), descending=True, stable=True)[:m]
+    clusters, values, truncation = (
+        xp.take(array, free, axis=0) for array in (names, values, truncation)
+    )
+    truncation = _rounded_up(truncation, low, high, float(xp.finfo(scores.dtype).eps))
+    if bad < 0 and b and not (check_range(best) and check_range(values)):
+        bad = 0
+    best = xp.astype(best, xp.float64)
+    fixed_values = xp.where(is_free, xp.zeros_like(best), best)
+    sums = xp.stack([xp.sum(fixed_values), xp.sum(xp.abs(fixed_values))])
+    part = _Part(
+        labels=labels,
+        is_free=is_free,
+        clusters=clusters,
+        values=values,
+        truncation=truncation,
+        counts=counts[None, :],
+        sums=sums[None, :],
+    )
+    return part, bad
+
+
+def _rounded_up(truncation: Array, low: Array, high: Array, eps: float) -> Array:
+    """Raise what truncated clusters are worth by the rounding of a price and of its sum."""
+    xp = compat.array_namespace(truncation)
+    largest = float(xp.max(xp.maximum(xp.abs(low), xp.abs(high))))
+    if largest == 0.0:
+        return truncation
+    finite = xp.isfinite(truncation)
+    sizes = xp.abs(xp.where(finite, truncation, xp.zeros_like(truncation)))
+    return xp.where(finite, truncation + eps * (sizes + largest), truncation)
+
+
+def _join(parts: list[_Part]) -> _Part:
+    """Make one long part of many short ones.
+
+    Thousands of short arrays that live through a whole pass leave a heap full of holes, which is
+    memory that the process never gives back.
+    """
+    xp = compat.array_namespace(parts[0].labels)
+    whole = _Part(*(xp.concat(column) for column in zip(*parts, strict=True)))
+    return whole._replace(counts=xp.sum(whole.counts, axis=0, keepdims=True))
+
+
+def _of_all_ranks(part: _Part, group: Group, low: Array, high: Array) -> Candidates:
+    """Join what the ranks have kept; floats are added up in the order of the rows."""
+    xp, device = compat.array_namespace(low), compat.device(low)
+    here = xp.asarray([[group.first_row, part.clusters.shape[0]]], dtype=xp.int64, device=device)
+    of_ranks = group.gather(here)
+    is_earlier = xp.astype(of_ranks[:, 0] < group.first_row, xp.int64)
+    sums = group.gather(part.sums)
+    value, size = (math.fsum(float(sums[i, j]) for i in range(sums.shape[0])) for j in range(2))
+    return Candidates(
+        labels=part.labels,
+        is_free=part.is_free,
+        first_free=int(xp.sum(is_earlier * of_ranks[:, 1])),
+        clusters=group.gather(part.clusters),
+        values=group.gather(part.values),
+        truncation=group.gather(part.truncation),
+        fixed_counts=xp.sum(group.gather(part.counts), axis=0),
+        fixed_value=value,
+        fixed_size=size,
+        low=low,
+        high=high,
     )
 
 
-def _list_block(scores: Array, low: Array, high: Array, width: int) -> tuple[_Part, int]:
-    """What `list_open` keeps of a block, and the first row with which something is wrong, or -1."""
-    xp = compat.array_namespace(scores)
-    b, k = scores.shape
-    names, values, found, cuts = shortlist(scores, low, high, width=width)
-    bad = int(xp.argmin(found)) if b and bool(xp.any(found == 0)) else -1
-    labels, is_open = names[:, 0], found > 1
-    # Open rows first, by a sort: not every array library has boolean indices.
-    m = int(xp.sum(xp.astype(is_open, xp.int64)))
-    chosen = xp.argsort(xp.astype(is_open, xp.int8), descending=True, stable=True)[:m]
-    settled = xp.astype(xp.where(found == 1, labels, xp.full_like(labels, k)), xp.int64)
-    counts = segment_sum(xp.ones_like(settled)[:, None], settled, n_segments=k + 1)[:k, 0]
-    firsts = values[:, 0]
-    names, values, cuts = (xp.take(array, chosen, axis=0) for array in (names, values, cuts))
-    cuts = _rounded_up(cuts, low, high, float(xp.finfo(scores.dtype).eps))
-    if bad < 0 and b and not (check_range(firsts) and check_range(values)):
-        bad = 0
-    firsts = xp.astype(firsts, xp.float64)
-    own = xp.where(is_open, xp.zeros_like(firsts), firsts)
-    sums = xp.stack([xp.sum(own), xp.sum(xp.abs(own))])
-    return (labels, is_open, names, values, cuts, counts[None, :], sums[None, :]), bad
-
-
-def _rounded_up(cuts: Array, low: Array, high: Array, eps: float) -> Array:
-    """Cuts that hold although a price, and its sum with a score, were rounded to nearest."""
-    xp = compat.array_namespace(cuts)
-    largest = float(xp.max(xp.maximum(xp.abs(low), xp.abs(high))))
-    if largest == 0.0:
-        return cuts
-    finite = xp.isfinite(cuts)
-    sizes = xp.abs(xp.where(finite, cuts, xp.zeros_like(cuts)))
-    return xp.where(finite, cuts + eps * (sizes + largest), cuts)
-
-
 def _what_is_wrong(row: Array) -> int:
-    """Of a row that has no best cluster, or of which the best are out of range."""
+    """Tell why a row has no best cluster, or one whose score is out of range."""
     xp = compat.array_namespace(row)
     if not bool(xp.all(row < math.inf)):  # true for NaN too
         return NOT_FINITE
@@ -330,9 +383,9 @@ def _what_is_wrong(row: Array) -> int:
 
 
 def _agree(wrong: Array, n_clusters: int) -> None:
-    """Raise on every rank if any rank has found a row with which something is wrong."""
-    found = [(int(wrong[i, 0]), int(wrong[i, 1])) for i in range(wrong.shape[0])]
-    row, kind = min((pair for pair in found if pair[0] >= 0), default=(-1, 0))
+    """Raise on every rank if any rank has met a row with which something is wrong."""
+    of_ranks = [(int(wrong[i, 0]), int(wrong[i, 1])) for i in range(wrong.shape[0])]
+    row, kind = min((pair for pair in of_ranks if pair[0] >= 0), default=(-1, 0))
     if row < 0:
         return
     if kind == OUT_OF_RANGE:

@@ -1,23 +1,32 @@
-r"""Where the best prices can be: learned on samples that grow, with their statistical error.
+r"""Where the best prices can be: a trust region, learned on samples that grow.
 
-Problem: a box of prices that holds the optimal ones of ``max sum_i s_{i, y_i}, l_k <= n_k <= u_k``
-with high probability, and is small, at a fraction of the cost of one look at all scores.
+Problem: a region of prices that holds the optimal ones of ``max sum_i s_{i, y_i}``,
+``l_k <= n_k <= u_k`` with high probability, and is small, at a fraction of the cost of one look at
+all scores. On m of n rows the bounds are ``(m / n) l_k`` and ``(m / n) u_k``.
 
-On m of n rows the bounds are ``(m / n) l_k`` and ``(m / n) u_k``. The counts of a sample scatter by
-about ``sqrt(n_k)`` each, and that scatter, through the inverse curvature of the dual, is the error
-of the prices (`smoothed_dual.price_errors`). Eight times the rows make it about a third: each level
-lists its clusters in the box of the level before. Whether the box was right, the proof of `offline`
-says in the end; a wrong one costs time. Where so many clusters nearly tie that lists are often cut,
-a wide box hides the clusters that rows have to go to, and prices run away: then the box is made as
-narrow as lists can tell clusters apart (`list_widths`), and follows the prices.
+1. *Start* on a small sample: prices by online passes (`_online_passes`) or as given, and a radius
+   within which a typical row tells a few clusters apart.
+2. *Refine* on the sample: collect the candidates of the region, and run Newton's method on the
+   smoothed dual inside it.
+3. *Accept* prices of which none stands at the edge. The counts of a sample scatter by about
+   ``sqrt(n_k)`` each; that scatter, through the inverse curvature of the dual, is the error of the
+   prices (`_smoothed_dual.price_errors`) and makes the next radius.
+4. *Grow* the region otherwise where prices stand at its edge, and repeat 2.
+5. *Move* it instead where candidates are often truncated. So many clusters nearly tie there that a
+   large region hides the clusters that rows have to go to, and prices run away: the region becomes
+   as small as candidates can tell clusters apart (`largest_radius`), and follows the prices.
+6. *Repeat* from 2 on a sample of eight times the rows, where the error is about a third, until a
+   sample would cost as much as all rows do.
 
-=================  ===============  =======  =====================================================
-symbol             here             shape    meaning
-=================  ===============  =======  =====================================================
-:math:`\pi_k`      ``prices``       (k,)     middle of the box, float64, in units of score
-:math:`r_k`        ``radius``       (k,)     half its width
-:math:`m`          ``n_sample``     ()       rows of a level
-=================  ===============  =======  =====================================================
+Whether the region was right, the proof says in the end; a wrong one costs time.
+
+=================  ===============  =========  ====================================================
+symbol             here             shape      meaning
+=================  ===============  =========  ====================================================
+:math:`\pi_k`      ``center``       (k,)       of the region, float64, in units of score
+:math:`r_k`        ``radius``       (k,)       half its width
+:math:`m`          ``n_sample``     ()         rows of a sample
+=================  ===============  =========  ====================================================
 """
 
 from __future__ import annotations
@@ -29,40 +38,69 @@ import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds, relaxed
 from ..core.types import Array
-from ..scores.sources import ScoreSource, block_rows, score_source, subsample
-from ._candidates import Listing, list_open
-from ._learning import learn_prices, lift_idle, median, score_range, strided_ids
-from ._smoothed_dual import Problem, price_errors, refine_prices
-from ._widths import BoxLimit, widest_box
+from ..scores.blocks import block_rows, row_blocks
+from ..scores.sources import ScoreSource, score_source, subsample
+from ..scores.statistics import median, score_range, strided_ids
+from ._candidates import Candidates, TrustRegion, collect_candidates
+from ._online_passes import learn_prices, raise_empty_clusters
+from ._options import DEFAULT_OPTIONS, SolverOptions
+from ._reduced import LEAST_TEMPERATURE
+from ._smoothed_dual import Problem, RefinedPrices, price_errors, refine_prices
 
-__all__ = ["PriceBox", "first_box", "held_back", "next_box", "problem_of"]
+__all__ = ["RegionLimit", "initial_region", "largest_radius", "next_region"]
 
-ROWS_PER_CLUSTER, FEWEST_ROWS, GROWTH = 16, 2**12, 8
-WIDTH, WIDE_ROWS = 16, 2**18
-REACH = 8  # clusters of a row that the first box is to tell apart
-PASSES = 4
-BORDER = 8.0  # samples a cluster keeps on its borders at least: fewer, and curvature is noise
-DEVIATIONS = 4.0
-NARROWER, SLOWLY, WIDER = 0.25, 2.0, 4.0
-FIRST_TRIES, TRIES = 6, 2  # per level; the first is cheap, and starts from nowhere
-KEPT_ENTRIES = 2**24  # scores of a sample that are kept for all passes over it
-MOST_ENTRIES = 2**25  # of the lists of a level, at the width that they start with
-LISTED_ENTRIES = 2**22  # of a sample's lists, where short ones were not enough
-OFTEN = 0.1  # share of the rows with a cut list above which a box moves instead of widening
-MOVES, HELD = 30, 0.02  # of such a box; share of the prices that it may still hold back
-LEAST = 1e-4  # radius of a box that moves, in ranges of scores: most rows tie where it is smaller
-SAMPLE = 1024
+AT_EDGE = 1.0 - 1e-9
+"""Share of the radius from which on a price counts as at the edge, against rounding."""
+
+LEAST_REACH = 1e-6
+"""Radius of the first region at least, in ranges of scores: where typical rows tie."""
 
 
-class PriceBox(NamedTuple):
-    """Prices ``prices - radius`` to ``prices + radius``, (k,) float64 arrays."""
+class RegionLimit(NamedTuple):
+    """Radius of a region in units of score, and the candidates per row to go with it."""
 
-    prices: Array
-    radius: Array
+    radius: float
+    width: int
 
 
-def first_box(source: ScoreSource, bounds: SizeBounds, prices: Array | None = None) -> PriceBox:
-    """Prices learned on samples, and how far they can be off.
+class _Sample(NamedTuple):
+    """A part of all rows as a problem of its own; nothing of it changes while it is solved.
+
+    Bounds are in samples, and may be fractions of one; `max_radius` is in units of score.
+    """
+
+    source: ScoreSource
+    share: float
+    lower: Array
+    upper: Array
+    max_radius: float
+
+
+class _Attempt(NamedTuple):
+    """The region to be tried next, the candidates per row, and what has been tried before."""
+
+    region: TrustRegion
+    width: int
+    n_left: int
+    n_moves: int
+
+
+class _Look(NamedTuple):
+    """What a sample says about a region; steps 3 to 5 judge it."""
+
+    candidates: Candidates
+    problem: Problem
+    refined: RefinedPrices
+    at_edge: Array
+
+
+def initial_region(
+    source: ScoreSource,
+    bounds: SizeBounds,
+    prices: Array | None = None,
+    options: SolverOptions = DEFAULT_OPTIONS,
+) -> TrustRegion:
+    """Learn prices on samples, and how far they can be off.
 
     Parameters
     ----------
@@ -70,156 +108,246 @@ def first_box(source: ScoreSource, bounds: SizeBounds, prices: Array | None = No
     bounds : SizeBounds of a known number of samples
     prices : (k,) float64 array, optional
         Prices to start from, instead of online passes.
+    options : SolverOptions
 
     Returns
     -------
-    PriceBox
+    TrustRegion
 
     Notes
     -----
-    Cost: O(m k) for each level of m rows, a fraction of all. Guarantee: none; see the module.
+    Cost: O(m k) for each sample of m rows, a fraction of all. Guarantee: none; see the module.
     """
     xp, n, k = compat.array_namespace(bounds.lower), source.group.n_total, source.n_clusters
-    m = least = min(n, max(FEWEST_ROWS, ROWS_PER_CLUSTER * k))
-    sample = _sample(source, bounds, m)
+    m = first_m = min(n, max(options.min_sample_rows, options.sample_rows_per_cluster * k))
+    # Step 1: start.
+    rows_of_sample = _rows_of_sample(source, bounds, m, options)
     if prices is None:
         free = relaxed(bounds)._replace(upper=xp.full_like(bounds.upper, m), n_samples=m)
-        prices = learn_prices(sample, free, n_passes=PASSES)
-    rows = sample.block(0, min(m, SAMPLE))
-    prices = lift_idle(rows, prices, bounds.lower)
-    widest = 2.0 * score_range(rows)
-    box = PriceBox(prices, _reach(rows, prices))
+        prices = learn_prices(rows_of_sample, free, n_passes=options.online_passes, options=options)
+    some_rows = rows_of_sample.block(0, min(m, options.range_rows))
+    prices = raise_empty_clusters(some_rows, prices, bounds.lower)
+    max_radius = 2.0 * score_range(some_rows)
+    region = TrustRegion(prices, _initial_radius(some_rows, prices, options))
     while m < n:
-        tries = TRIES if m > least else FIRST_TRIES
-        box = _refine_on(sample, bounds, box, m / n, tries, widest)
-        # A level of nearly all rows would cost as much as they do, and save nothing.
-        if 4 * GROWTH * m >= 3 * n or GROWTH * m * WIDTH > MOST_ENTRIES:
+        share = m / n
+        lower, upper = (share * xp.astype(v, xp.float64) for v in (bounds.lower, bounds.upper))
+        sample = _Sample(rows_of_sample, share, lower, upper, max_radius)
+        n_attempts = options.attempts if m > first_m else options.initial_attempts
+        region = _refine_on(sample, region, n_attempts, options)  # steps 2 to 5
+        # Step 6. A sample of nearly all rows would cost as much as they do, and save nothing.
+        larger = options.sample_growth * m
+        if 4 * larger >= 3 * n or larger * options.sample_width > options.sample_entries:
             break
-        m *= GROWTH
-        sample = _sample(source, bounds, m)
-    return box
+        m = larger
+        rows_of_sample = _rows_of_sample(source, bounds, m, options)
+    return region
 
 
-def next_box(box: PriceBox, prices: Array, *, follow: bool = False) -> PriceBox:
-    """A box around better prices: wider where they left the last one, narrower elsewhere.
+def next_region(
+    region: TrustRegion,
+    prices: Array,
+    *,
+    is_moving: bool = False,
+    options: SolverOptions = DEFAULT_OPTIONS,
+) -> TrustRegion:
+    """Center the region on better prices: larger where they left the last one, smaller elsewhere.
 
-    One of boxes that `follow` prices over several passes widens slowly, so that lists stay short,
-    and becomes narrower only once no price is held back: those that travel pull others along.
+    A region that `is_moving` over several passes grows slowly, so that rows keep few candidates,
+    and shrinks only once no price stands at its edge: prices that travel pull others along.
     """
     xp = compat.array_namespace(prices)
-    moved = xp.abs(prices - box.prices)
-    outside = moved >= box.radius * (1.0 - 1e-9)
-    wider, rest = WIDER, NARROWER * box.radius
-    if follow:
-        wider = SLOWLY
+    moved = xp.abs(prices - region.center)
+    outside = moved >= region.radius * AT_EDGE
+    growth, rest = options.region_growth, options.region_shrinkage * region.radius
+    if is_moving:
+        growth = options.moving_growth
         if bool(xp.any(outside)):
-            rest = xp.clip(box.radius, max=median(box.radius))  # those that have arrived
-    return PriceBox(prices, xp.where(outside, wider * xp.maximum(moved, box.radius), rest))
+            rest = xp.clip(region.radius, max=median(region.radius))  # those that have arrived
+    return TrustRegion(prices, xp.where(outside, growth * xp.maximum(moved, region.radius), rest))
 
 
-def held_back(listing: Listing, prices: Array) -> Array:
-    """Which prices stand at an edge of the box, or beyond, (k,) bool."""
-    return (prices <= listing.low) | (prices >= listing.high)
+def largest_radius(
+    scores: Array,
+    prices: Array,
+    *,
+    n_rows: int,
+    max_entries: int,
+    wanted: float = math.inf,
+    options: SolverOptions = DEFAULT_OPTIONS,
+) -> RegionLimit:
+    """Return the largest radius at which the candidates of `n_rows` rows fit, few truncated.
+
+    A row is free in the region ``pi +- r`` if its two best priced scores differ by at most 2 r, and
+    its w candidates are truncated if its best and its (w + 1)-th do. Where hundreds of clusters
+    nearly tie, a large region frees all rows and truncates all candidates: what is found on them
+    says nothing. Prices that are farther off than this radius get there in several regions.
+
+    Parameters
+    ----------
+    scores : (b, k) real array
+        Some of the rows; minus infinity where a pair is forbidden.
+    prices : (k,) float64 array
+        Center of the region.
+    n_rows : int
+    max_entries : int
+        Candidates of all rows; at least ``4 n_rows`` for the radius to be of use.
+    wanted : float
+        Radius that is enough: the fewest candidates per row that allow it are taken.
+    options : SolverOptions
+
+    Returns
+    -------
+    RegionLimit
+        Of a radius above 0, unless most rows tie.
+
+    Notes
+    -----
+    Cost: O(b k log k). The rows are taken for typical: the entries are those expected.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.linspace(0.0, 1.0, 101)[None, :]  # each a hundredth from the next
+    >>> limit = largest_radius(scores, np.zeros(101), n_rows=10, max_entries=320)
+    >>> limit.width, round(limit.radius, 2)
+    (32, 0.16)
+    """
+    xp, k, widths = compat.array_namespace(prices), prices.shape[0], options.limit_widths
+    priced = xp.sort(xp.astype(scores, xp.float64) + prices, axis=1, descending=True)
+    apart = priced[:, :1] - priced[:, 1 : min(k, max(widths) + 1)]
+    apart = xp.where(xp.isfinite(apart), apart, xp.full_like(apart, math.inf))  # forbidden pairs
+    b, columns = apart.shape
+    apart = xp.sort(apart, axis=0)
+    best = RegionLimit(0.0, min(widths[0], k))
+    for width in widths:
+        if width > k or b == 0 or best.radius >= wanted:
+            break
+        radius = math.inf
+        n_free = int(max_entries / (n_rows * width) * b)  # rows that may be free
+        if n_free < b:
+            radius = float(apart[n_free, 0]) / 2.0
+        if width <= columns:
+            n_truncated = int(options.limit_truncated * b)
+            radius = min(radius, float(apart[n_truncated, width - 1]) / 2.0)
+        if radius > best.radius:
+            best = RegionLimit(radius, width)
+    return best
 
 
-def problem_of(listing: Listing, lower: Array, upper: Array) -> Problem:
-    """The lists as a problem of `smoothed_dual`, for bounds in samples, whole or not."""
-    xp = compat.array_namespace(lower)
-    settled, low, high = (xp.astype(v, xp.float64) for v in (listing.settled, lower, upper))
-    return Problem(listing.values, listing.clusters, settled, low, high, listing.low, listing.high)
-
-
-def _sample(source: ScoreSource, bounds: SizeBounds, m: int) -> ScoreSource:
+def _rows_of_sample(
+    source: ScoreSource, bounds: SizeBounds, m: int, options: SolverOptions
+) -> ScoreSource:
     """Some rows from all over the data; their scores are kept where they are few."""
     n, k = source.group.n_total, source.n_clusters
     sample = subsample(source, strided_ids(n, m, bounds.lower))
-    if m * k > KEPT_ENTRIES:
+    if m * k > options.kept_entries:
         return sample
-    xp, rows = compat.array_namespace(bounds.lower), block_rows(k)
-    blocks = [sample.block(a, min(a + rows, m)) for a in range(0, m, rows)]
-    return score_source(xp.concat(blocks))
+    blocks = [sample.block(start, stop) for start, stop in row_blocks(m, block_rows(k))]
+    return score_source(compat.array_namespace(bounds.lower).concat(blocks))
 
 
 def _refine_on(
-    sample: ScoreSource,
-    bounds: SizeBounds,
-    box: PriceBox,
-    share: float,
-    tries: int,
-    widest: float,
-) -> PriceBox:
-    """The box of the best prices, by Newton's method on the lists of a sample.
-
-    A box that holds prices back becomes wider, or, where its lists are often cut, moves.
-    """
-    xp, m, k = compat.array_namespace(box.prices), sample.group.n_total, sample.n_clusters
-    # Counts of m / k samples scatter by the root of that: a smoothing of as many does not show.
-    border = max(BORDER, math.sqrt(m / k))
-    width = WIDTH if m <= WIDE_ROWS else WIDTH // 2
-    lower, upper = (share * xp.astype(v, xp.float64) for v in (bounds.lower, bounds.upper))
-    moves = 0
-    while True:
-        low, high = box.prices - box.radius, box.prices + box.radius
-        listing = list_open(sample, low, high, width=width)
-        problem = problem_of(listing, lower, upper)
-        start = max(float(xp.mean(box.radius)) / 4.0, 1e-290)  # it, and parts of it, divide
-        found = refine_prices(problem, box.prices, start=start, border=border)
-        held = held_back(listing, found.prices)
-        n_held = int(xp.sum(xp.astype(held, xp.int64)))
-        if n_held == 0:
-            break
-        if moves == 0 and _often_cut(listing, m):
-            limit = _limit(sample, box.prices)
-            if limit.radius > LEAST * widest:
-                moves, width = 1, limit.width  # what was found is of no use
-                box = PriceBox(box.prices, xp.clip(box.radius, max=limit.radius))
-                continue
-        if moves:
-            if moves > (MOVES if m <= WIDE_ROWS else tries) or n_held < HELD * k:
-                break
-            box, moves = next_box(box, found.prices, follow=True), moves + 1
-            limit = _limit(sample, box.prices)
-            if limit.radius <= LEAST * widest:  # most rows tie here: no box tells them apart
-                break
-            width, middle = limit.width, median(box.radius)
-            box = box._replace(radius=box.radius * (min(limit.radius, widest) / middle))
-            continue
-        tries -= 1
-        if tries == 0:
-            break
-        box = PriceBox(found.prices, _widened(box, held, widest))
-    errors = price_errors(problem, found, share)
-    radius = DEVIATIONS * errors + 2.0 * found.temperature
-    return PriceBox(found.prices, xp.where(held, _widened(box, held, widest), radius))
+    sample: _Sample, region: TrustRegion, n_attempts: int, options: SolverOptions
+) -> TrustRegion:
+    """Steps 2 to 5: the region of the best prices, by Newton's method on a sample."""
+    xp, m = compat.array_namespace(region.center), sample.source.group.n_total
+    width = options.sample_width if m <= options.full_width_rows else options.sample_width // 2
+    attempt, is_last = _Attempt(region, width, n_left=n_attempts, n_moves=0), False
+    while not is_last:
+        look = _refined(sample, attempt, options)  # step 2
+        attempt, is_last = _judged(sample, attempt, look, options)  # steps 3 to 5
+    errors = price_errors(look.problem, look.refined, sample.share)
+    radius = options.deviations * errors + 2.0 * look.refined.temperature
+    grown = _grown(attempt.region, look.at_edge, sample.max_radius, options)
+    return TrustRegion(look.refined.prices, xp.where(look.at_edge, grown, radius))
 
 
-def _often_cut(listing: Listing, m: int) -> bool:
-    """Whether lists hide the clusters that rows have to go to."""
-    xp = compat.array_namespace(listing.cuts)
-    return int(xp.sum(xp.astype(listing.cuts > -math.inf, xp.int64))) > OFTEN * m
+def _refined(sample: _Sample, attempt: _Attempt, options: SolverOptions) -> _Look:
+    """Step 2: the best prices in the region, and which of them stand at its edge."""
+    region, m = attempt.region, sample.source.group.n_total
+    xp, k = compat.array_namespace(region.center), sample.source.n_clusters
+    candidates = collect_candidates(
+        sample.source,
+        region.center - region.radius,
+        region.center + region.radius,
+        width=attempt.width,
+    )
+    problem = candidates.problem(sample.lower, sample.upper)
+    start = max(float(xp.mean(region.radius)) * options.sample_temperature, LEAST_TEMPERATURE)
+    # Counts of m / k rows scatter by the root of that: a smoothing of as many does not show.
+    undecided = max(options.min_undecided, math.sqrt(m / k))
+    refined = refine_prices(problem, region.center, start=start, border=undecided)
+    return _Look(candidates, problem, refined, candidates.at_edge(refined.prices))
 
 
-def _limit(sample: ScoreSource, prices: Array) -> BoxLimit:
-    """What lists of a sample can tell apart around these prices."""
-    m = sample.group.n_total
-    rows = sample.block(0, min(m, SAMPLE))
-    return widest_box(rows, prices, n_rows=m, entries=LISTED_ENTRIES)
+def _judged(
+    sample: _Sample, attempt: _Attempt, look: _Look, options: SolverOptions
+) -> tuple[_Attempt, bool]:
+    """Steps 3 to 5: the next attempt, and whether to end with what this one has found."""
+    xp, m = compat.array_namespace(look.at_edge), sample.source.group.n_total
+    n_at_edge = int(xp.sum(xp.astype(look.at_edge, xp.int64)))
+    if n_at_edge == 0:  # step 3: accept
+        return attempt, True
+    if attempt.n_moves:
+        return _moved(sample, attempt, look.refined.prices, n_at_edge, options)
+    n_truncated = int(xp.sum(xp.astype(look.candidates.is_truncated, xp.int64)))
+    if n_truncated > options.truncated_often * m:  # step 5: what was found is of no use
+        center, radius = attempt.region
+        limit = _limit(sample, center, options)
+        if limit.radius > options.min_moving_radius * sample.max_radius:
+            region = TrustRegion(center, xp.clip(radius, max=limit.radius))
+            return _Attempt(region, limit.width, attempt.n_left, n_moves=1), False
+    n_left = attempt.n_left - 1
+    if n_left == 0:
+        return attempt, True
+    grown = _grown(attempt.region, look.at_edge, sample.max_radius, options)  # step 4
+    region = TrustRegion(look.refined.prices, grown)
+    return attempt._replace(region=region, n_left=n_left), False
 
 
-def _widened(box: PriceBox, held: Array, widest: float) -> Array:
-    """Radius of a box that held some prices back: no farther than scores differ."""
-    xp = compat.array_namespace(held)
-    wider = xp.clip(WIDER * box.radius, max=max(widest, float(xp.max(box.radius))))
-    return xp.where(held, wider, box.radius)
+def _moved(
+    sample: _Sample, attempt: _Attempt, prices: Array, n_at_edge: int, options: SolverOptions
+) -> tuple[_Attempt, bool]:
+    """Step 5: the region around the prices, as large as candidates can tell clusters apart."""
+    m, k = sample.source.group.n_total, sample.source.n_clusters
+    max_moves = options.max_moves if m <= options.full_width_rows else attempt.n_left
+    if attempt.n_moves > max_moves or n_at_edge < options.edge_share * k:
+        return attempt, True
+    region = next_region(attempt.region, prices, is_moving=True, options=options)
+    limit = _limit(sample, region.center, options)
+    if limit.radius <= options.min_moving_radius * sample.max_radius:
+        return attempt._replace(region=region), True  # most rows tie: no region helps
+    share = min(limit.radius, sample.max_radius) / median(region.radius)
+    region = region._replace(radius=region.radius * share)
+    return _Attempt(region, limit.width, attempt.n_left, attempt.n_moves + 1), False
 
 
-def _reach(scores: Array, prices: Array) -> Array:
-    """Radius within which a row tells apart about `REACH` clusters, the same for all."""
+def _limit(sample: _Sample, center: Array, options: SolverOptions) -> RegionLimit:
+    """How large a region around these prices the candidates of a sample allow."""
+    m = sample.source.group.n_total
+    rows = sample.source.block(0, min(m, options.range_rows))
+    return largest_radius(
+        rows, center, n_rows=m, max_entries=options.moving_entries, options=options
+    )
+
+
+def _grown(region: TrustRegion, at_edge: Array, max_radius: float, options: SolverOptions) -> Array:
+    """Step 4: the radius, larger for prices at the edge, but no larger than scores differ."""
+    xp = compat.array_namespace(at_edge)
+    most = max(max_radius, float(xp.max(region.radius)))
+    grown = xp.clip(options.region_growth * region.radius, max=most)
+    return xp.where(at_edge, grown, region.radius)
+
+
+def _initial_radius(scores: Array, prices: Array, options: SolverOptions) -> Array:
+    """Step 1: the radius within which a typical row has a few candidates, the same for all."""
     xp = compat.array_namespace(prices)
-    # A forbidden pair is as far as a row can tell: finite, so that the difference is a number.
+    # A forbidden pair is replaced by the smallest score, so that differences are finite.
     floor = xp.min(xp.where(xp.isfinite(scores), scores, xp.zeros_like(scores)))
     priced = xp.astype(xp.maximum(scores, floor), xp.float64) + prices
-    falling = xp.sort(priced, axis=1, descending=True)[:, : min(REACH + 1, prices.shape[0])]
+    n_clusters = min(options.initial_clusters + 1, prices.shape[0])
+    falling = xp.sort(priced, axis=1, descending=True)[:, :n_clusters]
     apart = falling[:, 0] - falling[:, -1]
-    least = 1e-6 * score_range(scores)
+    least = LEAST_REACH * score_range(scores)
     return xp.full_like(prices, max(median(apart) / 2.0, least))

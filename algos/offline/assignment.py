@@ -4,18 +4,20 @@ Problem (CoKe Eq. 6 with both bounds), for scores in memory or multiplied a bloc
 
 maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``.
 
-1. *Prices on samples* that grow by eights: online passes (`price_learning`) on the first, then
-   Newton's method on the smoothed dual (`smoothed_dual`), which also says how far the prices of a
-   sample can be from those of all rows.
-2. *One pass over all rows* settles every sample whose best cluster is the same for all prices that
-   are still possible, and lists a few clusters for the others (`shortlists`).
-3. *Newton's method on the lists*, then *chains of moves* (`transport`), which end with counts
-   inside the bounds and with optimal prices.
-4. *Proof*: if these prices are inside the box of the pass and nothing cut from a list is worth more
-   than the best in it, the labels are optimal for the whole problem. Otherwise the bound is as far
-   away as the samples in question make it, and, if that is too far, a pass with a box around the
-   new prices follows, no wider than lists that memory holds can be right in (`list_widths`).
-5. *Online passes* (`streamed`), where such lists have allowed no labels.
+1. *Trust region*: learn prices on samples that grow by eights, and how far the prices of a sample
+   can be from those of all rows (`_trust_region`).
+2. *Candidates*: one pass over all rows fixes every sample whose best cluster is the same for all
+   prices of the region, and keeps a few candidates of the others (`_candidates`). Where memory
+   limits them, the region first becomes as small as its candidates have to be few.
+3. *Solve* the problem that is left (`_reduced`): Newton's method gives prices, augmenting paths
+   give labels inside the bounds.
+4. *Judge*: if the prices lie inside the region and truncation has left out nothing of worth, the
+   labels are optimal for the whole problem. Otherwise the bound is as far away as the samples in
+   question make it; labels within `tol` end the search.
+5. *Next region*: around the new prices, with more candidates per row where they were truncated;
+   repeat from 2.
+6. *Last resort*, where passes have not proven the gap: all clusters as candidates of a problem of
+   moderate size, or two online passes (`_online_passes`) of a large one.
 
 =====================  ===============  =======  =================================================
 paper                  here             shape    meaning
@@ -29,6 +31,7 @@ paper                  here             shape    meaning
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import array_api_compat as compat
 
@@ -39,31 +42,32 @@ from ..core.errors import InvalidValueError
 from ..core.types import Array
 from ..scores.sources import (
     ScoreSource,
-    block_rows,
+    allowed_pairs,
     check_weights,
     score_source,
     times_power_of_two,
 )
-from ..scores.units import ScoresOutOfRangeError, in_range, rescaled
-from ._candidates import ListsTooLongError, list_all, list_open
-from ._fallback import assign_streamed
-from ._learning import may_be_free, median, score_range, strided_ids
-from ._reduced import OfflineAssignment, in_unit, solve_lists, solve_ties
-from ._trust_region import PriceBox, first_box, next_box
-from ._widths import widest_box
+from ..scores.statistics import (
+    ScoresOutOfRangeError,
+    in_range,
+    median,
+    rescaled,
+    score_range,
+    strided_ids,
+)
+from ._candidates import (
+    TooManyCandidatesError,
+    TrustRegion,
+    all_candidates,
+    collect_candidates,
+)
+from ._online_passes import assign_in_passes, may_be_free
+from ._options import DEFAULT_OPTIONS, SolverOptions
+from ._proof import OfflineAssignment, in_unit
+from ._reduced import ReducedSolution, solve_reduced, solve_ties
+from ._trust_region import initial_region, largest_radius, next_region
 
 __all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "assign_source"]
-
-FULL_ENTRIES = 2**16  # scores up to which lists hold all clusters
-WIDTH, NARROW, MANY_ROWS = 8, 3, 2**22  # of lists, and for so many samples narrower ones
-MOST_PASSES, FEW_PASSES = 10, 5  # over all scores; where lists fill the memory
-LISTED_ENTRIES = 2**25  # of all lists at most: 256 MiB of clusters and scores
-LAST_ENTRIES = 2**27  # scores up to which all are listed where nothing else has helped
-RETRY_ENTRIES = 2**22  # scores up to which all are listed where lists have not proven the gap
-FEW_ROWS = 2**10  # rows that say in what unit to compute
-SAMPLE = 2**12  # rows that say what lists will hold
-LEAST = 1e-3  # share of its radius below which a box is not worth it: most rows tie
-PATIENCE, ROUGH = 3, 1e-2  # passes after which labels with such a gap will do
 
 
 def assign_offline(
@@ -73,8 +77,9 @@ def assign_offline(
     prices: Array | None = None,
     weights: Array | None = None,
     tol: float = 1e-4,
+    options: SolverOptions = DEFAULT_OPTIONS,
 ) -> OfflineAssignment:
-    """Labels for a matrix of scores, every cluster size inside its bounds, to a proven gap.
+    """Label a matrix of scores, every cluster size inside its bounds, to a proven gap.
 
     Parameters
     ----------
@@ -90,6 +95,8 @@ def assign_offline(
         weight.
     tol : float in [0, 1]
         Relative gap to prove; 0 for the optimum.
+    options : SolverOptions
+        How much time and memory the proof may take; the defaults suit all problems we know.
 
     Returns
     -------
@@ -106,7 +113,7 @@ def assign_offline(
     -----
     Guarantee: ``lower <= counts <= upper``; the gap is proven, by weak duality.
     Cost: O(n k) for one pass or a few, and O(n) memory beside the scores.
-    Source: CoKe Eq. 6; the method is ours (docs/decisions/0009-lists.md).
+    Source: CoKe Eq. 6; the method is ours (docs/decisions/0009-candidates.md).
 
     Examples
     --------
@@ -123,7 +130,8 @@ def assign_offline(
     n, _ = check_shape("scores", scores, (bounds.n_samples or "n", bounds.n_clusters))
     check_same_place(scores=scores, bounds=bounds.lower, prices=prices, weights=weights)
     weights = None if weights is None else check_weights("weights", weights, n)
-    return assign_source(score_source(scores, weights), bounds, prices=prices, tol=tol)
+    source = score_source(scores, weights)
+    return assign_source(source, bounds, prices=prices, tol=tol, options=options)
 
 
 def assign_exact(
@@ -132,8 +140,9 @@ def assign_exact(
     *,
     prices: Array | None = None,
     weights: Array | None = None,
+    options: SolverOptions = DEFAULT_OPTIONS,
 ) -> OfflineAssignment:
-    """Best labels of all that keep every cluster size inside its bounds.
+    """Find the best labels of all that keep every cluster size inside its bounds.
 
     As `assign_offline` with a tolerance of 0: the upper bound equals the objective to rounding,
     which is the proof. Where several optima exist, which one is found is not specified.
@@ -151,7 +160,7 @@ def assign_exact(
     >>> found.labels, round(found.objective, 3), round(found.upper_bound, 3)
     (array([0, 1, 2]), 2.1, 2.1)
     """
-    return assign_offline(scores, bounds, prices=prices, weights=weights, tol=0.0)
+    return assign_offline(scores, bounds, prices=prices, weights=weights, tol=0.0, options=options)
 
 
 def assign_source(
@@ -160,16 +169,17 @@ def assign_source(
     *,
     prices: Array | None = None,
     tol: float = 1e-4,
+    options: SolverOptions = DEFAULT_OPTIONS,
 ) -> OfflineAssignment:
-    """`assign_offline` for any source of scores, also for rows that are shared out over ranks.
+    """Label the rows of any source of scores, also of rows that are shared out over ranks.
 
     Parameters
     ----------
     source : ScoreSource
-        Of a matrix, or of features and centers (`score_sources`).
+        Of a matrix, or of features and centers (`scores.sources`).
     bounds : SizeBounds
         Of all rows of all ranks.
-    prices, tol
+    prices, tol, options
         As in `assign_offline`.
 
     Returns
@@ -180,11 +190,11 @@ def assign_source(
 
     Notes
     -----
-    Memory: one block of scores, 8 bytes for each label, and the lists of the samples not settled:
-    at most 2^25 listed scores, of 8 bytes each and about as much again while they are solved. With
-    a tolerance of 0 there is no such limit. Where lists of that size do not prove the gap, the best
-    labels found are returned, with their gap; where they allow no labels, those of online passes
-    (`streamed`), which need all rows on one rank.
+    Memory: one block of scores, 8 bytes for each label, and the candidates of the free rows: at
+    most ``options.max_entries``, of 8 bytes each and about as much again while they are solved.
+    With a `tol` of 0 there is no such limit. Where so many candidates do not prove the gap, the
+    best labels found are returned, with their gap; where they allow no labels, those of online
+    passes, which need all rows on one rank.
     """
     n, k = source.group.n_total, source.n_clusters
     if bounds.n_samples is None:
@@ -204,115 +214,187 @@ def assign_source(
         check_finite("prices", prices)
         prices = xp.astype(prices, xp.float64)
     if n:
-        source = in_range(source, strided_ids(n, min(n, FEW_ROWS), bounds.lower))
+        source = in_range(source, strided_ids(n, min(n, options.unit_rows), bounds.lower))
     try:
-        found = _solved(source, bounds, prices, tol)
+        found = _solved(_Problem(source, bounds, tol, options), prices)
     except ScoresOutOfRangeError:  # a row that the sample did not have
         source = rescaled(source)
-        found = _solved(source, bounds, prices, tol)
+        found = _solved(_Problem(source, bounds, tol, options), prices)
     return in_unit(found, source.exponent)
 
 
-def _solved(
-    source: ScoreSource, bounds: SizeBounds, prices: Array | None, tol: float
-) -> OfflineAssignment:
-    """`assign_source` in the unit of the source."""
-    n, k = source.group.n_total, source.n_clusters
-    xp = compat.array_namespace(bounds.lower)
+class _Problem(NamedTuple):
+    """What is to be solved; scores and prices are in the unit of the source."""
+
+    source: ScoreSource
+    bounds: SizeBounds
+    tol: float
+    options: SolverOptions
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the optimum is asked for, whatever memory it takes."""
+        return self.tol == 0.0
+
+    @property
+    def n_scores(self) -> int:
+        """Scores of all ranks."""
+        return self.source.group.n_total * self.source.n_clusters
+
+
+class _Search(NamedTuple):
+    """What the passes know so far, and what the next one is to do.
+
+    Prices are those of the last pass, or as given; `is_limited` says that memory limits candidates.
+    """
+
+    region: TrustRegion
+    width: int
+    is_limited: bool
+    prices: Array | None
+    best: OfflineAssignment | None
+    least_bound: float
+    best_prices: Array
+
+
+def _solved(problem: _Problem, prices: Array | None) -> OfflineAssignment:
+    """Solve in the unit of the source: steps 1 to 6."""
+    source, _, tol, options = problem
     if prices is not None:
         prices = times_power_of_two(prices, -source.exponent)
-    if n * k <= FULL_ENTRIES:
-        return _solve_in_full(source, bounds, prices)
-    if prices is None and may_be_free(source, bounds):
-        found = _without_prices(source, bounds)
-        if found is not None and found.gap <= tol:
-            return found
-    exact, best = tol == 0.0, None
-    box = first_box(source, bounds, prices)
-    width = WIDTH if n <= MANY_ROWS else NARROW
-    limited, least, good = not exact and n * WIDTH > LISTED_ENTRIES, math.inf, box.prices
-    for turn in range(MOST_PASSES):
-        if limited:
-            if turn >= FEW_PASSES and not exact:
+    if problem.n_scores <= options.full_entries:
+        return _solve_in_full(problem, prices)
+    free = _without_prices(problem) if prices is None else None
+    if free is not None:
+        return free
+    search = _start(problem, prices)  # step 1
+    for n_passes in range(options.max_passes):
+        if search.is_limited:
+            if n_passes >= options.max_limited_passes and not problem.is_exact:
                 break
-            box, width = _within_memory(source, box, width)
-        low, high = box.prices - box.radius, box.prices + box.radius
-        try:
-            entries = None if exact else LISTED_ENTRIES
-            listing = list_open(source, low, high, width=width, entries=entries)
-        except ListsTooLongError:
-            limited, box = True, PriceBox(box.prices, box.radius / 2.0)
-            continue
-        hopeless = max(tol, ROUGH) if turn >= PATIENCE and not exact else tol
-        found, prices, bound = solve_lists(listing, bounds, box, tol, hopeless=hopeless)
-        if bound < least:
-            least, good = bound, prices
-        if found is not None:
-            best = found if best is None or found.gap < best.gap else best
-            if found.gap <= tol:
+            search = _within_memory(problem, search)
+        search = _after_pass(problem, search, n_passes)  # steps 2 to 5
+        if search.best is not None and search.best.gap <= tol:
+            return search.best
+    return _last_resort(problem, search)  # step 6
+
+
+def _start(problem: _Problem, prices: Array | None) -> _Search:
+    """Step 1: the first region, and whether memory limits the candidates from the start."""
+    source, bounds, _, options = problem
+    region = initial_region(source, bounds, prices, options)
+    n = source.group.n_total
+    return _Search(
+        region=region,
+        width=options.narrow_width if n > options.narrow_rows else options.pass_width,
+        is_limited=not problem.is_exact and n * options.pass_width > options.max_entries,
+        prices=prices,
+        best=None,
+        least_bound=math.inf,
+        best_prices=region.center,
+    )
+
+
+def _after_pass(problem: _Problem, search: _Search, n_passes: int) -> _Search:
+    """Steps 2 to 5: one pass over all scores, and what it adds to the search."""
+    source, bounds, tol, options = problem
+    center, radius = search.region
+    try:
+        candidates = collect_candidates(  # step 2
+            source,
+            center - radius,
+            center + radius,
+            width=search.width,
+            max_entries=None if problem.is_exact else options.max_entries,
+        )
+    except TooManyCandidatesError:
+        return search._replace(region=TrustRegion(center, radius / 2.0), is_limited=True)
+    is_rough = n_passes >= options.rough_after and not problem.is_exact
+    max_truncation = max(tol, options.rough_gap) if is_rough else tol
+    solution = solve_reduced(  # step 3
+        candidates, bounds, search.region, tol, max_truncation=max_truncation, options=options
+    )
+    judged = _judged(search, solution)  # step 4
+    if judged.best is not None and judged.best.gap <= tol:
+        return judged
+    xp = compat.array_namespace(center)
+    width, is_limited = search.width, search.is_limited
+    if bool(xp.any(candidates.is_truncated)) and not is_limited:
+        width *= 2
+        is_limited = not problem.is_exact and source.group.n_total * width > options.max_entries
+    is_limited = is_limited or (n_passes > 0 and solution.found is None)
+    region = next_region(search.region, solution.prices, is_moving=is_limited, options=options)
+    return judged._replace(region=region, width=width, is_limited=is_limited)  # step 5
+
+
+def _judged(search: _Search, solution: ReducedSolution) -> _Search:
+    """Step 4: keep the best labels, and the prices that prove most."""
+    found, prices, bound = solution
+    best = search.best
+    if found is not None and (best is None or found.gap < best.gap):
+        best = found
+    search = search._replace(prices=prices, best=best)
+    if bound < search.least_bound:
+        search = search._replace(least_bound=bound, best_prices=prices)
+    return search
+
+
+def _within_memory(problem: _Problem, search: _Search) -> _Search:
+    """Make the region so small that its candidates fit into memory.
+
+    Where most rows tie no region is small enough: then only more candidates per row can help.
+    """
+    (center, radius), width, options = search.region, search.width, problem.options
+    n, most = problem.source.group.n_total, options.max_entries
+    rows = problem.source.take(strided_ids(n, min(n, options.memory_rows), center))
+    wanted = median(radius)  # some, of prices that travel, may be much larger
+    limit = largest_radius(rows, center, n_rows=n, max_entries=most, wanted=wanted, options=options)
+    if limit.radius <= options.min_radius_share * wanted:
+        return search._replace(width=2 * width if 2 * width * n <= most else width)
+    share = limit.radius / wanted if limit.radius < wanted else 1.0
+    return search._replace(region=TrustRegion(center, share * radius), width=limit.width)
+
+
+def _last_resort(problem: _Problem, search: _Search) -> OfflineAssignment:
+    """Step 6: the best labels found, those of online passes, or the optimum from all scores."""
+    source, bounds, _, options = problem
+    if not problem.is_exact:
+        if search.best is not None and problem.n_scores > options.retry_entries:
+            return search.best
+        if problem.n_scores > options.last_entries:
+            found = assign_in_passes(source, bounds, search.best_prices, options)
+            if found is not None:
                 return found
-        n_cut = int(xp.sum(xp.astype(listing.cuts > -math.inf, xp.int64)))
-        if n_cut and not limited:
-            width *= 2
-            limited = not exact and n * width > LISTED_ENTRIES
-        limited = limited or (turn > 0 and found is None)
-        box = next_box(box, prices, follow=limited)
-        del listing, found  # before the next pass makes lists as long
-    if best is not None and not exact and n * k > RETRY_ENTRIES:
-        return best
-    if n * k > LAST_ENTRIES and not exact:
-        streamed = assign_streamed(source, bounds, good)
-        if streamed is not None:
-            return streamed
-    return _solve_in_full(source, bounds, prices)
+    return _solve_in_full(problem, search.prices)
 
 
-def _without_prices(source: ScoreSource, bounds: SizeBounds) -> OfflineAssignment | None:
-    """Best labels of all, if they, with ties broken the right way, are inside the bounds."""
+def _without_prices(problem: _Problem) -> OfflineAssignment | None:
+    """Return the best labels of all if they, with ties broken the right way, prove the gap."""
+    source, bounds, tol, options = problem
+    if not may_be_free(source, bounds, options):
+        return None
     xp = compat.array_namespace(bounds.lower)
     zero = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
+    width, most = options.pass_width, options.max_entries
     try:
-        listing = list_open(source, zero, zero, width=WIDTH, entries=LISTED_ENTRIES)
-    except ListsTooLongError:
+        candidates = collect_candidates(source, zero, zero, width=width, max_entries=most)
+    except TooManyCandidatesError:
         return None
-    return solve_ties(listing, bounds)
+    found = solve_ties(candidates, bounds, options)
+    return found if found is not None and found.gap <= tol else None
 
 
-def _within_memory(source: ScoreSource, box: PriceBox, width: int) -> tuple[PriceBox, int]:
-    """The box, made so narrow that its lists fit into memory, and their width.
-
-    Where most rows tie no box is narrow enough: then only longer lists can help.
-    """
-    n = source.group.n_total
-    rows = source.take(strided_ids(n, min(n, SAMPLE), box.prices))
-    wanted = median(box.radius)  # some, that travel, may be much wider
-    limit = widest_box(rows, box.prices, n_rows=n, entries=LISTED_ENTRIES, wanted=wanted)
-    if limit.radius <= LEAST * wanted:
-        return box, 2 * width if 2 * width * n <= LISTED_ENTRIES else width
-    narrower = limit.radius / wanted if limit.radius < wanted else 1.0
-    return PriceBox(box.prices, narrower * box.radius), limit.width
-
-
-def _solve_in_full(
-    source: ScoreSource, bounds: SizeBounds, prices: Array | None
-) -> OfflineAssignment:
-    """The optimum from lists of all clusters: for few scores, or where nothing else has helped."""
+def _solve_in_full(problem: _Problem, prices: Array | None) -> OfflineAssignment:
+    """Return the optimum from all scores: for few, or where nothing else has helped."""
+    source, bounds, _, options = problem
     xp = compat.array_namespace(bounds.lower)
-    listing = list_all(source, like=bounds.lower)
+    candidates = all_candidates(source, like=bounds.lower)
     if prices is None:
         prices = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
-    box = PriceBox(prices, xp.full_like(prices, 2.0 * score_range(listing.values)))
-    found, _, _ = solve_lists(listing, bounds, box, 0.0)
+    region = TrustRegion(prices, xp.full_like(prices, 2.0 * score_range(candidates.values)))
+    found = solve_reduced(candidates, bounds, region, 0.0, options=options).found
     if found is None:
-        check_feasible(_allowed(source), bounds.lower, bounds.upper)
+        check_feasible(allowed_pairs(source), bounds.lower, bounds.upper)
         msg = "scores differ too much for float64: no labels were found, although some are inside"
         raise InvalidValueError(msg)
     return found
-
-
-def _allowed(source: ScoreSource) -> Array:
-    """Which pairs are not forbidden, (n, k) of all ranks."""
-    rows, n = block_rows(source.n_clusters), source.group.n_local
-    blocks = [source.block(a, min(a + rows, n)) for a in range(0, max(n, 1), rows)]
-    xp = compat.array_namespace(blocks[0])
-    return source.group.gather(xp.concat([xp.isfinite(block) for block in blocks]))

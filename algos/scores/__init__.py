@@ -4,12 +4,13 @@ A source gives rows in blocks, on one rank or many, so that no algorithm holds a
 it does not need. Scores are taken in a unit in which sums neither overflow nor vanish.
 """
 
+from .blocks import MOST_ROWS, block_rows, row_blocks
 from .sources import (
     FeatureSource,
     Group,
     ScoreSource,
+    allowed_pairs,
     alone,
-    block_rows,
     check_weights,
     feature_source,
     largest_score,
@@ -18,20 +19,25 @@ from .sources import (
     subsample,
     times_power_of_two,
 )
-from .units import (
+from .statistics import (
     FAR,
     ScoresOutOfRangeError,
     check_range,
     in_range,
+    median,
     rescaled,
+    score_range,
+    strided_ids,
 )
 
 __all__ = [
     "FAR",
+    "MOST_ROWS",
     "FeatureSource",
     "Group",
     "ScoreSource",
     "ScoresOutOfRangeError",
+    "allowed_pairs",
     "alone",
     "block_rows",
     "check_range",
@@ -39,9 +45,13 @@ __all__ = [
     "feature_source",
     "in_range",
     "largest_score",
+    "median",
     "product_source",
     "rescaled",
+    "row_blocks",
+    "score_range",
     "score_source",
+    "strided_ids",
     "subsample",
     "times_power_of_two",
 ]

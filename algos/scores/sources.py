@@ -2,9 +2,7 @@ r"""Where scores come from: a matrix, or features and centers, multiplied a bloc
 
 The solvers never ask for all n k scores. They ask for
 
-* *blocks*: consecutive rows, in one order, with block edges that depend on k alone. A product of
-  matrices may change its last bit with its shape, so equal edges are what makes the answer of four
-  ranks, or of a file read in pieces, equal to that of one array;
+* *blocks*: consecutive rows, in one order, with block edges that depend on k alone (`blocks`);
 * *some rows*, by id: the sample on which prices are learned.
 
 A *group* says which rows of the whole problem these are and joins the arrays of several ranks;
@@ -33,13 +31,14 @@ from ..core.checks import check_real, check_same_place, check_shape
 from ..core.errors import InvalidTypeError, InvalidValueError
 from ..core.precision import at_least_float32
 from ..core.types import Array
+from .blocks import block_rows, row_blocks
 
 __all__ = [
     "FeatureSource",
     "Group",
     "ScoreSource",
+    "allowed_pairs",
     "alone",
-    "block_rows",
     "check_weights",
     "feature_source",
     "largest_score",
@@ -49,25 +48,6 @@ __all__ = [
     "times_power_of_two",
 ]
 
-BLOCK_ENTRIES = 2**20
-"""Scores in a block: 4 MiB of float32, near what a core keeps in its cache."""
-
-MOST_ROWS, FEWEST_ROWS = 2**13, 2**6
-
-
-def block_rows(n_clusters: int) -> int:
-    """Rows of one block: a power of two, and the same however the rows are shared out.
-
-    Examples
-    --------
-    >>> block_rows(10), block_rows(1000), block_rows(10**6)
-    (8192, 1024, 64)
-    """
-    rows = MOST_ROWS
-    while rows > FEWEST_ROWS and rows * n_clusters > BLOCK_ENTRIES:
-        rows //= 2
-    return rows
-
 
 class Group(NamedTuple):
     """The rows of this rank among all rows.
@@ -75,7 +55,7 @@ class Group(NamedTuple):
     Attributes
     ----------
     first_row : int
-        Of this rank; a multiple of `MOST_ROWS`, so that no block lies on two ranks.
+        Of this rank; a multiple of `blocks.MOST_ROWS`, so that no block lies on two ranks.
     n_local : int
         Rows of this rank.
     n_total : int
@@ -92,8 +72,8 @@ class Group(NamedTuple):
 
 
 def alone(n: int) -> Group:
-    """The group of one rank that has all rows."""
-    return Group(0, n, n, lambda array: array)
+    """Return the group of one rank that has all rows."""
+    return Group(first_row=0, n_local=n, n_total=n, gather=lambda array: array)
 
 
 def _multiply(rows: Array, columns: Array) -> Array:
@@ -138,7 +118,7 @@ class ScoreSource(NamedTuple):
         ``take(ids)``: as in `FeatureSource`.
     group : Group
     exponent : int
-        True scores are ``2**exponent`` times these; 0 unless weights, or `score_units`, need it.
+        True scores are ``2**exponent`` times these; 0 unless weights or `in_range` need it.
     """
 
     n_clusters: int
@@ -149,7 +129,7 @@ class ScoreSource(NamedTuple):
 
 
 def score_source(scores: Array, weights: Array | None = None) -> ScoreSource:
-    """Scores that are in memory.
+    """Return scores that are in memory as a source.
 
     Parameters
     ----------
@@ -171,32 +151,32 @@ def score_source(scores: Array, weights: Array | None = None) -> ScoreSource:
     check_same_place(scores=scores, weights=weights)
     if weights is None:
         return ScoreSource(
-            k,
-            lambda start, stop: at_least_float32(scores[start:stop, :]),
-            lambda ids: at_least_float32(xp.take(scores, ids, axis=0)),
-            alone(n),
+            n_clusters=k,
+            block=lambda start, stop: at_least_float32(scores[start:stop, :]),
+            take=lambda ids: at_least_float32(xp.take(scores, ids, axis=0)),
+            group=alone(n),
         )
-    own, exponent = _normalized(check_weights("weights", weights, n))
+    factors, exponent = _normalized(check_weights("weights", weights, n))
     # A product keeps its digits if neither factor is near the edge of the range.
-    rows, largest = block_rows(k), 0.0
-    for start in range(0, n, rows):
-        largest = max(largest, largest_score(scores[start : min(start + rows, n), :]))
+    largest = 0.0
+    for start, stop in row_blocks(n, block_rows(k)):
+        largest = max(largest, largest_score(scores[start:stop, :]))
     unit = math.frexp(largest)[1]
 
     def weighted(part: Array, weights: Array) -> Array:
         return _weighted(times_power_of_two(xp.astype(part, xp.float64), -unit), weights)
 
     return ScoreSource(
-        k,
-        lambda start, stop: weighted(scores[start:stop, :], own[start:stop]),
-        lambda ids: weighted(xp.take(scores, ids, axis=0), xp.take(own, ids)),
-        alone(n),
-        exponent + unit,
+        n_clusters=k,
+        block=lambda start, stop: weighted(scores[start:stop, :], factors[start:stop]),
+        take=lambda ids: weighted(xp.take(scores, ids, axis=0), xp.take(factors, ids)),
+        group=alone(n),
+        exponent=exponent + unit,
     )
 
 
 def feature_source(features: Array) -> FeatureSource:
-    """Features that are in memory.
+    """Return features that are in memory as a source.
 
     Examples
     --------
@@ -209,10 +189,10 @@ def feature_source(features: Array) -> FeatureSource:
     _check_bits("features", features)
     n, d = check_shape("features", features, ("n", "d"))
     return FeatureSource(
-        d,
-        lambda start, stop: at_least_float32(features[start:stop, :]),
-        lambda ids: at_least_float32(xp.take(features, ids, axis=0)),
-        alone(n),
+        n_features=d,
+        rows=lambda start, stop: at_least_float32(features[start:stop, :]),
+        take=lambda ids: at_least_float32(xp.take(features, ids, axis=0)),
+        group=alone(n),
     )
 
 
@@ -223,7 +203,7 @@ def product_source(
     offsets: Array | None = None,
     weights: Array | None = None,
 ) -> ScoreSource:
-    """Scores ``w_i (x_i . c_k + offset_k)``, multiplied a block at a time.
+    """Return scores ``w_i (x_i . c_k + offset_k)``, multiplied a block at a time, as a source.
 
     Parameters
     ----------
@@ -255,33 +235,41 @@ def product_source(
     length = float(xp.max(xp.sum(xp.abs(xp.astype(centers, xp.float64)), axis=1))) if k else 0.0
     added = largest_score(offsets) if offsets is not None else 0.0
 
-    def scores(rows: Array, own: Array | None) -> Array:
+    def scores(rows: Array, factors: Array | None) -> Array:
         product = features.multiply(rows, centers.T)
         product = product if offsets is None else product + offsets
         limit = 0.5 * float(xp.finfo(product.dtype).max)
         if k <= features.n_features or largest_score(rows) * length + added > limit:
             _check_products(product, rows, centers)
-        return product if own is None else _weighted(product, own)
+        return product if factors is None else _weighted(product, factors)
 
     def block(start: int, stop: int) -> Array:
         first = group.first_row
-        own = None if weights is None else weights[first + start : first + stop]
-        return scores(features.rows(start, stop), own)
+        factors = None if weights is None else weights[first + start : first + stop]
+        return scores(features.rows(start, stop), factors)
 
     def take(ids: Array) -> Array:
         return scores(features.take(ids), None if weights is None else xp.take(weights, ids))
 
-    return ScoreSource(k, block, take, group, exponent)
+    return ScoreSource(k, block=block, take=take, group=group, exponent=exponent)
+
+
+def allowed_pairs(source: ScoreSource) -> Array:
+    """Return which pairs are not forbidden, (n, k) bool of all ranks."""
+    edges = row_blocks(source.group.n_local, block_rows(source.n_clusters), at_least_one=True)
+    blocks = [source.block(start, stop) for start, stop in edges]
+    xp = compat.array_namespace(blocks[0])
+    return source.group.gather(xp.concat([xp.isfinite(block) for block in blocks]))
 
 
 def subsample(source: ScoreSource, ids: Array) -> ScoreSource:
-    """Some rows of all ranks, as a problem of its own that every rank holds."""
+    """Return some rows of all ranks as a problem of its own that every rank holds."""
     return ScoreSource(
-        source.n_clusters,
-        lambda start, stop: source.take(ids[start:stop]),
-        lambda inner: source.take(compat.array_namespace(ids).take(ids, inner)),
-        alone(int(ids.shape[0])),
-        source.exponent,
+        n_clusters=source.n_clusters,
+        block=lambda start, stop: source.take(ids[start:stop]),
+        take=lambda inner: source.take(compat.array_namespace(ids).take(ids, inner)),
+        group=alone(int(ids.shape[0])),
+        exponent=source.exponent,
     )
 
 
@@ -301,7 +289,7 @@ def check_weights(name: str, weights: Array, n: int) -> Array:
 
 
 def largest_score(scores: Array) -> float:
-    """Largest finite absolute value of an array; 0 of none."""
+    """Return the largest finite absolute value of an array; 0 of none."""
     xp = compat.array_namespace(scores)
     if math.prod(scores.shape) == 0:
         return 0.0
@@ -313,7 +301,7 @@ def largest_score(scores: Array) -> float:
 
 
 def times_power_of_two(values: Array, exponent: int) -> Array:
-    """``values * 2**exponent``, exact, unless the result is subnormal or overflows."""
+    """Return ``values * 2**exponent``, exact, unless the result is subnormal or overflows."""
     if exponent == 0:
         return values
     half = exponent // 2  # the whole power may be out of range where the product is not

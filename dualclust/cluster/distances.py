@@ -9,7 +9,8 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from ..algos.scores.sources import FeatureSource, ScoreSource, block_rows
+from ..algos.scores.blocks import block_rows, row_blocks
+from ..algos.scores.sources import FeatureSource, ScoreSource
 
 __all__ = ["blocks", "half_squared_distances", "nearest_centers", "squared_distances"]
 
@@ -23,8 +24,7 @@ Array = Any
 
 def blocks(n: int, n_clusters: int) -> Iterator[tuple[int, int]]:
     """First and last row (excluded) of each block of n rows."""
-    rows = block_rows(n_clusters)
-    return ((start, min(start + rows, n)) for start in range(0, n, rows))
+    return row_blocks(n, block_rows(n_clusters))
 
 
 def nearest_centers(scores: ScoreSource) -> Array:

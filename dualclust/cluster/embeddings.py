@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from ..algos.core.errors import InvalidTypeError, InvalidValueError, MissingFileError, UsageError
 from ..algos.core.projections import project_sphere
-from ..algos.scores.sources import MOST_ROWS, FeatureSource, Group, alone, check_weights
+from ..algos.scores.blocks import MOST_ROWS
+from ..algos.scores.sources import FeatureSource, Group, alone, check_weights
 from .products import Multiply
 
 __all__ = [

@@ -18,7 +18,8 @@ import array_api_compat as compat
 import numpy as np
 
 from ..algos.core.errors import DualclustError
-from ..algos.scores.sources import MOST_ROWS, Group, alone
+from ..algos.scores.blocks import MOST_ROWS
+from ..algos.scores.sources import Group, alone
 from ..common.ranks import RankLostError, Ranks
 
 __all__ = ["agree", "row_group"]

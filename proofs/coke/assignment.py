@@ -77,19 +77,19 @@ def relaxation() -> float:
     (1.35, 1.35) give 3 - 1.35 = 1.65, labels 1 or 2.
 
     Check: for whole gamma the linear program, all labels and `assign_exact` agree. `assign_exact`
-    takes one path for few scores, where every list holds all clusters, and another for many, where
-    it settles most samples and lists the others: on both, with bounds on both sides that differ
-    from cluster to cluster and with pairs that are forbidden, labels and prices must prove each
-    other best by R6, worked out in the check. Lists cut to two clusters, in boxes of prices that
-    miss the best ones, must not promise less than the best labels of all are worth, nor where
-    chains carry prices out of the box. By the engines
-    and by the readable text of the kernels.
+    takes one path for few scores, where all clusters are candidates, and another for many, where
+    it fixes most samples and keeps candidates of the others: on both, with bounds on both sides
+    that differ from cluster to cluster and with pairs that are forbidden, labels and prices must
+    prove each other best by R6, worked out in the check. Candidates truncated to two, in trust
+    regions that miss the best prices, must not promise less than the best labels of all are worth,
+    nor where augmenting paths carry prices out of the region. By the engines and by the readable
+    text of the kernels.
     """,
     tolerance=1e-8,
     covers=(
         "offline.assignment.assign_exact",
-        "offline._candidates.list_open",
-        "offline._reduced.solve_lists",
+        "offline._candidates.collect_candidates",
+        "offline._reduced.solve_reduced",
     ),
     counterexample="s = three rows (1, 0), gamma = (1.35, 1.35): optimum 1.65.",
 )
@@ -110,9 +110,9 @@ def integrality() -> float:
                     rng, int(rng.integers(3, 30)), int(rng.integers(2, 7))
                 )
                 worst = max(worst, _unproven(few))
-            worst = max(worst, _unproven(optimality.listed_problem(45, 8_300, 8)))
-            promised, n_cut, n_solved = optimality.unsound_lists(46, 75)
-            worst = max(worst, promised, 0.0 if n_cut > 100 and n_solved > 15 else 1.0)
+            worst = max(worst, _unproven(optimality.reduced_problem(45, 8_300, 8)))
+            promised, n_truncated, n_solved = optimality.unsound_candidates(46, 75)
+            worst = max(worst, promised, 0.0 if n_truncated > 100 and n_solved > 15 else 1.0)
             worst = max(worst, optimality.held_prices())
     value, mu = optimality.linear_program(np.tile([1.0, 0.0], (3, 1)), np.asarray([1.35, 1.35]))
     fraction = float(np.abs(mu - mu.round()).max())

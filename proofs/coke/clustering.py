@@ -339,7 +339,7 @@ def algorithm_two() -> float:
     status=Status.EXTRA,
     derivation="N samples, N clusters of at least one: exactly one each, so mu is a permutation."
     " Without the bounds equal rows share a cluster. Check: few samples against all permutations;"
-    " 260 of them, where the solver works on short lists, by prices that prove the labels.",
+    " 260 of them, where the solver works on few candidates, by prices that prove the labels.",
     tolerance=1e-9,
     covers=("offline.assignment.assign_exact",),
 )
@@ -354,7 +354,7 @@ def instance_classification() -> float:
             scores[np.arange(n), list(order)].sum() for order in itertools.permutations(range(n))
         )
         worst = max(worst, float(np.abs(sizes - 1).max()), float(best) - found.objective)
-    many = online_runs.dyadic_scores(rng, (260, 260), 2**10)  # beyond lists of all clusters
+    many = online_runs.dyadic_scores(rng, (260, 260), 2**10)  # too many for all to be candidates
     limits = bounds.SizeBounds.from_counts([1] * 260, n_samples=260)
     found = assignment.assign_exact(many, limits)
     worst = max(worst, float(len(set(found.labels.tolist())) != 260))

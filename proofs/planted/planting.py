@@ -61,7 +61,7 @@ class PlantedError:
     ----------
     target : str
         What is changed, dotted, below the package: "algos.online.duals.update_duals",
-        "algos.offline._reduced.OfflineAssignment.gap", "algos.online.steps.MAX_STEP".
+        "algos.offline._proof.OfflineAssignment.gap", "algos.online.steps.MAX_STEP".
     kind : str
         One of `KINDS`.
     old : str

@@ -2,9 +2,9 @@ r"""Whether labels and prices prove each other best, worked out from the scores 
 
 Labels inside the bounds are worth at most ``D(pi)`` for any prices pi (R6), so that labels and
 prices of equal value prove both. `gap_by_hand` forms both sides in NumPy and believes nothing that
-a solver says of itself; `unsound_lists` asks of lists that are cut whether what they prove is true
-of problems small enough to try all labels. A solver takes one path for few scores and another one
-for many: `full_problem` and `listed_problem` are of one kind each.
+a solver says of itself; `unsound_candidates` asks of truncated candidates whether what they prove
+is true of problems small enough to try all labels. A solver takes one path for few scores and
+another one for many: `full_problem` and `reduced_problem` are of one kind each.
 """
 
 from __future__ import annotations
@@ -14,15 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import linprog
 
-from ...algos import bounds
+from ...algos import bounds, offline
 from ...algos.offline import (
     _candidates as candidates,
 )
 from ...algos.offline import (
     _reduced as reduced,
-)
-from ...algos.offline import (
-    _trust_region as trust_region,
 )
 from ...algos.offline import (
     assignment,
@@ -37,8 +34,8 @@ __all__ = [
     "gap_by_hand",
     "held_prices",
     "linear_program",
-    "listed_problem",
-    "unsound_lists",
+    "reduced_problem",
+    "unsound_candidates",
 ]
 
 
@@ -84,7 +81,7 @@ def linear_program(scores: Floats, lower: Floats | Ints) -> tuple[float, Floats]
 
 
 def full_problem(rng: np.random.Generator, n: int, k: int) -> Problem:
-    """A small problem: every list holds all clusters. Bounds differ from cluster to cluster."""
+    """A small problem: all clusters are candidates. Bounds differ from cluster to cluster."""
     sizes = rng.multinomial(n, rng.dirichlet(np.full(k, 2.0)))
     low = np.maximum(sizes - rng.integers(0, 3, size=k), 0)
     high = sizes + rng.integers(0, 3, size=k)
@@ -92,10 +89,10 @@ def full_problem(rng: np.random.Generator, n: int, k: int) -> Problem:
     return Problem(scores, bounds.SizeBounds.from_counts(low.tolist(), high.tolist(), n_samples=n))
 
 
-def listed_problem(seed: int, n: int, k: int) -> Problem:
-    """One with so many scores that the solver settles most samples and lists the others."""
-    if n * k <= assignment.FULL_ENTRIES:
-        msg = f"{n} x {k} scores would all be listed"
+def reduced_problem(seed: int, n: int, k: int) -> Problem:
+    """One with so many scores that the solver fixes most samples; the others keep candidates."""
+    if n * k <= offline.DEFAULT_OPTIONS.full_entries:
+        msg = f"{n} x {k} scores would all be candidates"
         raise AssertionError(msg)
     rng = np.random.default_rng(seed)
     scores = online_runs.dyadic_scores(rng, (n, k), 2**10) + np.linspace(16.0, 0.0, k)
@@ -108,13 +105,13 @@ def listed_problem(seed: int, n: int, k: int) -> Problem:
     return Problem(scores, limits)
 
 
-def unsound_lists(seed: int, count: int) -> tuple[float, int, int]:
-    """By how much lists of two promise less than the best labels have; lists cut, problems solved.
+def unsound_candidates(seed: int, count: int) -> tuple[float, int, int]:
+    """By how much two candidates a row promise too little; rows truncated, problems solved.
 
-    Every third box lies around prices that have nothing to do with the problem: its lists miss
-    clusters, and may allow no labels. The others hold the best prices, and lists allow some.
+    Every third region lies around prices that have nothing to do with the problem: its candidates
+    miss clusters, and may allow no labels. The others hold the best prices and allow some.
     """
-    rng, worst, n_cut, n_solved = np.random.default_rng(seed), 0.0, 0, 0
+    rng, worst, n_truncated, n_solved = np.random.default_rng(seed), 0.0, 0, 0
     for trial in range(count):
         n, k = int(rng.integers(4, 7)), int(rng.integers(3, 5))
         scores, limits = full_problem(rng, n, k)
@@ -127,24 +124,24 @@ def unsound_lists(seed: int, count: int) -> tuple[float, int, int]:
         else:
             radius = rng.integers(1, 17, size=k) / 16.0
             middle = online_runs.dyadic_scores(rng, (k,), 16)
-        box = trust_region.PriceBox(middle, radius)
+        region = candidates.TrustRegion(middle, radius)
         source = sources.score_source(scores)
-        listing = candidates.list_open(source, middle - radius, middle + radius, width=2)
-        n_cut += int(np.isfinite(listing.cuts).sum())
-        found, _, bound = reduced.solve_lists(listing, limits, box, 1.0, hopeless=1e300)
+        kept = candidates.collect_candidates(source, middle - radius, middle + radius, width=2)
+        n_truncated += int(np.isfinite(kept.truncation).sum())
+        found, _, bound = reduced.solve_reduced(kept, limits, region, 1.0, max_truncation=1e300)
         worst = max(worst, float(best[0]) - bound)
         if found is not None:
             n_solved += 1
             worst = max(worst, float(best[0]) - found.upper_bound, _off(scores, limits, found))
-    return worst, n_cut, n_solved
+    return worst, n_truncated, n_solved
 
 
 def held_prices() -> float:
-    """By how much lists promise too little where chains carry prices out of their box.
+    """By how much candidates promise too little where paths carry prices out of their region.
 
-    Cluster b wants a sample. The lists can only pass one on from a to c and one from c to b, for
-    0.875, at prices beyond the box; the sample that a box of 0.25 settles in a would do it for
-    0.53125. What is proven must be proven by prices in the box, at which that sample is settled.
+    Cluster b wants a sample. The candidates can only pass one on from a to c and one from c to b,
+    for 0.875, at prices beyond the region; the sample that a region of 0.25 fixes in a would do it
+    for 0.53125. What is proven must be proven by prices in the region, where that sample is fixed.
     """
     k, a, b, c = 100, 97, 98, 99  # so many clusters that two prices at an edge are tolerated
     scores = np.full((k, k), -9.0)
@@ -156,10 +153,10 @@ def held_prices() -> float:
     )
     lower = (np.arange(k) > a).astype(np.int64)
     limits = bounds.SizeBounds.from_counts(lower.tolist(), n_samples=k)
-    box = trust_region.PriceBox(np.zeros(k), np.full(k, 0.25))
+    region = candidates.TrustRegion(np.zeros(k), np.full(k, 0.25))
     source = sources.score_source(scores)
-    listing = candidates.list_open(source, -box.radius, box.radius, width=2)
-    found, _, _ = reduced.solve_lists(listing, limits, box, 1.0, hopeless=1e300)
+    kept = candidates.collect_candidates(source, -region.radius, region.radius, width=2)
+    found, _, _ = reduced.solve_reduced(kept, limits, region, 1.0, max_truncation=1e300)
     if found is None:
         return float("inf")
     return max(9.0 * a + 0.875 - found.upper_bound, _off(scores, limits, found))

@@ -258,8 +258,8 @@ def _range_error(table: dict[int, float], printed: float) -> float:
     feasible set, so that the best objective for fixed scores cannot fall.
 
     Check: the order in the table, and the objectives of `assign_exact` with falling gamma: against
-    linear programs for few scores, and for so many that it works on short lists, where the labels
-    are proven best by their prices, worked out in the check.
+    linear programs for few scores, and for so many that it works on few candidates, where the
+    labels are proven best by their prices, worked out in the check.
     """,
     tolerance=1e-9,
     covers=("offline.assignment.assign_exact",),

@@ -341,15 +341,15 @@ def regret_is_bounded() -> float:
     derivation="Weak duality; proof of R6 above. Equality is linear programming duality with an"
     " integral optimum (C4). Check: all labels against `dual_value` and `objective`, on dyadic"
     " scores, with bounds that differ from cluster to cluster, for prices of both signs; the bound"
-    " that the other clusters' bounds imply for a cluster is used, and no more; lists that are cut"
-    " promise at least the best labels' value (`list_solver.solve_lists`); scores so many that they"
-    " are added up in blocks.",
+    " that the other clusters' bounds imply for a cluster is used, and no more; truncated"
+    " candidates promise at least the best labels' value (`_reduced.solve_reduced`); scores so many"
+    " that they are added up in blocks.",
     tolerance=1e-9,
     covers=(
         "online.certificates.dual_value",
         "online.certificates.objective",
         "online.certificates.price_of_bounds",
-        "offline._reduced.solve_lists",
+        "offline._reduced.solve_reduced",
     ),
 )
 def weak_duality() -> float:
@@ -369,9 +369,12 @@ def weak_duality() -> float:
             told += float(np.maximum(-prices, 0.0) @ implied[1])
             told -= float(np.maximum(prices, 0.0) @ implied[0])
             worst = max(worst, abs(dual - told))
-    promised, n_cut, n_solved = optimality.unsound_lists(66, 75)
+    promised, n_truncated, n_solved = optimality.unsound_candidates(66, 75)
     worst = max(
-        worst, promised, 0.0 if n_cut > 100 and n_solved > 15 else 1.0, optimality.held_prices()
+        worst,
+        promised,
+        0.0 if n_truncated > 100 and n_solved > 15 else 1.0,
+        optimality.held_prices(),
     )
     k = 2**14
     wide = np.zeros((300, k))  # 256 rows are one block

@@ -172,7 +172,7 @@ def _pass_excess(scores: Floats) -> float:
 def _mean_regret(n: int, m: int, seed: int, step: float) -> tuple[Floats, float]:
     """R of m independent streams of n samples drawn with replacement from 16,640 types.
 
-    Also what the optimum of the distribution lacks of its proof: it is found on short lists.
+    Also what the optimum of the distribution lacks of its proof: it is found on candidates.
     """
     rng, many = np.random.default_rng(seed), 16_640
     types = rng.integers(-1024, 1025, size=(many, 4)) / 1024.0 + np.asarray([0.5, 0.25, 0, 0])

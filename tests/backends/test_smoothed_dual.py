@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dualclust.algos.offline._smoothed_dual import curvature, curvature_product, soft_counts
 from tests.backends.rows import row_id, rows_of
-from tests.backends.test_shortest_moves import lists_of
+from tests.backends.test_augmenting_paths import candidates_of
 from tests.compare import to_numpy
 
 KERNELS = {f.__name__: f for f in (soft_counts, curvature, curvature_product)}
@@ -25,9 +25,9 @@ def each_row(name):
     return pytest.mark.parametrize("row", ROWS_OF[name], ids=row_id)
 
 
-def random_lists(seed, n, k, width):
+def random_candidates(seed, n, k, width):
     rng = np.random.default_rng(seed)
-    values, clusters = lists_of(rng.normal(size=(n, k)), width, rng)
+    values, clusters = candidates_of(rng.normal(size=(n, k)), width, rng)
     return rng, values, clusters
 
 
@@ -46,7 +46,7 @@ def assert_conforms(row, name, *given_arrays, **options):
 @problems
 @settings(max_examples=60)
 def test_soft_counts(row, seed, n, k, width, log_temperature):
-    rng, values, clusters = random_lists(seed, n, k, width)
+    rng, values, clusters = random_candidates(seed, n, k, width)
     options = {"temperature": 10.0**log_temperature}
     found = assert_conforms(row, "soft_counts", values, clusters, rng.normal(size=k), **options)
     assert found[1].sum() == pytest.approx(n, abs=1e-9)
@@ -56,7 +56,7 @@ def test_soft_counts(row, seed, n, k, width, log_temperature):
 @problems
 @settings(max_examples=60)
 def test_curvature(row, seed, n, k, width, log_temperature):
-    rng, values, clusters = random_lists(seed, n, k, width)
+    rng, values, clusters = random_candidates(seed, n, k, width)
     temperature = 10.0**log_temperature
     *_, p = soft_counts(values, clusters, rng.normal(size=k), temperature=temperature)
     (matrix,) = assert_conforms(row, "curvature", p, clusters, n_clusters=k)
@@ -67,7 +67,7 @@ def test_curvature(row, seed, n, k, width, log_temperature):
 @problems
 @settings(max_examples=60)
 def test_curvature_product(row, seed, n, k, width, log_temperature):
-    rng, values, clusters = random_lists(seed, n, k, width)
+    rng, values, clusters = random_candidates(seed, n, k, width)
     temperature = 10.0**log_temperature
     *_, p = soft_counts(values, clusters, rng.normal(size=k), temperature=temperature)
     v = rng.normal(size=k)

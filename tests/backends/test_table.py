@@ -15,18 +15,18 @@ from dualclust import backends
 from dualclust.backends import KERNELS, TABLE, engine, kernel, placement, select
 from tests.backends import (
     test_assign_stream,
+    test_augmenting_paths,
     test_segment_sum,
-    test_shortest_moves,
-    test_shortlist,
+    test_select_candidates,
     test_smoothed_dual,
 )
 
 ROWS = [(name, place, target) for name, row in TABLE.items() for place, target in row.items()]
 TESTED = {
     "assign_stream": test_assign_stream,
+    "augmenting_paths": test_augmenting_paths,
     "segment_sum": test_segment_sum,
-    "shortest_moves": test_shortest_moves,
-    "shortlist": test_shortlist,
+    "select_candidates": test_select_candidates,
     **dict.fromkeys(test_smoothed_dual.KERNELS, test_smoothed_dual),
 }
 

@@ -9,7 +9,8 @@ import pytest
 
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError, MissingFileError
 from dualclust.algos.core.projections import project_sphere
-from dualclust.algos.scores.sources import MOST_ROWS, Group
+from dualclust.algos.scores.blocks import MOST_ROWS
+from dualclust.algos.scores.sources import Group
 from dualclust.cluster import embeddings
 from dualclust.cluster.embeddings import (
     check_embeddings,

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.core.errors import UsageError
-from dualclust.algos.scores.sources import MOST_ROWS
+from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.cli.main import main
 from dualclust.cluster.ranks import row_group
 from dualclust.common.ranks import Ranks, join_ranks

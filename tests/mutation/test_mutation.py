@@ -122,7 +122,7 @@ def test_drawing_takes_turns_and_repeats_itself() -> None:
     ("module", "function", "first"),
     [
         ("algos/online/duals.py", "update_duals", "tests/unit/online/test_duals.py"),
-        ("backends/numba_transport.py", "_move", "tests/backends/test_table.py"),
+        ("backends/numba_augmenting_paths.py", "_move", "tests/backends/test_table.py"),
         (
             "train/methods/propos/_passes.py",
             "grow",

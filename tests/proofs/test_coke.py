@@ -11,7 +11,6 @@ import pytest
 from dualclust.algos.bounds import sizes
 from dualclust.algos.core.errors import InfeasibleBoundsError
 from dualclust.algos.offline import _candidates as candidates
-from dualclust.algos.offline import _trust_region as trust_region
 from dualclust.algos.offline import assignment
 from dualclust.algos.scores import sources
 from dualclust.proofs.coke import clustering, labels, online_bounds, tables
@@ -63,19 +62,21 @@ def test_a_planted_error_is_noticed(
     assert_noticed(claim_id, monkeypatch, target, replacement)
 
 
-def test_many_scores_take_the_path_of_short_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the checks of lists would be checks of the full problem again."""
+def test_many_scores_take_the_path_of_few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the checks of candidates would be checks of the full problem again."""
     widths = []
 
-    def spy(source: Any, low: Any, high: Any, *, width: int, entries: int | None = None) -> Any:
+    def spy(source: Any, low: Any, high: Any, *, width: int, max_entries: int | None = None) -> Any:
         widths.append(width)
-        return candidates.list_open(source, low, high, width=width, entries=entries)
+        return candidates.collect_candidates(
+            source, low, high, width=width, max_entries=max_entries
+        )
 
-    monkeypatch.setattr(assignment, "list_open", spy)
+    monkeypatch.setattr(assignment, "collect_candidates", spy)
     few = optimality.full_problem(np.random.default_rng(1), 9, 4)
     assignment.assign_exact(few.scores, few.limits)
     assert widths == []
-    many = optimality.listed_problem(45, 8_300, 8)
+    many = optimality.reduced_problem(45, 8_300, 8)
     found = assignment.assign_exact(many.scores, many.limits)
     assert widths
     assert optimality.gap_by_hand(many.scores, many.limits, found) < 1e-8
@@ -97,15 +98,15 @@ def test_a_proof_by_hand_can_fail() -> None:
         assert optimality.gap_by_hand(few.scores, few.limits, wrong) > 1e-3
 
 
-def test_boxes_around_wrong_prices_cut_lists() -> None:
+def test_regions_around_wrong_prices_truncate_candidates() -> None:
     low, high = np.zeros(4), np.full(4, 2.0)
     scores = np.asarray([[1.0, 0.5, 0.0, -1.0]])
-    listing = candidates.list_open(sources.score_source(scores), low, high, width=2)
-    assert 2.0 <= float(listing.cuts[0]) < 2.0 + 1e-12  # rounded up
-    assert trust_region.PriceBox(low, high).radius.shape == (4,)
-    promised, n_cut, n_solved = optimality.unsound_lists(46, 75)
+    kept = candidates.collect_candidates(sources.score_source(scores), low, high, width=2)
+    assert 2.0 <= float(kept.truncation[0]) < 2.0 + 1e-12  # rounded up
+    assert candidates.TrustRegion(low, high).radius.shape == (4,)
+    promised, n_truncated, n_solved = optimality.unsound_candidates(46, 75)
     assert promised < 1e-12
-    assert n_cut > 100
+    assert n_truncated > 100
     assert n_solved > 15
 
 

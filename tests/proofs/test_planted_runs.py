@@ -28,10 +28,10 @@ ERRORS = {
         "algos.bounds.sizes.SizeBounds.from_ratios", "wrong constant", "Ratio = 0.9", "Ratio = 0.8"
     ),
     "reached": PlantedError(
-        "algos.offline._learning.strided_ids", "off by one", "max(1, round", "max(1, 1 + round"
+        "algos.scores.statistics.strided_ids", "off by one", "max(1, round", "max(1, 1 + round"
     ),
     "not reached": PlantedError(
-        "algos.offline._learning.lift_idle", "sign", "prices + xp", "prices - xp"
+        "algos.offline._online_passes.raise_empty_clusters", "sign", "prices + xp", "prices - xp"
     ),
     "broken": PlantedError(STEP, "wrong formula", "math.sqrt", "math.no_such_root"),
     "no python": PlantedError(STEP, "wrong formula", "math.sqrt(", "math.sqrt(("),
@@ -118,7 +118,9 @@ def test_the_rates_and_what_they_leave_out(sample_run: Any) -> None:
     assert "DOES NOT STAND without an error: Z4, worst 1" in text
     assert f"BROKEN: {STEP} (wrong formula): math.sqrt -> math.no_such_root: Z1 raised" in text
     assert "NOT NOTICED by Z3, by none: algos.bounds.sizes.SizeBounds.from_ratios" in text
-    assert "NOT NOTICED, no claim names it: algos.offline._learning.lift_idle" in text
+    assert (
+        "NOT NOTICED, no claim names it: algos.offline._online_passes.raise_empty_clusters" in text
+    )
     assert "no planted error: Z2\n" in text
     assert "Z1         3       3         0  factor, 2 wrong argument" in text
     assert "Z2         0       0         1\n" in text
@@ -168,7 +170,7 @@ def test_what_a_check_enters_is_traced() -> None:
 
     worst, names = worker.entered(sample_claims.stride)
     assert worst == 0.0
-    assert {"algos.offline._learning.strided_ids", "algos.offline._learning.median"} <= set(names)
+    assert {"algos.scores.statistics.strided_ids", "algos.scores.statistics.median"} <= set(names)
 
 
 # The command ------------------------------------------------------------------------------------

@@ -9,12 +9,16 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.offline import assignment
+from dualclust.algos.offline import DEFAULT_OPTIONS, SolverOptions
 from dualclust.algos.offline.assignment import assign_exact
 from dualclust.algos.online.certificates import violation
 from tests.problems import best_value, cone_scores, mixture_scores
 
 Floats = NDArray[np.float64]
+FEW = SolverOptions(full_entries=0)
+each_path = pytest.mark.parametrize(
+    "options", [DEFAULT_OPTIONS, FEW], ids=["all clusters", "few candidates"]
+)
 
 
 def highs(scores: Floats, lower: list[int], upper: list[int]) -> float:
@@ -50,10 +54,10 @@ def instance(seed: int, most: int) -> tuple[Floats, list[int], list[int]]:
     return scores, lower, upper
 
 
-def check(seed: int, most: int) -> None:
+def check(seed: int, most: int, options: SolverOptions) -> None:
     scores, lower, upper = instance(seed, most)
     bounds = SizeBounds.from_counts(lower, upper, n_samples=len(scores))
-    found = assign_exact(scores, bounds)
+    found = assign_exact(scores, bounds, options=options)
     assert violation(found.counts, bounds) == 0
     assert found.status == "optimal"
     desired = highs(scores, lower, upper)
@@ -62,24 +66,20 @@ def check(seed: int, most: int) -> None:
     assert abs(found.upper_bound - found.objective) <= 1e-12 * scale, seed
 
 
-@pytest.mark.parametrize("lists", ["all clusters", "short lists"])
-def test_equal_to_highs(monkeypatch: pytest.MonkeyPatch, lists: str) -> None:
-    if lists == "short lists":
-        monkeypatch.setattr(assignment, "FULL_ENTRIES", 0)
+@each_path
+def test_equal_to_highs(options: SolverOptions) -> None:
     for seed in range(500):
-        check(seed, most=40)
+        check(seed, most=40, options=options)
 
 
 @pytest.mark.slow
-def test_equal_to_highs_on_ten_thousand_instances(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_to_highs_on_ten_thousand_instances() -> None:
     for seed in range(10_000):
-        monkeypatch.setattr(assignment, "FULL_ENTRIES", 0 if seed % 4 > 1 else 2**16)
-        check(seed, most=60)
+        check(seed, most=60, options=FEW if seed % 4 > 1 else DEFAULT_OPTIONS)
 
 
-@pytest.mark.parametrize("entries", [0, 2**16])
-def test_equal_to_all_assignments(monkeypatch: pytest.MonkeyPatch, entries: int) -> None:
-    monkeypatch.setattr(assignment, "FULL_ENTRIES", entries)
+@each_path
+def test_equal_to_all_assignments(options: SolverOptions) -> None:
     for seed in range(400):
         scores, lower, upper = instance(seed, most=7)
         n, k = scores.shape
@@ -87,7 +87,8 @@ def test_equal_to_all_assignments(monkeypatch: pytest.MonkeyPatch, entries: int)
             continue
         bounds = SizeBounds.from_counts(lower, upper, n_samples=n)
         best = best_value(scores, np.asarray(lower), np.asarray(upper))
-        assert assign_exact(scores, bounds).objective == pytest.approx(best, abs=1e-12)
+        found = assign_exact(scores, bounds, options=options)
+        assert found.objective == pytest.approx(best, abs=1e-12)
 
 
 @pytest.mark.parametrize("make", [cone_scores, mixture_scores])

@@ -10,12 +10,11 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering.constrained import KMeansState, constrained_kmeans, kmeans
 from dualclust.algos.clustering.start import start_centers
 from dualclust.algos.core.errors import InvalidValueError
+from dualclust.algos.scores.blocks import MOST_ROWS, block_rows
 from dualclust.algos.scores.sources import (
-    MOST_ROWS,
     FeatureSource,
     Group,
     alone,
-    block_rows,
     feature_source,
 )
 from tests.libraries import LIBRARIES

@@ -1,4 +1,4 @@
-"""What a result states about itself, recomputed: on every library, with short lists and full."""
+"""What a result states about itself, recomputed: on every library, few candidates and all."""
 
 import math
 
@@ -16,8 +16,8 @@ from dualclust.algos.core.errors import (
     InvalidTypeError,
     InvalidValueError,
 )
-from dualclust.algos.offline import assignment
-from dualclust.algos.offline._reduced import relative_gap
+from dualclust.algos.offline import DEFAULT_OPTIONS, SolverOptions
+from dualclust.algos.offline._proof import relative_gap
 from dualclust.algos.offline.assignment import (
     OfflineAssignment,
     assign_exact,
@@ -45,16 +45,13 @@ def counts(xp, n, lower, upper):
     return xp.freeze(bounds)
 
 
-@pytest.fixture(params=["all clusters", "short lists"])
-def lists(request, monkeypatch):
-    """Small problems list all clusters; the passes of large ones must give the same answers."""
-    if request.param == "short lists":
-        short_lists(monkeypatch)
+FEW = SolverOptions(full_entries=0, pass_width=2)
+"""Of small problems all clusters are candidates; the passes of large ones must find the same."""
 
 
-def short_lists(monkeypatch):
-    monkeypatch.setattr(assignment, "FULL_ENTRIES", 0)
-    monkeypatch.setattr(assignment, "WIDTH", 2)
+@pytest.fixture(params=[DEFAULT_OPTIONS, FEW], ids=["all clusters", "few candidates"])
+def options(request):
+    return request.param
 
 
 def check(found, scores, bounds, weights=None):
@@ -80,9 +77,9 @@ def check(found, scores, bounds, weights=None):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_results_are_of_the_library_of_the_scores(xp, rng, dtype, lists):
+def test_results_are_of_the_library_of_the_scores(xp, rng, dtype, options):
     scores, bounds = xp.asarray(rng.normal(size=(17, 3)), dtype), ratios(xp, 17, 3)
-    found = assign_offline(scores, bounds)
+    found = assign_offline(scores, bounds, options=options)
     check(found, scores, bounds)
     assert_same_kind(found.labels, xp.asarray(np.zeros(17, np.int64)))
     assert_same_kind(found.counts, xp.asarray(np.zeros(3, np.int64)))
@@ -91,23 +88,23 @@ def test_results_are_of_the_library_of_the_scores(xp, rng, dtype, lists):
     assert isinstance(found.upper_bound, float)
 
 
-def test_libraries_agree(xp, rng, lists):
+def test_libraries_agree(xp, rng, options):
     for k, n in ((2, 5), (4, 40)):
         scores = rng.normal(size=(n, k))
-        expected = assign_exact(scores, ratios(NUMPY, n, k))
-        found = assign_exact(xp.asarray(scores), ratios(xp, n, k))
+        expected = assign_exact(scores, ratios(NUMPY, n, k), options=options)
+        found = assign_exact(xp.asarray(scores), ratios(xp, n, k), options=options)
         np.testing.assert_array_equal(to_numpy(found.labels), expected.labels)
         assert found.objective == pytest.approx(expected.objective, rel=1e-12)
         assert found.upper_bound == pytest.approx(expected.upper_bound, rel=1e-12)
 
 
-def test_libraries_agree_where_scores_tie(xp, rng, lists):
+def test_libraries_agree_where_scores_tie(xp, rng, options):
     """Multiples of 1/4: labels may differ where a tie broke otherwise, the value may not."""
     scores = rng.integers(-4, 5, size=(32, 4)) / 4.0
     bounds = ratios(xp, 32, 4)
-    found = assign_exact(xp.asarray(scores), bounds)
+    found = assign_exact(xp.asarray(scores), bounds, options=options)
     check(found, scores, bounds)
-    assert found.objective == assign_exact(scores, ratios(NUMPY, 32, 4)).objective
+    assert found.objective == assign_exact(scores, ratios(NUMPY, 32, 4), options=options).objective
 
 
 @given(float_streams())
@@ -119,14 +116,11 @@ def test_any_problem_is_solved(stream):
 
 
 @given(st.data(), st.integers(1, 20), st.integers(1, 5), st.booleans())
-def test_any_ties_end_inside_the_bounds(data, n, k, short):
+def test_any_ties_end_inside_the_bounds(data, n, k, few):
     scores = data.draw(arrays(np.float32, (n, k), elements=st.sampled_from([-1.0, 0.0, 1.0])))
     lower, upper = data.draw(counted_bounds(n, k))
     bounds = counts(NUMPY, n, lower.tolist(), upper.tolist())
-    with pytest.MonkeyPatch.context() as patch:
-        if short:
-            short_lists(patch)
-        found = assign_exact(scores, bounds)
+    found = assign_exact(scores, bounds, options=FEW if few else DEFAULT_OPTIONS)
     check(found, scores, bounds)
     assert found.status == "optimal"
 
@@ -137,9 +131,7 @@ def test_the_optimum_lies_between_objective_and_bound(data, n, k, tolerance):
     scores = data.draw(arrays(np.float64, (n, k), elements=elements))
     lower, upper = data.draw(counted_bounds(n, k))
     bounds = counts(NUMPY, n, lower.tolist(), upper.tolist())
-    with pytest.MonkeyPatch.context() as patch:
-        short_lists(patch)
-        found = assign_offline(scores, bounds, tol=tolerance)
+    found = assign_offline(scores, bounds, tol=tolerance, options=FEW)
     best = best_value(scores, lower, upper)
     assert found.objective <= best + 1e-12
     assert best <= found.upper_bound + 1e-12
@@ -149,66 +141,70 @@ def test_the_optimum_lies_between_objective_and_bound(data, n, k, tolerance):
 
 @given(st.integers(0, 2**32), st.integers(-300, 300), st.booleans())
 @settings(max_examples=50)
-def test_scores_of_any_magnitude(seed, exponent, short):
+def test_scores_of_any_magnitude(seed, exponent, few):
     rng = np.random.default_rng(seed)
     scores = rng.normal(size=(30, 3)) * 10.0**exponent
     bounds = ratios(NUMPY, 30, 3, lower=1.0, upper=1.0)
-    with pytest.MonkeyPatch.context() as patch:
-        if short:
-            short_lists(patch)
-        found = assign_exact(scores, bounds)
+    found = assign_exact(scores, bounds, options=FEW if few else DEFAULT_OPTIONS)
     check(found, scores, bounds)
     assert found.gap <= 1e-12
 
 
 @pytest.mark.parametrize("scale", [2.0**-40, 2.0**-10, 2.0**40])
-def test_labels_do_not_depend_on_the_unit_of_score(rng, scale, lists):
+def test_labels_do_not_depend_on_the_unit_of_score(rng, scale, options):
     scores = rng.normal(size=(500, 5))
     bounds = ratios(NUMPY, 500, 5, lower=0.95, upper=1.05)
-    plain, scaled = assign_exact(scores, bounds), assign_exact(scores * scale, bounds)
+    plain, scaled = (
+        assign_exact(scores, bounds, options=options),
+        assign_exact(scores * scale, bounds, options=options),
+    )
     np.testing.assert_array_equal(scaled.labels, plain.labels)
     assert scaled.upper_bound == pytest.approx(scale * plain.upper_bound, rel=1e-9)
 
 
-def test_loose_bounds_give_the_best_labels(xp, rng, lists):
+def test_loose_bounds_give_the_best_labels(xp, rng, options):
     scores = rng.normal(size=(25, 4))
     for bounds in (ratios(xp, 25, 4, lower=0.0, upper=math.inf), counts(xp, 25, [0] * 4, None)):
-        found = assign_exact(xp.asarray(scores), bounds)
+        found = assign_exact(xp.asarray(scores), bounds, options=options)
         np.testing.assert_array_equal(to_numpy(found.labels), scores.argmax(axis=1))
         assert found.gap == 0.0
 
 
-def test_one_cluster_and_one_sample(xp, lists):
-    found = assign_offline(xp.asarray(np.ones((9, 1))), counts(xp, 9, [9], [9]))
+def test_one_cluster_and_one_sample(xp, options):
+    found = assign_offline(xp.asarray(np.ones((9, 1))), counts(xp, 9, [9], [9]), options=options)
     assert (found.objective, found.status) == (9.0, "optimal")
     scores = xp.asarray([[0.0, 2.0, 1.0]])
-    assert to_numpy(assign_offline(scores, ratios(xp, 1, 3, lower=0.0)).labels).tolist() == [1]
-    forced = assign_offline(scores, counts(xp, 1, [0, 0, 1], [1, 0, 1]))
+    assert to_numpy(
+        assign_offline(scores, ratios(xp, 1, 3, lower=0.0), options=options).labels
+    ).tolist() == [1]
+    forced = assign_offline(scores, counts(xp, 1, [0, 0, 1], [1, 0, 1]), options=options)
     assert to_numpy(forced.labels).tolist() == [2]
 
 
-def test_a_cluster_may_have_to_stay_empty(xp, rng, lists):
+def test_a_cluster_may_have_to_stay_empty(xp, rng, options):
     scores = rng.normal(size=(12, 3))
-    found = assign_exact(xp.asarray(scores), counts(xp, 12, [0, 0, 0], [12, 0, 12]))
+    found = assign_exact(
+        xp.asarray(scores), counts(xp, 12, [0, 0, 0], [12, 0, 12]), options=options
+    )
     np.testing.assert_array_equal(
         to_numpy(found.labels), np.where(scores[:, 0] >= scores[:, 2], 0, 2)
     )
 
 
-def test_prices_of_a_solution_are_a_start(rng, lists):
+def test_prices_of_a_solution_are_a_start(rng, options):
     scores = rng.normal(size=(300, 6)) + rng.normal(size=6)
     bounds = ratios(NUMPY, 300, 6, lower=0.9, upper=1.1)
-    first = assign_exact(scores, bounds)
-    again = assign_exact(scores, bounds, prices=first.prices)
+    first = assign_exact(scores, bounds, options=options)
+    again = assign_exact(scores, bounds, prices=first.prices, options=options)
     assert again.objective == pytest.approx(first.objective, abs=1e-12)
-    far = assign_exact(scores, bounds, prices=100.0 * rng.normal(size=6))
+    far = assign_exact(scores, bounds, prices=100.0 * rng.normal(size=6), options=options)
     assert far.objective == pytest.approx(first.objective, abs=1e-12)
 
 
-def test_complementary_slackness(rng, lists):
+def test_complementary_slackness(rng, options):
     scores = rng.normal(size=(200, 5)) + 2 * rng.normal(size=5)
     bounds = ratios(NUMPY, 200, 5)
-    found = assign_exact(scores, bounds)
+    found = assign_exact(scores, bounds, options=options)
     assert (found.counts[found.prices > 0] == bounds.lower[found.prices > 0]).all()
     assert (found.counts[found.prices < 0] == bounds.upper[found.prices < 0]).all()
     priced = scores + found.prices
@@ -219,19 +215,22 @@ def test_complementary_slackness(rng, lists):
 class TestWeights:
     """A weight multiplies what a sample counts in the objective, not in the sizes."""
 
-    def test_they_scale_the_rows(self, xp, rng, lists):
+    def test_they_scale_the_rows(self, xp, rng, options):
         scores, weights = rng.normal(size=(40, 4)), rng.exponential(size=40)
         weights[:5] = 0.0
         bounds = ratios(xp, 40, 4)
-        found = assign_exact(xp.asarray(scores), bounds, weights=xp.asarray(weights))
+        found = assign_exact(
+            xp.asarray(scores), bounds, weights=xp.asarray(weights), options=options
+        )
         check(found, scores, bounds, weights)
-        scaled = assign_exact(xp.asarray(scores * weights[:, None]), bounds)
+        scaled = assign_exact(xp.asarray(scores * weights[:, None]), bounds, options=options)
         assert found.objective == pytest.approx(scaled.objective, abs=1e-12)
 
-    def test_ones_change_nothing(self, rng, lists):
+    def test_ones_change_nothing(self, rng, options):
         scores, bounds = rng.normal(size=(40, 4)), ratios(NUMPY, 40, 4)
         plain, found = (
-            assign_exact(scores, bounds, weights=w) for w in (None, np.ones(40, np.float32))
+            assign_exact(scores, bounds, weights=w, options=options)
+            for w in (None, np.ones(40, np.float32))
         )
         np.testing.assert_array_equal(found.labels, plain.labels)
 
@@ -247,7 +246,7 @@ class TestWeights:
 class TestForbiddenPairs:
     """A score of minus infinity."""
 
-    def test_equal_to_the_best_of_all(self, lists):
+    def test_equal_to_the_best_of_all(self, options):
         solved = refused = 0
         for seed in range(150):
             rng = np.random.default_rng(seed)
@@ -261,13 +260,13 @@ class TestForbiddenPairs:
             best = best_value(scores, lower, upper)
             bounds = counts(NUMPY, n, lower.tolist(), upper.tolist())
             if best > -math.inf:
-                found = assign_exact(scores, bounds)
+                found = assign_exact(scores, bounds, options=options)
                 check(found, np.where(scores == -math.inf, -1e6, scores), bounds)
                 assert found.objective == pytest.approx(best, abs=1e-12)
                 solved += 1
             else:
                 with pytest.raises(InfeasibleBoundsError) as error:
-                    assign_exact(scores, bounds)
+                    assign_exact(scores, bounds, options=options)
                 proof = error.value.vector
                 assert proof is not None
                 assert verify_infeasibility(lower, upper, scores > -math.inf, proof)
@@ -275,9 +274,9 @@ class TestForbiddenPairs:
         assert solved > 50
         assert refused > 20
 
-    def test_on_every_library(self, xp, lists):
+    def test_on_every_library(self, xp, options):
         scores = xp.asarray([[1.0, -math.inf], [0.5, 0.0], [1.0, 0.25]])
-        found = assign_exact(scores, counts(xp, 3, [1, 1], [1, 2]))
+        found = assign_exact(scores, counts(xp, 3, [1, 1], [1, 2]), options=options)
         assert to_numpy(found.labels).tolist() == [0, 1, 1]
 
     def test_the_clusters_in_question_are_named(self, xp):
@@ -289,14 +288,14 @@ class TestForbiddenPairs:
 class TestProducts:
     """Scores that are multiplied a block at a time."""
 
-    def test_equal_to_the_matrix(self, xp, lists):
+    def test_equal_to_the_matrix(self, xp, options):
         x, c = cone_features(300, 0, d=8), cone_features(5, 1, d=8)
         bounds = ratios(xp, 300, 5)
         offsets = np.linspace(-0.1, 0.1, 5)
         source = product_source(
             feature_source(xp.asarray(x)), xp.asarray(c), offsets=xp.asarray(offsets)
         )
-        found = assign_source(source, bounds, tol=0.0)
+        found = assign_source(source, bounds, tol=0.0, options=options)
         check(found, x @ c.T + offsets, bounds)
         assert found.status == "optimal"
 
@@ -345,7 +344,7 @@ def test_misuse_is_refused(xp, rng):
     for n, k in ((19, 3), (20, 4)):
         with pytest.raises(InvalidValueError, match=r"scores must have shape"):
             assign_offline(scores, ratios(xp, n, k))
-    with pytest.raises(InvalidValueError, match="tolerance must lie in"):
+    with pytest.raises(InvalidValueError, match="tol must lie in"):
         assign_offline(scores, bounds, tol=-1.0)
     with pytest.raises(InvalidValueError, match=r"prices must have shape \(3,\)"):
         assign_offline(scores, bounds, prices=xp.asarray([0.0]))

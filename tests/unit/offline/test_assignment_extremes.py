@@ -9,10 +9,9 @@ import pytest
 from dualclust.algos.bounds.farkas import verify_infeasibility
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
-from dualclust.algos.offline import assignment
-from dualclust.algos.offline._learning import strided_ids
+from dualclust.algos.offline import DEFAULT_OPTIONS, SolverOptions, assignment
 from dualclust.algos.offline.assignment import assign_exact, assign_offline, assign_source
-from dualclust.algos.scores import units
+from dualclust.algos.scores import statistics
 from dualclust.algos.scores.sources import feature_source, product_source, score_source
 from tests.compare import to_numpy
 from tests.problems import best_value
@@ -29,10 +28,12 @@ TIES = {
 }
 
 
-@pytest.fixture(params=["all clusters", "short lists"])
-def lists(request, monkeypatch):
-    if request.param == "short lists":
-        monkeypatch.setattr(assignment, "FULL_ENTRIES", 0)
+FEW = SolverOptions(full_entries=0)
+
+
+@pytest.fixture(params=[DEFAULT_OPTIONS, FEW], ids=["all clusters", "few candidates"])
+def options(request):
+    return request.param
 
 
 def value(scores, labels, weights=None):
@@ -66,29 +67,31 @@ def test_without_bounds_the_best_cluster_of_each_row_is_optimal():
     assert found.objective == scores.max(axis=1).sum()
 
 
-def test_an_optimum_of_0_has_a_gap_of_0(xp, lists):
+def test_an_optimum_of_0_has_a_gap_of_0(xp, options):
     bounds = SizeBounds.from_counts(
         [1, 1, 0], [2, 2, 1], n_samples=3, xp=xp.namespace, device=xp.device
     )
-    found = assign_exact(xp.asarray(np.zeros((3, 3))), bounds)
+    found = assign_exact(xp.asarray(np.zeros((3, 3))), bounds, options=options)
     assert (found.objective, found.gap, found.status) == (0.0, 0.0, "optimal")
 
 
-def test_distances_of_0_have_a_gap_of_0(lists):
+def test_distances_of_0_have_a_gap_of_0(options):
     """Thirty copies of each of ten centers: the bounds hold, no distance is left."""
     centers = np.random.default_rng(0).normal(size=(10, 2))
     rows = np.repeat(centers, 30, axis=0)
     scores = -((rows[:, None] - centers) ** 2).sum(axis=-1)
-    found = assign_exact(scores, SizeBounds.from_ratios(10, n_samples=300, lower=0.9, upper=1.1))
+    found = assign_exact(
+        scores, SizeBounds.from_ratios(10, n_samples=300, lower=0.9, upper=1.1), options=options
+    )
     assert (found.objective, found.gap, found.status) == (0.0, 0.0, "optimal")
 
 
-def test_scores_of_both_signs_that_cancel_have_a_gap_that_means_something(lists):
+def test_scores_of_both_signs_that_cancel_have_a_gap_that_means_something(options):
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(400, 4))
     bounds = SizeBounds.from_ratios(4, n_samples=400, lower=0.9, upper=1.1)
-    shift = assign_exact(scores, bounds).objective / 400.0
-    found = assign_offline(scores - shift, bounds)
+    shift = assign_exact(scores, bounds, options=options).objective / 400.0
+    found = assign_offline(scores - shift, bounds, options=options)
     assert abs(found.objective) < 1e-9
     assert found.gap <= 1e-4
 
@@ -96,14 +99,14 @@ def test_scores_of_both_signs_that_cancel_have_a_gap_that_means_something(lists)
 class TestWeights:
     @pytest.mark.parametrize("unit", [1e-46, 1e-300, 1.0, 1e39, 1e300])
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
-    def test_of_any_unit_give_the_same_labels(self, xp, rng, dtype, unit, lists):
+    def test_of_any_unit_give_the_same_labels(self, xp, rng, dtype, unit, options):
         scores = xp.asarray(rng.normal(size=(40, 4)), dtype)
         weights = 1.0 + rng.integers(0, 4, size=40)
         bounds = SizeBounds.from_ratios(
             4, n_samples=40, lower=0.9, upper=1.1, xp=xp.namespace, device=xp.device
         )
-        plain = assign_exact(scores, bounds, weights=xp.asarray(weights))
-        found = assign_exact(scores, bounds, weights=xp.asarray(weights * unit))
+        plain = assign_exact(scores, bounds, weights=xp.asarray(weights), options=options)
+        found = assign_exact(scores, bounds, weights=xp.asarray(weights * unit), options=options)
         np.testing.assert_array_equal(to_numpy(found.labels), to_numpy(plain.labels))
         assert found.objective == pytest.approx(plain.objective * unit, rel=1e-12)
         assert found.status == "optimal"
@@ -135,71 +138,74 @@ class TestWeights:
 
 
 class TestScales:
-    def test_rows_that_differ_little_beside_rows_that_do_not_differ(self, lists):
+    def test_rows_that_differ_little_beside_rows_that_do_not_differ(self, options):
         rng = np.random.default_rng(0)
         for seed in range(20):
             scores = np.ones((7, 3))
             scores[:4] = 1e-18 * rng.normal(size=(4, 3))
             lower = np.bincount(rng.integers(0, 3, 7), minlength=3)
-            found = assign_exact(scores, SizeBounds.from_counts(lower.tolist(), n_samples=7))
+            found = assign_exact(
+                scores, SizeBounds.from_counts(lower.tolist(), n_samples=7), options=options
+            )
             rest = scores - scores[:, :1] * (scores[:, :1] == 1.0)
             best = best_value(rest, lower, np.full(3, 7))
             assert float(value(rest, found.labels)) == pytest.approx(best, rel=1e-12), seed
             assert found.status == "optimal"
 
     @pytest.mark.parametrize("exponent", [-1060, -1030, -950, -120, 120, 950, 1000])
-    def test_of_any_size_give_the_labels_of_ordinary_scores(self, exponent, lists):
+    def test_of_any_size_give_the_labels_of_ordinary_scores(self, exponent, options):
         rng = np.random.default_rng(1)
         scores = rng.integers(-1000, 1001, (60, 4)) * 1.0  # exact in any unit
         bounds = SizeBounds.from_ratios(4, n_samples=60, lower=0.95, upper=1.05)
-        best = value(scores, assign_exact(scores, bounds).labels)
-        found = assign_exact(np.ldexp(scores, exponent), bounds)
+        best = value(scores, assign_exact(scores, bounds, options=options).labels)
+        found = assign_exact(np.ldexp(scores, exponent), bounds, options=options)
         assert value(scores, found.labels) == best
         assert found.status == "optimal"
         assert found.objective == math.ldexp(float(best), exponent)
 
     @pytest.mark.parametrize("scale", [1e-42, 3e38])
-    def test_of_float32_at_the_ends_of_its_range(self, scale, lists):
+    def test_of_float32_at_the_ends_of_its_range(self, scale, options):
         rng = np.random.default_rng(2)
         scores = (np.clip(rng.normal(size=(60, 4)) / 4.0, -1, 1) * scale).astype(np.float32)
         bounds = SizeBounds.from_ratios(4, n_samples=60, lower=0.95, upper=1.05)
         wide = scores.astype(np.float64)
-        best = value(wide, assign_exact(wide / scale, bounds).labels)
-        found = assign_exact(scores, bounds)
+        best = value(wide, assign_exact(wide / scale, bounds, options=options).labels)
+        found = assign_exact(scores, bounds, options=options)
         assert float(value(wide, found.labels)) == pytest.approx(float(best), rel=1e-12)
         assert found.status == "optimal"
 
     @pytest.mark.parametrize("value", [-1e308, 1.7e308])
-    def test_a_sum_that_float64_does_not_hold_is_an_error(self, value, xp, lists):
+    def test_a_sum_that_float64_does_not_hold_is_an_error(self, value, xp, options):
         bounds = SizeBounds.from_counts([0] * 3, n_samples=2, xp=xp.namespace, device=xp.device)
         with pytest.raises(InvalidValueError, match="the labels stay the same"):
-            assign_exact(xp.asarray(np.full((2, 3), value)), bounds)
+            assign_exact(xp.asarray(np.full((2, 3), value)), bounds, options=options)
 
-    def test_a_large_row_that_no_sample_shows(self, monkeypatch, lists):
+    def test_a_large_row_that_no_sample_shows(self, monkeypatch, options):
         """The unit is looked up on a few rows; the pass meets the one that it does not fit."""
         seen = []
         monkeypatch.setattr(
-            assignment, "rescaled", lambda source: seen.append(1) or units.rescaled(source)
+            assignment, "rescaled", lambda source: seen.append(1) or statistics.rescaled(source)
         )
         n = 1500
         scores = np.random.default_rng(3).normal(size=(n, 4))
         bounds = SizeBounds.from_ratios(4, n_samples=n, lower=0.99, upper=1.01)
-        plain = assign_exact(scores, bounds)
-        row = next(iter(set(range(n)) - set(strided_ids(n, assignment.FEW_ROWS, scores).tolist())))
+        plain = assign_exact(scores, bounds, options=options)
+        shown = statistics.strided_ids(n, options.unit_rows, scores).tolist()
+        row = next(iter(set(range(n)) - set(shown)))
         far = scores.copy()
         far[row] += np.where(np.arange(4) == plain.labels[row], 1.5e308, -1.5e308)
-        found = assign_exact(far, bounds)
+        found = assign_exact(far, bounds, options=options)
         assert seen
         np.testing.assert_array_equal(found.labels, plain.labels)
 
 
 class TestForbidden:
-    def test_a_row_of_forbidden_pairs_is_a_proof(self, xp, lists):
+    def test_a_row_of_forbidden_pairs_is_a_proof(self, xp, options):
         scores = np.zeros((3, 2))
         scores[1] = -math.inf
         bounds = SizeBounds.from_counts([0, 0], n_samples=3, xp=xp.namespace, device=xp.device)
         with pytest.raises(InfeasibleBoundsError, match="sample 1 may join no cluster") as error:
-            assign_exact(xp.asarray(scores), bounds)
+            assign_exact(xp.asarray(scores), bounds, options=options)
         assert error.value.vector is not None
         assert verify_infeasibility([0, 0], [3, 3], scores > -math.inf, error.value.vector)
 

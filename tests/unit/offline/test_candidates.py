@@ -1,4 +1,4 @@
-"""Lists of the clusters that can be best: complete for every price in the box."""
+"""Candidates, the clusters that can be best: complete for every price in the trust region."""
 
 import math
 
@@ -9,65 +9,67 @@ from hypothesis import strategies as st
 
 from dualclust.algos.bounds.farkas import verify_infeasibility
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
-from dualclust.algos.offline._candidates import list_all, list_open
-from dualclust.algos.scores import sources
+from dualclust.algos.offline._candidates import all_candidates, collect_candidates
+from dualclust.algos.scores import blocks
 from dualclust.algos.scores.sources import score_source
-from dualclust.algos.scores.units import ScoresOutOfRangeError
+from dualclust.algos.scores.statistics import ScoresOutOfRangeError
 from tests.compare import to_numpy
 
 
-def listing_of(xp, scores, low, high, width):
+def candidates_of(xp, scores, low, high, width):
     source = score_source(xp.asarray(scores))
-    return list_open(source, xp.asarray(low), xp.asarray(high), width=width)
+    return collect_candidates(source, xp.asarray(low), xp.asarray(high), width=width)
 
 
 @given(st.integers(0, 2**32), st.integers(2, 6))
 @settings(max_examples=40)
-def test_no_price_in_the_box_makes_another_cluster_best(xp, seed, width):
+def test_no_price_in_the_region_makes_another_cluster_best(xp, seed, width):
     rng = np.random.default_rng(seed)
     n, k = 12, int(rng.integers(1, 7))
     scores, middle, radius = rng.normal(size=(n, k)), rng.normal(size=k), rng.exponential(size=k)
     low, high = middle - radius, middle + radius
-    found = listing_of(xp, scores, low, high, width)
-    is_open, labels = to_numpy(found.is_open), to_numpy(found.labels)
-    clusters, values, cuts = (to_numpy(a) for a in (found.clusters, found.values, found.cuts))
-    assert clusters.shape[0] == is_open.sum()
-    np.testing.assert_array_equal(
-        np.bincount(labels[~is_open], minlength=k), to_numpy(found.settled)
+    found = candidates_of(xp, scores, low, high, width)
+    is_free, labels = to_numpy(found.is_free), to_numpy(found.labels)
+    clusters, values, truncation = (
+        to_numpy(a) for a in (found.clusters, found.values, found.truncation)
     )
-    assert found.settled_value == pytest.approx(
-        scores[np.arange(n), labels][~is_open].sum(), abs=1e-12
+    assert clusters.shape[0] == is_free.sum()
+    np.testing.assert_array_equal(
+        np.bincount(labels[~is_free], minlength=k), to_numpy(found.fixed_counts)
+    )
+    assert found.fixed_value == pytest.approx(
+        scores[np.arange(n), labels][~is_free].sum(), abs=1e-12
     )
     for _ in range(20):
         prices = rng.uniform(low, high)
         best = (scores + prices).argmax(axis=1)
-        np.testing.assert_array_equal(best[~is_open], labels[~is_open])
-        for row, i in enumerate(np.flatnonzero(is_open)):
+        np.testing.assert_array_equal(best[~is_free], labels[~is_free])
+        for row, i in enumerate(np.flatnonzero(is_free)):
             kept = clusters[row][clusters[row] >= 0]
             np.testing.assert_array_equal(values[row][: len(kept)], scores[i, kept])
             if best[i] not in kept:
-                assert scores[i, best[i]] + prices[best[i]] <= cuts[row]
+                assert scores[i, best[i]] + prices[best[i]] <= truncation[row]
 
 
-def test_a_box_of_no_width_settles_all(xp, rng):
+def test_a_region_of_radius_0_fixes_all(xp, rng):
     scores, prices = rng.normal(size=(50, 4)), rng.normal(size=4)
-    found = listing_of(xp, scores, prices, prices, 4)
+    found = candidates_of(xp, scores, prices, prices, 4)
     assert found.clusters.shape[0] == 0
     np.testing.assert_array_equal(to_numpy(found.labels), (scores + prices).argmax(axis=1))
 
 
 def test_blocks_do_not_show(xp, rng, monkeypatch):
     scores = rng.normal(size=(130, 3)).astype(np.float32)
-    whole = listing_of(xp, scores, np.full(3, -0.2), np.full(3, 0.2), 2)
-    monkeypatch.setattr(sources, "MOST_ROWS", 32)
-    parted = listing_of(xp, scores, np.full(3, -0.2), np.full(3, 0.2), 2)
+    whole = candidates_of(xp, scores, np.full(3, -0.2), np.full(3, 0.2), 2)
+    monkeypatch.setattr(blocks, "MOST_ROWS", 32)
+    parted = candidates_of(xp, scores, np.full(3, -0.2), np.full(3, 0.2), 2)
     for a, b in zip(whole, parted, strict=True):
         np.testing.assert_allclose(to_numpy(a), to_numpy(b), rtol=1e-12)
 
 
 def test_all_clusters_but_the_forbidden(xp):
     scores = np.asarray([[1.0, -math.inf, 2.0], [0.0, 1.0, 2.0]])
-    found = list_all(score_source(xp.asarray(scores)), like=xp.asarray(np.zeros(3)))
+    found = all_candidates(score_source(xp.asarray(scores)), like=xp.asarray(np.zeros(3)))
     assert to_numpy(found.clusters).tolist() == [[2, 0, -1], [2, 1, 0]]  # the best first
     assert to_numpy(found.values).tolist() == [[2.0, 1.0, -math.inf], [2.0, 1.0, 0.0]]
 
@@ -75,42 +77,42 @@ def test_all_clusters_but_the_forbidden(xp):
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("rows", [8192, 4])
 def test_a_row_without_a_best_cluster_is_named(xp, monkeypatch, bad, rows):
-    monkeypatch.setattr(sources, "MOST_ROWS", rows)
+    monkeypatch.setattr(blocks, "MOST_ROWS", rows)
     scores = np.zeros((10, 3))
     scores[7] = bad
     source = score_source(xp.asarray(scores))
     box = xp.asarray(np.zeros(3))
     forbidden = bad == -math.inf
     expected = InfeasibleBoundsError if forbidden else InvalidValueError
-    for listed in (
-        lambda: list_open(source, box, box, width=2),
-        lambda: list_all(source, like=box),
+    for collect in (
+        lambda: collect_candidates(source, box, box, width=2),
+        lambda: all_candidates(source, like=box),
     ):
         match = "sample 7 may join no cluster" if forbidden else "row 7 is not so"
         with pytest.raises(expected, match=match) as error:
-            listed()
+            collect()
         if forbidden:
             vector = error.value.vector
             assert verify_infeasibility([0] * 3, [10] * 3, scores > -math.inf, vector)
 
 
-@pytest.mark.parametrize("place", ["listed", "settled"])
+@pytest.mark.parametrize("place", ["free", "fixed"])
 def test_scores_that_would_overflow_in_sums_are_told_apart_from_bad_ones(xp, place):
     scores = np.zeros((10, 3))
-    scores[7] = 1e300 if place == "listed" else [1e300, 0.0, 0.0]
+    scores[7] = 1e300 if place == "free" else [1e300, 0.0, 0.0]
     source, box = score_source(xp.asarray(scores)), xp.asarray(np.zeros(3))
     with pytest.raises(ScoresOutOfRangeError):
-        list_open(source, box, box, width=2)
+        collect_candidates(source, box, box, width=2)
     with pytest.raises(ScoresOutOfRangeError):
-        list_all(source, like=box)
+        all_candidates(source, like=box)
 
 
-def test_a_cut_is_at_least_what_a_cluster_that_was_cut_off_is_worth(xp):
+def test_truncation_is_at_least_what_a_truncated_cluster_is_worth(xp):
     """Prices are rounded to float32 for the pass, down as often as up."""
     rng = np.random.default_rng(0)
     scores, high = rng.normal(size=(200, 6)).astype(np.float32), 1.0 + rng.random(6)
-    found = listing_of(xp, scores, high - 4.0, high, 2)
+    found = candidates_of(xp, scores, high - 4.0, high, 2)
     worth = np.sort(scores.astype(np.float64) + high, axis=1)[:, -3]
-    is_open, cuts = to_numpy(found.is_open), to_numpy(found.cuts)
-    assert (cuts > -math.inf).sum() > 100
-    assert (cuts >= np.where(cuts > -math.inf, worth[is_open], cuts)).all()
+    is_free, truncation = to_numpy(found.is_free), to_numpy(found.truncation)
+    assert (truncation > -math.inf).sum() > 100
+    assert (truncation >= np.where(truncation > -math.inf, worth[is_free], truncation)).all()

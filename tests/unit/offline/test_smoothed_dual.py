@@ -61,7 +61,7 @@ def test_refined_prices_give_counts_near_the_bounds(xp, k):
     assert outside < np.maximum(before - 1.1 * n / k, 0.9 * n / k - before).clip(0).sum() / 2
 
 
-def test_prices_stay_in_their_box(xp):
+def test_prices_stay_in_their_region(xp):
     scores = mixture_scores(200, 5)
     made = problem(xp, scores, 40.0, 40.0, radius=1e-3)
     found = refine_prices(made, xp.asarray(np.full(5, 7.0)), start=0.1, border=0.5)

@@ -1,4 +1,4 @@
-"""The kernel `shortlist`, compiled by numba: one vectorized scan of a row, on one core."""
+"""The kernel `select_candidates`, compiled by numba: one vectorized scan of a row, one core."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-__all__ = ["shortlist"]
+__all__ = ["select_candidates"]
 
 FloatArray = NDArray[np.floating[Any]]
 
@@ -53,31 +53,33 @@ def _none_wrong(row):
 
 
 @njit(cache=True, nogil=True)
-def _insert(clusters, values, keys, cuts, i, j, score, at_most, listed, k):
-    """Put a cluster into the sorted list of row `i`, or cut off the worst; returns the length."""
+def _insert(clusters, values, keys, truncation, i, j, score, at_most, kept, k):
+    """Insert a cluster into the sorted candidates of row `i`; return how many there are now."""
     width = clusters.shape[1]
-    turned = (j - i) % k  # ties begin at cluster i
-    if listed == width:
+    rotated = (j - i) % k  # ties begin at cluster i
+    if kept == width:
         last = keys[width - 1]
-        cuts[i] = max(cuts[i], np.float64(min(at_most, last)))
-        if at_most < last or (at_most == last and turned > (clusters[i, width - 1] - i) % k):
-            return listed
-        listed -= 1
-    place = listed
+        truncation[i] = max(truncation[i], np.float64(min(at_most, last)))
+        if at_most < last or (at_most == last and rotated > (clusters[i, width - 1] - i) % k):
+            return kept
+        kept -= 1
+    place = kept
     while place > 0 and (
         keys[place - 1] < at_most
-        or (keys[place - 1] == at_most and (clusters[i, place - 1] - i) % k > turned)
+        or (keys[place - 1] == at_most and (clusters[i, place - 1] - i) % k > rotated)
     ):
         keys[place] = keys[place - 1]
         clusters[i, place] = clusters[i, place - 1]
         values[i, place] = values[i, place - 1]
         place -= 1
     keys[place], clusters[i, place], values[i, place] = at_most, j, score
-    return listed + 1
+    return kept + 1
 
 
 @njit(cache=True, nogil=True)
-def _shortlist(scores, low, high, slack, largest, lanes, clusters, values, found, cuts, keys):
+def _select_candidates(
+    scores, low, high, slack, largest, lanes, clusters, values, n_candidates, truncation, keys
+):
     n, k = scores.shape
     zero = scores.dtype.type(0)
     widest = zero
@@ -92,26 +94,28 @@ def _shortlist(scores, low, high, slack, largest, lanes, clusters, values, found
         best = _row_max(row, low, lanes)
         if not np.isfinite(best):
             continue
-        reach = best - slack * (abs(best) + largest)
-        # Only a lane whose largest entry is this near can hold a cluster within reach.
-        near = reach - widest - slack * abs(reach)
-        listed = 0
+        threshold = best - slack * (abs(best) + largest)
+        # Only a lane whose largest entry is this near can hold a candidate.
+        near = threshold - widest - slack * abs(threshold)
+        kept = 0
         total = 0
         for lane in range(min(LANES, k)):
             if lanes[lane] < near:
                 continue
             for j in range(lane, k, LANES):
                 at_most = row[j] + high[j]
-                if at_most >= reach:
+                if at_most >= threshold:
                     total += 1
-                    listed = _insert(clusters, values, keys, cuts, i, j, row[j], at_most, listed, k)
-        found[i] = total
+                    kept = _insert(
+                        clusters, values, keys, truncation, i, j, row[j], at_most, kept, k
+                    )
+        n_candidates[i] = total
 
 
-def shortlist(
+def select_candidates(
     scores: FloatArray, low: FloatArray, high: FloatArray, *, width: int
 ) -> tuple[NDArray[np.int32], FloatArray, NDArray[np.int64], NDArray[np.float64]]:
-    """See `dualclust.algos.offline._candidates.shortlist`."""
+    """See `dualclust.algos.offline._candidates.select_candidates`."""
     native = scores.dtype.newbyteorder("=")
     scores = np.ascontiguousarray(scores, dtype=native)
     n, k = scores.shape
@@ -120,9 +124,9 @@ def shortlist(
     largest = kind(max(np.abs(low).max(), np.abs(high).max()))
     clusters = np.full((n, width), -1, dtype=np.int32)
     values = np.full((n, width), -np.inf, dtype=native)
-    found = np.zeros(n, dtype=np.int64)
-    cuts = np.full(n, -np.inf)
-    _shortlist(
+    n_candidates = np.zeros(n, dtype=np.int64)
+    truncation = np.full(n, -np.inf)
+    _select_candidates(
         scores,
         low.astype(native),
         high.astype(native),
@@ -131,8 +135,8 @@ def shortlist(
         np.empty(LANES, dtype=native),
         clusters,
         values,
-        found,
-        cuts,
+        n_candidates,
+        truncation,
         np.empty(width, dtype=native),
     )
-    return clusters, values, found, cuts
+    return clusters, values, n_candidates, truncation

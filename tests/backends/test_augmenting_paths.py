@@ -1,4 +1,4 @@
-"""Engines of `shortest_moves` against its text, on exact arithmetic: slots, prices and moves."""
+"""Engines of `augmenting_paths` against its text, on exact arithmetic: slots, prices and moves."""
 
 import math
 
@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualclust.algos.offline._augmenting_paths import shortest_moves
+from dualclust.algos.offline._augmenting_paths import augmenting_paths
 from tests.backends.rows import row_id, rows_of
 from tests.compare import to_numpy
 from tests.problems import dyadic_streams
 
-ROWS = rows_of("shortest_moves")
+ROWS = rows_of("augmenting_paths")
 each_row = pytest.mark.parametrize("row", ROWS, ids=row_id)
 
 
-def lists_of(scores, width, rng):
-    """Some clusters of each row, in any order, and -1 where a list is shorter."""
+def candidates_of(scores, width, rng):
+    """Some clusters of each row, in any order, and -1 where a row has fewer."""
     n, k = scores.shape
     clusters = np.stack([rng.permutation(k) for _ in range(n)])[:, :width].astype(np.int32)
     lengths = rng.integers(1, clusters.shape[1] + 1, size=n)
@@ -29,7 +29,7 @@ def lists_of(scores, width, rng):
 def assert_conforms(row, values, clusters, prices, lower, upper, window=math.inf):
     arrays = (values, clusters, prices)
     before = [array.copy() for array in arrays]
-    expected = shortest_moves.reference(*arrays, lower=lower, upper=upper, window=window)
+    expected = augmenting_paths.reference(*arrays, lower=lower, upper=upper, window=window)
     asarray = (lambda a: a) if row.library == "numpy" else row.arrays().asarray
     bounds = {"lower": asarray(lower), "upper": asarray(upper)}
     found = row.engine()(*map(asarray, arrays), **bounds, window=window)
@@ -54,7 +54,7 @@ def test_an_engine_gives_the_bits_of_the_reference(row, stream, seed, width, win
     rng = np.random.default_rng(seed)
     for prices in (np.zeros(k), rng.integers(-16, 17, size=k) / 16.0):
         for dtype in (np.float32, np.float64):
-            values, clusters = lists_of(stream.scores.astype(dtype), width, rng)
+            values, clusters = candidates_of(stream.scores.astype(dtype), width, rng)
             assert_conforms(row, values, clusters, prices, stream.lower, stream.upper, window)
 
 
@@ -83,7 +83,7 @@ def test_samples_that_are_alike_move_together(row):
 
 
 @each_row
-def test_lists_that_allow_no_labels_leave_it_stuck(row):
+def test_candidates_that_allow_no_labels_leave_it_stuck(row):
     values, clusters = np.ones((3, 1)), np.zeros((3, 1), dtype=np.int32)
     bounds = np.asarray([1, 2]), np.asarray([1, 2])
     assert assert_conforms(row, values, clusters, np.zeros(2), *bounds)[3]

@@ -1,4 +1,4 @@
-"""What lists prove that have been cut short, against the optimum of the linear program."""
+"""What truncated candidates prove, against the optimum of the linear program."""
 
 import math
 
@@ -6,37 +6,36 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.offline import assignment
-from dualclust.algos.offline._candidates import list_open
-from dualclust.algos.offline._reduced import solve_lists
-from dualclust.algos.offline._trust_region import PriceBox
+from dualclust.algos.offline import SolverOptions, assignment
+from dualclust.algos.offline._candidates import TrustRegion, collect_candidates
+from dualclust.algos.offline._reduced import solve_reduced
 from dualclust.algos.offline.assignment import assign_offline
 from dualclust.algos.scores.sources import score_source
 from tests.reference.test_transport import highs
 
 
 def problem(seed):
-    """Bounds around the sizes of some labels, and a box that hides many clusters."""
+    """Bounds around the sizes of some labels, and a trust region that hides many clusters."""
     rng = np.random.default_rng(seed)
     n, k = int(rng.integers(20, 60)), int(rng.integers(4, 8))
     scores = rng.normal(size=(n, k)) + rng.normal(size=k) * (seed % 3)
     sizes = np.bincount(rng.integers(0, k, n), minlength=k)
     lower, upper = np.maximum(sizes - 1, 0).tolist(), (sizes + 1).tolist()
-    box = PriceBox(0.3 * rng.normal(size=k), np.full(k, rng.choice([0.5, 2.0, 8.0])))
-    return scores, lower, upper, box
+    region = TrustRegion(0.3 * rng.normal(size=k), np.full(k, rng.choice([0.5, 2.0, 8.0])))
+    return scores, lower, upper, region
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_no_labels_are_worth_more_than_lists_prove(dtype):
-    """Most of these lists hide clusters that the optimum needs: labels are not optimal."""
-    solved = worse = cut = 0
+def test_no_labels_are_worth_more_than_candidates_prove(dtype):
+    """Most of these candidates hide clusters that the optimum needs: labels are not optimal."""
+    solved = worse = truncated = 0
     for seed in range(150):
-        scores, lower, upper, box = problem(seed)
+        scores, lower, upper, region = problem(seed)
         scores = scores.astype(dtype)
         bounds = SizeBounds.from_counts(lower, upper, n_samples=len(scores))
-        low, high = box.prices - box.radius, box.prices + box.radius
-        listing = list_open(score_source(scores), low, high, width=2)
-        found, _, bound = solve_lists(listing, bounds, box, 0.0, hopeless=math.inf)
+        low, high = region.center - region.radius, region.center + region.radius
+        kept = collect_candidates(score_source(scores), low, high, width=2)
+        found, _, bound = solve_reduced(kept, bounds, region, 0.0, max_truncation=math.inf)
         best = highs(scores.astype(np.float64), lower, upper)
         slack = 1e-9 * np.abs(scores).sum()
         assert bound >= best - slack, seed
@@ -46,31 +45,31 @@ def test_no_labels_are_worth_more_than_lists_prove(dtype):
         assert found.upper_bound >= best - slack, seed
         assert found.gap >= (best - found.objective - slack) / np.abs(scores).max(axis=1).sum()
         solved += 1
-        cut += bool((listing.cuts > -math.inf).any())
+        truncated += bool(kept.is_truncated.any())
         if found.objective < best - slack:
             assert found.status == "within gap", seed
             worse += 1
     assert solved >= 30
-    assert cut >= 30
+    assert truncated >= 30
     assert worse >= 10
 
 
 def test_a_gap_above_the_tolerance_is_not_the_end(monkeypatch, rng):
     """Labels that have not proven the tolerance are followed by another pass."""
-    monkeypatch.setattr(assignment, "FULL_ENTRIES", 0)
     scores = rng.normal(size=(300, 5)) + rng.normal(size=5)
     bounds = SizeBounds.from_ratios(5, n_samples=300, lower=0.9, upper=1.1)
     gaps, tolerance = iter([5.0, 1.5, 1.0, 0.5]), 1e-4
-    real, calls = assignment.solve_lists, []
+    real, calls = assignment.solve_reduced, []
 
     def first_worse(*args, **options):
-        found, prices, bound = real(*args, **options)
-        if found is not None:
-            found = found._replace(gap=next(gaps) * tolerance)
-            calls.append(found.gap)
-        return found, prices, bound
+        solution = real(*args, **options)
+        if solution.found is None:
+            return solution
+        calls.append(next(gaps) * tolerance)
+        return solution._replace(found=solution.found._replace(gap=calls[-1]))
 
-    monkeypatch.setattr(assignment, "solve_lists", first_worse)
-    found = assign_offline(scores, bounds, tol=tolerance)
+    monkeypatch.setattr(assignment, "solve_reduced", first_worse)
+    options = SolverOptions(full_entries=0)
+    found = assign_offline(scores, bounds, tol=tolerance, options=options)
     assert calls == [5.0 * tolerance, 1.5 * tolerance, tolerance]
     assert found.gap == tolerance

@@ -1,21 +1,24 @@
-"""Labels where lists of a bounded size do not help: online passes, and what they prove."""
+"""Prices to start from, and labels where few candidates do not help, by online passes."""
 
 import math
 
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.bounds.sizes import SizeBounds, relaxed
 from dualclust.algos.core.errors import InvalidValueError
-from dualclust.algos.offline import _trust_region as trust_region
-from dualclust.algos.offline import assignment
-from dualclust.algos.offline._candidates import ListsTooLongError, list_open
-from dualclust.algos.offline._fallback import assign_streamed
+from dualclust.algos.offline import SolverOptions, assignment
+from dualclust.algos.offline._candidates import TooManyCandidatesError, collect_candidates
+from dualclust.algos.offline._online_passes import (
+    assign_in_passes,
+    learn_prices,
+    raise_empty_clusters,
+)
 from dualclust.algos.offline.assignment import assign_exact, assign_offline, assign_source
 from dualclust.algos.online.certificates import dual_value
 from dualclust.algos.scores.sources import Group, score_source
 from tests.compare import assert_same_kind, to_numpy
-from tests.problems import cone_scores
+from tests.problems import cone_scores, mixture_scores
 
 
 def ratios(xp, n, k):
@@ -53,11 +56,11 @@ def test_online_passes_end_inside_with_a_proof(xp, rng, make):
     scores = scores.astype(np.float32)
     bounds, zero = ratios(xp, n, k), np.zeros(k)
     for prices in (zero, rng.normal(size=k)):
-        found = assign_streamed(score_source(xp.asarray(scores)), bounds, xp.asarray(prices))
+        found = assign_in_passes(score_source(xp.asarray(scores)), bounds, xp.asarray(prices))
         check(found, scores, bounds)
         assert_same_kind(found.labels, xp.asarray(np.zeros(n, dtype=np.int64)))
     good = assign_exact(scores, ratios_of_numpy(n, k)).prices
-    found = assign_streamed(score_source(xp.asarray(scores)), bounds, xp.asarray(good))
+    found = assign_in_passes(score_source(xp.asarray(scores)), bounds, xp.asarray(good))
     best = check(found, scores, bounds)
     assert found.upper_bound <= best + 1e-6 * abs(best)  # optimal prices prove the optimum
     assert found.gap < 0.05
@@ -67,26 +70,25 @@ def ratios_of_numpy(n, k):
     return SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
 
 
-def test_solve_ends_so_where_lists_may_hold_next_to_nothing(xp, rng, monkeypatch):
+def test_solve_ends_so_where_memory_holds_next_to_no_candidates(xp, rng, monkeypatch):
     n, k = 3000, 8
     scores = (0.05 * rng.normal(size=(n, k)) + np.linspace(0.0, 1.0, k)).astype(np.float32)
     best = assign_exact(scores, ratios_of_numpy(n, k)).objective
-    streamed = []
+    labeled = []
 
     def spy(*args):
-        streamed.append(assign_streamed(*args))
-        return streamed[-1]
+        labeled.append(assign_in_passes(*args))
+        return labeled[-1]
 
     def refuse(*args):
         raise AssertionError(args)
 
-    for name, value in [("FULL_ENTRIES", 0), ("LISTED_ENTRIES", 8), ("LAST_ENTRIES", 0)]:
-        monkeypatch.setattr(assignment, name, value)
-    monkeypatch.setattr(assignment, "assign_streamed", spy)
-    monkeypatch.setattr(assignment, "_solve_in_full", refuse)
-    monkeypatch.setattr(trust_region, "FEWEST_ROWS", 500)
-    found = assign_offline(xp.asarray(scores), ratios(xp, n, k))
-    assert len(streamed) == 1
+    options = SolverOptions(full_entries=0, max_entries=8, last_entries=0, min_sample_rows=500)
+    with monkeypatch.context() as patch:
+        patch.setattr(assignment, "assign_in_passes", spy)
+        patch.setattr(assignment, "_solve_in_full", refuse)
+        found = assign_offline(xp.asarray(scores), ratios(xp, n, k), options=options)
+    assert len(labeled) == 1
     assert found.status == "within gap"
     assert check(found, scores, ratios(xp, n, k)) == pytest.approx(best, rel=1e-9)
     assert found.gap < 0.05
@@ -96,8 +98,8 @@ def test_a_forbidden_pair_that_labels_would_need_gives_none(xp):
     scores = np.asarray([[1.0, 0.0]] * 3 + [[1.0, -math.inf]] * 3)
     bounds = SizeBounds.from_counts([2, 2], n_samples=6, xp=xp.namespace, device=xp.device)
     prices = xp.asarray(np.asarray([0.0, -9.0]))
-    assert assign_streamed(score_source(xp.asarray(scores)), bounds, prices) is None
-    eager = assign_streamed(
+    assert assign_in_passes(score_source(xp.asarray(scores)), bounds, prices) is None
+    eager = assign_in_passes(
         score_source(xp.asarray(scores)), bounds, xp.asarray(np.asarray([0.0, 1.5]))
     )
     np.testing.assert_array_equal(to_numpy(eager.labels), [1, 1, 1, 0, 0, 0])
@@ -107,23 +109,56 @@ def test_rows_of_several_ranks_are_refused(xp):
     source = score_source(xp.asarray(np.eye(4)))._replace(group=Group(0, 4, 8, lambda a: a))
     bounds = SizeBounds.from_ratios(4, n_samples=8, lower=1.0, xp=xp.namespace, device=xp.device)
     with pytest.raises(InvalidValueError, match=r"source must be of one rank .* got 4 of 8 rows"):
-        assign_streamed(source, bounds, xp.asarray(np.zeros(4)))
+        assign_in_passes(source, bounds, xp.asarray(np.zeros(4)))
 
 
-def test_lists_longer_than_allowed_are_refused(xp, rng):
+def test_more_candidates_than_allowed_are_refused(xp, rng):
     source = score_source(xp.asarray(rng.normal(size=(50, 4))))
     far = xp.asarray(np.full(4, 10.0))
-    assert list_open(source, -far, far, width=4, entries=200).clusters.shape == (50, 4)
-    with pytest.raises(ListsTooLongError):
-        list_open(source, -far, far, width=4, entries=199)
+    assert collect_candidates(source, -far, far, width=4, max_entries=200).clusters.shape == (50, 4)
+    with pytest.raises(TooManyCandidatesError):
+        collect_candidates(source, -far, far, width=4, max_entries=199)
 
 
-def test_exact_labels_have_no_such_limit(rng, monkeypatch):
+def test_exact_labels_have_no_such_limit(rng):
     n, k = 3000, 8
     scores = rng.normal(size=(n, k))
     best = assign_exact(scores, ratios_of_numpy(n, k))
-    for name, value in [("FULL_ENTRIES", 0), ("LISTED_ENTRIES", 8), ("LAST_ENTRIES", 0)]:
-        monkeypatch.setattr(assignment, name, value)
-    found = assign_source(score_source(scores), ratios_of_numpy(n, k), tol=0.0)
+    options = SolverOptions(full_entries=0, max_entries=8, last_entries=0)
+    found = assign_source(score_source(scores), ratios_of_numpy(n, k), tol=0.0, options=options)
     assert found.status == "optimal"
     assert found.objective == pytest.approx(best.objective, rel=1e-12)
+
+
+def test_prices_learned_online_fill_the_clusters(xp):
+    scores = mixture_scores(400, 5)
+    source = score_source(xp.asarray(scores))
+    bounds = relaxed(
+        SizeBounds.from_ratios(
+            5, n_samples=400, lower=0.9, upper=1.1, xp=xp.namespace, device=xp.device
+        )
+    )
+
+    def outside(prices):
+        sizes = np.bincount((scores + to_numpy(prices)).argmax(axis=1), minlength=5)
+        return np.maximum(sizes - 88, 72 - sizes).clip(0).sum()
+
+    cold = xp.asarray(np.zeros(5))
+    learned = learn_prices(source, bounds, n_passes=4)
+    assert outside(learned) < outside(cold) / 2
+    again = learn_prices(source, bounds, n_passes=0, prices=learned)
+    np.testing.assert_array_equal(to_numpy(again), to_numpy(learned))
+
+
+def test_empty_clusters_are_raised_until_they_tie(xp, rng):
+    scores, prices = rng.normal(size=(30, 5)), np.asarray([0.0, -9.0, 0.5, -9.0, 0.0])
+    ones = xp.asarray(np.ones(5))
+    raised = to_numpy(raise_empty_clusters(xp.asarray(scores), xp.asarray(prices), ones))
+    priced = scores + raised
+    np.testing.assert_array_less(-1e-12, (priced - priced.max(axis=1, keepdims=True)).max(axis=0))
+    loose = xp.asarray(np.asarray([1.0, 0.0, 1.0, 1.0, 1.0]))
+    free = to_numpy(raise_empty_clusters(xp.asarray(scores), xp.asarray(prices), loose))
+    assert free[1] <= 0.0
+    forbidden = np.where(np.arange(5) == 3, -math.inf, scores)
+    found = raise_empty_clusters(xp.asarray(forbidden), xp.asarray(prices), ones)
+    assert to_numpy(found)[3] == -9.0

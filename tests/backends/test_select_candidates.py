@@ -1,4 +1,4 @@
-"""Engines of `shortlist` against its text: the same lists, in the same order, to the bit."""
+"""Engines of `select_candidates` against its text: the same candidates and order, to the bit."""
 
 import math
 
@@ -8,19 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dualclust.algos.offline._candidates import shortlist
+from dualclust.algos.offline._candidates import select_candidates
 from tests.backends.rows import row_id, rows_of
 from tests.compare import to_numpy
 
-ROWS = rows_of("shortlist")
+ROWS = rows_of("select_candidates")
 each_row = pytest.mark.parametrize("row", ROWS, ids=row_id)
 
 
 def assert_conforms(row, scores, low, high, width):
-    expected = shortlist.reference(scores, low, high, width=width)
+    expected = select_candidates.reference(scores, low, high, width=width)
     asarray = (lambda a: a) if row.library == "numpy" else row.arrays().asarray
     found = row.engine()(asarray(scores), asarray(low), asarray(high), width=width)
-    usable = expected[2] > 0  # a row that cannot be used has no list
+    usable = expected[2] > 0  # a row that cannot be used has none
     np.testing.assert_array_equal(to_numpy(found[2]), expected[2], strict=True)
     for a, b in zip(found, expected, strict=True):
         assert to_numpy(a).dtype == b.dtype
@@ -30,7 +30,7 @@ def assert_conforms(row, scores, low, high, width):
 @each_row
 @given(data=st.data(), n=st.integers(1, 6), k=st.integers(1, 9), width=st.integers(2, 10))
 @settings(max_examples=150)
-def test_an_engine_gives_the_lists_of_the_reference(row, data, n, k, width):
+def test_an_engine_gives_the_candidates_of_the_reference(row, data, n, k, width):
     dtype = data.draw(st.sampled_from([np.float32, np.float64]))
     entries = st.integers(-16, 16).map(lambda v: v / 16.0) | st.sampled_from(
         [-math.inf, math.inf, math.nan]
@@ -65,7 +65,7 @@ def test_any_layout_of_numpy_scores():
 @each_row
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("offset", [0.0, 1000.0, -1000.0])
-def test_clusters_within_rounding_of_the_reach_are_listed(row, dtype, offset):
+def test_clusters_within_rounding_of_the_threshold_are_candidates(row, dtype, offset):
     """Each row has a second cluster a few units in the last place from being too far behind."""
     eps, rng = np.finfo(dtype).eps, np.random.default_rng(0)
     both = 0
@@ -80,6 +80,6 @@ def test_clusters_within_rounding_of_the_reach_are_listed(row, dtype, offset):
         scores[:, 0] = first
         scores[:, 1] = edge + step * np.arange(-32, 32)
         assert_conforms(row, scores, low, high, 2)
-        found = shortlist.reference(scores, low, high, width=2)[2]
+        found = select_candidates.reference(scores, low, high, width=2)[2]
         both += int((found == 2).sum())
     assert 0.2 < both / (40 * 64) < 0.9

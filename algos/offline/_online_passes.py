@@ -1,0 +1,317 @@
+r"""Online passes that serve the offline solver: prices to start from, and labels as a last resort.
+
+Problem 1: good starting prices for ``max sum_i s_{i, y_i}  s.t.  l_k <= n_k <= u_k`` from rows that
+one can afford to look at several times (`learn_prices`).
+
+The online step moves the price of a cluster by its count minus its aim (`duals`). A cap or a
+completion would hide from it how wrong a price is, so these passes use `bounds.relaxed`, and
+smaller steps from one to the next. The rows come in steps of the golden ratio through the data, so
+that neighbors in the order lie far apart, and rows sorted by class do not meet cold prices one
+class after the other.
+
+Problem 2: where so many clusters nearly tie that the candidates which memory holds allow no labels
+inside the bounds, still end with such labels, and with a proof of how good they are, at the cost of
+two passes and the memory of one block (`assign_in_passes`):
+
+1. *Learn* in one pass under relaxed bounds, from prices that are good already, with steps so small
+   that they hardly leave them.
+2. *Enforce* the bounds in a second pass, which labels all rows.
+3. *Prove*: each pass adds up the dual value of the prices that it starts from, block by block
+   beside the labels, ``D(pi) = sum_i max_k (s_ik + pi_k) - sum_k pi+_k l_k + sum_k pi-_k u_k``; the
+   smaller is the upper bound.
+
+=====================  ===============  =======  =================================================
+paper                  here             shape    meaning
+=====================  ===============  =======  =================================================
+:math:`s_{i,k}`        ``source``       (n, k)   read in blocks of rows, in order
+:math:`\rho - \rho'`   ``prices``       (k,)     in units of score, float64
+:math:`D(\pi)`         ``upper_bound``  ()       no labels inside the bounds are worth more
+\-                     ``scale``        ()       how far scores of one row differ
+=====================  ===============  =======  =================================================
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ..bounds.sizes import SizeBounds, relaxed
+from ..core.errors import InvalidValueError
+from ..core.types import Array
+from ..online.assignment import AssignmentState, assign, init_state, next_pass
+from ..online.certificates import price_of_bounds, violation
+from ..online.duals import Duals
+from ..online.steps import StepRule, measured_steps
+from ..scores.blocks import block_rows, row_blocks
+from ..scores.sources import ScoreSource
+from ..scores.statistics import score_range, strided_ids
+from ._options import DEFAULT_OPTIONS, SolverOptions
+from ._proof import OfflineAssignment, relative_gap, rounding_of
+
+__all__ = ["assign_in_passes", "learn_prices", "may_be_free", "raise_empty_clusters"]
+
+FORBIDDEN = -1e37
+"""Score of a forbidden pair in an online pass, which takes finite scores."""
+
+
+def learn_prices(
+    source: ScoreSource,
+    bounds: SizeBounds,
+    *,
+    n_passes: int,
+    prices: Array | None = None,
+    options: SolverOptions = DEFAULT_OPTIONS,
+) -> Array:
+    """Return the prices after some online passes over all rows of a source.
+
+    Parameters
+    ----------
+    source : ScoreSource
+        Finite scores, in an order without runs of one class.
+    bounds : SizeBounds
+        Relaxed, with the number of rows of `source`.
+    n_passes : int >= 0
+        Each with smaller steps.
+    prices : (k,) float64 array, optional
+        Where to start; 0 by default.
+    options : SolverOptions
+
+    Returns
+    -------
+    (k,) float64 array
+
+    Notes
+    -----
+    Cost: O(n k) per pass. No guarantee; what the prices are worth, `dual_value` says.
+    Source: CoKe section 3.2.1 and SeCu supplement section 2; relaxing the bounds is ours.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.bounds.sizes import SizeBounds, relaxed
+    >>> from dualclust.algos.scores.sources import score_source
+    >>> source = score_source(np.asarray([[0.9, 0.1], [0.8, 0.3], [0.7, 0.5], [0.6, 0.2]]))
+    >>> bounds = relaxed(SizeBounds.from_ratios(2, n_samples=4, lower=1.0))
+    >>> prices = learn_prices(source, bounds, n_passes=4)
+    >>> bool(prices[1] > prices[0])  # nobody wants the second cluster
+    True
+    """
+    xp, n = compat.array_namespace(bounds.lower), source.group.n_total
+    state = init_state(bounds)
+    if prices is not None:
+        state = state._replace(duals=Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0)))
+    scale = score_range(source.block(0, min(n, options.range_rows)))
+    floor, rows = options.learning_floor, block_rows(source.n_clusters)
+    for epoch in range(n_passes):
+        steps = measured_steps(bounds, epoch=epoch, kappa_floor=floor, scale=scale)
+        state = next_pass(state)
+        for start, stop in row_blocks(n, rows):
+            block = xp.clip(source.block(start, stop), min=FORBIDDEN)
+            _, state = assign(block, bounds, state, steps=steps)
+    return state.duals.lower - state.duals.upper
+
+
+def raise_empty_clusters(scores: Array, prices: Array, lower: Array) -> Array:
+    """Raise the price of each cluster that is best for no row until it is for one.
+
+    An online pass can throw a cluster that everybody wants first far below the others, and its
+    small steps do not bring it back. A cluster without a lower bound is raised to 0 at most.
+
+    Parameters
+    ----------
+    scores : (b, k) real array
+        Some rows.
+    prices : (k,) float64 array
+    lower : (k,) real array
+        Lower bounds, of any unit.
+
+    Returns
+    -------
+    (k,) float64 array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.asarray([[1.0, 0.5], [1.0, 0.0]])
+    >>> raise_empty_clusters(scores, np.asarray([0.0, -3.0]), np.ones(2))
+    array([0. , 0.5])
+    """
+    xp = compat.array_namespace(prices)
+    allowed = xp.isfinite(scores)
+    priced = xp.astype(xp.where(allowed, scores, xp.zeros_like(scores)), xp.float64) + prices
+    infinite = xp.full_like(priced, math.inf)
+    best = xp.max(xp.where(allowed, priced, -infinite), axis=1, keepdims=True)
+    best = xp.where(xp.isfinite(best), best, xp.zeros_like(best))
+    missing = xp.min(xp.where(allowed, best - priced, infinite), axis=0)
+    missing = xp.where(xp.isfinite(missing), missing, xp.zeros_like(missing))
+    most = xp.where(lower > 0, missing, xp.clip(-prices, min=0.0))
+    return prices + xp.minimum(missing, most)
+
+
+def may_be_free(
+    source: ScoreSource, bounds: SizeBounds, options: SolverOptions = DEFAULT_OPTIONS
+) -> bool:
+    """Tell from a few rows whether best clusters can be inside the bounds without prices.
+
+    Parameters
+    ----------
+    source : ScoreSource
+    bounds : SizeBounds of a known number of samples
+    options : SolverOptions
+
+    Returns
+    -------
+    bool
+        True wherever bounds cannot bind.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
+    >>> from dualclust.algos.scores.sources import score_source
+    >>> source = score_source(np.asarray([[1.0, 1.0], [1.0, 0.0]]))
+    >>> bounds = [SizeBounds.from_counts(lower, n_samples=2) for lower in ([1, 1], [0, 2])]
+    >>> [may_be_free(source, b) for b in bounds]  # a row that ties may go to either
+    [True, False]
+    """
+    xp, n = compat.array_namespace(bounds.lower), source.group.n_total
+    m = min(n, options.range_rows)
+    rows = source.take(strided_ids(n, m, bounds.lower))
+    best = xp.astype(rows == xp.max(rows, axis=1, keepdims=True), xp.int64)
+    is_only = xp.where(xp.sum(best, axis=1, keepdims=True) == 1, best, xp.zeros_like(best))
+    at_most, at_least = xp.sum(best, axis=0), xp.sum(is_only, axis=0)
+    return bool(xp.all((at_most * n >= bounds.lower * m) & (at_least * n <= bounds.upper * m)))
+
+
+def assign_in_passes(
+    source: ScoreSource,
+    bounds: SizeBounds,
+    prices: Array,
+    options: SolverOptions = DEFAULT_OPTIONS,
+) -> OfflineAssignment | None:
+    """Label all rows by online passes, with the gap that the prices prove.
+
+    Parameters
+    ----------
+    source : ScoreSource
+        Of one rank.
+    bounds : SizeBounds
+        Of a known number of samples.
+    prices : (k,) float64 array
+        Good ones; the best that candidates have led to.
+    options : SolverOptions
+
+    Returns
+    -------
+    OfflineAssignment or None
+        None if a sample would have to go to a cluster that it must not.
+
+    Raises
+    ------
+    InvalidValueError
+        If the rows are shared out over ranks: each label depends on those before it.
+
+    Notes
+    -----
+    Guarantee: ``lower <= counts <= upper``, for any scores and prices; how large the gap is depends
+    on both. Cost: O(n k) time; O(n) memory for the labels.
+    Source: CoKe section 3.2.1; SeCu supplement section 2; dual values in the same pass are ours.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
+    >>> from dualclust.algos.scores.sources import score_source
+    >>> source = score_source(np.asarray([[0.9, 0.1], [0.8, 0.1], [0.6, 0.5]]))
+    >>> bounds = SizeBounds.from_counts([1, 1], n_samples=3)
+    >>> found = assign_in_passes(source, bounds, np.asarray([0.0, 0.1]))
+    >>> found.labels, round(found.upper_bound, 3)
+    (array([0, 0, 1]), 2.2)
+    """
+    group = source.group
+    if group.n_local != group.n_total:
+        msg = (
+            f"source must be of one rank where the candidates that memory holds allow no labels, "
+            f"got {group.n_local} of {group.n_total} rows. To fix this, loosen the bounds, raise "
+            f"options.max_entries, or run one process"
+        )
+        raise InvalidValueError(msg)
+    xp, n = compat.array_namespace(prices), group.n_total
+    rows = source.take(strided_ids(n, min(n, options.range_rows), prices))
+    steps = measured_steps(
+        bounds,
+        epoch=options.fallback_epoch,
+        kappa_floor=options.fallback_floor,
+        scale=score_range(rows),
+    )
+    start = Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0))
+    state = init_state(bounds)._replace(duals=start)
+    learned = _one_pass(source, relaxed(bounds), bounds, state, steps)  # step 1: learn
+    last = _one_pass(source, bounds, bounds, next_pass(learned.state), steps)  # step 2: enforce
+    if not math.isfinite(last.objective):
+        return None
+    # Step 3: prove.
+    best = learned if learned.dual <= last.dual else last
+    rounding = rounding_of(last.size + best.size)
+    # A difference of two large sums: what rounding can hide of it counts as lost.
+    lost = max(best.dual - last.objective, 0.0) + rounding
+    return OfflineAssignment(
+        labels=last.labels,
+        counts=last.state.counts,
+        prices=best.prices,
+        objective=last.objective,
+        upper_bound=best.dual,
+        rounding=rounding,
+        violation=violation(last.state.counts, bounds),
+        gap=relative_gap(lost, last.worth, best.dual),
+    )
+
+
+class _Pass(NamedTuple):
+    """Labels and their value, and the dual value of the prices at the start.
+
+    `worth` adds up the absolute values of the terms of the first, `size` those of both.
+    """
+
+    labels: Array
+    objective: float
+    worth: float
+    prices: Array
+    dual: float
+    size: float
+    state: AssignmentState
+
+
+def _one_pass(
+    source: ScoreSource,
+    enforced: SizeBounds,
+    bounds: SizeBounds,
+    state: AssignmentState,
+    steps: StepRule,
+) -> _Pass:
+    """Label all rows under the bounds `enforced`, and price all rows under `bounds`."""
+    xp, n = compat.array_namespace(bounds.lower), source.group.n_total
+    prices = state.duals.lower - state.duals.upper
+    bound = price_of_bounds(prices, bounds)
+    objective, worth, size, labels = 0.0, 0.0, abs(bound), []
+    for start, stop in row_blocks(n, block_rows(source.n_clusters)):
+        block = source.block(start, stop)
+        y, state = assign(xp.clip(block, min=FORBIDDEN), enforced, state, steps=steps)
+        value = xp.astype(xp.take_along_axis(block, y[:, None], axis=1), xp.float64)
+        best = xp.max(xp.astype(block, xp.float64) + prices, axis=1)
+        objective += float(xp.sum(value))
+        bound += float(xp.sum(best))
+        worth += float(xp.sum(xp.abs(value)))
+        size += float(xp.sum(xp.abs(best)))
+        labels.append(y)
+    return _Pass(
+        labels=xp.concat(labels),
+        objective=objective,
+        worth=worth,
+        prices=prices,
+        dual=bound,
+        size=worth + size,
+        state=state,
+    )

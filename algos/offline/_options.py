@@ -1,0 +1,134 @@
+"""Every number that steers the offline solver, in one record: its name, its unit and its reason.
+
+None of them can make a result wrong: labels stay inside the bounds and gaps stay proven whatever
+their values. They decide how much time and memory the proof takes. Tolerances for rounding are not
+options; they stand beside the arithmetic whose errors they bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DEFAULT_OPTIONS", "SolverOptions"]
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """Numbers that steer `assign_offline`; change one with ``dataclasses.replace``.
+
+    Lengths are in shares of the trust region or in units of temperature, never in units of score,
+    so that labels do not depend on the unit of the scores.
+
+    Examples
+    --------
+    >>> SolverOptions(max_entries=2**20).max_entries  # a thirty-second of the memory
+    1048576
+    """
+
+    # Passes over all rows (`assignment`).
+    full_entries: int = 2**16
+    """Scores up to which every cluster is a candidate of every row: no pass is worth it."""
+    pass_width: int = 8
+    """Candidates of a row in a pass: few rows have more within a trust region learned well."""
+    narrow_width: int = 3
+    """The same for more than `narrow_rows` rows, whose prices are known better."""
+    narrow_rows: int = 2**22
+    max_entries: int = 2**25
+    """Candidates of all rows in a pass: 256 MiB of clusters and scores."""
+    max_passes: int = 10
+    """Passes over all scores, after which all clusters become candidates."""
+    max_limited_passes: int = 5
+    """The same once `max_entries` limits the trust region: little changes after a few."""
+    rough_after: int = 3
+    """Passes after which labels with a gap of `rough_gap` are worth looking for."""
+    rough_gap: float = 1e-2
+    """Relative; below it labels are returned with their gap rather than none."""
+    retry_entries: int = 2**22
+    """Scores up to which all are candidates if passes have not proven the gap: seconds."""
+    last_entries: int = 2**27
+    """Scores up to which all are candidates if passes have found no labels: 1.5 GiB."""
+    unit_rows: int = 2**10
+    """Rows that decide in which unit of score to compute."""
+    memory_rows: int = 2**12
+    """Rows on which the number of candidates of all rows is estimated."""
+    min_radius_share: float = 1e-3
+    """Share of its radius below which a trust region is not worth it: most rows tie."""
+
+    # Trust region learned on samples (`_trust_region`).
+    sample_rows_per_cluster: int = 16
+    """Rows of the first sample, per cluster: counts scatter by a quarter."""
+    min_sample_rows: int = 2**12
+    """Rows of the first sample at least; it costs less than the overhead of the steps."""
+    sample_growth: int = 8
+    """Rows of a sample over those of the one before: the error of the prices falls to a third."""
+    sample_width: int = 16
+    """Candidates of a row of a sample: more than in a pass, because the region is still wide."""
+    full_width_rows: int = 2**18
+    """Rows of a sample up to which rows have so many, above half of them."""
+    sample_entries: int = 2**25
+    """Candidates of a sample at most; a larger sample is not drawn."""
+    kept_entries: int = 2**24
+    """Scores of a sample up to which they are kept for all looks at it: 64 MiB of float32."""
+    online_passes: int = 4
+    """Over the first sample, where no prices are given."""
+    initial_clusters: int = 8
+    """Clusters of a typical row that the first trust region holds."""
+    range_rows: int = 2**10
+    """Rows on which ranges and differences of scores are measured."""
+    sample_temperature: float = 0.25
+    """First temperature on a sample, in mean radii."""
+    min_undecided: float = 8.0
+    """Undecided rows a cluster keeps at least: with fewer, the curvature is noise."""
+    deviations: float = 4.0
+    """Radius of the next trust region, in standard deviations of the prices."""
+    attempts: int = 2
+    """Trust regions tried on one sample."""
+    initial_attempts: int = 6
+    """The same on the first sample, which is cheap and starts from nowhere."""
+    edge_share: float = 0.02
+    """Share of the prices at the edge of a trust region up to which the others mean something."""
+    truncated_often: float = 0.1
+    """Share of the rows with truncated candidates above which the region moves, not grows."""
+    max_moves: int = 30
+    """Moves of a trust region on one sample of at most `full_width_rows` rows."""
+    moving_entries: int = 2**22
+    """Candidates of a sample while its trust region moves."""
+    min_moving_radius: float = 1e-4
+    """Radius below which a region does not move, in ranges of scores: most rows tie."""
+    region_growth: float = 4.0
+    """Growth of the radius of a price at the edge."""
+    moving_growth: float = 2.0
+    """The same while the region moves, so that rows keep few candidates."""
+    region_shrinkage: float = 0.25
+    """Factor of the radius of a price inside."""
+    limit_widths: tuple[int, ...] = (4, 8, 16, 32)
+    """Candidates per row among which the one that allows the largest radius is chosen."""
+    limit_truncated: float = 0.02
+    """Share of the rows whose candidates may be truncated at that radius."""
+
+    # Labels from candidates (`_reduced`).
+    chunk_rows: int = 2**18
+    """Rows that are added up at a time: what is made of them in float64 is small."""
+    pass_temperature: float = 0.125
+    """First temperature in a pass, in mean radii."""
+    path_undecided: float = 2.0
+    """Undecided rows per cluster at which augmenting paths become cheaper than Newton steps."""
+    max_stranded: float = 0.25
+    """Rows per cluster that prices at the edge misplace at most: each costs a long path."""
+    window: float = 4.0
+    """First lead up to which rows may move along a path, in temperatures."""
+    window_growth: float = 8.0
+    max_windows: int = 4
+    """Windows before every row may move."""
+
+    # Online passes (`_online_passes`).
+    learning_floor: float = 0.05
+    """Rise of the price of a starved cluster in a pass that learns, in ranges of scores."""
+    fallback_epoch: int = 8
+    """Epoch whose small steps the passes take that label all rows."""
+    fallback_floor: float = 0.02
+    """As `learning_floor`, in these passes: they hardly leave the prices given."""
+
+
+DEFAULT_OPTIONS = SolverOptions()
+"""The options of every function that is given none."""

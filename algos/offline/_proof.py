@@ -1,0 +1,251 @@
+r"""Labels of all rows from the slots of the free ones, and a proof of how good they are.
+
+Problem: given slots among the candidates and prices pi, bound what any labels inside the bounds can
+be worth more. The bound minus the objective is added up from terms that are never negative:
+
+1. *Regret*: what each free row loses by its label, ``max_k (s_ik + pi_k) - (s_iy + pi_y)``, over
+   its candidates and what truncation has left out. Fixed rows lose nothing inside the region.
+2. *Slackness*: what each price pays for a bound that is not reached, ``pi_k (n_k - l_k)`` or
+   ``-pi_k (u_k - n_k)``.
+
+Scores are counted from each row's first candidate. The difference of the two values, in which
+everything else cancels, would be lost in the rounding of large scores. What rounding alone explains
+of the sum is not counted.
+
+=====================  ===============  =======  =================================================
+paper                  here             shape    meaning
+=====================  ===============  =======  =================================================
+:math:`\rho - \rho'`   ``prices``       (k,)     in units of score, float64
+:math:`y_i`            ``labels``       (n,)     of this rank's rows
+:math:`D(\pi)`         ``upper_bound``  ()       no labels inside the bounds are worth more
+=====================  ===============  =======  =================================================
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ..bounds.sizes import SizeBounds
+from ..core.errors import InvalidValueError
+from ..core.segments import segment_sum
+from ..core.types import Array
+from ..online.certificates import implied_bounds, violation
+from ..scores.blocks import row_blocks
+from ..scores.sources import largest_score, times_power_of_two
+from ..scores.statistics import ScoresOutOfRangeError
+from ._candidates import Candidates
+from ._options import SolverOptions
+
+__all__ = ["OfflineAssignment", "in_unit", "priced", "proven", "relative_gap", "rounding_of"]
+
+EPS, ROUNDINGS = 2.0**-52, 64.0
+"""Spacing of float64 at 1, and by how many of them, relative to its terms, a sum may be off."""
+
+SMALLEST = 2.0**-1074
+"""Smallest positive float64: a gap that is not 0 stays above 0."""
+
+
+class OfflineAssignment(NamedTuple):
+    """Labels inside their bounds, and how far they can be from the best ones.
+
+    Attributes
+    ----------
+    labels : (n,) int64 array
+        Of this rank's rows.
+    counts : (k,) int64 array
+        Of all rows.
+    prices : (k,) float64 array
+        What `upper_bound` was proven with; a start for a similar problem.
+    objective : float
+        ``sum_i s_{i, y_i}``, in units of score; weighted if there are weights.
+    upper_bound : float
+        No labels inside the bounds have a larger objective.
+    rounding : float
+        By how much the additions can be off that led to either.
+    violation : int
+        Samples by which the worst cluster is outside its bounds: 0.
+    gap : float
+        What the best labels can be worth more, at most, relative to ``sum_i |s_{i, y_i}|``: the
+        objective's absolute value, unless scores have both signs. Relative to the upper bound where
+        that is larger. 0 for labels proven optimal, up to the rounding in comparing the clusters of
+        a row. So an optimum of 0 has a gap of 0, and an objective near 0, because positive and
+        negative scores cancel, one that means something.
+    """
+
+    labels: Array
+    counts: Array
+    prices: Array
+    objective: float
+    upper_bound: float
+    rounding: float
+    violation: int
+    gap: float
+
+    @property
+    def status(self) -> str:
+        """Proven: "optimal", or "within gap"."""
+        return "optimal" if self.gap == 0.0 else "within gap"
+
+
+def priced(candidates: Candidates, rows: slice, prices: Array, *, sizes: bool = False) -> Array:
+    """Return scores plus prices, counted from the first candidate; or the sizes of the terms."""
+    xp = compat.array_namespace(prices)
+    clusters = xp.astype(xp.clip(candidates.clusters[rows, :], min=0), xp.int64)
+    price = xp.reshape(xp.take(prices, xp.reshape(clusters, (-1,))), clusters.shape)
+    values = xp.astype(candidates.values[rows, :], xp.float64)
+    values = values - values[:, :1]
+    return xp.abs(values) + xp.abs(price) if sizes else values + price
+
+
+def _regrets(
+    candidates: Candidates, rows: slice, slot: Array, prices: Array, scale: float, *, whole: bool
+) -> tuple[float, float]:
+    """What rows lose by their labels at these prices, and what rounding explains of that.
+
+    Of the `whole` problem, where truncated clusters count, or beside the candidates alone.
+    """
+    xp = compat.array_namespace(prices)
+    values = priced(candidates, rows, prices)
+    label = xp.take_along_axis(values, slot, axis=1)
+    regret = xp.max(values, axis=1) - label[:, 0]
+    if whole:
+        first = xp.astype(candidates.values[rows, 0], xp.float64)
+        beyond = candidates.truncation[rows] - first
+        regret = xp.maximum(regret, beyond - label[:, 0])
+    lost = float(xp.sum(regret))
+    if lost == 0.0:
+        return 0.0, 0.0
+    # Only clusters that look better than the label can have been rounded up.
+    sizes, zero = priced(candidates, rows, prices, sizes=True), xp.zeros_like(values)
+    most = xp.max(xp.where(values >= label, sizes, zero), axis=1)
+    if whole:
+        over = xp.where(beyond > label[:, 0], xp.abs(candidates.truncation[rows]), zero[:, 0])
+        most = xp.maximum(most, over)
+    most = xp.where(regret > 0.0, most + scale, zero[:, 0])
+    return lost, rounding_of(float(xp.sum(most)))
+
+
+def proven(
+    candidates: Candidates,
+    slots: Array,
+    prices: Array,
+    bounds: SizeBounds,
+    scale: float,
+    options: SolverOptions,
+) -> tuple[OfflineAssignment, float]:
+    """Return the labels of all rows, with objective and upper bound; and what their labels lose.
+
+    The second is 0 unless the window of the paths was too small. Prices carry the rounding of
+    numbers as large as `scale`.
+    """
+    xp, k = compat.array_namespace(prices), prices.shape[0]
+    # Candidates and fixed rows speak for prices inside the region only.
+    inside = xp.clip(prices, candidates.low, candidates.high)
+    is_inside = bool(xp.all(inside == prices))
+    counts, chosen = candidates.fixed_counts, [candidates.clusters[:0, 0]]
+    objective, size = candidates.fixed_value, candidates.fixed_size
+    lost = explained = misplaced = 0.0
+    for start, stop in row_blocks(candidates.clusters.shape[0], options.chunk_rows):
+        rows, slot = slice(start, stop), slots[start:stop][:, None]
+        value = xp.take_along_axis(candidates.values[rows, :], slot, axis=1)[:, 0]
+        value = xp.astype(value, xp.float64)
+        chosen.append(xp.take_along_axis(candidates.clusters[rows, :], slot, axis=1)[:, 0])
+        label = xp.astype(chosen[-1], xp.int64)
+        ones = xp.ones_like(label)[:, None]
+        counts = counts + segment_sum(ones, label, n_segments=k)[:, 0]
+        objective += float(xp.sum(value))
+        size += float(xp.sum(xp.abs(value)))
+        parts = _regrets(candidates, rows, slot, inside, scale, whole=True)  # step 1: regret
+        lost, explained = lost + parts[0], explained + parts[1]
+        if not is_inside or parts[0] > 0.0:
+            parts = _regrets(candidates, rows, slot, prices, scale, whole=False)
+        misplaced += max(parts[0] - parts[1], 0.0)
+    parts = _slackness(inside, counts, bounds, scale)  # step 2: slackness
+    lost, explained = lost + parts[0], explained + parts[1]
+    if not math.isfinite(size + lost):
+        raise ScoresOutOfRangeError
+    lost = lost if lost > explained else 0.0
+    priced_size = float(xp.sum(xp.abs(inside) * xp.astype(counts, xp.float64)))
+    found = OfflineAssignment(
+        labels=_labels_of_all_rows(candidates, xp.concat(chosen), options),
+        counts=counts,
+        prices=inside,
+        objective=objective,
+        upper_bound=objective + lost,
+        rounding=rounding_of(size + priced_size),
+        violation=violation(counts, bounds),
+        gap=relative_gap(lost, size, objective + lost),
+    )
+    return found, misplaced
+
+
+def _slackness(
+    prices: Array, counts: Array, bounds: SizeBounds, scale: float
+) -> tuple[float, float]:
+    """What prices pay for bounds that are not reached, and what rounding explains of that."""
+    xp = compat.array_namespace(prices)
+    low, high = implied_bounds(bounds)
+    missed = xp.where(prices > 0.0, counts - low, high - counts)
+    missed = xp.astype(xp.where(prices == 0.0, xp.zeros_like(missed), missed), xp.float64)
+    lost = float(xp.sum(xp.abs(prices) * missed))
+    if lost == 0.0:
+        return 0.0, 0.0
+    return lost, rounding_of(scale)
+
+
+def _labels_of_all_rows(candidates: Candidates, chosen: Array, options: SolverOptions) -> Array:
+    """Labels of this rank's rows: fixed ones as they were, free ones as chosen."""
+    xp, last = compat.array_namespace(chosen), chosen.shape[0] - 1
+    if last < 0:
+        return xp.astype(candidates.labels, xp.int64)
+    parts, place = [xp.astype(candidates.labels[:0], xp.int64)], candidates.first_free
+    for start, stop in row_blocks(candidates.labels.shape[0], options.chunk_rows):
+        is_free = xp.astype(candidates.is_free[start:stop], xp.int64)
+        places = xp.clip(xp.cumulative_sum(is_free) - 1 + place, 0, last)
+        label = xp.where(is_free > 0, xp.take(chosen, places), candidates.labels[start:stop])
+        parts.append(xp.astype(label, xp.int64))
+        place += int(xp.sum(is_free))
+    return xp.concat(parts)
+
+
+def relative_gap(lost: float, size: float, upper_bound: float) -> float:
+    """Return the gap of labels that lack `lost` at most; `size` is ``sum_i |s_{i, y_i}|``."""
+    return max(lost / max(size, abs(upper_bound)), SMALLEST) if lost > 0.0 else 0.0
+
+
+def in_unit(found: OfflineAssignment, exponent: int) -> OfflineAssignment:
+    """Return the result for scores that are ``2**exponent`` times those it was found for.
+
+    Raises
+    ------
+    InvalidValueError
+        If the objective, the bound or a price does not fit into float64.
+    """
+    if exponent == 0:
+        return found
+    try:
+        objective, upper_bound, rounding = (
+            math.ldexp(v, exponent) for v in (found.objective, found.upper_bound, found.rounding)
+        )
+        math.ldexp(largest_score(found.prices), exponent)
+    except OverflowError:
+        msg = (
+            "scores must have a sum that float64 holds, got one of more than 1e308. To fix this, "
+            "divide all scores, or all weights, by the same number: the labels stay the same"
+        )
+        raise InvalidValueError(msg) from None
+    prices = times_power_of_two(found.prices, exponent)
+    return found._replace(
+        prices=prices,
+        objective=objective,
+        upper_bound=upper_bound,
+        rounding=rounding + SMALLEST,
+    )
+
+
+def rounding_of(size: float) -> float:
+    """Return what sums can be off by, for terms of absolute values that add up to `size`."""
+    return ROUNDINGS * EPS * size

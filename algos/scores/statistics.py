@@ -1,0 +1,155 @@
+r"""What a few rows say about all scores: how far they differ, and in which unit sums stay finite.
+
+Problem 1: solvers need lengths in units of score, from rows that are typical. `strided_ids` picks
+rows from all over the data, `score_range` is the median difference of the scores in one row, which
+a few rows that are far out do not move.
+
+Problem 2: the best labels do not depend on the unit of the scores, float64 does. Two scores of
+1e308 add up to infinity, a bound that is infinite proves nothing, a score times a weight that
+leaves the range reads as a forbidden pair, and below 2e-308 prices have fewer digits than scores.
+
+1. *A few rows* show the largest score. Almost always it lies within 2^-100 ... 2^100, and nothing
+   is done: reading all scores for their largest would cost as much as a pass.
+2. *Otherwise* scores are multiplied by a power of two, which is exact, before anything is computed,
+   and what is found is multiplied back.
+3. *A row that is out of range* and that the few did not show is met in a pass over the scores
+   (`offline`), which then raises `ScoresOutOfRangeError` and is repeated in another unit.
+
+=================  ====================  ======  ================================================
+symbol             here                  shape   meaning
+=================  ====================  ======  ================================================
+:math:`2^e`        ``source.exponent``   ()      unit: true scores are 2^e times those of a source
+=================  ====================  ======  ================================================
+"""
+
+from __future__ import annotations
+
+import math
+
+import array_api_compat as compat
+
+from ..core.types import Array
+from .blocks import block_rows, row_blocks
+from .sources import ScoreSource, largest_score, times_power_of_two
+
+__all__ = [
+    "FAR",
+    "ScoresOutOfRangeError",
+    "check_range",
+    "in_range",
+    "median",
+    "rescaled",
+    "score_range",
+    "strided_ids",
+]
+
+FAR = 100
+"""Exponent of the largest score, of either sign, up to which nothing is done."""
+
+LARGEST = {32: 2.0**FAR, 64: 2.0**900}
+"""Largest score that a pass accepts, by the bits of the dtype."""
+
+
+class ScoresOutOfRangeError(Exception):
+    """Scores are so large that sums of them would overflow: they need another unit."""
+
+
+def strided_ids(n: int, m: int, like: Array) -> Array:
+    """Return m different ids of 0 ... n-1 from all over, in steps of about n / golden ratio.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> strided_ids(8, 5, np.zeros(1))
+    array([0, 5, 2, 7, 4])
+    """
+    xp = compat.array_namespace(like)
+    stride = max(1, round(n * (math.sqrt(5) - 1) / 2))
+    while math.gcd(stride, n) != 1:
+        stride += 1
+    return (xp.arange(m, dtype=xp.int64, device=compat.device(like)) * stride) % n
+
+
+def median(values: Array) -> float:
+    """Return the upper median of a (n,) array; 0 of none."""
+    xp, n = compat.array_namespace(values), values.shape[0]
+    return float(xp.sort(values)[n // 2]) if n else 0.0
+
+
+def score_range(scores: Array) -> float:
+    """Return the median, over rows where scores differ, of largest minus smallest score; or 1."""
+    xp = compat.array_namespace(scores)
+    finite = xp.isfinite(scores)
+    low = xp.min(xp.where(finite, scores, xp.full_like(scores, math.inf)), axis=1)
+    ranges = xp.astype(xp.max(scores, axis=1), xp.float64) - xp.astype(low, xp.float64)
+    ranges = xp.where(xp.isfinite(ranges), ranges, xp.zeros_like(ranges))
+    n_equal = int(xp.sum(xp.astype(ranges == 0.0, xp.int64)))
+    return median(xp.sort(ranges)[n_equal:]) or 1.0
+
+
+def check_range(values: Array) -> bool:
+    """Tell whether sums of any number of these scores, and of prices like them, stay finite."""
+    xp = compat.array_namespace(values)
+    return largest_score(values) <= LARGEST.get(xp.finfo(values.dtype).bits, LARGEST[32])
+
+
+def in_range(source: ScoreSource, ids: Array) -> ScoreSource:
+    """Return the source, or, where the rows `ids` need it, the source in another unit.
+
+    Parameters
+    ----------
+    source : ScoreSource
+    ids : (m,) int64 array
+        A few rows of all ranks.
+
+    Returns
+    -------
+    ScoreSource
+    """
+    largest = largest_score(source.take(ids))
+    if largest > 0.0 and abs(math.frexp(largest)[1]) <= FAR:
+        return source
+    return rescaled(source)
+
+
+def rescaled(source: ScoreSource) -> ScoreSource:
+    """Return the source in float64, in a unit in which its largest finite score is in range.
+
+    Parameters
+    ----------
+    source : ScoreSource
+
+    Returns
+    -------
+    ScoreSource
+        The same on all ranks. Scores keep all digits unless they are 2^-1122 times the largest.
+
+    Notes
+    -----
+    Cost: one pass over all scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.scores.sources import score_source
+    >>> found = rescaled(score_source(np.asarray([[2.0**1023, 1.0]])))
+    >>> found.exponent, found.block(0, 1) == [[2.0**99, 2.0**-924]]
+    (924, array([[ True,  True]]))
+    """
+    group, here = source.group, 0.0
+    for start, stop in row_blocks(group.n_local, block_rows(source.n_clusters)):
+        here = max(here, largest_score(source.block(start, stop)))
+    empty = source.block(0, 0)
+    xp, device = compat.array_namespace(empty), compat.device(empty)
+    of_ranks = group.gather(xp.asarray([here], dtype=xp.float64, device=device))
+    largest = math.frexp(float(xp.max(of_ranks)))[1]
+    exponent = max(largest - FAR, 0) + min(largest + FAR, 0)
+
+    def scaled(block: Array) -> Array:
+        return times_power_of_two(xp.astype(block, xp.float64), -exponent)
+
+    return source._replace(
+        block=lambda start, stop: scaled(source.block(start, stop)),
+        take=lambda ids: scaled(source.take(ids)),
+        exponent=source.exponent + exponent,
+    )
