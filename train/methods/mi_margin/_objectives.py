@@ -45,11 +45,11 @@ import torch
 from torch import Tensor
 
 from ....algos.baselines.entropic_transport import SinkhornOptions, sinkhorn, soft_plan
+from ....algos.losses.cross_entropy import soft_cross_entropy
 from ....algos.losses.information.joint import joint_information_loss
 from ....algos.losses.information.mutual import mean_entropy, prior_divergence
 from ....algos.losses.information.pseudo_label import reverse_cross_entropy
 from ....algos.losses.information.self_labeling import self_labeling_loss
-from ....algos.losses.secu import soft_cross_entropy
 from ....algos.pseudo_labels.solver import floor_outputs, pseudo_labels
 from ...config.methods import MiMarginOptions
 

@@ -42,8 +42,8 @@ from torch import Tensor, nn
 from ....algos.clustering.restarts import split_largest
 from ....algos.core.errors import UsageError
 from ....algos.core.precision import finite_log
+from ....algos.losses.cross_entropy import log_softmax
 from ....algos.losses.information.mutual import margin_term
-from ....algos.losses.secu import log_softmax
 from ...config.methods import MiMarginOptions
 from ...config.run import RunConfig
 from ...networks.network import Network, run_views
