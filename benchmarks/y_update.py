@@ -24,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dualclust as dc
-from dualclust.algos.pseudo_labels._newton import Problem, bound, init, iterate, residual
+from dualclust.algos.pseudo_labels._interior_point import Problem, split
+from dualclust.algos.pseudo_labels._newton import bound, init, iterate, residual
 from dualclust.algos.pseudo_labels.em import em_step
 
 SIZES_M, SIZES_K = [250, 2500, 25000], [10, 100, 1000]
@@ -72,7 +73,7 @@ def newton(sigma: Floats, balance: float) -> tuple[int, float, float, float]:
     state = init(problem)
     while True:
         seconds += time.perf_counter() - start
-        reached = float(residual(problem, state))
+        reached = float(residual(problem, state.labels))
         if reached <= ACCURACY or steps == MOST:
             return steps, seconds, float(bound(problem, state)) * (1.0 + balance), reached
         start = time.perf_counter()
@@ -82,7 +83,6 @@ def newton(sigma: Floats, balance: float) -> tuple[int, float, float, float]:
 def em(sigma: Floats, balance: float, most: float) -> tuple[int, float, float]:
     """Steps of EM, their seconds, and the residual, at the accuracy or after `most` seconds."""
     problem = problem_of(sigma, balance)
-    state = init(problem)
     floored = np.clip(sigma, 1e-12, None)
     labels = floored / floored.sum(axis=1, keepdims=True)
     steps, seconds, reached, look = 0, 0.0, math.inf, 1
@@ -93,7 +93,7 @@ def em(sigma: Floats, balance: float, most: float) -> tuple[int, float, float]:
         seconds += time.perf_counter() - start
         steps += look
         look = max(1, min(steps // 4, int(0.2 * most * steps / seconds)))
-        reached = float(residual(problem, state._replace(labels=labels)))
+        reached = float(residual(problem, split(problem, labels)))
     return steps, seconds, reached
 
 

@@ -31,10 +31,12 @@ class Library:
     def asarray(self, data: ArrayLike, dtype: Any = None) -> Any:
         """Copy `data` into this library, with NumPy's dtype unless another (by name) is given."""
         array = np.array(data, dtype=dtype, order="C")
-        if self.device is not None:
-            return self.namespace.from_numpy(array).to(self.device)
         if self.namespace is array_api_strict:
             return array_api_strict.asarray(array)
+        if self.name.startswith("torch"):
+            return self.namespace.from_numpy(array).to(self.device)
+        if self.name.startswith("jax"):
+            return self.namespace.array(array, device=self.device)
         return self.freeze(array)
 
     def freeze(self, tree: T) -> T:
@@ -64,6 +66,11 @@ if find_spec("torch") is not None:  # the base installation does without
     LIBRARIES.append(Library("torch:cpu", array_api_compat.torch, torch.device("cpu")))
     if torch.cuda.is_available():
         LIBRARIES.append(Library("torch:cuda", array_api_compat.torch, torch.device("cuda", 0)))
+if find_spec("jax") is not None:
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    LIBRARIES.append(Library("jax:cpu", jax.numpy, jax.devices("cpu")[0]))
 
 # Each library once: what a long test runs on.
 ONE_EACH = [row for row in LIBRARIES if not row.readonly and not row.flags]

@@ -232,7 +232,8 @@ def soft_plan(scores: Array, prices: Array, *, epsilon: float) -> Array:
     Returns
     -------
     (n, k) array
-        Rows sum to 1; the dtype of `scores`, but at least float32. The only n x k array made.
+        Rows sum to 1; the dtype of `scores`, but at least float32. Its blocks and the whole are in
+        memory together for a moment.
 
     Examples
     --------
@@ -240,19 +241,17 @@ def soft_plan(scores: Array, prices: Array, *, epsilon: float) -> Array:
     >>> soft_plan(np.asarray([[1e308, 0.0]]), np.asarray([0.0, 0.0]), epsilon=1e-3)
     array([[1., 0.]])
     """
-    xp, n, k = _check(scores)
+    xp, _, k = _check(scores)
     check_same_place(scores=scores, prices=prices)
     check_real("prices", prices)
     check_shape("prices", prices, (k,))
     check_interval("epsilon", epsilon, SMALLEST, LARGEST)
     dtype = xp.float32 if xp.finfo(scores.dtype).bits < 32 else scores.dtype
-    plan = xp.empty((n, k), dtype=dtype, device=compat.device(scores))
-    first = 0
-    for block in _blocks(xp, scores):
-        rows = _exp(_log_plan(xp, block + prices, epsilon), epsilon)
-        plan[first : first + block.shape[0], :] = xp.astype(rows, dtype)
-        first += block.shape[0]
-    return plan
+    plan = [
+        xp.astype(_exp(_log_plan(xp, block + prices, epsilon), epsilon), dtype)
+        for block in _blocks(xp, scores)
+    ]
+    return xp.concat(plan)
 
 
 def _column_mass(scores: Array, pi: Array, epsilon: float, *, normalized: bool = True) -> Array:

@@ -55,7 +55,6 @@ from .start import (
     greedy_candidates,
     kmeans_plus_plus,
     start_centers,
-    uniforms,
 )
 
 __all__ = [
@@ -94,6 +93,5 @@ __all__ = [
     "start_centers",
     "sum_batch",
     "uniformity",
-    "uniforms",
     "updated_centers",
 ]

@@ -11,9 +11,8 @@ conclusion, draws l candidates for each row and takes the one that leaves the sm
 squared distances: within ``O(l^3 log^3 k)`` in expectation (Grunau et al., SODA 2023), and nearer
 than plain in practice. scikit-learn and the released k-means of ProPos take ``2 + floor(ln k)``.
 
-The random numbers come from *SplitMix64* (Steele, Lea and Flood, OOPSLA 2014): the i-th is a mixing
-of ``seed + i * 0x9E3779B97F4A7C15`` in 64-bit integers, so that it is the same on every array
-library and device, and no global state is read or changed.
+The random numbers are those of `core.random.uniforms`: a function of the seed and the place, the
+same on every array library and device; no global state is read or changed.
 
 ===============  ============  =======  ========================================================
 symbol           here          shape    meaning
@@ -42,6 +41,7 @@ from ..core.checks import (
 )
 from ..core.errors import InvalidValueError
 from ..core.projections import project_sphere
+from ..core.random import uniforms
 from ..core.types import Array, Namespace
 from ..scores.blocks import row_blocks
 from ..scores.sources import FeatureSource, check_weights
@@ -53,13 +53,9 @@ __all__ = [
     "kmeans_plus_plus",
     "power_of_two",
     "start_centers",
-    "uniforms",
 ]
 
 METRICS = ("cosine", "euclidean")
-
-GOLDEN = 0x9E3779B97F4A7C15
-MIXERS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
 
 CHUNK_ENTRIES, DEVICE_CHUNK_ENTRIES = 2**16, 2**24
 SAMPLE_PER_CLUSTER, FEWEST_SAMPLED = 32, 2**12
@@ -67,42 +63,6 @@ SAMPLE_PER_CLUSTER, FEWEST_SAMPLED = 32, 2**12
 TIE = 2.0**-30
 """Candidates whose sums differ by less than this share of all squared lengths are equally good: the
 first is taken. Products of matrices decide, with errors of 2^-50 that depend on who multiplies."""
-
-
-def uniforms(seed: int, n: int, *, xp: Namespace, device: object | None = None) -> Array:
-    """Random numbers of a seed: a pure function of seed and place, the same on every library.
-
-    Parameters
-    ----------
-    seed : int in [0, 2^64)
-    n : int >= 0
-    xp : namespace of the array library
-    device : optional
-
-    Returns
-    -------
-    (n,) float64 array, in [0, 1)
-        Multiples of 2^-53.
-
-    Notes
-    -----
-    Products of 64-bit integers wrap around, which is what the generator asks for.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> uniforms(0, 2, xp=np).round(6)
-    array([0.883311, 0.431528])
-    """
-    if check_count("seed", seed, 0) >= 2**64:
-        msg = f"seed must be below 2^64, got {seed}"
-        raise InvalidValueError(msg)
-    check_count("n", n, 0)
-    place = xp.arange(1, n + 1, dtype=xp.int64, device=device)
-    bits = place * _signed(GOLDEN) + _signed(seed)
-    for shift, factor in MIXERS:
-        bits = (bits ^ _shifted(bits, shift)) * _signed(factor)
-    return xp.astype(_shifted(bits, 11), xp.float64) * 2.0**-53
 
 
 def greedy_candidates(n_clusters: int) -> int:
@@ -319,13 +279,3 @@ def _squared_distances(features: Array, row: Array, inverse: float) -> Array:
         apart = (chunk if inverse == 1.0 else chunk * inverse) - row
         parts.append(xp.vecdot(apart, apart))
     return xp.concat(parts)
-
-
-def _signed(word: int) -> int:
-    """The int64 with the bits of an unsigned word."""
-    return word - 2**64 if word >= 2**63 else word
-
-
-def _shifted(bits: Array, shift: int) -> Array:
-    """Shift to the right that brings in zeros, where that of int64 brings in the sign."""
-    return (bits >> shift) & ((1 << (64 - shift)) - 1)

@@ -4,6 +4,9 @@ Nothing here knows of clusters. Arrays of any library come in and go out; errors
 the value, the rule and the fix; sums are integers, so that no order of the rows shows in them.
 """
 
+from .conjugate_gradients import (
+    conjugate_gradients,
+)
 from .directions import (
     Directions,
     unit_directions,
@@ -29,6 +32,8 @@ from .projections import (
 from .random import (
     normal_noise,
     philox,
+    random_signs,
+    uniforms,
 )
 from .segments import (
     segment_sum,
@@ -46,12 +51,15 @@ __all__ = [
     "MissingFileError",
     "OutputError",
     "UsageError",
+    "conjugate_gradients",
     "normal_noise",
     "philox",
     "project_capped",
     "project_l1_ball",
     "project_simplex",
     "project_sphere",
+    "random_signs",
     "segment_sum",
+    "uniforms",
     "unit_directions",
 ]

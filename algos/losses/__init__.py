@@ -1,8 +1,8 @@
 """What a network learns from labels: the losses of the five papers, one function an equation.
 
-`secu` and `coke` learn centers and labels; `propos` scatters prototypes and aligns neighbors;
-`gatcluster` learns from four tasks; `information` maximizes mutual information with a margin, with
-IIC and SeLa beside it.
+`cross_entropy` holds the softmax that all of them use. `secu` and `coke` learn centers and labels;
+`propos` scatters prototypes and aligns neighbors; `gatcluster` learns from four tasks;
+`information` maximizes mutual information with a margin, with IIC and SeLa beside it.
 """
 
 from .coke import (
@@ -11,11 +11,13 @@ from .coke import (
     two_view_loss,
     two_view_targets,
 )
+from .cross_entropy import (
+    log_softmax,
+    soft_cross_entropy,
+)
 from .secu import (
     center_loss,
-    log_softmax,
     mixed_targets,
-    soft_cross_entropy,
 )
 from .sparse_labels import (
     SparseLabels,

@@ -44,7 +44,8 @@ from ..core.checks import check_real, check_shape
 from ..core.errors import InvalidValueError
 from ..core.precision import at_least_float32
 from ..core.types import Array
-from .secu import log_softmax, mixed_targets, soft_cross_entropy
+from .cross_entropy import log_softmax, soft_cross_entropy
+from .secu import mixed_targets
 
 __all__ = ["label_loss", "smoothed_labels", "two_view_loss", "two_view_targets"]
 

@@ -28,7 +28,7 @@ import array_api_compat as compat
 from ..core.checks import check_count, check_real, check_shape
 from ..core.types import Array
 from .coke import smoothed_labels
-from .secu import log_softmax
+from .cross_entropy import log_softmax
 
 __all__ = ["SparseLabels", "average_label", "first_label", "sparse_label_loss"]
 

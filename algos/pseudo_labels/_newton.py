@@ -1,125 +1,69 @@
 r"""Primal-dual Newton method for the convex pseudo-label update of MI + margin.
 
-Solves, for M samples and K clusters, all weights scaled so that they add up to about 1 per sample,
+The problem, its optimality conditions and the symbols are those of `_interior_point`: products
+``y g`` and ``t p`` are to reach their targets ``a`` and ``c``. `init` gives an interior point, and
+`iterate` takes one step of Mehrotra's predictor-corrector method (SIAM J. Optim. 1992) on these
+products:
 
-``min_y  - sum_ik a_ik ln y_ik - sum_k c_k ln sum_i y_ik   s.t.  y >= 0, sum_k y_ik = 1``
+1. *Linearize.* Eliminating dy and dnu row by row leaves ``(L + diag(t / p)) dp = r`` with the graph
+   Laplacian ``L = diag(sum_i h_i) - sum_i h_i h_i^T / sum_k h_ik``, ``h = y / g`` (`_system`).
+2. *Predict.* The affine direction aims at the targets themselves. How far it can go before a
+   variable reaches 0 says how good the linearization is.
+3. *Center.* The products' mean excess over their targets, times the cube of the share that the
+   affine direction leaves undone, is what the corrector adds to every target.
+4. *Correct.* The direction for these targets, less the products ``dy dg`` and ``dt dp`` that the
+   linearization ignored; and the longest step that keeps every product above a share of its target.
+5. *Retry.* After a very short step, once more with half the excess as centering and without the
+   second-order term. With a fixed number of steps the next iteration does so, since no value may
+   be read back.
+6. *Move*, and restore what rounding may break: rows on the simplex, labels and prices above 0.
 
-with ``a = beta sigma`` and ``c = lambda M u`` (supplement, Lemma B.1, times M). Its optimality
-conditions are products with linear constraints, an interior point's home ground:
-
-``y_ik g_ik = a_ik``,  ``t_k p_k = c_k``,  ``g_ik = nu_i - p_k >= 0``,  ``t_k = sum_i y_ik``
-
-A zero of sigma is a target of 0, as in linear programming. Never ``nu - p``, which cancels: the
-state holds ``s_i = nu_i - max p`` and ``d_k = max p - p_k``, and g is their sum.
-
-One iteration (predictor and corrector of Mehrotra on these products): linearize, eliminate y and
-nu row by row, and solve ``(L + diag(t / p)) dp = r`` with the graph Laplacian
-
-``L = diag(sum_i h_i) - sum_i h_i h_i^T / sum_k h_ik``,   ``h = y / g``
-
-=======================  =============  =======  ================================================
-paper, or derivation     here           shape    meaning
-=======================  =============  =======  ================================================
-:math:`y_i^k`            ``labels``     (m, k)   soft pseudo-labels, rows on the simplex
-:math:`\beta\sigma_i^k`  ``a``          (m, k)   targets of the products y g, made by block
-:math:`\lambda M u^k`    ``shares``     (k,)     targets c of the products t p
-:math:`p_k`              ``prices``     (k,)     what a unit of mass of the cluster is worth
-:math:`\max p - p_k`     ``drops``      (k,)     smallest is 0
-:math:`\nu_i - \max p`   ``slack``      (m,)     multiplier of the row sum, above all prices
-:math:`t_k`              ``mass``       (k,)     mass of the cluster
-=======================  =============  =======  ================================================
-
-In the fixed mode no value is read back: every decision is an array. The arrays of (m, k) are the
-labels, which are updated in place, and blocks of rows.
+A step solves the same system twice. In the fixed mode every decision is an array. The arrays of
+(m, k) are the labels, before and after the step; everything else is made by block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import array_api_compat as compat
 
 from ..core.types import Array
-from ._system import column_terms, solve, system
+from ._interior_point import NEIGHBORHOOD, TINY, Block, Problem, State, blocks, mass_of
+from ._system import System, column_terms, solve, system
 
-__all__ = ["Problem", "State", "bound", "init", "iterate", "residual"]
+__all__ = ["bound", "init", "iterate", "residual"]
 
-TINY = 1e-140  # below every quantity that matters; its square does not underflow
 HUGE = 1e140
-NEIGHBORHOOD = 0.02  # products stay above this part of their targets
-EVEN = 0.1  # part of a uniform u in the start
+EVEN = 0.1  # part of a uniform prior in the start
 CAUTION = 0.05  # after a step shorter than this, more centering and no second-order term
-
-
-class Problem(NamedTuple):
-    """``sigma`` (m, k) as given, the weight beta of it, shares c, and how to work through it."""
-
-    sigma: Array
-    weight: Array
-    shares: Array
-    least: Array  # centering that is always kept: a product of target 0 ends about here
-    block_rows: int
-    fixed: bool  # without any value read back
-
-    def blocks(self) -> Iterator[slice]:
-        """Rows of each block."""
-        m = self.sigma.shape[0]
-        for i in range(0, m, self.block_rows):
-            yield slice(i, min(i + self.block_rows, m))
-
-    @property
-    def lowest(self) -> Array:
-        """Least slack, and least price that is not fixed at 0.
-
-        A product far below its target may leave them at a rounding error, whose inverse overflows
-        in the next step. They multiply masses of 1 per sample, so that this is nothing in the gap.
-        """
-        return NEIGHBORHOOD * self.least
-
-    def targets(self, rows: slice) -> Array:
-        """``beta sigma`` of a block, float64; sigma outside [0, 1] is rounding and is clipped."""
-        xp = compat.array_namespace(self.sigma)
-        sigma = xp.clip(xp.astype(self.sigma[rows, :], xp.float64), min=0.0, max=1.0)
-        return self.weight * sigma
-
-
-class State(NamedTuple):
-    """An interior point; `cautious` says that the last step was short."""
-
-    labels: Array
-    slack: Array
-    drops: Array
-    prices: Array
-    cautious: Array
 
 
 def init(problem: Problem, labels: Array | None = None) -> State:
     """Closed-form start: the minimizer if all samples shared the masses equally.
 
-    With `labels` of an earlier solution the masses are shared as there, halfway: a point on the
-    boundary would be a bad start.
+    With `labels` of an earlier solution the start lies halfway between that and them: a point on
+    the boundary would be a bad start.
     """
     xp = compat.array_namespace(problem.sigma)
     (m, k), device = problem.sigma.shape, compat.device(problem.sigma)
-    y = xp.empty((m, k), dtype=xp.float64, device=device)
-    mass = xp.zeros((k,), dtype=xp.float64, device=device)
     # A product that starts far below the others blocks every step.
     shares = (1.0 - EVEN) * problem.shares + EVEN / k * xp.sum(problem.shares)
-    for rows in problem.blocks():
+    parts = []
+    for rows in problem.rows():
         a = problem.targets(rows) + shares / m + TINY
-        y[rows, :] = a / xp.sum(a, axis=1, keepdims=True)
+        y = a / xp.sum(a, axis=1, keepdims=True)
         if labels is not None:
             old = xp.clip(xp.astype(labels[rows, :], xp.float64), min=0.0, max=1.0)
             total = xp.sum(old, axis=1, keepdims=True)
             old = old / xp.where(total > 0, total, xp.ones_like(total))
-            y[rows, :] = xp.where(total > 0, 0.5 * (y[rows, :] + old), y[rows, :])
-        mass += xp.sum(y[rows, :], axis=0)
-    prices = xp.maximum(shares / mass, problem.lowest)
+            y = xp.where(total > 0, 0.5 * (y + old), y)
+        parts.append(y)
+    prices = xp.maximum(shares / mass_of(tuple(parts)), problem.lowest)
     prices = xp.where(problem.shares > 0, prices, xp.zeros_like(prices))
     drops = xp.max(prices) - prices
     slack = xp.clip(problem.weight, min=1e-6) * xp.ones((m,), dtype=xp.float64, device=device)
-    return State(y, slack, drops, prices, xp.zeros_like(problem.weight) > 0)
+    return State(tuple(parts), slack, drops, prices, xp.zeros_like(problem.weight) > 0)
 
 
 def bound(problem: Problem, state: State) -> Array:
@@ -129,126 +73,187 @@ def bound(problem: Problem, state: State) -> Array:
     (`label_gap`), and ``a (r - 1 - ln r) <= (y g - a)^2 / (y g)`` also holds at a = 0.
     """
     xp = compat.array_namespace(problem.sigma)
-    products = state.prices * _mass(problem, state.labels)
+    products = state.prices * mass_of(state.labels)
     error = products - problem.shares
     total = xp.sum(error * error / xp.clip(products, min=TINY))
     top = xp.max(state.prices + state.drops)
-    for rows in problem.blocks():
-        y, s = state.labels[rows, :], state.slack[rows]
-        products = y * (s[:, None] + state.drops)
-        error = products - problem.targets(rows)
-        total += xp.sum(error * error / xp.clip(products, min=TINY))
-        total += xp.sum((s + top) * xp.abs(1.0 - xp.sum(y, axis=1)))
+    for rows, (a, y, g) in zip(problem.rows(), blocks(problem, state), strict=True):
+        products = y * g
+        error = products - a
+        total = total + xp.sum(error * error / xp.clip(products, min=TINY))
+        missing = xp.abs(1.0 - xp.sum(y, axis=1))
+        total = total + xp.sum((state.slack[rows] + top) * missing)
     return total / problem.sigma.shape[0]
 
 
-def residual(problem: Problem, state: State) -> Array:
+def residual(problem: Problem, labels: tuple[Array, ...]) -> Array:
     """Largest error of an optimality condition at ``p = c / t``, in units of sigma: 0-d."""
     xp = compat.array_namespace(problem.shares)
-    prices = problem.shares / _mass(problem, state.labels)
+    prices = problem.shares / mass_of(labels)
     drops = xp.max(prices) - prices
     worst = xp.zeros_like(problem.weight)
-    for rows in problem.blocks():
-        a, y = problem.targets(rows), state.labels[rows, :]
+    for rows, y in zip(problem.rows(), labels, strict=True):
+        a = problem.targets(rows)
         slack = xp.sum(a, axis=1) - xp.sum(drops * y, axis=1)
         error = xp.abs(a - y * (slack[:, None] + drops))
         worst = xp.maximum(worst, xp.maximum(xp.max(error), -xp.min(slack)))
     return (worst + 0.0) / xp.where(problem.weight > 0, problem.weight, xp.ones_like(worst))
 
 
+class Affine(NamedTuple):
+    """The affine direction: its steps of prices and masses, and what they say of the corrector.
+
+    `inverse` is 1 over the step at which a variable reaches 0; `second` are the column terms of the
+    products ``dy dg``.
+    """
+
+    dp: Array
+    dt: Array
+    inverse: Array
+    second: Array
+
+
+class Aim(NamedTuple):
+    """What the corrector aims at: targets plus `center`, less `second` (0 or 1) times products."""
+
+    center: Array
+    second: Array
+
+
+class Move(NamedTuple):
+    """A corrected direction of the prices, the step along it, and its aim."""
+
+    dp: Array
+    length: Array
+    aim: Aim
+
+
 def iterate(problem: Problem, state: State, frozen: Array) -> State:
     """One Newton step with predictor and corrector; none where `frozen` (0-d bool) holds."""
-    xp = compat.array_namespace(problem.sigma)
-    y, s, d, p, cautious = state
-    c, priced = problem.shares, problem.shares > 0
-    safe_p = xp.where(priced, p, xp.ones_like(p))
-    linear = system(problem, state)
+    linear = system(problem, state)  # step 1
+    affine = _predict(problem, linear)  # step 2
+    move = _correct(problem, linear, affine, _aim(problem, linear, affine))  # steps 3 and 4
+    if not problem.fixed and bool(move.length < CAUTION) and not bool(state.cautious):  # step 5
+        other = _correct(problem, linear, affine, _cautious(linear, move.aim))
+        if bool(other.length > move.length):
+            move = other
+    return _advance(problem, state, affine, move, frozen)  # step 6
 
-    def right_side(target: Array, b: Array) -> Array:
-        return xp.where(priced, (target - linear.mass * p) / safe_p - b, xp.zeros_like(p))
 
-    dp_a = solve(problem, linear, right_side(c, linear.b_target))
-    dt_a = xp.where(priced, (c - linear.mass * p) / safe_p - linear.mass / safe_p * dp_a, 0.0 * p)
-    inverse = xp.maximum(_largest(-dp_a / safe_p, priced), _largest(-dt_a / linear.mass, priced))
-    b_second = xp.zeros_like(p)
-    for rows in problem.blocks():
-        _, g, dg, dy = _predictor(problem, state, dp_a, rows)
-        inverse = xp.maximum(inverse, xp.max(-dy / y[rows, :]))
-        inverse = xp.maximum(inverse, xp.max(-dg / g))
-        b_second += column_terms(y[rows, :] / g, dy * dg / g)
-    short = 1.0 - 1.0 / xp.clip(inverse, min=1.0)
-    m = short * short * xp.clip(short, min=0.05) * linear.excess
-    m = xp.maximum(xp.where(cautious, xp.maximum(m, 0.5 * linear.excess), m), problem.least)
-    second = xp.where(cautious, xp.zeros_like(m), xp.ones_like(m))
+def _predict(problem: Problem, linear: System) -> Affine:
+    """Step 2: the direction to the targets, and how far it leads."""
+    xp, state = compat.array_namespace(problem.shares), linear.state
+    dp = solve(problem, linear, _right_side(problem, linear, problem.shares, linear.b_target))
+    dt = _mass_step(problem, linear, problem.shares, dp)
+    priced, safe_p = _priced(problem, state)
+    inverse = xp.maximum(_largest(-dp / safe_p, priced), _largest(-dt / linear.mass, priced))
+    second = xp.zeros_like(dp)
+    for block in blocks(problem, state):
+        _, dg, dy = _row_step(block, block.targets, dp)
+        inverse = xp.maximum(inverse, xp.max(-dy / block.labels))
+        inverse = xp.maximum(inverse, xp.max(-dg / block.gaps))
+        second = second + column_terms(block.labels / block.gaps, dy * dg / block.gaps)
+    return Affine(dp, dt, inverse, second)
 
-    def attempt(m: Array, second: Array) -> tuple[Array, Array]:
-        """The corrector's prices, and how far one can go."""
-        b = linear.b_target + m * linear.b_center - second * b_second
-        center = problem.sigma.shape[0] * m  # as much per sample as a label's product
-        target = c + center - second * dt_a * dp_a
-        dp = solve(problem, linear, right_side(target, b))
-        dp = xp.where(xp.isfinite(dp), dp, xp.zeros_like(dp))
-        per_p = (target - linear.mass * p) / safe_p - linear.mass / safe_p * dp
-        dt = xp.where(priced, per_p, 0.0 * p)
-        tp = xp.where(priced, linear.mass * p, xp.ones_like(p))
-        part = xp.clip(NEIGHBORHOOD * (c + center) / tp, max=0.5)
-        inverse = _largest(_inverse_step(dp / safe_p, dt / linear.mass, part), priced)
-        for rows in problem.blocks():
-            a, g, dg, dy, _ = _corrector(problem, state, dp_a, dp, m, second, rows)
-            yb = y[rows, :]
-            part = xp.clip(NEIGHBORHOOD * (a + m) / xp.clip(yb * g, min=TINY), max=0.5)
-            inverse = xp.maximum(inverse, xp.max(_inverse_step(dy / yb, dg / g, part)))
-        return dp, 1.0 / xp.clip(inverse, min=1.0)
 
-    dp, step = attempt(m, second)
-    # Without a read-back the next step will be the cautious one; with it, this one is.
-    if not problem.fixed and bool(step < CAUTION) and not bool(cautious):
-        careful = xp.maximum(m, 0.5 * linear.excess), xp.zeros_like(m)
-        other, length = attempt(*careful)
-        if bool(length > step):
-            dp, step, (m, second) = other, length, careful
+def _aim(problem: Problem, linear: System, affine: Affine) -> Aim:
+    """Step 3: the centering, by Mehrotra's cube of what the affine direction leaves undone."""
+    xp, cautious = compat.array_namespace(affine.inverse), linear.state.cautious
+    undone = 1.0 - 1.0 / xp.clip(affine.inverse, min=1.0)
+    center = undone * undone * xp.clip(undone, min=0.05) * linear.excess
+    careful = xp.maximum(center, 0.5 * linear.excess)
+    center = xp.maximum(xp.where(cautious, careful, center), problem.least)
+    return Aim(center, xp.where(cautious, xp.zeros_like(center), xp.ones_like(center)))
+
+
+def _cautious(linear: System, aim: Aim) -> Aim:
+    """Step 5: at least half the excess as centering, and no second-order term."""
+    xp = compat.array_namespace(aim.center)
+    return Aim(xp.maximum(aim.center, 0.5 * linear.excess), xp.zeros_like(aim.center))
+
+
+def _correct(problem: Problem, linear: System, affine: Affine, aim: Aim) -> Move:
+    """Step 4: the direction for an aim, and the longest step within the neighborhood."""
+    xp, state, (m, second) = compat.array_namespace(problem.shares), linear.state, aim
+    b = linear.b_target + m * linear.b_center - second * affine.second
+    center = problem.sigma.shape[0] * m  # as much per sample as a label's product
+    target = problem.shares + center - second * affine.dt * affine.dp
+    dp = solve(problem, linear, _right_side(problem, linear, target, b))
+    dp = xp.where(xp.isfinite(dp), dp, xp.zeros_like(dp))
+    dt = _mass_step(problem, linear, target, dp)
+    priced, safe_p = _priced(problem, state)
+    tp = xp.where(priced, linear.mass * state.prices, xp.ones_like(dp))
+    part = xp.clip(NEIGHBORHOOD * (problem.shares + center) / tp, max=0.5)
+    inverse = _largest(_inverse_step(dp / safe_p, dt / linear.mass, part), priced)
+    for block in blocks(problem, state):
+        _, dg, dy = _corrected_row_step(block, affine, dp, aim)
+        a, y, g = block
+        part = xp.clip(NEIGHBORHOOD * (a + m) / xp.clip(y * g, min=TINY), max=0.5)
+        inverse = xp.maximum(inverse, xp.max(_inverse_step(dy / y, dg / g, part)))
+    return Move(dp, 1.0 / xp.clip(inverse, min=1.0), aim)
+
+
+def _advance(problem: Problem, state: State, affine: Affine, move: Move, frozen: Array) -> State:
+    """Step 6: the next interior point. Where a number is not finite, it stays where it was."""
+    xp = compat.array_namespace(problem.shares)
+    step, (_, slack, drops, prices, _) = move.length, state
     step = xp.where(frozen | ~xp.isfinite(step), xp.zeros_like(step), step)
-
-    # The mass is the labels' sum, so that Newton's dt is only an estimate of it.
-    drops = d - step * dp
+    drops = drops - step * move.dp
     shift = xp.min(drops)
-    slack = xp.empty_like(s)
-    for rows in problem.blocks():
-        _, _, _, dy, dnu = _corrector(problem, state, dp_a, dp, m, second, rows)
-        moved = s[rows] + step * dnu + shift
-        slack[rows] = xp.where(xp.isfinite(moved), xp.maximum(moved, problem.lowest), s[rows])
-        moved = y[rows, :] + step * dy
-        moved = xp.where(xp.isfinite(moved), xp.clip(moved, min=TINY), y[rows, :])
+    labels, slacks = [], []
+    # The mass is the labels' sum: Newton's dt is only an estimate of it.
+    for rows, block in zip(problem.rows(), blocks(problem, state), strict=True):
+        dnu, _, dy = _corrected_row_step(block, affine, move.dp, move.aim)
+        moved = slack[rows] + step * dnu + shift
+        moved = xp.where(xp.isfinite(moved), xp.maximum(moved, problem.lowest), slack[rows])
+        slacks.append(moved)
+        moved = block.labels + step * dy
+        moved = xp.where(xp.isfinite(moved), xp.clip(moved, min=TINY), block.labels)
         # A row sum costs the gap its error, a product the square of its error.
-        y[rows, :] = moved / xp.sum(moved, axis=1, keepdims=True)
-    prices = xp.where(priced, xp.maximum(p + step * dp, problem.lowest), p)
-    return State(y, slack, drops - shift, prices, ~frozen & (step < CAUTION))
+        labels.append(moved / xp.sum(moved, axis=1, keepdims=True))
+    moved = xp.maximum(prices + step * move.dp, problem.lowest)
+    prices = xp.where(problem.shares > 0, moved, prices)
+    cautious = ~frozen & (step < CAUTION)
+    return State(tuple(labels), xp.concat(slacks), drops - shift, prices, cautious)
 
 
-def _predictor(
-    problem: Problem, state: State, dp: Array, rows: slice
-) -> tuple[Array, Array, Array, Array]:
-    """Targets, gaps, and the affine step ``dg, dy`` of a block."""
-    xp = compat.array_namespace(dp)
-    a, y = problem.targets(rows), state.labels[rows, :]
-    g = state.slack[rows][:, None] + state.drops
-    h, aq = y / g, a / g
-    dnu = (xp.sum(aq, axis=1) - 1.0 + xp.matmul(h, dp)) / xp.sum(h, axis=1)
-    dg = dnu[:, None] - dp
-    return a, g, dg, aq - y - h * dg
-
-
-def _corrector(
-    problem: Problem, state: State, dp_a: Array, dp: Array, m: Array, second: Array, rows: slice
-) -> tuple[Array, Array, Array, Array, Array]:
-    """The same with centering m and the second-order term; also ``dnu``."""
-    xp = compat.array_namespace(dp)
-    a, g, dg_a, dy_a = _predictor(problem, state, dp_a, rows)
-    y = state.labels[rows, :]
-    h, tq = y / g, (a + m - second * dy_a * dg_a) / g
+def _row_step(block: Block, target: Array, dp: Array) -> tuple[Array, Array, Array]:
+    """Steps ``dnu`` (b,), ``dg`` and ``dy`` (b, k) of a block, given those of the prices."""
+    xp, (_, y, g) = compat.array_namespace(dp), block
+    h, tq = y / g, target / g
     dnu = (xp.sum(tq, axis=1) - 1.0 + xp.matmul(h, dp)) / xp.sum(h, axis=1)
     dg = dnu[:, None] - dp
-    return a, g, dg, tq - y - h * dg, dnu
+    return dnu, dg, tq - y - h * dg
+
+
+def _corrected_row_step(
+    block: Block, affine: Affine, dp: Array, aim: Aim
+) -> tuple[Array, Array, Array]:
+    """The same with the centering, and without the products of the affine direction."""
+    _, dg, dy = _row_step(block, block.targets, affine.dp)
+    return _row_step(block, block.targets + aim.center - aim.second * dy * dg, dp)
+
+
+def _right_side(problem: Problem, linear: System, target: Array, b: Array) -> Array:
+    """Right-hand side of the system for targets of the products ``t p``; 0 at a fixed price."""
+    xp = compat.array_namespace(target)
+    priced, safe_p = _priced(problem, linear.state)
+    missing = target - linear.mass * linear.state.prices
+    return xp.where(priced, missing / safe_p - b, xp.zeros_like(target))
+
+
+def _mass_step(problem: Problem, linear: System, target: Array, dp: Array) -> Array:
+    """Step of the masses that belongs to one of the prices."""
+    xp = compat.array_namespace(dp)
+    priced, safe_p = _priced(problem, linear.state)
+    missing = target - linear.mass * linear.state.prices
+    return xp.where(priced, missing / safe_p - linear.mass / safe_p * dp, xp.zeros_like(dp))
+
+
+def _priced(problem: Problem, state: State) -> tuple[Array, Array]:
+    """Which clusters have a price, and the prices with 1 in place of those fixed at 0."""
+    xp, priced = compat.array_namespace(problem.shares), problem.shares > 0
+    return priced, xp.where(priced, state.prices, xp.ones_like(state.prices))
 
 
 def _inverse_step(r: Array, q: Array, part: Array) -> Array:
@@ -262,11 +267,3 @@ def _inverse_step(r: Array, q: Array, part: Array) -> Array:
 def _largest(x: Array, where: Array) -> Array:
     xp = compat.array_namespace(x)
     return xp.max(xp.where(where, x, xp.zeros_like(x)))
-
-
-def _mass(problem: Problem, labels: Array) -> Array:
-    xp = compat.array_namespace(labels)
-    total = xp.zeros_like(problem.shares)
-    for rows in problem.blocks():
-        total += xp.sum(labels[rows, :], axis=0)
-    return total

@@ -2,8 +2,14 @@ r"""The linear system of one Newton step of the pseudo-label update, assembled a
 
 ``(L + diag(z)) x = r``,  ``L = diag(sum_i h_i) - sum_i h_i h_i^T / H_i``,  ``H_i = sum_k h_ik``
 
-with h (m, k) and z = t / p positive: a graph Laplacian plus a positive diagonal, an M-matrix. Its
-diagonal is formed as the sum of the other entries of the row plus z, without cancellation.
+with h = y / g (m, k) and z = t / p positive: a graph Laplacian plus a positive diagonal, an
+M-matrix. Its diagonal is formed as the sum of the other entries of the row plus z, which does not
+cancel. The symbols are those of `_interior_point`.
+
+1. *Sum up* the rows (`system`): the matrix, and the parts of every right-hand side.
+2. *Ground* the nodes whose price is fixed at 0: their unknown is 0, and a link that leads to them
+   becomes a part of the diagonal.
+3. *Solve* (`solve`), in the way that the sizes call for:
 
 ===========  ===========================  ===============================================
 method       when                         cost beside O(m k)
@@ -21,15 +27,13 @@ conjugate gradients above.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import array_api_compat as compat
 
+from ..core.conjugate_gradients import conjugate_gradients
 from ..core.types import Array
-
-if TYPE_CHECKING:
-    from ._newton import Problem, State
+from ._interior_point import Problem, State, blocks
 
 __all__ = ["DENSE", "UNROLLED", "System", "column_terms", "solve", "system"]
 
@@ -38,11 +42,13 @@ UNROLLED = 128
 CG_FIXED = 64
 CG_MOST = 500
 CG_TOLERANCE = 1e-11
-TINY = 1e-140
 
 
 class System(NamedTuple):
     """Sums over the rows at one state; `links` and `anchors` are the matrix.
+
+    A right-hand side is made of `b_target`, the column terms of the targets less the mass, and of
+    `b_center`, the column terms of a centering of 1.
 
     The matrix is ``diag(anchors + links 1) - links``, with zeros on the diagonal of links, over
     clusters (`h` None), over samples (h scaled by the square roots of its row sums), or absent.
@@ -68,9 +74,7 @@ def system(problem: Problem, state: State) -> System:
     excess = xp.sum(zero)
     columns, by_rows = k <= m and k <= DENSE, m < k and m <= DENSE
     links, kept = None, []
-    for rows in problem.blocks():
-        a, y = problem.targets(rows), state.labels[rows, :]
-        g = state.slack[rows][:, None] + state.drops
+    for a, y, g in blocks(problem, state):  # step 1
         q = 1.0 / g
         h = y * q
         mass = mass + xp.sum(y, axis=0)
@@ -91,8 +95,7 @@ def system(problem: Problem, state: State) -> System:
     diagonal = total + z
     b_target, excess = b_target - mass, excess / (m * k)
     anchors, h = xp.where(priced, total - loops + z, one), None
-    if columns:
-        # A price fixed at 0 is a grounded node: what leads to it is part of the anchor.
+    if columns:  # step 2
         links = _off_diagonal(links)
         free = xp.where(priced[:, None] & priced[None, :], links, xp.zeros_like(links))
         anchors = xp.where(priced, z + xp.sum(links - free, axis=1), one)
@@ -106,37 +109,51 @@ def system(problem: Problem, state: State) -> System:
 
 
 def column_terms(h: Array, x: Array, lift: float = 0.0) -> Array:
-    """``sum_i x_i - h_i (sum_k x_ik - lift) / H_i``: columns once each row gave up its excess."""
+    """Column sums of x (m, k) after the row multipliers are eliminated, (k,).
+
+    ``sum_i [ x_i - h_i (sum_k x_ik - lift) / H_i ]``: the multiplier of a row takes from its
+    entries, in proportion to h, what the row's sum has above `lift`.
+    """
     xp = compat.array_namespace(h)
     return xp.sum(x - h * ((xp.sum(x, axis=1) - lift) / xp.sum(h, axis=1))[:, None], axis=0)
 
 
-def solve(problem: Problem, found: System, right: Array) -> Array:
+def solve(problem: Problem, linear: System, right: Array) -> Array:
     """Step of the prices; `right` is 0 where a price is fixed, and so is the step."""
     xp = compat.array_namespace(right)
-    if found.links is None:
-        scale = 1.0 / xp.sqrt(found.anchors)
-        return scale * _cg(
-            lambda v: scale * _product(problem, found, scale * v),
+    if linear.links is None:
+        scale = 1.0 / xp.sqrt(linear.anchors)
+        return scale * conjugate_gradients(
+            lambda v: scale * _product(problem, linear, scale * v),
             scale * right,
-            fixed=problem.fixed,
+            tol=CG_TOLERANCE,
+            max_iter=CG_FIXED if problem.fixed else CG_MOST,
+            read_back=not problem.fixed,
         )
-    if found.h is None:
-        return _solve_dense(problem, found, right)
-    inverse = xp.where(problem.shares > 0, 1.0 / found.diagonal, xp.zeros_like(right))
+    if linear.h is None:
+        return _solve_dense(problem, linear, right)
+    inverse = xp.where(problem.shares > 0, 1.0 / linear.diagonal, xp.zeros_like(right))
     x = right * inverse
-    return x + inverse * xp.matmul(found.h.T, _solve_dense(problem, found, xp.matmul(found.h, x)))
+    return x + inverse * xp.matmul(
+        linear.h.T, _solve_dense(problem, linear, xp.matmul(linear.h, x))
+    )
 
 
-def _solve_dense(problem: Problem, found: System, right: Array) -> Array:
+def _solve_dense(problem: Problem, linear: System, right: Array) -> Array:
     xp = compat.array_namespace(right)
     n = right.shape[0]
     if problem.fixed and n <= UNROLLED:
-        return _eliminate(found.links, found.anchors, right)
-    scale = 1.0 / xp.sqrt(found.anchors + xp.sum(found.links, axis=1))
-    matrix = found.links * scale[:, None] * scale
+        return _eliminate(linear.links, linear.anchors, right)
+    scale = 1.0 / xp.sqrt(linear.anchors + xp.sum(linear.links, axis=1))
+    matrix = linear.links * scale[:, None] * scale
     if problem.fixed:
-        return scale * _cg(lambda v: v - xp.matmul(matrix, v), right * scale, fixed=True)
+        return scale * conjugate_gradients(
+            lambda v: v - xp.matmul(matrix, v),
+            right * scale,
+            tol=CG_TOLERANCE,
+            max_iter=CG_FIXED,
+            read_back=False,
+        )
     one = xp.eye(n, dtype=matrix.dtype, device=compat.device(matrix))
     ridge = 1.0 + 4.0 * xp.finfo(matrix.dtype).eps
     return scale * xp.linalg.solve(ridge * one - matrix, (right * scale)[:, None])[:, 0]
@@ -163,30 +180,13 @@ def _eliminate(links: Array, anchors: Array, right: Array) -> Array:
     return x
 
 
-def _cg(product: Callable[[Array], Array], right: Array, *, fixed: bool) -> Array:
-    """Conjugate gradients from 0 on a matrix with diagonal 1."""
-    xp = compat.array_namespace(right)
-    x, residual, direction = xp.zeros_like(right), right, right
-    square = first = xp.sum(right * right)
-    for _ in range(CG_FIXED if fixed else CG_MOST):
-        if not fixed and bool(square <= CG_TOLERANCE**2 * first):
-            break
-        image = product(direction)
-        curvature = xp.sum(direction * image)
-        step = xp.where(curvature > 0, square / xp.clip(curvature, min=TINY), 0.0 * square)
-        x, residual = x + step * direction, residual - step * image
-        before, square = square, xp.sum(residual * residual)
-        direction = residual + square / xp.clip(before, min=TINY) * direction
-    return x
-
-
-def _product(problem: Problem, found: System, v: Array) -> Array:
+def _product(problem: Problem, linear: System, v: Array) -> Array:
     """The matrix times v, from the state."""
-    xp, state = compat.array_namespace(v), found.state
+    xp, state = compat.array_namespace(v), linear.state
     v = xp.where(problem.shares > 0, v, xp.zeros_like(v))
-    out = found.diagonal * v
-    for rows in problem.blocks():
-        h = state.labels[rows, :] / (state.slack[rows][:, None] + state.drops)
+    out = linear.diagonal * v
+    for _, y, g in blocks(problem, state):
+        h = y / g
         out = out - xp.matmul(h.T, xp.matmul(h, v) / xp.sum(h, axis=1))
     return xp.where(problem.shares > 0, out, v)
 

@@ -51,7 +51,8 @@ from ..core.checks import (
     check_shape,
 )
 from ..core.types import Array
-from ._newton import Problem, bound, init, iterate, residual
+from ._interior_point import Problem
+from ._newton import bound, init, iterate, residual
 from .energy import (
     BLOCK,
     LabelDuals,
@@ -202,11 +203,12 @@ def pseudo_labels(
 
     duals = LabelDuals(total * state.prices, total * state.slack)
     weights = {"balance": balance, "beta": beta, "u": u}
+    labels = xp.concat(state.labels)
     return PseudoLabels(
-        xp.astype(state.labels, _result_dtype(sigma)),
-        label_objective(sigma, state.labels, **weights),
-        label_gap(sigma, state.labels, **weights, duals=duals),
-        residual(problem, state),
+        xp.astype(labels, _result_dtype(sigma)),
+        label_objective(sigma, labels, **weights),
+        label_gap(sigma, labels, **weights, duals=duals),
+        residual(problem, state.labels),
         done,
         duals,
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...algos.clustering import centers
 from ...algos.core import projections
-from ...algos.losses import coke, secu
+from ...algos.losses import coke, cross_entropy, secu
 from ...algos.online import duals
 from ..references import online_runs
 from ..references.online_runs import Floats
@@ -111,7 +111,7 @@ def two_views() -> float:
         "losses.coke.two_view_loss",
         "losses.coke.label_loss",
         "losses.secu.mixed_targets",
-        "losses.secu.soft_cross_entropy",
+        "losses.cross_entropy.soft_cross_entropy",
     ),
 )
 def targets() -> float:
@@ -132,7 +132,7 @@ def targets() -> float:
         told = -(plain * log_p).sum(axis=-1).mean(axis=0)
         worst = max(worst, float(np.abs(got - told).max()) / 40.0)
         soft = rng.dirichlet(np.ones(6), (3, 20))
-        got = secu.soft_cross_entropy(scores[0], soft, temperature=temperature)
+        got = cross_entropy.soft_cross_entropy(scores[0], soft, temperature=temperature)
         worst = max(worst, float(np.abs(got + (soft * log_p[0]).sum(axis=-1)).max()) / 40.0)
         own = coke.label_loss(scores[0], labels, temperature=temperature)
         worst = max(worst, float(np.abs(own + (chosen * log_p[0]).sum(axis=-1)).max()) / 40.0)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algos.losses import secu
+from ...algos.losses import cross_entropy
 from ...algos.theory import von_mises_fisher
 from ..references.sphere_points import at_angles, random_units
 from ..references.violations import difference, excess, unless, worst
@@ -136,7 +136,7 @@ def check_density_integrates_to_one() -> float:
     equality iff q = p(k|x).
     """,
     tolerance=1e-12,
-    covers=("losses.secu.log_softmax",),
+    covers=("losses.cross_entropy.log_softmax",),
 )
 def check_evidence_bound() -> float:
     """Return the violation of the identity and the bound, for soft, one-hot and exact q."""
@@ -144,7 +144,7 @@ def check_evidence_bound() -> float:
     for seed in range(10):
         rng, k = np.random.default_rng(seed), 2 + seed % 4
         joint = log_joint(random_units(seed, 30, 4), random_units(seed + 20, k, 4), 3.0)
-        log_posterior = np.asarray(secu.log_softmax(joint))
+        log_posterior = np.asarray(cross_entropy.log_softmax(joint))
         truth = log_likelihood(joint)
         hard = np.eye(k)[rng.integers(0, k, size=30)]
         for q in (rng.dirichlet(np.ones(k), size=30), hard, np.exp(log_posterior)):
@@ -153,8 +153,10 @@ def check_evidence_bound() -> float:
         cosines = random_units(seed, 30, 4) @ random_units(seed + 20, k, 4).T
         exact = 3.0 * cosines - log_likelihood(3.0 * cosines)[:, None]
         violations.append(difference(log_posterior, exact))
-        violations.append(difference(secu.log_softmax(cosines, temperature=1.0 / 3.0), exact))
-        violations.append(difference(secu.log_softmax(joint + 50.0)[0], exact[0]))
+        violations.append(
+            difference(cross_entropy.log_softmax(cosines, temperature=1.0 / 3.0), exact)
+        )
+        violations.append(difference(cross_entropy.log_softmax(joint + 50.0)[0], exact[0]))
         violations.append(difference(_elbo(np.exp(log_posterior), joint), truth))
     return worst(*violations)
 
@@ -258,7 +260,7 @@ def check_posterior_is_no_density() -> float:
     circle = at_angles(*(np.arange(720) / 2.0))
     means = at_angles(0, 100, 180)
     step = 2.0 * np.pi / circle.shape[0]
-    printed = np.exp(np.asarray(secu.log_softmax(circle @ means.T, temperature=0.5)))
+    printed = np.exp(np.asarray(cross_entropy.log_softmax(circle @ means.T, temperature=0.5)))
     integrals = step * np.sum(printed, axis=0)
     area = math.exp(von_mises_fisher.log_sphere_area(2))
     density = von_mises_fisher.log_density(circle[:, None, :], means, np.asarray(2.0))
@@ -301,7 +303,7 @@ def check_posterior_is_no_density() -> float:
     optima, so that "the likelihood" decides what the M-step does.
     """,
     tolerance=1e-12,
-    covers=("losses.secu.log_softmax", "theory.von_mises_fisher.log_density"),
+    covers=("losses.cross_entropy.log_softmax", "theory.von_mises_fisher.log_density"),
 )
 def check_discriminative_likelihood() -> float:
     """Return the violation of Bayes' rule, and of the two optima being 45 degrees apart."""
@@ -309,17 +311,17 @@ def check_discriminative_likelihood() -> float:
     for seed, tau in itertools.product(range(5), (0.1, 0.5)):
         x, means = random_units(seed, 20, 5), random_units(seed + 9, 6, 5)
         joint = log_joint(x, means, 1.0 / tau)
-        printed = np.asarray(secu.log_softmax(x @ means.T, temperature=tau))
+        printed = np.asarray(cross_entropy.log_softmax(x @ means.T, temperature=tau))
         violations.append(difference(joint - log_likelihood(joint)[:, None], printed))
     kappas = np.asarray([1.0, 4.0])
     x, means = random_units(3, 20, 5), random_units(4, 2, 5)
     unequal = np.asarray(von_mises_fisher.log_density(x[:, None, :], means, kappas))
     bayes = unequal - log_likelihood(unequal)[:, None]
-    naive = np.asarray(secu.log_softmax(kappas * (x @ means.T)))
+    naive = np.asarray(cross_entropy.log_softmax(kappas * (x @ means.T)))
     violations.append(excess(0.1, difference(bayes, naive)))
     degrees = np.arange(-180.0, 180.0)
     v, centers = at_angles(*degrees), at_angles(0, 90)
-    eq27 = -np.asarray(secu.log_softmax(v @ centers.T, temperature=0.5))[:, 0]
+    eq27 = -np.asarray(cross_entropy.log_softmax(v @ centers.T, temperature=0.5))[:, 0]
     elbo = log_joint(v, centers, 2.0)[:, 0]
     violations.append(difference(degrees[np.argmin(eq27)], -45.0))
     violations.append(difference(degrees[np.argmax(elbo)], 0.0))

@@ -8,7 +8,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algos.losses import secu
+from ...algos.losses import cross_entropy
 from ...algos.losses.propos import prototypes, scattering
 from ..references.scattering import all_valid, log_sum_exp, masked, printed_psl
 from ..references.sphere_points import at_angles, random_units, regular_simplex
@@ -46,7 +46,7 @@ def check_decoupled_info_nce() -> float:
         cosines, printed = x @ y.T / tau, []
         for i in range(k):
             positive, negatives = cosines[i, i], np.delete(cosines[i], i)
-            info_nce = -float(secu.log_softmax(np.append(negatives, positive))[-1])
+            info_nce = -float(cross_entropy.log_softmax(np.append(negatives, positive))[-1])
             uniformity = log_sum_exp(negatives)
             gap = info_nce - (uniformity - positive)
             low, high = (math.log1p(math.exp(s / tau) / (k - 1)) for s in (-2.0, 2.0))
@@ -136,7 +136,7 @@ def _gradient_violations() -> list[float]:
             )
             slopes[place] = (ahead - behind) / (2.0 * h)
         gradients.append(slopes)
-    soft = np.exp(np.asarray(secu.log_softmax(mu @ mu.T, temperature=tau)))
+    soft = np.exp(np.asarray(cross_entropy.log_softmax(mu @ mu.T, temperature=tau)))
     closed = (soft @ mu - mu) / (mu.shape[0] * tau)
     violations = [excess(difference(gradients[1], closed), 1e-8)]
     for a, b in itertools.combinations(gradients, 2):

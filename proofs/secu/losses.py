@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...algos.core import projections
-from ...algos.losses import coke, secu
+from ...algos.losses import coke, cross_entropy, secu
 from ..registry.claims import Status, claim
 
 __all__ = ["center_losses", "distance_losses", "slopes_of", "unit_rows"]
@@ -155,7 +155,7 @@ def slopes_of(form: Any, x: Any, centers: Any, labels: Any, lam: float) -> Any:
     axes, and float32; the logarithms of a row belong to one distribution.
     """,
     tolerance=1e-10,
-    covers=("losses.secu.log_softmax",),
+    covers=("losses.cross_entropy.log_softmax",),
 )
 def softmax_maximizes() -> float:
     """Relative error of the identity L - value(q) = KL(q | p), and of L = value(p)."""
@@ -164,7 +164,7 @@ def softmax_maximizes() -> float:
     for lam, shape in ((0.05, (50, 6)), (1.0, (6, 6)), (20.0, (2, 6, 6)), (0.05, (3, 1))):
         for offset in (0.0, -3.0, 1e4 * lam):
             s = rng.uniform(-1.0, 1.0, shape) + offset
-            log_p = secu.log_softmax(s, temperature=lam)
+            log_p = cross_entropy.log_softmax(s, temperature=lam)
             top = (s / lam).max(axis=-1)
             total = top + np.log(np.exp(s / lam - top[..., None]).sum(axis=-1))
             worst = max(worst, float(np.abs(np.exp(log_p).sum(axis=-1) - 1.0).max()))
@@ -174,7 +174,9 @@ def softmax_maximizes() -> float:
                 divergence = (q * (log_q - log_p)).sum(axis=-1)
                 error = np.abs(total - value - divergence) / (1.0 + np.abs(total))
                 worst = max(worst, float(error.max()))
-    rough = secu.log_softmax(np.asarray([[0.5, 0.25, -1.0]], dtype=np.float32), temperature=0.5)
+    rough = cross_entropy.log_softmax(
+        np.asarray([[0.5, 0.25, -1.0]], dtype=np.float32), temperature=0.5
+    )
     exact = np.asarray([[1.0, 0.5, -2.0]])
     exact = exact - np.log(np.exp(exact).sum())
     if rough.dtype != np.float32 or float(np.abs(rough - exact).max()) > 1e-6:

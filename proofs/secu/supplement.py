@@ -14,7 +14,7 @@ import numpy as np
 from ... import backends
 from ...algos import bounds
 from ...algos.core.errors import InfeasibleBoundsError
-from ...algos.losses import secu
+from ...algos.losses import cross_entropy
 from ...algos.losses.propos import prototypes
 from ...algos.online import assignment, certificates, duals
 from ..references import feasible_sizes, online_runs
@@ -132,7 +132,7 @@ def variance_of_negatives() -> float:
 
 def _printed_cost(scores: Any, prices: duals.Duals, temperature: float) -> Any:
     """``-log p_ij - rho_j + rho'_j`` with the duals of the supplement."""
-    log_p = secu.log_softmax(scores, temperature=temperature)
+    log_p = cross_entropy.log_softmax(scores, temperature=temperature)
     return -log_p - prices.lower[:, None] + prices.upper[:, None]
 
 

@@ -82,7 +82,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("theorem",),
         ("coke", "gatcluster", "mi_margin", "propos", "secu"),
     ),
-    "dualclust": (("cluster",), ("estimators",), ("cli",)),
+    "dualclust": (("common",), ("cluster",), ("estimators",), ("cli",)),
 }
 
 

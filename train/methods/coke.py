@@ -49,7 +49,7 @@ from ...algos.clustering.centers import (
 )
 from ...algos.core.errors import UsageError
 from ...algos.losses.coke import label_loss, two_view_targets
-from ...algos.losses.secu import soft_cross_entropy
+from ...algos.losses.cross_entropy import soft_cross_entropy
 from ...algos.losses.sparse_labels import (
     SparseLabels,
     average_label,

@@ -39,7 +39,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...algos.clustering.hardness_weighted import CenterStatus, HardnessCenters, hardness_centers
-from ...algos.losses.secu import center_loss, mixed_targets, soft_cross_entropy
+from ...algos.losses.cross_entropy import soft_cross_entropy
+from ...algos.losses.secu import center_loss, mixed_targets
 from ...common.ranks import ALONE, Ranks
 from ..config.methods.secu import SecuOptions
 from ..config.run import RunConfig

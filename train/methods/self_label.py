@@ -31,7 +31,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...algos.core.errors import UsageError
-from ...algos.losses.secu import log_softmax, mixed_targets, soft_cross_entropy
+from ...algos.losses.cross_entropy import log_softmax, soft_cross_entropy
+from ...algos.losses.secu import mixed_targets
 from ...common.ranks import ALONE, Ranks
 from ..config.methods.self_label import SelfLabelOptions
 from ..config.run import RunConfig

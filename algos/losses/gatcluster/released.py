@@ -27,7 +27,7 @@ import array_api_compat as compat
 
 from ...core.checks import check_real, check_same_place, check_shape
 from ...core.types import Array
-from ..secu import log_softmax
+from ..cross_entropy import log_softmax
 from .tasks import PUBLISHED_WEIGHTS, GATClusterLoss, LossWeights, transformation_loss
 
 __all__ = ["EPS", "released_gatcluster_loss", "released_pair_cap"]

@@ -42,7 +42,7 @@ import array_api_compat as compat
 from ...core.checks import check_interval, check_real, check_shape
 from ...core.errors import InvalidValueError
 from ...core.types import Array, Namespace
-from ..secu import log_softmax
+from ..cross_entropy import log_softmax
 from .relations import relation_loss
 
 __all__ = [

@@ -40,7 +40,7 @@ from ...core.checks import check_interval, check_real, check_shape
 from ...core.errors import InvalidValueError
 from ...core.precision import LARGEST_WEIGHT, at_least_float32, finite_log
 from ...core.types import Array
-from ..secu import log_softmax
+from ..cross_entropy import log_softmax
 
 __all__ = [
     "information_margin_loss",

@@ -36,7 +36,7 @@ import array_api_compat as compat
 from ...core.checks import check_interval, check_real, check_shape
 from ...core.precision import LARGEST_WEIGHT, at_least_float32, finite_log
 from ...core.types import Array
-from ..secu import log_softmax
+from ..cross_entropy import log_softmax
 from .mutual import check_batch, log_prior, margin_term
 
 __all__ = [

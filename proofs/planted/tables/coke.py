@@ -154,7 +154,7 @@ PLANTED: tuple[PlantedError, ...] = (
         ),
     ),
     *errors_in(
-        "algos.losses.secu.soft_cross_entropy",
+        "algos.losses.cross_entropy.soft_cross_entropy",
         ("sign", "return -xp.sum(", "return xp.sum("),
         ("wrong reduction", "return -xp.sum(", "return -xp.mean("),
         ("ignored argument", "temperature=temperature), axis", "temperature=1.0), axis"),

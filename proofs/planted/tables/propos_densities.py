@@ -7,7 +7,7 @@ from ..planting import PlantedError
 _DENSITY = "algos.theory.von_mises_fisher."
 _KMEANS = "algos.clustering.lloyd."
 _PARTS = "algos.clustering._shared."
-_SOFTMAX = "algos.losses.secu.log_softmax"
+_SOFTMAX = "algos.losses.cross_entropy.log_softmax"
 
 PLANTED: tuple[PlantedError, ...] = (
     # Densities

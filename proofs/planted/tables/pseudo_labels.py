@@ -218,17 +218,17 @@ PLANTED: tuple[PlantedError, ...] = (
         claims=("M1", "M3"),
     ),
     PlantedError(
-        _NEWTON + "iterate",
+        _NEWTON + "_advance",
         "sign",
-        "moved = y[rows, :] + step * dy",
-        "moved = y[rows, :] - step * dy",
+        "moved = block.labels + step * dy",
+        "moved = block.labels - step * dy",
         claims=("M1", "M3", "M4"),
     ),
     PlantedError(
         _NEWTON + "init", "ignored argument", "if labels is not None:", "if False:", claims=("M3",)
     ),
     PlantedError(
-        _NEWTON + "Problem.targets",
+        "algos.pseudo_labels._interior_point.Problem.targets",
         "dropped",
         "return self.weight * sigma",
         "return sigma",

@@ -28,7 +28,7 @@ PLANTED: tuple[PlantedError, ...] = (
     ),
     # The losses (S3a, S3b, S6).
     *errors_in(
-        "algos.losses.secu.log_softmax",
+        "algos.losses.cross_entropy.log_softmax",
         ("sign", "return logits - xp.log", "return logits + xp.log"),
         ("axis", "xp.max(quarter, axis=-1", "xp.max(quarter, axis=0"),
         ("axis", "xp.exp(logits), axis=-1", "xp.exp(logits), axis=0"),

@@ -1,4 +1,4 @@
-"""Uniform numbers against the published generator, k-means++ against its definition in a loop."""
+"""k-means++ against its definition in a loop, and the starts of a seed."""
 
 import itertools
 import math
@@ -11,7 +11,6 @@ from dualclust.algos.clustering.start import (
     greedy_candidates,
     kmeans_plus_plus,
     start_centers,
-    uniforms,
 )
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
 from dualclust.algos.scores.sources import FeatureSource, alone, feature_source
@@ -25,48 +24,6 @@ def points(n=60, k=4, d=16, spread=0.3, seed=0):
     rng = np.random.default_rng(seed)
     directions = unit_rows(rng.normal(size=(k, d)))
     return unit_rows(directions[np.arange(n) % k] + spread * rng.normal(size=(n, d)) / np.sqrt(d))
-
-
-# Uniform numbers -------------------------------------------------------------------------------
-
-
-def split_mix(seed, n):
-    """SplitMix64 in Python's integers, as published."""
-    mask, state = 2**64 - 1, seed
-    for _ in range(n):
-        state = (state + 0x9E3779B97F4A7C15) & mask
-        z = state
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
-        yield z ^ (z >> 31)
-
-
-def test_the_first_words_of_the_published_generator():
-    words = [6457827717110365317, 3203168211198807973, 9817491932198370423]
-    assert list(split_mix(1234567, 3)) == words
-
-
-@pytest.mark.parametrize("seed", [0, 1, 1234567, 2**63 - 1, 2**63, 2**64 - 1])
-def test_uniform_numbers_are_those_of_the_generator_on_every_library(xp, seed):
-    found = uniforms(seed, 100, xp=xp.namespace, device=xp.device)
-    assert_equal(found, xp.asarray([(word >> 11) * 2.0**-53 for word in split_mix(seed, 100)]))
-
-
-def test_uniform_numbers_are_uniform():
-    found = uniforms(7, 10**5, xp=LIBRARIES[0].namespace)
-    assert 0.0 <= found.min() < found.max() < 1.0
-    shares = np.histogram(found, bins=20, range=(0, 1))[0] / 1e5
-    np.testing.assert_allclose(shares, 0.05, atol=5e-3)
-    assert abs(np.corrcoef(found[:-1], found[1:])[0, 1]) < 0.02
-
-
-@pytest.mark.parametrize(
-    ("seed", "n", "error"),
-    [(-1, 3, InvalidValueError), (2**64, 3, InvalidValueError), (0.5, 3, InvalidTypeError)],
-)
-def test_seeds_refused(seed, n, error):
-    with pytest.raises(error, match="seed must be"):
-        uniforms(seed, n, xp=LIBRARIES[0].namespace)
 
 
 # k-means++ -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Philox against its published answers and plain integers; the numbers against the normal law."""
+"""Both generators against their published answers; the numbers against their laws."""
 
 import random
 
@@ -7,9 +7,10 @@ import pytest
 import torch
 from scipy import stats
 
-from dualclust.algos.core.errors import DualclustError
-from dualclust.algos.core.random import normal_noise, philox
+from dualclust.algos.core.errors import DualclustError, InvalidTypeError, InvalidValueError
+from dualclust.algos.core.random import normal_noise, philox, random_signs, uniforms
 from tests.compare import assert_equal, assert_same_kind, to_numpy
+from tests.libraries import LIBRARIES
 
 # Counter, key and result of the known-answer tests of Random123 (philox4x32, 10 rounds).
 KNOWN = [
@@ -110,3 +111,64 @@ def test_a_stream_in_an_array_is_its_number(xp, stream):
         return normal_noise((7,), key=3, stream=stream, xp=xp.namespace, device=xp.device)
 
     assert_equal(noise(xp.asarray(np.asarray(stream))), noise(stream))
+
+
+# Signs -----------------------------------------------------------------------------------------
+
+
+def test_signs_are_the_highest_bits_of_the_words(xp):
+    found = random_signs((2, 5), key=9, stream=3, xp=xp.namespace, device=xp.device)
+    words = [w for block in range(3) for w in integer_philox((block, 0, 3, 0), (9, 0))][:10]
+    signs = np.asarray([-1.0 if word >= 2**31 else 1.0 for word in words])
+    assert_equal(found, xp.asarray(signs.reshape(2, 5)))
+
+
+def test_signs_are_even_and_independent():
+    """A fixed key: each bound is four standard deviations."""
+    signs = random_signs((2, 100_000), key=2**63 + 5, stream=1, xp=np)
+    assert set(np.unique(signs)) == {-1.0, 1.0}
+    assert abs(signs.mean()) < 4 / np.sqrt(signs.size)
+    assert abs((signs[0] * signs[1]).mean()) < 4 / np.sqrt(signs.size / 2)
+    assert random_signs((0, 3), key=1, xp=np).shape == (0, 3)
+
+
+# Uniform numbers -------------------------------------------------------------------------------
+
+
+def split_mix(seed, n):
+    """SplitMix64 in Python's integers, as published."""
+    mask, state = 2**64 - 1, seed
+    for _ in range(n):
+        state = (state + 0x9E3779B97F4A7C15) & mask
+        z = state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        yield z ^ (z >> 31)
+
+
+def test_the_first_words_of_the_published_generator():
+    words = [6457827717110365317, 3203168211198807973, 9817491932198370423]
+    assert list(split_mix(1234567, 3)) == words
+
+
+@pytest.mark.parametrize("seed", [0, 1, 1234567, 2**63 - 1, 2**63, 2**64 - 1])
+def test_uniform_numbers_are_those_of_the_generator_on_every_library(xp, seed):
+    found = uniforms(seed, 100, xp=xp.namespace, device=xp.device)
+    assert_equal(found, xp.asarray([(word >> 11) * 2.0**-53 for word in split_mix(seed, 100)]))
+
+
+def test_uniform_numbers_are_uniform():
+    found = uniforms(7, 10**5, xp=LIBRARIES[0].namespace)
+    assert 0.0 <= found.min() < found.max() < 1.0
+    shares = np.histogram(found, bins=20, range=(0, 1))[0] / 1e5
+    np.testing.assert_allclose(shares, 0.05, atol=5e-3)
+    assert abs(np.corrcoef(found[:-1], found[1:])[0, 1]) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("seed", "n", "error"),
+    [(-1, 3, InvalidValueError), (2**64, 3, InvalidValueError), (0.5, 3, InvalidTypeError)],
+)
+def test_seeds_refused(seed, n, error):
+    with pytest.raises(error, match="seed must be"):
+        uniforms(seed, n, xp=LIBRARIES[0].namespace)

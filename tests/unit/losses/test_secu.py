@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
-from dualclust.algos.losses.secu import center_loss, log_softmax, mixed_targets, soft_cross_entropy
+from dualclust.algos.losses.cross_entropy import log_softmax, soft_cross_entropy
+from dualclust.algos.losses.secu import center_loss, mixed_targets
 from tests.compare import assert_close, assert_equal, to_numpy
 from tests.problems import unit_rows
 from tests.unit.loss_loops import (

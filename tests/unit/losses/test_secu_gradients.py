@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.losses.secu import center_loss, log_softmax, mixed_targets, soft_cross_entropy
+from dualclust.algos.losses.cross_entropy import log_softmax, soft_cross_entropy
+from dualclust.algos.losses.secu import center_loss, mixed_targets
 from tests.problems import unit_rows
 from tests.unit.loss_loops import PAD, TEMPERATURES, loop_log_softmax, loop_targets, problem
 

@@ -6,7 +6,7 @@ import pytest
 from dualclust.algos.clustering.centers import running_average
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.losses.coke import smoothed_labels
-from dualclust.algos.losses.secu import soft_cross_entropy
+from dualclust.algos.losses.cross_entropy import soft_cross_entropy
 from dualclust.algos.losses.sparse_labels import (
     SparseLabels,
     average_label,

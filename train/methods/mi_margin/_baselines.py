@@ -44,10 +44,10 @@ import torch
 from torch import Tensor
 
 from ....algos.baselines.entropic_transport import SinkhornOptions, sinkhorn, soft_plan
+from ....algos.losses.cross_entropy import soft_cross_entropy
 from ....algos.losses.information.joint import joint_information_loss
 from ....algos.losses.information.mutual import mean_entropy, prior_divergence
 from ....algos.losses.information.self_labeling import self_labeling_loss
-from ....algos.losses.secu import soft_cross_entropy
 from ...config.methods.mi_margin import MiMarginOptions
 
 __all__ = ["BASELINES", "Outputs", "Terms", "split_labels", "transport_labels"]

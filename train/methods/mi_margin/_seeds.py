@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ....algos.core.errors import UsageError
-from ....algos.losses.secu import soft_cross_entropy
+from ....algos.losses.cross_entropy import soft_cross_entropy
 
 __all__ = ["draw_seeds", "seed_loss"]
 

@@ -43,9 +43,9 @@ from torch import Tensor, nn
 from ....algos.clustering.restarts import split_largest
 from ....algos.core.errors import UsageError
 from ....algos.core.precision import finite_log
+from ....algos.losses.cross_entropy import log_softmax
 from ....algos.losses.information.mutual import margin_term
 from ....algos.losses.information.pseudo_label import reverse_cross_entropy
-from ....algos.losses.secu import log_softmax
 from ....algos.pseudo_labels.solver import floor_outputs, pseudo_labels
 from ....common.ranks import ALONE, Ranks
 from ...config.methods.mi_margin import MiMarginOptions
