@@ -214,7 +214,8 @@ def _progress(
 
 
 def _describe(record: dict[str, Any], epochs: int | None) -> str:
-    epoch = f"epoch {record['epoch']}/{epochs}  " if epochs else ""
+    start = f"start {record['start']}  " if "start" in record else ""
+    epoch = start + (f"epoch {record['epoch']}/{epochs}  " if epochs else "")
     acc = f"  acc {record['acc']:.3f}" if "acc" in record else ""
     sizes = f"sizes {record['size_min']}-{record['size_max']}"
     return f"{epoch}loss {record['loss']:.3f}  {sizes}{acc}"

@@ -1,8 +1,8 @@
 """The settings of a training run: frozen records that check themselves, read from and kept as TOML.
 
 `RunConfig` holds all settings of a run and `load_config` reads it; the records of its tables are in
-`run`, `augment`, `optim` and `linear`, those of each method in `methods`. `schema` makes records
-check themselves, and `constraints` names the rules. Nothing here loads torch.
+`run`, `augment`, `optim`, `linear` and `starts`, those of each method in `methods`. `schema` makes
+records check themselves, and `constraints` names the rules. Nothing here loads torch.
 """
 
 from .augment import AugmentConfig
@@ -21,6 +21,7 @@ from .run import (
     load_config,
 )
 from .schema import Checked, Rule, dump_config, from_mapping, override
+from .starts import StartsConfig
 
 __all__ = [
     "METHOD_OPTIONS",
@@ -37,6 +38,7 @@ __all__ = [
     "OptimConfig",
     "Rule",
     "RunConfig",
+    "StartsConfig",
     "dump_config",
     "from_mapping",
     "load_config",

@@ -24,6 +24,7 @@ from .linear import LinearConfig
 from .methods import METHOD_OPTIONS, with_method_tables
 from .optim import OptimConfig
 from .schema import Checked, Rule, dump_config, from_mapping, override
+from .starts import StartsConfig
 
 __all__ = [
     "FITS",
@@ -269,6 +270,7 @@ class RunConfig(Checked):
     augment, second, small : AugmentConfig. How the first view of an image is drawn, the second
         where it differs from the first, and the small crops of methods that have them.
     linear : LinearConfig or None. Linear evaluation on crops, where ``evaluation.probe`` is on.
+    starts : StartsConfig or None. Several beginnings, of which the one with the least loss goes on.
     secu, self_label, coke, ... : a field for each method of `METHOD_OPTIONS`. The method's own
         table; those of other methods must be left out.
 
@@ -305,6 +307,7 @@ class RunConfig(Checked):
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
     linear: LinearConfig | None = None
+    starts: StartsConfig | None = None
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
@@ -317,6 +320,10 @@ class RunConfig(Checked):
                 "the table [linear] trains a classifier that held-out images judge: it needs "
                 "data.test='test' and evaluation.probe=true. To fix: set both, or remove the table"
             )
+            raise UsageError(msg)
+        if self.starts is not None and self.starts.epochs >= self.epochs:
+            begun = self.starts.epochs
+            msg = f"starts.epochs must be below epochs={self.epochs}, got {begun}"
             raise UsageError(msg)
         if self.optim.warmup_epochs > self.epochs:
             warmup = self.optim.warmup_epochs

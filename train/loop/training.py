@@ -12,6 +12,7 @@ file                   what it is
 ``config.toml``        the settings; with the code, all that is needed to repeat the run
 ``metrics.jsonl``      one line per epoch: loss, learning rate, sizes; ACC, NMI, ARI where known
 ``checkpoints/``       what `resume` reads: the last two epochs, hashed, without pickle
+``starts/``, ``starts.json``  the beginnings of the run, where it has several, and which went on
 ``assignments.csv``    id, cluster, margin of every image; its class where known
 ``centers.npy``        (k, d) unit centers of the target head
 ``weights.safetensors``  the network's parameters
@@ -23,22 +24,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from ...algos.core.errors import CheckpointError, OutputError
+from ...algos.core.errors import OutputError
 from ...common.files import write_file
 from ...common.ranks import ALONE, Ranks
 from ..config.run import RunConfig, dump_config, load_config
 from ..data.samples import EmbeddingData
 from ..methods.base import Prediction
 from ..report.figures import write_curves
-from ..state.checkpoint import Checkpoint, checkpoint_folder, latest_checkpoint, save_checkpoint
-from ..state.packing import pack, unpack
+from ..state.checkpoint import latest_checkpoint
 from .results import write_metrics, write_results
 from .run import Run
+from .starts import best_beginning, chosen_settings, is_undecided, settings_of
+from .stored_run import restore, run_and_save_epoch
 
 __all__ = ["RunResult", "resume", "train"]
 
@@ -79,7 +82,8 @@ def train(
     config : RunConfig
     folder : path. Must not exist yet, or be empty: a run never overwrites another.
     device : str. "cpu", "cuda", "cuda:1", ...
-    network : nn.Module, optional. The user's own encoder; see `Run`.
+    network : nn.Module, optional. The user's own encoder; see `Run`. Several beginnings train
+        copies of it.
     ranks : Ranks. From `common.ranks.join_ranks`, under ``torchrun``; the first rank writes.
     progress : callable, optional. Gets the metrics of each epoch as a dict.
 
@@ -102,8 +106,8 @@ def train(
         raise OutputError(msg)
     ranks.wait()  # before the first rank makes the folder that the others have just looked at
     with _threads(config.threads):
-        run = Run(config, device, network, ranks)
-        run.init()
+        fresh = _maker(config, device, network, ranks)
+        run = fresh(config if config.starts is None else settings_of(config, 0))
         if ranks.first:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -111,6 +115,8 @@ def train(
                 msg = f"cannot create the run folder {folder}: {error.strerror or error}"
                 raise OutputError(msg) from error
             write_file(folder / "config.toml", dump_config(config))
+        if config.starts is not None:
+            run = best_beginning(config, folder, fresh, progress)
         return _finish(run, folder, progress)
 
 
@@ -132,28 +138,36 @@ def resume(
         If no checkpoint is intact, or it does not fit the settings.
     """
     folder = Path(folder)
-    checkpoint = latest_checkpoint(folder)
+    checkpoint = None if is_undecided(folder) else latest_checkpoint(folder)
     config = load_config(folder / "config.toml")
     with _threads(config.threads):
-        run = Run(config, device, network, ranks)
-        _check_fits(run, checkpoint, folder / "config.toml")
-        try:
-            run.load_state_dict(unpack(checkpoint.tensors, checkpoint.metadata["state"]))
-        except (KeyError, RuntimeError, ValueError) as error:
-            msg = f"the checkpoint {checkpoint.folder} does not fit this version: {error}"
-            raise CheckpointError(msg) from error
+        if checkpoint is None:
+            fresh = _maker(config, device, network, ranks)
+            run = best_beginning(config, folder, fresh, progress)
+        else:
+            run = Run(chosen_settings(config, folder), device, network, ranks)
+            restore(run, checkpoint, folder / "config.toml")
         return _finish(run, folder, progress)
+
+
+def _maker(
+    config: RunConfig, device: str, network: torch.nn.Module | None, ranks: Ranks
+) -> Callable[[RunConfig], Run]:
+    """Return a function that makes an initialized run; each beginning gets its own network."""
+
+    def fresh(settings: RunConfig) -> Run:
+        own = network if config.starts is None else deepcopy(network)
+        run = Run(settings, device, own, ranks)
+        run.init()
+        return run
+
+    return fresh
 
 
 def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
     """Run the epochs that are left, saving each, then write the results."""
     while run.epoch < run.config.epochs:
-        record = run.run_epoch()
-        if run.ranks.first:
-            tensors, tree = pack(run.state_dict())
-            metadata = {"state": tree, **run.identity()}
-            save_checkpoint(checkpoint_folder(folder, run.epoch), tensors, metadata)
-            write_metrics(folder, run.metrics)
+        record = run_and_save_epoch(run, folder)
         if progress is not None:
             progress(record)
     prediction, method = run.predict(), run.method
@@ -167,22 +181,6 @@ def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
     run.ranks.wait()
     limits = int(bounds.lower.min()), int(bounds.upper.max())
     return RunResult(folder, run.metrics, prediction, *limits)
-
-
-def _check_fits(run: Run, checkpoint: Checkpoint, where: Path) -> None:
-    """Refuse a checkpoint of other settings or images, naming the first difference."""
-    for name, ours in run.identity().items():
-        theirs = checkpoint.metadata.get(name)
-        if theirs == ours:
-            continue
-        lines = set(str(theirs).splitlines())
-        changed = [line for line in ours.splitlines() if line not in lines]
-        what = f"{where} has {changed[0]!r}" if name == "config" and changed else f"other {name}"
-        msg = (
-            f"the checkpoint {checkpoint.folder} does not fit: {what}. "
-            f"To fix this, restore what the run was started with"
-        )
-        raise CheckpointError(msg)
 
 
 @contextmanager

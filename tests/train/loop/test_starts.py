@@ -1,0 +1,97 @@
+"""Several beginnings: the best goes on as the run that it is, and an interrupted choice is made."""
+
+import json
+
+import pytest
+import torch
+
+from dualclust.algos.core.errors import CheckpointError, UsageError
+from dualclust.train.config import RunConfig, StartsConfig, override
+from dualclust.train.loop import resume, train
+from dualclust.train.loop.starts import settings_of
+from tests.train.runs import Interrupted, assert_same_run, contents, tiny
+
+STARTS = ["starts.count=3", "starts.epochs=2"]
+
+
+@pytest.fixture(scope="module")
+def config(source):
+    return tiny(source, *STARTS)
+
+
+@pytest.fixture(scope="module")
+def whole(config, tmp_path_factory):
+    """A run with beginnings, that nothing interrupted."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    train(config, folder)
+    return folder
+
+
+def test_the_least_loss_goes_on(config, whole):
+    choice = json.loads((whole / "starts.json").read_text())
+    losses = choice["losses"]
+    assert len(set(losses)) == 3
+    assert losses[choice["chosen"]] == min(losses)
+    for number, loss in enumerate(losses):
+        lines = (whole / "starts" / str(number) / "metrics.jsonl").read_text().splitlines()
+        assert [json.loads(line)["epoch"] for line in lines] == [1, 2]
+        assert json.loads(lines[-1])["loss"] == loss
+
+
+def test_what_goes_on_is_the_run_of_its_seed(config, whole, tmp_path):
+    chosen = json.loads((whole / "starts.json").read_text())["chosen"]
+    train(settings_of(config, chosen), tmp_path / "alone")
+    ours, alone = contents(whole), contents(tmp_path / "alone")
+    for found in (ours, alone):
+        for name in ("config.toml", "starts.json"):
+            found.pop(name, None)
+    assert ours == alone
+
+
+def test_the_first_beginning_has_the_seed_of_the_run(config):
+    seeds = [settings_of(config, number).seed for number in range(3)]
+    assert seeds[0] == config.seed
+    assert len(set(seeds)) == 3
+    assert settings_of(config, 1).starts is None
+
+
+@pytest.mark.parametrize("stop", [(0, 1), (1, 2), (2, 2), (None, 3)])
+def test_it_goes_on_where_it_was_interrupted(config, whole, tmp_path, stop):
+    seen = []
+
+    def progress(record):
+        seen.append((record.get("start"), record["epoch"]))
+        if seen[-1] == stop:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        train(config, tmp_path / "run", progress=progress)
+    assert seen[-1] == stop
+    resume(tmp_path / "run", progress=progress)
+    assert len(seen) == len(set(seen)) == 3 * 2 + 2  # no epoch twice
+    assert_same_run(tmp_path / "run", whole)
+
+
+def test_a_network_of_the_users_own_is_copied(config, tmp_path):
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 16), torch.nn.ReLU())
+    before = [p.clone() for p in network.parameters()]
+    result = train(config, tmp_path / "run", network=network)
+    assert all(torch.equal(p, q) for p, q in zip(network.parameters(), before, strict=True))
+    assert len(result.metrics) == config.epochs
+
+
+def test_a_choice_that_cannot_be_read_is_refused(config, whole, tmp_path):
+    train(config, tmp_path / "run")
+    path = tmp_path / "run" / "starts.json"
+    for text in ("", "[]", '{"chosen": 7}'):
+        path.write_text(text)
+        with pytest.raises(CheckpointError, match=r"starts\.json"):
+            resume(tmp_path / "run")
+
+
+def test_settings_of_the_beginnings_are_checked(config):
+    with pytest.raises(UsageError, match=r"starts\.epochs must be below epochs=4, got 4"):
+        override(config, ["starts.epochs=4"])
+    with pytest.raises(UsageError, match="count must be an integer, 2 or more"):
+        StartsConfig(count=1)
+    assert RunConfig().starts is None

@@ -1,0 +1,116 @@
+"""Several beginnings of a run, of which the one with the least loss is continued.
+
+Where a method is stuck after its first epochs, later ones seldom help, and its loss tells. Classes
+are never read.
+
+1. Beginning 0 has the seed of the run; beginning i has one drawn from it (`seed_of`).
+2. Each is an ordinary run of `StartsConfig.epochs` epochs in a folder ``starts/I`` of the run's,
+   saved after each epoch; one that was interrupted goes on from there.
+3. The one whose last epoch has the least mean loss is chosen, and ``starts.json`` says so. Its
+   state becomes the first checkpoint of the run, which goes on with its seed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ...algos.core.errors import CheckpointError
+from ...common.files import write_file
+from ..config.run import RunConfig
+from ..state.checkpoint import (
+    checkpoint_folder,
+    latest_checkpoint,
+    load_checkpoint,
+    save_checkpoint,
+)
+from ..state.seeding import generator
+from .run import Run
+from .stored_run import restore, run_and_save_epoch
+
+__all__ = ["best_beginning", "chosen_settings", "is_undecided", "seed_of"]
+
+CHOICE = "starts.json"
+
+
+def seed_of(seed: int, number: int) -> int:
+    """Return the seed of a beginning: the run's for the first, one drawn from it for another."""
+    return seed if number == 0 else generator(seed, "starts", number).initial_seed() % 2**63
+
+
+def settings_of(config: RunConfig, number: int) -> RunConfig:
+    """Return the settings of a beginning, which are also those that its continuation has."""
+    return replace(config, seed=seed_of(config.seed, number), starts=None)
+
+
+def is_undecided(folder: Path) -> bool:
+    """Whether a run has begun and not yet chosen which beginning goes on."""
+    return (folder / "starts").is_dir() and not (folder / CHOICE).is_file()
+
+
+def chosen_settings(config: RunConfig, folder: Path) -> RunConfig:
+    """Return the settings that a run goes on with, once its beginning is chosen.
+
+    Raises
+    ------
+    CheckpointError
+        If the file of the choice is missing or damaged, or names no beginning of these settings.
+    """
+    if config.starts is None:
+        return config
+    path = folder / CHOICE
+    try:
+        number = json.loads(path.read_text(encoding="utf-8"))["chosen"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        msg = f"{path} does not say which beginning was chosen ({error}). To fix this, restore it"
+        raise CheckpointError(msg) from error
+    if number not in range(config.starts.count):
+        msg = f"{path} chose beginning {number!r}, and the settings have {config.starts.count}"
+        raise CheckpointError(msg)
+    return settings_of(config, number)
+
+
+def best_beginning(
+    config: RunConfig,
+    folder: Path,
+    fresh: Callable[[RunConfig], Run],
+    progress: Callable[[dict[str, Any]], None] | None = None,
+) -> Run:
+    """Run the beginnings, choose one, and return the run at its end.
+
+    Parameters
+    ----------
+    config : RunConfig. Its `starts` is not None.
+    folder : Path. The run folder.
+    fresh : function of settings. Makes an initialized run.
+    progress : callable, optional. Gets the metrics of each epoch, with ``start``, the number of
+        the beginning.
+    """
+    assert config.starts is not None
+    epochs, losses = config.starts.epochs, []
+    for number in range(config.starts.count):
+        home = folder / "starts" / str(number)
+        run = fresh(settings_of(config, number))
+        if (home / "checkpoints").is_dir():
+            restore(run, latest_checkpoint(home), folder / "config.toml")
+        while run.epoch < epochs:
+            record = run_and_save_epoch(run, home)
+            if progress is not None:
+                progress({"start": number, **record})
+        losses.append(float(run.metrics[-1]["loss"]))
+    best = min(
+        range(len(losses)), key=lambda i: losses[i] if math.isfinite(losses[i]) else math.inf
+    )
+    run = fresh(settings_of(config, best))
+    begun = load_checkpoint(checkpoint_folder(folder / "starts" / str(best), epochs))
+    restore(run, begun, folder / "config.toml")
+    if run.ranks.first:
+        save_checkpoint(checkpoint_folder(folder, epochs), begun.tensors, begun.metadata)
+        choice = {"chosen": best, "seed": run.config.seed, "losses": losses}
+        write_file(folder / CHOICE, json.dumps(choice, indent=1) + "\n")
+    run.ranks.wait()
+    return run
