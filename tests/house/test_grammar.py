@@ -45,7 +45,8 @@ INSTEAD = {
 GENERIC = {"solve", "compare", "objective", "run", "fit", "step", "update", "margins", "violation"}
 # A default that may be given by position: what the equation names beside its first argument, a
 # record of settings, or a state handed on.
-BY_POSITION = {"upper", "state", "prior", "shares", "total", "fallback", "rule"}
+BY_POSITION = {"upper", "state", "previous", "weights", "offsets", "prior", "shares"}
+BY_POSITION |= {"total", "fallback", "rule"}
 
 
 def groups() -> Iterator[Any]:
