@@ -1,9 +1,9 @@
 """Pictures that stay in their files: each view is cut out of the whole picture when it is needed.
 
-Images kept on a device or in memory have one size and have lost what lies beyond it. A random crop
-of a photograph must come from all of it, at the file's resolution, so that each epoch decodes the
-files anew. Threads do it, since the decoder leaves Python's lock (`Decoders`), ahead of the step
-(`prefetch`); what is held at a time does not depend on the number of pictures.
+Images that are kept on a device or in memory have one size and have lost what lay beyond it. A
+random crop of a photograph must come from all of it, at the file's resolution, so that each epoch
+decodes the files anew. Threads do that ahead of the step (`loop.prefetch`), since the decoder
+releases Python's lock (`Decoders`); memory does not depend on the number of pictures.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class Wanted(NamedTuple):
     Attributes
     ----------
     size : int. Side of the view.
-    numbers : (b, `cuts.NUMBERS`) float64 array of uniform numbers, which place a random crop of
+    numbers : (b, `crops.NUMBERS`) float64 array of uniform numbers, which place a random crop of
         each picture; None: the plain picture, as `PictureData.fit` says.
-    crop, ratio : (float, float). Of a random crop; see `cuts.random_cut`.
+    crop, ratio : (float, float). Of a random crop; see `crops.random_cut`.
     """
 
     size: int
@@ -99,7 +99,7 @@ class PictureData(NamedTuple):
         background are those of the plain pictures, of `STATISTICS` of them if there are more.
     size : int. Side of a plain picture in pixels.
     channels : int, 1 where all files are gray, else 3.
-    fit : str. How a whole picture becomes a square; see `cuts.plain_cut`.
+    fit : str. How a whole picture becomes a square; see `crops.plain_cut`.
     workers : int. Threads that decode; see `Decoders`.
     content : str. What `digest` returns.
     """

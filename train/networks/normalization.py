@@ -9,7 +9,7 @@ With several ranks the statistics are those of the whole batch, on any device:
 `torch.nn.SyncBatchNorm` refuses CPU tensors.
 
 The running statistics are kept for each group, with the momentum that g passes in a row would
-have, and meet in their mean at the end of an epoch (`merge_groups`), which is what is saved.
+have, and averaged at the end of an epoch (`merge_groups`); the average is what is saved.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class BatchNorm(nn.Module):
 
     @torch.no_grad()
     def merge_groups(self) -> None:
-        """Let the groups' running statistics meet in their mean."""
+        """Average the running statistics of the groups, which end."""
         if len(self.group_mean):
             self.running_mean.copy_(self.group_mean.mean(0))
             self.running_var.copy_(self.group_var.mean(0))
@@ -127,7 +127,7 @@ def groups(module: nn.Module, count: int) -> Iterator[None]:
 
 
 def merge_groups(module: nn.Module) -> None:
-    """Let the running statistics of all groups meet, so that what is saved is all there is."""
+    """Average the groups' running statistics in all layers, so that a saved state is complete."""
     for layer in module.modules():
         if isinstance(layer, BatchNorm):
             layer.merge_groups()

@@ -1,4 +1,4 @@
-"""How a batch goes through ProPos's networks: whose statistics normalize it.
+"""Pass a batch through ProPos's networks: over which images batch normalization takes means.
 
 Without care, batch normalization tells the networks which images they share a batch with, and a
 method without negative pairs may learn that instead of the images (MoCo; ProPos, section 5.1). Two
