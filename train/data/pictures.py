@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...common.ranks import local_world_size
 from ..augment.crops import Cut, plain_cut, random_cut
 from .arrays import image_statistics, normalize
 from .image_files import all_gray
@@ -254,8 +255,7 @@ def picture_data(
 def cpu_count() -> int:
     """CPUs for this process: those it may use, shared out among the ranks of this machine."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # set by torchrun
-    return max(1, (allowed or 1) // ranks)
+    return max(1, (allowed or 1) // local_world_size())
 
 
 def _spread(n: int, count: int) -> Tensor:

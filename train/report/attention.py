@@ -18,8 +18,8 @@ from torch import Tensor
 
 from ...algos.core.errors import InvalidValueError
 from ...algos.losses.gatcluster.attention import Gaussian, attention_map
+from ...common.drawing import FAINT, ORANGE, Page, magnify, save_png
 from ..data.pictures import PlainImages
-from .drawing import FAINT, ORANGE, Page, magnify, save_png
 
 __all__ = ["overlay", "window_on_image", "write_overlays"]
 

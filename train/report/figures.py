@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from ...algos.core.errors import InvalidValueError
-from .drawing import (
+from ...common.drawing import (
     BLUE,
     FAINT,
     INK,

@@ -85,7 +85,7 @@ class GATCluster(Method):
             torch.manual_seed(generator(config.seed, "branches").initial_seed())
             self.branches = Branches(shape, self.bounds[0].n_clusters, self.options)
         network.predictor = self.branches.to(self.device, self.dtype).train(network.training)
-        synchronize(self.branches, ranks.world_size > 1)
+        synchronize(self.branches, ranks)
         self.weights = LossWeights(
             transformation=self.options.transformation,
             attention=self.options.attention,

@@ -123,7 +123,7 @@ class ProPos(Method):
         self.online_network = network
         self.target_network = self.network = target_of(network)
         # The predictor sees the whole batch on every rank.
-        synchronize(predictor, False)
+        synchronize(predictor, ALONE)
         joint = options.view_norm == "joint"
         self.passes: Passes = WholeBatch(ranks, joint=joint)
         if options.batch_norm == "shuffled":

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...algos.core.errors import MissingExtraError
-from ...common.files import write_file
+from ..algos.core.errors import MissingExtraError
+from .files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
