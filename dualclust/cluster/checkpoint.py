@@ -57,7 +57,7 @@ def save_state(path: Path, run: dict[str, Any], arrays: dict[str, NDArray[Any]])
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
-    write_file(path, [MAGIC, digest.hexdigest().encode() + b"\n", *parts])
+    write_file(path, [MAGIC, digest.hexdigest().encode() + b"\n", *parts], parents=True)
 
 
 def load_state(path: Path, run: dict[str, Any]) -> dict[str, NDArray[Any]]:

@@ -1,8 +1,9 @@
-"""What the command and training share: files that are written completely, and several processes.
+"""What the command and training share: complete files, several processes, and drawing.
 
 `files` writes a file or a folder so that whatever stops the process, a name on the disk stands for
 complete content. `ranks` says which processes work on one problem, shards rows over them and joins
-what they computed. It imports the errors of `dualclust.algos.core` and nothing else of ours.
+what they computed. `drawing` makes pages and axes for pictures. They import the errors of
+`dualclust.algos.core` and nothing else of ours; torch and matplotlib are loaded on first use.
 """
 
 from .files import write_file, write_folder

@@ -19,15 +19,18 @@ from ..algos.core.errors import OutputError
 __all__ = ["write_file", "write_folder"]
 
 
-def write_file(path: Path, content: bytes | str | Iterable[bytes]) -> None:
+def write_file(
+    path: Path, content: bytes | str | Iterable[bytes], *, parents: bool = False
+) -> None:
     """Write a file, all of it or nothing; a file of that name is replaced.
 
     Parameters
     ----------
     path : Path
-        Folders above it are made.
     content : bytes, str (as UTF-8), or an iterable of bytes
         The parts of an iterable are written one after the other.
+    parents : bool
+        Whether folders above the file are made; otherwise a missing one is an error.
 
     Raises
     ------
@@ -37,7 +40,8 @@ def write_file(path: Path, content: bytes | str | Iterable[bytes]) -> None:
     if isinstance(content, str):
         content = content.encode()
     parts = [content] if isinstance(content, bytes) else content
-    _make_folder(path.parent)
+    if parents:
+        _make_folder(path.parent)
     temporary = _temporary(path)
     try:
         _write_flushed(temporary, parts)

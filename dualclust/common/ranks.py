@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-__all__ = ["ALONE", "Launch", "RankLostError", "Ranks", "join_ranks", "read_launch"]
+__all__ = [
+    "ALONE",
+    "Launch",
+    "RankLostError",
+    "Ranks",
+    "join_ranks",
+    "local_world_size",
+    "read_launch",
+]
 
 VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 """What torchrun sets beside ``WORLD_SIZE``."""
@@ -196,6 +204,11 @@ def read_launch() -> Launch | None:
         )
         raise UsageError(msg)
     return Launch(_whole("RANK"), world_size, _whole("LOCAL_RANK"))
+
+
+def local_world_size() -> int:
+    """Processes of this run on this machine, as torchrun says; 1 without it."""
+    return max(1, _whole("LOCAL_WORLD_SIZE", "1"))
 
 
 def join_ranks(device: str = "cpu", *, timeout: float = 600.0) -> Ranks:

@@ -1,8 +1,8 @@
-"""Color and sharpness of a batch of images, each sample by its own numbers.
+"""Change the colors and the sharpness of a batch of images, each sample by numbers of its own.
 
 Images are in pixel units from 0 to 1 and stay there, as Pillow's stay between 0 and 255; nothing
 is rounded to whole values between two steps. Gray is the luma of ITU-R BT.601, which Pillow and
-torchvision use. With one channel, what concerns color does nothing.
+torchvision use. Changes of color leave an image with one channel as it is.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _luma(images: torch.Tensor) -> torch.Tensor:
     channels = images.shape[1]
     if channels not in (1, 3):
         msg = (
-            f"colors are known of images with 1 or 3 channels, got {channels}. "
+            f"jitter and gray need images with 1 or 3 channels, got {channels}. "
             f"To fix: set jitter, gray and solarize to 0"
         )
         raise InvalidValueError(msg)

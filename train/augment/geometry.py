@@ -1,4 +1,4 @@
-"""Where in an image a view is read: affine maps, crops and displacement fields.
+"""Resample views of images: affine maps, crops and displacement fields.
 
 A view has its own frame, from -1 to 1 along each side. An affine map and a displacement field act
 there, as on an image of the view's size; then the frame is laid on a box of the image. One
@@ -119,8 +119,8 @@ def warp(
 ) -> torch.Tensor:
     """Resample images bilinearly along an affine map, a displacement field and a box.
 
-    What a view reads within its box is read within the box alone, the pixels at its edge going on
-    to the edge; what it reads beyond the box comes from the image, and 0 lies outside of that.
+    A place inside the box interpolates between pixels of the box alone, whose outermost pixels
+    extend to its edge. A place outside of the box reads the image around it; beyond the image is 0.
 
     Parameters
     ----------

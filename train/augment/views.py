@@ -1,4 +1,4 @@
-"""Views of a batch of images or embeddings: each sample drawn by itself, all on their device.
+"""Draw views of a batch of images or embeddings on their device, each by its own numbers.
 
 A step calls this twice for every image, so it must neither wait for the device nor loop over
 samples: the number of operations depends on the options alone, never on the batch, and no value is
@@ -97,8 +97,8 @@ def augment(
     InvalidTypeError
         If `images` is not float32 or float64.
     InvalidValueError
-        If `images` has neither two nor four axes, `part` does not hold them, or colors are to
-        change of images that have neither 1 nor 3 channels.
+        If `images` has neither two nor four axes, `part` does not hold them, or an option changes
+        the colors of images that have neither 1 nor 3 channels.
     UsageError
         If an option is on that is not for this kind of sample.
     DeviceMismatchError

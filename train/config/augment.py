@@ -14,9 +14,9 @@ __all__ = ["AugmentConfig"]
 
 @dataclass(frozen=True, slots=True)
 class AugmentConfig(Checked):
-    """How far a view may differ from its image; each default is "off". See `augment.augment`.
+    """How far a view may differ from its image; by default nothing does (`augment.views`).
 
-    `noise` and `mask` are what embeddings have; all but `mask` is for images.
+    Embeddings take `noise` and `mask` alone; images take all but `mask`.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ __all__ = ["LinearConfig"]
 
 @dataclass(frozen=True, slots=True)
 class LinearConfig(Checked):
-    """Linear evaluation as on ImageNet; see `linear_probe`. The defaults are CoKe's script's.
+    """Linear evaluation as on ImageNet (`loop.linear_probe`); defaults are those of CoKe's script.
 
     Attributes
     ----------

@@ -1,9 +1,10 @@
 """The settings of a training run: frozen dataclasses in, TOML in and out.
 
-A run is described by one `RunConfig`. It is written beside the results, so that the file alone
-repeats the run; it reads as it was written, to the last bit of every float. A typing mistake must
-never be answered by a silent default: an unknown key, a wrong type and a value out of range each
-raise `UsageError` with the key, the value, the rule and, where one is near, the right spelling.
+One `RunConfig` describes a run. The run folder keeps it as ``config.toml``, and this file alone
+repeats the run: what is read back equals what was written, to the last bit of every float. No
+typing mistake is answered by a silent default: an unknown key, a wrong type and a value out of
+range each raise `UsageError` with the key, the value, the rule and, where one is near, the right
+spelling.
 
 The rule of a field is part of its type (``lr: Positive``), so the class body is the reference.
 """
@@ -63,8 +64,8 @@ class DataConfig(Checked):
         takes the training images, and all of a source without splits.
     test : ``"none"`` or ``"test"``. ``"test"`` also scores the test images, which training never
         sees, by the clusters of the training images (protocol of SCAN and SeCu).
-    classes : ``"fine"`` or ``"coarse"``. Which classes judge the clusters where a source has two
-        sets, as CIFAR-100 has 100 classes in 20 superclasses.
+    classes : ``"fine"`` or ``"coarse"``. Which classes the clusters are compared with where a
+        source has two sets, as CIFAR-100 has 100 classes in 20 superclasses.
     size : int, 0 or more. Side in pixels to which the images of a folder are brought, as `fit`
         says. 0: they all have one size already.
     fit : ``"crop"``: the shorter side is resized to `size` and the middle is kept; ``"squash"``:
@@ -317,7 +318,7 @@ class RunConfig(Checked):
         self._check_tables()
         if self.linear is not None and (self.data.test == "none" or not self.evaluation.probe):
             msg = (
-                "the table [linear] trains a classifier that held-out images judge: it needs "
+                "the table [linear] trains a classifier that held-out images score: it needs "
                 "data.test='test' and evaluation.probe=true. To fix: set both, or remove the table"
             )
             raise UsageError(msg)

@@ -4,11 +4,11 @@
 folder                          what is read
 ==============================  ===================================================================
 ``*.png``, ``*.jpg``, ...       images without classes
-``CLASS/*.png``, ...            the sub-folder is the class, to judge the clusters
+``CLASS/*.png``, ...            the sub-folder is the class, for evaluation only
 ``train/...``, ``test/...``     splits, each as above; ``val`` counts as ``test``
 ==============================  ===================================================================
 
-Images are brought to one size, as ``data.size`` and ``data.fit`` say (`cuts.plain_cut`). They are
+Images are brought to one size, as ``data.size`` and ``data.fit`` say (`crops.plain_cut`). They are
 gray where all files are gray, else in color. A run that cuts its views out of whole pictures gets
 the files instead, not decoded (`Split.files`).
 """
@@ -43,8 +43,8 @@ def image_folder(folder: Path, reading: Reading) -> Source:
     Raises
     ------
     UsageError
-        If there is no image, images stand both beside and inside sub-folders, or sizes differ and
-        ``data.size`` is 0.
+        If there is no image, there are images in the folder itself and in sub-folders, or sizes
+        differ and ``data.size`` is 0.
     InvalidValueError
         If a file cannot be decoded.
     """
@@ -75,7 +75,7 @@ def _folder_split(folder: Path, root: Path, reading: Reading) -> Split:
     flat = sum(not parts for parts in classes)
     if 0 < flat < len(files):
         msg = (
-            f"{folder} holds {flat} images beside sub-folders with {len(files) - flat} more. "
+            f"{folder} holds {flat} images and sub-folders with {len(files) - flat} more. "
             f"To fix: move them into sub-folders of classes, or all into one folder"
         )
         raise UsageError(msg)

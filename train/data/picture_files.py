@@ -29,7 +29,7 @@ def cut_picture(
 ) -> list[Array]:
     """Views of one picture, which is decoded once.
 
-    A JPEG file is decoded at 1/2, 1/4 or 1/8 of its scale where `cuts.reduction` allows it.
+    A JPEG file is decoded at 1/2, 1/4 or 1/8 of its scale where `crops.reduction` allows it.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Pictures that stay in their files: each view is cut out of the whole picture when it is needed.
 
-Images kept on a device or in memory have one size and have lost what lies beyond it. A random crop
-of a photograph must come from all of it, at the file's resolution, so that each epoch decodes the
-files anew. Threads do it, since the decoder leaves Python's lock (`Decoders`), ahead of the step
-(`prefetch`); what is held at a time does not depend on the number of pictures.
+Images that are kept on a device or in memory have one size and have lost what lay beyond it. A
+random crop of a photograph must come from all of it, at the file's resolution, so that each epoch
+decodes the files anew. Threads do that ahead of the step (`loop.prefetch`), since the decoder
+releases Python's lock (`Decoders`); memory does not depend on the number of pictures.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...common.ranks import local_world_size
 from ..augment.crops import Cut, plain_cut, random_cut
 from .arrays import image_statistics, normalize
 from .image_files import all_gray
@@ -45,9 +46,9 @@ class Wanted(NamedTuple):
     Attributes
     ----------
     size : int. Side of the view.
-    numbers : (b, `cuts.NUMBERS`) float64 array of uniform numbers, which place a random crop of
+    numbers : (b, `crops.NUMBERS`) float64 array of uniform numbers, which place a random crop of
         each picture; None: the plain picture, as `PictureData.fit` says.
-    crop, ratio : (float, float). Of a random crop; see `cuts.random_cut`.
+    crop, ratio : (float, float). Of a random crop; see `crops.random_cut`.
     """
 
     size: int
@@ -99,7 +100,7 @@ class PictureData(NamedTuple):
         background are those of the plain pictures, of `STATISTICS` of them if there are more.
     size : int. Side of a plain picture in pixels.
     channels : int, 1 where all files are gray, else 3.
-    fit : str. How a whole picture becomes a square; see `cuts.plain_cut`.
+    fit : str. How a whole picture becomes a square; see `crops.plain_cut`.
     workers : int. Threads that decode; see `Decoders`.
     content : str. What `digest` returns.
     """
@@ -254,8 +255,7 @@ def picture_data(
 def cpu_count() -> int:
     """CPUs for this process: those it may use, shared out among the ranks of this machine."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))  # set by torchrun
-    return max(1, (allowed or 1) // ranks)
+    return max(1, (allowed or 1) // local_world_size())
 
 
 def _spread(n: int, count: int) -> Tensor:

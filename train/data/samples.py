@@ -1,10 +1,10 @@
-"""Images or embeddings on the device, with what it takes to feed and to judge a run.
+"""Samples of a run: images or embeddings, with classes, names and what normalizes them.
 
 Small data sets fit the device's memory whole, images as ``uint8``: there is no loader to wait for,
 and an epoch is a permutation of ids. What does not fit stays in the host's memory or in its file
 and is fetched ahead of the step (`prefetch`). Photographs of which a run shows random crops stay in
-their files, whole (`pictures`). Labels, where a source has them, are kept **only** to
-judge the clusters; no step of a training run reads them.
+their files, whole (`pictures`). Labels, where a source has them, are for evaluation **only**; no
+step of a training run reads them.
 
 ===============  =================================================================================
 source           what it is
@@ -55,7 +55,7 @@ __all__ = [
     "normalize",
 ]
 
-# Share of a device's free memory that samples may take, beside the network and its activations.
+# Share of a device's free memory that samples may take, besides the network and its activations.
 RESIDENT_SHARE = 0.6
 
 

@@ -164,9 +164,9 @@ def _embeddings(path: Path, *, mapped: bool) -> Source:
             array: Array = np.load(path, mmap_mode="c" if mapped else None, allow_pickle=False)
             return array
 
-    beside = path.with_name(f"{path.stem}_labels.npy")
+    file = path.with_name(f"{path.stem}_labels.npy")
     labels = None
-    if beside.is_file():
-        with damaged(beside):
-            labels = np.load(beside, allow_pickle=False)
+    if file.is_file():
+        with damaged(file):
+            labels = np.load(file, allow_pickle=False)
     return Source({"all": Split(read, labels)})

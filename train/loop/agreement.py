@@ -1,4 +1,4 @@
-"""Compare a run's clusters with true classes, where the data has them. Never seen by training.
+"""Agreement of a run's clusters with true classes, which training never sees.
 
 ==================  ================================================================================
 figure              what it says

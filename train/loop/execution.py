@@ -1,12 +1,12 @@
 """How a step is computed: precision, memory format, compilation, and the whole step as one graph.
 
-A method says what is computed and this module how. The eager step is the twin that the others are
-compared with.
+A method says what is computed and this module how. The eager step is the reference that the others
+are compared with.
 
-A graph is what the device did in one step, to be done again: the same kernels on the same memory.
-So a step may be captured where it reads and writes tensors alone, and changes its state in place
-(`Method.capturable`). What an epoch fixes on the host is fixed in the graph too: each epoch
-captures its own, one for each length of a batch, after `WARM` eager steps of that length.
+A graph records what the device did in one step, and replays it: the same kernels on the same
+memory. A step may be captured where it reads and writes tensors alone, and changes its state in
+place (`Method.capturable`). What an epoch fixes on the host is fixed in the graph too: each epoch
+captures its own graphs, one for each length of a batch, after `WARM` eager steps of that length.
 """
 
 from __future__ import annotations

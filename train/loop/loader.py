@@ -1,4 +1,4 @@
-"""From ids to views: which images a batch has, this rank's part of them, and how they are drawn."""
+"""Load batches: which images each has, this rank's shard of them, and the views that it draws."""
 
 from __future__ import annotations
 

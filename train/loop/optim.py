@@ -1,4 +1,4 @@
-"""Learning rates and optimizers: PyTorch's own, and LARS, which PyTorch has not."""
+"""Learning rates and optimizers: PyTorch's own, and LARS, which PyTorch does not have."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def learning_rate(options: OptimConfig, epochs: int, at: float, *, step: float =
     ----------
     options : OptimConfig
     epochs : int. Of the whole run.
-    at : float in [0, epochs). Epochs that lie behind.
+    at : float in [0, epochs). Epochs that are over.
     step : float >= 0. Epochs that one step takes; ``options.first_step`` says what it is for.
     """
     frozen = float(options.frozen_epochs)

@@ -1,9 +1,8 @@
-"""Batches of samples that do not fit the device, read ahead of the step by one thread.
+"""Read batches of samples that do not fit the device ahead of the step, in one thread.
 
 The order and the numbers are those of samples that live on the device: the thread only fetches
-bytes, and they are normalized on the training device as ever. Resident samples are passed on
-without a thread. Of batches that are read, at most `AHEAD` wait; one more is being read, and one is
-with the step.
+bytes, and the training device normalizes them as always. Resident samples need no thread. At most
+`AHEAD` batches wait for their step; one more is being read, and the step holds one.
 """
 
 from __future__ import annotations

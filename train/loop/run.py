@@ -66,7 +66,7 @@ class Run:
         shape = self.loader.data.shape
         built = build_network(config.network, shape, seed=config.seed, encoder=network)
         built = self.execution.prepare(built)
-        synchronize(built, ranks.world_size > 1)
+        synchronize(built, ranks)
         self.method = METHODS[config.method](config, built, self.loader.n, ranks)
         self.optimizer = build_optimizer(config.optim, self.method.parameter_groups())
         self.epoch = 0

@@ -1,8 +1,8 @@
 """The training loop: epochs, schedules, evaluation, a run folder, exact resume.
 
-Every random number comes from a named stream of the run's seed (`seeding`), and the state is saved
-after each epoch, so that a run that was interrupted and resumed ends like one that was not, to the
-last bit on the same machine and build.
+Every random number comes from a named stream of the run's seed (`state.seeding`), and the state is
+saved after each epoch, so that a run that was interrupted and resumed ends like one that was not,
+to the last bit on the same machine and build.
 
 A run folder holds
 

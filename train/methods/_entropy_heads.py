@@ -2,7 +2,7 @@
 
 No cluster has a bound. What keeps clusters apart is the entropy of the counts of *all* images'
 labels: an image that moves changes two of them, and what the move is worth is
-`algos.baselines.entropy`. Heads are padded as in `heads`.
+`algos.baselines.entropy`. Heads are padded as in `_priced_heads`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class EntropyHeads:
 
     Attributes
     ----------
-    k_max, padding : as of `heads.PricedHeads`.
+    k_max, padding : as of `_priced_heads.PricedHeads`.
     counts : (h, kmax) int64 tensor. Images with each label now; those without one are in none.
     """
 

@@ -1,4 +1,4 @@
-"""A finished run as a start for another: its network, its settings and its centers."""
+"""Start a run from a finished one: read its network, its settings and its centers."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def read_finished_run(folder: str | Path, key: str, *, methods: Sequence[str]) -
 
 
 def load_network(run: FinishedRun, network: Network) -> None:
-    """Give a network the parameters of a run.
+    """Load the parameters of a run into a network.
 
     Raises
     ------
     UsageError
-        If it has not the same layers.
+        If the layers are not the same.
     """
     theirs, ours = run.state["network"], network.state_dict()
     for name in sorted(theirs.keys() | ours.keys()):

@@ -30,7 +30,7 @@ PAD = -1e4
 
 
 class PricedHeads:
-    """Bounds and prices of all heads, and the assignment of a batch by them.
+    """The bounds and prices of all heads, which label a batch.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class PricedHeads:
     def assign(self, scores: Tensor, previous: Tensor | None = None) -> Tensor:
         """Label a batch by scores and prices, (h, b, kmax) to (h, b) int64; the prices move on.
 
-        `previous`, the labels so far, is for heads that count them (`entropy_heads`).
+        `previous`, the labels so far, is for heads that count them (`_entropy_heads`).
         """
         labels: Tensor
         labels, moved = assign_batch(scores.detach(), self.duals, self.rule)

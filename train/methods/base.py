@@ -1,10 +1,9 @@
-"""What the loop asks of a method, and what methods share.
+"""The interface between the loop and the methods, and what methods share.
 
 A method is a state, losses to take steps on, and a prediction. The loop (`train.loop.training`)
 draws the batches and views, runs the optimizer, saves and evaluates; it knows no method. With
 several ranks, each sees its part of every batch; `Method.encode` gives all ranks the features of
-the whole batch, so that labels, prices and losses are those of one process, whatever the number of
-ranks.
+the whole batch, so that labels, prices and losses are those of one process for any world size.
 """
 
 from __future__ import annotations
@@ -233,7 +232,7 @@ class Method(ABC):
         """Do what follows an optimizer step, such as moving an average of the parameters."""
 
     def report(self) -> dict[str, float]:
-        """Return what the epoch's metrics should say beside loss and sizes; called at its end."""
+        """Return further metrics of an epoch, at its end."""
         return {}
 
     def features(self, images: Tensor) -> Tensor:
@@ -261,7 +260,7 @@ class Method(ABC):
         """Return the (k, d) centers of the target head; `features` are those of all images."""
 
     def normalize_rows(self, rows: Tensor) -> Tensor:
-        """Bring the mean of features over views back to where features live: the sphere."""
+        """Bring the mean of features over views back to the unit sphere, where features lie."""
         return F.normalize(rows, dim=1)
 
     def scores(self, features: Tensor, centers: Tensor) -> Tensor:

@@ -3,7 +3,7 @@ r"""SeCu: stable cluster discrimination with constrained labels, for any number 
 One step on a batch of b images, two views each, with all heads side by side:
 
 1. *labels of now* ``y = argmax_k mean_t(x_t . w_k) + rho_k - rho'_k`` for the live centers, then
-   dual steps (SeCu supplement, section 2); or by the entropy of the counts (`entropy_heads`);
+   dual steps (SeCu supplement, section 2); or by the entropy of the counts (`_entropy_heads`);
 2. *representation loss*: each view learns the label that the image had in the previous epoch,
    mixed with the other view's probabilities, over the centers of the previous epoch;
 3. *center loss*: each center learns from the samples that are its own now;
@@ -13,7 +13,7 @@ With a predictor (ImageNet), its outputs for the two views are two more terms t 
 both losses; probabilities as targets come from the projector alone. Certified centers are solved
 once an epoch in place of step 3.
 
-Heads differ in their number of clusters and share padded tensors (`heads.PricedHeads`). A step does
+Heads differ in their number of clusters and share padded tensors (`_priced_heads`). A step does
 the same operations whatever the number of heads, and never reads a value back from the device.
 
 ==========================  ====================  =================  ==============================

@@ -9,7 +9,8 @@ The last stage of SCAN and of SeCu (SeCu supplement, section 3.1). It starts fro
 
 The loss is the mean cross-entropy of the strong views of the images that count, with
 ``p = softmax(x . w / lambda)`` over the unit centers of the target head, which go on learning with
-the network. Weights of 0 and 1 say who counts: nothing is selected, and no value is read back.
+the network. Weights of 0 and 1 mark the images that count: nothing is selected, and no value is
+read back.
 
 ============================  ====================  =========  ==================================
 paper                         here                  shape      meaning
@@ -88,7 +89,7 @@ class SelfLabel(Method):
         self.labels[0] = found.assignment.labels
 
     def begin_epoch(self, epoch: int, apply_to_all: ApplyToAll | None = None) -> None:
-        """Start to count the images that count."""
+        """Set the number of images that count back to 0."""
         super().begin_epoch(epoch, apply_to_all)
         self.counted.zero_()
 

@@ -1,8 +1,8 @@
 """Networks that map an image or an embedding to a feature vector: an encoder, then a projector.
 
-The encoder is what transfers; the projector is what the clustering loss sees. Features leave
-without normalization, for the method to normalize as its paper asks. Batch statistics per view are
-the method's business too: two passes, or one pass per half.
+The encoder is what transfers; the clustering loss sees the projector's output. Features leave
+without normalization, for the method to normalize as its paper asks. Batch statistics are taken per
+view, in one pass (`run_views`).
 
 ====================  =============================================================================
 name                  encoder
@@ -18,7 +18,7 @@ name                  encoder
                       also ``resnet34-stl``, ``resnet50-stl``
 ``resnet18``          ResNet-18 for 224 pixels, its 7 × 7 stem of stride 2; also ``resnet34``,
                       ``resnet50``. Parameters of all are named as in torchvision
-``gat-...``           GATCluster's encoders, which return a map; see `gat_networks`
+``gat-...``           GATCluster's encoders, which return a map; see `attention_branches`
 ``none``              of embeddings: nothing, the projector is all there is
 ``mlp``               of embeddings: one hidden layer of `width` units
 ====================  =============================================================================
@@ -55,6 +55,7 @@ class Network(nn.Module):
     projector : nn.Module. (b, `encoder_dim`) to (b, `out_dim`), not normalized.
     predictor : nn.Module or None. (b, `out_dim`) to (b, `out_dim`); not part of `forward`.
     one_pass : bool. Whether `run_views` may put views into one pass.
+    compiler : str or None. The backend of `torch.compile`, where `compile_with` was called.
     autocast : torch.dtype or None. Lower precision of the passes; what they return has the dtype of
         the parameters, so that nothing outside the network is computed in it.
     """

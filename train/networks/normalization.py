@@ -9,7 +9,7 @@ With several ranks the statistics are those of the whole batch, on any device:
 `torch.nn.SyncBatchNorm` refuses CPU tensors.
 
 The running statistics are kept for each group, with the momentum that g passes in a row would
-have, and meet in their mean at the end of an epoch (`merge_groups`), which is what is saved.
+have, and averaged at the end of an epoch (`merge_groups`); the average is what is saved.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from ...common.ranks import ALONE, Ranks
 
 __all__ = ["BatchNorm", "groups", "merge_groups", "synchronize"]
 
@@ -38,7 +39,7 @@ class BatchNorm(nn.Module):
     Attributes
     ----------
     groups : int. Groups of the present pass; set by `groups`.
-    synchronized : bool. Whether statistics are of all ranks; set by `synchronize`.
+    ranks : Ranks. The processes whose rows the statistics are of; set by `synchronize`.
     """
 
     running_mean: Tensor
@@ -52,7 +53,7 @@ class BatchNorm(nn.Module):
         super().__init__()
         self.channels, self.eps, self.momentum = channels, eps, momentum
         self.groups = 1
-        self.synchronized = False
+        self.ranks = ALONE
         self.weight = nn.Parameter(torch.ones(channels)) if affine else None
         self.bias = nn.Parameter(torch.zeros(channels)) if affine else None
         self.register_buffer("running_mean", torch.zeros(channels))
@@ -80,15 +81,15 @@ class BatchNorm(nn.Module):
         if g > 1 and weight is not None and bias is not None:
             weight, bias = weight.repeat(g), bias.repeat(g)
         mean, var = self.group_mean.view(-1), self.group_var.view(-1)
-        if self.synchronized:
-            out = _synchronized(wide, weight, bias, mean, var, momentum, self.eps)
+        if self.ranks.world_size > 1:
+            out = _synchronized(wide, weight, bias, mean, var, momentum, self.eps, self.ranks)
         else:
             out = F.batch_norm(wide, mean, var, weight, bias, True, momentum, self.eps)
         return out.reshape(x.shape)
 
     @torch.no_grad()
     def merge_groups(self) -> None:
-        """Let the groups' running statistics meet in their mean."""
+        """Average the running statistics of the groups, which end."""
         if len(self.group_mean):
             self.running_mean.copy_(self.group_mean.mean(0))
             self.running_var.copy_(self.group_var.mean(0))
@@ -127,17 +128,17 @@ def groups(module: nn.Module, count: int) -> Iterator[None]:
 
 
 def merge_groups(module: nn.Module) -> None:
-    """Let the running statistics of all groups meet, so that what is saved is all there is."""
+    """Average the groups' running statistics in all layers, so that a saved state is complete."""
     for layer in module.modules():
         if isinstance(layer, BatchNorm):
             layer.merge_groups()
 
 
-def synchronize(module: nn.Module, on: bool = True) -> None:
-    """Take the statistics of a module's layers over all ranks, or over each by itself."""
+def synchronize(module: nn.Module, ranks: Ranks) -> None:
+    """Take the statistics of a module's layers over the rows of these ranks."""
     for layer in module.modules():
         if isinstance(layer, BatchNorm):
-            layer.synchronized = on
+            layer.ranks = ranks
 
 
 def _synchronized(
@@ -148,11 +149,12 @@ def _synchronized(
     running_var: Tensor,
     momentum: float,
     eps: float,
+    ranks: Ranks,
 ) -> Tensor:
     axes = [0, *range(2, x.ndim)]
     wide = x.float() if x.dtype.itemsize < 4 else x
     out: Tensor
-    out, mean, var, n = _WholeBatch.apply(wide, axes, eps)  # type: ignore[no-untyped-call]
+    out, mean, var, n = _WholeBatch.apply(wide, axes, eps, ranks)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         running_mean.lerp_(mean.to(running_mean.dtype), momentum)
         running_var.lerp_((var * (n / (n - 1).clamp(min=1))).to(running_var.dtype), momentum)
@@ -171,15 +173,15 @@ class _WholeBatch(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, axes: list[int], eps: float) -> tuple[Tensor, ...]:
+    def forward(
+        ctx: Any, x: Tensor, axes: list[int], eps: float, ranks: Ranks
+    ) -> tuple[Tensor, ...]:
         shape = [1, -1] + [1] * (x.ndim - 2)
         rows = x.new_full((1,), x.numel() // x.shape[1], dtype=torch.float64)
         own = x.mean(axes, dtype=torch.float64)
         square = (x - own.view(shape).to(x.dtype)).double().square().sum(axes)
-        table = torch.cat([rows, own, square])
-        tables = [torch.empty_like(table) for _ in range(dist.get_world_size())]
-        dist.all_gather(tables, table)
-        every = torch.stack(tables)
+        table = torch.cat([rows, own, square])[None]
+        every = ranks.join(table, [1] * ranks.world_size)
         counts, means, squares = every[:, :1], *every[:, 1:].chunk(2, dim=1)
         n = counts.sum()
         mean = (counts * means).sum(0) / n
@@ -187,7 +189,7 @@ class _WholeBatch(torch.autograd.Function):
         scale = torch.rsqrt(var + eps).to(x.dtype)
         z = (x - mean.view(shape).to(x.dtype)) * scale.view(shape)
         ctx.save_for_backward(z, scale, n)
-        ctx.axes, ctx.shape = axes, shape
+        ctx.axes, ctx.shape, ctx.ranks = axes, shape, ranks
         ctx.mark_non_differentiable(mean, var, n)
         return z, mean, var, n
 
@@ -196,6 +198,6 @@ class _WholeBatch(torch.autograd.Function):
         z, scale, n = ctx.saved_tensors
         g = grads[0]
         sums = torch.cat([g.double().sum(ctx.axes), (g * z).double().sum(ctx.axes)])
-        dist.all_reduce(sums)
+        ctx.ranks.sum_([sums])
         first, second = (part.view(ctx.shape).to(g.dtype) for part in (sums / n).chunk(2))
-        return (g - first - z * second) * scale.view(ctx.shape), None, None
+        return (g - first - z * second) * scale.view(ctx.shape), None, None, None

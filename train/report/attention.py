@@ -1,8 +1,9 @@
-"""Attention as a picture: the images a cluster is surest of, each beside itself with its window.
+"""Attention as a picture: the surest images of each cluster, and each again under its window.
 
-A window lives on the map of the encoder, whose points look at places of the image that lie `origin`
-and multiples of `spacing` from its corner: with unpadded convolutions far inside its border. The
-window is drawn there, from its numbers, and not as a map of a few points stretched over the image.
+A window is a Gaussian on the map of the encoder. The points of the map look at places of the image
+that lie `origin` and multiples of `spacing` from its corner; with unpadded convolutions, far inside
+its border. The window is drawn at these places, from its numbers: a map of a few points stretched
+over the image would show it elsewhere.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from torch import Tensor
 
 from ...algos.core.errors import InvalidValueError
 from ...algos.losses.gatcluster.attention import Gaussian, attention_map
+from ...common.drawing import FAINT, ORANGE, Page, magnify, save_png
 from ..data.pictures import PlainImages
-from .drawing import FAINT, ORANGE, Page, magnify, save_png
 
 __all__ = ["overlay", "window_on_image", "write_overlays"]
 
@@ -55,7 +56,7 @@ def write_overlays(
     map_size : (int, int). H and W of the map, each 2 or more.
     alpha : float. Width factor of Eq. 9.
     n_clusters : int. Of more than 40, 40 are shown.
-    origin, spacing : where the map's points look, see `gat_networks.MapEncoder`; by default they
+    origin, spacing : where the map's points look, see `networks.MapEncoder`; by default they
         are spread evenly over the image.
     n_images : int, 1 or more. Of a cluster.
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from ...algos.core.errors import InvalidValueError
-from .drawing import (
+from ...common.drawing import (
     BLUE,
     FAINT,
     INK,
@@ -29,6 +29,9 @@ from .drawing import (
     plain,
     save_png,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["write_curves", "write_gallery", "write_sizes"]
 
@@ -149,16 +152,52 @@ def write_sizes(path: str | Path, counts: Any, lower: Any = None, upper: Any = N
     low = _bound("lower", 0 if lower is None else lower, k)
     high = _bound("upper", math.inf if upper is None else upper, k)
     outside = (sizes < low) | (sizes > high)
+    highest = max(1.0, float(np.concatenate([sizes, high[np.isfinite(high)]]).max()))
 
     figure = new_figure(1600, 640)
     axes = figure.add_axes((0.08, 0.17, 0.78, 0.66))
-    edges = np.arange(k + 1) - 0.5
+    _draw_bars(axes, sizes, outside)
+    drawn = _draw_bounds(axes, low, high, highest)
+    if k <= 20:
+        _number_bars(axes, sizes, highest)
+    plain(axes)
+    axes.set_xlim(-0.6, k - 0.4)
+    axes.set_ylim(0, 1.1 * highest)
+    axes.set_xlabel("cluster", fontsize=8, color=FAINT)
+    axes.set_ylabel("images", fontsize=8, color=FAINT)
+    axes.locator_params(axis="x", integer=True, min_n_ticks=1)
+    if k <= 20:
+        axes.set_xticks(range(k))
+    head = f"Cluster sizes {sizes.min():,} to {sizes.max():,}"
+    bounds = " · ".join(drawn)
+    verdict = f"{outside.sum():,} of {k:,} outside" if outside.any() else "all inside"
+    figure.text(0.08, 0.9, head, fontsize=11, weight="bold", color=INK)
+    figure.text(
+        0.86,
+        0.9,
+        f"{bounds} · {verdict}" if drawn else "no bounds",
+        fontsize=9,
+        ha="right",
+        color=ORANGE if outside.any() else FAINT,
+    )
+    return save_png(figure, path)
+
+
+def _draw_bars(axes: Axes, sizes: Array, outside: Array) -> None:
+    """A bar for each cluster; one outside of its bounds is orange."""
+    k = len(sizes)
     if k <= 120:
         axes.bar(range(k), sizes, 0.8 if k <= 50 else 0.9, color=np.where(outside, ORANGE, BLUE))
-    else:  # bars of a few pixels: gaps between them would make stripes
-        axes.stairs(sizes, edges, fill=True, color=BLUE)
-        axes.stairs(np.where(outside, sizes, 0), edges, fill=True, color=ORANGE)
-    highest = max(1.0, float(np.concatenate([sizes, high[np.isfinite(high)]]).max()))
+        return
+    # Bars of a few pixels: gaps between them would make stripes.
+    edges = np.arange(k + 1) - 0.5
+    axes.stairs(sizes, edges, fill=True, color=BLUE)
+    axes.stairs(np.where(outside, sizes, 0), edges, fill=True, color=ORANGE)
+
+
+def _draw_bounds(axes: Axes, low: Array, high: Array, highest: float) -> list[str]:
+    """A dashed line for each bound that there is; returns what their labels say."""
+    edges = np.arange(len(low) + 1) - 0.5
     # Labels of two close bounds move apart; far apart, each stands level with its line.
     close = high[-1] - low[-1] < 0.1 * highest
     drawn = []
@@ -185,41 +224,23 @@ def write_sizes(path: str | Path, counts: Any, lower: Any = None, upper: Any = N
                 fontsize=8,
                 color=INK,
             )
-    if k <= 20:
-        # At the foot of the bar, where no bound crosses the number.
-        for x, size in enumerate(sizes):
-            tall = size > 0.09 * highest
-            axes.annotate(
-                f"{size:,}",
-                (x, 0 if tall else size),
-                (0, 4),
-                textcoords="offset points",
-                ha="center",
-                fontsize=8,
-                color="white" if tall else INK,
-                bbox=None if tall else {"facecolor": "white", "edgecolor": "none", "pad": 0},
-            )
-    plain(axes)
-    axes.set_xlim(-0.6, k - 0.4)
-    axes.set_ylim(0, 1.1 * highest)
-    axes.set_xlabel("cluster", fontsize=8, color=FAINT)
-    axes.set_ylabel("images", fontsize=8, color=FAINT)
-    axes.locator_params(axis="x", integer=True, min_n_ticks=1)
-    if k <= 20:
-        axes.set_xticks(range(k))
-    head = f"Cluster sizes {sizes.min():,} to {sizes.max():,}"
-    bounds = " · ".join(drawn)
-    verdict = f"{outside.sum():,} of {k:,} outside" if outside.any() else "all inside"
-    figure.text(0.08, 0.9, head, fontsize=11, weight="bold", color=INK)
-    figure.text(
-        0.86,
-        0.9,
-        f"{bounds} · {verdict}" if drawn else "no bounds",
-        fontsize=9,
-        ha="right",
-        color=ORANGE if outside.any() else FAINT,
-    )
-    return save_png(figure, path)
+    return drawn
+
+
+def _number_bars(axes: Axes, sizes: Array, highest: float) -> None:
+    """Write each size at the foot of its bar, where no bound crosses the number."""
+    for x, size in enumerate(sizes):
+        tall = size > 0.09 * highest
+        axes.annotate(
+            f"{size:,}",
+            (x, 0 if tall else size),
+            (0, 4),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+            color="white" if tall else INK,
+            bbox=None if tall else {"facecolor": "white", "edgecolor": "none", "pad": 0},
+        )
 
 
 def write_curves(path: str | Path, records: Sequence[Mapping[str, Any]]) -> Path:

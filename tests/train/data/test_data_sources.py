@@ -53,7 +53,7 @@ def test_sub_folders_are_classes(rng, tmp_path):
     assert data.names == ("cat/2.png", "cat/deep/3.png", "dog/1.png")
     assert (data.labels.tolist(), data.class_names) == ([0, 0, 1], ("cat", "dog"))
     write(tmp_path / "4.png", picture(rng))
-    with pytest.raises(UsageError, match="holds 1 images beside sub-folders with 3 more"):
+    with pytest.raises(UsageError, match="holds 1 images and sub-folders with 3 more"):
         load_source(tmp_path)
 
 

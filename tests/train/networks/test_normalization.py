@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+from dualclust.common.ranks import ALONE
 from dualclust.train.networks.normalization import BatchNorm, groups, merge_groups, synchronize
 from dualclust.train.state.seeding import generator
 
@@ -174,7 +175,7 @@ import os, sys
 from datetime import timedelta
 import torch, torch.distributed as dist
 from tests.train.networks.test_normalization import layer, step, SPLITS
-from dualclust.train.networks.normalization import synchronize
+from dualclust.common.ranks import Ranks
 
 children, (folder, port, world) = [], sys.argv[1:]
 for rank in range(int(world)):
@@ -190,7 +191,7 @@ for rank in range(int(world)):
         )
         found = {}
         for name, (shape, g, cuts) in SPLITS.items():
-            found[name] = step(shape, g, cuts[rank], cuts[rank + 1], ranks=True)
+            found[name] = step(shape, g, cuts[rank], cuts[rank + 1], ranks=Ranks(rank, int(world)))
         torch.save(found, f"{folder}/{rank}.pt")
         code = 0
     finally:
@@ -251,7 +252,7 @@ def two_ranks(tmp_path_factory):
 @pytest.mark.parametrize("name", SPLITS)
 def test_two_ranks_are_one_process(two_ranks, name):
     shape, g, cuts = SPLITS[name]
-    expected = step(shape, g, 0, shape[0], ranks=False)
+    expected = step(shape, g, 0, shape[0], ranks=ALONE)
     parts = [found[name] for found in two_ranks]
     # Rows lie far from 0: about 1e-13 of 1000 is lost, in either.
     near = {"atol": 1e-8, "rtol": 1e-8}
@@ -263,5 +264,5 @@ def test_two_ranks_are_one_process(two_ranks, name):
         assert torch.equal(parts[0][key], parts[1][key])
         torch.testing.assert_close(parts[0][key], expected[key], **near)
     # Statistics of a part alone are others: the comparison can fail.
-    alone = step(shape, g, *cuts[:2], ranks=False)
+    alone = step(shape, g, *cuts[:2], ranks=ALONE)
     assert not torch.allclose(alone["out"], parts[0]["out"], atol=1e-3)

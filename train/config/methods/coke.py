@@ -16,7 +16,7 @@ __all__ = ["CokeOptions"]
 @register_options("coke")
 @dataclass(frozen=True, slots=True)
 class CokeOptions(Checked):
-    """What CoKe can be told beside the shared settings.
+    """Settings of CoKe besides those that all methods share.
 
     The weight alpha of the stored label is ``loss.tau``, the epochs of the initial pass are
     ``optim.frozen_epochs``, and the predictor is there where ``network.predictor`` is above 0.

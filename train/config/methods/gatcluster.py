@@ -15,7 +15,7 @@ __all__ = ["GatclusterOptions"]
 @register_options("gatcluster")
 @dataclass(frozen=True, slots=True)
 class GatclusterOptions(Checked):
-    """What GATCluster can be told beside the shared settings.
+    """Settings of GATCluster besides those that all methods share.
 
     The large batch of M images is ``batch_size``; ``heads.clusters`` holds one number, k. Defaults
     are those of the released code where it and the paper differ.

@@ -20,7 +20,7 @@ Weight = Annotated[float, Rule("between 0 and 1e30", lambda x: 0 <= x <= 1e30)]
 @register_options("mi_margin")
 @dataclass(frozen=True, slots=True)
 class MiMarginOptions(Checked):
-    r"""What MI + margin can be told beside the shared settings.
+    r"""Settings of MI + margin besides those that all methods share.
 
     The head is the last layer of the network: ``network.layers = 1`` and ``network.out_dim`` equal
     to the one number in ``heads.clusters``.
@@ -28,7 +28,7 @@ class MiMarginOptions(Checked):
     Attributes
     ----------
     objective : str. ``"mi_margin"``, or a baseline of the paper in the same loop: ``"mi_d"``,
-        ``"iic"``, ``"sela"``, ``"mi_adm"`` (`methods.mi_objectives` says what each is);
+        ``"iic"``, ``"sela"``, ``"mi_adm"`` (`methods.mi_margin._baselines`);
         ``"seeds"`` learns from the few given labels alone.
     margin_weight : float in [0, 1e30]. gamma, in front of ``||v||^2`` of the last layer, for any
         objective. The paper prints a weight decay of 0.01 and no gamma; 0.005 is the gamma whose

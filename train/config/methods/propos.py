@@ -15,7 +15,7 @@ __all__ = ["ProposOptions"]
 @register_options("propos")
 @dataclass(frozen=True, slots=True)
 class ProposOptions(Checked):
-    """What ProPos can be told beside the shared settings; the defaults are the published ones.
+    """Settings of ProPos besides those that all methods share; defaults are as published.
 
     Scattering and noise begin when the learning rate is warm: after ``optim.frozen_epochs`` and
     ``optim.warmup_epochs``, as published.

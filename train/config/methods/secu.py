@@ -15,7 +15,7 @@ __all__ = ["SecuOptions"]
 @register_options("secu")
 @dataclass(frozen=True, slots=True)
 class SecuOptions(Checked):
-    """What SeCu can be told beside the shared settings.
+    """Settings of SeCu besides those that all methods share.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ __all__ = ["SelfLabelOptions"]
 @register_options("self_label")
 @dataclass(frozen=True, slots=True)
 class SelfLabelOptions(Checked):
-    """What self-labeling can be told beside the shared settings.
+    """Settings of self-labeling besides those that all methods share.
 
     Attributes
     ----------

@@ -22,8 +22,8 @@ M                        ``batch_size``          ()          images of an outer 
 :math:`\mu, \delta`      ``Branches.windows``    (b, 2)      of the Gaussian window
 =======================  ======================  ==========  ======================================
 
-Where the released code and the paper differ, see `options.gatcluster` for the settings and
-`gat_networks` for the layers.
+Where the released code and the paper differ, `config.methods.gatcluster` says which settings follow
+which, and `networks.attention_branches` does for the layers.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class GATCluster(Method):
             torch.manual_seed(generator(config.seed, "branches").initial_seed())
             self.branches = Branches(shape, self.bounds[0].n_clusters, self.options)
         network.predictor = self.branches.to(self.device, self.dtype).train(network.training)
-        synchronize(self.branches, ranks.world_size > 1)
+        synchronize(self.branches, ranks)
         self.weights = LossWeights(
             transformation=self.options.transformation,
             attention=self.options.attention,
@@ -171,7 +171,7 @@ class GATCluster(Method):
         return torch.softmax(logits.float() if logits.dtype.itemsize < 4 else logits, dim=1)
 
     def normalize_rows(self, rows: Tensor) -> Tensor:
-        """Leave the mean of label features over views: it is on the simplex already."""
+        """Return the mean of label features over views as it is: a point of the simplex."""
         return rows
 
     def target_centers(self, features: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A lost cluster of a softmax classifier starts again as half of another."""
+"""Restart a lost cluster of a softmax classifier as half of another."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ APART = 0.5
 
 @torch.no_grad()
 def split_clusters(head: nn.Linear, splits: Sequence[Split], draws: torch.Generator) -> None:
-    """Give a cluster's place to two, in place: each predicts half of what it predicted.
+    """Split clusters in two, in place: each half predicts half of what the cluster predicted.
 
     With weights ``v +- delta`` and the bias ``b - ln 2``, the two halves of a sample in the plane
     ``delta . f = 0`` add up to what was there; which side of that plane a sample is on decides

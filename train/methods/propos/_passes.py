@@ -1,4 +1,4 @@
-"""How a batch goes through ProPos's networks: whose statistics normalize it.
+"""Pass a batch through ProPos's networks: over which images batch normalization takes means.
 
 Without care, batch normalization tells the networks which images they share a batch with, and a
 method without negative pairs may learn that instead of the images (MoCo; ProPos, section 5.1). Two
@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from ....algos.core.errors import UsageError
 from ....algos.core.random import normal_noise
-from ....common.ranks import Ranks
+from ....common.ranks import ALONE, Ranks
 from ...networks.network import Network, run_views
 from ...networks.normalization import BatchNorm, groups, synchronize
 
@@ -134,7 +134,7 @@ class SubBatches:
                     "propos.batch_norm='global'"
                 )
                 raise UsageError(msg)
-            synchronize(network, False)
+            synchronize(network, ALONE)
         self.ranks, self.count, self.key, self.joint = ranks, count, key, joint
 
     def online(self, network: Network, views: Sequence[Tensor], total: int) -> Tensor:

@@ -27,7 +27,7 @@ paper                       here                  shape          meaning
 :math:`g`                   ``.predictor``                       of the online network
 :math:`f(x), f'(x)`         ``q, k``              (2, b, d)      by view; not normalized
 :math:`p(k \mid x)`         ``labels``            (1, n)         one-hot: labels of the E-step
-:math:`\mathcal{Q}`         ``queue``             (m, d)         `memory_queue`, section 6.2
+:math:`\mathcal{Q}`         ``queue``             (m, d)         section 6.2
 :math:`\tau, \sigma, r`     ``temperature``, ``sigma``, ``reassign``
 ==========================  ====================  =============  ==================================
 
@@ -108,7 +108,7 @@ class ProPos(Method):
     ------
     UsageError
         If there is not exactly one head, if the network has no predictor, or if sub-batches do not
-        fit (`propos_passes.SubBatches`).
+        fit (`_passes.SubBatches`).
     """
 
     capturable = True
@@ -123,7 +123,7 @@ class ProPos(Method):
         self.online_network = network
         self.target_network = self.network = target_of(network)
         # The predictor sees the whole batch on every rank.
-        synchronize(predictor, False)
+        synchronize(predictor, ALONE)
         joint = options.view_norm == "joint"
         self.passes: Passes = WholeBatch(ranks, joint=joint)
         if options.batch_norm == "shuffled":
@@ -189,7 +189,7 @@ class ProPos(Method):
         return {"churn": self.churn}
 
     def cluster(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Labels (n,) and centers (k, d) of unit features of all images, see `propos_labels`."""
+        """Labels (n,) and centers (k, d) of unit features of all images, see `_labels`."""
         return cluster(features, self.bounds[0], self.options, seed=self.config.seed)
 
     def order(self, epoch: int) -> Tensor | None:

@@ -1,20 +1,20 @@
-"""The drawing board of the reports: pages of exact pixels, plain axes, whole files.
+"""What the pictures are drawn with: pages of exact pixels, plain axes, PNG files.
 
 matplotlib is imported on first use, and only its object interface: no display, no global state.
 """
 
 from __future__ import annotations
 
-import contextlib
+import io
 import math
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...algos.core.errors import MissingExtraError, OutputError
+from ..algos.core.errors import MissingExtraError
+from .files import write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -168,17 +168,10 @@ def save_png(figure: Figure, path: str | Path) -> Path:
     OutputError
         If the file cannot be written.
     """
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.tmp-{os.getpid()}")
-    try:
-        # Without the writer's version, equal pictures are equal files.
-        figure.savefig(temporary, format="png", dpi=_DPI, metadata={"Software": None})
-        os.replace(temporary, path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        msg = f"cannot write the picture {path}: {error.strerror or error}"
-        raise OutputError(msg) from error
+    path, content = Path(path), io.BytesIO()
+    # Without the writer's version, equal pictures are equal files.
+    figure.savefig(content, format="png", dpi=_DPI, metadata={"Software": None})
+    write_file(path, content.getvalue())
     return path
 
 
