@@ -19,6 +19,7 @@ from ..algos.core.errors import InvalidValueError, UsageError
 from ..common.ranks import Ranks, join_ranks
 from ..train.config.run import RunConfig, dump_config, load_config, override
 from ..train.data.samples import load_source
+from ..train.data.sources import BUILT_IN
 from ..train.loop.agreement import Agreement, evaluate, kmeans_on_pixels
 from ..train.loop.training import RunResult, resume, train
 from .demo_folders import run_folder
@@ -55,8 +56,8 @@ def read_recipe(name: str) -> RunConfig:
 
 def _train(options: argparse.Namespace) -> int:
     recipe = options.recipe
-    if recipe is None and options.data == "digits":
-        recipe = f"{options.method}_digits"
+    if recipe is None and options.data in BUILT_IN:
+        recipe = f"{options.method}_{options.data}"
     if recipe is None:
         msg = (
             f"no recipe is known for --data {options.data}. To fix this, name one with --recipe, "

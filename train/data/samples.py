@@ -241,7 +241,7 @@ def load_source(
         cutting: dict[str, Any] = {"size": size, "fit": fit, "workers": workers, "device": device}
         return picture_data(samples, codes, kept, titles, names, **cutting)
     common = (codes, titles, kept, names, torch.device(device), resident)
-    if str(source) != "digits" and Path(source).suffix.lower() == ".npy":
+    if Path(source).suffix.lower() == ".npy":
         return _embedding_data(samples, *common, standardize=standardize)
     return _image_data(samples, *common)
 

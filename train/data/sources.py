@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from .archives import archive_reader
 from .image_files import image_folder, jpeg_container
 from .splits import Array, Reading, Source, Split, damaged
 
-__all__ = ["SPLITS", "SUPPORTED", "choose", "read_source", "stay_whole"]
+__all__ = ["BUILT_IN", "SPLITS", "SUPPORTED", "choose", "read_source", "stay_whole"]
 
 # What may be asked for, and the splits that it is put together from.
 SPLITS = {
@@ -44,10 +44,11 @@ def read_source(source: str | Path, reading: Reading) -> Source:
         If a file is damaged, or an array has the wrong type or shape.
     """
     path = Path(source)
-    if str(source) != "digits" and not path.exists():
+    built_in = BUILT_IN.get(str(source))
+    if built_in is None and not path.exists():
         msg = f"no data at {str(path)!r}; {SUPPORTED}"
         raise MissingFileError(msg)
-    if str(source) != "digits" and path.is_dir():
+    if built_in is None and path.is_dir():
         reader = archive_reader(path)
         return image_folder(path, reading) if reader is None else reader(reading)
     if reading.classes != "fine":
@@ -56,8 +57,8 @@ def read_source(source: str | Path, reading: Reading) -> Source:
             f"To fix: set data.classes='fine'"
         )
         raise UsageError(msg)
-    if str(source) == "digits":
-        return _digits()
+    if built_in is not None:
+        return built_in()
     if path.suffix.lower() == ".npy":
         return _embeddings(path, mapped=reading.mapped)
     if path.suffix.lower() == ".npz":
@@ -127,6 +128,10 @@ def _digits() -> Source:
         return pixels
 
     return Source({"all": Split(read, bunch.target)}, tuple("0123456789"))
+
+
+BUILT_IN: dict[str, Callable[[], Source]] = {"digits": _digits}
+"""Sets that come with an installed package, by the name that `read_source` takes."""
 
 
 def _names(path: Path) -> list[str]:
