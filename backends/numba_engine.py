@@ -26,7 +26,7 @@ LANES = 64
 # "nnan" and "nsz" let the compiler vectorize the maximum. They are safe: rows that hold a NaN or an
 # infinity are found by `_all_finite`, and their label is never used.
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
-def _first_argmax(row, price, lanes):
+def _first_argmax(row, price, lanes):  # noqa: C901  one scan of a row: calls in it cost more
     k = row.shape[0]
     full = k // LANES * LANES
     best = -np.inf
@@ -65,7 +65,7 @@ def _all_finite(row, zero):
 
 
 @njit(cache=True, nogil=True)
-def _assign_stream(
+def _assign_stream(  # noqa: C901  one pass, in the order of the reference text
     scores,
     zero,
     rho,

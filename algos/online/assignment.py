@@ -41,7 +41,7 @@ from ..bounds.sizes import SizeBounds, check_bounds
 from ..core.checks import check_kind, check_real, check_same_place, check_shape, check_values
 from ..core.errors import InvalidValueError
 from ..core.projections import project_l1_ball
-from ..core.types import Array
+from ..core.types import Array, Namespace
 from .duals import DualRule, Duals, init_duals, update_duals
 from .steps import StepRule, measured_steps
 
@@ -231,35 +231,12 @@ def assign(
     >>> labels, state.counts
     (array([0, 0, 1, 1]), array([2, 2]))
     """
-    xp = check_real("scores", scores)
-    check_values("scores", scores)
-    check_bounds(bounds)
-    if state is not None:
-        check_kind("state", state, AssignmentState, BEGIN)
-    if steps is not None:
-        check_kind("steps", steps, StepRule, "take measured_steps(bounds), or build one")
-    n, _ = check_shape("scores", scores, ("n", bounds.n_clusters))
-    bits = xp.finfo(scores.dtype).bits
-    if bits < 32:
-        msg = (
-            f"scores must be float32 or wider, got {scores.dtype}: half precision changes labels. "
-            f"To fix this, compute the scores in float32"
-        )
-        raise InvalidValueError(msg)
-    if bits > 64:
-        msg = f"scores must be float32 or float64, got {scores.dtype}. To fix this, use float64"
-        raise InvalidValueError(msg)
+    xp = _check_arguments(scores, bounds, state, steps)
+    n = scores.shape[0]
     state = init_state(bounds) if state is None else state
     check_same_place(scores=scores, bounds=bounds.lower, state=state.counts)
     check_shape("state.counts", state.counts, (bounds.n_clusters,))
-    remaining = -1 if bounds.n_samples is None else bounds.n_samples - state.seen
-    if bounds.n_samples is not None and n > remaining:
-        msg = (
-            f"scores has {n} rows, but only {remaining} of n_samples={bounds.n_samples} are left "
-            f"in this pass. To fix this, start a new pass with next_pass(state)"
-        )
-        raise InvalidValueError(msg)
-    _check_can_end_inside(state, bounds, remaining)
+    remaining = _remaining(n, state, bounds)
     if steps is None:
         n_pass = bounds.n_samples or STREAM_SAMPLES_PER_CLUSTER * bounds.n_clusters
         steps = measured_steps(bounds, n_samples=n_pass)
@@ -298,6 +275,44 @@ def assign(
     step_size = steps.step_size if constant else math.nan
     state = AssignmentState(duals, state.start, counts, state.seen + n, step_size, steps.free_sign)
     return Assignment(xp.concat(labels), state)
+
+
+def _check_arguments(
+    scores: Array, bounds: SizeBounds, state: AssignmentState | None, steps: StepRule | None
+) -> Namespace:
+    """Raise for what is no argument of `assign`; return the library of the scores."""
+    xp = check_real("scores", scores)
+    check_values("scores", scores)
+    check_bounds(bounds)
+    if state is not None:
+        check_kind("state", state, AssignmentState, BEGIN)
+    if steps is not None:
+        check_kind("steps", steps, StepRule, "take measured_steps(bounds), or build one")
+    check_shape("scores", scores, ("n", bounds.n_clusters))
+    bits = xp.finfo(scores.dtype).bits
+    if bits < 32:
+        msg = (
+            f"scores must be float32 or wider, got {scores.dtype}: half precision changes labels. "
+            f"To fix this, compute the scores in float32"
+        )
+        raise InvalidValueError(msg)
+    if bits > 64:
+        msg = f"scores must be float32 or float64, got {scores.dtype}. To fix this, use float64"
+        raise InvalidValueError(msg)
+    return xp
+
+
+def _remaining(n: int, state: AssignmentState, bounds: SizeBounds) -> int:
+    """How many samples of the pass are left, the n given included; -1 where nobody knows."""
+    remaining = -1 if bounds.n_samples is None else bounds.n_samples - state.seen
+    if bounds.n_samples is not None and n > remaining:
+        msg = (
+            f"scores has {n} rows, but only {remaining} of n_samples={bounds.n_samples} are left "
+            f"in this pass. To fix this, start a new pass with next_pass(state)"
+        )
+        raise InvalidValueError(msg)
+    _check_can_end_inside(state, bounds, remaining)
+    return remaining
 
 
 def _check_can_end_inside(state: AssignmentState, bounds: SizeBounds, remaining: int) -> None:

@@ -93,7 +93,9 @@ def pairs(target: ast.expr, value: ast.expr, names: Names) -> Iterator[Binding]:
             yield ast.unparse(part), None, own
 
 
-def is_plain(value: ast.expr | None, annotation: ast.expr | None, known: Set[str]) -> bool:
+def is_plain(  # noqa: C901  one case for each kind of node
+    value: ast.expr | None, annotation: ast.expr | None, known: Set[str]
+) -> bool:
     """Whether a value, or its annotation, is a Python number or container."""
     if annotation is not None:
         parts = ast.unparse(annotation).split(" | ")
