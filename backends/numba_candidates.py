@@ -82,11 +82,11 @@ def _select_candidates(
 ):
     n, k = scores.shape
     zero = scores.dtype.type(0)
-    widest = zero
+    width_of_region = zero
     for j in range(k):
-        widest = max(widest, high[j] - low[j])
+        width_of_region = max(width_of_region, high[j] - low[j])
     # The difference of two rounded prices can be short by their rounding.
-    widest += slack * largest
+    width_of_region += slack * largest
     for i in range(n):
         row = scores[i]
         if not _all_finite(row, zero) and not _none_wrong(row):
@@ -96,7 +96,7 @@ def _select_candidates(
             continue
         threshold = best - slack * (abs(best) + largest)
         # Only a lane whose largest entry is this near can hold a candidate.
-        near = threshold - widest - slack * abs(threshold)
+        near = threshold - width_of_region - slack * abs(threshold)
         kept = 0
         total = 0
         for lane in range(min(LANES, k)):

@@ -30,9 +30,9 @@ class SolverOptions:
     """Scores up to which every cluster is a candidate of every row: no pass is worth it."""
     pass_width: int = 8
     """Candidates of a row in a pass: few rows have more within a trust region learned well."""
-    narrow_width: int = 3
-    """The same for more than `narrow_rows` rows, whose prices are known better."""
-    narrow_rows: int = 2**22
+    large_pass_width: int = 3
+    """The same for more than `large_pass_rows` rows, whose prices are known better."""
+    large_pass_rows: int = 2**22
     max_entries: int = 2**25
     """Candidates of all rows in a pass: 256 MiB of clusters and scores."""
     max_passes: int = 10

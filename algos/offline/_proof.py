@@ -169,7 +169,7 @@ def proven(
         raise ScoresOutOfRangeError
     lost = lost if lost > explained else 0.0
     priced_size = float(xp.sum(xp.abs(inside) * xp.astype(counts, xp.float64)))
-    found = OfflineAssignment(
+    assignment = OfflineAssignment(
         labels=_labels_of_all_rows(candidates, xp.concat(chosen), options),
         counts=counts,
         prices=inside,
@@ -179,7 +179,7 @@ def proven(
         violation=violation(counts, bounds),
         gap=relative_gap(lost, size, objective + lost),
     )
-    return found, misplaced
+    return assignment, misplaced
 
 
 def _slackness(
@@ -216,8 +216,8 @@ def relative_gap(lost: float, size: float, upper_bound: float) -> float:
     return max(lost / max(size, abs(upper_bound)), SMALLEST) if lost > 0.0 else 0.0
 
 
-def in_unit(found: OfflineAssignment, exponent: int) -> OfflineAssignment:
-    """Return the result for scores that are ``2**exponent`` times those it was found for.
+def in_unit(assignment: OfflineAssignment, exponent: int) -> OfflineAssignment:
+    """Return the result for scores that are ``2**exponent`` times those it was solved for.
 
     Raises
     ------
@@ -225,20 +225,19 @@ def in_unit(found: OfflineAssignment, exponent: int) -> OfflineAssignment:
         If the objective, the bound or a price does not fit into float64.
     """
     if exponent == 0:
-        return found
+        return assignment
+    values = assignment.objective, assignment.upper_bound, assignment.rounding
     try:
-        objective, upper_bound, rounding = (
-            math.ldexp(v, exponent) for v in (found.objective, found.upper_bound, found.rounding)
-        )
-        math.ldexp(largest_score(found.prices), exponent)
+        objective, upper_bound, rounding = (math.ldexp(v, exponent) for v in values)
+        math.ldexp(largest_score(assignment.prices), exponent)
     except OverflowError:
         msg = (
             "scores must have a sum that float64 holds, got one of more than 1e308. To fix this, "
             "divide all scores, or all weights, by the same number: the labels stay the same"
         )
         raise InvalidValueError(msg) from None
-    prices = times_power_of_two(found.prices, exponent)
-    return found._replace(
+    prices = times_power_of_two(assignment.prices, exponent)
+    return assignment._replace(
         prices=prices,
         objective=objective,
         upper_bound=upper_bound,

@@ -52,7 +52,7 @@ LEAST_TEMPERATURE = 1e-290
 class ReducedSolution(NamedTuple):
     """Labels, if candidates allow any that prove enough; the best prices; and what they prove."""
 
-    found: OfflineAssignment | None
+    assignment: OfflineAssignment | None
     prices: Array
     bound: float
 
@@ -84,8 +84,8 @@ def solve_reduced(
     Returns
     -------
     ReducedSolution
-        ``found`` is None where the candidates allow no labels, or prove too little; ``bound`` is
-        what labels can be worth at most by the prices of step 1.
+        ``assignment`` is None where the candidates allow no labels, or prove too little; ``bound``
+        is what labels can be worth at most by the prices of step 1.
 
     Notes
     -----
@@ -106,8 +106,8 @@ def solve_reduced(
     if truncated > max_truncation * size or _held_back(candidates, problem, refined, options):
         return ReducedSolution(None, prices, bound)
     # Steps 4 and 5: labels and proof.
-    found, prices = _labels_by_paths(candidates, bounds, refined, tol, size, options)
-    return ReducedSolution(found, prices, bound)
+    assignment, prices = _labels_by_paths(candidates, bounds, refined, tol, size, options)
+    return ReducedSolution(assignment, prices, bound)
 
 
 def solve_ties(
@@ -135,10 +135,10 @@ def _labels_by_paths(
     options: SolverOptions,
 ) -> tuple[OfflineAssignment | None, Array]:
     """Steps 4 and 5: labels, with the prices that the paths have left; None where paths fail."""
-    xp, found = compat.array_namespace(bounds.lower), None
+    xp, assignment = compat.array_namespace(bounds.lower), None
     lower, upper = bounds.lower - candidates.fixed_counts, bounds.upper - candidates.fixed_counts
     # No candidate is further behind than this: a larger window would change nothing.
-    widest = 2.0 * float(xp.max(candidates.high - candidates.low))
+    largest_lead = 2.0 * float(xp.max(candidates.high - candidates.low))
     prices, window = refined.prices, options.window * refined.temperature
     for attempt in range(options.max_windows + 1):
         slots, moved, _, is_stuck = augmenting_paths(
@@ -149,7 +149,7 @@ def _labels_by_paths(
             upper=upper,
             window=window if attempt < options.max_windows else math.inf,
         )
-        if is_stuck and window > widest:
+        if is_stuck and window > largest_lead:
             break
         window *= options.window_growth
         if is_stuck:
@@ -157,10 +157,10 @@ def _labels_by_paths(
         # Prices that went up and down again are off by the rounding of the largest on the way.
         scale = max(largest_score(refined.prices), largest_score(moved))
         prices = xp.where(xp.abs(moved) <= rounding_of(scale), xp.zeros_like(moved), moved)
-        found, misplaced = proven(candidates, slots, prices, bounds, scale, options)
-        if misplaced <= tol / 8.0 * max(size, abs(found.upper_bound)):
+        assignment, misplaced = proven(candidates, slots, prices, bounds, scale, options)
+        if misplaced <= tol / 8.0 * max(size, abs(assignment.upper_bound)):
             break
-    return (None if is_stuck else found), prices
+    return (None if is_stuck else assignment), prices
 
 
 def _held_back(

@@ -216,11 +216,11 @@ def assign_source(
     if n:
         source = in_range(source, strided_ids(n, min(n, options.unit_rows), bounds.lower))
     try:
-        found = _solved(_Problem(source, bounds, tol, options), prices)
+        result = _solved(_Problem(source, bounds, tol, options), prices)
     except ScoresOutOfRangeError:  # a row that the sample did not have
         source = rescaled(source)
-        found = _solved(_Problem(source, bounds, tol, options), prices)
-    return in_unit(found, source.exponent)
+        result = _solved(_Problem(source, bounds, tol, options), prices)
+    return in_unit(result, source.exponent)
 
 
 class _Problem(NamedTuple):
@@ -286,7 +286,7 @@ def _start(problem: _Problem, prices: Array | None) -> _Search:
     n = source.group.n_total
     return _Search(
         region=region,
-        width=options.narrow_width if n > options.narrow_rows else options.pass_width,
+        width=options.large_pass_width if n > options.large_pass_rows else options.pass_width,
         is_limited=not problem.is_exact and n * options.pass_width > options.max_entries,
         prices=prices,
         best=None,
@@ -322,17 +322,17 @@ def _after_pass(problem: _Problem, search: _Search, n_passes: int) -> _Search:
     if bool(xp.any(candidates.is_truncated)) and not is_limited:
         width *= 2
         is_limited = not problem.is_exact and source.group.n_total * width > options.max_entries
-    is_limited = is_limited or (n_passes > 0 and solution.found is None)
+    is_limited = is_limited or (n_passes > 0 and solution.assignment is None)
     region = next_region(search.region, solution.prices, is_moving=is_limited, options=options)
     return judged._replace(region=region, width=width, is_limited=is_limited)  # step 5
 
 
 def _judged(search: _Search, solution: ReducedSolution) -> _Search:
     """Step 4: keep the best labels, and the prices that prove most."""
-    found, prices, bound = solution
+    assignment, prices, bound = solution
     best = search.best
-    if found is not None and (best is None or found.gap < best.gap):
-        best = found
+    if assignment is not None and (best is None or assignment.gap < best.gap):
+        best = assignment
     search = search._replace(prices=prices, best=best)
     if bound < search.least_bound:
         search = search._replace(least_bound=bound, best_prices=prices)
@@ -356,15 +356,15 @@ def _within_memory(problem: _Problem, search: _Search) -> _Search:
 
 
 def _last_resort(problem: _Problem, search: _Search) -> OfflineAssignment:
-    """Step 6: the best labels found, those of online passes, or the optimum from all scores."""
+    """Step 6: the best labels so far, those of online passes, or the optimum from all scores."""
     source, bounds, _, options = problem
     if not problem.is_exact:
         if search.best is not None and problem.n_scores > options.retry_entries:
             return search.best
         if problem.n_scores > options.last_entries:
-            found = assign_in_passes(source, bounds, search.best_prices, options)
-            if found is not None:
-                return found
+            assignment = assign_in_passes(source, bounds, search.best_prices, options)
+            if assignment is not None:
+                return assignment
     return _solve_in_full(problem, search.prices)
 
 
@@ -380,8 +380,8 @@ def _without_prices(problem: _Problem) -> OfflineAssignment | None:
         candidates = collect_candidates(source, zero, zero, width=width, max_entries=most)
     except TooManyCandidatesError:
         return None
-    found = solve_ties(candidates, bounds, options)
-    return found if found is not None and found.gap <= tol else None
+    assignment = solve_ties(candidates, bounds, options)
+    return assignment if assignment is not None and assignment.gap <= tol else None
 
 
 def _solve_in_full(problem: _Problem, prices: Array | None) -> OfflineAssignment:
@@ -392,9 +392,9 @@ def _solve_in_full(problem: _Problem, prices: Array | None) -> OfflineAssignment
     if prices is None:
         prices = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
     region = TrustRegion(prices, xp.full_like(prices, 2.0 * score_range(candidates.values)))
-    found = solve_reduced(candidates, bounds, region, 0.0, options=options).found
-    if found is None:
+    assignment = solve_reduced(candidates, bounds, region, 0.0, options=options).assignment
+    if assignment is None:
         check_feasible(allowed_pairs(source), bounds.lower, bounds.upper)
         msg = "scores differ too much for float64: no labels were found, although some are inside"
         raise InvalidValueError(msg)
-    return found
+    return assignment

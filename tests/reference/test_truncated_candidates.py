@@ -63,10 +63,10 @@ def test_a_gap_above_the_tolerance_is_not_the_end(monkeypatch, rng):
 
     def first_worse(*args, **options):
         solution = real(*args, **options)
-        if solution.found is None:
+        if solution.assignment is None:
             return solution
         calls.append(next(gaps) * tolerance)
-        return solution._replace(found=solution.found._replace(gap=calls[-1]))
+        return solution._replace(assignment=solution.assignment._replace(gap=calls[-1]))
 
     monkeypatch.setattr(assignment, "solve_reduced", first_worse)
     options = SolverOptions(full_entries=0)
