@@ -150,7 +150,7 @@ def _mi_margin(options: MiMarginOptions, out: Outputs) -> Terms:
     sigma = floor_outputs(out.scores.detach().double().exp(), epsilon=options.floor)
     found = pseudo_labels(
         sigma,
-        balance=options.balance,
+        fairness_weight=options.balance,
         beta=options.beta,
         tol=options.tol,
         n_iter=options.newton_steps or None,
