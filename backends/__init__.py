@@ -82,17 +82,34 @@ _mode: ContextVar[Literal["auto", "reference"]] = ContextVar("dualclust_engine",
 def placement(array: object) -> Placement:
     """Return the (library, device kind) under which the table files an array.
 
+    The library is the name of its package ("numpy", "torch", "jax", "cupy", "array_api_strict"),
+    the device kind what the library calls its device, without a number ("cpu", "cuda", "gpu").
+
     Examples
     --------
     >>> import numpy as np
     >>> placement(np.zeros(3))
     ('numpy', 'cpu')
     """
-    if compat.is_numpy_array(array):
+    if compat.is_numpy_array(array):  # the two that have engines, first because they are asked most
         return "numpy", "cpu"
     if compat.is_torch_array(array):
-        return "torch", str(compat.device(array)).partition(":")[0]
-    return type(array).__module__.partition(".")[0], "other"
+        return "torch", compat.device(array).type
+    if not compat.is_array_api_obj(array):
+        return type(array).__module__.partition(".")[0], "unknown"
+    library = compat.array_namespace(array).__name__.removeprefix("array_api_compat.")
+    return library.partition(".")[0], _device_kind(compat.device(array))
+
+
+def _device_kind(device: Any) -> str:
+    """Name of a kind of device, from what the library calls one of its devices."""
+    if devices := getattr(device, "device_set", None):  # JAX: an array that is spread over several
+        device = next(iter(devices))
+    for attribute in ("platform", "type"):  # of JAX and of PyTorch's kind
+        if isinstance(kind := getattr(device, attribute, None), str):
+            return kind
+    name = str(device).lower()  # "cpu", "CPU_DEVICE", "<CUDA Device 0>"
+    return next((kind for kind in ("cpu", "cuda") if kind in name), name.partition(":")[0])
 
 
 def select(name: str, array: object) -> Callable[..., Any] | None:

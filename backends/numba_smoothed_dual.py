@@ -1,4 +1,4 @@
-"""The kernels of the smoothed dual, compiled by numba: sums over lists of clusters, on one core."""
+"""The kernels of the smoothed dual, compiled by numba: sums over candidates, on one core."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["curvature", "curvature_product", "soft_counts"]
 
 FloatArray = NDArray[np.floating[Any]]
 Doubles = NDArray[np.float64]
-Lists = NDArray[np.int32]
+Candidates = NDArray[np.int32]
 
 FAR = 24.0  # as in `dualclust.algos.offline._smoothed_dual`
 
@@ -60,7 +60,7 @@ def _soft_counts(values, clusters, prices, temperature, counts, spread, p):
 
 
 def soft_counts(
-    values: FloatArray, clusters: Lists, prices: Doubles, *, temperature: float
+    values: FloatArray, clusters: Candidates, prices: Doubles, *, temperature: float
 ) -> tuple[float, Doubles, Doubles, FloatArray]:
     """See `dualclust.algos.offline._smoothed_dual.soft_counts`."""
     counts, spread = np.zeros(prices.shape[0]), np.zeros(prices.shape[0])
@@ -84,7 +84,7 @@ def _curvature(p, clusters, matrix):
                     matrix[a, clusters[i, h]] -= own * np.float64(p[i, h])
 
 
-def curvature(probabilities: FloatArray, clusters: Lists, *, n_clusters: int) -> Doubles:
+def curvature(probabilities: FloatArray, clusters: Candidates, *, n_clusters: int) -> Doubles:
     """See `dualclust.algos.offline._smoothed_dual.curvature`."""
     matrix = np.zeros((n_clusters, n_clusters))
     _curvature(probabilities, clusters, matrix)
@@ -107,7 +107,9 @@ def _curvature_product(p, clusters, direction, out):
                 out[a] += np.float64(p[i, j]) * (direction[a] - mean)
 
 
-def curvature_product(probabilities: FloatArray, clusters: Lists, direction: Doubles) -> Doubles:
+def curvature_product(
+    probabilities: FloatArray, clusters: Candidates, direction: Doubles
+) -> Doubles:
     """See `dualclust.algos.offline._smoothed_dual.curvature_product`."""
     out = np.zeros(direction.shape[0])
     _curvature_product(probabilities, clusters, direction, out)

@@ -89,7 +89,7 @@ def em(sigma: Floats, balance: float, most: float) -> tuple[int, float, float]:
     while reached > ACCURACY and seconds < most:
         start = time.perf_counter()
         for _ in range(look):
-            labels = em_step(sigma, labels, balance=balance)
+            labels = em_step(sigma, labels, fairness_weight=balance)
         seconds += time.perf_counter() - start
         steps += look
         look = max(1, min(steps // 4, int(0.2 * most * steps / seconds)))

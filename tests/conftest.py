@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,7 +12,7 @@ from array_api_strict import ArrayAPIStrictFlags
 from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
 
-from tests.libraries import LIBRARIES, Library
+from tests.libraries import IMMUTABLE, LIBRARIES, NOT_IMMUTABLE, Library
 
 # Health checks measure time, which a shared machine makes random; explaining a failure traces every
 # line of it, for minutes.
@@ -33,11 +34,25 @@ if threads := os.environ.get("OPENBLAS_NUM_THREADS"):
 
 
 # Scope "module": Hypothesis refuses fixtures that are made once per test function.
-@pytest.fixture(params=LIBRARIES, ids=lambda library: library.name, scope="module")
+@pytest.fixture(params=[*LIBRARIES, *IMMUTABLE], ids=lambda library: library.name, scope="module")
 def xp(request: pytest.FixtureRequest) -> Iterator[Library]:
     library: Library = request.param
     with ArrayAPIStrictFlags(**library.flags):
         yield library
+    if library in IMMUTABLE:
+        sys.modules["jax"].clear_caches()  # compiled operations of a module take up to a gigabyte
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses by marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what the rows of IMMUTABLE do not run, or run only with `make slow`."""
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if callspec is None or callspec.params.get("xp") not in IMMUTABLE:
+            continue
+        for start, (mark, reason) in NOT_IMMUTABLE.items():
+            if item.nodeid.startswith(start):
+                item.add_marker(getattr(pytest.mark, mark)(reason=reason))
 
 
 @pytest.fixture

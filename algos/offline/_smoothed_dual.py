@@ -14,20 +14,32 @@ the bounds, ``-l_k pi_k + (u_k - l_k) max(-pi_k, 0)``, is the same thing with tw
 ``gradient_k  = sum_i p_ik - l_k - (u_k - l_k) sigmoid(-pi_k / T)``
 ``curvature   = (1 / T) [ sum_i (diag(p_i) - p_i p_i^T) + diag((u_k - l_k) sigmoid sigmoid') ]``
 
-with p_i the softmax. Only samples near a border of two clusters have curvature, so T falls by
-fours until each cluster has only a few of them; each level starts at the minimum of the last.
+with p_i the softmax. Only samples near a border of two clusters have curvature, so that each
+temperature is minimized from the minimum of the last:
+
+1. *Evaluate* value, gradient and curvature of the smoothed dual (`soft_counts`, `curvature`).
+2. *Fix* the variables at an edge of the box that the gradient pushes outward.
+3. *Step*: Newton's direction on the free variables, damped so that no price moves by more than a
+   few T, within which the curvature holds; by elimination, or by conjugate gradients.
+4. *Stop* where the direction promises little: what is then left to move are fewer samples than lie
+   on the borders.
+5. *Search* along the projection of the direction onto the box, by halves, until the value falls
+   (Armijo).
+6. *Cool*: divide T by four, until each cluster has only a few samples on its border, or as many as
+   before: samples that tie stay on their borders at any temperature.
 
 ==================  =================  =======  ==================================================
 paper               here               shape    meaning
 ==================  =================  =======  ==================================================
-:math:`s_{i,k}`     ``values``         (m, w)   scores of the listed clusters (`shortlists`)
+:math:`s_{i,k}`     ``values``         (m, w)   scores of the candidates of each sample
 :math:`\pi_k`       ``prices``         (k,)     float64, in units of score
 :math:`p_{i,k}`     ``probabilities``  (m, w)   softmax of the priced scores
 :math:`T`           ``temperature``    ()       in units of score
-\-                  ``settled``        (k,)     counts of the samples that have no list
+\-                  ``settled``        (k,)     counts of the samples whose cluster is fixed
 ==================  =================  =======  ==================================================
 
-The settled samples are worth ``settled . pi`` up to a constant, for every price in the box.
+A sample whose cluster is the same for every price in the box is a fixed variable. Such samples are
+worth ``settled . pi``, up to a constant, and have no candidates.
 """
 
 from __future__ import annotations
@@ -39,6 +51,8 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ...backends import kernel
+from ..core.conjugate_gradients import conjugate_gradients
+from ..core.random import random_signs
 from ..core.segments import segment_sum
 from ..core.types import Array
 
@@ -55,16 +69,18 @@ __all__ = [
 DENSE = 256  # clusters up to which a linear system is solved by elimination, above by CG
 COOLING, TIED = 4.0, 0.8
 MOST_STEPS, MOST_LEVELS = 16, 30
-LONGEST = 8.0  # step of a price, in units of T
-DRAWS, SEED = 8, 0x9E3779B97F4A7C15
+LONGEST, SHORTEST = 8.0, 1e-4  # step of a price in units of T; part of a step
+ARMIJO = 1e-4  # of the decrease that the gradient promises
+PROMISE = 0.02  # of T per cluster: a smaller decrease is not worth a step
+DRAWS, KEY = 8, 0
 FAR = 24.0  # temperatures; what is worse by more has no weight: 4e-11 would count for nothing
 RIDGE = 1e-8  # share of the largest curvature, for directions that have none
-CG_STEPS, CG_ACCURACY = 60, 0.03
+CG_STEPS, CG_ACCURACY = 60, 0.03  # as exact as a Newton step needs its direction
 UNITS = 2.0**40  # of the sums of the reference text
 
 
 class Problem(NamedTuple):
-    """Lists, and what the counts are to be.
+    """The candidates of samples, and what the counts of the clusters are to be.
 
     Attributes
     ----------
@@ -73,7 +89,7 @@ class Problem(NamedTuple):
     settled, lower, upper : (k,) float64 array
         In samples; they may be fractions of one where the samples are a part of all.
     low, high : (k,) float64 array
-        The box in which the lists are complete.
+        The box of prices for which the candidates are all that a sample may be assigned to.
     """
 
     values: Array
@@ -98,9 +114,9 @@ def soft_counts(
 ) -> tuple[float, Array, Array, Array]:
     """Rounded maxima ``sum_i T lse_i``, their counts ``sum_i p_i``, ``sum_i p_i (1 - p_i)``, and p.
 
-    Maxima are counted from the score of each row's first listed cluster: what prices change is not
-    lost beside scores that are large. Arguments are assumed checked, of one listed cluster at least
-    in each row. Counts are float64, p is of the dtype of `values`.
+    Maxima are counted from the score of each row's first candidate: what prices change is not lost
+    beside scores that are large. Arguments are assumed checked, with at least one candidate in each
+    row. Counts are float64, p is of the dtype of `values`.
     """
     xp = compat.array_namespace(values)
     k = prices.shape[0]
@@ -171,27 +187,28 @@ def refine_prices(problem: Problem, prices: Array, *, start: float, border: floa
 
     Notes
     -----
-    Cost: O(m w) a step and O(k^3), or O(m w^2) and less for many clusters; about 3 steps for each
-    of 5 temperatures.
+    Cost of a step: O(m w^2 + k^3), or O(m w) per conjugate gradient for more than 256 clusters;
+    about 3 steps for each of 5 temperatures.
     """
     xp = compat.array_namespace(prices)
     prices = xp.clip(prices, problem.low, problem.high)
     temperature, before = start, math.inf
     for _ in range(MOST_LEVELS):
-        prices, at_border = _descend(problem, prices, temperature)
-        # Samples that tie stay on their borders at any temperature: the chains part them.
+        prices, at_border = _descend(problem, prices, temperature)  # steps 1 to 5
+        # Samples that tie are parted later, by augmenting paths.
         if at_border <= border * prices.shape[0] or at_border > TIED * before:
             break
-        temperature, before = temperature / COOLING, at_border
+        temperature, before = temperature / COOLING, at_border  # step 6
     return RefinedPrices(prices, temperature)
 
 
 def price_errors(problem: Problem, found: RefinedPrices, share: float) -> Array:
     """How far prices learned on a sample are off, as a standard deviation per cluster.
 
-    Counts of a sample scatter by about ``sqrt(n_k)``; a scatter dn moves the prices by
-    ``curvature^-1 dn``. Root mean square over a few draws of signs, never below the mean of all,
-    and never far above the box: its radius counts as what was known before.
+    Counts of a sample scatter by about ``sqrt(n_k)``, and a scatter dn of the counts moves the
+    prices by ``curvature^-1 dn``. The result is the root mean square over a few draws of signs. It
+    is never below the mean of all clusters, and never far above the radius of the box, which enters
+    as the standard deviation known before.
 
     Parameters
     ----------
@@ -211,13 +228,10 @@ def price_errors(problem: Problem, found: RefinedPrices, share: float) -> Array:
     known = xp.mean((problem.high - problem.low) / 2.0)
     prior = point.temperature * xp.mean(scatter) / known
     solve = _solver(problem, point, xp.ones_like(prices), prior)
-    state, total = SEED, xp.zeros_like(prices)
-    for _ in range(DRAWS):
-        signs = []
-        for _ in range(prices.shape[0]):
-            state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
-            signs.append(1.0 if state >> 63 else -1.0)
-        draw = xp.asarray(signs, dtype=xp.float64, device=compat.device(prices)) * scatter
+    k, device, total = prices.shape[0], compat.device(prices), xp.zeros_like(prices)
+    signs = random_signs((DRAWS, k), key=KEY, xp=xp, device=device)
+    for i in range(DRAWS):
+        draw = signs[i, :] * scatter
         moved = solve(draw - xp.mean(draw))
         total = total + moved * moved
     square = total / DRAWS
@@ -246,7 +260,7 @@ def _evaluate(problem: Problem, prices: Array, temperature: float) -> _Point:
     decay = xp.exp(-xp.abs(prices) / temperature)
     softplus = temperature * xp.log1p(decay) + xp.clip(-prices, min=0.0)
     sigmoid = xp.where(prices < 0, xp.ones_like(decay), decay) / (1.0 + decay)
-    value += float(xp.sum((problem.settled - problem.lower) * prices + slack * softplus))
+    value = value + float(xp.sum((problem.settled - problem.lower) * prices + slack * softplus))
     corner = slack * decay / (1.0 + decay) ** 2
     gradient = counts - problem.lower - slack * sigmoid
     return _Point(value, gradient, counts, spread, corner, p, temperature)
@@ -255,31 +269,39 @@ def _evaluate(problem: Problem, prices: Array, temperature: float) -> _Point:
 def _descend(problem: Problem, prices: Array, temperature: float) -> tuple[Array, float]:
     """Newton's method in the box at one temperature; also how many samples lie on borders."""
     xp = compat.array_namespace(prices)
-    point = _evaluate(problem, prices, temperature)
+    point = _evaluate(problem, prices, temperature)  # step 1
     for _ in range(MOST_STEPS):
         gradient = point.gradient
-        held = ((prices <= problem.low) & (gradient > 0)) | (
+        outward = ((prices <= problem.low) & (gradient > 0)) | (
             (prices >= problem.high) & (gradient < 0)
         )
-        free = xp.where(held, xp.zeros_like(prices), xp.ones_like(prices))
-        # The curvature holds for moves of a few T; this much more of it allows no longer ones.
+        free = xp.where(outward, xp.zeros_like(prices), xp.ones_like(prices))  # step 2
+        # As much curvature more as the gradient would overcome within the longest step.
         damping = xp.abs(gradient) / LONGEST
-        step = -_solver(problem, point, free, damping)(gradient * free)
-        # Within this of the minimum, the samples still to be moved are few beside those on borders.
-        if not -float(xp.sum(gradient * step)) > 0.02 * temperature * prices.shape[0]:
+        step = -_solver(problem, point, free, damping)(gradient * free)  # step 3
+        if not -float(xp.sum(gradient * step)) > PROMISE * temperature * prices.shape[0]:  # step 4
             break
-        point = point._replace(probabilities=point.probabilities[:0, :])  # as large as the lists
-        length = 1.0
-        while length > 1e-4:
-            tried = xp.clip(prices + length * step, problem.low, problem.high)
-            found = _evaluate(problem, tried, temperature)
-            if found.value <= point.value + 1e-4 * float(xp.sum(gradient * (tried - prices))):
-                break
-            length /= 2.0
-        else:
+        point = point._replace(probabilities=point.probabilities[:0, :])  # frees its memory
+        found = _search(problem, prices, step, point)  # step 5
+        if found is None:
             break
-        prices, point = tried, found
+        prices, point = found
     return prices, float(xp.sum(point.spread))
+
+
+def _search(
+    problem: Problem, prices: Array, step: Array, point: _Point
+) -> tuple[Array, _Point] | None:
+    """Prices along a direction whose value falls as it should, and their point; None if none do."""
+    xp, length = compat.array_namespace(prices), 1.0
+    while length > SHORTEST:
+        tried = xp.clip(prices + length * step, problem.low, problem.high)
+        found = _evaluate(problem, tried, point.temperature)
+        promised = float(xp.sum(point.gradient * (tried - prices)))
+        if found.value <= point.value + ARMIJO * promised:
+            return tried, found
+        length /= 2.0
+    return None
 
 
 def _solver(
@@ -308,25 +330,13 @@ def _solver(
         product = curvature_product(point.probabilities, problem.clusters, free * v)
         return free * (product + point.corner * v) + ridge * v
 
-    return lambda rhs: _conjugate_gradients(times, rhs * temperature, diagonal + ridge)
+    def iterate(rhs: Array) -> Array:
+        return conjugate_gradients(
+            times,
+            rhs * temperature,
+            diagonal=diagonal + ridge,
+            tol=CG_ACCURACY,
+            max_iter=CG_STEPS,
+        )
 
-
-def _conjugate_gradients(times: Callable[[Array], Array], rhs: Array, diagonal: Array) -> Array:
-    """Solve to a few percent, as Newton's method asks for; preconditioned by the diagonal."""
-    xp = compat.array_namespace(rhs)
-    x, residual = xp.zeros_like(rhs), rhs
-    z = residual / diagonal
-    p, rho = z, float(xp.sum(residual * z))
-    target = CG_ACCURACY**2 * rho
-    for _ in range(CG_STEPS):
-        if not rho > target:
-            break
-        q = times(p)
-        bend = float(xp.sum(p * q))
-        if not bend > 0.0:
-            break
-        x, residual = x + (rho / bend) * p, residual - (rho / bend) * q
-        z = residual / diagonal
-        before, rho = rho, float(xp.sum(residual * z))
-        p = z + (rho / before) * p
-    return x
+    return iterate

@@ -13,7 +13,7 @@ from .solver import (
     PseudoLabels,
     floor_outputs,
     label_gap,
-    label_objective,
+    pseudo_label_energy,
     pseudo_labels,
 )
 
@@ -24,6 +24,6 @@ __all__ = [
     "em_step",
     "floor_outputs",
     "label_gap",
-    "label_objective",
+    "pseudo_label_energy",
     "pseudo_labels",
 ]

@@ -12,15 +12,15 @@ things are not printed:
   with zeros end in NaN or on a wrong face. Here the start is ``(1 - eps) sigma + eps u``.
 * The rate is ``1 - min_ik (nu_i - p_k) / nu_i`` or worse: for sharp sigma the iteration stalls.
 
-=====================  =============  =======  ==================================================
-paper                  here           shape    meaning
-=====================  =============  =======  ==================================================
-:math:`\sigma_i^k`     ``sigma``      (m, k)   network outputs, rows on the simplex
-:math:`y_i^k`          ``labels``     (m, k)   soft pseudo-labels
-:math:`\lambda`        ``balance``    ()       weight of the fairness, per sample
-:math:`N`              m / ``beta``   ()       see above
-:math:`u^k`            ``u``          (k,)     wanted shares of the clusters
-=====================  =============  =======  ==================================================
+=====================  ===================  =======  ===============================================
+paper                  here                 shape    meaning
+=====================  ===================  =======  ===============================================
+:math:`\sigma_i^k`     ``sigma``            (m, k)   network outputs, rows on the simplex
+:math:`y_i^k`          ``labels``           (m, k)   soft pseudo-labels
+:math:`\lambda`        ``fairness_weight``  ()       weight of the fairness, per sample
+:math:`N`              m / ``beta``         ()       see above
+:math:`u^k`            ``prior``            (k,)     wanted shares of the clusters
+=====================  ===================  =======  ===============================================
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ TINY = 1e-300  # labels that would underflow stay here, where they can still gro
 def em_labels(
     sigma: Array,
     *,
-    balance: float,
+    fairness_weight: float,
     beta: float = 1.0,
-    u: Array | None = None,
+    prior: Array | None = None,
     n_iter: int = 100,
     epsilon: float = 1e-6,
 ) -> Array:
@@ -51,15 +51,16 @@ def em_labels(
     ----------
     sigma : (m, k) real array
         Entries are read clipped to [0, 1].
-    balance : float >= 0
+    fairness_weight : float >= 0
         lambda.
     beta : float > 0
-    u : (k,) real array, optional
+    prior : (k,) real array, optional
         1 / k by default.
     n_iter : int
         The supplement gives no number and no criterion.
     epsilon : float in [0, 1]
-        Part of u in the start; 0 starts as printed, and gives NaN where a cluster has no output.
+        Part of the prior in the start; 0 starts as printed, and gives NaN where a cluster has no
+        output.
 
     Returns
     -------
@@ -75,34 +76,39 @@ def em_labels(
     --------
     >>> import numpy as np
     >>> sigma = np.asarray([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]])
-    >>> em_labels(sigma, balance=1.0).round(3)
+    >>> em_labels(sigma, fairness_weight=1.0).round(3)
     array([[0.805, 0.195],
            [0.665, 0.335],
            [0.45 , 0.55 ]])
     """
-    check_problem(sigma, balance, beta, u)
+    check_problem(sigma, fairness_weight, beta, prior)
     check_count("n_iter", n_iter, 0)
     xp = compat.array_namespace(sigma)
     sigma = xp.clip(xp.astype(detached(sigma), xp.float64), min=0.0, max=1.0)
     least = TINY if epsilon > 0 else 0.0
-    labels = xp.clip(floor_outputs(sigma, epsilon=epsilon, u=u), min=least)
+    labels = xp.clip(floor_outputs(sigma, epsilon=epsilon, prior=prior), min=least)
     for _ in range(n_iter):
-        labels = em_step(sigma, labels, balance=balance, beta=beta, u=u)
+        labels = em_step(sigma, labels, fairness_weight=fairness_weight, beta=beta, prior=prior)
         labels = xp.clip(labels, min=least)
     return labels
 
 
 def em_step(
-    sigma: Array, labels: Array, *, balance: float, beta: float = 1.0, u: Array | None = None
+    sigma: Array,
+    labels: Array,
+    *,
+    fairness_weight: float,
+    beta: float = 1.0,
+    prior: Array | None = None,
 ) -> Array:
     """One step of Algorithm 1, whatever it gives: NaN where a wanted cluster has no mass.
 
     Parameters
     ----------
     sigma, labels : (m, k) real array
-    balance : float >= 0
+    fairness_weight : float >= 0
     beta : float > 0
-    u : (k,) real array, optional
+    prior : (k,) real array, optional
 
     Returns
     -------
@@ -113,10 +119,10 @@ def em_step(
     -----
     Claims: docs/claims.md#M3.
     """
-    xp, u = check_problem(sigma, balance, beta, u, labels)
+    xp, shares = check_problem(sigma, fairness_weight, beta, prior, labels)
     check_interval("beta", beta, 0.0, 1e100, open_low=True)
     sigma, y = xp.astype(sigma, xp.float64), xp.astype(labels, xp.float64)
-    mass = xp.where(u > 0, xp.sum(y, axis=0), xp.ones_like(u))
+    mass = xp.where(shares > 0, xp.sum(y, axis=0), xp.ones_like(shares))
     # Both sides of the fraction times beta: lambda / beta overflows where beta is small.
-    pull = balance * sigma.shape[0] * u * (y / mass)
+    pull = fairness_weight * sigma.shape[0] * shares * (y / mass)
     return (beta * sigma + pull) / (beta + xp.sum(pull, axis=1, keepdims=True))

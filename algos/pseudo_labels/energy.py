@@ -10,17 +10,17 @@ where a vanishing target contributes its product, ``y (nu - p) / M`` or ``p_k me
 right-hand side is the duality gap, written as terms that are nonnegative on the simplex: nothing
 cancels.
 
-=====================  =============  =======  ==================================================
-paper, or derivation   here           shape    meaning
-=====================  =============  =======  ==================================================
-:math:`\sigma_i^k`     ``sigma``      (m, k)   network outputs, rows on the simplex
-:math:`y_i^k`          ``labels``     (m, k)   soft pseudo-labels, rows on the simplex
-:math:`\beta`          ``beta``       ()       weight of the cross-entropy
-:math:`\lambda`        ``balance``    ()       weight of the fairness, per sample
-:math:`u_k`            ``u``          (k,)     wanted shares of the clusters; uniform by default
-:math:`p_k`            ``prices``     (k,)     dual, in nats
-:math:`\nu_i-\max p`   ``slack``      (m,)     dual, in nats
-=====================  =============  =======  ==================================================
+=====================  ===================  =======  ===============================================
+paper, or derivation   here                 shape    meaning
+=====================  ===================  =======  ===============================================
+:math:`\sigma_i^k`     ``sigma``            (m, k)   network outputs, rows on the simplex
+:math:`y_i^k`          ``labels``           (m, k)   soft pseudo-labels, rows on the simplex
+:math:`\beta`          ``beta``             ()       weight of the cross-entropy
+:math:`\lambda`        ``fairness_weight``  ()       weight of the fairness, per sample
+:math:`u_k`            ``prior``            (k,)     shares wanted; uniform by default
+:math:`p_k`            ``prices``           (k,)     dual, in nats
+:math:`\nu_i-\max p`   ``slack``            (m,)     dual, in nats
+=====================  ===================  =======  ===============================================
 
 No value is read back.
 """
@@ -43,7 +43,7 @@ __all__ = [
     "detached",
     "floor_outputs",
     "label_gap",
-    "label_objective",
+    "pseudo_label_energy",
 ]
 
 BLOCK = 2**17  # entries: a float64 temporary of 1 MiB
@@ -57,8 +57,13 @@ class LabelDuals(NamedTuple):
     slack: Array
 
 
-def label_objective(
-    sigma: Array, labels: Array, *, balance: float, beta: float = 1.0, u: Array | None = None
+def pseudo_label_energy(
+    sigma: Array,
+    labels: Array,
+    *,
+    fairness_weight: float,
+    beta: float = 1.0,
+    prior: Array | None = None,
 ) -> Array:
     """E(y) of Lemma B.1 in nats, with ``0 ln 0 = 0``; inf where mass is missing.
 
@@ -67,8 +72,8 @@ def label_objective(
     Parameters
     ----------
     sigma, labels : (m, k) real array
-    balance, beta : float >= 0
-    u : (k,) real array, optional
+    fairness_weight, beta : float >= 0
+    prior : (k,) real array, optional
 
     Returns
     -------
@@ -82,27 +87,28 @@ def label_objective(
     --------
     >>> import numpy as np
     >>> y = np.asarray([[0.5, 0.5]])
-    >>> float(label_objective(np.asarray([[1.0, 0.0]]), y, balance=1.0).round(6))
+    >>> float(pseudo_label_energy(np.asarray([[1.0, 0.0]]), y, fairness_weight=1.0).round(6))
     1.386294
     """
-    xp, u = check_problem(sigma, balance, beta, u, labels)
+    xp, shares = check_problem(sigma, fairness_weight, beta, prior, labels)
     m, k = sigma.shape
-    mass, entropy = xp.zeros_like(u), xp.sum(xp.zeros_like(u))
+    mass, entropy = xp.zeros_like(shares), xp.sum(xp.zeros_like(shares))
     for rows in _blocks(m, k):
         y = xp.astype(labels[rows, :], xp.float64)
         target = beta / m * _clipped(sigma[rows, :])
         mass = mass + xp.sum(y, axis=0)
         entropy = entropy - xp.sum(target * _log(y, target))
-    return entropy - xp.sum(balance * u * _log(mass / m, balance * u))
+    wanted = fairness_weight * shares
+    return entropy - xp.sum(wanted * _log(mass / m, wanted))
 
 
 def label_gap(
     sigma: Array,
     labels: Array,
     *,
-    balance: float,
+    fairness_weight: float,
     beta: float = 1.0,
-    u: Array | None = None,
+    prior: Array | None = None,
     duals: LabelDuals | None = None,
 ) -> Array:
     """Bound on ``E(y) - min E`` of any labels, from any dual variables, without solving anything.
@@ -110,8 +116,8 @@ def label_gap(
     Parameters
     ----------
     sigma, labels : (m, k) real array
-    balance, beta : float >= 0
-    u : (k,) real array, optional
+    fairness_weight, beta : float >= 0
+    prior : (k,) real array, optional
     duals : LabelDuals, optional
         By default ``p_k = lambda u_k / mean_i y_ik`` and
         ``nu_i = max(beta + p . y_i, max_k (p_k + beta sigma_ik))``.
@@ -130,15 +136,15 @@ def label_gap(
     --------
     >>> import numpy as np
     >>> sigma = np.asarray([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]])
-    >>> float(label_gap(sigma, sigma, balance=1.0).round(4))  # 0.0853 above the minimum
+    >>> float(label_gap(sigma, sigma, fairness_weight=1.0).round(4))  # 0.0853 above the minimum
     0.2757
     """
-    xp, u = check_problem(sigma, balance, beta, u, labels)
+    xp, shares = check_problem(sigma, fairness_weight, beta, prior, labels)
     m, k = sigma.shape
-    mean = xp.zeros_like(u)
+    mean = xp.zeros_like(shares)
     for rows in _blocks(m, k):
         mean = mean + xp.sum(xp.astype(labels[rows, :], xp.float64), axis=0) / m
-    wanted = balance * u
+    wanted = fairness_weight * shares
     if duals is None:
         prices = wanted / xp.clip(mean, min=1.0 / LARGEST)  # wanted is at most LARGEST**2
     else:
@@ -162,15 +168,15 @@ def label_gap(
     return total
 
 
-def floor_outputs(sigma: Array, *, epsilon: float = 1e-6, u: Array | None = None) -> Array:
-    """Outputs without zeros, ``(1 - epsilon) sigma + epsilon u``: labels are then unique.
+def floor_outputs(sigma: Array, *, epsilon: float = 1e-6, prior: Array | None = None) -> Array:
+    """Outputs without zeros, ``(1 - epsilon) sigma + epsilon prior``: labels are then unique.
 
     Parameters
     ----------
     sigma : (m, k) real array
     epsilon : float in [0, 1]
         1e-6 moves the minimum of E by about 3e-7 beta, and bounds ``-ln y`` by about 17.
-    u : (k,) real array, optional
+    prior : (k,) real array, optional
         On the simplex; 1 / k by default.
 
     Returns
@@ -180,7 +186,7 @@ def floor_outputs(sigma: Array, *, epsilon: float = 1e-6, u: Array | None = None
     Notes
     -----
     With the labels of the floored problem, ``E - min E`` of the exact one is at most about
-    ``beta epsilon (1 + ln(1 / epsilon))``, whatever the balance.
+    ``beta epsilon (1 + ln(1 / epsilon))``, whatever the weight of the fairness.
     Claims: docs/claims.md#M4.
 
     Examples
@@ -189,32 +195,36 @@ def floor_outputs(sigma: Array, *, epsilon: float = 1e-6, u: Array | None = None
     >>> floor_outputs(np.asarray([[1.0, 0.0]]), epsilon=0.5)
     array([[0.75, 0.25]])
     """
-    xp, u = check_problem(sigma, 0.0, 0.0, u)
+    xp, shares = check_problem(sigma, 0.0, 0.0, prior)
     check_interval("epsilon", epsilon, 0.0, 1.0)
-    return (1.0 - epsilon) * xp.astype(sigma, xp.float64) + epsilon * u
+    return (1.0 - epsilon) * xp.astype(sigma, xp.float64) + epsilon * shares
 
 
 def check_problem(
-    sigma: Array, balance: float, beta: float, u: Array | None, labels: Array | None = None
+    sigma: Array,
+    fairness_weight: float,
+    beta: float,
+    prior: Array | None,
+    labels: Array | None = None,
 ) -> tuple[Namespace, Array]:
-    """Return the namespace, and u as float64; raise where an argument breaks a rule."""
+    """Return the namespace, and the prior as float64; raise where an argument breaks a rule."""
     xp = check_real("sigma", sigma)
     m, k = check_shape("sigma", sigma, ("m", "k"))
     if m == 0 or k == 0:
         msg = f"sigma must have at least one row and one column, got shape {(m, k)}"
         raise InvalidValueError(msg)
-    check_interval("balance", balance, 0.0, LARGEST)
+    check_interval("fairness_weight", fairness_weight, 0.0, LARGEST)
     check_interval("beta", beta, 0.0, LARGEST)
     if labels is not None:
         check_real("labels", labels)
         check_shape("labels", labels, (m, k))
         check_same_place(sigma=sigma, labels=labels)
-    if u is None:
+    if prior is None:
         return xp, xp.full((k,), 1.0 / k, dtype=xp.float64, device=compat.device(sigma))
-    check_real("u", u)
-    check_shape("u", u, (k,))
-    check_same_place(sigma=sigma, u=u)
-    return xp, xp.clip(xp.astype(detached(u), xp.float64), min=0.0, max=LARGEST)
+    check_real("prior", prior)
+    check_shape("prior", prior, (k,))
+    check_same_place(sigma=sigma, prior=prior)
+    return xp, xp.clip(xp.astype(detached(prior), xp.float64), min=0.0, max=LARGEST)
 
 
 def _divergence(product: Array, target: Array) -> Array:

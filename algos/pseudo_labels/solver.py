@@ -11,23 +11,23 @@ constant). It is convex, and strictly so only where sigma > 0: compare objective
 *Optimality.* With prices ``p_k = lambda u_k / mean_i y_ik`` there are row multipliers nu with
 ``y_ik (nu_i - p_k) = beta sigma_ik`` and ``nu_i >= p_k``.
 
-*Certificate.* `pseudo_labels_energy.label_gap` bounds ``E(y) - min E`` for any labels. The solver
+*Certificate.* `label_gap` bounds ``E(y) - min E`` for any labels. The solver
 stops on it.
 
 *Envelope.* ``d min E / d sigma = -(beta / M) ln y``: a step on the network with y held fixed
 descends the solved energy, and nothing is differentiated through the solver.
 
-=====================  =============  =======  ==================================================
-paper                  here           shape    meaning
-=====================  =============  =======  ==================================================
-:math:`\sigma_i^k`     ``sigma``      (m, k)   network outputs, rows on the simplex
-:math:`y_i^k`          ``labels``     (m, k)   soft pseudo-labels, rows on the simplex
-:math:`\beta`          ``beta``       ()       weight of the cross-entropy
-:math:`\lambda`        ``balance``    ()       weight of the fairness, per sample; 100 as printed
-:math:`u_k`            ``u``          (k,)     wanted shares of the clusters; uniform by default
-:math:`p_k`            ``prices``     (k,)     dual, in nats
-:math:`\nu_i-\max p`   ``slack``      (m,)     dual, in nats
-=====================  =============  =======  ==================================================
+=====================  ===================  =======  ===============================================
+paper                  here                 shape    meaning
+=====================  ===================  =======  ===============================================
+:math:`\sigma_i^k`     ``sigma``            (m, k)   network outputs, rows on the simplex
+:math:`y_i^k`          ``labels``           (m, k)   soft pseudo-labels, rows on the simplex
+:math:`\beta`          ``beta``             ()       weight of the cross-entropy
+:math:`\lambda`        ``fairness_weight``  ()       weight of the fairness; 100 as printed
+:math:`u_k`            ``prior``            (k,)     shares wanted; uniform by default
+:math:`p_k`            ``prices``           (k,)     dual, in nats
+:math:`\nu_i-\max p`   ``slack``            (m,)     dual, in nats
+=====================  ===================  =======  ===============================================
 
 *Zeros.* ``0 ln y = 0``: a label may have mass where sigma is 0, and must have it where a cluster
 with u_k > 0 has no sigma at all. Zeros are solved exactly; the label there ends at about
@@ -60,7 +60,7 @@ from .energy import (
     detached,
     floor_outputs,
     label_gap,
-    label_objective,
+    pseudo_label_energy,
 )
 
 __all__ = [
@@ -68,7 +68,7 @@ __all__ = [
     "PseudoLabels",
     "floor_outputs",
     "label_gap",
-    "label_objective",
+    "pseudo_label_energy",
     "pseudo_labels",
 ]
 
@@ -105,9 +105,9 @@ class PseudoLabels(NamedTuple):
 def pseudo_labels(
     sigma: Array,
     *,
-    balance: float,
+    fairness_weight: float,
     beta: float = 1.0,
-    u: Array | None = None,
+    prior: Array | None = None,
     tol: float = 1e-10,
     max_iter: int = 60,
     n_iter: int | None = None,
@@ -121,15 +121,16 @@ def pseudo_labels(
     sigma : (m, k) real array
         Softmax outputs, any floating dtype; the problem is solved in float64. Entries are read
         clipped to [0, 1]; a row's sum is the weight of its sample. Detached if it has a graph.
-    balance : float in [0, 1e100]
+    fairness_weight : float in [0, 1e100]
         lambda, the weight of the fairness term.
     beta : float in [0, 1e100]
         Weight of the cross-entropy.
-    u : (k,) real array, optional
-        Wanted shares, nonnegative; 1 / k by default. Their sum multiplies `balance`.
+    prior : (k,) real array, optional
+        Wanted shares, nonnegative; 1 / k by default. Their sum multiplies `fairness_weight`.
     tol : float > 0
-        Stop at a gap of ``tol beta``, or of ``1e-14 (beta + balance sum u)`` where that is more:
-        the rounding of E. An error d of the labels costs about ``beta d^2``.
+        Stop at a gap of ``tol beta``, or at the rounding of E where that is more,
+        ``1e-14 (beta + fairness_weight sum(prior))``. An error d of the labels costs about
+        ``beta d^2``.
     max_iter : int
         Most Newton steps; then the gap says how good the labels are.
     n_iter : int, optional
@@ -161,7 +162,7 @@ def pseudo_labels(
     --------
     >>> import numpy as np
     >>> sigma = np.asarray([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]])
-    >>> result = pseudo_labels(sigma, balance=1.0)
+    >>> result = pseudo_labels(sigma, fairness_weight=1.0)
     >>> result.labels.round(3)
     array([[0.805, 0.195],
            [0.665, 0.335],
@@ -169,13 +170,13 @@ def pseudo_labels(
     >>> bool(result.gap < 1e-10), result.n_iter < 10
     (True, True)
     """
-    xp, u = check_problem(sigma, balance, beta, u)
+    xp, shares = check_problem(sigma, fairness_weight, beta, prior)
     check_interval("tol", tol, 0.0, math.inf, open_low=True)
     check_count("max_iter", max_iter, 1)
     m, k = sigma.shape
     if n_iter is None:  # reads values, as that mode does
         check_finite("sigma", sigma)
-        check_finite("u", u)
+        check_finite("prior", shares)
     else:
         check_count("n_iter", n_iter, 0)
     if start is not None:
@@ -188,12 +189,12 @@ def pseudo_labels(
     check_count("block_rows", block_rows, 1)
     sigma = detached(sigma)
 
-    whole = xp.sum(u)
-    weight, share, total = _scaled(beta, balance * whole)
-    u_scaled = u / xp.where(whole > 0, whole, xp.ones_like(whole))
+    whole = xp.sum(shares)
+    weight, fair, total = _scaled(beta, fairness_weight * whole)
+    scaled = shares / xp.where(whole > 0, whole, xp.ones_like(whole))
     goal = xp.clip(tol * weight, min=ROUNDING)
     fixed = n_iter is not None
-    problem = Problem(sigma, weight, m * share * u_scaled, 0.1 * goal / k, block_rows, fixed)
+    problem = Problem(sigma, weight, m * fair * scaled, 0.1 * goal / k, block_rows, fixed)
     state, done = init(problem, start), 0
     for _ in range(max_iter if n_iter is None else n_iter):
         reached = bound(problem, state) <= goal
@@ -202,11 +203,11 @@ def pseudo_labels(
         state, done = iterate(problem, state, reached), done + 1
 
     duals = LabelDuals(total * state.prices, total * state.slack)
-    weights = {"balance": balance, "beta": beta, "u": u}
+    weights = {"fairness_weight": fairness_weight, "beta": beta, "prior": shares}
     labels = xp.concat(state.labels)
     return PseudoLabels(
         xp.astype(labels, _result_dtype(sigma)),
-        label_objective(sigma, labels, **weights),
+        pseudo_label_energy(sigma, labels, **weights),
         label_gap(sigma, labels, **weights, duals=duals),
         residual(problem, state.labels),
         done,
@@ -214,14 +215,14 @@ def pseudo_labels(
     )
 
 
-def _scaled(beta: float, balance: Array) -> tuple[Array, Array, Array]:
+def _scaled(beta: float, fairness_weight: Array) -> tuple[Array, Array, Array]:
     """Both weights as parts of their sum, and the sum; (1, 0, 0) where both are 0."""
-    xp = compat.array_namespace(balance)
-    total = beta + balance
+    xp = compat.array_namespace(fairness_weight)
+    total = beta + fairness_weight
     safe = xp.where(total > 0, total, xp.ones_like(total))
     # Torch multiplies a plain number by 1 / safe, which overflows.
     weight = xp.full_like(safe, beta) / safe
-    return xp.where(total > 0, weight, xp.ones_like(total)), balance / safe, total
+    return xp.where(total > 0, weight, xp.ones_like(total)), fairness_weight / safe, total
 
 
 def _result_dtype(sigma: Array) -> Any:

@@ -24,9 +24,9 @@ Floats = NDArray[np.float64]
 class Weights(NamedTuple):
     """Weights lambda and beta, and the shares u."""
 
-    balance: float
+    fairness_weight: float
     beta: float
-    u: Floats
+    prior: Floats
 
     @property
     def options(self) -> dict[str, Any]:
@@ -37,19 +37,19 @@ class Weights(NamedTuple):
 def energy(s: Floats, y: Floats, w: Weights) -> float:
     """E(y), with 0 ln 0 = 0 and inf where mass is missing."""
     fit = w.beta / len(s) * np.sum(xlogy(s, y))
-    return -float(fit + np.sum(xlogy(w.balance * w.u, np.mean(y, axis=0))))
+    return -float(fit + np.sum(xlogy(w.fairness_weight * w.prior, np.mean(y, axis=0))))
 
 
 def printed_duals(s: Floats, y: Floats, w: Weights) -> tuple[Floats, Floats]:
     """Prices ``lambda u / mean y`` and the least multipliers that are safe with them."""
-    p = w.balance * w.u / np.mean(y, axis=0)
+    p = w.fairness_weight * w.prior / np.mean(y, axis=0)
     nu = np.maximum(w.beta + y @ p, np.max(p + w.beta * s, axis=1))
     return p, nu
 
 
 def dual_value(s: Floats, p: Floats, nu: Floats, w: Weights) -> float:
     """D(p, nu): a lower bound on E over all labels on the simplex."""
-    wanted, target = w.balance * w.u, w.beta * s
+    wanted, target = w.fairness_weight * w.prior, w.beta * s
     clusters = wanted - xlogy(wanted, wanted) + xlogy(wanted, p)
     entries = target - xlogy(target, target) + xlogy(target, nu[:, None] - p)
     return float(np.sum(clusters) + (np.sum(entries) - np.sum(nu)) / len(s))
@@ -57,7 +57,7 @@ def dual_value(s: Floats, p: Floats, nu: Floats, w: Weights) -> float:
 
 def residual(s: Floats, y: Floats, w: Weights) -> float:
     """Largest ``|s - y (nu - p) / beta|`` for the prices and multipliers that belong to y."""
-    p = w.balance * w.u / np.mean(y, axis=0)
+    p = w.fairness_weight * w.prior / np.mean(y, axis=0)
     nu = w.beta + y @ p
     error = np.max(np.abs(s - y * (nu[:, None] - p) / w.beta))
     return float(max(error, np.max(p - nu[:, None]) / w.beta))

@@ -26,13 +26,13 @@ _LARGE = 2**17 // 192 + 40  # rows of 192 columns that fill more than one block
 
 
 def _energy(s: Any, y: Any, **weights: Any) -> float:
-    return float(energy.label_objective(s, y, **weights))
+    return float(energy.pseudo_label_energy(s, y, **weights))
 
 
 def _curvature(s: Any, y: Any, step: Any, w: Weights) -> float:
     """Second derivative of E at y along `step`."""
     within = w.beta / len(y) * (s * (step / y) ** 2).sum()
-    across = w.balance * (w.u * (step.sum(axis=0) / y.sum(axis=0)) ** 2).sum()
+    across = w.fairness_weight * (w.prior * (step.sum(axis=0) / y.sum(axis=0)) ** 2).sum()
     return float(within + across)
 
 
@@ -59,15 +59,14 @@ def _curvature(s: Any, y: Any, step: Any, w: Weights) -> float:
     (2/3, 1/4, 1/12), (2/3, 1/12, 1/4) and twice (2/3, 1/6, 1/6) are both minimizers. If all
     s_ik > 0 and beta > 0 it is strictly convex. So: compare energies, not labels.
 
-    Check: the energy, by outputs and by scores, and its gap are a transcription's, the gap being E
-    less the dual for any prices and multipliers; Jensen's inequality on random labels, zeros
-    included; the second derivative against differences; both minimizers by energy and by proven
-    gap; a violation for lambda = -1 in the transcription.
+    Check: the energy, the losses that it is the sum of, and its gap are a transcription's, the gap
+    being E less the dual for any prices and multipliers; Jensen's inequality on random labels,
+    zeros included; the second derivative against differences; both minimizers by energy and by
+    proven gap; a violation for lambda = -1 in the transcription.
     """,
     tolerance=1e-9,
     covers=(
-        "pseudo_labels.energy.label_objective",
-        "losses.information.pseudo_label.pseudo_label_energy",
+        "pseudo_labels.energy.pseudo_label_energy",
         "losses.information.pseudo_label.reverse_cross_entropy",
         "losses.information.pseudo_label.pseudo_label_divergence",
         "pseudo_labels.solver.pseudo_labels",
@@ -77,8 +76,8 @@ def energy_is_convex() -> float:
     """Worst of the violations listed in the claim."""
     rng = np.random.default_rng(40)
     violations = [*_energy_violations(), *_gap_violations()]
-    for beta, balance in ((1.0, 1.0), (0.5, 20.0), (0.0, 3.0), (2.0, 0.0)):
-        w = Weights(balance, beta, _U)
+    for beta, weight in ((1.0, 1.0), (0.5, 20.0), (0.0, 3.0), (2.0, 0.0)):
+        w = Weights(weight, beta, _U)
         for sharp in (1.0, 0.05):
             s = rng.dirichlet(np.full(3, sharp), 6)
             ends = [rng.dirichlet(np.full(3, 0.5), 6) for _ in range(2)]
@@ -100,19 +99,19 @@ def energy_is_convex() -> float:
 def _energy_violations() -> list[float]:
     """Differences of the library's energies, and of their two terms, from the transcription."""
     rng, violations = np.random.default_rng(46), []
-    for balance, beta in ((1.5, 0.7), (0.0, 2.0), (20.0, 0.0)):
-        w = Weights(balance, beta, _U)
+    for weight, beta in ((1.5, 0.7), (0.0, 2.0), (20.0, 0.0)):
+        w = Weights(weight, beta, _U)
         scores, y = 2.0 * rng.normal(size=(2, 7, 3)), rng.dirichlet(np.ones(3), (2, 7))
         for t in (1.0, 0.4):
             s = softmax(scores / t, axis=-1)
             exact = [label_energy.energy(s[i], y[i], w) for i in range(2)]
             violations += [difference(_energy(s[i], y[i], **w.options), exact[i]) for i in range(2)]
-            by_scores = pseudo_label.pseudo_label_energy(
-                scores, y, _U, fairness_weight=balance, beta=beta, temperature=t
-            )
-            violations.append(difference(by_scores, exact))  # one energy for each batch
             entropies = pseudo_label.reverse_cross_entropy(scores, y, temperature=t)
             violations.append(difference(entropies, -np.sum(s * np.log(y), axis=-1)))
+            # What the losses of the network's step add up to, less the entropy of u.
+            fair = pseudo_label.pseudo_label_divergence(y, _U) - np.sum(_U * np.log(_U))
+            terms = beta * np.mean(entropies, axis=-1) + weight * fair
+            violations.append(difference(terms, exact))
         for u in (_U, np.full(3, 1.0 / 3.0)):
             found = pseudo_label.pseudo_label_divergence(y, None if u[0] < 0.5 else u)
             exact = [float(np.sum(u * np.log(u / y[i].mean(axis=0)))) for i in range(2)]
@@ -124,12 +123,14 @@ def _energy_violations() -> list[float]:
     )
     part = Weights(2.0, 1.0, np.asarray([0.5, 0.5, 0.0]))
     violations.append(difference(_energy(s, y, **part.options), label_energy.energy(s, y, part)))
-    violations.append(unless(_energy(s, y, balance=2.0) == math.inf))
+    violations.append(unless(_energy(s, y, fairness_weight=2.0) == math.inf))
     violations.append(unless(_energy(s, y[::-1], **part.options) == math.inf))
     s, y = rng.dirichlet(np.ones(192), (2, _LARGE))
     uniform = Weights(3.0, 1.0, np.full(192, 1.0 / 192.0))
-    violations.append(difference(_energy(s, y, balance=3.0), label_energy.energy(s, y, uniform)))
-    gap = energy.label_gap(s, y, balance=3.0)
+    violations.append(
+        difference(_energy(s, y, fairness_weight=3.0), label_energy.energy(s, y, uniform))
+    )
+    gap = energy.label_gap(s, y, fairness_weight=3.0)
     duals = label_energy.printed_duals(s, y, uniform)
     proven = label_energy.energy(s, y, uniform) - label_energy.dual_value(s, *duals, uniform)
     return [*violations, difference(gap, proven)]
@@ -138,11 +139,11 @@ def _energy_violations() -> list[float]:
 def _gap_violations() -> list[float]:
     """Differences of `label_gap` from E less the dual, for its own duals and for given ones."""
     rng, violations = np.random.default_rng(47), []
-    for balance, beta in ((1.5, 0.7), (0.3, 2.0), (0.0, 1.0)):
-        w = Weights(balance, beta, _U)
+    for weight, beta in ((1.5, 0.7), (0.3, 2.0), (0.0, 1.0)):
+        w = Weights(weight, beta, _U)
         s, y = rng.dirichlet(np.full(3, 0.6), (2, 8))
         own = label_energy.printed_duals(s, y, w)
-        prices = balance * rng.uniform(0.2, 2.0, size=3) + (balance == 0.0)
+        prices = weight * rng.uniform(0.2, 2.0, size=3) + (weight == 0.0)
         given = prices, prices.max() + rng.uniform(0.1, 2.0, size=8)
         proof = energy.LabelDuals(given[0], given[1] - prices.max())
         for labels in (y, y * rng.uniform(0.8, 1.2, size=(8, 1))):  # also off the simplex
@@ -163,11 +164,11 @@ def _two_minimizers() -> list[float]:
     one = np.asarray([[2 / 3, 1 / 4, 1 / 12], [2 / 3, 1 / 12, 1 / 4]])
     two = np.asarray([[2 / 3, 1 / 6, 1 / 6]] * 2)
     least = -4.0 / 3.0 * math.log(2.0 / 3.0) - 2.0 / 3.0 * math.log(1.0 / 6.0)
-    found = solver.pseudo_labels(sure, balance=1.0, tol=1e-11)
+    found = solver.pseudo_labels(sure, fairness_weight=1.0, tol=1e-11)
     violations = [difference(found.objective, least)]
     for y in (one, two):
-        violations.append(difference(_energy(sure, y, balance=1.0), least))
-        violations.append(excess(energy.label_gap(sure, y, balance=1.0), 1e-12))
+        violations.append(difference(_energy(sure, y, fairness_weight=1.0), least))
+        violations.append(excess(energy.label_gap(sure, y, fairness_weight=1.0), 1e-12))
     return violations
 
 
@@ -197,7 +198,7 @@ def _still_convex_below_zero() -> float:
     at the current y, hence no step raises E. A positive fixed point has y_ik (nu_i - p_k) =
     beta s_ik with p_k = lambda u_k / mean_i y_ik and nu_i - p_k >= 0, the optimality conditions
     of the convex problem. The supplement never says what N is. With another N the sweep minimizes
-    E for the balance lambda N beta / M instead. The rate is poor for sharp outputs.
+    E for the weight lambda N beta / M instead. The rate is poor for sharp outputs.
 
     The network then descends mean_i H(s_i, y_i) + gamma |v|^2 with y fixed. That is descent on
     min_y E, whose derivative in s is -(beta / M) ln y at the minimizer (Danskin), only if y is
@@ -214,7 +215,7 @@ def _still_convex_below_zero() -> float:
         "pseudo_labels.em.em_step",
         "pseudo_labels.em.em_labels",
         "pseudo_labels.solver.pseudo_labels",
-        "losses.information.pseudo_label.pseudo_label_energy",
+        "pseudo_labels.energy.pseudo_label_energy",
         "losses.information.pseudo_label.pseudo_label_loss",
     ),
 )
@@ -226,22 +227,19 @@ def algorithm_1_minimizes() -> float:
     y = wrong = s
     violations, before = [], label_energy.energy(s, s, w)
     for sweep in range(300):
-        printed = label_energy.printed_step(s, y, w.balance, m / w.beta, _U)
+        printed = label_energy.printed_step(s, y, w.fairness_weight, m / w.beta, _U)
         y = em.em_step(s, y, **w.options)
         after = label_energy.energy(s, y, w)
         violations += [difference(y, printed), excess(after, before)]
         before = after
-        wrong = label_energy.printed_step(s, wrong, w.balance, float(m), _U)
+        wrong = label_energy.printed_step(s, wrong, w.fairness_weight, float(m), _U)
         if sweep < 3:
             violations.append(_labels_after(s, sweep, w))
     solved = solver.pseudo_labels(s, tol=1e-12, **w.options)
     violations += [excess(solved.gap, 0.0), difference(before, solved.objective)]
     violations.append(excess(energy.label_gap(s, y, **w.options), 0.0))
-    by_scores = pseudo_label.pseudo_label_energy(
-        np.log(s), y, _U, fairness_weight=w.balance, beta=w.beta
-    )
-    violations.append(difference(by_scores, before))
-    other = solver.pseudo_labels(s, tol=1e-12, **w._replace(balance=3.0).options)
+    violations.append(difference(_energy(s, y, **w.options), before))
+    other = solver.pseudo_labels(s, tol=1e-12, **w._replace(fairness_weight=3.0).options)
     violations.append(excess(np.abs(wrong - np.asarray(other.labels)), 1e-5))
     violations.append(unless(label_energy.energy(s, wrong, w) - before > 1e-3))
     return worst(*violations, *_solver_violations(s, w), *_envelope_violations(s, y, w))
@@ -250,9 +248,9 @@ def algorithm_1_minimizes() -> float:
 def _labels_after(s: Any, n_iter: int, w: Weights) -> float:
     """Difference of `em_labels` from printed steps of the floored start, with a large floor."""
     floor = 0.25
-    y = (1.0 - floor) * s + floor * w.u
+    y = (1.0 - floor) * s + floor * w.prior
     for _ in range(n_iter):
-        y = label_energy.printed_step(s, y, w.balance, len(s) / w.beta, w.u)
+        y = label_energy.printed_step(s, y, w.fairness_weight, len(s) / w.beta, w.prior)
     found = em.em_labels(s, n_iter=n_iter, epsilon=floor, **w.options)
     return difference(found, y)
 
@@ -358,11 +356,11 @@ def start_at_the_output() -> float:
     """How far the counterexamples are from standing, and the repair from the optimum."""
     run, w = em.em_labels, Weights(3.0, 1.0, np.full(2, 0.5))
     with np.errstate(invalid="ignore", divide="ignore"):
-        dead = np.asarray(run(_DEAD, balance=3.0, n_iter=2, epsilon=0.0))
-    stuck = np.asarray(run(_ZERO, balance=3.0, n_iter=2000, epsilon=0.0))
-    solved = solver.pseudo_labels(_ZERO, balance=3.0, tol=1e-10)
-    mended = solver.pseudo_labels(_DEAD, balance=3.0, tol=1e-10)
-    floored = np.asarray(run(_ZERO, balance=3.0, n_iter=2000))
+        dead = np.asarray(run(_DEAD, fairness_weight=3.0, n_iter=2, epsilon=0.0))
+    stuck = np.asarray(run(_ZERO, fairness_weight=3.0, n_iter=2000, epsilon=0.0))
+    solved = solver.pseudo_labels(_ZERO, fairness_weight=3.0, tol=1e-10)
+    mended = solver.pseudo_labels(_DEAD, fairness_weight=3.0, tol=1e-10)
+    floored = np.asarray(run(_ZERO, fairness_weight=3.0, n_iter=2000))
     best = label_energy.energy(_ZERO, np.asarray(solved.labels), w)
     lost = label_energy.energy(_ZERO, stuck, w) - best
     return worst(
@@ -382,11 +380,11 @@ def _floor_violations() -> list[float]:
     floor, s = energy.floor_outputs, np.asarray([[1.0, 0.0, 0.0], [0.3, 0.2, 0.5]])
     least = 1e6 * (np.asarray(floor(s)) - s)  # the part of u, in units of the default
     violations = [
-        difference(floor(s, epsilon=0.2, u=_U), 0.8 * s + 0.2 * _U),
+        difference(floor(s, epsilon=0.2, prior=_U), 0.8 * s + 0.2 * _U),
         difference(floor(s, epsilon=0.2), 0.8 * s + 0.2 / 3.0),
         difference(least, 1.0 / 3.0 - s),
     ]
-    first = np.asarray(em.em_labels(s, balance=3.0, n_iter=0))
+    first = np.asarray(em.em_labels(s, fairness_weight=3.0, n_iter=0))
     violations.append(difference(1e6 * (first - np.asarray(floor(s))), 0.0))
     s = np.asarray([[0.7, 0.3, 0.0], [0.2, 0.8, 0.0]])
     lowest = math.log(float(np.finfo(np.float64).smallest_normal))

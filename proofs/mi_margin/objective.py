@@ -238,8 +238,10 @@ def schedules_of_figure_5() -> float:
     rng = np.random.default_rng(43)
     before, after = rng.dirichlet(np.ones(3), (2, 8))
     solve = solver.pseudo_labels
-    stale, new = (np.asarray(solve(s, balance=1.0, tol=1e-10).labels) for s in (before, after))
-    gaps = [float(energy.label_gap(after, y, balance=1.0)) for y in (stale, new)]
+    stale, new = (
+        np.asarray(solve(s, fairness_weight=1.0, tol=1e-10).labels) for s in (before, after)
+    )
+    gaps = [float(energy.label_gap(after, y, fairness_weight=1.0)) for y in (stale, new)]
     w = Weights(1.0, 1.0, np.full(3, 1.0 / 3.0))
     lost = label_energy.energy(after, stale, w) - label_energy.energy(after, new, w)
     return worst(
@@ -304,7 +306,7 @@ def shapes_of_vgg4() -> float:
     status=Status.EMPIRICAL,
     derivation="""
     Not checked, because no criterion is given and the runs need the paper's data and hardware.
-    Why it matters: Algorithm 1 has an inner loop "while not converged". For balance 100, as
+    Why it matters: Algorithm 1 has an inner loop "while not converged". For lambda = 100, as
     printed, its error shrinks by 1 - 1 / 101 per sweep at best, even for soft outputs, so that 5
     sweeps and 2,000 sweeps give different labels, and training differs with them. Check: on one
     soft batch, the error of the energy after 5 sweeps is more than a thousand times that after
@@ -318,10 +320,12 @@ def sweeps_until_convergence() -> float:
         Weights(100.0, 1.0, np.full(4, 0.25)),
     )
     run = em.em_labels
-    best = np.asarray(solver.pseudo_labels(s, balance=100.0, tol=1e-12).labels)
-    after = {n: np.asarray(run(s, balance=100.0, n_iter=n)) for n in (5, 10, 11, 299, 300, 2000)}
+    best = np.asarray(solver.pseudo_labels(s, fairness_weight=100.0, tol=1e-12).labels)
+    after = {
+        n: np.asarray(run(s, fairness_weight=100.0, n_iter=n)) for n in (5, 10, 11, 299, 300, 2000)
+    }
     lost = {n: label_energy.energy(s, y, w) for n, y in after.items()}
-    gap = float(energy.label_gap(s, after[5], balance=100.0))
+    gap = float(energy.label_gap(s, after[5], fairness_weight=100.0))
     least = label_energy.energy(s, best, w)
     error = {n: float(np.linalg.norm(y - best)) for n, y in after.items()}
     rates = error[11] / error[10], error[300] / error[299]

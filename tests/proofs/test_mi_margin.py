@@ -81,7 +81,7 @@ def test_the_transcription_has_a_gap_of_zero_at_the_optimum() -> None:
     w = label_energy.Weights(1.5, 2.0, np.asarray([0.5, 0.3, 0.2]))
     s = y = np.random.default_rng(0).dirichlet(np.ones(3), 6)
     for _ in range(3000):
-        y = label_energy.printed_step(s, y, w.balance, len(s) / w.beta, w.u)
+        y = label_energy.printed_step(s, y, w.fairness_weight, len(s) / w.beta, w.prior)
     duals = label_energy.printed_duals(s, y, w)
     assert label_energy.energy(s, y, w) == pytest.approx(label_energy.dual_value(s, *duals, w))
     assert label_energy.residual(s, y, w) < 1e-12
@@ -102,7 +102,7 @@ def test_the_first_printed_step_keeps_a_zero_and_divides_by_one() -> None:
 def test_the_numbers_printed_for_the_stuck_start() -> None:
     sigma = labels._ZERO
     stuck = np.asarray([[1.0, 0.0], [1.0, 0.0], [0.16, 0.84]])
-    value = energy.label_objective(sigma, stuck, balance=3.0)
+    value = energy.pseudo_label_energy(sigma, stuck, fairness_weight=3.0)
     assert float(value) == pytest.approx(2.7920, abs=1e-4)
 
 

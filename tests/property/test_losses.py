@@ -22,7 +22,6 @@ from dualclust.algos.losses.information.mutual import (
 )
 from dualclust.algos.losses.information.pseudo_label import (
     pseudo_label_divergence,
-    pseudo_label_energy,
     pseudo_label_loss,
     reverse_cross_entropy,
 )
@@ -62,7 +61,6 @@ def losses(batch, temperature):
         "information": mutual_information(s, **at),
         "margin": information_margin_loss(s, v, u, margin_weight=0.1, **at),
         "forward": pseudo_label_divergence(q, u),
-        "energy": pseudo_label_energy(s, q, u, fairness_weight=100.0, beta=0.5, **at),
         "network": pseudo_label_loss(s, q, v, margin_weight=0.1, **at),
         "joint": joint_information_loss(s, o, **at),
         "joint, even": joint_information_loss(s, o, entropy_weight=1.5, **at),

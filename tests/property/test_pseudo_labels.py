@@ -10,7 +10,7 @@ from dualclust.algos.pseudo_labels.em import em_labels, em_step
 from dualclust.algos.pseudo_labels.solver import (
     floor_outputs,
     label_gap,
-    label_objective,
+    pseudo_label_energy,
     pseudo_labels,
 )
 from tests.compare import to_numpy
@@ -36,12 +36,12 @@ def problems(draw, max_m=12, max_k=6):
     m, k = draw(st.integers(1, max_m)), draw(st.integers(1, max_k))
     sigma = draw(simplex_rows(m, k))
     u = draw(arrays(np.float64, k, elements=st.sampled_from([0.0, 1e-6, 0.1, 0.5, 1.0])))
-    return sigma, u, {"balance": draw(WEIGHTS), "beta": draw(WEIGHTS)}
+    return sigma, u, {"fairness_weight": draw(WEIGHTS), "beta": draw(WEIGHTS)}
 
 
 def scale_of(u, weights):
     """Size of the energy, against which rounding is measured."""
-    return weights["beta"] + weights["balance"] * float(u.sum())
+    return weights["beta"] + weights["fairness_weight"] * float(u.sum())
 
 
 @given(problem=problems(), data=st.data())
@@ -49,14 +49,14 @@ def scale_of(u, weights):
 def test_the_gap_covers_the_distance_to_the_minimum(xp, problem, data):
     sigma, u, weights = problem
     other = xp.asarray(data.draw(simplex_rows(*sigma.shape)))
-    s, weights = xp.asarray(sigma), {**weights, "u": xp.asarray(u)}
+    s, weights = xp.asarray(sigma), {**weights, "prior": xp.asarray(u)}
     scale = scale_of(u, weights)
     best = pseudo_labels(s, **weights)
     assert float(best.gap) >= -1e-13 * scale
     assert float(best.gap) <= 1e-10 * weights["beta"] + 1e-12 * scale
     mixed = 0.5 * (other + best.labels)
     for y in (other, mixed, best.labels):
-        above = float(label_objective(s, y, **weights)) - float(best.objective)
+        above = float(pseudo_label_energy(s, y, **weights)) - float(best.objective)
         for duals in (None, best.duals):
             gap = float(label_gap(s, y, **weights, duals=duals))
             assert gap >= -1e-13 * scale
@@ -67,7 +67,7 @@ def test_the_gap_covers_the_distance_to_the_minimum(xp, problem, data):
 @settings(max_examples=40)
 def test_labels_are_on_the_simplex_and_positive(xp, problem):
     sigma, u, weights = problem
-    result = pseudo_labels(xp.asarray(sigma), **weights, u=xp.asarray(u), n_iter=6)
+    result = pseudo_labels(xp.asarray(sigma), **weights, prior=xp.asarray(u), n_iter=6)
     y = to_numpy(result.labels)
     np.testing.assert_allclose(y.sum(axis=1), 1.0, rtol=1e-14)
     assert (y > 0).all()
@@ -81,8 +81,8 @@ def test_samples_and_clusters_have_no_order(problem, seed):
     sigma, u, weights = problem
     rng = np.random.default_rng(seed)
     rows, columns = (rng.permutation(length) for length in sigma.shape)
-    here = pseudo_labels(sigma, **weights, u=u)
-    there = pseudo_labels(sigma[rows][:, columns], **weights, u=u[columns])
+    here = pseudo_labels(sigma, **weights, prior=u)
+    there = pseudo_labels(sigma[rows][:, columns], **weights, prior=u[columns])
     slack = 2e-10 * weights["beta"] + 1e-12 * scale_of(u, weights)
     assert abs(float(here.objective) - float(there.objective)) <= slack
 
@@ -91,11 +91,15 @@ def test_samples_and_clusters_have_no_order(problem, seed):
 @settings(max_examples=30)
 def test_em_never_raises_the_energy(xp, problem, data):
     sigma, u, weights = problem
-    weights = {"balance": weights["balance"], "beta": weights["beta"] + 1e-3, "u": xp.asarray(u)}
+    weights = {
+        "fairness_weight": weights["fairness_weight"],
+        "beta": weights["beta"] + 1e-3,
+        "prior": xp.asarray(u),
+    }
     s = xp.asarray(sigma)
     y = floor_outputs(xp.asarray(data.draw(simplex_rows(*sigma.shape))))
-    before = float(label_objective(s, y, **weights))
-    after = float(label_objective(s, em_step(s, y, **weights), **weights))
+    before = float(pseudo_label_energy(s, y, **weights))
+    after = float(pseudo_label_energy(s, em_step(s, y, **weights), **weights))
     assert after <= before + 1e-12 * (scale_of(u, weights) + abs(before))
 
 
@@ -120,7 +124,7 @@ def finite_problems(draw):
 def check_no_nan(xp, problem):
     sigma, u, balance, beta = problem
     s, u = xp.asarray(sigma), None if u is None else xp.asarray(u)
-    weights = {"balance": balance, "beta": beta, "u": u}
+    weights = {"fairness_weight": balance, "beta": beta, "prior": u}
     for n_iter in (None, 4):
         result = pseudo_labels(s, **weights, n_iter=n_iter, max_iter=30)
         y = to_numpy(result.labels)
@@ -130,9 +134,9 @@ def check_no_nan(xp, problem):
             assert not np.isnan(to_numpy(part)).any()
     # Where a wanted label is missing the energy is infinite, but still no NaN.
     for labels in (result.labels, xp.asarray(np.eye(*sigma.shape))):
-        assert not np.isnan(to_numpy(label_objective(s, labels, **weights)))
+        assert not np.isnan(to_numpy(pseudo_label_energy(s, labels, **weights)))
         assert not np.isnan(to_numpy(label_gap(s, labels, **weights)))
-    assert np.isfinite(to_numpy(floor_outputs(s, u=u))).all()
+    assert np.isfinite(to_numpy(floor_outputs(s, prior=u))).all()
     if beta > 0:
         assert np.isfinite(to_numpy(em_labels(s, **weights, n_iter=3))).all()
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.pseudo_labels.em import em_labels
-from dualclust.algos.pseudo_labels.solver import label_gap, label_objective, pseudo_labels
+from dualclust.algos.pseudo_labels.solver import label_gap, pseudo_label_energy, pseudo_labels
 from tests.libraries import ONE_EACH
 
 
@@ -26,18 +26,18 @@ def instance(seed):
         u[rng.integers(k)] = 0.0
     balance = float((0.0, 0.1, 1.0, 10.0, 100.0)[rng.integers(5)])
     beta = float((1.0, 1.0, 0.5, 2.0, 0.0)[rng.integers(5)])
-    return sigma, {"balance": balance, "beta": beta, "u": u}
+    return sigma, {"fairness_weight": balance, "beta": beta, "prior": u}
 
 
-def clarabel(sigma, balance, beta, u):
+def clarabel(sigma, fairness_weight, beta, prior):
     """Smallest energy, and where; the terms with weight 0 are left out, as 0 ln 0 = 0."""
     m, k = sigma.shape
     y = cp.Variable((m, k), nonneg=True)
     rows, columns = np.nonzero(sigma)
     terms = -beta / m * (sigma[rows, columns] @ cp.log(y[rows, columns])) if beta else 0.0
-    wanted = np.flatnonzero(balance * u)
+    wanted = np.flatnonzero(fairness_weight * prior)
     if len(wanted):
-        terms = terms - balance * (u[wanted] @ cp.log(cp.sum(y, axis=0)[wanted] / m))
+        terms = terms - fairness_weight * (prior[wanted] @ cp.log(cp.sum(y, axis=0)[wanted] / m))
     problem = cp.Problem(cp.Minimize(terms + 0.0 * cp.sum(y)), [cp.sum(y, axis=1) == 1])
     problem.solve(solver=cp.CLARABEL)
     assert problem.status == "optimal"
@@ -51,10 +51,12 @@ def check(seed):
     best, y = clarabel(sigma, **weights)
     scale = max(1.0, abs(best))
     rounding = 1e-12 * scale
-    theirs = float(label_objective(sigma, y, **weights))
+    theirs = float(pseudo_label_energy(sigma, y, **weights))
     bound = float(label_gap(sigma, y, **weights))
     for xp in ONE_EACH:
-        found = pseudo_labels(xp.asarray(sigma), **weights | {"u": xp.asarray(weights["u"])})
+        found = pseudo_labels(
+            xp.asarray(sigma), **weights | {"prior": xp.asarray(weights["prior"])}
+        )
         value, gap = float(found.objective), float(found.gap)
         assert abs(value - best) <= 1e-6 * scale, (seed, xp.name)
         # Two certificates against each other: neither objective is below the other's bound.
@@ -73,10 +75,12 @@ def test_the_comparison_can_fail():
     seen = 0
     for seed in range(0, 60, 5):
         sigma, weights = instance(seed + 2)
-        if weights["beta"] and weights["balance"]:
+        if weights["beta"] and weights["fairness_weight"]:
             y = em_labels(sigma, **weights, n_iter=3)
             best = float(pseudo_labels(sigma, **weights).objective)
-            seen += float(label_objective(sigma, y, **weights)) > best + 1e-6 * max(1.0, abs(best))
+            seen += float(pseudo_label_energy(sigma, y, **weights)) > best + 1e-6 * max(
+                1.0, abs(best)
+            )
     assert seen >= 3
 
 

@@ -14,7 +14,6 @@ from .mutual import (
 )
 from .pseudo_label import (
     pseudo_label_divergence,
-    pseudo_label_energy,
     pseudo_label_loss,
     reverse_cross_entropy,
 )
@@ -33,7 +32,6 @@ __all__ = [
     "mutual_information",
     "prior_divergence",
     "pseudo_label_divergence",
-    "pseudo_label_energy",
     "pseudo_label_loss",
     "reverse_cross_entropy",
     "self_labeling_loss",

@@ -25,7 +25,7 @@ paper                    here                 shape          meaning
 =======================  ===================  =============  ======================================
 
 Everything is computed in at least float32 from log-probabilities, in nats. The same paper's other
-half, which solves for the labels that these terms want, is `pseudo_label_losses`.
+half, which solves for the labels that these terms want, is `pseudo_label`.
 
 Claims: docs/claims.md#M5.
 """

@@ -1,4 +1,4 @@
-r"""Entropy clustering through pseudo-labels: what they minimize, and what the network learns.
+r"""Entropy clustering through pseudo-labels: what the network learns from them.
 
 Mutual information ties each sample's certainty to the shares of all. The MI + margin paper splits
 the two by pseudo-labels y, one point of the simplex per sample, with the posteriors
@@ -6,11 +6,12 @@ the two by pseudo-labels y, one point of the simplex per sample, with the poster
 
 ``E(y) = -(beta / M) sum_ik sigma_ik log y_ik - lambda sum_k u_k log( mean_i y_ik )``
 
-is convex in y. Its first term is a *reverse* cross-entropy, in which the prediction weighs the
-logarithm of the label; its second is, up to the entropy of u, the *forward* divergence
-``KL(u || mean y)``, which no empty cluster survives. The network then takes a step on
-``mean_i H(sigma_i, y_i) + gamma ||v||^2`` with y fixed (Algorithm 1). A uniform label teaches it
-nothing, whereas the usual ``H(y_i, sigma_i)`` would drive its prediction to uniform.
+is convex in y; `pseudo_labels.pseudo_label_energy` computes it and `pseudo_labels` minimizes it.
+Its first term is a *reverse* cross-entropy, in which the prediction weighs the logarithm of the
+label; its second is, up to the entropy of u, the *forward* divergence ``KL(u || mean y)``, which no
+empty cluster survives. The network then takes a step on ``mean_i H(sigma_i, y_i) + gamma ||v||^2``
+with y fixed (Algorithm 1). A uniform label teaches it nothing, whereas the usual ``H(y_i,
+sigma_i)`` would drive its prediction to uniform.
 
 =======================  ===================  =============  ======================================
 paper                    here                 shape          meaning
@@ -33,15 +34,14 @@ from __future__ import annotations
 
 import array_api_compat as compat
 
-from ...core.checks import check_interval, check_real, check_shape
-from ...core.precision import LARGEST_WEIGHT, at_least_float32, finite_log
+from ...core.checks import check_real, check_shape
+from ...core.precision import at_least_float32, finite_log
 from ...core.types import Array
 from ..cross_entropy import log_softmax
 from .mutual import check_batch, log_prior, margin_term
 
 __all__ = [
     "pseudo_label_divergence",
-    "pseudo_label_energy",
     "pseudo_label_loss",
     "reverse_cross_entropy",
 ]
@@ -113,57 +113,6 @@ def pseudo_label_divergence(pseudo_labels: Array, prior: Array | None = None) ->
     xp = compat.array_namespace(log_mean)
     log_u = log_prior(prior, log_mean)
     return xp.sum(xp.exp(log_u) * (log_u - log_mean), axis=-1)
-
-
-def pseudo_label_energy(
-    scores: Array,
-    pseudo_labels: Array,
-    prior: Array | None = None,
-    *,
-    fairness_weight: float,
-    beta: float = 1.0,
-    temperature: float = 1.0,
-) -> Array:
-    """Energy E(y) that the pseudo-labels of a batch minimize, convex in them.
-
-    Parameters
-    ----------
-    scores : (..., b, k) real array
-    pseudo_labels : (..., b, k) real array
-        Rows on the simplex.
-    prior : (k,) real array, optional
-        Shares wanted; uniform without it.
-    fairness_weight : float in [0, 1e30]
-        lambda; 100 as published.
-    beta : float in [0, 1e30]
-    temperature : float > 0
-
-    Returns
-    -------
-    (...) array
-
-    Notes
-    -----
-    Source: Lemma B.1, claims M1 (convex; the minimizer need not be unique) and M3: the update that
-    Algorithm 1 prints minimizes it for ``N = b / beta``, which the supplement leaves open, and
-    with another N the energy of another lambda. At the minimizer its derivative in sigma is
-    ``-(beta / b) log y``: no derivative through the solver is needed. Cost O(b k).
-    Claims: docs/claims.md#M1, #M3.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> s, y = np.zeros((2, 2)), np.asarray([[0.5, 0.5], [0.5, 0.5]])
-    >>> pseudo_label_energy(s, y, fairness_weight=100.0).round(4)
-    np.float64(70.0079)
-    """
-    check_interval("fairness_weight", fairness_weight, 0.0, LARGEST_WEIGHT)
-    check_interval("beta", beta, 0.0, LARGEST_WEIGHT)
-    reverse = reverse_cross_entropy(scores, pseudo_labels, temperature=temperature)
-    log_mean = _log_mean_label(pseudo_labels)
-    xp = compat.array_namespace(log_mean)
-    fair = -xp.sum(xp.exp(log_prior(prior, log_mean)) * log_mean, axis=-1)
-    return beta * xp.mean(reverse, axis=-1) + fairness_weight * fair
 
 
 def pseudo_label_loss(

@@ -162,28 +162,6 @@ PLANTED: tuple[PlantedError, ...] = (
     ),
     PlantedError(_LOSSES + "pseudo_label_divergence", "axis", "axis=-1", "axis=None"),
     PlantedError(
-        _LOSSES + "pseudo_label_energy",
-        "ignored argument",
-        "return beta * xp.mean",
-        "return xp.mean",
-    ),
-    PlantedError(
-        _LOSSES + "pseudo_label_energy", "ignored argument", "fairness_weight * fair", "fair"
-    ),
-    PlantedError(
-        _LOSSES + "pseudo_label_energy",
-        "ignored argument",
-        "log_prior(prior, log_mean)",
-        "log_prior(None, log_mean)",
-    ),
-    PlantedError(
-        _LOSSES + "pseudo_label_energy",
-        "wrong reduction",
-        "xp.mean(reverse, axis=-1)",
-        "xp.sum(reverse, axis=-1)",
-    ),
-    PlantedError(_LOSSES + "pseudo_label_energy", "sign", "fair = -xp.sum(", "fair = xp.sum("),
-    PlantedError(
         _LOSSES + "pseudo_label_loss",
         "wrong argument",
         "reverse_cross_entropy(scores, pseudo_labels, temperature=temperature)",

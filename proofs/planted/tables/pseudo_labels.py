@@ -12,24 +12,26 @@ _NEWTON = "algos.pseudo_labels._newton."
 PLANTED: tuple[PlantedError, ...] = (
     # Energy and gap
     PlantedError(
-        _ENERGY + "label_objective",
+        _ENERGY + "pseudo_label_energy",
         "sign",
         "return entropy - xp.sum(",
         "return entropy + xp.sum(",
     ),
-    PlantedError(_ENERGY + "label_objective", "factor", "beta / m *", "beta *"),
+    PlantedError(_ENERGY + "pseudo_label_energy", "factor", "beta / m *", "beta *"),
     PlantedError(
-        _ENERGY + "label_objective",
+        _ENERGY + "pseudo_label_energy",
         "wrong formula",
         "target * _log(y, target)",
         "y * _log(target, y)",
     ),
     PlantedError(
-        _ENERGY + "label_objective", "dropped", "_log(mass / m, balance", "_log(mass, balance"
+        _ENERGY + "pseudo_label_energy", "dropped", "_log(mass / m, wanted", "_log(mass, wanted"
     ),
-    PlantedError(_ENERGY + "label_objective", "wrong operator", "mass = mass + xp", "mass = xp"),
     PlantedError(
-        _ENERGY + "label_objective",
+        _ENERGY + "pseudo_label_energy", "wrong operator", "mass = mass + xp", "mass = xp"
+    ),
+    PlantedError(
+        _ENERGY + "pseudo_label_energy",
         "dropped",
         "entropy = entropy - xp.sum(target",
         "entropy = -xp.sum(target",
@@ -104,14 +106,14 @@ PLANTED: tuple[PlantedError, ...] = (
     PlantedError(
         _ENERGY + "floor_outputs",
         "dropped",
-        "return (1.0 - epsilon) * xp.astype(sigma, xp.float64) + epsilon * u",
+        "return (1.0 - epsilon) * xp.astype(sigma, xp.float64) + epsilon * shares",
         "return xp.astype(sigma, xp.float64)",
     ),
     PlantedError(_ENERGY + "floor_outputs", "dropped", "(1.0 - epsilon) * xp.astype", "xp.astype"),
     PlantedError(
         _ENERGY + "floor_outputs",
         "ignored argument",
-        "check_problem(sigma, 0.0, 0.0, u)",
+        "check_problem(sigma, 0.0, 0.0, prior)",
         "check_problem(sigma, 0.0, 0.0, None)",
     ),
     PlantedError(
@@ -132,24 +134,32 @@ PLANTED: tuple[PlantedError, ...] = (
     PlantedError(
         _EM + "em_step",
         "ignored argument",
-        "check_problem(sigma, balance, beta, u, labels)",
-        "check_problem(sigma, balance, beta, None, labels)",
+        "check_problem(sigma, fairness_weight, beta, prior, labels)",
+        "check_problem(sigma, fairness_weight, beta, None, labels)",
     ),
-    PlantedError(_EM + "em_step", "dropped", "balance * sigma.shape[0] * u", "balance * u"),
+    PlantedError(
+        _EM + "em_step",
+        "dropped",
+        "fairness_weight * sigma.shape[0] * shares",
+        "fairness_weight * shares",
+    ),
     PlantedError(_EM + "em_labels", "off by one", "range(n_iter)", "range(n_iter - 1)"),
     PlantedError(
-        _EM + "em_labels", "ignored argument", "floor_outputs(sigma, epsilon=epsilon, u=u)", "sigma"
+        _EM + "em_labels",
+        "ignored argument",
+        "floor_outputs(sigma, epsilon=epsilon, prior=prior)",
+        "sigma",
     ),
     PlantedError(
         _EM + "em_labels",
         "ignored argument",
-        "floor_outputs(sigma, epsilon=epsilon, u=u)",
+        "floor_outputs(sigma, epsilon=epsilon, prior=prior)",
         "floor_outputs(sigma, epsilon=epsilon)",
     ),
     PlantedError(
         _EM + "em_labels",
         "ignored argument",
-        "balance=balance, beta=beta, u=u)",
+        "fairness_weight=fairness_weight, beta=beta, prior=prior)",
         "balance=balance, u=u)",
     ),
     PlantedError(
@@ -164,13 +174,13 @@ PLANTED: tuple[PlantedError, ...] = (
     ),
     # The solver
     PlantedError(
-        _SOLVER + "pseudo_labels", "dropped", "m * share * u_scaled", "share * u_scaled", ("M7",)
+        _SOLVER + "pseudo_labels", "dropped", "m * fair * scaled", "fair * scaled", ("M7",)
     ),
     PlantedError(
         _SOLVER + "pseudo_labels",
         "ignored argument",
-        "check_problem(sigma, balance, beta, u)",
-        "check_problem(sigma, balance, beta, None)",
+        "check_problem(sigma, fairness_weight, beta, prior)",
+        "check_problem(sigma, fairness_weight, beta, None)",
     ),
     PlantedError(
         _SOLVER + "pseudo_labels", "ignored argument", "tol * weight", "1e3 * tol * weight"

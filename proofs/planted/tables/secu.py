@@ -227,8 +227,12 @@ PLANTED: tuple[PlantedError, ...] = (
     ),
     # Passes with enforced bounds (S7, S8), by the text and by the engine.
     *errors_in(
-        "algos.online.assignment.assign",
+        "algos.online.assignment._remaining",
         ("ignored argument", "else bounds.n_samples - state.seen", "else bounds.n_samples"),
+        claims=("S7", "S8"),
+    ),
+    *errors_in(
+        "algos.online.assignment.assign",
         ("wrong argument", "AssignmentState(duals, state.start,", "AssignmentState(duals, duals,"),
         ("dropped", "rho = project_l1_ball(rho, steps.l1_radius)", "rho = rho + 0.0"),
         ("dropped", "rho_up = project_l1_ball(rho_up, steps.l1_radius)", "rho_up = rho_up + 0.0"),

@@ -11,7 +11,7 @@ from dualclust.algos.pseudo_labels.solver import (
     LabelDuals,
     floor_outputs,
     label_gap,
-    label_objective,
+    pseudo_label_energy,
     pseudo_labels,
 )
 from tests.compare import assert_close, assert_same_kind, to_numpy
@@ -87,13 +87,13 @@ def test_objective_and_gap_are_the_formulas(xp, rng, kind):
     y, u = rng.dirichlet(np.ones(4), size=7), np.asarray([0.5, 0.0, 0.25, 0.75])
     prices = np.where(u > 0, rng.uniform(0.1, 3.0, size=4), 0.0)
     slack = rng.uniform(0.01, 2.0, size=7)
-    weights = {"balance": 3.0, "beta": 0.5}
+    weights = {"fairness_weight": 3.0, "beta": 0.5}
     value = energy(sigma, y, 3.0, 0.5, u)
     below = dual(sigma, prices, slack, 3.0, 0.5, u)
     s, labels, w = (xp.asarray(a) for a in (sigma, y, u))
-    found = label_objective(s, labels, **weights, u=w)
+    found = pseudo_label_energy(s, labels, **weights, prior=w)
     duals = LabelDuals(xp.asarray(prices), xp.asarray(slack))
-    gap = label_gap(s, labels, **weights, u=w, duals=duals)
+    gap = label_gap(s, labels, **weights, prior=w, duals=duals)
     assert float(found) == pytest.approx(value, rel=1e-13)
     assert float(gap) == pytest.approx(value - below, rel=1e-12)
 
@@ -103,19 +103,19 @@ def test_gap_holds_off_the_simplex(rng):
     prices, slack = rng.uniform(0.5, 2.0, size=3), rng.uniform(0.1, 1.0, size=6)
     value = energy(sigma, y, 2.0, 1.0, np.ones(3) / 3)
     below = dual(sigma, prices, slack, 2.0, 1.0, np.ones(3) / 3)
-    gap = label_gap(sigma, y, balance=2.0, duals=LabelDuals(prices, slack))
+    gap = label_gap(sigma, y, fairness_weight=2.0, duals=LabelDuals(prices, slack))
     assert float(gap) == pytest.approx(value - below, rel=1e-12)
 
 
 def test_missing_mass_is_infinite_and_absent_terms_are_zero(xp):
     sigma = xp.asarray([[1.0, 0.0], [0.5, 0.5]])
     hard = xp.asarray([[1.0, 0.0], [1.0, 0.0]])
-    assert float(label_objective(sigma, hard, balance=1.0)) == math.inf
-    assert float(label_gap(sigma, hard, balance=1.0)) == math.inf
+    assert float(pseudo_label_energy(sigma, hard, fairness_weight=1.0)) == math.inf
+    assert float(label_gap(sigma, hard, fairness_weight=1.0)) == math.inf
     first = xp.asarray([[1.0, 0.0], [1.0, 0.0]])
     only = xp.asarray([1.0, 0.0])
-    assert float(label_objective(first, hard, balance=1.0, u=only)) == 0.0
-    assert float(label_gap(first, hard, balance=1.0, u=only)) == 0.0
+    assert float(pseudo_label_energy(first, hard, fairness_weight=1.0, prior=only)) == 0.0
+    assert float(label_gap(first, hard, fairness_weight=1.0, prior=only)) == 0.0
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -124,7 +124,7 @@ def test_solution_satisfies_the_optimality_conditions(xp, rng, kind, dtype):
     if dtype == "float16" and xp.name.startswith("strict"):
         pytest.skip("array_api_strict has no half precision")
     given = xp.asarray(outputs(rng, 40, 5, kind), dtype)
-    result = pseudo_labels(given, balance=10.0, beta=2.0)
+    result = pseudo_labels(given, fairness_weight=10.0, beta=2.0)
     wide = np.float64 if dtype == "float64" else np.float32
     assert_same_kind(result.labels, xp.asarray(np.empty((40, 5), wide)))
     y, sigma = to_numpy(result.labels).astype(np.float64), to_numpy(given).astype(np.float64)
@@ -145,13 +145,15 @@ def test_solution_satisfies_the_optimality_conditions(xp, rng, kind, dtype):
 def compare_ways(xp, sigma, u, steps, monkeypatch):
     """By elimination, LAPACK and conjugate gradients, with a matrix and without."""
     sigma, u = xp.asarray(sigma), xp.asarray(u)
-    want = pseudo_labels(sigma, balance=5.0, u=u, tol=1e-11)
+    want = pseudo_labels(sigma, fairness_weight=5.0, prior=u, tol=1e-11)
     assert float(want.gap) <= 2e-11
     for dense, unrolled in ((1024, 128), (1024, 0), (0, 0)):
         monkeypatch.setattr(system, "DENSE", dense)
         monkeypatch.setattr(system, "UNROLLED", unrolled)
         for n_iter in (None, steps):
-            found = pseudo_labels(sigma, balance=5.0, u=u, tol=1e-11, n_iter=n_iter, block_rows=7)
+            found = pseudo_labels(
+                sigma, fairness_weight=5.0, prior=u, tol=1e-11, n_iter=n_iter, block_rows=7
+            )
             assert float(found.gap) <= 2e-11
             assert_close(found.objective, want.objective, rtol=4e-12)
             assert_close(found.duals.prices, want.duals.prices, rtol=1e-4)
@@ -172,7 +174,7 @@ def test_all_ways_run_on_every_library(xp, rng, m, monkeypatch):
 
 def test_blocks_of_rows_change_nothing(xp, rng):
     sigma = xp.asarray(outputs(rng, 23, 4, "sharp"))
-    whole, parts = (pseudo_labels(sigma, balance=10.0, block_rows=b) for b in (None, 5))
+    whole, parts = (pseudo_labels(sigma, fairness_weight=10.0, block_rows=b) for b in (None, 5))
     assert parts.n_iter == whole.n_iter
     assert_close(parts.labels, whole.labels, rtol=1e-6, atol=1e-9)
 
@@ -181,13 +183,13 @@ def test_fixed_number_of_steps_is_the_same_solution(xp, rng):
     for kind in ("soft", "zeros"):
         sigma = xp.asarray(outputs(rng, 10, 3, kind))
         free, fixed = (
-            pseudo_labels(sigma, balance=10.0),
-            pseudo_labels(sigma, balance=10.0, n_iter=20),
+            pseudo_labels(sigma, fairness_weight=10.0),
+            pseudo_labels(sigma, fairness_weight=10.0, n_iter=20),
         )
         assert fixed.n_iter == 20
         assert float(fixed.gap) <= 1e-10
         assert_close(fixed.objective, free.objective, rtol=1e-11)
-        few = pseudo_labels(sigma, balance=10.0, n_iter=2)
+        few = pseudo_labels(sigma, fairness_weight=10.0, n_iter=2)
         assert float(few.objective - free.objective) <= float(few.gap)
 
 
@@ -195,17 +197,17 @@ def test_fixed_number_of_steps_is_the_same_solution(xp, rng):
 def test_fixed_number_of_steps_reads_no_value_back(shape):
     # A meta tensor has no values: reading one, or a shape that depends on one, raises.
     sigma = torch.empty(shape, device="meta", requires_grad=True)
-    result = pseudo_labels(sigma, balance=10.0, n_iter=3)
+    result = pseudo_labels(sigma, fairness_weight=10.0, n_iter=3)
     assert result.labels.shape == shape
     assert result.gap.device.type == "meta"
     with pytest.raises(Exception, match="meta"):
-        pseudo_labels(sigma, balance=10.0)
+        pseudo_labels(sigma, fairness_weight=10.0)
 
 
 def test_no_gradient_goes_through_the_labels(rng):
     sigma = torch.tensor(outputs(rng, 20, 4, "soft"), requires_grad=True)
     for n_iter in (None, 8):
-        result = pseudo_labels(sigma, balance=10.0, n_iter=n_iter)
+        result = pseudo_labels(sigma, fairness_weight=10.0, n_iter=n_iter)
         tensors = [result.labels, result.objective, result.gap, result.residual, *result.duals]
         assert not any(t.requires_grad for t in tensors)
 
@@ -215,9 +217,9 @@ def test_no_gradient_goes_through_the_labels(rng):
 def test_envelope(rng, kind, beta):
     values = outputs(rng, 12, 4, kind)
     sigma = torch.tensor(values, requires_grad=True)
-    weights = {"balance": 5.0, "beta": beta}
+    weights = {"fairness_weight": 5.0, "beta": beta}
     y = pseudo_labels(sigma, **weights, tol=1e-14).labels
-    label_objective(sigma, y, **weights).backward()
+    pseudo_label_energy(sigma, y, **weights).backward()
     expected = -beta / 12 * np.log(to_numpy(y))
     np.testing.assert_allclose(to_numpy(sigma.grad), expected, rtol=1e-13)
     h = 1e-5
@@ -234,17 +236,17 @@ def test_envelope(rng, kind, beta):
 
 def test_em_is_the_printed_step_with_n_the_batch_size(xp, rng):
     sigma = outputs(rng, 9, 3, "soft")
-    found = em_labels(xp.asarray(sigma), balance=4.0, n_iter=20, epsilon=0.0)
+    found = em_labels(xp.asarray(sigma), fairness_weight=4.0, n_iter=20, epsilon=0.0)
     assert_close(found, xp.asarray(printed_em(sigma, 20, 4.0, 9)), rtol=1e-12)
 
 
 def test_em_descends_to_the_newton_solution(xp, rng):
     sigma = xp.asarray(outputs(rng, 30, 4, "soft"))
-    weights = {"balance": 2.0, "beta": 1.5, "u": xp.asarray([0.1, 0.2, 0.3, 0.4])}
+    weights = {"fairness_weight": 2.0, "beta": 1.5, "prior": xp.asarray([0.1, 0.2, 0.3, 0.4])}
     best = pseudo_labels(sigma, **weights, tol=1e-14)
     y, last = sigma, math.inf
     for _ in range(5):
-        value = float(label_objective(sigma, y, **weights))
+        value = float(pseudo_label_energy(sigma, y, **weights))
         assert float(best.objective) <= value <= last
         assert value - float(best.objective) <= float(label_gap(sigma, y, **weights))
         y, last = em_step(sigma, y, **weights), value
@@ -252,10 +254,10 @@ def test_em_descends_to_the_newton_solution(xp, rng):
     assert_close(y, best.labels, rtol=1e-4)
 
 
-def test_the_printed_em_solves_another_balance_for_another_n(rng):
+def test_the_printed_em_solves_another_weight_for_another_n(rng):
     sigma = outputs(rng, 9, 3, "soft")
     u = np.ones(3) / 3
-    best = pseudo_labels(sigma, balance=4.0)
+    best = pseudo_labels(sigma, fairness_weight=4.0)
     right, wrong = (energy(sigma, printed_em(sigma, 400, 4.0, n), 4.0, 1.0, u) for n in (9, 2))
     assert right == pytest.approx(float(best.objective), abs=1e-10)
     assert wrong > right + 0.01
@@ -265,17 +267,20 @@ def test_the_printed_em_solves_another_balance_for_another_n(rng):
 def test_the_printed_em_fails_at_zeros():
     dead = np.asarray([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0]])
     assert np.isnan(printed_em(dead, 3, 1.0, 3)).any()
-    assert np.isnan(em_labels(dead, balance=1.0, n_iter=3, epsilon=0.0)).any()
-    repaired = em_labels(dead, balance=1.0, n_iter=2000)
-    best = pseudo_labels(dead, balance=1.0)
+    assert np.isnan(em_labels(dead, fairness_weight=1.0, n_iter=3, epsilon=0.0)).any()
+    repaired = em_labels(dead, fairness_weight=1.0, n_iter=2000)
+    best = pseudo_labels(dead, fairness_weight=1.0)
     assert float(best.gap) <= 1e-10
     assert np.isfinite(repaired).all()
-    assert float(label_objective(dead, repaired, balance=1.0)) <= float(best.objective) + 1e-3
+    assert (
+        float(pseudo_label_energy(dead, repaired, fairness_weight=1.0))
+        <= float(best.objective) + 1e-3
+    )
 
     locked = np.asarray([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.99, 0.01]])
     y = printed_em(locked, 5000, 10.0, 3)
     assert (y[:2, 1:] == 0.0).all()
-    best = pseudo_labels(locked, balance=10.0)
+    best = pseudo_labels(locked, fairness_weight=10.0)
     assert energy(locked, y, 10.0, 1.0, np.ones(3) / 3) > float(best.objective) + 0.1
 
 
@@ -285,10 +290,10 @@ def test_floor_bounds_the_price_of_unique_labels(rng):
         for epsilon in (1e-3, 1e-6):
             floored = floor_outputs(sigma, epsilon=epsilon)
             np.testing.assert_allclose(floored.sum(axis=1), 1.0, rtol=1e-14)
-            y = pseudo_labels(floored, balance=10.0).labels
+            y = pseudo_labels(floored, fairness_weight=10.0).labels
             lost = (
-                label_objective(sigma, y, balance=10.0)
-                - pseudo_labels(sigma, balance=10.0).objective
+                pseudo_label_energy(sigma, y, fairness_weight=10.0)
+                - pseudo_labels(sigma, fairness_weight=10.0).objective
             )
             assert -1e-10 <= lost <= epsilon * (1 + math.log(1 / epsilon))
             assert -np.log(y).min() <= -math.log(epsilon) + math.log(12 * 5)
@@ -296,82 +301,85 @@ def test_floor_bounds_the_price_of_unique_labels(rng):
 
 def test_a_single_weight_has_a_known_solution(xp, rng):
     sigma, u = outputs(rng, 8, 3, "zeros"), np.asarray([2.0, 1.0, 0.0])
-    for weights in ({"balance": 0.0}, {"balance": 0.0, "beta": 0.0}):
+    for weights in ({"fairness_weight": 0.0}, {"fairness_weight": 0.0, "beta": 0.0}):
         alone = pseudo_labels(xp.asarray(sigma), **weights)
         assert_close(alone.labels, xp.asarray(sigma), rtol=1e-12, atol=1e-100)
-    alone = pseudo_labels(xp.asarray(sigma), balance=1.0, u=xp.asarray(0.0 * u))
+    alone = pseudo_labels(xp.asarray(sigma), fairness_weight=1.0, prior=xp.asarray(0.0 * u))
     assert_close(alone.labels, xp.asarray(sigma), rtol=1e-12, atol=1e-100)
-    fair = pseudo_labels(xp.asarray(sigma), balance=1.0, beta=0.0, u=xp.asarray(u))
+    fair = pseudo_labels(xp.asarray(sigma), fairness_weight=1.0, beta=0.0, prior=xp.asarray(u))
     np.testing.assert_allclose(to_numpy(fair.labels).mean(axis=0), [2 / 3, 1 / 3, 0], atol=1e-6)
     assert float(fair.gap) <= 1e-13
 
 
-def test_a_large_balance_gives_the_wanted_shares(xp, rng):
+def test_a_large_weight_gives_the_wanted_shares(xp, rng):
     u = np.asarray([0.5, 0.3, 0.2])
     sigma = xp.asarray(outputs(rng, 60, 3, "soft"))
-    result = pseudo_labels(sigma, balance=1e4, u=xp.asarray(u))
+    result = pseudo_labels(sigma, fairness_weight=1e4, prior=xp.asarray(u))
     np.testing.assert_allclose(to_numpy(result.labels).mean(axis=0), u, rtol=1e-3)
 
 
-def test_the_sum_of_u_is_a_factor_of_the_balance(rng):
+def test_the_sum_of_the_prior_is_a_factor_of_the_weight(rng):
     sigma, u = outputs(rng, 15, 4, "soft"), np.asarray([0.1, 0.2, 0.3, 0.4])
-    one, two = pseudo_labels(sigma, balance=3.0, u=u), pseudo_labels(sigma, balance=0.5, u=6.0 * u)
+    one, two = (
+        pseudo_labels(sigma, fairness_weight=3.0, prior=u),
+        pseudo_labels(sigma, fairness_weight=0.5, prior=6.0 * u),
+    )
     np.testing.assert_allclose(one.labels, two.labels, rtol=1e-10)
     assert float(one.objective) == pytest.approx(float(two.objective), rel=1e-12)
 
 
 def test_a_start_near_the_solution_saves_steps(xp, rng):
     sigma = outputs(rng, 100, 5, "soft")
-    before = pseudo_labels(xp.asarray(sigma), balance=100.0)
+    before = pseudo_labels(xp.asarray(sigma), fairness_weight=100.0)
     moved = xp.asarray(0.98 * sigma + 0.02 * sigma[::-1])
-    cold = pseudo_labels(moved, balance=100.0)
-    warm = pseudo_labels(moved, balance=100.0, start=before.labels)
+    cold = pseudo_labels(moved, fairness_weight=100.0)
+    warm = pseudo_labels(moved, fairness_weight=100.0, start=before.labels)
     assert warm.n_iter < cold.n_iter
     assert_close(warm.objective, cold.objective, rtol=1e-11)
     for bad in (np.zeros((100, 5)), np.eye(5)[np.zeros(100, int)], np.full((100, 5), -1e300)):
-        again = pseudo_labels(moved, balance=100.0, start=xp.asarray(bad))
+        again = pseudo_labels(moved, fairness_weight=100.0, start=xp.asarray(bad))
         assert_close(again.objective, cold.objective, rtol=1e-11)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("balance", [1.0, 10.0, 100.0])
-def test_few_steps_at_any_balance(rng, kind, balance):
+@pytest.mark.parametrize("fairness_weight", [1.0, 10.0, 100.0])
+def test_few_steps_at_any_weight(rng, kind, fairness_weight):
     for m, k in ((250, 10), (1000, 30)):
-        result = pseudo_labels(outputs(rng, m, k, kind), balance=balance, tol=1e-12)
+        result = pseudo_labels(outputs(rng, m, k, kind), fairness_weight=fairness_weight, tol=1e-12)
         assert result.n_iter <= (12 if kind == "soft" else 30)
-        assert float(result.gap) <= 2e-12 + 1e-13 * balance
+        assert float(result.gap) <= 2e-12 + 1e-13 * fairness_weight
 
 
 def test_errors_name_the_argument(xp, rng):
     sigma = xp.asarray(outputs(rng, 5, 3, "soft"))
     cases = [
-        (InvalidValueError, "balance", {"balance": -1.0}),
-        (InvalidValueError, "balance", {"balance": math.nan}),
+        (InvalidValueError, "fairness_weight", {"fairness_weight": -1.0}),
+        (InvalidValueError, "fairness_weight", {"fairness_weight": math.nan}),
         (InvalidValueError, "beta", {"beta": -1.0}),
         (InvalidValueError, "tol", {"tol": 0.0}),
         (InvalidValueError, "max_iter", {"max_iter": 0}),
         (InvalidValueError, "n_iter", {"n_iter": -1}),
         (InvalidValueError, "block_rows", {"block_rows": 0}),
-        (InvalidValueError, "u", {"u": xp.asarray([1.0, 2.0])}),
-        (InvalidTypeError, "u", {"u": xp.asarray([1, 2, 3])}),
+        (InvalidValueError, "prior", {"prior": xp.asarray([1.0, 2.0])}),
+        (InvalidTypeError, "prior", {"prior": xp.asarray([1, 2, 3])}),
         (InvalidValueError, "start", {"start": sigma[:2, :]}),
     ]
     for error, name, change in cases:
         with pytest.raises(error, match=name):
-            pseudo_labels(sigma, **{"balance": 1.0, **change})
+            pseudo_labels(sigma, **{"fairness_weight": 1.0, **change})
     for shape in ((0, 3), (3, 0), (3,)):
         with pytest.raises(InvalidValueError, match="sigma"):
-            pseudo_labels(xp.asarray(np.zeros(shape)), balance=1.0)
+            pseudo_labels(xp.asarray(np.zeros(shape)), fairness_weight=1.0)
     for bad in (math.nan, math.inf):
         with pytest.raises(InvalidValueError, match="sigma must be finite"):
-            pseudo_labels(xp.asarray([[0.5, 0.5], [bad, 0.5]]), balance=1.0)
+            pseudo_labels(xp.asarray([[0.5, 0.5], [bad, 0.5]]), fairness_weight=1.0)
     with pytest.raises(InvalidValueError, match="epsilon"):
         floor_outputs(sigma, epsilon=2.0)
     with pytest.raises(InvalidValueError, match="beta"):
-        em_step(sigma, sigma, balance=1.0, beta=0.0)
+        em_step(sigma, sigma, fairness_weight=1.0, beta=0.0)
 
 
 def test_arrays_of_two_libraries_are_refused(rng):
     sigma = outputs(rng, 5, 3, "soft")
     with pytest.raises(DeviceMismatchError, match="labels"):
-        label_gap(sigma, torch.tensor(sigma), balance=1.0)
+        label_gap(sigma, torch.tensor(sigma), fairness_weight=1.0)

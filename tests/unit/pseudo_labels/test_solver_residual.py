@@ -28,9 +28,9 @@ def test_it_is_the_largest_error(xp, rng, n_iter, block_rows):
     u = np.asarray([0.1, 0.2, 0.3, 0.4])
     found = pseudo_labels(
         xp.asarray(sigma),
-        balance=0.7,
+        fairness_weight=0.7,
         beta=0.6,
-        u=xp.asarray(u),
+        prior=xp.asarray(u),
         n_iter=n_iter,
         block_rows=block_rows,
     )

@@ -17,7 +17,7 @@ def softmax(rng, m, k, scale):
 @pytest.mark.parametrize("scale", [1.0, 8.0])
 def test_large_problems_are_solved_to_their_gap(m, k, scale):
     sigma = softmax(np.random.default_rng(0), m, k, scale)
-    found = pseudo_labels(sigma, balance=10.0, tol=1e-8)
+    found = pseudo_labels(sigma, fairness_weight=10.0, tol=1e-8)
     assert float(found.gap) <= 1e-8
     y = found.labels
     assert y.shape == (m, k)

@@ -163,7 +163,7 @@ class MiMargin(Method):
             #                          - lambda sum_k u_k ln( mean_i y_ik )       (Lemma B.1).
             solved = pseudo_labels(
                 floor_outputs(sigma, epsilon=options.floor),
-                balance=options.balance,
+                fairness_weight=options.balance,
                 beta=options.beta,
                 tol=options.tol,
                 n_iter=options.newton_steps or None,

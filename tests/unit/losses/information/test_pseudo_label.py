@@ -1,18 +1,20 @@
-"""The energy of pseudo-labels and the loss they give, against loops; the printed update's N."""
+"""The losses that pseudo-labels give, against loops; their energy, and the printed update's N."""
 
 import math
 
+import array_api_compat
 import numpy as np
 import pytest
 import torch
 
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.losses.cross_entropy import log_softmax
 from dualclust.algos.losses.information.pseudo_label import (
     pseudo_label_divergence,
-    pseudo_label_energy,
     pseudo_label_loss,
     reverse_cross_entropy,
 )
+from dualclust.algos.pseudo_labels.energy import pseudo_label_energy
 from tests.compare import assert_close, assert_equal, to_numpy
 
 TEMPERATURES = [1e-3, 0.05, 1.0, 1e3]
@@ -85,16 +87,12 @@ def test_losses_are_the_loops(xp, shape, temperature, dtype):
         dtype,
     )
     for share, given in ((prior, u), (np.full(k, 1.0 / k), None)):
-        energy, divergence = np.empty(shape[:-2]), np.empty(shape[:-2])
+        divergence = np.empty(shape[:-2])
         for i in np.ndindex(shape[:-2]):
-            sigma = [loop_softmax(row, temperature) for row in scores[i]]
-            energy[i] = loop_energy(sigma, labels[i], share, 0.5, 7.0)
             mean = labels[i].astype(np.float64).mean(axis=0)
             divergence[i] = math.fsum(
                 float(a) * math.log(a / b) for a, b in zip(share, mean, strict=True)
             )
-        found = pseudo_label_energy(s, y, given, fairness_weight=7.0, beta=0.5, **at)
-        near(found, energy, xp, dtype)
         near(pseudo_label_divergence(y, given), divergence, xp, dtype)
 
 
@@ -136,8 +134,25 @@ def test_the_gradient_of_the_network_is_the_derived_one(temperature):
 # The update, and the N that it leaves open -------------------------------------------------------
 
 
+def energy_of(scores, y, prior, lam, beta=1.0, temperature=1.0):
+    log_p = log_softmax(scores, temperature=temperature)
+    sigma = array_api_compat.array_namespace(log_p).exp(log_p)
+    return pseudo_label_energy(sigma, y, fairness_weight=lam, beta=beta, prior=prior)
+
+
 def energy_at(scores, y, prior, lam, beta):
-    return float(pseudo_label_energy(scores, y, prior, fairness_weight=lam, beta=beta))
+    return float(energy_of(scores, y, prior, lam, beta))
+
+
+def test_the_energy_is_the_sum_of_the_losses(xp):
+    scores, labels, prior, _ = problem()
+    s, y, u = (xp.asarray(a) for a in (scores, labels, prior))
+    sigma = [loop_softmax(row, 0.5) for row in scores]
+    expected = loop_energy(sigma, labels, prior, 0.5, 7.0)
+    assert float(energy_of(s, y, u, 7.0, 0.5, 0.5)) == pytest.approx(expected, rel=1e-13)
+    reverse = float(xp.namespace.mean(reverse_cross_entropy(s, y, temperature=0.5)))
+    fair = float(pseudo_label_divergence(y, u)) - float((prior * np.log(prior)).sum())
+    assert 0.5 * reverse + 7.0 * fair == pytest.approx(expected, rel=1e-13)
 
 
 @pytest.mark.parametrize("beta", [1.0, 0.25])
@@ -154,9 +169,7 @@ def test_the_printed_update_descends_to_the_optimum_for_n_equal_to_b_over_beta(l
     y = steps[-1]
     # Optimal, by the linear lower bound of a convex function over the simplices.
     t = torch.tensor(y, requires_grad=True)
-    pseudo_label_energy(
-        torch.from_numpy(scores), t, torch.from_numpy(prior), fairness_weight=lam, beta=beta
-    ).backward()
+    energy_of(torch.from_numpy(scores), t, torch.from_numpy(prior), lam, beta).backward()
     slope = t.grad.numpy()
     assert ((slope * y).sum() - slope.min(axis=1).sum()) < 1e-8
     for n in (2.0, 1.0, 2.0 * m / beta):
@@ -180,7 +193,7 @@ def test_no_derivative_through_the_solver_is_needed():
 
     _, y = solved(scores)
     s = torch.tensor(scores, requires_grad=True)
-    pseudo_label_energy(s, torch.from_numpy(y), u, fairness_weight=lam).backward()
+    energy_of(s, torch.from_numpy(y), u, lam).backward()
     h = 1e-5
     for i, k in np.ndindex(2, 3):
         step = np.zeros_like(scores)
@@ -195,12 +208,12 @@ def test_the_energy_is_convex_and_its_minimizer_need_not_be_unique(xp):
     prior = xp.asarray([0.2, 0.4, 0.4])
     one = xp.asarray([[0.6, 0.3, 0.1], [0.6, 0.1, 0.3]])
     two = xp.asarray([[0.6, 0.2, 0.2], [0.6, 0.2, 0.2]])
-    a, b = (pseudo_label_energy(certain, y, prior, fairness_weight=1.0) for y in (one, two))
+    a, b = (energy_of(certain, y, prior, 1.0) for y in (one, two))
     assert_close(a, b)
     scores, labels, u, _ = problem()
     other = problem(seed=1)[1]
     s, u = xp.asarray(scores), xp.asarray(u)
-    ends = [float(pseudo_label_energy(s, xp.asarray(y), u, fairness_weight=3.0))
+    ends = [energy_at(s, xp.asarray(y), u, 3.0, 1.0)
             for y in (labels, other, 0.5 * (labels + other))]  # fmt: skip
     assert ends[2] < 0.5 * (ends[0] + ends[1])
 
@@ -218,7 +231,7 @@ def test_gradients_match_finite_differences(temperature):
     assert torch.autograd.gradcheck(lambda s, y: reverse_cross_entropy(s, y, **at), (s, y), **tol)
     assert torch.autograd.gradcheck(lambda y: pseudo_label_divergence(y, u), (y,))
     assert torch.autograd.gradcheck(
-        lambda s, y: pseudo_label_energy(s, y, u, fairness_weight=3.0, **at), (s, y), **tol
+        lambda s, y: energy_of(s, y, u, 3.0, temperature=temperature), (s, y), **tol
     )
     assert torch.autograd.gradcheck(
         lambda s, v: pseudo_label_loss(s, y.detach(), v, margin_weight=0.1, **at), (s, v), **tol
@@ -232,7 +245,8 @@ def test_values_and_gradients_are_finite_with_zeros(temperature, dtype):
     s = torch.tensor(scores, dtype=dtype, requires_grad=True)
     y = torch.eye(4, dtype=dtype)[[0, 1, 1, 0]].requires_grad_()
     u = torch.tensor(prior, dtype=dtype)
-    loss = pseudo_label_energy(s, y, u, fairness_weight=100.0, temperature=temperature)
+    loss = reverse_cross_entropy(s, y, temperature=temperature).mean()
+    loss = loss + 100.0 * pseudo_label_divergence(y, u)
     loss.backward()
     assert bool(loss.isfinite())
     assert bool(s.grad.isfinite().all())
@@ -247,10 +261,6 @@ def test_half_precision_is_computed_in_float32(dtype):
     assert_equal(reverse_cross_entropy(s, y), reverse_cross_entropy(*full[:2]))
     assert_equal(pseudo_label_divergence(y, u), pseudo_label_divergence(*full[1:3]))
     assert_equal(
-        pseudo_label_energy(s, y, u, fairness_weight=9.0),
-        pseudo_label_energy(*full[:3], fairness_weight=9.0),
-    )
-    assert_equal(
         pseudo_label_loss(s, y, v, margin_weight=0.5),
         pseudo_label_loss(full[0], full[1], full[3], margin_weight=0.5),
     )
@@ -259,9 +269,14 @@ def test_half_precision_is_computed_in_float32(dtype):
 def test_autocast_changes_no_bit():
     scores, labels, prior, _ = problem((64, 4))
     s, y, u = (torch.from_numpy(a).float() for a in (scores, labels, prior))
-    outside = pseudo_label_energy(s, y, u, fairness_weight=9.0)
+
+    def losses():
+        return reverse_cross_entropy(s, y), pseudo_label_divergence(y, u)
+
+    outside = losses()
     with torch.autocast("cpu", torch.bfloat16):
-        assert_equal(pseudo_label_energy(s, y, u, fairness_weight=9.0), outside)
+        for found, expected in zip(losses(), outside, strict=True):
+            assert_equal(found, expected)
 
 
 def test_what_does_not_fit_is_refused(xp):
@@ -275,6 +290,3 @@ def test_what_does_not_fit_is_refused(xp):
         pseudo_label_loss(s[:0, :], y[:0, :], v, margin_weight=0.0)
     with pytest.raises(InvalidTypeError, match="must have a real floating dtype"):
         pseudo_label_divergence(xp.asarray([[1, 0]]))
-    for name in ("fairness_weight", "beta"):
-        with pytest.raises(InvalidValueError, match=rf"{name} must lie in \[0, 1e\+30\]"):
-            pseudo_label_energy(s, y, **{"fairness_weight": 1.0, name: -1.0})
