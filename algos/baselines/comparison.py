@@ -277,8 +277,7 @@ def compare_assignments(
     >>> from dualclust.algos.bounds.sizes import SizeBounds
     >>> scores = np.asarray([[0.9, 0.1], [0.8, 0.1], [0.6, 0.5]])
     >>> bounds = SizeBounds.from_counts([1, 1], n_samples=3)
-    >>> found = compare_assignments(scores, bounds, names=["greedy", "exact"])
-    >>> print(table(found))
+    >>> print(table(compare_assignments(scores, bounds, names=["greedy", "exact"])))
     method  objective  upper bound  violation  guaranteed
     greedy     2.3000       2.3000          1          no
     exact      2.2000       2.2000          0         yes
