@@ -1,7 +1,7 @@
 """The peers of size-constrained assignment, in the same records, on the same scores.
 
 Sinkhorn's entropic transport, SeCu's entropy variant and the sign rule of expert balancing;
-`comparison` runs them beside ours and says what each proves.
+`comparison` runs them and ours on the same scores, and says what each proves.
 """
 
 from .comparison import (

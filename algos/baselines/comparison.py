@@ -133,8 +133,8 @@ def target_shares(bounds: SizeBounds) -> Array:
     n = _known_length(bounds)
     xp = compat.array_namespace(bounds.lower)
     low, high = (xp.astype(b, xp.float64) for b in (bounds.lower, bounds.upper))
-    room = float(xp.sum(high - low))
-    t = (n - float(xp.sum(low))) / room if room > 0 else 0.0
+    width = float(xp.sum(high - low))
+    t = (n - float(xp.sum(low))) / width if width > 0 else 0.0
     sizes = xp.clip(low + t * (high - low), min=1e-3)
     return sizes / xp.sum(sizes)
 

@@ -1,7 +1,7 @@
 r"""Directions of vectors, with gradients that stay finite.
 
 Problem: losses on the unit sphere normalize features first, ``w = x / ||x||``. The square of a long
-or of a short vector leaves the range of its dtype, at 0 there is no direction, and beside 0 the
+or of a short vector leaves the range of its dtype, at 0 there is no direction, and near 0 the
 gradient ``(I - w w^T) / ||x||`` overflows: one such feature makes every weight of a network NaN.
 `projections.project_sphere` is the same map for values alone, where short vectors count too.
 

@@ -1,4 +1,4 @@
-r"""SeCu's two losses, each as one function beside its equation.
+r"""SeCu's two losses, each as one function of its equation.
 
 With unit features x, unit centers w and a temperature lambda, ``p = softmax(x . w / lambda)``.
 

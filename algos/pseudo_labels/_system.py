@@ -12,7 +12,7 @@ cancel. The symbols are those of `_interior_point`.
 3. *Solve* (`solve`), in the way that the sizes call for:
 
 ===========  ===========================  ===============================================
-method       when                         cost beside O(m k)
+method       when                         cost in addition to O(m k)
 ===========  ===========================  ===============================================
 columns      k <= m, k <= `DENSE`         O(m k^2 + k^3)
 rows         m < k, m <= `DENSE`          O(m^2 k + m^3), by the Woodbury identity
@@ -108,14 +108,14 @@ def system(problem: Problem, state: State) -> System:
     return System(mass, excess, b_target, b_center, diagonal, links, anchors, h, state)
 
 
-def column_terms(h: Array, x: Array, lift: float = 0.0) -> Array:
+def column_terms(h: Array, x: Array, row_sum: float = 0.0) -> Array:
     """Column sums of x (m, k) after the row multipliers are eliminated, (k,).
 
-    ``sum_i [ x_i - h_i (sum_k x_ik - lift) / H_i ]``: the multiplier of a row takes from its
-    entries, in proportion to h, what the row's sum has above `lift`.
+    ``sum_i [ x_i - h_i (sum_k x_ik - row_sum) / H_i ]``: the multiplier of a row takes from its
+    entries, in proportion to h, what their sum exceeds `row_sum` by.
     """
     xp = compat.array_namespace(h)
-    return xp.sum(x - h * ((xp.sum(x, axis=1) - lift) / xp.sum(h, axis=1))[:, None], axis=0)
+    return xp.sum(x - h * ((xp.sum(x, axis=1) - row_sum) / xp.sum(h, axis=1))[:, None], axis=0)
 
 
 def solve(problem: Problem, linear: System, right: Array) -> Array:

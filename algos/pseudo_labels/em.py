@@ -1,4 +1,4 @@
-r"""The published EM for the pseudo-labels of MI + margin, as a reference beside the Newton solver.
+r"""The published EM for the pseudo-labels of MI + margin, to compare the Newton solver with.
 
 Supplement, Algorithm 1, with c = lambda N u:
 

@@ -154,8 +154,9 @@ def pseudo_labels(
     Notes
     -----
     Cost per step O(m k min(m, k) + min(m, k)^3), or O(m k) per conjugate gradient where both are
-    above 1,024. Memory O(block k + min(m, k)^2) beside float64 labels. Without `n_iter`, values are
-    read back in each step. Source: supplement, Lemma B.1 (M1, M3, M4); the solver is ours.
+    above 1,024. Memory: the labels twice in float64, and O(block k + min(m, k)^2). Without
+    `n_iter`, values are read back in each step. Source: supplement, Lemma B.1 (M1, M3,
+    M4); the solver is ours.
     Claims: docs/claims.md#M1, #M3, #M4.
 
     Examples

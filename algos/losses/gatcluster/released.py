@@ -1,4 +1,4 @@
-r"""GATCluster's losses to the digit of the released code, beside those of `gatcluster`.
+r"""GATCluster's losses to the digit of the released code; `gatcluster.tasks` has the printed ones.
 
 The released code works with probabilities where `gatcluster` works with logarithms, and keeps them
 away from 0 in three ways that differ from the printed equations (EPS = 1e-5):

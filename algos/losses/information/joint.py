@@ -133,9 +133,9 @@ def joint_information_loss(
 
     Notes
     -----
-    Source: Ji et al. 2019, section 3.1; claim M9 has its results beside the MI + margin loss. The
-    batch must be large enough for k^2 shares to be estimated: for b = 1 the loss is 0 whatever the
-    scores, if both views agree. Cost O(b k^2).
+    Source: Ji et al. 2019, section 3.1; claim M9 compares its results with those of MI + margin.
+    The batch must be large enough for k^2 shares to be estimated: for b = 1 the loss is 0
+    whatever the scores, if both views agree. Cost O(b k^2).
     Claims: docs/claims.md#M9.
 
     Examples

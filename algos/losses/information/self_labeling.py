@@ -58,7 +58,7 @@ def self_labeling_loss(scores: Array, targets: Array, *, temperature: float = 1.
 
     Notes
     -----
-    Source: Asano et al. 2020, section 3; claim M9 has its results beside the MI + margin loss.
+    Source: Asano et al. 2020, section 3; claim M9 compares its results with those of MI + margin.
     Cost O(n k).
     Claims: docs/claims.md#M9.
 
