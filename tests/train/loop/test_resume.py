@@ -123,16 +123,16 @@ def test_interrupted_within_an_epoch(source, straight, tmp_path, monkeypatch, st
 
 def interrupt_before(monkeypatch, name, time=1):
     """Stop the process at the `time`-th renaming of a finished file to `name`."""
-    whole, count = Path.replace, 0
+    whole, count = os.replace, 0
 
-    def failing(self, target):
+    def failing(source, target):
         nonlocal count
         count += Path(target).name == name
         if Path(target).name == name and count == time:
             raise Interrupted
-        return whole(self, target)
+        return whole(source, target)
 
-    monkeypatch.setattr(Path, "replace", failing)
+    monkeypatch.setattr(os, "replace", failing)
 
 
 @pytest.mark.parametrize(

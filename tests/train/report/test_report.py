@@ -6,8 +6,8 @@ import torch
 from PIL import Image
 
 from dualclust.algos.core.errors import InvalidValueError, MissingExtraError, OutputError
+from dualclust.common import drawing
 from dualclust.train.data.samples import load_source
-from dualclust.train.report import drawing
 from dualclust.train.report.figures import write_curves, write_gallery, write_sizes
 
 
