@@ -24,7 +24,7 @@ SLOW = (
     "test_cli",
     "test_distributed",
     "test_readme",
-    "test_registry",
+    "test_claims",
 )
 FOLDERS = {
     "algos": ("unit", "property", "reference"),

@@ -44,13 +44,3 @@ def original(target: str) -> Any:
     """What a full dotted name stands for."""
     module, _, name = target.rpartition(".")
     return getattr(import_module(module), name)
-
-
-def scaled(factor: float) -> Callable[[Any], Any]:
-    """Make a wrong function of a right one: its result times a factor."""
-    return lambda f: lambda *args, **options: factor * f(*args, **options)
-
-
-def shifted(offset: float) -> Callable[[Any], Any]:
-    """Make a wrong function of a right one: its result plus an offset."""
-    return lambda f: lambda *args, **options: f(*args, **options) + offset

@@ -1,4 +1,4 @@
-"""CoKe's claims: verdicts, and checks that stand and repeat."""
+"""The parts of which the checks of CoKe's claims are made."""
 
 from __future__ import annotations
 
@@ -13,53 +13,8 @@ from dualclust.algos.core.errors import InfeasibleBoundsError
 from dualclust.algos.offline import _candidates as candidates
 from dualclust.algos.offline import assignment
 from dualclust.algos.scores import sources
-from dualclust.proofs.coke import clustering, labels, online_bounds, tables
+from dualclust.proofs.coke import labels, online_bounds, tables
 from dualclust.proofs.references import optimality
-from dualclust.proofs.registry.claims import REGISTRY, Status, load
-from tests.proofs.planted import assert_noticed
-
-load()
-CLAIMS = [c for c in REGISTRY.values() if c.paper == "CoKe"]
-PRINT = {f"C{i}" for i in (25, 26, 28, 29, 31, 32, 33, 34, 35, 36)}
-
-VERDICTS = {
-    **{f"C{i}": Status.HOLDS for i in (1, 3, 5, 6, 7, 8, 10, 18, 20, 22, 23, 24, 27, 37)},
-    **{f"C{i}": Status.EXTRA for i in (2, 4, 9, 12, 14, 16, 17, 19, 30)},
-    **{f"C{i}": Status.REFUTED for i in (11, 13, 15, 21)},
-    **{f"C{i}": Status.ERRATUM for i in (25, 26)},
-    **{f"C{i}": Status.EMPIRICAL for i in (28, 29, 31, 32, 33, 34, 35, 36)},
-}
-
-PROXY, SHORT = clustering._proxy_objective, tables._shortfall
-# Errors in a check's own parts, of claims that the library has no counterpart of.
-PLANTED = [
-    ("C1", lambda x, c, y: PROXY(x, c, y) + 1.0),
-    ("C25", {"labels": (10, 10), "centers": (13, 11), "duals": (11, 14)}),
-    ("C26", lambda bound, least: SHORT(least, bound)),
-]
-
-
-def test_every_row_has_this_verdict() -> None:
-    assert {c.id: c.status for c in CLAIMS} == VERDICTS
-    assert {c.id for c in CLAIMS if c.about == "print"} == PRINT
-    assert {c.id for c in CLAIMS if c.about == "paper"} == {"C1"}
-    assert all(c.counterexample for c in CLAIMS if c.status is Status.REFUTED)
-
-
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda c: c.id)
-def test_a_check_stands_and_repeats(claim: Any) -> None:
-    worst = claim.check()
-    assert worst <= claim.tolerance
-    if claim.id in {"C2", "C4", "C8", "C12", "C14", "C20", "C24", "C30"}:
-        assert claim.check() == worst
-
-
-@pytest.mark.parametrize(("claim_id", "replacement"), PLANTED)
-def test_a_planted_error_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, claim_id: str, replacement: Any
-) -> None:
-    [target] = REGISTRY[claim_id].mutations
-    assert_noticed(claim_id, monkeypatch, target, replacement)
 
 
 def test_many_scores_take_the_path_of_few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,63 +1,15 @@
-"""The claims of the MI + margin supplement: verdicts, and the numbers that they print.
-
-Errors in the library that they must notice are in `dualclust.proofs.planted.tables.mi_margin`.
-"""
+"""The parts of which the checks of the MI + margin supplement are made, and printed numbers."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pytest
 
 from dualclust.algos.pseudo_labels import energy
 from dualclust.proofs.mi_margin import baselines, label_energy, labels, objective
-from dualclust.proofs.registry.claims import REGISTRY, Status
-from tests.proofs.planted import assert_noticed, original
+from dualclust.proofs.registry.claims import REGISTRY, load
 
-LOSS = "dualclust.proofs.mi_margin.objective."
-CLAIMS = [c for c in REGISTRY.values() if c.paper == objective.PAPER]
-VERDICTS = {
-    "M1": (Status.EXTRA, "library"),
-    "M2": (Status.EXTRA, "library"),
-    "M3": (Status.EXTRA, "library"),
-    "M4": (Status.REFUTED, "library"),
-    "M5": (Status.HOLDS, "library"),
-    "M6": (Status.EXTRA, "library"),
-    "M7": (Status.EMPIRICAL, "library"),
-    "M8": (Status.HOLDS, "paper"),
-    "M9": (Status.EMPIRICAL, "library"),
-    "M10": (Status.EMPIRICAL, "library"),
-}
-
-# Of checks of the paper alone, errors in their own parts.
-PLANTED = [
-    ("M8", LOSS + "_side_after", lambda f: lambda n, k, s, p: -((k - n - 2 * p) // s) + 1),
-    ("M8", LOSS + "_VGG4", lambda table: table | {"grey": (32, *table["grey"][1:])}),
-]
-
-
-def test_the_verdicts() -> None:
-    assert {c.id: (c.status, c.about) for c in CLAIMS} == VERDICTS
-
-
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda c: c.id)
-def test_a_check_stands_and_repeats(claim: Any) -> None:
-    worst = claim.check()
-    assert worst <= claim.tolerance
-    assert claim.check() == worst
-
-
-@pytest.mark.parametrize(("claim_id", "target", "change"), PLANTED)
-def test_a_planted_error_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, claim_id: str, target: str, change: Any
-) -> None:
-    assert_noticed(claim_id, monkeypatch, target, change(original(target)))
-
-
-def test_every_mutation_listed_is_planted() -> None:
-    listed = {(c.id, target) for c in CLAIMS for target in c.mutations}
-    assert listed == {(claim_id, target) for claim_id, target, _ in PLANTED}
+load()
 
 
 @pytest.mark.parametrize(

@@ -1,78 +1,18 @@
-"""The claims of SeCu's supplement: verdicts, and checks that stand and repeat."""
+"""The parts of which the checks of SeCu's claims are made, and numbers of its supplement."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
 
 from dualclust.algos.clustering import hardness_weighted
 from dualclust.algos.losses import secu as losses
-from dualclust.proofs.registry.claims import REGISTRY, Status, load
 from dualclust.proofs.secu import centers as secu_centers
 from dualclust.proofs.secu import losses as secu_losses
 from dualclust.proofs.secu import supplement
-from tests.proofs.planted import assert_noticed, original, scaled
-
-load()
-CLAIMS = [c for c in REGISTRY.values() if c.paper == supplement.PAPER]
-
-VERDICTS = {
-    "S1": Status.HOLDS,
-    "S2": Status.EXTRA,
-    "S3a": Status.EXTRA,
-    "S3b": Status.HOLDS,
-    "S3c": Status.REFUTED,
-    "S3d": Status.REFUTED,
-    "S3e": Status.ERRATUM,
-    "S4": Status.HOLDS,
-    "S5": Status.EXTRA,
-    "S6": Status.ERRATUM,
-    "S7": Status.HOLDS,
-    "S8": Status.REFUTED,
-    "S9": Status.ERRATUM,
-    "S10": Status.EMPIRICAL,
-    "S11": Status.EMPIRICAL,
-    "S12": Status.EMPIRICAL,
-    "S13": Status.EMPIRICAL,
-}
-
-# Errors in a check's own parts, of claims that the library has no counterpart of.
-PLANTED = [
-    ("S2", "_ratio_of_variances", lambda f: lambda k, a2: 1 / (1 - a2)),
-    (
-        "S2",
-        "_ratio_of_variances",  # right for the simplex, wrong for independent means
-        lambda f: lambda k, a2: (1 - a2 / (k - 1) ** 2) / (1 - a2),
-    ),
-    ("S2", "_variance", scaled(1.01)),
-    ("S10", "_TABLE_1", lambda table: table | {512: 88.0}),
-    ("S10", "_TABLE_1", lambda table: table | {128: 88.2, 256: 88.1}),
-]
-
-
-def test_every_row_has_this_verdict() -> None:
-    assert {c.id: c.status for c in CLAIMS} == VERDICTS
-    assert {c.id for c in CLAIMS if c.about != "library"} == {"S2", "S10"}
-    assert all(c.counterexample for c in CLAIMS if c.status is Status.REFUTED)
-
-
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda c: c.id)
-def test_a_check_stands_and_repeats(claim: Any) -> None:
-    worst = claim.check()
-    assert worst <= claim.tolerance
-    assert claim.check() == worst
-
-
-@pytest.mark.parametrize(("claim_id", "name", "change"), PLANTED)
-def test_a_planted_error_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, claim_id: str, name: str, change: Any
-) -> None:
-    [target] = [t for t in REGISTRY[claim_id].mutations if t.endswith(f".{name}")]
-    assert_noticed(claim_id, monkeypatch, target, change(original(target)))
 
 
 def test_the_stop_gradient_is_seen_without_automatic_differentiation() -> None:

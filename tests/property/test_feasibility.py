@@ -5,10 +5,10 @@ import random
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 from dualclust.algos.bounds.farkas import FarkasVector, explain, verify_infeasibility
 from dualclust.algos.bounds.forbidden_pairs import feasibility
+from tests import highs
 
 
 def instance(seed):
@@ -38,31 +38,13 @@ def exists(allowed, lower, upper):
     return False
 
 
-def exists_by_highs(allowed, lower, upper, weights=None):
-    n, k = allowed.shape
-    w = np.ones(n) if weights is None else np.asarray(weights, float)
-    rows = np.kron(np.eye(n), np.ones(k))
-    sizes = np.kron(np.ones(n), np.eye(k))
-    solved = linprog(
-        np.zeros(n * k),
-        A_eq=rows,
-        b_eq=w,
-        A_ub=np.vstack([sizes, -sizes]),
-        b_ub=np.concatenate([upper, -np.asarray(lower)]),
-        bounds=[(0, None if ok else 0) for ok in allowed.ravel()],
-        method="highs",
-    )
-    assert solved.status in (0, 2), solved.message
-    return solved.status == 0
-
-
-def check(seed, *, highs):
+def check(seed, *, by_highs):
     allowed, lower, upper = instance(seed)
     found = feasibility(allowed, lower, upper)
     possible = exists(allowed, lower, upper)
     assert found.feasible == possible, seed
-    if highs:
-        assert exists_by_highs(allowed, lower, upper) == possible, seed
+    if by_highs:
+        assert highs.is_feasible(allowed, lower, upper) == possible, seed
     if possible:
         labels = found.labels
         assert allowed[np.arange(len(labels)), labels].all(), seed
@@ -77,13 +59,13 @@ def check(seed, *, highs):
 
 
 def test_equal_to_all_labelings_and_highs():
-    outcomes = [check(seed, highs=True) for seed in range(300)]
+    outcomes = [check(seed, by_highs=True) for seed in range(300)]
     assert 60 < sum(outcomes) < 240  # both kinds are there
 
 
 @pytest.mark.slow
 def test_equal_to_all_labelings_on_ten_thousand_instances():
-    outcomes = [check(seed, highs=seed % 4 == 0) for seed in range(10_000)]
+    outcomes = [check(seed, by_highs=seed % 4 == 0) for seed in range(10_000)]
     assert 2000 < sum(outcomes) < 8000
 
 
@@ -118,7 +100,7 @@ def test_weights_are_copies_of_a_sample():
         found = feasibility(allowed, lower, upper, weights=weights)
         copies = np.repeat(allowed, weights, axis=0)
         assert found.feasible == feasibility(copies, lower, upper).feasible, seed
-        assert found.feasible == exists_by_highs(allowed, lower, upper, weights), seed
+        assert found.feasible == highs.is_feasible(allowed, lower, upper, weights=weights), seed
         if found.vector is not None:
             args = (lower, upper, allowed, found.vector)
             assert verify_infeasibility(*args, weights=weights.tolist()), seed
@@ -134,7 +116,7 @@ def test_larger_instances_agree_with_highs():
         lower = rng.integers(0, 7, k).tolist()
         upper = [lo + int(rng.integers(0, 8)) for lo in lower]
         found = feasibility(allowed, lower, upper)
-        assert found.feasible == exists_by_highs(allowed, lower, upper), seed
+        assert found.feasible == highs.is_feasible(allowed, lower, upper), seed
         if found.vector is not None:
             assert verify_infeasibility(lower, upper, allowed, found.vector), seed
         else:

@@ -2,33 +2,19 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.online.assignment import assign, next_pass
 from dualclust.algos.online.certificates import dual_value, objective
 from dualclust.algos.online.steps import measured_steps
+from tests import highs
 from tests.compare import label_gaps
 from tests.problems import best_value, cone_scores, mixture_scores
 
 
 def solve(scores, bounds):
     """Optimal value, sizes and prices of the linear program."""
-    n, k = scores.shape
-    row_sums = np.kron(np.eye(n), np.ones((1, k)))
-    sizes = np.tile(np.eye(k), (1, n))
-    result = linprog(
-        -scores.ravel(),
-        A_ub=np.concatenate([sizes, -sizes]),
-        b_ub=np.concatenate([bounds.upper, -bounds.lower]),
-        A_eq=row_sums,
-        b_eq=np.ones(n),
-        bounds=(0, None),
-        method="highs",
-    )
-    assert result.status == 0, result.message
-    penalty, bonus = np.split(-result.ineqlin.marginals, 2)
-    return -result.fun, sizes @ result.x, bonus - penalty
+    return highs.best_plan(scores, bounds.lower, bounds.upper)
 
 
 def random_bounds(rng, n, k):

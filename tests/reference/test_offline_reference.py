@@ -7,13 +7,13 @@ import math
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import linear_sum_assignment, linprog
+from scipy.optimize import linear_sum_assignment
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline.assignment import assign_offline
+from tests import highs
 from tests.problems import cone_scores, counted_bounds, in_order, mixture_scores
 
 KINDS = {"cone": cone_scores, "mixture": mixture_scores}
@@ -21,18 +21,7 @@ ORDERS = ("given", "random", "sorted", "adversarial")
 
 
 def optimum_by_program(scores, bounds):
-    n, k = scores.shape
-    sizes = sp.kron(np.ones((1, n)), sp.eye(k), format="csr")
-    solved = linprog(
-        -scores.ravel(),
-        A_ub=sp.vstack([sizes, -sizes]),
-        b_ub=np.concatenate([bounds.upper, -bounds.lower]),
-        A_eq=sp.kron(sp.eye(n), np.ones((1, k)), format="csr"),
-        b_eq=np.ones(n),
-        method="highs-ds",
-    )
-    assert solved.status == 0
-    return -solved.fun
+    return highs.best_plan(scores, bounds.lower, bounds.upper).value
 
 
 def optimum_by_slots(scores, bounds):

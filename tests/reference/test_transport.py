@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.optimize import linprog
-from scipy.sparse import csr_array
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import DEFAULT_OPTIONS, SolverOptions
 from dualclust.algos.offline.assignment import assign_exact
 from dualclust.algos.online.certificates import violation
+from tests import highs
 from tests.problems import best_value, cone_scores, mixture_scores
 
 Floats = NDArray[np.float64]
@@ -19,27 +18,6 @@ FEW = SolverOptions(full_entries=0)
 each_path = pytest.mark.parametrize(
     "options", [DEFAULT_OPTIONS, FEW], ids=["all clusters", "few candidates"]
 )
-
-
-def highs(scores: Floats, lower: list[int], upper: list[int]) -> float:
-    """Optimum of the linear relaxation."""
-    n, k = scores.shape
-    rows, columns = np.arange(n * k) // k, np.arange(n * k)
-    one_label = csr_array((np.ones(n * k), (rows, columns)))
-    sizes = csr_array((np.ones(n * k), (columns % k, columns)))
-    from scipy.sparse import vstack
-
-    solved = linprog(
-        -scores.ravel(),
-        A_eq=one_label,
-        b_eq=np.ones(n),
-        A_ub=vstack([sizes, -sizes]),
-        b_ub=np.concatenate([np.asarray(upper), -np.asarray(lower)]),
-        bounds=(0, 1),
-        method="highs",
-    )
-    assert solved.status == 0, solved.message
-    return float(-solved.fun)
 
 
 def instance(seed: int, most: int) -> tuple[Floats, list[int], list[int]]:
@@ -60,9 +38,10 @@ def check(seed: int, most: int, options: SolverOptions) -> None:
     found = assign_exact(scores, bounds, options=options)
     assert violation(found.counts, bounds) == 0
     assert found.status == "optimal"
-    desired = highs(scores, lower, upper)
+    optimum = highs.best_plan(scores, lower, upper)
+    assert optimum is not None
     scale = max(1.0, float(np.abs(scores).sum()))
-    assert abs(found.objective - desired) <= 1e-9 * scale, seed
+    assert abs(found.objective - optimum.value) <= 1e-9 * scale, seed
     assert abs(found.upper_bound - found.objective) <= 1e-12 * scale, seed
 
 

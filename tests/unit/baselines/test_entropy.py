@@ -15,6 +15,7 @@ from dualclust.algos.baselines.entropy import (
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
 from tests.compare import assert_close, assert_equal, assert_same_kind, to_numpy
 from tests.problems import cone_scores, mixture_scores
+from tests.refusals import assert_refused
 
 
 def f(q):
@@ -217,8 +218,12 @@ def test_the_upper_bound_is_tight_at_the_right_prices(xp):
     ],
 )
 def test_refusals_say_what_and_why(change, error, text):
-    with pytest.raises(error, match=text):
-        assign_entropy(**{"scores": np.zeros((2, 2)), "rule": EntropyRule(1.0, 2), **change})
+    assert_refused(
+        error,
+        text,
+        assign_entropy,
+        **{"scores": np.zeros((2, 2)), "rule": EntropyRule(1.0, 2), **change},
+    )
 
 
 @pytest.mark.parametrize(

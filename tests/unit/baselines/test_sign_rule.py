@@ -4,6 +4,7 @@ import pytest
 from dualclust.algos.baselines.sign_rule import SignRule, assign_sign_rule, update_bias
 from dualclust.algos.core.errors import InvalidValueError
 from tests.compare import assert_close, assert_equal, assert_same_kind, to_numpy
+from tests.refusals import assert_refused
 
 
 def printed(scores, u, batch, passes=1, low=None, high=None):
@@ -118,8 +119,9 @@ def test_kinds(xp, rng):
     ],
 )
 def test_refusals_say_what_and_why(change, text):
-    with pytest.raises(InvalidValueError, match=text):
-        assign_sign_rule(**{"scores": np.zeros((2, 2)), **change})
+    assert_refused(
+        InvalidValueError, text, assign_sign_rule, **{"scores": np.zeros((2, 2)), **change}
+    )
 
 
 @pytest.mark.parametrize("options", [{"step_size": 0.0}, {"batch_size": 0}])

@@ -7,12 +7,7 @@ import pytest
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from tests.compare import assert_equal, to_numpy
-
-
-def message(error, function, *args, **options):
-    with pytest.raises(error) as caught:
-        function(*args, **options)
-    return str(caught.value)
+from tests.refusals import message_of
 
 
 def sizes(bounds):
@@ -237,8 +232,8 @@ def test_an_infeasible_stream_is_refused(lower, upper):
     ],
 )
 def test_invalid_ratios_are_named(build, error, options, text):
-    size = {} if build is SizeBounds.for_stream else {"n_samples": 9}
-    assert message(error, build, 3, **size, **options) == text
+    size = {} if build == SizeBounds.for_stream else {"n_samples": 9}
+    assert message_of(error, build, 3, **size, **options) == text
 
 
 @pytest.mark.parametrize("build", [SizeBounds.from_ratios, SizeBounds.for_stream])
@@ -248,8 +243,8 @@ def test_invalid_ratios_are_named(build, error, options, text):
     ids=["text", "None", "Nones", "bools", "texts", "matrix", "complex"],
 )
 def test_a_ratio_of_a_wrong_type_is_an_error_of_ours(build, lower):
-    size = {} if build is SizeBounds.for_stream else {"n_samples": 9}
-    message((InvalidTypeError, InvalidValueError), build, 3, lower=lower, **size)
+    size = {} if build == SizeBounds.for_stream else {"n_samples": 9}
+    message_of((InvalidTypeError, InvalidValueError), build, 3, lower=lower, **size)
 
 
 def test_a_scalar_array_is_one_ratio(xp):
@@ -262,23 +257,23 @@ def test_invalid_counts_are_named():
         ([1, -1], "lower must be at least 0, got -1 for cluster 1"),
         ([], "lower and upper must have one entry per cluster, got 0 and 0"),
     ):
-        assert message(InvalidValueError, SizeBounds.from_counts, lower, n_samples=9) == text
-    text = message(InvalidValueError, SizeBounds.from_counts, [1], [1, 2], n_samples=3)
+        assert message_of(InvalidValueError, SizeBounds.from_counts, lower, n_samples=9) == text
+    text = message_of(InvalidValueError, SizeBounds.from_counts, [1], [1, 2], n_samples=3)
     assert text == "lower and upper must have one entry per cluster, got 1 and 2"
-    text = message(InvalidTypeError, SizeBounds.from_counts, [1, 1.5], n_samples=9)
+    text = message_of(InvalidTypeError, SizeBounds.from_counts, [1, 1.5], n_samples=9)
     assert text == "lower[1] must be an int, got 1.5 (float)"
 
 
 def test_counts_of_a_wrong_dtype_or_shape_are_named(xp):
     real = xp.asarray([1.0])
-    text = message(InvalidTypeError, SizeBounds.from_counts, real, n_samples=9)
+    text = message_of(InvalidTypeError, SizeBounds.from_counts, real, n_samples=9)
     assert text == f"lower must be integers, got an array of {real.dtype}"
-    message(InvalidTypeError, SizeBounds.from_counts, xp.asarray([[1]]), n_samples=9)
+    message_of(InvalidTypeError, SizeBounds.from_counts, xp.asarray([[1]]), n_samples=9)
 
 
 @pytest.mark.parametrize(("k", "n", "rounding"), [(0, 9, "inward"), (3, 0, "inward"), (3, 9, "up")])
 def test_invalid_options_are_named(k, n, rounding):
-    text = message(InvalidValueError, SizeBounds.from_ratios, k, n_samples=n, rounding=rounding)
+    text = message_of(InvalidValueError, SizeBounds.from_ratios, k, n_samples=n, rounding=rounding)
     assert text in (
         "n_clusters must be at least 1, got 0",
         "n_samples must be at least 1, got 0",

@@ -13,6 +13,7 @@ from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, I
 from dualclust.algos.core.exact_sums import FRACTION_BITS
 from tests.compare import assert_close, assert_equal, to_numpy
 from tests.problems import unit_rows
+from tests.refusals import message_of
 
 X = unit_rows(np.random.default_rng(0).normal(size=(12, 3)))
 Y = np.asarray([0, 1, 2, 3, 3, 2, 1, 0, 0, 0, 2, 1])
@@ -21,12 +22,6 @@ UNIT = 2**FRACTION_BITS
 
 def empty(xp, k=4, d=3):
     return xp.freeze(init_sums(k, d, xp=xp.namespace, device=xp.device))
-
-
-def message(error, *args):
-    with pytest.raises(error) as caught:
-        add_to_sums(*args)
-    return str(caught.value)
 
 
 def test_sums_start_at_zero(xp):
@@ -103,7 +98,7 @@ def test_the_state_given_is_not_changed(xp):
 def test_entries_that_no_unit_vector_has_are_refused(xp, value):
     x = X.copy()
     x[7, 1] = value
-    text = message(InvalidValueError, empty(xp), xp.asarray(x), xp.asarray(Y))
+    text = message_of(InvalidValueError, add_to_sums, empty(xp), xp.asarray(x), xp.asarray(Y))
     assert text == (
         "features must have entries in [-1, 1], got one outside or NaN. "
         "To fix this, normalize the rows with project_sphere"
@@ -121,14 +116,16 @@ def test_entries_that_no_unit_vector_has_are_refused(xp, value):
     ],
 )
 def test_other_shapes_and_labels_are_refused(xp, x, y, text):
-    assert message(InvalidValueError, empty(xp), xp.asarray(x), xp.asarray(y)) == text
+    told = message_of(InvalidValueError, add_to_sums, empty(xp), xp.asarray(x), xp.asarray(y))
+    assert told == text
 
 
 def test_other_types_and_places_are_refused(xp):
-    message(InvalidTypeError, empty(xp), xp.asarray(np.ones((2, 3), np.int64)), xp.asarray([0, 1]))
-    message(InvalidTypeError, empty(xp), xp.asarray(X[:2]), xp.asarray([0.0, 1.0]))
+    integers = xp.asarray(np.ones((2, 3), np.int64))
+    message_of(InvalidTypeError, add_to_sums, empty(xp), integers, xp.asarray([0, 1]))
+    message_of(InvalidTypeError, add_to_sums, empty(xp), xp.asarray(X[:2]), xp.asarray([0.0, 1.0]))
     if not xp.name.startswith("numpy"):
-        message(DeviceMismatchError, empty(xp), X, Y)
+        message_of(DeviceMismatchError, add_to_sums, empty(xp), X, Y)
         with pytest.raises(DeviceMismatchError):
             mean_centers(empty(xp), np.eye(4, 3))
     with pytest.raises(InvalidValueError, match=r"previous must have shape \(4, 3\)"):

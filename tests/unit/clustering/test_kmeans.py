@@ -23,6 +23,7 @@ from dualclust.algos.online.certificates import violation
 from tests.compare import assert_equal, assert_same_kind, to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import cone_features, unit_rows
+from tests.refusals import assert_refused
 
 NUMPY = LIBRARIES[0]
 
@@ -221,8 +222,8 @@ def test_what_is_refused(xp, rng):
         ((x, ratios(xp, 23, 4), start), {}, InvalidValueError, r"must have shape \(23, d\)"),
         ((x, ratios(xp, 24, 3), start), {}, InvalidValueError, r"must have shape \(3, 16\)"),
         ((x, bounds, start[:, :5]), {}, InvalidValueError, r"must have shape \(4, 16\)"),
-        ((x, bounds, start), {"n_iter": -1}, InvalidValueError, "n_iter must be at least 0"),
-        ((x, bounds, start), {"tolerance": 1.5}, InvalidValueError, r"must lie in \[0, 1\]"),
+        ((x, bounds, start), {"max_iter": -1}, InvalidValueError, "max_iter must be at least 0"),
+        ((x, bounds, start), {"tol": 1.5}, InvalidValueError, r"must lie in \[0, 1\]"),
         ((x, bounds, start), {"gap": -1.0}, InvalidValueError, r"must lie in \[0, 1\]"),
         ((x, bounds, start), {"empty": "drop"}, InvalidValueError, "one of 'relocate', 'keep'"),
         ((x, bounds, start * math.nan), {}, InvalidValueError, "centers must be finite"),
@@ -231,8 +232,7 @@ def test_what_is_refused(xp, rng):
         ((x * math.nan, bounds, start), {}, InvalidValueError, "features must be finite"),
     ]
     for arguments, options, error, message in cases:
-        with pytest.raises(error, match=message):
-            constrained_kmeans(*arguments, **options)
+        assert_refused(error, message, constrained_kmeans, *arguments, **options)
     other = next(library for library in LIBRARIES if library.namespace is not xp.namespace)
     with pytest.raises(DeviceMismatchError, match="same array library"):
         constrained_kmeans(x, ratios(other, 24, 4), start)

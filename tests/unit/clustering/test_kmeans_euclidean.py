@@ -76,7 +76,7 @@ def test_blobs_on_one_ray_are_found_and_centers_are_means(dtype, gap):
 def test_results_are_of_the_library_of_the_features(xp):
     x, member, places = blobs(n=24)
     start = xp.asarray(places + 0.2)
-    found = euclidean(xp.asarray(x), ratios(xp, 24, 4), start, n_iter=3)
+    found = euclidean(xp.asarray(x), ratios(xp, 24, 4), start, max_iter=3)
     assert_same_kind(found.centers, start)
     np.testing.assert_array_equal(to_numpy(found.assignment.labels), member)
     check(found, xp.asarray(x), ratios(xp, 24, 4))
@@ -88,7 +88,7 @@ def test_without_bounds_it_is_the_k_means_of_scikit_learn(seed):
     x = rng.normal(size=(200, 2))
     start = kmeans_plus_plus(x, rng.random(5))
     bounds = SizeBounds.from_counts([0] * 5, [200] * 5, n_samples=200)
-    found = euclidean(x, bounds, start, n_iter=200, tolerance=0.0)
+    found = euclidean(x, bounds, start, max_iter=200, tol=0.0)
     theirs = KMeans(5, init=start, n_init=1, max_iter=200, tol=0.0).fit(x)
     np.testing.assert_array_equal(found.assignment.labels, theirs.labels_)
     np.testing.assert_allclose(found.centers, theirs.cluster_centers_, atol=1e-9)
@@ -130,7 +130,7 @@ def test_sizes_are_inside_for_any_data(seed):
     bounds = SizeBounds.from_counts(lower.tolist(), upper.tolist(), n_samples=n)
     start = x[rng.integers(0, n, size=k)]
     gap = 1e-4 * float(rng.random() < 0.5)
-    check(euclidean(x, bounds, start, n_iter=int(rng.integers(0, 4)), gap=gap), x, bounds)
+    check(euclidean(x, bounds, start, max_iter=int(rng.integers(0, 4)), gap=gap), x, bounds)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -139,7 +139,7 @@ def test_updates_do_not_lose_value(seed):
     x = rng.normal(size=(300, 4)) * [3.0, 1.0, 1.0, 0.2]
     bounds = ratios(NUMPY, 300, 6, lower=0.9, upper=1.1)
     start = kmeans_plus_plus(x, rng.random(6))
-    first, last = (euclidean(x, bounds, start, n_iter=n, gap=0.0) for n in (0, 20))
+    first, last = (euclidean(x, bounds, start, max_iter=n, gap=0.0) for n in (0, 20))
     assert inertia(x, last.centers, last.assignment.labels) < inertia(
         x, first.centers, first.assignment.labels
     )
@@ -147,7 +147,7 @@ def test_updates_do_not_lose_value(seed):
 
 def test_points_at_the_origin(xp):
     x = xp.asarray(np.zeros((12, 2)))
-    found = euclidean(x, ratios(xp, 12, 3), x[:3, :], n_iter=2)
+    found = euclidean(x, ratios(xp, 12, 3), x[:3, :], max_iter=2)
     assert to_numpy(found.centers).tolist() == [[0.0, 0.0]] * 3
     assert violation(found.assignment.counts, ratios(xp, 12, 3)) == 0
 

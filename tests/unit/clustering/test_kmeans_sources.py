@@ -19,6 +19,7 @@ from dualclust.algos.scores.sources import (
 )
 from tests.libraries import LIBRARIES
 from tests.problems import unit_rows
+from tests.refusals import assert_refused
 
 METRICS = ["cosine", "euclidean"]
 N, D, K = 3 * MOST_ROWS + 500, 3, 6
@@ -103,7 +104,7 @@ def test_ranks_change_no_bit(ranks, method, metric, weighted):
 
     def work(source):
         start = start_centers(source, K, seed=4, metric=metric, weights=w)
-        return run(method, source, N, start, metric=metric, weights=w, n_iter=3)
+        return run(method, source, N, start, metric=metric, weights=w, max_iter=3)
 
     expected = work(feature_source(x))
     results, errors = on_ranks(x, EDGES[ranks], work)
@@ -157,9 +158,9 @@ def test_rows_are_read_in_blocks_never_all(method, metric):
         taken[0] = max(taken[0], len(ids))
         return x[ids]
 
-    expected = run(method, x, N, x[:K], metric=metric, n_iter=2)
+    expected = run(method, x, N, x[:K], metric=metric, max_iter=2)
     source = FeatureSource(D, rows, take, alone(N))
-    found = run(method, source, N, x[:K], metric=metric, n_iter=2)
+    found = run(method, source, N, x[:K], metric=metric, max_iter=2)
     assert bits(found) == bits(expected)
     assert most[0] <= block_rows(K) < N
     assert taken[0] < N
@@ -174,8 +175,8 @@ def test_the_objective_of_many_rows_never_falls_by_more_than_the_gap(metric):
         N,
         x[:K],
         metric=metric,
-        n_iter=6,
-        tolerance=0.0,
+        max_iter=6,
+        tol=0.0,
         progress=lambda s, c: values.append(s.objective),
     )
     assert all(b >= a - 1e-3 * abs(b) for a, b in itertools.pairwise(values))
@@ -193,7 +194,7 @@ def test_the_objective_of_many_rows_never_falls_by_more_than_the_gap(metric):
 def test_a_resumed_run_is_the_uninterrupted_one(method, metric, n):
     x = data(metric, n=n)
     w = np.random.default_rng(1).uniform(0.5, 3.0, size=n)
-    options = {"metric": metric, "weights": w, "n_iter": 5, "tolerance": 0.005}
+    options = {"metric": metric, "weights": w, "max_iter": 5, "tol": 0.005}
     states = []
     whole = run(method, x, n, x[:K], progress=lambda s, c: states.append((s, c)), **options)
     assert len(states) == whole.n_iter > 2
@@ -215,7 +216,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(method, metric, n):
 @pytest.mark.parametrize("method", ["plain", "constrained"])
 def test_a_converged_state_stays(method):
     x, states = data("euclidean", n=300), []
-    options = {"metric": "euclidean", "n_iter": 100, "tolerance": 0.0}
+    options = {"metric": "euclidean", "max_iter": 100, "tol": 0.0}
     whole = run(method, x, 300, x[:K], progress=lambda s, c: states.append(s), **options)
     assert whole.converged
     resumed = run(method, x, 300, x[:K], state=states[-1], **options)
@@ -236,8 +237,7 @@ def test_states_refused(xp):
         (good._replace(n_iter=-1), "state.n_iter must be at least 0"),
     ]
     for state, message in cases:
-        with pytest.raises(InvalidValueError, match=message):
-            kmeans(xp.asarray(x), start, state=state)
+        assert_refused(InvalidValueError, message, kmeans, xp.asarray(x), start, state=state)
     other = next(library for library in LIBRARIES if library.namespace is not xp.namespace)
     with pytest.raises(InvalidValueError, match="same array library"):
         kmeans(xp.asarray(x), start, state=good._replace(prices=other.asarray(np.zeros(K))))

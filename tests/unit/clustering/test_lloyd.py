@@ -18,6 +18,7 @@ from dualclust.algos.scores.sources import FeatureSource, alone, feature_source
 from tests.compare import assert_equal, assert_same_kind, to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import unit_rows
+from tests.refusals import assert_refused
 
 METRICS = ["cosine", "euclidean"]
 
@@ -292,15 +293,14 @@ def test_what_is_refused(xp):
         ((x[:0, :], x[:3, :]), {}, InvalidValueError, "features must have rows"),
         ((x, x[:3, :]), {"metric": "l1"}, InvalidValueError, "metric must be one of"),
         ((x, x[:3, :]), {"empty": "x"}, InvalidValueError, "empty must be one of"),
-        ((x, x[:3, :]), {"n_iter": 1.5}, InvalidTypeError, "n_iter must be an int"),
-        ((x, x[:3, :]), {"tolerance": 2}, InvalidValueError, "tolerance must lie in"),
+        ((x, x[:3, :]), {"max_iter": 1.5}, InvalidTypeError, "max_iter must be an int"),
+        ((x, x[:3, :]), {"tol": 2}, InvalidValueError, "tol must lie in"),
         ((x, x[:3, :]), {"weights": x[:, 0] * 0.0}, InvalidValueError, "not all 0"),
         ((x, x[:3, :]), {"weights": x[:5, 0]}, InvalidValueError, r"weights must have shape"),
         (([[1.0]], x[:3, :]), {}, InvalidTypeError, "got list"),
     ]
     for arguments, options, error, message in cases:
-        with pytest.raises(error, match=message):
-            kmeans(*arguments, **options)
+        assert_refused(error, message, kmeans, *arguments, **options)
     other = next(library for library in LIBRARIES if library.namespace is not xp.namespace)
     with pytest.raises(DeviceMismatchError, match="same array library"):
         kmeans(x, other.asarray(data("cosine")[:3]))

@@ -17,6 +17,7 @@ from dualclust.algos.online.steps import StepRule
 from tests.compare import assert_equal, assert_same_kind, to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import unit_rows
+from tests.refusals import assert_refused
 
 METRICS = ["cosine", "euclidean"]
 NUMPY = LIBRARIES[0]
@@ -230,8 +231,7 @@ def test_what_is_refused(xp):
         ((xp.asarray(np.ones((2, 8), int)), state, bounds), {}, InvalidTypeError, "real floating"),
     ]
     for arguments, options, error, message in cases:
-        with pytest.raises(error, match=message):
-            minibatch_step(*arguments, **options)
+        assert_refused(error, message, minibatch_step, *arguments, **options)
     with pytest.raises(InvalidValueError, match=r"centers must have shape \(4, d\)"):
         init_minibatch(x[:3, :], bounds)
     other = next(library for library in LIBRARIES if library.namespace is not xp.namespace)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from dualclust.algos.clustering.restarts import Split, split_largest
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from tests.refusals import assert_refused
 
 
 def test_the_smallest_comes_first_and_takes_half_of_the_largest(xp):
@@ -55,5 +56,4 @@ def test_no_split_leaves_a_starved_cluster(xp, masses, least):
     ],
 )
 def test_what_is_refused(xp, mass, least, error, match):
-    with pytest.raises(error, match=match):
-        split_largest(xp.asarray(mass), least=least)
+    assert_refused(error, match, split_largest, xp.asarray(mass), least=least)

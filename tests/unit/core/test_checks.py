@@ -7,13 +7,7 @@ import torch
 
 from dualclust.algos.core import checks
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
-
-
-def message(error, function, *args, **options):
-    with pytest.raises(error) as caught:
-        function(*args, **options)
-    assert type(caught.value) is error
-    return str(caught.value)
+from tests.refusals import message_of
 
 
 def test_shape_is_returned_where_it_fits(xp):
@@ -32,7 +26,7 @@ def test_shape_is_returned_where_it_fits(xp):
 )
 def test_a_wrong_shape_is_named(xp, axes, text):
     x = xp.asarray(np.zeros((2, 3)))
-    assert message(InvalidValueError, checks.check_shape, "x", x, axes) == text
+    assert message_of(InvalidValueError, checks.check_shape, "x", x, axes) == text
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -43,7 +37,7 @@ def test_real_arrays_give_their_namespace(xp, dtype):
 @pytest.mark.parametrize("dtype", ["int64", "bool", "complex128"])
 def test_a_dtype_that_is_not_real_is_named(xp, dtype):
     x = xp.asarray([1], dtype)
-    text = message(InvalidTypeError, checks.check_real, "x", x)
+    text = message_of(InvalidTypeError, checks.check_real, "x", x)
     assert text == (
         f"x must have a real floating dtype, got {x.dtype}. "
         "To fix this, convert it to float32 or float64"
@@ -52,7 +46,7 @@ def test_a_dtype_that_is_not_real_is_named(xp, dtype):
 
 @pytest.mark.parametrize("value", [[1.0], 1.0, None, "ab", (1.0,)], ids=repr)
 def test_what_is_no_array_is_named(value):
-    text = message(InvalidTypeError, checks.check_real, "x", value)
+    text = message_of(InvalidTypeError, checks.check_real, "x", value)
     assert text == (
         "x must be an array of an array-API library (numpy, torch, ...), got "
         f"{type(value).__name__}. To fix this, convert it, e.g. numpy.asarray(x)"
@@ -65,7 +59,7 @@ def test_finite_arrays_of_any_shape_pass(xp):
         checks.check_finite("x", xp.asarray(x))
         if x.size:
             x.flat[-1] = math.nan
-            message(InvalidValueError, checks.check_finite, "x", xp.asarray(x))
+            message_of(InvalidValueError, checks.check_finite, "x", xp.asarray(x))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -74,23 +68,23 @@ def test_the_first_place_that_is_not_finite_is_named(xp, bad, place):
     data = np.zeros((2, 3, 4))
     data[place] = bad
     data[-1, -1, -1] = bad
-    text = message(InvalidValueError, checks.check_finite, "x", xp.asarray(data))
+    text = message_of(InvalidValueError, checks.check_finite, "x", xp.asarray(data))
     assert text == (
         f"x must be finite, got {bad} at index {place}. To fix this, drop or impute that entry"
     )
 
 
 def test_a_scalar_that_is_not_finite_is_named(xp):
-    text = message(InvalidValueError, checks.check_finite, "x", xp.asarray(math.nan))
+    text = message_of(InvalidValueError, checks.check_finite, "x", xp.asarray(math.nan))
     assert text.startswith("x must be finite, got nan at index ()")
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
 def test_labels_of_any_integer_dtype_pass(xp, dtype):
     checks.check_labels("labels", xp.asarray([0, 2, 1], dtype), 3, 3)
-    message(InvalidValueError, checks.check_labels, "labels", xp.asarray([0, 2, 1], dtype), 3, 2)
+    message_of(InvalidValueError, checks.check_labels, "labels", xp.asarray([0, 2, 1], dtype), 3, 2)
     checks.check_labels("labels", xp.asarray([], dtype), 0, 3)
-    message(InvalidValueError, checks.check_labels, "labels", xp.asarray([], dtype), 1, 3)
+    message_of(InvalidValueError, checks.check_labels, "labels", xp.asarray([], dtype), 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -103,42 +97,42 @@ def test_labels_of_any_integer_dtype_pass(xp, dtype):
     ],
 )
 def test_labels_outside_their_range_are_named(xp, labels, error, text):
-    assert message(error, checks.check_labels, "labels", xp.asarray(labels), 2, 3) == text
+    assert message_of(error, checks.check_labels, "labels", xp.asarray(labels), 2, 3) == text
 
 
 def test_labels_of_a_real_dtype_are_named(xp):
     labels = xp.asarray([0.0, 1.0])
-    assert message(InvalidTypeError, checks.check_labels, "labels", labels, 2, 3) == (
+    assert message_of(InvalidTypeError, checks.check_labels, "labels", labels, 2, 3) == (
         f"labels must have an integer dtype, got {labels.dtype}. To fix this, use int64"
     )
 
 
 def test_labels_that_are_no_array_are_named():
-    message(InvalidTypeError, checks.check_labels, "labels", [0, 1], 2, 3)
+    message_of(InvalidTypeError, checks.check_labels, "labels", [0, 1], 2, 3)
 
 
 def test_arrays_of_one_place_pass(xp):
     checks.check_same_place(a=xp.asarray([1.0]), b=xp.asarray([1]), c=None)
     for wrong in ([1], 1.0, "1"):
-        message(InvalidTypeError, checks.check_same_place, a=xp.asarray([1.0]), b=wrong)
+        message_of(InvalidTypeError, checks.check_same_place, a=xp.asarray([1.0]), b=wrong)
 
 
 @pytest.mark.parametrize(
     "other", [torch.ones(2), array_api_strict.ones(2)], ids=["torch", "strict"]
 )
 def test_arrays_of_two_libraries_are_named(other):
-    text = message(DeviceMismatchError, checks.check_same_place, a=np.ones(2), b=other)
+    text = message_of(DeviceMismatchError, checks.check_same_place, a=np.ones(2), b=other)
     assert text.startswith("b must be of the same array library as a, got ")
 
 
 def test_what_is_no_array_has_no_place():
-    message(InvalidTypeError, checks.check_same_place, a=np.ones(2), b=[0, 1])
+    message_of(InvalidTypeError, checks.check_same_place, a=np.ones(2), b=[0, 1])
 
 
 def test_arrays_on_two_devices_are_named():
     first = array_api_strict.ones(2)
     second = array_api_strict.ones(2, device=array_api_strict.Device("device1"))
-    text = message(DeviceMismatchError, checks.check_same_place, a=first, b=second)
+    text = message_of(DeviceMismatchError, checks.check_same_place, a=first, b=second)
     assert text.startswith("b must be on the device of a, got ")
     assert text.endswith("To fix this, move one of them")
 
@@ -149,7 +143,9 @@ def test_subclasses_of_one_library_are_of_one_place(tmp_path):
     parameter = torch.nn.Parameter(torch.ones(2))
     checks.check_same_place(features=memmap, centers=np.ones(3))
     checks.check_same_place(features=torch.ones(2), centers=parameter)
-    text = message(DeviceMismatchError, checks.check_same_place, features=memmap, centers=parameter)
+    text = message_of(
+        DeviceMismatchError, checks.check_same_place, features=memmap, centers=parameter
+    )
     assert text.startswith("centers must be of the same array library as features")
 
 
@@ -169,31 +165,33 @@ def test_numbers_inside_an_interval_come_back_as_floats():
     ],
 )
 def test_numbers_outside_are_named(value, text):
-    assert message(InvalidValueError, checks.check_interval, "x", value, 0.0, 1.0) == text
+    assert message_of(InvalidValueError, checks.check_interval, "x", value, 0.0, 1.0) == text
 
 
 def test_the_end_of_an_open_interval_is_outside():
-    text = message(InvalidValueError, checks.check_interval, "x", 0.0, 0.0, math.inf, open_low=True)
+    text = message_of(
+        InvalidValueError, checks.check_interval, "x", 0.0, 0.0, math.inf, open_low=True
+    )
     assert text == "x must lie in (0, inf), got 0.0"
 
 
 @pytest.mark.parametrize("value", [True, "1", None, [1.0], 1j], ids=repr)
 def test_what_is_no_number_is_named(value):
-    text = message(InvalidTypeError, checks.check_interval, "x", value, 0.0, 1.0)
+    text = message_of(InvalidTypeError, checks.check_interval, "x", value, 0.0, 1.0)
     assert text == f"x must be a number, got {value!r} ({type(value).__name__})"
 
 
 def test_counts():
     assert checks.check_count("n", 3, 1) == 3
-    assert message(InvalidValueError, checks.check_count, "n", 0, 1) == (
+    assert message_of(InvalidValueError, checks.check_count, "n", 0, 1) == (
         "n must be at least 1, got 0"
     )
     for value in (True, 1.0, "1", None):
-        text = message(InvalidTypeError, checks.check_count, "n", value, 1)
+        text = message_of(InvalidTypeError, checks.check_count, "n", value, 1)
         assert text == f"n must be an int, got {value!r} ({type(value).__name__})"
 
 
 def test_choices():
     checks.check_choice("x", "a", ("a", "b"))
-    text = message(InvalidValueError, checks.check_choice, "x", "c", ("a", "b"))
+    text = message_of(InvalidValueError, checks.check_choice, "x", "c", ("a", "b"))
     assert text == "x must be one of 'a', 'b', got 'c'"

@@ -11,6 +11,7 @@ from dualclust.algos.core.errors import DualclustError, InvalidTypeError, Invali
 from dualclust.algos.core.random import normal_noise, philox, random_signs, uniforms
 from tests.compare import assert_equal, assert_same_kind, to_numpy
 from tests.libraries import LIBRARIES
+from tests.refusals import assert_refused
 
 # Counter, key and result of the known-answer tests of Random123 (philox4x32, 10 rounds).
 KNOWN = [
@@ -101,8 +102,7 @@ def test_numbers_are_normal_and_independent():
 @pytest.mark.parametrize("name", ["key", "stream"])
 @pytest.mark.parametrize("value", [-1, 2**64, 1.0, True])
 def test_keys_are_integers_of_64_bits(name, value):
-    with pytest.raises(DualclustError, match=name):
-        normal_noise((2,), xp=np, **{"key": 0, name: value})
+    assert_refused(DualclustError, name, normal_noise, (2,), xp=np, **{"key": 0, name: value})
 
 
 @pytest.mark.parametrize("stream", [0, 5, 2**40 + 3])

@@ -11,6 +11,7 @@ from dualclust.algos.online.assignment import assign, init_state
 from dualclust.algos.online.steps import StepRule
 from dualclust.backends import engine
 from tests.compare import assert_equal, to_numpy
+from tests.refusals import message_of
 
 
 def bounds_of(xp, k=3, n=8, **options):
@@ -20,16 +21,9 @@ def bounds_of(xp, k=3, n=8, **options):
     )
 
 
-def message(error, *args, **options):
-    with pytest.raises(error) as caught:
-        assign(*args, **options)
-    assert type(caught.value) is error
-    return str(caught.value)
-
-
 @pytest.mark.parametrize("shape", [(8,), (8, 2), (8, 4), (2, 4, 3), (8, 0)])
 def test_a_wrong_shape_is_named(xp, shape):
-    text = message(InvalidValueError, xp.asarray(np.zeros(shape)), bounds_of(xp))
+    text = message_of(InvalidValueError, assign, xp.asarray(np.zeros(shape)), bounds_of(xp))
     assert text == f"scores must have shape (n, 3), got {shape}"
 
 
@@ -48,7 +42,7 @@ def test_an_entry_that_is_not_finite_is_named_and_leaves_the_state(
     before = [to_numpy(a) for a in (*state.duals, *state.start, state.counts)]
     scores = rng.normal(size=(8, 3))
     scores[row, column] = scores[7, 2] = bad
-    text = message(InvalidValueError, xp.asarray(scores), bounds, state, steps=steps)
+    text = message_of(InvalidValueError, assign, xp.asarray(scores), bounds, state, steps=steps)
     assert text == (
         f"scores must be finite, got {bad} in row {row}, column {column}. "
         "To fix this, check the features and centers behind that row"
@@ -60,20 +54,20 @@ def test_an_entry_that_is_not_finite_is_named_and_leaves_the_state(
 
 def test_more_samples_than_the_pass_has_are_refused(xp):
     bounds = bounds_of(xp)
-    text = message(InvalidValueError, xp.asarray(np.zeros((9, 3))), bounds)
+    text = message_of(InvalidValueError, assign, xp.asarray(np.zeros((9, 3))), bounds)
     assert text == (
         "scores has 9 rows, but only 8 of n_samples=8 are left in this pass. "
         "To fix this, start a new pass with next_pass(state)"
     )
     state = assign(xp.asarray(np.zeros((5, 3))), bounds).state
-    text = message(InvalidValueError, xp.asarray(np.zeros((4, 3))), bounds, state)
+    text = message_of(InvalidValueError, assign, xp.asarray(np.zeros((4, 3))), bounds, state)
     assert text.startswith("scores has 4 rows, but only 3 of n_samples=8 are left")
 
 
 @pytest.mark.parametrize("dtype", ["int64", "bool", "complex128"])
 def test_scores_that_are_not_real_are_refused(xp, dtype):
     scores = xp.asarray(np.zeros((8, 3)), dtype)
-    text = message(InvalidTypeError, scores, bounds_of(xp))
+    text = message_of(InvalidTypeError, assign, scores, bounds_of(xp))
     assert text.startswith(f"scores must have a real floating dtype, got {scores.dtype}")
 
 
@@ -91,7 +85,7 @@ def test_scores_that_are_not_real_are_refused(xp, dtype):
     ],
 )
 def test_half_precision_is_refused(scores, bounds):
-    assert message(InvalidValueError, scores, bounds) == (
+    assert message_of(InvalidValueError, assign, scores, bounds) == (
         f"scores must be float32 or wider, got {scores.dtype}: half precision changes labels. "
         "To fix this, compute the scores in float32"
     )
@@ -100,7 +94,9 @@ def test_half_precision_is_refused(scores, bounds):
 @pytest.mark.skipif(np.finfo(np.longdouble).bits <= 64, reason="longdouble is float64 here")
 def test_scores_wider_than_float64_are_refused(rng):
     scores = rng.normal(size=(8, 3)).astype(np.longdouble)
-    text = message(InvalidValueError, scores, SizeBounds.from_ratios(3, n_samples=8, lower=0.5))
+    text = message_of(
+        InvalidValueError, assign, scores, SizeBounds.from_ratios(3, n_samples=8, lower=0.5)
+    )
     assert text == (
         f"scores must be float32 or float64, got {scores.dtype}. To fix this, use float64"
     )
@@ -108,17 +104,19 @@ def test_scores_wider_than_float64_are_refused(rng):
 
 @pytest.mark.parametrize("scores", [[[0.0] * 3] * 8, None, "scores"], ids=["list", "None", "text"])
 def test_scores_that_are_no_array_are_refused(scores):
-    text = message(InvalidTypeError, scores, SizeBounds.from_ratios(3, n_samples=8, lower=0.5))
+    text = message_of(
+        InvalidTypeError, assign, scores, SizeBounds.from_ratios(3, n_samples=8, lower=0.5)
+    )
     assert text.startswith("scores must be an array of an array-API library")
 
 
 def test_two_libraries_are_refused():
     scores = torch.zeros((8, 3))
     bounds = SizeBounds.from_ratios(3, n_samples=8, lower=0.5)
-    text = message(DeviceMismatchError, scores, bounds)
+    text = message_of(DeviceMismatchError, assign, scores, bounds)
     assert text.startswith("bounds must be of the same array library as scores")
     there = SizeBounds.from_ratios(3, n_samples=8, lower=0.5, xp=torch)
-    text = message(DeviceMismatchError, scores, there, init_state(bounds))
+    text = message_of(DeviceMismatchError, assign, scores, there, init_state(bounds))
     assert text.startswith("state must be of the same array library as scores")
 
 
@@ -126,14 +124,14 @@ def test_two_devices_are_refused():
     scores = array_api_strict.zeros((8, 3))
     far = array_api_strict.Device("device1")
     bounds = SizeBounds.from_ratios(3, n_samples=8, lower=0.5, xp=array_api_strict, device=far)
-    text = message(DeviceMismatchError, scores, bounds)
+    text = message_of(DeviceMismatchError, assign, scores, bounds)
     assert text.startswith("bounds must be on the device of scores")
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
 def test_a_state_of_another_number_of_clusters_is_refused(xp, k):
     other = init_state(bounds_of(xp, k, lower=0.0))
-    message(InvalidValueError, xp.asarray(np.zeros((8, 3))), bounds_of(xp), other)
+    message_of(InvalidValueError, assign, xp.asarray(np.zeros((8, 3))), bounds_of(xp), other)
 
 
 def test_masked_arrays_are_refused():

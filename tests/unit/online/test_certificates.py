@@ -10,6 +10,7 @@ from dualclust.algos.online.assignment import assign, init_state, next_pass
 from dualclust.algos.online.certificates import dual_value, objective, size_certificate, violation
 from dualclust.algos.online.steps import StepRule, published_steps, theorem_steps
 from tests.compare import assert_close, to_numpy
+from tests.refusals import message_of
 
 SCORES = np.random.default_rng(0).integers(-16, 17, size=(16, 3)) / 16.0
 
@@ -54,9 +55,8 @@ def test_a_dual_of_free_sign_gives_the_counts(xp):
 def test_steps_without_a_certificate_are_refused(xp, rule):
     bounds = counted(xp, [4, 4, 4])
     state = assign(xp.asarray(SCORES), bounds, steps=rule).state
-    with pytest.raises(InvalidValueError) as caught:
-        size_certificate(state, bounds)
-    assert str(caught.value) == (
+    text = message_of(InvalidValueError, size_certificate, state, bounds)
+    assert text == (
         "state must come from one pass with one step size: there is no certificate after a "
         "projection, steps divided by the batch length, or mixed steps. "
         "To fix this, use measured_steps, the same for the whole pass"
@@ -126,9 +126,10 @@ def test_the_objective_takes_labels_of_any_integer_dtype(xp, dtype):
     ],
 )
 def test_the_objective_of_invalid_labels_is_refused(xp, labels, text):
-    with pytest.raises(InvalidValueError) as caught:
-        objective(xp.asarray(np.zeros((2, 2))), xp.asarray(labels))
-    assert str(caught.value) == text
+    told = message_of(
+        InvalidValueError, objective, xp.asarray(np.zeros((2, 2))), xp.asarray(labels)
+    )
+    assert told == text
 
 
 def test_the_objective_of_real_labels_is_refused(xp):

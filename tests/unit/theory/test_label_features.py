@@ -18,6 +18,7 @@ from dualclust.algos.theory.label_features import (
 )
 from tests.compare import assert_close, assert_equal, to_numpy
 from tests.problems import symmetric_relations
+from tests.refusals import message_of
 
 
 def loop_value(features, relations):
@@ -333,9 +334,10 @@ def test_the_polygon_map_of_tensors():
 
 def test_arguments_are_checked(xp):
     features, r = xp.asarray(np.eye(3)), xp.asarray(np.eye(3))
-    with pytest.raises(InvalidValueError) as caught:
-        check_label_features(features, xp.asarray(0.5 * np.eye(3)))
-    assert str(caught.value) == "relations must hold 0 and 1, got 0.5 at index (0, 0)"
+    text = message_of(
+        InvalidValueError, check_label_features, features, xp.asarray(0.5 * np.eye(3))
+    )
+    assert text == "relations must hold 0 and 1, got 0.5 at index (0, 0)"
     with pytest.raises(InvalidValueError, match=r"relations must have shape \(3, 3\), got \(2, 2"):
         check_label_features(features, r[:2, :2])
     with pytest.raises(InvalidValueError, match="features must have at least one row"):

@@ -12,6 +12,7 @@ from dualclust.algos.core.errors import DualclustError
 from dualclust.algos.losses.propos.memory_queue import contents, current_labels, init_queue, push
 from dualclust.algos.losses.propos.prototypes import batch_prototypes
 from tests.compare import assert_equal, assert_same_kind, to_numpy
+from tests.refusals import assert_refused
 
 
 def batches(sizes, d=2):
@@ -97,8 +98,7 @@ def test_nothing_is_read_back():
     ],
 )
 def test_errors_name_the_argument(rows, ids, message):
-    with pytest.raises(DualclustError, match=message):
-        push(init_queue(5, 3, xp=np), rows, ids)
+    assert_refused(DualclustError, message, push, init_queue(5, 3, xp=np), rows, ids)
 
 
 @pytest.mark.parametrize(("size", "d"), [(0, 2), (2, 0), (True, 2)])

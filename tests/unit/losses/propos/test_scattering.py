@@ -21,6 +21,7 @@ from dualclust.algos.losses.propos.scattering import (
 )
 from tests.compare import assert_close, assert_equal, assert_same_kind, to_numpy
 from tests.problems import unit_rows
+from tests.refusals import assert_refused
 
 FORMS = {
     "same view": psl_same_view,
@@ -367,5 +368,4 @@ WIDE = Prototypes(np.eye(2, 3), ONE.valid)
     ],
 )
 def test_errors_name_the_argument(call, message):
-    with pytest.raises(DualclustError, match=message):
-        call()
+    assert_refused(DualclustError, message, call)
