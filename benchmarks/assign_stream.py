@@ -40,7 +40,7 @@ def compare(n: int, k: int, repeats: int) -> str:
     scores *= 0.1  # the spread of cosines in about 100 dimensions
     bounds = dc.SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
     measured = dc.measured_steps(bounds)
-    rules = {"default": measured, "per instance": dc.StepRule(measured.step_size, chunk_size=1)}
+    rules = {"default": measured, "per instance": online.StepRule(measured.step_size, chunk_size=1)}
     cells = []
     for name, rule in rules.items():
         outcome = dc.assign(scores, bounds, steps=rule)  # compiles, and touches the memory

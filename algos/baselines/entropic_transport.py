@@ -40,6 +40,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import array_api_compat as compat
+import array_api_extra as xpx
 
 from ..core.checks import (
     check_count,
@@ -247,11 +248,12 @@ def soft_plan(scores: Array, prices: Array, *, epsilon: float) -> Array:
     check_shape("prices", prices, (k,))
     check_interval("epsilon", epsilon, SMALLEST, LARGEST)
     dtype = xp.float32 if xp.finfo(scores.dtype).bits < 32 else scores.dtype
-    plan = [
-        xp.astype(_exp(_log_plan(xp, block + prices, epsilon), epsilon), dtype)
-        for block in _blocks(xp, scores)
-    ]
-    return xp.concat(plan)
+    plan, first = xp.empty(scores.shape, dtype=dtype, device=compat.device(scores)), 0
+    for block in _blocks(xp, scores):
+        stop = first + block.shape[0]
+        rows = xp.astype(_exp(_log_plan(xp, block + prices, epsilon), epsilon), dtype)
+        plan, first = xpx.at(plan)[first:stop, :].set(rows), stop  # no second plan in memory
+    return plan
 
 
 def _column_mass(scores: Array, pi: Array, epsilon: float, *, normalized: bool = True) -> Array:

@@ -190,21 +190,22 @@ class _Flow:
     def _search(self, source: int) -> tuple[int | None, _Tree]:
         """Step 3: Dijkstra's algorithm to the nearest node with a deficit, or to None."""
         n_nodes = self.bounds + 1
-        tree = _Tree([math.inf] * n_nodes, [-1] * n_nodes, [-1] * n_nodes)
-        tree.dist[source] = 0.0
+        dist, parent, via = [math.inf] * n_nodes, [-1] * n_nodes, [-1] * n_nodes
+        dist[source] = 0.0
+        tree = _Tree(dist, parent, via)
         unvisited = set(range(n_nodes))
         while True:
-            u = min(unvisited, key=lambda v: (tree.dist[v], v))
-            if tree.dist[u] == math.inf:
+            u = min(unvisited, key=lambda v: (dist[v], v))
+            if dist[u] == math.inf:
                 return None, tree
             if self.excess[u] < 0:
                 return u, tree
             unvisited.remove(u)
             for v, cost, i in self._arcs(u):
                 # Rounding can leave an arc a few ulp below 0.
-                length = tree.dist[u] + max(cost, 0.0)
-                if v in unvisited and length < tree.dist[v]:
-                    tree.dist[v], tree.parent[v], tree.via[v] = length, u, i
+                length = dist[u] + max(cost, 0.0)
+                if v in unvisited and length < dist[v]:
+                    dist[v], parent[v], via[v] = length, u, i
 
     def _arcs(self, u: int) -> list[tuple[int, float, int]]:
         """The arcs that leave a node: where to, reduced cost, and the sample, or -1."""

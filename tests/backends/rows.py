@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
         there = self.device != "cuda" or torch.cuda.is_available()
         device = torch.device(self.device if there else "cpu")
-        return Library(str(device), array_api_compat.torch, device)
+        return Library(f"torch:{device}", array_api_compat.torch, device)
 
     def engine(self) -> Callable[..., Any]:
         """The engine, by its address: on the CPU, dispatch would choose another for a CUDA row."""

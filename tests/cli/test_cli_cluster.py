@@ -9,7 +9,7 @@ import pytest
 
 from dualclust.algos.clustering import start
 from dualclust.cli.main import main
-from dualclust.cluster import output
+from dualclust.common import files
 from tests.problems import unit_rows
 
 OUTPUTS = {"labels.npy", "centers.npy", "sizes.csv", "result.json"}
@@ -376,14 +376,14 @@ def test_an_existing_output_is_left_alone(tmp_path, capsys):
 
 def test_a_full_disk_leaves_nothing(tmp_path, capsys, monkeypatch):
     path = save(tmp_path / "X.npy")
-    before, whole = listing(tmp_path), output.Path.write_bytes
+    before, whole = listing(tmp_path), files._write_flushed
 
-    def full(self, content):
-        if self.name == "sizes.csv":
+    def full(file, parts):
+        if file.name == "sizes.csv":
             raise OSError(28, "No space left on device")
-        return whole(self, content)
+        return whole(file, parts)
 
-    monkeypatch.setattr(output.Path, "write_bytes", full)
+    monkeypatch.setattr(files, "_write_flushed", full)
     error = error_of(capsys, 73, "cluster", path, "-k", 4)
     assert "X-clusters: No space left on device" in error
     assert listing(tmp_path) == before
@@ -393,10 +393,10 @@ def test_an_interrupt_while_writing_leaves_nothing(tmp_path, capsys, monkeypatch
     path = save(tmp_path / "X.npy")
     before = listing(tmp_path)
 
-    def interrupted(self, content):
+    def interrupted(file, parts):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(output.Path, "write_bytes", interrupted)
+    monkeypatch.setattr(files, "_write_flushed", interrupted)
     assert cluster(path) == 130
     assert capsys.readouterr().err == "dualclust: interrupted\n"
     monkeypatch.undo()

@@ -234,7 +234,7 @@ def test_a_finished_run_resumed_writes_the_same(tmp_path, long_run) -> None:
 
 KILLED = """
 import os, signal, sys
-from dualclust.cluster import checkpoint as cluster_checkpoint
+from dualclust.common import files
 from dualclust.cli.main import main
 
 where, calls, flush = sys.argv[1], [], os.fsync
@@ -246,7 +246,7 @@ def kill(handle):
     if len(calls) == {"writing": 5, "between": 6}[where]:
         os.kill(os.getpid(), signal.SIGKILL)
 
-cluster_checkpoint.os.fsync = kill
+files.os.fsync = kill
 sys.exit(main(sys.argv[2:]))
 """
 

@@ -80,7 +80,7 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         dc.hardness_centers,
         {"features": UNIT, "labels": LABELS, "centers": UNIT[:K], "temperature": 0.5},
     ),
-    "pseudo_labels": (dc.pseudo_labels, {"sigma": np.full((4, 2), 0.5), "balance": 1.0}),
+    "pseudo_labels": (dc.pseudo_labels, {"sigma": np.full((4, 2), 0.5), "fairness_weight": 1.0}),
     "kmeans": (
         dc.kmeans,
         {"features": X, "centers": C, "weights": np.ones(N), "progress": lambda s, c: None}
@@ -147,8 +147,9 @@ WRONG: dict[str, Any] = {
 # Arguments that None is right for, those that 3 is, and a few of their own.
 OPTIONAL = {"state", "steps", "shares", "options", "prices", "names", "others", "weights"}
 OPTIONAL |= {"n_samples", "progress", "candidates", "upper", "xp", "scale"}
-NUMBERS = {"n_samples", "lower", "upper", "step_size", "chunk_size", "temperature", "balance", "k"}
+NUMBERS = {"n_samples", "lower", "upper", "step_size", "chunk_size", "temperature", "k"}
 NUMBERS |= {"n_clusters", "n_features", "seed", "candidates", "max_iter", "scale", "tau"}
+NUMBERS |= {"fairness_weight"}
 NEEDED = {
     (call, "state")
     for call in ("add_to_sums", "mean_centers", "minibatch_step", "next_pass", "size_certificate")
