@@ -13,9 +13,9 @@ from tests.mutation.operators import Mutant, is_python, mutants
 
 __all__ = ["GROUPS", "draw", "group", "likely_files", "modules"]
 
-GROUPS = ("algos", "backends", "train/methods", "train")
+GROUPS = ("algos", "backends", "train/methods", "train", "dualclust/common")
 # Pictures and words for people: their tests look at what is there, not at where.
-SKIPPED = {"train/report/attention.py", "train/report/figures.py"}
+SKIPPED = {"dualclust/common/drawing.py", "train/report/attention.py", "train/report/figures.py"}
 # They build distributions, start ranks and commands, or run every claim: minutes. A file that is
 # named after the module is used all the same.
 SLOW = (
@@ -30,14 +30,15 @@ FOLDERS = {
     "algos": ("unit", "property", "reference"),
     "backends": ("backends",),
     "train": ("train",),
+    "dualclust": ("cluster", "train"),
 }
-OTHERS = ("unit", "property", "reference", "backends", "train")
+OTHERS = ("unit", "property", "reference", "backends", "train", "cluster")
 
 
 def modules(root: Path, patterns: Sequence[str] = ()) -> list[str]:
     """Modules that mutants are made of, as paths below the repository."""
     found = []
-    for folder in ("algos", "backends", "train"):
+    for folder in ("algos", "backends", "train", "dualclust/common"):
         for path in sorted((root / folder).rglob("*.py")):
             name = path.relative_to(root).as_posix()
             wanted = not patterns or any(path.match(p) or name.startswith(p) for p in patterns)
