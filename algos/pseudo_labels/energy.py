@@ -81,7 +81,7 @@ def pseudo_label_energy(
 
     Notes
     -----
-    Claims: docs/claims.md#M1.
+    Claims: docs/claims.md#M1, #M3.
 
     Examples
     --------

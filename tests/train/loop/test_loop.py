@@ -5,7 +5,6 @@ import itertools
 import json
 import math
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ import torch
 from torch.nn import functional as F
 
 from dualclust.algos.core.errors import DualclustError, InvalidValueError, UsageError
+from dualclust.common import files
 from dualclust.train.config.run import load_config
 from dualclust.train.data.samples import load_source
 from dualclust.train.loop import Run, loader, train, training
@@ -383,10 +383,10 @@ def test_a_full_disk_is_said_and_costs_no_epoch(source, finished, tmp_path, monk
     folder = shutil.copytree(result.folder, tmp_path / "run")
     before = {name: v for name, v in listing(folder).items() if name.startswith("checkpoints")}
 
-    def full(path, content):
+    def full(path, parts):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(files, "_write_flushed", full)
     with pytest.raises(DualclustError, match=r"cannot write .*No space left on device"):
         training.resume(folder)
     after = {name: v for name, v in listing(folder).items() if name.startswith("checkpoints")}
