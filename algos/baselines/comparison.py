@@ -15,9 +15,9 @@ greedy        ``argmax_k s_ik``, no prices                     no         none
 online        primal-dual, one pass, caps and completion       yes        `assignment`
 offline       labels to a proven gap of 1e-4                   yes        `offline`
 exact         optimal labels                                   yes        `offline`
-sinkhorn      entropic transport to convergence, epsilon 0.01  no         `sinkhorn`
-swav          three rounds of Sinkhorn, epsilon 0.05           no         `sinkhorn`
-entropy       SeCu's entropy variant, as published             no         `entropy_assignment`
+sinkhorn      entropic transport to convergence, epsilon 0.01  no         `entropic_transport`
+swav          three rounds of Sinkhorn, epsilon 0.05           no         `entropic_transport`
+entropy       SeCu's entropy variant, as published             no         `entropy`
 sign          sign rule of expert balancing, ten passes        no         `sign_rule`
 ============  ===============================================  =========  =======================
 
