@@ -12,9 +12,9 @@ has a flow of n if and only if labels exist: the flow must fill both kinds of ar
 each cluster gets its l_k. Otherwise the minimum cut is a proof, of one of two kinds (`farkas`):
 
 * if ``rest`` is on the sink's side, the groups on the source's side may join only clusters whose
-  upper bounds are too small;
+  upper bounds are together too small;
 * if it is on the source's side, the clusters on the sink's side need more samples than may join
-  them.
+  any of them.
 
 =====================  ===============  ======  ===============================================
 symbol                 here             shape   meaning

@@ -252,7 +252,7 @@ def check_bounds(bounds: SizeBounds) -> None:
 
 
 def relaxed(bounds: SizeBounds) -> SizeBounds:
-    """Return bounds with the same targets for the duals, but enforced by no cap or completion.
+    """Return bounds with the same targets for the duals, but without caps and completion.
 
     Forced labels hide the errors of the duals (a capped cluster never looks too large). Prices are
     therefore learned under these bounds and used under the real ones. If the number of samples is

@@ -9,7 +9,7 @@ where ``A_i = sum_{k != j} exp(x_i . w_k / lambda)``.
 
 Theorem 1 prints the solution as ``w = Pi(sum_i (1 - p_ij) x_i / sum_i (1 - p_ij))``        (Eq. 4)
 but ``p_ij`` depends on w: this is a fixed-point equation, and iterating it as printed oscillates
-on spread clusters at lambda <= 0.2. These facts are true, and used here:
+on spread clusters at lambda <= 0.2. The following holds, and is used here:
 
 * f is convex, and on the ball ``||w|| <= 1`` its linear minimization ``argmin_v grad f(w) . v`` is
   exactly ``T(w) = Pi(sum_i (1 - p_ij) x_i)``. So the printed iteration is the Frank-Wolfe method
