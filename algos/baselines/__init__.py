@@ -1,7 +1,7 @@
-"""The peers of size-constrained assignment, in the same records, on the same scores.
+"""Other methods of balanced assignment, compared with ours on the same scores.
 
-Sinkhorn's entropic transport, SeCu's entropy variant and the sign rule of expert balancing;
-`comparison` runs them and ours on the same scores, and says what each proves.
+They are Sinkhorn's entropic transport, SeCu's entropy variant and the sign rule of expert
+balancing. `comparison` runs all methods on the same scores and reports what each proves.
 """
 
 from .comparison import (

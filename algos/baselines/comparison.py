@@ -1,8 +1,8 @@
-r"""The peers of size-constrained assignment side by side, in one record, on anybody's scores.
+r"""A comparison of assignment methods on the same scores, in one record.
 
-Problem: ``max sum_i s_{i, y_i}  s.t.  l_k <= n_k <= u_k`` again. Methods differ in what they
-promise: some keep the bounds for certain, some only move towards them. A table of objectives alone
-would flatter those that break the bounds, so every record states three numbers together,
+Problem: ``max sum_i s_{i, y_i}  s.t.  l_k <= n_k <= u_k`` again. Methods differ in their promises:
+some always keep the bounds, others only move towards them. A table of objectives alone would favor
+methods that break the bounds, so every record states three numbers,
 
 * `objective`, what the labels achieve,
 * `violation`, by how many samples they break the bounds, and
@@ -15,14 +15,14 @@ greedy        ``argmax_k s_ik``, no prices                     no         none
 online        primal-dual, one pass, caps and completion       yes        `assignment`
 offline       labels to a proven gap of 1e-4                   yes        `offline`
 exact         optimal labels                                   yes        `offline`
-sinkhorn      entropic transport to convergence, epsilon 0.01  no         `sinkhorn`
-swav          three rounds of it, epsilon 0.05                 no         `sinkhorn`
-entropy       SeCu's entropy variant, as published             no         `entropy_assignment`
+sinkhorn      entropic transport to convergence, epsilon 0.01  no         `entropic_transport`
+swav          three rounds of Sinkhorn, epsilon 0.05           no         `entropic_transport`
+entropy       SeCu's entropy variant, as published             no         `entropy`
 sign          sign rule of expert balancing, ten passes        no         `sign_rule`
 ============  ===============================================  =========  =======================
 
-Prices of soft methods are fixed up to a constant, and with bounds of two sides the constant matters
-to D: `level_prices` finds the best one.
+Soft methods determine prices up to a constant. With lower and upper bounds the constant changes D:
+`level_prices` finds the best one.
 
 =====================  ================  =======  ================================================
 paper                  here              shape    meaning
@@ -74,7 +74,7 @@ __all__ = [
 
 
 class Comparison(NamedTuple):
-    """What one method gives for one problem.
+    """The result of one method on one problem.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class Comparison(NamedTuple):
         Prices of the method, at their best level.
     counts : (k,) int64 array
     objective : float
-        ``sum_i s_{i, y_i}``, in units of score. Only comparable where `violation` is 0.
+        ``sum_i s_{i, y_i}``, in units of score. Comparable only if `violation` is 0.
     upper_bound : float
         No labels *inside the bounds* have a larger objective.
     violation : int
@@ -104,17 +104,17 @@ class Comparison(NamedTuple):
 
 
 class Method(NamedTuple):
-    """A way to get labels and prices, and whether its labels are always inside the bounds."""
+    """A method that gives labels and prices, and whether its labels always satisfy the bounds."""
 
     solve: Callable[[Array, SizeBounds], tuple[Array, Array]]
     guaranteed: bool
 
 
 def target_shares(bounds: SizeBounds) -> Array:
-    """Sizes to aim at for methods that know no interval, as shares: ``l + t (u - l)``.
+    """Return target shares for methods without intervals, ``l + t (u - l)``.
 
-    The one number t makes them add up to 1; bounds that are the same for all clusters give 1 / k. A
-    cluster that may hold no sample gets a thousandth of one, since a soft method cannot close it.
+    The number t makes them add up to 1; equal bounds for all clusters give 1 / k. A cluster that
+    may hold no sample gets a thousandth of one, since a soft method cannot exclude it.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def target_shares(bounds: SizeBounds) -> Array:
 
 
 def level_prices(prices: Array, bounds: SizeBounds) -> Array:
-    """Prices plus the constant that makes `certificates.dual_value` smallest.
+    """Shift prices by the constant that minimizes `certificates.dual_value`.
 
     Parameters
     ----------
@@ -150,12 +150,12 @@ def level_prices(prices: Array, bounds: SizeBounds) -> Array:
     Returns
     -------
     (k,) float64 array
-        The same labels, and one entry 0 (where D has a kink).
+        They give the same labels, and one entry is 0 (a kink of D).
 
     Notes
     -----
-    Along ``pi + c`` the value D is convex and piecewise linear, of slope ``n`` minus the lower
-    bounds of the clusters above 0 and the upper bounds of those below. Integers, hence exact.
+    Along ``pi + c`` the value D is convex and piecewise linear. Its slope is ``n`` minus the lower
+    bounds of the clusters above 0 and the upper bounds of those below: an integer, hence exact.
     Cost O(k log k).
 
     Examples
@@ -171,7 +171,7 @@ def level_prices(prices: Array, bounds: SizeBounds) -> Array:
     check_same_place(prices=prices, bounds=bounds.lower)
     check_shape("prices", prices, (bounds.n_clusters,))
     pi = xp.astype(prices, xp.float64)
-    # The bounds implied by the others', as in `price_of_bounds`.
+    # The bounds implied by those of the other clusters, as in `price_of_bounds`.
     low = xp.maximum(bounds.lower, n - (xp.sum(bounds.upper) - bounds.upper))
     high = xp.minimum(bounds.upper, n - (xp.sum(bounds.lower) - bounds.lower))
     order = xp.argsort(pi, descending=True, stable=True)
@@ -191,7 +191,7 @@ def record(
     *,
     guaranteed: bool = False,
 ) -> Comparison:
-    """Judge labels and prices, wherever they come from.
+    """Evaluate labels and prices from any source.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def record(
         Zeros for a method without prices. Any prices give a valid upper bound.
     bounds : SizeBounds
     guaranteed : bool
-        What the method claims; a claim that these labels break is refused.
+        Whether the method promises the bounds; labels that break the promise are refused.
 
     Returns
     -------
@@ -243,7 +243,7 @@ def compare_assignments(
     names: Sequence[str] | None = None,
     others: Mapping[str, Method] | None = None,
 ) -> tuple[Comparison, ...]:
-    """Run methods on the same scores and bounds, and judge them by the same measures.
+    """Run methods on the same scores and bounds, and evaluate them by the same measures.
 
     Parameters
     ----------
@@ -252,9 +252,9 @@ def compare_assignments(
     bounds : SizeBounds
         On the library and device of `scores`.
     names : sequence of str, optional
-        Of `METHODS` and `others`; all by default.
+        Names in `METHODS` and `others`; all by default.
     others : mapping of names to `Method`, optional
-        Methods of your own; a name of `METHODS` replaces that one.
+        Your own methods; a name in `METHODS` replaces that method.
 
     Returns
     -------
@@ -264,12 +264,12 @@ def compare_assignments(
     Raises
     ------
     InvalidValueError
-        For a name that is not known, and as `record` does.
+        For an unknown name, and as `record` does.
 
     Notes
     -----
-    Cost: that of the methods; "exact" is the dearest, "entropy" and "sign" run one Python round
-    per batch. Defaults suit scores that differ by about 1 between clusters, as cosines do.
+    Cost: that of the methods. "exact" costs most; "entropy" and "sign" run one Python round per
+    batch. Defaults suit scores that differ by about 1 between clusters, as cosines do.
 
     Examples
     --------
@@ -303,7 +303,7 @@ def compare_assignments(
 
 
 def _methods(others: Mapping[str, Method] | None) -> dict[str, Method]:
-    """Methods of the caller."""
+    """Check the caller's methods and return them as a dict."""
     if others is None:
         return {}
     if not isinstance(others, Mapping):
@@ -315,7 +315,7 @@ def _methods(others: Mapping[str, Method] | None) -> dict[str, Method]:
 
 
 def table(found: Sequence[Comparison]) -> str:
-    """Plain text table of records, one line each."""
+    """Format records as a plain-text table, one line each."""
     rows = [("method", "objective", "upper bound", "violation", "guaranteed")]
     for r in found:
         promise = "yes" if r.guaranteed else "no"

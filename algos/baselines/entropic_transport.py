@@ -9,14 +9,14 @@ with ``H(Q) = -sum_ij Q_ij log Q_ij``. The solution is a softmax under prices,
 ``Q_ij = exp((s_ij + pi_j - v_i) / epsilon)``,
 ``v_i = epsilon log sum_j exp((s_ij + pi_j) / epsilon)``
 
-and Sinkhorn's iteration finds them by meeting the columns again and again:
+and Sinkhorn's iteration finds the prices by correcting the column sums again and again:
 
 ``pi_j <- pi_j + epsilon log(n r_j / sum_i Q_ij)``.
 
-It is the exact block ascent of the dual, so the prices are prices of the hard problem too: for
-bounds ``n_j = n r_j`` the value `certificates.dual_value` of them is an upper bound after any
-number of iterations, and at convergence at most ``epsilon n log k`` above the optimum. What it does
-not give is sizes: the *soft* columns sum to ``n r_j``, the counts of the largest entries do not.
+It is exact block ascent on the dual, so the prices also serve the hard problem: for bounds
+``n_j = n r_j``, their `certificates.dual_value` is an upper bound after any number of iterations,
+and at convergence at most ``epsilon n log k`` above the optimum. But the iteration guarantees no
+sizes: the *soft* columns sum to ``n r_j``, the counts of the largest entries do not.
 
 ==================================  =====================  =======  ==============================
 papers                              here                   shape    meaning
@@ -28,8 +28,8 @@ papers                              here                   shape    meaning
 Q n                                 `soft_plan`            (n, k)   rows sum to 1
 ==================================  =====================  =======  ==============================
 
-SwAV's code normalizes the columns of ``exp(s / epsilon)`` first, before any row has been, and
-stops after three rounds: `SWAV`. In the log domain nothing overflows, however small epsilon is.
+SwAV's code normalizes the columns of ``exp(s / epsilon)`` before any row, and stops after three
+rounds: `SWAV`. In the log domain nothing overflows, however small epsilon is.
 """
 
 from __future__ import annotations
@@ -59,26 +59,26 @@ __all__ = ["SWAV", "Sinkhorn", "SinkhornOptions", "sinkhorn", "soft_plan"]
 
 BLOCK_ENTRIES = 2**17  # scores held in float64 at a time: 1 MiB, which stays in the cache
 NOTHING = -800.0  # its exponential is 0
-SMALLEST = 1e-300  # below, epsilon times a logarithm has no digits
+SMALLEST = 1e-300  # below this, epsilon times a logarithm has no digits
 LARGEST = 1e300  # differences of scores up to this size do not overflow
 
 
 @dataclass(frozen=True, slots=True)
 class SinkhornOptions:
-    """How far and in which order the iteration runs.
+    """Temperature, stopping rule and order of the iteration.
 
     Parameters
     ----------
     epsilon : float in [1e-300, 1e300]
-        Temperature, in units of score. The smaller, the nearer to the hard optimum, and the more
-        iterations: start them from the prices of a larger one.
+        Temperature, in units of score. A smaller one comes nearer to the hard optimum, but needs
+        more iterations: start from the prices of a larger one.
     max_iter : int >= 1
     tol : float >= 0
-        Stop once `Sinkhorn.residual` is no larger. 0 runs all of `max_iter` and reads no value
-        back from the device, as a training step wants it (only `shares` are checked by value).
+        Stop once `Sinkhorn.residual` is no larger. At 0, all `max_iter` iterations run, and only
+        values of `shares` are read back from the device, as a training step requires.
     columns_first : bool
-        Whether a start without prices normalizes the columns of ``exp(s / epsilon)`` as they are,
-        as SwAV does, instead of the rows first.
+        Whether a start without prices normalizes the columns of ``exp(s / epsilon)`` before the
+        rows, as SwAV does.
     """
 
     epsilon: float = 0.05
@@ -97,18 +97,18 @@ SWAV = SinkhornOptions(epsilon=0.05, max_iter=3, tol=0.0, columns_first=True)
 
 
 class Sinkhorn(NamedTuple):
-    """Prices of the target sizes, and the labels that they give.
+    """Prices for the target sizes, and the resulting labels.
 
     Attributes
     ----------
     prices : (k,) float64 array
-        In units of score; `soft_plan` turns them into soft labels, a further call starts from them.
+        In units of score; `soft_plan` turns them into soft labels, later calls can start from them.
     labels : (n,) int64 array
         Largest entry of each row of the plan; ties go to the lowest index.
     residual : () float64 array
         ``sum_j |sum_i Q_ij - n r_j| / n`` of these prices, from 0 to 2.
     n_iter : int
-        Column updates done.
+        Number of column updates.
     """
 
     prices: Array
@@ -124,18 +124,18 @@ def sinkhorn(
     options: SinkhornOptions | None = None,
     prices: Array | None = None,
 ) -> Sinkhorn:
-    """Prices under which the soft clusters get their target sizes, by Sinkhorn's iteration.
+    """Find prices under which soft clusters get their target sizes, by Sinkhorn's iteration.
 
     Parameters
     ----------
     scores : (n, k) real array
-        Finite, n and k at least 1; detached, where it is a torch tensor. Any precision: computed in
+        Finite, n and k at least 1; a torch tensor must be detached. Any precision: computed in
         float64, a block of rows at a time.
     shares : (k,) real array, optional
         Target shares r, positive; they are divided by their sum. Uniform by default.
     options : SinkhornOptions, optional
     prices : (k,) float64 array, optional
-        Where to start: the prices of a similar problem, or of a larger epsilon. Zeros by default.
+        Prices to start from, those of a similar problem or of a larger epsilon. Zeros by default.
 
     Returns
     -------
@@ -144,8 +144,8 @@ def sinkhorn(
     Raises
     ------
     InvalidValueError
-        For a shape that is not (n, k), no row or no column, an option out of its range, or, where
-        ``options.tol > 0``, an entry that is not finite (a training step reads no value back).
+        For a shape that is not (n, k), no row or no column, or an option out of its range. If
+        ``options.tol > 0``, also for an entry that is not finite (otherwise no value is read back).
     InvalidTypeError
         For a dtype that is not real floating.
     DeviceMismatchError
@@ -155,8 +155,8 @@ def sinkhorn(
     -----
     Guarantee: none on counts. ``dual_value`` of the prices bounds every assignment inside the
     bounds; see the module. Scores beyond 1e300 count as 1e300.
-    Cost: O(n k) per iteration, two exponentials an entry; O(k) memory beyond the labels and one
-    block, whatever n is.
+    Cost: O(n k) per iteration, two exponentials per entry; O(k) memory beyond the labels and one
+    block, for any n.
     Source: SwAV (Caron et al. 2020) section 3.1; SeLa (Asano et al. 2020) Eq. 7 and 8; Cuturi
     (2013). With all prices 0 the labels are greedy (claim S7).
     Claims: docs/claims.md#S7.
@@ -220,21 +220,21 @@ def sinkhorn(
 
 
 def soft_plan(scores: Array, prices: Array, *, epsilon: float) -> Array:
-    """Soft labels under prices, ``Q_ij = softmax_j((s_ij + pi_j) / epsilon)``.
+    """Return soft labels under prices, ``Q_ij = softmax_j((s_ij + pi_j) / epsilon)``.
 
     Parameters
     ----------
     scores : (n, k) real array
     prices : (k,) float64 array
-        Of `sinkhorn`.
+        From `sinkhorn`.
     epsilon : float > 0
-        That of the prices.
+        The temperature of the prices.
 
     Returns
     -------
     (n, k) array
-        Rows sum to 1; the dtype of `scores`, but at least float32. Its blocks and the whole are in
-        memory together for a moment.
+        Rows sum to 1; the dtype of `scores`, but at least float32. For a moment, a block is in
+        memory in addition to the whole plan.
 
     Examples
     --------
@@ -257,9 +257,9 @@ def soft_plan(scores: Array, prices: Array, *, epsilon: float) -> Array:
 
 
 def _column_mass(scores: Array, pi: Array, epsilon: float, *, normalized: bool = True) -> Array:
-    """``epsilon log sum_i Q_ij``, (k,), in units of score, so that a small epsilon loses nothing.
+    """Return ``epsilon log sum_i Q_ij``, (k,), in units of score, where a small epsilon is safe.
 
-    Not `normalized`, Q is ``exp((s + pi) / epsilon)`` with rows as they are.
+    Unless `normalized`, Q is ``exp((s + pi) / epsilon)``, and rows are not normalized.
     """
     xp = compat.array_namespace(scores)
     top = xp.full((scores.shape[1],), -math.inf, dtype=xp.float64, device=compat.device(scores))
@@ -274,15 +274,15 @@ def _column_mass(scores: Array, pi: Array, epsilon: float, *, normalized: bool =
 
 
 def _log_plan(xp: Namespace, priced: Array, epsilon: float) -> Array:
-    """``epsilon log Q`` of a block of rows; at most 0."""
+    """Return ``epsilon log Q`` of a block of rows; at most 0."""
     below = priced - xp.max(priced, axis=1, keepdims=True)
     spread = epsilon * xp.log(xp.sum(_exp(below, epsilon), axis=1, keepdims=True))
-    # Not priced - v: for large scores v would swallow the spread.
+    # Not priced - v: for large scores, the spread would vanish in the rounding of v.
     return below - spread
 
 
 def _exp(x: Array, epsilon: float) -> Array:
-    """``exp(x / epsilon)`` for x <= 0 or about 0, without an overflow of the division."""
+    """Return ``exp(x / epsilon)`` for x <= 0 or about 0; the division does not overflow."""
     xp = compat.array_namespace(x)
     return xp.exp(xp.clip(x, min=NOTHING * epsilon) / epsilon)
 

@@ -1,15 +1,15 @@
-r"""Assignment that is rewarded for spreading over the clusters: SeCu's entropy variant.
+r"""Assignment with a reward for evenly filled clusters: SeCu's entropy variant.
 
 Problem (SeCu, variant "entropy"; with the counts ``n_j`` of the labels of *all* samples):
 
 maximize ``J(y) = sum_i s_{i, y_i} + alpha H(n / N)``,   ``H(q) = -sum_j q_j log q_j``.
 
-With ``g(m) = (m + 1) log(m + 1) - m log m``, what one more label adds to ``m log m``, moving sample
-i changes J by exactly
+Let ``g(m) = (m + 1) log(m + 1) - m log m``, the increase of ``m log m`` by one more label. Moving
+sample i from cluster o to j changes J by exactly
 
 ``s_ij - s_io - (alpha / N) (g(n_j) - g(n_o - 1))``
 
-so that the best label of one sample, all others fixed, is the choice under prices that rise as a
+so the best label of one sample, with all others fixed, is the choice under prices that rise as a
 cluster empties,
 
 ``y_i = argmax_j s_ij - (alpha / N) g(n_j without i)``.
@@ -25,22 +25,22 @@ n_j                    ``counts``            (k,)     labels of all samples, int
 \-                     ``prices``            (k,)     ``-(alpha / N) g(n_j)``, in units of score
 =====================  ====================  =======  ==========================================
 
-Two things are not as published unless asked for (`published_rule`):
+Two things differ from the publication unless you ask for its rule (`published_rule`):
 
 * *First pass.* The released code charges ``alpha (f((n_j + 1) / (B + 1)) - f(n_j / (B + 1)))``
-  with ``f(q) = q log q`` and B the samples seen so far. That is
+  with ``f(q) = q log q`` and B the samples seen so far. This equals
   ``alpha / (B + 1) (g(n_j) - log(B + 1))``, whose second term is the same for all clusters: the
-  rule of later passes with B + 1 in place of N, not of alpha. The charge is N / (B + 1) times that
-  of later passes, so that the first samples are spread evenly whatever they are; the first batch
-  of all meets empty counts and is greedy. Here alpha / N does for all passes. (Over 50,000 cone or
-  mixture scores, batches of 128, J is 1.1 and 2.8 percent lower after the first pass, and 1e-4
-  of its value at most after three.)
-* *Batches.* All samples of a batch see the counts before it. Each move alone would raise J, all
-  together they need not: many samples rush into the same small cluster. `batch_size` is 1 here.
+  rule of later passes with B + 1 in place of N, but with the same alpha. The charge is N / (B + 1)
+  times that of later passes, so the first samples are spread evenly whatever their scores. The
+  very first batch sees empty counts and is greedy. Here all passes use alpha / N. (Over 50,000
+  cone or mixture scores, in batches of 128, J is 1.1 and 2.8 percent lower after the first pass,
+  and at most 1e-4 of its value after three.)
+* *Batches.* All samples of a batch see the counts before it. Each move alone would raise J, but
+  all together they need not: many samples move into the same small cluster. `batch_size` is 1 here.
 
 The printed weights do not follow one rule: alpha / N is 0.12 on CIFAR-10 (6,000 for 50,000) and in
-the second stage on STL-10 (600 for 5,000), 0.252 in its first stage (26,460 for 105,000), which is
-2.1 times the rule (claim S9). No weight promises any size: a small one changes nothing.
+the second stage on STL-10 (600 for 5,000), but 0.252 in its first stage (26,460 for 105,000), which
+is 2.1 times the rule (claim S9). No weight guarantees any size: a small weight changes nothing.
 
 Claims: docs/claims.md#S9.
 """
@@ -89,7 +89,7 @@ PUBLISHED_STRENGTH = 0.12
 
 @dataclass(frozen=True, slots=True)
 class EntropyRule:
-    """Weight of the entropy, and how samples meet the counts.
+    """Weight of the entropy, batch size, and charge of the first pass.
 
     Parameters
     ----------
@@ -98,9 +98,9 @@ class EntropyRule:
     n_samples : int >= 1
         N, the samples of one pass.
     batch_size : int >= 1
-        Samples labeled with the same counts.
+        Number of samples labeled with the same counts.
     first_pass : {"exact", "published"}
-        The charge of a sample that has no label yet.
+        Charge of a sample without a label.
     """
 
     weight: float
@@ -116,7 +116,7 @@ class EntropyRule:
 
 
 class EntropyAssignment(NamedTuple):
-    """Labels, and the prices at which they were the choice.
+    """Labels with their prices, counts and values.
 
     Attributes
     ----------
@@ -125,12 +125,12 @@ class EntropyAssignment(NamedTuple):
         `entropy_prices` of the counts.
     counts : (k,) int64 array
     objective : float
-        J of the labels, with the entropy.
+        J of the labels, including the entropy.
     upper_bound : float
         No labels have a larger J.
     moved : int
-        Samples that changed their label in the last pass; 0 after a pass with batches of 1 means
-        that no single move can raise J.
+        Number of samples that changed label in the last pass. With batches of 1, 0 means that no
+        single move can raise J.
     """
 
     labels: Array
@@ -142,7 +142,7 @@ class EntropyAssignment(NamedTuple):
 
 
 def published_rule(n_samples: int) -> EntropyRule:
-    """SeCu's rule for CIFAR-10, scaled to n samples: alpha = 0.12 n, batches of 128.
+    """Return SeCu's rule for CIFAR-10, scaled to n samples: alpha = 0.12 n, batches of 128.
 
     Notes
     -----
@@ -160,7 +160,7 @@ def published_rule(n_samples: int) -> EntropyRule:
 def entropy_step(
     scores: Array, previous: Array, counts: Array, rule: EntropyRule
 ) -> tuple[Array, Array]:
-    """Label one mini-batch, all of it with the same counts, and count its moves.
+    """Label one mini-batch with the same counts for all samples, and update the counts.
 
     For use inside a training step, for any number of heads at once: no value is read back from the
     device.
@@ -170,11 +170,11 @@ def entropy_step(
     scores : (..., b, k) real array
         Finite, or minus infinity on a padded cluster; computed in float64.
     previous : (..., b) integer array
-        Labels of these samples so far, -1 for a sample without one. No sample twice.
+        Labels of these samples so far, -1 for a sample without one. No sample occurs twice.
     counts : (..., k) int64 array
-        Labels of all samples so far, those of the batch included.
+        Counts of all labels so far, those of the batch included.
     rule : EntropyRule
-        Its `batch_size` does not matter here.
+        Its `batch_size` is ignored.
 
     Returns
     -------
@@ -184,8 +184,8 @@ def entropy_step(
 
     Notes
     -----
-    Cost O(b k). For b = 1 the label is the best one, all others fixed. Source: SeCu's released
-    code (the supplement names the variant only).
+    Cost O(b k). For b = 1 the label is the best one with all others fixed. Source: SeCu's released
+    code (the supplement only names the variant).
 
     Examples
     --------
@@ -205,7 +205,7 @@ def entropy_step(
     clusters = xp.arange(k, dtype=xp.int64, device=compat.device(scores))
     old = xp.astype(previous, xp.int64)[..., None] == clusters
     strength = rule.weight / rule.n_samples
-    # Without the sample itself.
+    # Leave the sample itself out.
     others = xp.astype(counts[..., None, :] - xp.astype(old, xp.int64), xp.float64)
     charge = strength * _gain(others)
     if rule.first_pass == "published":
@@ -219,7 +219,7 @@ def entropy_step(
 def assign_entropy(
     scores: Array, rule: EntropyRule, *, n_passes: int = 5, previous: Array | None = None
 ) -> EntropyAssignment:
-    """Labels that trade score for evenness of the sizes, in passes over all samples in order.
+    """Find labels that trade score for even sizes, in passes over all samples in order.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def assign_entropy(
         Finite; n = ``rule.n_samples``.
     rule : EntropyRule
     n_passes : int >= 1
-        It stops earlier after a pass that changes nothing.
+        A pass that changes nothing is the last.
     previous : (n,) integer array, optional
         Labels to start from, -1 for none.
 
@@ -244,9 +244,10 @@ def assign_entropy(
     Notes
     -----
     Guarantee: with batches of 1, J never falls from one sample to the next after the first pass;
-    with larger ones it can. None on sizes. The gap ``upper_bound - objective`` is proven.
+    with larger batches it can. Sizes have no guarantee. The gap ``upper_bound - objective`` is
+    proven.
     Cost: O(n k) per pass, one round of about ten operations per batch: use batches of about 100
-    where n is large.
+    if n is large.
 
     Examples
     --------
@@ -294,7 +295,7 @@ def assign_entropy(
 
 
 def entropy_prices(counts: Array, rule: EntropyRule) -> Array:
-    """Prices of a further sample, ``-(alpha / N) g(n_j)``; (k,) float64, in units of score.
+    """Return the prices of a further sample, ``-(alpha / N) g(n_j)``; (k,), in units of score.
 
     Notes
     -----
@@ -311,7 +312,7 @@ def entropy_prices(counts: Array, rule: EntropyRule) -> Array:
 
 
 def entropy_objective(scores: Array, labels: Array, counts: Array, rule: EntropyRule) -> float:
-    """J of labels, ``sum_i s_{i, y_i} + alpha H(n / N)``."""
+    """Return J of labels, ``sum_i s_{i, y_i} + alpha H(n / N)``."""
     xp = compat.array_namespace(counts)
     q = xp.astype(counts, xp.float64) / rule.n_samples
     entropy = -float(xp.sum(q * xp.log(xp.where(q > 0, q, xp.ones_like(q)))))
@@ -319,7 +320,7 @@ def entropy_objective(scores: Array, labels: Array, counts: Array, rule: Entropy
 
 
 def entropy_upper_bound(scores: Array, prices: Array, rule: EntropyRule) -> float:
-    """Upper bound on J over all labels, from any prices.
+    """Return an upper bound on J over all labels, from any prices.
 
     ``sum_i max_j (s_ij + pi_j) + alpha log sum_j exp(-N pi_j / alpha) >= max_y J(y)``.
 
@@ -331,8 +332,8 @@ def entropy_upper_bound(scores: Array, prices: Array, rule: EntropyRule) -> floa
 
     Notes
     -----
-    From ``sum_i s_{i,y_i} <= sum_i max_j (s_ij + pi_j) - N sum_j q_j pi_j`` and the largest value
-    of ``alpha H(q) - N sum_j q_j pi_j`` over the simplex (weak duality, ours). Cost O(n k).
+    Follows from ``sum_i s_{i,y_i} <= sum_i max_j (s_ij + pi_j) - N sum_j q_j pi_j`` and the largest
+    value of ``alpha H(q) - N sum_j q_j pi_j`` over the simplex (weak duality, ours). Cost O(n k).
     """
     xp = check_real("scores", scores)
     n, k = check_shape("scores", scores, (rule.n_samples, "k"))
@@ -351,14 +352,14 @@ def entropy_upper_bound(scores: Array, prices: Array, rule: EntropyRule) -> floa
 
 
 def _gain(m: Array) -> Array:
-    """``(m + 1) log(m + 1) - m log m`` for m >= 0, without the cancellation; 0 at m = 0."""
+    """Return ``(m + 1) log(m + 1) - m log m`` for m >= 0 without cancellation; 0 at m = 0."""
     xp = compat.array_namespace(m)
     positive = xp.where(m > 0, m, xp.ones_like(m))
     return xp.where(m > 0, xp.log1p(m) + m * xp.log1p(1.0 / positive), xp.zeros_like(m))
 
 
 def _published_gain(counts: Array) -> Array:
-    """``g(n_j) / (B + 1)``: the released charge, without the term that all clusters share."""
+    """Return ``g(n_j) / (B + 1)``: the released charge without the term common to all clusters."""
     xp = compat.array_namespace(counts)
     c = xp.astype(counts, xp.float64)
     return _gain(c) / (xp.sum(c, axis=-1, keepdims=True) + 1.0)

@@ -1,14 +1,14 @@
 r"""Balancing by the sign alone: the bias rule of auxiliary-loss-free expert balancing.
 
-Problem: labels of a stream of batches with even counts, without a loss term and without a step that
-scales with the error. A bias per cluster is added to the scores for the choice, and moves by a
-fixed amount after each batch (Wang et al. 2024, Algorithm 1),
+Problem: label a stream of batches with even counts, without a loss term and without a step that
+scales with the error. Each cluster has a bias, which is added to its scores and moves by a fixed
+amount after each batch (Wang et al. 2024, Algorithm 1),
 
 ``y_i = argmax_j s_ij + b_j``,   ``b_j <- b_j + u sign(target_j - c_j)``.
 
 It is `duals.update_duals` with the gradient replaced by its sign: the price of a cluster that is a
-little too small rises as fast as that of an empty one. Hence it needs ``max_j b*_j / u`` batches to
-reach good prices, and then swings around them by u.
+little too small rises as fast as that of an empty one. Hence the rule needs ``max_j b*_j / u``
+batches to reach good prices, and then oscillates around them by u.
 
 ======================  ===============  =======  ================================================
 paper                   here             shape    meaning
@@ -19,9 +19,9 @@ paper                   here             shape    meaning
 :math:`\bar c_j, c_j`   ``counts``       (k,)     labels of one batch
 ======================  ===============  =======  ================================================
 
-Of the prices one thing is certain, and it needs no certificate: after T batches each is u times the
-number of batches in which the cluster was too small minus those in which it was too large. It says
-nothing on the size of the errors.
+One fact about the prices needs no certificate: after T batches, each price is u times the number of
+batches in which the cluster was too small minus those in which it was too large. This says nothing
+about the size of the errors.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def update_bias(
     upper_share: Array,
     step_size: float,
 ) -> Array:
-    """One step after a batch, ``b_j + u sign(target_j - c_j)``.
+    """Take one step after a batch, ``b_j + u sign(target_j - c_j)``.
 
     Parameters
     ----------
@@ -91,10 +91,10 @@ def update_bias(
     counts : (..., k) integer array
         Labels of the batch.
     n_samples : int
-        How many labels that is, m.
+        Number of labels in the batch, m.
     lower_share, upper_share : (..., k) float64 arrays
-        Shares between which a count is left alone; both equal to the target share is the published
-        rule.
+        Counts between these shares move no bias; the published rule has both equal to the target
+        share.
     step_size : float
         u.
 
@@ -132,7 +132,7 @@ def assign_sign_rule(
     n_passes: int = 1,
     bias: Array | None = None,
 ) -> SignAssignment:
-    """Label all samples in order, in batches, the bias moving by its sign after each.
+    """Label all samples in order, in batches, and update the bias by the sign rule after each.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def assign_sign_rule(
         Finite; computed in float64.
     rule : SignRule, optional
     shares : (k,) real array, optional
-        Target shares, or the smallest ones where `upper_shares` are given; 1 / k by default.
+        Target shares, or smallest shares if `upper_shares` is given; 1 / k by default.
     upper_shares : (k,) real array, optional
         Largest shares, not below `shares`.
     n_passes : int >= 1

@@ -1,8 +1,8 @@
-"""Which cluster sizes are allowed, and whether any labels satisfy them.
+"""Bounds on cluster sizes, and whether any labels satisfy them.
 
 `SizeBounds` holds the lower and the upper size of each cluster, from counts, from shares of n / k
-or for a stream. Where some pairs are forbidden, a maximum flow decides, and what is infeasible
-comes with a proof in whole numbers that anyone can check.
+or for a stream. If some pairs are forbidden, a maximum flow finds labels, or a proof in whole
+numbers that none exist, which anyone can check.
 """
 
 from .farkas import (

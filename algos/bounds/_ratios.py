@@ -1,7 +1,7 @@
-"""Numbers that a caller gives, one or one per cluster, as exact fractions and whole numbers.
+"""Numbers given by the caller, one or one per cluster, as exact fractions and whole numbers.
 
-A ratio means the simple fraction it is the nearest float of, so that 0.9 of 1000 samples is 900 and
-not 900 and a little: sizes are decided in whole numbers, without a tolerance.
+A ratio means the simple fraction whose nearest float it is. So 0.9 of 1000 samples is 900, not a
+little more: sizes are decided in whole numbers, without a tolerance.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Ratio = float | Sequence[float] | Array
 
 
 def ratios_of(name: str, ratio: Array, k: int) -> list[Fraction]:
-    """One exact fraction per cluster; a ratio above k (all samples in one cluster) means k."""
+    """Return one exact fraction per cluster; a ratio above k (all samples in one) means k."""
     single = isinstance(ratio, Number) or (is_array(ratio) and ratio.ndim == 0)
     values = entries(name, [ratio] * k if single else ratio)
     if len(values) != k:
@@ -40,27 +40,27 @@ def ratios_of(name: str, ratio: Array, k: int) -> list[Fraction]:
 
 
 def simplest(value: float) -> Fraction:
-    """The simple fraction of which a float is the nearest, 0.9 being 9/10, or the float itself."""
+    """Return the simple fraction whose nearest float is `value` (9/10 for 0.9), or the float."""
     exact = Fraction(value)
     simple = exact.limit_denominator(10**6)
-    # The simple fraction is meant only where `value` is its nearest float.
+    # The caller means the simple fraction only if `value` is its nearest float.
     return simple if float(simple) == value else exact
 
 
 def rounded(value: Fraction, rounding: str, *, up: bool) -> int:
-    """A bound in whole samples; `up` for a lower one, which "inward" rounds up."""
+    """Round a bound to whole samples; `up` is for lower bounds, which "inward" rounds up."""
     if rounding == "nearest":
         return round(value)
     return math.ceil(value) if up == (rounding == "inward") else math.floor(value)
 
 
 def entries(name: str, values: Array) -> list[Any]:
-    """Entries of a sequence or of a 1-D array of real numbers, as Python numbers.
+    """Return the entries of a sequence or of a 1-D array of real numbers as Python numbers.
 
     Raises
     ------
     InvalidTypeError
-        If `values` is neither, or an array of another dtype or with other axes.
+        If `values` is neither of these, or an array of another dtype or with other axes.
     """
     if is_array(values):
         check_values(name, values)
@@ -71,7 +71,7 @@ def entries(name: str, values: Array) -> list[Any]:
                 f"{tuple(values.shape)}"
             )
             raise InvalidTypeError(msg)
-        if hasattr(values, "tolist"):  # in one transfer, where the library can
+        if hasattr(values, "tolist"):  # one transfer, if the library offers it
             return list(values.tolist())
         kind = float if xp.isdtype(values.dtype, "real floating") else int
         return [kind(values[i]) for i in range(values.shape[0])]
@@ -82,5 +82,5 @@ def entries(name: str, values: Array) -> list[Any]:
 
 
 def is_array(values: Any) -> bool:
-    """Whether it is an array of some library."""
+    """Tell whether `values` is an array of some library."""
     return bool(compat.is_array_api_obj(values))

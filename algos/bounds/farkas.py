@@ -1,15 +1,16 @@
 r"""Proofs that no assignment exists, and a check of them in whole numbers.
 
 Problem: samples i with integer weights ``w_i`` may join the clusters ``A_i``; cluster k takes a
-total weight between ``l_k`` and ``u_k``. Whether ``x_ik >= 0`` with ``sum_{k in A_i} x_ik = w_i``
-and ``l_k <= sum_i x_ik <= u_k`` exist has, by Farkas' lemma, a short proof either way. A proof that
-they do not is a pair of multipliers ``p, q >= 0``, one of each bound, such that
+total weight between ``l_k`` and ``u_k``. Do ``x_ik >= 0`` with ``sum_{k in A_i} x_ik = w_i`` and
+``l_k <= sum_i x_ik <= u_k`` exist? By Farkas' lemma, either answer has a short proof. A proof that
+no such x exists is a vector of multipliers ``p, q >= 0``, one for each bound, such that
 
 ``sum_i w_i max_{k in A_i} (p_k - q_k)  <  sum_k p_k l_k - sum_k q_k u_k``.
 
-Any x inside the bounds has ``sum_ik (p_k - q_k) x_ik`` at least the right side and at most the
-left, hence there is none. (It is the dual value of `certificates`, with scores of 0 and prices
-p - q, below 0.) A sample without any cluster has a maximum of minus infinity, and is a proof alone.
+For any x inside the bounds, ``sum_ik (p_k - q_k) x_ik`` is at least the right side and at most the
+left: a contradiction. (The left side minus the right is the dual value of `certificates` with
+scores of 0 and prices p - q; it is below 0.) A sample without any cluster has a maximum of minus
+infinity, and is a proof by itself.
 
 =====================  ====================  ======  ============================================
 paper                  here                  shape   meaning
@@ -20,10 +21,10 @@ right side             ``vector.required``   ()      what the bounds add up to
 left side              ``vector.available``  ()      what the samples add up to at most
 =====================  ====================  ======  ============================================
 
-Three kinds are enough: one cluster with ``l_k > u_k``; clusters whose lower bounds exceed the
-samples that may join any of them (p = 1 on them); samples that may join nothing outside clusters
-whose upper bounds are too small for them (q = 1 on those). The last two are Hall's condition from
-either side, and `feasibility` finds one of them whenever there is no assignment.
+Three kinds of proof are enough: one cluster with ``l_k > u_k``; clusters whose lower bounds exceed
+the samples that may join any of them (p = 1 on these clusters); samples that may join only clusters
+whose upper bounds are too small for them (q = 1 on these clusters). The last two are Hall's
+condition from either side; `feasibility` finds one of the three whenever no assignment exists.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ class FarkasVector(NamedTuple):
 
     @property
     def clusters(self) -> tuple[int, ...]:
-        """Clusters with a multiplier other than 0."""
+        """Return the clusters with a nonzero multiplier."""
         pairs = zip(self.lower, self.upper, strict=True)
         return tuple(k for k, (p, q) in enumerate(pairs) if p or q)
 
     @property
     def excess(self) -> int:
-        """By how much the inequality fails, in samples (weight); that of one sample at least."""
+        """Return by how much the inequality fails, in samples (or weight): at least 1."""
         return 1 if self.available is None else self.required - self.available
 
 
@@ -74,14 +75,14 @@ def verify_infeasibility(
     *,
     weights: Sequence[int] | None = None,
 ) -> bool:
-    """Whether a vector proves that no assignment satisfies the bounds, however it was found.
+    """Tell whether a vector, from any source, proves that no assignment satisfies the bounds.
 
     Parameters
     ----------
     lower, upper : k ints each
         The bounds, as sequences or one-dimensional integer arrays.
     samples : int, or (n, k) nested sequence or array of booleans
-        Number of samples, each of which may join every cluster; or, per sample, which it may join.
+        Number of samples that may each join every cluster; or the clusters each sample may join.
     vector : FarkasVector
     weights : n ints >= 0, optional
         1 each by default. The proof also holds where no sample may be split.
@@ -89,12 +90,12 @@ def verify_infeasibility(
     Returns
     -------
     bool
-        False for a vector with a negative or missing multiplier, with sums that are not those of
-        the bounds and samples, or without a contradiction. Never an error for a wrong vector.
+        False for a vector with a negative or missing multiplier, with sums that differ from those
+        of the bounds and samples, or without a contradiction. A wrong vector never raises.
 
     Notes
     -----
-    In Python integers: no rounding, no overflow. Cost O(n k).
+    Computed in Python integers: no rounding, no overflow. Cost O(n k).
 
     Examples
     --------
@@ -128,7 +129,7 @@ def verify_infeasibility(
         if best is None and weight > 0:
             if vector.sample == i and vector.available is None:
                 return True
-            available = None  # minus infinity, as yet without the sample that shows it
+            available = None  # minus infinity, but `vector` does not name this sample
         elif available is not None and best is not None:
             available += weight * best
     if vector.sample is not None or available is None or vector.available != available:
@@ -137,7 +138,7 @@ def verify_infeasibility(
 
 
 def explain(vector: FarkasVector) -> str:
-    """One sentence on why there is no assignment, naming the clusters.
+    """Explain in one sentence why no assignment exists, and name the clusters.
 
     Examples
     --------
@@ -170,7 +171,7 @@ def explain(vector: FarkasVector) -> str:
 
 
 def _names(clusters: tuple[int, ...]) -> str:
-    """English for a list of clusters, cut after ten."""
+    """Write a list of clusters in English, cut after ten."""
     words = [str(k) for k in clusters[:10]]
     if len(clusters) > 10:
         words.append(f"{len(clusters) - 10} more")
@@ -180,9 +181,9 @@ def _names(clusters: tuple[int, ...]) -> str:
 
 
 def _ints(values: Any) -> Iterator[int]:
-    """Entries as Python integers, exactly."""
+    """Return entries as Python integers, exactly."""
     listed = values.tolist() if hasattr(values, "tolist") else values
-    if hasattr(listed, "shape"):  # an array that has no tolist
+    if hasattr(listed, "shape"):  # an array without tolist
         listed = [listed[i] for i in range(listed.shape[0])]
     return (int(v) for v in listed)
 

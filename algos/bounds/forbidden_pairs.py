@@ -1,18 +1,20 @@
-r"""Whether any labels satisfy the size bounds where some pairs are forbidden, with a proof.
+r"""Feasibility of size bounds if some pairs are forbidden: labels, or a proof that none exist.
 
-Problem: sample i may join only the clusters of its row of `allowed`; is there an assignment with
-``l_k <= n_k <= u_k``? With all pairs allowed the sums of the bounds decide (`bounds`); with
+Problem: sample i may join only the clusters in its row of `allowed`; is there an assignment with
+``l_k <= n_k <= u_k``? If all pairs are allowed, the sums of the bounds decide (`sizes`); with
 forbidden pairs it is a flow problem in integers. Samples with equal rows form one group g of
-``w_g`` samples, and
+``w_g`` samples, and the network
 
 ``source -> g`` (capacity w_g),  ``g -> k`` if allowed,  ``k -> sink`` (l_k),
 ``k -> rest`` (u_k - l_k),  ``rest -> sink`` (n - sum_k l_k)
 
-has a flow of n if and only if labels exist: it must fill both kinds of arcs into the sink, so each
-cluster gets its l_k. Otherwise the smallest cut is a proof, of one of two kinds (`farkas`):
+has a flow of n if and only if labels exist: the flow must fill both kinds of arcs into the sink, so
+each cluster gets its l_k. Otherwise the minimum cut is a proof, of one of two kinds (`farkas`):
 
-* the rest is on the sink's side: the groups cut off may go only to clusters with too little room;
-* it is on the source's side: the clusters cut off need more samples than may join any of them.
+* if ``rest`` is on the sink's side, the groups on the source's side may join only clusters whose
+  upper bounds are together too small;
+* if it is on the source's side, the clusters on the sink's side need more samples than may join
+  any of them.
 
 =====================  ===============  ======  ===============================================
 symbol                 here             shape   meaning
@@ -44,17 +46,17 @@ LARGEST_TOTAL = 2**31 - 1  # SciPy's flows are 32-bit
 
 
 class Feasibility(NamedTuple):
-    """An assignment, or a proof that there is none; one of the two.
+    """Either an assignment, or a proof that none exists.
 
     Attributes
     ----------
     labels : (n,) int64 array or None
-        Labels inside the bounds, in the library and on the device of `allowed`; None without any,
-        and for weights other than 1, whose samples may be split.
+        Labels inside the bounds, in the library and on the device of `allowed`. None if there are
+        none, and for weights other than 1, whose samples may be split.
     counts : tuple of k ints or None
         Sizes inside the bounds.
     vector : FarkasVector or None
-        Proof that no labels are inside the bounds; `farkas.verify_infeasibility` checks it.
+        Proof that no labels lie inside the bounds; `farkas.verify_infeasibility` checks it.
     """
 
     labels: Array | None
@@ -63,7 +65,7 @@ class Feasibility(NamedTuple):
 
     @property
     def feasible(self) -> bool:
-        """Whether an assignment exists."""
+        """Tell whether an assignment exists."""
         return self.vector is None
 
 
@@ -74,18 +76,18 @@ def feasibility(
     *,
     weights: Sequence[int] | Array | None = None,
 ) -> Feasibility:
-    """Labels inside the bounds that use allowed pairs only, or a proof that there are none.
+    """Find labels inside the bounds that use only allowed pairs, or a proof that none exist.
 
     Parameters
     ----------
     allowed : (n, k) boolean array, or (n, k) real array
-        Which clusters a sample may join. Of scores, -inf forbids a pair.
+        Which clusters a sample may join. A score of -inf forbids a pair.
     lower, upper : (k,) sequences of ints, or integer arrays
         Smallest and largest sizes; lower >= 0.
     weights : (n,) sequence of ints >= 0, or integer array, optional
-        A sample of weight w counts as w samples that may go to different clusters. Whether whole
-        samples of different weights fit is a bin packing problem, NP-hard; the proof of
-        infeasibility holds for those as well, an assignment of parts need not.
+        A sample of weight w counts as w samples that may go to different clusters. Fitting whole
+        samples of different weights is bin packing, NP-hard. A proof of infeasibility holds for
+        whole samples as well; an assignment need not.
 
     Returns
     -------
@@ -94,16 +96,16 @@ def feasibility(
     Raises
     ------
     InvalidTypeError
-        For `allowed` neither boolean nor real, or bounds or weights that are no integers.
+        If `allowed` is neither boolean nor real, or bounds or weights are no integers.
     InvalidValueError
         For shapes that do not fit, a negative bound or weight, a NaN among the scores, or a total
         weight of 2^31 or more.
 
     Notes
     -----
-    Decided in integers, exact. Cost: reading `allowed` on the host, O(n k), and a maximum flow on
-    as many nodes as there are different rows plus k (SciPy, Dinic's algorithm). The theorem that
-    one of the two cuts exists is Hoffman's (1960).
+    Decided exactly, in integers. Cost: reading `allowed` on the host, O(n k), and a maximum flow on
+    as many nodes as there are different rows plus k (SciPy, Dinic's algorithm). Hoffman (1960)
+    proved that one of the two cuts exists.
 
     Examples
     --------
@@ -178,7 +180,7 @@ widen the bounds or allow more pairs
 
 
 def infeasible(vector: FarkasVector) -> InfeasibleBoundsError:
-    """The error that carries a proof, and says it in a sentence."""
+    """Return the error that carries a proof and states it in one sentence."""
     fix = "widen the bounds or allow more pairs" if vector.sample is None else "allow it a pair"
     msg = f"no labels are inside the bounds: {explain(vector)}. To fix this, {fix}"
     return InfeasibleBoundsError(msg, clusters=vector.clusters, excess=vector.excess, vector=vector)
@@ -187,7 +189,7 @@ def infeasible(vector: FarkasVector) -> InfeasibleBoundsError:
 def _obvious(
     low: list[int], high: list[int], groups: dict[bytes, list[int]], each: list[int]
 ) -> FarkasVector | None:
-    """Proofs without a flow: a sample without cluster, crossed bounds, lower bounds too large."""
+    """Find proofs without a flow: a sample without cluster, crossed bounds, large lower bounds."""
     k, none = len(low), (0,) * len(low)
     stranded = [i for i in groups.get(bytes(k), ()) if each[i] > 0]
     if stranded:
@@ -207,7 +209,7 @@ def _obvious(
 def _flow(
     patterns: list[bytes], sizes: list[int], low: list[int], high: list[int]
 ) -> tuple[list[list[int]], set[int] | None]:
-    """Flow from each group to each cluster; else the nodes on the source's side of a smallest cut.
+    """Return the flow from groups to clusters, or the nodes on the source's side of a minimum cut.
 
     Nodes: groups 0 ... m-1, clusters m ... m+k-1, then rest, source, sink.
     """
@@ -255,7 +257,7 @@ def _cut_proof(
 ) -> FarkasVector:
     m, k = len(patterns), len(low)
     inside = tuple(int(m + j in reached) for j in range(k))
-    if m + k in reached:  # the rest has room: clusters beyond the cut cannot get their lower bound
+    if m + k in reached:  # then clusters beyond the cut cannot reach their lower bounds
         return _lower_proof(patterns, sizes, low, tuple(1 - v for v in inside))
     confined = sum(
         size
@@ -303,7 +305,7 @@ def _check_allowed(allowed: Array) -> tuple[Any, int, int]:
 
 
 def _rows_on_host(allowed: Array) -> Any:
-    """Rows as lists of booleans, a block at a time."""
+    """Yield rows as lists of booleans, read a block at a time."""
     xp = compat.array_namespace(allowed)
     n, k = allowed.shape
     rows = max(1, 2**20 // k)

@@ -5,9 +5,9 @@ Problem: of ``n`` samples each joins exactly one of ``k`` clusters; cluster ``k`
 
 ``0 <= l_k <= u_k`` for every ``k``,  and  ``sum_k l_k <= n <= sum_k u_k``.
 
-(Necessary by adding up; sufficient by giving each cluster ``l_k`` samples and handing out the
-rest below ``u_k``.) Each way to break this is a short proof of infeasibility, which the error
-carries: the clusters whose bounds add up wrongly, and by how many samples.
+(The conditions are necessary by adding up; they are sufficient, because each cluster can get
+``l_k`` samples and then more, up to ``u_k``.) A condition that fails is a short proof of
+infeasibility. The error carries it: the clusters whose bounds conflict, and by how many samples.
 
 =====================  ==========================  =========  ====================================
 paper                  here                        shape      meaning
@@ -56,7 +56,7 @@ class SizeBounds(NamedTuple):
     Attributes
     ----------
     lower_share, upper_share : (k,) float64 array
-        The bounds as shares of the samples seen, in [0, 1]: what the duals aim at.
+        The bounds as shares of the samples seen, in [0, 1]: the targets of the duals.
     lower, upper : (k,) int64 array
         The bounds in whole samples, for a pass of `n_samples`. Without a known number of samples
         they are 0 and the largest int64.
@@ -72,12 +72,12 @@ class SizeBounds(NamedTuple):
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters, k."""
+        """Return the number of clusters, k."""
         return int(self.lower.shape[0])
 
     @property
     def total_lower_share(self) -> float:
-        """Sum of the lower shares: 1 leaves the assignment no slack at all."""
+        """Return the sum of the lower shares; at 1 the assignment has no slack."""
         return math.fsum(entries("lower_share", self.lower_share))
 
     @classmethod
@@ -92,7 +92,7 @@ class SizeBounds(NamedTuple):
         xp: Namespace | None = None,
         device: object | None = None,
     ) -> SizeBounds:
-        """Bounds in units of the balanced size ``n / k``, as the papers state them.
+        """Build bounds in units of the balanced size ``n / k``, as the papers state them.
 
         Parameters
         ----------
@@ -102,11 +102,11 @@ class SizeBounds(NamedTuple):
             n >= 1, the number of samples of one pass (epoch).
         lower, upper : float or sequence of k floats
             Smallest and largest size in units of n / k; ``lower=0`` and ``upper=inf`` mean none.
-            A ratio means the simple fraction it is the nearest float of: 0.9 is 9/10 exactly.
+            A ratio means the simple fraction whose nearest float it is: 0.9 is 9/10 exactly.
         rounding : {"inward", "outward", "nearest"}
-            How a bound that is no whole number becomes one. "inward" (ceil of lower, floor of
-            upper) keeps the promise to the letter, but can be infeasible where k does not divide
-            n; "outward" is feasible whenever the ratios are.
+            How a bound that is no whole number is rounded. "inward" (ceil of lower, floor of
+            upper) keeps the ratios to the letter, but can be infeasible if k does not divide n.
+            "outward" is feasible whenever the ratios are.
         xp : array namespace, optional
             Library of the arrays returned; NumPy by default.
         device : optional
@@ -119,7 +119,8 @@ class SizeBounds(NamedTuple):
         Raises
         ------
         InfeasibleBoundsError
-            If no assignment satisfies the rounded bounds; it names the clusters that prove it.
+            If no assignment satisfies the rounded bounds; the error names the clusters that prove
+            this.
         InvalidValueError
             If a ratio is negative or NaN, or has a length other than k.
 
@@ -162,7 +163,7 @@ class SizeBounds(NamedTuple):
         xp: Namespace | None = None,
         device: object | None = None,
     ) -> SizeBounds:
-        """Bounds in whole samples, one per cluster.
+        """Build bounds in whole samples, one per cluster.
 
         Parameters
         ----------
@@ -182,7 +183,7 @@ class SizeBounds(NamedTuple):
         Raises
         ------
         InfeasibleBoundsError
-            If no assignment satisfies them; it names the clusters that prove it.
+            If no assignment satisfies the bounds; the error names the clusters that prove this.
         InvalidTypeError
             If an entry is no integer.
 
@@ -217,10 +218,10 @@ class SizeBounds(NamedTuple):
         xp: Namespace | None = None,
         device: object | None = None,
     ) -> SizeBounds:
-        """Bounds for a stream of unknown length: shares only, in units of 1 / k.
+        """Build bounds for a stream of unknown length: shares only, in units of 1 / k.
 
-        The duals steer towards them; only a known number of samples lets the last ones be reserved,
-        so nothing but the certificate is guaranteed. Parameters as in `from_ratios`.
+        The duals steer towards the shares. The last samples can be reserved only if the number of
+        samples is known, so only the certificate is guaranteed. Parameters as in `from_ratios`.
 
         Examples
         --------
@@ -245,17 +246,17 @@ class SizeBounds(NamedTuple):
 
 
 def check_bounds(bounds: SizeBounds) -> None:
-    """Raise unless `bounds` are ones."""
+    """Raise unless `bounds` is a `SizeBounds`."""
     fix = "build it by SizeBounds.from_ratios, .from_counts or .for_stream"
     check_kind("bounds", bounds, SizeBounds, fix)
 
 
 def relaxed(bounds: SizeBounds) -> SizeBounds:
-    """The same aims for the duals, with nothing enforced: no caps, no completion.
+    """Return bounds with the same targets for the duals, but without caps and completion.
 
-    Forced labels hide from the duals how wrong they are (a capped cluster never looks too large),
-    so prices are learned under these bounds and used under the real ones. The shares are those of
-    the whole samples, where they are known.
+    Forced labels hide the errors of the duals (a capped cluster never looks too large). Prices are
+    therefore learned under these bounds and used under the real ones. If the number of samples is
+    known, the shares are those of the bounds in whole samples.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Centers and k-means: free, with sizes between bounds, from batches, and SeCu's weighted centers.
 
-`kmeans` and `constrained_kmeans` run on the sphere and in Euclidean space, over blocks and ranks,
-to the same bits; `hardness_centers` solves for centers with a proof; `metrics` compares labels.
+`kmeans` and `constrained_kmeans` run on the sphere and in Euclidean space; their bits do not depend
+on blocks and ranks. `hardness_centers` solves for centers with a proof; `metrics` compares labels.
 """
 
 from .centers import (

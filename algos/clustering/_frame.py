@@ -5,11 +5,11 @@ or very short ones overflow or vanish. In a *frame* with origin m, the scores
 
 ``s_ik = (x_i - m) . (c_k - m) - ||c_k - m||^2 / 2 = (||x_i - m||^2 - ||x_i - c_k||^2) / 2``
 
-are half of what the distance to the center leaves of that to m, whatever m is. With the mean of all
-features as m few digits are lost, and a power of two above the largest entry as the unit makes no
-rounding. Both come from extremes and exact sums, hence are the same for any number of ranks. On the
-sphere the frame is the features' own: m = 0 and unit 1. Beside a row far out even the distance to m
-has lost the digits of the others: sums for the centers are of the rows as they are (`exact_sums`).
+are half the squared distance to m minus that to the center, for any m. With the mean of all
+features as m, few digits are lost. A power of two above the largest entry as the unit causes no
+rounding. Both come from extremes and exact sums, hence are the same for any world size. On the
+sphere the frame is the identity: m = 0 and unit 1. If one row lies far out, even the distances to m
+lose the digits of the other rows: sums for the centers therefore use the raw rows (`exact_sums`).
 
 =====================  =============  =========  ===============================================
 symbol                 here           shape      meaning
@@ -47,7 +47,7 @@ __all__ = ["Frame", "blocks_of", "check_reach", "frame_of", "scores_of"]
 
 CACHED_ENTRIES = 2**18  # 1 MiB of float32
 
-WEIGHTED = 120  # bits below the largest product that sums keep: weights may differ as much as rows
+WEIGHTED = 120  # bits that sums keep below the largest product: weights may vary as much as rows
 
 
 class Frame(NamedTuple):
@@ -60,7 +60,7 @@ class Frame(NamedTuple):
     source : FeatureSource
         Rows ``(x_i - origin) / unit``.
     grid : Grid
-        Of the sums of ``x_i``, or with weights of ``w_i x_i`` and ``w_i``.
+        Grid of the sums of ``x_i``, or with weights of ``w_i x_i`` and ``w_i``.
     origin : (d,) array
     unit : float
         A power of two. Scores of the frame times ``unit^2`` are those of the features.
@@ -82,22 +82,22 @@ class Frame(NamedTuple):
 
     @property
     def score_unit(self) -> float:
-        """One unit of score of the frame, in units of score of the features."""
+        """Return one unit of score of the frame, in units of score of the features."""
         return self.unit * self.unit * self.weight_unit
 
     def inside(self, points: Array) -> Array:
-        """Rows, or centers, in the coordinates of the frame."""
+        """Return rows, or centers, in the coordinates of the frame."""
         return points if self.spherical else (points - self.origin) * (1.0 / self.unit)
 
 
 def frame_of(features: Array | FeatureSource, metric: str, weights: Array | None) -> Frame:
-    """Read all rows once: check them, and find the frame, the same on all ranks.
+    """Read all rows once: check them and find the frame, the same on all ranks.
 
     Raises
     ------
     InvalidValueError
-        On all ranks alike, for a row that is not finite, that cannot be a unit vector ("cosine"),
-        or of which squares overflow.
+        On all ranks, if a row is not finite, cannot be a unit vector ("cosine"), or has squares
+        that overflow.
     """
     source = features if isinstance(features, FeatureSource) else feature_source(features)
     group, d = source.group, source.n_features
@@ -130,7 +130,7 @@ def frame_of(features: Array | FeatureSource, metric: str, weights: Array | None
     _check_span(reach < float(xp.finfo(like.dtype).max) / 64.0, reach)
     largest = max(float(xp.max(high)), -float(xp.min(low)))
     grid = grid_of(largest, group.n_total)
-    # The mean is far better than the middle where a few rows lie far out.
+    # The mean is far better than the midrange if a few rows lie far out.
     origin = xp.astype(_mean(source, grid), like.dtype)
     around = xp.astype(origin, xp.float64)
     most = float(xp.max(xp.maximum(high - around, around - low)))
@@ -144,7 +144,7 @@ def frame_of(features: Array | FeatureSource, metric: str, weights: Array | None
 
 
 def _mean(source: FeatureSource, grid: Grid) -> Array:
-    """Mean of all rows of all ranks, (d,) float64."""
+    """Return the mean of all rows of all ranks, (d,) float64."""
     like, group = source.rows(0, 0), source.group
     xp, device = compat.array_namespace(like), compat.device(like)
     sums = xp.zeros((1, grid.depth * source.n_features), dtype=xp.int64, device=device)
@@ -171,7 +171,7 @@ def check_reach(frame: Frame, centers: Array) -> None:
 
 
 def scores_of(frame: Frame, centers: Array) -> ScoreSource:
-    """Scores for centers given in the coordinates of the frame."""
+    """Return scores for centers that are in the coordinates of the frame."""
     xp = compat.array_namespace(centers)
     offsets = None if frame.spherical else -0.5 * xp.sum(centers * centers, axis=1)
     return product_source(frame.source, centers, offsets=offsets, weights=frame.weights)
@@ -187,9 +187,9 @@ def _check_span(fits: bool, reach: float) -> None:
 
 
 def blocks_of(source: FeatureSource, n_clusters: int) -> Iterator[tuple[Array, int, int]]:
-    """Rows of this rank, block by block, with where they begin and end; one edge is on all ranks.
+    """Yield the rows of this rank block by block, each block with its first row and its end.
 
-    On a processor blocks are small enough for what is computed from one to stay in its cache.
+    The edges do not depend on the ranks. On a CPU, the results for one block fit into the cache.
     """
     rows, n = block_rows(n_clusters), source.group.n_local
     if "cpu" in str(compat.device(source.rows(0, 0))).lower():
@@ -209,7 +209,7 @@ def _shifted(source: FeatureSource, origin: Array, unit: float) -> FeatureSource
 
 
 def _extremes(source: FeatureSource) -> tuple[Array, Array]:
-    """Smallest and largest entry of each column over all ranks, float64; raise if not finite."""
+    """Return the least and largest entry of each column over all ranks; raise if not finite."""
     like, group = source.rows(0, 0), source.group
     xp, device, d = compat.array_namespace(like), compat.device(like), source.n_features
     low = xp.full((1, d), math.inf, dtype=like.dtype, device=device)

@@ -1,12 +1,13 @@
-r"""What the k-means algorithms share: cluster sums, centers, and what becomes of empty clusters.
+r"""Parts shared by the k-means algorithms: cluster sums, centers, relocation of empty clusters.
 
 *Sums.* ``sum_{y_i = k} w_i x_i`` and ``sum_{y_i = k} w_i`` in 64-bit integers (`exact_sums`), added
 up block by block and over all ranks: the same bits for any split. They give the centers as
 directions (CoKe Eq. 12) or as means.
 
 *Empty clusters.* A cluster without samples has no mean. "relocate" moves its center to the sample
-farthest from its own center (the next one for the next such cluster; ties to the lowest row), which
-lowers no objective: no sample has that label yet. "keep" leaves the center.
+farthest from its own center (the next such cluster takes the next sample; ties go to the lowest
+row). This does not lower the objective, since no sample has that label yet. "keep" leaves the
+center.
 
 =====================  =============  =========  ===============================================
 symbol                 here           shape      meaning
@@ -48,7 +49,7 @@ EMPTY = ("relocate", "keep")
 
 
 def start_sums(frame: Frame, n_clusters: int) -> CenterSums:
-    """Sums of no row yet; with weights, of the columns of `weighted_sums`."""
+    """Return zero sums; with weights, they have the columns of `weighted_sums`."""
     xp, d = compat.array_namespace(frame.origin), frame.source.n_features
     columns = frame.grid.depth * (d if frame.weights is None else d + 1)
     return init_sums(n_clusters, columns, xp=xp, device=compat.device(frame.origin))
@@ -57,12 +58,12 @@ def start_sums(frame: Frame, n_clusters: int) -> CenterSums:
 def weighted_sums(
     rows: Array, weights: Array, labels: Array, grid: Grid, *, n_clusters: int
 ) -> Array:
-    """Integer sums of ``w x`` and, in the last column of each limb, of ``w``.
+    """Return integer sums of ``w x`` and, in the last column of each limb, of ``w``.
 
     Parameters
     ----------
     rows : (b, d) real array
-        Entries of at most the unit of the grid, by which they are divided.
+        Entries of at most the unit of the grid; they are divided by it.
     weights : (b,) float64 array
         In [0, 1].
     labels : (b,) int64 array
@@ -77,7 +78,7 @@ def weighted_sums(
 
 
 def weighted_means(sums: Array, grid: Grid) -> tuple[Array, Array]:
-    """Means ``sum w x / sum w``, (k, d), and ``sum w``, (k,), of `weighted_sums`; 0 without any."""
+    """Return ``sum w x / sum w``, (k, d), and ``sum w``, (k,), of `weighted_sums`; 0 if w is 0."""
     xp = compat.array_namespace(sums)
     totals = sums_to_floats(sums, grid._replace(unit=1.0))
     weight = totals[:, -1]
@@ -88,7 +89,7 @@ def weighted_means(sums: Array, grid: Grid) -> tuple[Array, Array]:
 def add_block(
     sums: CenterSums, frame: Frame, block: Array, start: int, labels: Array
 ) -> CenterSums:
-    """Add rows of this rank as they are, from row `start` on, to the sums of their clusters."""
+    """Add a block of this rank's raw rows, from row `start` on, to the sums of their clusters."""
     xp, k = compat.array_namespace(block), sums.counts.shape[0]
     if frame.weights is None:
         added = sum_rows(block, labels, frame.grid, n_clusters=k)
@@ -102,7 +103,7 @@ def add_block(
 
 
 def gathered_sums(frame: Frame, labels: Array, n_clusters: int) -> CenterSums:
-    """Sums over all rows of all ranks, for labels of this rank's rows."""
+    """Return the sums over all rows of all ranks, given the labels of this rank's rows."""
     sums = start_sums(frame, n_clusters)
     for block, start, stop in blocks_of(frame.raw, n_clusters):
         sums = add_block(sums, frame, block, start, labels[start:stop])
@@ -110,13 +111,13 @@ def gathered_sums(frame: Frame, labels: Array, n_clusters: int) -> CenterSums:
 
 
 def over_ranks(group: Group, sums: CenterSums) -> CenterSums:
-    """Sums of all ranks from those of each."""
+    """Add up the sums of all ranks."""
     xp = compat.array_namespace(sums.sums)
     return CenterSums(*(xp.sum(group.gather(part[None, ...]), axis=0) for part in sums))
 
 
 def best_centers(frame: Frame, sums: CenterSums, previous: Array) -> Array:
-    """Directions of the sums, or means; a cluster without samples, or weight, keeps its center."""
+    """Return directions of sums, or means; a cluster without samples or weight keeps its center."""
     xp = compat.array_namespace(previous)
     if frame.weights is not None:
         means, weight = weighted_means(sums.sums, frame.grid)
@@ -130,7 +131,7 @@ def best_centers(frame: Frame, sums: CenterSums, previous: Array) -> Array:
 
 
 def move_empty(frame: Frame, labels: Array, centers: Array, movable: Array) -> Array:
-    """Put the centers of the movable clusters on the rows farthest from their own centers.
+    """Move the centers of the movable clusters to the rows farthest from their own centers.
 
     Parameters
     ----------
@@ -141,11 +142,11 @@ def move_empty(frame: Frame, labels: Array, centers: Array, movable: Array) -> A
     Returns
     -------
     (k, d) array
-        With the centers as they were where no row lies off its center by more than rounding.
+        A center stays if no row is left that lies off its own center by more than rounding.
 
     Notes
     -----
-    Reads all rows once more, but only where a cluster is movable.
+    Reads all rows once more, but only if a cluster is movable.
     """
     xp, group = compat.array_namespace(centers), frame.source.group
     k, d = centers.shape
@@ -166,7 +167,7 @@ def move_empty(frame: Frame, labels: Array, centers: Array, movable: Array) -> A
     far, ids = _farthest(group.gather(far), group.gather(ids), len(which))
     rows = frame.raw.take(ids)
     rows = project_sphere(rows) if frame.spherical else rows
-    # Of a center: what its dtype, and the grid of the sums, cannot tell apart.
+    # Differences that the dtype of a center, or the grid of the sums, cannot resolve.
     largest = 1.0 + float(xp.max(xp.abs(frame.origin))) / frame.unit
     noise = max(
         float(xp.finfo(centers.dtype).eps) * largest, 0.5 ** (frame.grid.bits * frame.grid.depth)
@@ -180,14 +181,14 @@ def move_empty(frame: Frame, labels: Array, centers: Array, movable: Array) -> A
 
 
 def share_changed(group: Group, labels: Array, previous: Array) -> float:
-    """Share of all rows of all ranks whose label changed."""
+    """Return the share of all rows of all ranks whose label changed."""
     xp = compat.array_namespace(labels)
     changed = xp.sum(xp.astype(labels != previous, xp.int64))
     return int(xp.sum(group.gather(xp.reshape(changed, (1,))))) / group.n_total
 
 
 def _farthest(far: Array, ids: Array, m: int) -> tuple[Array, Array]:
-    """The m largest, in falling order; ids rise, and a stable sort keeps the lowest of equals."""
+    """Return the m largest, in falling order; ids ascend, so a stable sort breaks ties by id."""
     xp = compat.array_namespace(far)
     order = xp.argsort(far, descending=True, stable=True)[:m]
     return xp.take(far, order), xp.take(ids, order)

@@ -5,9 +5,9 @@ sum of its unit features,
 
 ``c_k = Pi( sum_{i: y_i = k} x_i )``,   Pi(v) = v / ||v||                              CoKe Eq. 12
 
-and while labels arrive batch by batch, of the sum so far (Eq. 13). The division by the count
-cancels. The released code re-normalizes the mean at every batch, which over-weights old samples
-(1.5 degrees off on tight clusters, 38.6 on dispersed ones); here the raw sums are kept, and kept
+and while labels arrive batch by batch, the direction of the sum so far (Eq. 13). The division by
+the count cancels. The released code re-normalizes the mean at every batch, which over-weights old
+samples (1.5 degrees off on tight clusters, 38.6 on dispersed ones). Here the raw sums are kept
 exactly: features are rounded once to multiples of 2^-36 and added as 64-bit integers. Any batch
 split, order, number of ranks or device then gives the same center to the last bit. (`exact_sums`
 has finer grids, for points that are not on the sphere.)
@@ -69,7 +69,7 @@ class CenterSums(NamedTuple):
 def init_sums(
     n_clusters: int, n_features: int, *, xp: Namespace, device: object | None = None
 ) -> CenterSums:
-    """Sums of no sample yet, as arrays of `xp` on `device`."""
+    """Return zero sums and counts, as arrays of `xp` on `device`."""
     check_count("n_clusters", n_clusters, 1)
     check_count("n_features", n_features, 1)
     check_namespace(xp)
@@ -127,9 +127,9 @@ def add_to_sums(state: CenterSums, features: Array, labels: Array) -> CenterSums
 
 
 def sum_batch(features: Array, labels: Array, *, n_clusters: int) -> CenterSums:
-    """Sums of one batch alone, for any number of heads; nothing is checked or read back.
+    """Return the sums of one batch, for any number of heads, without checking or reading values.
 
-    For use inside a training step, beside `duals.assign_batch`: a fixed number of operations and no
+    For use inside a training step, like `duals.assign_batch`: a fixed number of operations and no
     host synchronization. `add_to_sums` gives the same integers and checks the values.
 
     Parameters
@@ -144,7 +144,7 @@ def sum_batch(features: Array, labels: Array, *, n_clusters: int) -> CenterSums:
     Returns
     -------
     CenterSums
-        Sums (..., k, d) and counts (..., k), to add to others by `merge_sums`.
+        Sums (..., k, d) and counts (..., k); `merge_sums` adds them to others.
 
     Notes
     -----
@@ -182,7 +182,7 @@ def sum_batch(features: Array, labels: Array, *, n_clusters: int) -> CenterSums:
 
 
 def merge_sums(first: CenterSums, second: CenterSums) -> CenterSums:
-    """Sums over both sets of samples: what two ranks, or two files, add up to.
+    """Add two sums over disjoint sets of samples, such as those of two ranks or two files.
 
     Claims: docs/claims.md#C20.
     """
@@ -194,13 +194,13 @@ def merge_sums(first: CenterSums, second: CenterSums) -> CenterSums:
 
 
 def mean_centers(state: CenterSums, previous: Array) -> Array:
-    """Directions of the sums (CoKe Eq. 12, 13); a cluster without one keeps its former center.
+    """Return the directions of the sums (CoKe Eq. 12, 13); a zero sum keeps the former center.
 
     Parameters
     ----------
     state : CenterSums
     previous : (k, d) real array
-        Centers for the clusters that are empty, or whose features cancel exactly.
+        Centers for clusters that are empty or whose features cancel exactly.
 
     Returns
     -------
@@ -221,10 +221,10 @@ def mean_centers(state: CenterSums, previous: Array) -> Array:
 
 
 def renormalized_centers(centers: Array, counts: Array, batch: CenterSums) -> Array:
-    """One batch more in running means that are brought to unit length at every batch.
+    """Add one batch to running means that are normalized at every batch.
 
-    ``c_k <- Pi( n_k c_k + sum x )``, as CoKe's released code has it. A center stands for its n_k
-    samples with length 1, where their mean is shorter: old samples weigh too much, and the result
+    ``c_k <- Pi( n_k c_k + sum x )``, as in CoKe's released code. A center of length 1 represents
+    its n_k samples, although their mean is shorter: old samples weigh too much, and the result
     depends on the batches. `mean_centers` of the merged sums is Eq. 13 itself.
 
     Parameters
@@ -232,9 +232,9 @@ def renormalized_centers(centers: Array, counts: Array, batch: CenterSums) -> Ar
     centers : (..., k, d) real array
         Unit rows.
     counts : (..., k) int64 array
-        Samples that a center stands for. 0: the batch replaces it, as at the start of an epoch.
+        Samples that a center represents. At 0 the batch replaces it, as at the start of an epoch.
     batch : CenterSums
-        Of `sum_batch`. A cluster without a sample in it keeps its center to the bit.
+        From `sum_batch`. A cluster without a sample in it keeps its center to the bit.
 
     Returns
     -------
@@ -261,11 +261,11 @@ def renormalized_centers(centers: Array, counts: Array, batch: CenterSums) -> Ar
 
 
 def running_average(average: Array, value: Array, count: int) -> Array:
-    """Mean of `count` values, from the mean of the first ``count - 1`` and the last one.
+    """Update a mean of ``count - 1`` values with one more value.
 
     ``(1 - 1/count) average + (1/count) value``: CoKe's moving average of centers and of labels
-    over the epochs since T', with count = t - T' (section 3.4). The mean of unit centers is not of
-    unit length; the paper leaves it so.
+    over the epochs since T', with count = t - T' (section 3.4). The mean of unit centers does not
+    have unit length; the paper leaves it so.
 
     Parameters
     ----------

@@ -4,14 +4,14 @@ Problem: for features ``x_i`` with weights ``w_i`` find labels and centers that
 
 maximize ``sum_i w_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``           (CoKe Eq. 3 and 6)
 
-with the scores of `lloyd`: ``s_ik = x_i . c_k`` ("cosine"), or half of what the squared distance to
-the center leaves of that to the mean of all features ("euclidean").
+with the scores of `lloyd`: ``s_ik = x_i . c_k`` ("cosine"), or half the squared distance to the
+mean of all features minus that to the center ("euclidean").
 
-Method: alternation. Labels for fixed centers by `offline.assign_source`, which proves how far they
-can be from the best, with the prices of the iteration before; centers for fixed labels as
-directions of sums (CoKe Eq. 12), or as means. Neither lowers the objective, the first up to its
-proven gap. Rows are read block by block, from memory or from a `FeatureSource`, also when they are
-shared out over ranks.
+Method: alternation of two steps. For fixed centers, `offline.assign_source` finds labels from the
+prices of the iteration before, and proves how far they can be from the best. For fixed labels, the
+centers are directions of sums (CoKe Eq. 12), or means. Neither step lowers the objective, the first
+up to its proven gap. Rows are read block by block, from memory or from a `FeatureSource`, on one
+rank or many.
 
 ==============  ============  =======  =====================================
 paper           here          shape    meaning
@@ -70,7 +70,7 @@ class ConstrainedKMeansResult(NamedTuple):
     centers : (k, d) array
         Unit rows, or means.
     assignment : OfflineAssignment
-        Labels of this rank's samples for these centers, sizes, and what certifies them.
+        Labels of this rank's samples for these centers, sizes, and their certificate.
     n_iter : int
         Iterations with a center update.
     converged : bool
@@ -125,28 +125,28 @@ def constrained_kmeans(
         Finite; unit rows for "cosine"; n = ``bounds.n_samples``. Half precision is computed in
         float32.
     bounds : SizeBounds
-        Of all rows, on the library and device of the features.
+        Bounds for all rows, on the library and device of the features.
     centers : (k, d) real array
         Rows to start from, unit rows for "cosine"; see `start_centers`. Converted to the dtype of
         the features.
     metric : {"cosine", "euclidean"}
     weights : (n,) real array, optional
-        Of all rows of all ranks, at least 0: rows weigh in centers and objective. Sizes count
-        samples.
+        Weights of all rows of all ranks, at least 0; they count in centers and objective. Sizes
+        count samples.
     max_iter : int
-        Most center updates, >= 0, those of `state` included; 0 only assigns to the centers given.
+        Most center updates, >= 0, including those of `state`; 0 only labels for `centers`.
     tol : float in [0, 1]
         Stop once at most this share of the labels changed.
     gap : float in [0, 1]
-        Relative gap of the final labels to prove; 0 for the best labels of the final centers.
+        Relative gap to prove for the final labels; 0 for the best labels of the final centers.
     state : KMeansState, optional
-        Continue from here, with the other arguments as they were: the further iterations are those
-        of an uninterrupted run, to the last bit. `centers` is then not used.
+        State to continue from. With the other arguments unchanged, the further iterations are
+        those of an uninterrupted run, to the last bit. `centers` is then not used.
     progress : callable, optional
         Called as ``progress(state, churn)`` after each center update and its labels.
     empty : {"relocate", "keep"}
-        What becomes of the center of a cluster that got no sample, and may have one: it moves to
-        the sample farthest from its own center, or stays.
+        Whether the center of a cluster that got no sample, but may have one, moves to the sample
+        farthest from its own center or stays.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def constrained_kmeans(
     Guarantee: ``lower <= counts <= upper``, and the objective never falls between two iterations by
     more than the proven gap of the labels, 0.001 of its size.
     Cost: O(n k d) per iteration. Memory: labels and candidates of free samples, O(n), and one block
-    of rows and scores; the rows of a source are never all in memory.
+    of rows and scores; the rows of a source are never in memory all at once.
     Source: CoKe Eq. 3, 6 and 12 as batch alternation; the solver is ours (`offline`).
 
     Examples

@@ -9,14 +9,14 @@ where ``A_i = sum_{k != j} exp(x_i . w_k / lambda)``.
 
 Theorem 1 prints the solution as ``w = Pi(sum_i (1 - p_ij) x_i / sum_i (1 - p_ij))``        (Eq. 4)
 but ``p_ij`` depends on w: this is a fixed-point equation, and iterating it as printed oscillates
-on spread clusters at lambda <= 0.2. What is true, and used here:
+on spread clusters at lambda <= 0.2. The following holds, and is used here:
 
 * f is convex, and on the ball ``||w|| <= 1`` its linear minimization ``argmin_v grad f(w) . v`` is
   exactly ``T(w) = Pi(sum_i (1 - p_ij) x_i)``. So the printed iteration is the Frank-Wolfe method
   with step 1, and with a line search it converges, in 2 to 50 steps where we measured.
 * Convexity gives ``f(w) - min_ball f <= grad f(w) . (w - T(w))``, the Frank-Wolfe gap: a
   certificate. On the sphere it is ``||grad f|| (1 - w . T(w))``, zero exactly at a fixed point.
-* If the ball's minimum lies inside the ball there is no such fixed point. The status says so.
+* If the minimum over the ball lies inside the ball, no fixed point exists. The status says so.
 
 =========================  =================  =======  ============================================
 paper                      here               shape    meaning
@@ -53,11 +53,11 @@ from ..core.types import Array
 __all__ = ["CenterStatus", "HardnessCenters", "hardness", "hardness_centers"]
 
 LINE_SEARCH_STEPS = 16
-INSIDE = 1e-3  # a ball solution shorter than 1 by more than this is called interior
+INSIDE = 1e-3  # a solution over the ball is interior if it is shorter than 1 by more than this
 
 
 class CenterStatus(enum.IntEnum):
-    """Outcome for one cluster; `advice` says what it means and what to do."""
+    """Outcome for one cluster; `advice` explains it and says what to do."""
 
     CERTIFIED = 0
     INTERIOR = 1
@@ -66,7 +66,7 @@ class CenterStatus(enum.IntEnum):
 
     @property
     def advice(self) -> str:
-        """One sentence for the user."""
+        """Return a sentence or two for the user."""
         return _ADVICE[self]
 
 
@@ -108,10 +108,10 @@ class HardnessCenters(NamedTuple):
 
 
 def hardness(features: Array, labels: Array, centers: Array, *, temperature: float) -> Array:
-    """Weights ``1 - p_{i, y_i}`` of Eq. 4, accurate where p rounds to 1.
+    """Return the weights ``1 - p_{i, y_i}`` of Eq. 4, accurate where p rounds to 1.
 
-    Computed as a logistic function of log-sum-exp over the *other* clusters. At temperature
-    0.05 the difference 1 - p is exactly 0 from a gap of 0.85 in float32, of 1.84 in float64.
+    Computed as a logistic function of log-sum-exp over the *other* clusters. At temperature 0.05,
+    the difference 1 - p is exactly 0 for similarity gaps from 0.85 in float32, 1.84 in float64.
 
     Parameters
     ----------
@@ -152,9 +152,9 @@ def hardness_centers(
     tol: float = 1e-8,
     max_iter: int = 200,
 ) -> HardnessCenters:
-    """Minimize SeCu's loss over each center, the others fixed, with a proof of optimality.
+    """Minimize SeCu's loss over each center, with the others fixed, and prove optimality.
 
-    All clusters are solved side by side, each with its own step.
+    All clusters are solved at the same time, each with its own step.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def hardness_centers(
     labels : (n,) integer array
         In [0, k).
     centers : (k, d) real array
-        The start, and the fixed other centers of every cluster's problem; scaled to unit rows.
+        The start of each cluster's problem, and its fixed other centers; scaled to unit rows.
     temperature : float > 0
         lambda, in units of similarity.
     tol : float > 0
@@ -243,7 +243,7 @@ def hardness_centers(
 def _linear_minimum(
     w: Array, start: Array, x: Array, labels: Array, member: Array, log_a: Array, lam: float
 ) -> tuple[Array, Array]:
-    """T(w) of Eq. 4, and the gap ``grad f . (w - T(w))`` of each cluster, summed over samples."""
+    """Return T(w) of Eq. 4 and each cluster's gap ``grad f . (w - T(w))``, summed over samples."""
     xp = compat.array_namespace(x)
     q = _sigmoid(log_a - xp.sum(x * xp.take(w, labels, axis=0), axis=1) / lam)  # 1 - p
     pull = xp.matmul(member.T, q[:, None] * x)  # -lambda grad f
@@ -254,7 +254,7 @@ def _linear_minimum(
 def _line_search(
     w: Array, target: Array, x: Array, labels: Array, member: Array, log_a: Array, lam: float
 ) -> Array:
-    """Minimizer in [0, 1] of ``f(w + t (T(w) - w))`` per cluster: Newton inside a bracket."""
+    """Minimize ``f(w + t (T(w) - w))`` over t in [0, 1] per cluster: Newton inside a bracket."""
     xp = compat.array_namespace(x)
     z = log_a - xp.sum(x * xp.take(w, labels, axis=0), axis=1) / lam
     b = xp.sum(x * xp.take(target - w, labels, axis=0), axis=1) / lam
@@ -265,7 +265,7 @@ def _line_search(
         slopes = xp.matmul(member.T, xp.stack([-q * b, q * (1.0 - q) * b * b], axis=1))
         first, second = slopes[:, 0], slopes[:, 1]
         low, high = xp.where(first < 0, t, low), xp.where(first < 0, high, t)
-        curved = second > 1e-9 * xp.abs(first)  # else the step would leave [0, 1] by far
+        curved = second > 1e-9 * xp.abs(first)  # otherwise the step would leave [0, 1] by far
         newton = t - first / xp.where(curved, second, xp.ones_like(second))
         safe = curved & (newton > low) & (newton < high)
         at_end = (first <= 0) & (t == 1.0)  # still descending at the full step of the paper
@@ -274,7 +274,7 @@ def _line_search(
 
 
 def _log_others(features: Array, labels: Array, centers: Array, temperature: float) -> Array:
-    """``log A_i``, the log-sum-exp over all clusters but the sample's own; -inf where k = 1."""
+    """Return ``log A_i``, the log-sum-exp over all other clusters of a sample; -inf if k = 1."""
     xp = check_real("features", features)
     n, d = check_shape("features", features, ("n", "d"))
     k, _ = check_shape("centers", centers, ("k", d))
@@ -299,7 +299,7 @@ def _log_others(features: Array, labels: Array, centers: Array, temperature: flo
 
 
 def _sigmoid(z: Array) -> Array:
-    """``1 / (1 + exp(-z))`` without overflow; 0 at minus infinity."""
+    """Return ``1 / (1 + exp(-z))`` without overflow; 0 at minus infinity."""
     xp = compat.array_namespace(z)
     e = xp.exp(-xp.abs(z))
     return xp.where(z >= 0, 1.0 / (1.0 + e), e / (1.0 + e))

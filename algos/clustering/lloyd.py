@@ -6,10 +6,10 @@ maximize ``sum_i w_i s_{i, y_i}``                                    (CoKe Eq. 3
 
 with ``s_ik = x_i . c_k`` for unit features and unit centers ("cosine"), or, for squared distance
 ("euclidean"), ``s_ik = (||x_i - m||^2 - ||x_i - c_k||^2) / 2`` with m the mean of all features:
-half of what the squared distances to the centers leave of those to the mean.
+half the squared distance to the mean minus that to the center.
 
-Method (Lloyd, 1982): the best cluster of each row, then the best center of each cluster, until the
-labels stand still; neither lowers the objective. Rows are read block by block, once per iteration,
+Method (Lloyd, 1982): the best cluster of each row, then the best center of each cluster, until no
+label changes; neither step lowers the objective. Rows are read block by block, once per iteration,
 and the centers come from integer sums, the same for any split of the rows.
 
 ==============  ============  =======  =====================================
@@ -72,19 +72,19 @@ __all__ = [
 
 
 class KMeansState(NamedTuple):
-    """Everything that the next iteration depends on; `progress` hands it out.
+    """Everything that the next iteration depends on; `progress` receives it.
 
     Attributes
     ----------
     centers : (k, d) array
     prices : (k,) float64 array
-        Of the bounds, in units of score; 0 without bounds.
+        Prices of the bounds, in units of score; 0 without bounds.
     n_iter : int
         Center updates so far.
     labels : (n_local,) int64 array
-        Of this rank's rows, for these centers.
+        Labels of this rank's rows, for these centers.
     objective : float
-        Of all rows.
+        Objective over all rows.
     converged : bool
         Whether the last update changed at most the share `tol` of the labels.
     """
@@ -110,7 +110,7 @@ class KMeansResult(NamedTuple):
     centers : (k, d) array
         Unit rows, or means.
     counts : (k,) int64 array
-        Of the rows of all ranks.
+        Sizes over all ranks.
     objective : float
         ``sum_i w_i s_{i, y_i}``.
     n_iter : int
@@ -128,7 +128,7 @@ class KMeansResult(NamedTuple):
 
 
 class HasObjective(Protocol):
-    """What `best_of` compares."""
+    """Any result that `best_of` compares."""
 
     @property
     def objective(self) -> float:
@@ -139,7 +139,7 @@ R = TypeVar("R", bound=HasObjective)
 
 
 def best_of(run: Callable[[int], R], seeds: Iterable[int]) -> R:
-    """Result with the largest objective of several runs, ties to the lowest seed.
+    """Return the result with the largest objective of several runs; ties go to the lowest seed.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def best_of(run: Callable[[int], R], seeds: Iterable[int]) -> R:
 
     Returns
     -------
-    What `run` returned for the best seed. Memory: two results at a time.
+    The result of `run` for the best seed. Memory: two results at a time.
 
     Examples
     --------
@@ -198,7 +198,7 @@ def kmeans(
     Returns
     -------
     KMeansResult
-        Every label is the best for the centers returned, ties to the lowest cluster.
+        Every label is the best for the centers returned; ties go to the lowest cluster.
 
     Raises
     ------
@@ -248,12 +248,12 @@ def kmeans(
 def updated_centers(
     frame: Frame, sums: CenterSums, labels: Array, centers: Array, movable: Array
 ) -> Array:
-    """Best centers for the labels, with those of empty clusters moved where they may be."""
+    """Return the best centers for the labels; centers of movable empty clusters are moved."""
     return move_empty(frame, labels, best_centers(frame, sums, centers), movable)
 
 
 def _nearest(frame: Frame, centers: Array) -> tuple[Array, CenterSums, float]:
-    """Best cluster of each row, the sums for them, and the objective, in one pass."""
+    """Return the best cluster of each row, the cluster sums and the objective, in one pass."""
     xp, group, k = compat.array_namespace(centers), frame.source.group, centers.shape[0]
     device = compat.device(centers)
     offsets = None if frame.spherical else -0.5 * xp.sum(centers * centers, axis=1)
@@ -285,7 +285,7 @@ def check_arguments(
     bounds: SizeBounds | None = None,
     progress: Progress | None = None,
 ) -> Array:
-    """Check everything but the rows themselves; return no rows of the dtype to compute in."""
+    """Check all arguments except the rows; return an empty array of the dtype to compute in."""
     if progress is not None and not callable(progress):
         msg = f"progress must be callable, got {shown(progress)} ({type(progress).__name__})"
         raise InvalidTypeError(msg)

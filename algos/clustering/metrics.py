@@ -1,4 +1,4 @@
-r"""How good labels are, with true classes and without.
+r"""Measures of how good labels are, with true classes and without.
 
 With classes, the three figures of the papers (GATCluster Eq. A13 to A16). Chance agreement is 0 for
 ARI and AMI, not for ACC and NMI.
@@ -13,9 +13,9 @@ ARI        Rand index, adjusted for chance
 AMI        mutual information, adjusted for chance
 =========  =====================================================================================
 
-Without: how balanced the sizes are, how far labels are from the best ones inside the bounds, how
-many changed, and whether the features have collapsed. By how much sizes are outside their bounds,
-`certificates.violation` says.
+Without classes: how balanced the sizes are, how far labels are from the best ones inside the
+bounds, how many changed, and whether the features have collapsed. `certificates.violation` says by
+how much sizes are outside their bounds.
 
 ====================  ==========================================================================
 name                  value
@@ -58,7 +58,7 @@ __all__ = [
 
 
 class ClusteringScores(NamedTuple):
-    """Agreement of labels with classes; each 1 for equal partitions."""
+    """Agreement of labels with classes; each figure is 1 for equal partitions."""
 
     acc: float
     nmi: float
@@ -119,7 +119,7 @@ def clustering_scores(labels: Array, classes: Array) -> ClusteringScores:
 
 
 def effective_clusters(counts: Array) -> float:
-    """Perplexity ``exp(-sum_k q_k log q_k)`` of the sizes: k if balanced, 1 after collapse.
+    """Return the perplexity ``exp(-sum_k q_k log q_k)`` of sizes: k if balanced, 1 if collapsed.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def effective_clusters(counts: Array) -> float:
 
 
 def imbalance_ratio(counts: Array) -> float:
-    """Smallest over largest cluster size: 1 if balanced, 0 if a cluster is empty.
+    """Return smallest over largest cluster size: 1 if balanced, 0 if a cluster is empty.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def imbalance_ratio(counts: Array) -> float:
 
 
 def regret(scores: Array, labels: Array, best: float) -> float:
-    """What labels lose per sample against the best ones.
+    """Return the loss of labels per sample, compared with the best ones.
 
     Parameters
     ----------
@@ -177,8 +177,8 @@ def regret(scores: Array, labels: Array, best: float) -> float:
         Finite.
     labels : (n,) int64 array
     best : float
-        Value of the best labels inside the bounds, as `assign_exact` finds it; or an upper bound
-        on it, as `dual_value` proves one, for an upper bound on the regret.
+        Value of the best labels inside the bounds, as `assign_exact` finds it. An upper bound on
+        it, as `dual_value` proves one, gives an upper bound on the regret.
 
     Returns
     -------
@@ -204,9 +204,9 @@ def regret(scores: Array, labels: Array, best: float) -> float:
 
 
 def uniformity(features: Array) -> float:
-    """How spread out features are on the sphere: 0 after collapse, ``1 / sqrt(d)`` if uniform.
+    """Measure the spread of features on the sphere: 0 after collapse, ``1 / sqrt(d)`` if uniform.
 
-    The standard deviation of each coordinate of ``x / ||x||``, averaged over coordinates.
+    It is the standard deviation of each coordinate of ``x / ||x||``, averaged over coordinates.
 
     Parameters
     ----------
@@ -215,8 +215,8 @@ def uniformity(features: Array) -> float:
 
     Notes
     -----
-    By Jensen's inequality at most ``1 / sqrt(d)`` for unit rows. Source: ProPos section 5.2.1,
-    Fig. 3a.
+    By Jensen's inequality it is at most ``1 / sqrt(d)`` for unit rows. Source: ProPos section
+    5.2.1, Fig. 3a.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def uniformity(features: Array) -> float:
 
 
 def churn(labels: Array, previous: Array) -> float:
-    """Share of the samples whose label changed, for two (n,) label arrays; 0 for no sample."""
+    """Return the share of samples whose label changed, for (n,) label arrays; 0 for no sample."""
     xp = compat.array_namespace(labels, previous)
     n, *_ = check_shape("previous", previous, tuple(labels.shape))
     return float(xp.sum(xp.astype(labels != previous, xp.int64))) / max(n, 1)

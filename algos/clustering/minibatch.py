@@ -1,16 +1,16 @@
-r"""k-means on a stream: each mini-batch is labeled once, under size bounds, and moves the centers.
+r"""k-means on a stream: label each mini-batch once, under size bounds, and update the centers.
 
 Problem: samples arrive in mini-batches and are not kept; maximize ``sum_i s_{i, y_i}`` as `kmeans`
 does, with the share of each cluster between ``l_k`` and ``u_k``.
 
-Method: the labels of a batch by the online assignment, priced by duals that every batch moves
-(`assignment`; CoKe Eq. 10 and 11), then each center as the mean of all samples it was ever given,
+Method: the online assignment labels a batch under duals that every batch moves (`assignment`; CoKe
+Eq. 10 and 11). Then each center becomes the mean of all samples ever assigned to it,
 
 ``m_k <- m_k + (sum_{y_i = k} w_i (x_i - m_k)) / W_k``,   ``W_k <- W_k + sum_{y_i = k} w_i``,
 
 the step 1 / W_k of Sculley (WWW 2010); on the sphere the center is its direction, CoKe Eq. 13. No
-size is enforced, since nobody knows how long a stream is; `size_certificate` of the state's
-assignment says what is proven.
+size is enforced, since the length of a stream is unknown; `size_certificate` of the state's
+assignment gives proven bounds.
 
 =====================  ====================  =======  ============================================
 symbol                 here                  shape    meaning
@@ -61,15 +61,15 @@ class MiniBatchState(NamedTuple):
     Attributes
     ----------
     centers : (k, d) array
-        Unit rows, or means, of the dtype of the first ones.
+        Unit rows, or means, of the dtype of the first centers.
     means : (k, d) float64 array
-        Of the samples of each cluster so far.
+        Means of the samples of each cluster so far.
     weight : (k,) float64 array
-        How many samples, or how much weight, is behind each mean.
+        Number of samples, or their weight, in each mean.
     assignment : AssignmentState
         Prices, and counts of all samples so far.
     steps : StepRule or None
-        Dual step of the stream; None before the first batch, which decides it.
+        Dual step of the stream; None before the first batch, which determines it.
     """
 
     centers: Array
@@ -89,14 +89,14 @@ class MiniBatchStep(NamedTuple):
 def init_minibatch(
     centers: Array, bounds: SizeBounds, *, steps: StepRule | None = None
 ) -> MiniBatchState:
-    """State before the first mini-batch.
+    """Return the state before the first mini-batch.
 
     Parameters
     ----------
     centers : (k, d) real array
         Unit rows for "cosine"; `kmeans_plus_plus` draws them from a first batch.
     bounds : SizeBounds
-        Of which the shares count.
+        Only its shares are used.
     steps : StepRule, optional
         Dual step; otherwise `measured_steps` with the range of scores of the first batch.
     """
@@ -121,7 +121,7 @@ def minibatch_step(
     weights: Array | None = None,
     empty: str = "relocate",
 ) -> MiniBatchStep:
-    """Label one mini-batch and move the centers by it.
+    """Label one mini-batch and update the centers with it.
 
     Parameters
     ----------
@@ -130,18 +130,18 @@ def minibatch_step(
     state : MiniBatchState
         Of `init_minibatch`, or of the batch before.
     bounds : SizeBounds
-        Of which the shares count; a known number of samples means nothing here.
+        Only its shares are used; a known number of samples is ignored.
     metric : {"cosine", "euclidean"}
     weights : (b,) real array, optional
-        At least 0; rows weigh in the means. Shares count samples.
+        At least 0; they weight the rows in the means. Shares count samples.
     empty : {"relocate", "keep"}
-        A cluster that was never given a sample, and may have one, moves to the row farthest from
-        its center, or stays.
+        Whether a cluster that never got a sample, but may have one, moves to the row farthest from
+        its own center or stays.
 
     Returns
     -------
     MiniBatchStep
-        The state given is not changed.
+        `state` is not changed.
 
     Raises
     ------
@@ -150,8 +150,8 @@ def minibatch_step(
 
     Notes
     -----
-    Cost O(b k d); memory O(b k). The sums of a batch are exact, hence the same for any order of
-    rows with these labels. Source: CoKe Eq. 10, 11 and 13; means as in mini-batch k-means.
+    Cost O(b k d); memory O(b k). The sums of a batch are exact: with these labels, any order of the
+    rows gives the same sums. Source: CoKe Eq. 10, 11 and 13; means as in mini-batch k-means.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def minibatch_step(
 
 
 def _endless(bounds: SizeBounds) -> SizeBounds:
-    """The same shares, for a stream of unknown length."""
+    """Return bounds with the same shares for a stream of unknown length."""
     xp = compat.array_namespace(bounds.lower)
     none, all_ = xp.zeros_like(bounds.lower), xp.full_like(bounds.upper, sys.maxsize)
     return bounds._replace(lower=none, upper=all_, n_samples=None)
@@ -211,7 +211,7 @@ def _scores(rows: Array, state: MiniBatchState, origin: Array, spherical: bool) 
     xp = compat.array_namespace(rows)
     if spherical:
         return xp.matmul(rows, xp.astype(state.centers, rows.dtype).T)
-    # Of the centers as handed out, so that the labels are those that anybody would predict.
+    # Use the centers of the state, rounded to their dtype, so that `predict` gives these labels.
     centers = xp.astype(state.centers, xp.float64) - origin
     return xp.matmul(rows, centers.T) - 0.5 * xp.sum(centers * centers, axis=1)
 
@@ -219,7 +219,7 @@ def _scores(rows: Array, state: MiniBatchState, origin: Array, spherical: bool) 
 def _add(
     rows: Array, labels: Array, weights: Array, means: Array, weight: Array
 ) -> tuple[Array, Array]:
-    """Means and weights with a batch in them; its sums are integers."""
+    """Add a batch to means and weights; its sums are integers."""
     xp = compat.array_namespace(means)
     k = means.shape[0]
     rows = xp.astype(rows, xp.float64)
@@ -230,7 +230,7 @@ def _add(
     added = added * weight_unit
     weight = weight + added
     share = added / xp.where(weight > 0, weight, xp.ones_like(weight))
-    # A first batch's mean replaces a center that no sample was behind, whatever that was.
+    # The mean of a first batch replaces a center without samples, whatever its value.
     moved = means + (mean - means) * share[:, None]
     return xp.where((share == 1.0)[:, None], mean, moved), weight
 
@@ -238,7 +238,7 @@ def _add(
 def _relocate(
     rows: Array, labels: Array, weights: Array, means: Array, idle: Array, spherical: bool
 ) -> Array:
-    """Put idle means on the rows farthest from their own centers, the lowest of equals first."""
+    """Move idle means to the rows farthest from their own centers; ties go to the lowest row."""
     xp = compat.array_namespace(means)
     k = means.shape[0]
     which = [j for j, one in enumerate(entries("idle", xp.astype(idle, xp.int64))) if one]

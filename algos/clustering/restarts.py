@@ -1,9 +1,9 @@
-r"""Which cluster a starved one is started from again: the largest, of which it takes a half.
+r"""Restarts of starved clusters: each takes half of the largest cluster.
 
-Problem: a classifier that learns its clusters by gradients can lose one. Where the prediction
-:math:`\sigma_{ik}` is near 0 for all samples, so is its gradient, which is proportional to
+Problem: a classifier that learns its clusters by gradients can lose one. If the prediction
+:math:`\sigma_{ik}` is near 0 for all samples, its gradient is too, being proportional to
 :math:`\sigma_{ik}`: whatever the loss asks for, the cluster stays empty. k-means has the same
-problem and a known cure: move the empty center to where the largest cluster is. Here
+problem and a known cure: move the empty center to the largest cluster. Here
 
 1. a cluster is starved if its mass is below ``least`` times the mean mass;
 2. one after the other, the smallest first, each takes half of the mass of the largest.
@@ -27,14 +27,14 @@ __all__ = ["Split", "split_largest"]
 
 
 class Split(NamedTuple):
-    """One cluster started again from another.
+    """One cluster restarted from another.
 
     Attributes
     ----------
     cluster : int
         The starved one.
     source : int
-        The one that was largest when its turn came.
+        The largest cluster at that moment.
     """
 
     cluster: int
@@ -42,20 +42,20 @@ class Split(NamedTuple):
 
 
 def split_largest(mass: Array, *, least: float) -> tuple[Split, ...]:
-    """Clusters to be started again, in order, and from which.
+    """List the clusters to restart, in order, each with the cluster that it splits.
 
     Parameters
     ----------
     mass : (k,) real array
-        What each cluster holds, at least 0, in any unit.
+        Mass of each cluster, at least 0, in any unit.
     least : float in [0, 0.5]
-        Share of the mean mass below which a cluster is starved; 0: none is. Up to a half, no split
+        Share of the mean mass below which a cluster is starved; at 0 none is. Up to 0.5, no split
         leaves a starved cluster behind.
 
     Returns
     -------
     tuple of Split
-        To be applied one after the other: a cluster may be the source of several.
+        To be applied in this order: a cluster may be the source of several splits.
 
     Raises
     ------
@@ -64,9 +64,9 @@ def split_largest(mass: Array, *, least: float) -> tuple[Split, ...]:
 
     Notes
     -----
-    Reads the k values back: for the start of an epoch, not for a step. Cost O(k) a split. Equal
-    masses: the lowest index. Guarantee: the masses after all splits are at least ``least`` times
-    their mean, which a split does not change.
+    Reads the k values back: for the start of an epoch, not for a step. Cost O(k) per split. Ties go
+    to the lowest index. Guarantee: the masses after all splits are at least ``least`` times their
+    mean, which a split does not change.
 
     Examples
     --------

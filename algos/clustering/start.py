@@ -1,6 +1,6 @@
-r"""Where k-means starts: rows spread out over the data, drawn by numbers that are equal everywhere.
+r"""Starting centers of k-means: rows spread out over the data, the same on every library.
 
-Problem: k-means ends in the local optimum that its start leads to. *k-means++* (Arthur and
+Problem: k-means ends in the local optimum to which its start leads. *k-means++* (Arthur and
 Vassilvitskii, SODA 2007) draws one row after the other with probability
 
 ``p_i ~ w_i min_j ||x_i - c_j||^2``
@@ -8,10 +8,11 @@ Vassilvitskii, SODA 2007) draws one row after the other with probability
 and is within a factor ``8 (log k + 2)`` of the best objective in expectation. On unit rows the
 squared distance is ``2 (1 - x_i . c_j)``. *Greedy* k-means++, which the same paper proposes in its
 conclusion, draws l candidates for each row and takes the one that leaves the smallest sum of
-squared distances: within ``O(l^3 log^3 k)`` in expectation (Grunau et al., SODA 2023), and nearer
-than plain in practice. scikit-learn and the released k-means of ProPos take ``2 + floor(ln k)``.
+squared distances: within ``O(l^3 log^3 k)`` in expectation (Grunau et al., SODA 2023), and better
+than plain k-means++ in practice. scikit-learn and the released k-means of ProPos take
+``l = 2 + floor(ln k)``.
 
-The random numbers are those of `core.random.uniforms`: a function of the seed and the place, the
+The random numbers are those of `core.random.uniforms`: a function of the seed and the index, the
 same on every array library and device; no global state is read or changed.
 
 ===============  ============  =======  ========================================================
@@ -61,12 +62,12 @@ CHUNK_ENTRIES, DEVICE_CHUNK_ENTRIES = 2**16, 2**24
 SAMPLE_PER_CLUSTER, FEWEST_SAMPLED = 32, 2**12
 
 TIE = 2.0**-30
-"""Candidates whose sums differ by less than this share of all squared lengths are equally good: the
-first is taken. Products of matrices decide, with errors of 2^-50 that depend on who multiplies."""
+"""Candidates whose sums differ by less than this share of all squared lengths tie; the first wins.
+The sums come from products of matrices, with errors of 2^-50 that depend on the BLAS."""
 
 
 def greedy_candidates(n_clusters: int) -> int:
-    """Candidates for each center of greedy k-means++, ``2 + floor(ln k)``.
+    """Return the number of candidates per center of greedy k-means++, ``2 + floor(ln k)``.
 
     Examples
     --------
@@ -77,10 +78,10 @@ def greedy_candidates(n_clusters: int) -> int:
 
 
 def kmeans_plus_plus(features: Array, uniforms: Array, weights: Array | None = None) -> Array:
-    """Spread-out starting centers: rows drawn with probability proportional to squared distance.
+    """Draw spread-out starting centers: rows with probability proportional to squared distance.
 
-    The first is drawn in proportion to the weights; each further one to weight times the squared
-    distance to the nearest center so far (on the sphere, twice one minus the cosine).
+    The first row is drawn in proportion to the weights; each further one in proportion to weight
+    times squared distance to the nearest center so far (on the sphere, twice one minus the cosine).
 
     Parameters
     ----------
@@ -88,8 +89,8 @@ def kmeans_plus_plus(features: Array, uniforms: Array, weights: Array | None = N
     uniforms : (k,) or (k, l) float64 array
         Independent draws from [0, 1), one per center, or one per candidate: the only randomness,
         so that equal draws give equal centers on every library. Of l candidates for a center, the
-        one is taken that leaves the smallest weighted sum of squared distances, the first of
-        equals; the first center is its first candidate.
+        function takes the one that leaves the smallest weighted sum of squared distances; ties go
+        to the first. The first center is its first candidate.
     weights : (n,) real array, optional
         At least 0, not all 0; a row of weight 0 is never drawn.
 
@@ -101,13 +102,13 @@ def kmeans_plus_plus(features: Array, uniforms: Array, weights: Array | None = N
     Raises
     ------
     InvalidValueError
-        If there are fewer rows than centers, for weights that do not fit, and for NaN or infinity.
+        For fewer rows than centers, weights that do not fit, or NaN or infinity.
 
     Notes
     -----
     Cost O(n k l d), in chunks of rows; nothing is read back from a device between two centers.
-    Where all rows coincide with a center, the remaining draws are as the first. Candidates take a
-    float64 copy of the rows.
+    Once all rows coincide with centers, the remaining rows are drawn like the first. Candidates
+    need a float64 copy of the rows.
 
     Examples
     --------
@@ -134,7 +135,7 @@ def kmeans_plus_plus(features: Array, uniforms: Array, weights: Array | None = N
     if weights is None:
         weights = xp.ones((n,), dtype=xp.float64, device=compat.device(features))
     weights = check_weights("weights", weights, n)
-    # Where squares would overflow or vanish, half the distance in units of the largest entry.
+    # If squares would overflow or vanish, take half the distance in units of the largest entry.
     unit = power_of_two(float(xp.max(xp.abs(features))), xp.float64, xp)
     inverse = 1.0 if 1e-100 < unit < 1e100 else 0.5 / unit
     judge = _Judge(features, weights, inverse) if tries > 1 else None
@@ -143,7 +144,7 @@ def kmeans_plus_plus(features: Array, uniforms: Array, weights: Array | None = N
         running = xp.cumulative_sum(drawn)
         total = running[-1:]
         own = uniforms[j, :] if j else uniforms[0, :1]
-        # The second index is the last row that can be drawn, should the product round up to all.
+        # The second index is the last row that can be drawn, in case the product rounds up.
         place = xp.searchsorted(running, own * total, side="right")
         place = xp.minimum(place, xp.searchsorted(running, total, side="left"))
         if judge is not None and j:
@@ -156,18 +157,18 @@ def kmeans_plus_plus(features: Array, uniforms: Array, weights: Array | None = N
 
 
 class _Judge:
-    """Which of some candidates leaves the smallest sum of squared distances."""
+    """Choice of the candidate that leaves the smallest sum of squared distances."""
 
     def __init__(self, features: Array, weights: Array, inverse: float) -> None:
         xp = compat.array_namespace(features)
         rows = xp.astype(features, xp.float64) * inverse
-        # Around their mean, where products lose the fewest digits.
+        # Relative to their mean, where products lose the fewest digits.
         self.rows = rows - xp.sum(rows / rows.shape[0], axis=0)
         self.squares, self.weights = xp.vecdot(self.rows, self.rows), weights
         self.tie = TIE * xp.sum(weights * (self.squares + xp.max(self.squares)))
 
     def best(self, nearest: Array, place: Array) -> Array:
-        """Index of the best candidate, (1,), among rows `place`.
+        """Return the index of the best candidate, (1,), among the rows `place`.
 
         Parameters
         ----------
@@ -192,7 +193,7 @@ def start_centers(
     weights: Array | None = None,
     candidates: int | None = None,
 ) -> Array:
-    """Greedy k-means++ on a sample of the rows of a source, the same centers on every rank.
+    """Run greedy k-means++ on a sample of a source's rows; every rank gets the same centers.
 
     Parameters
     ----------
@@ -200,14 +201,14 @@ def start_centers(
         At least one row per center.
     n_clusters : int >= 1
     seed : int in [0, 2^64)
-        Decides the draws, and where the sample begins.
+        Determines the draws, and where the sample begins.
     metric : {"cosine", "euclidean"}
-        "cosine" makes the rows unit vectors first.
+        "cosine" first scales the rows to unit length.
     weights : (n,) real array, optional
-        Of all rows of all ranks.
+        Weights of all rows of all ranks.
     candidates : int >= 1, optional
-        Drawn for each center, of which the best is taken; `greedy_candidates` of k by default. 1 is
-        plain k-means++.
+        Number of candidates for each center; `greedy_candidates` of k by default. 1 gives plain
+        k-means++.
 
     Returns
     -------
@@ -215,8 +216,8 @@ def start_centers(
 
     Notes
     -----
-    Memory: the sample, 32 rows per cluster and at least 4096, in float64; it is taken in steps of
-    the golden ratio through all rows. Cost O(32 k^2 d) for each candidate.
+    Memory: the sample in float64, 32 rows per cluster and at least 4096, taken in steps of the
+    golden ratio through all rows. Cost O(32 k^2 d) for each candidate.
 
     Examples
     --------
@@ -246,13 +247,13 @@ def start_centers(
     if metric == "cosine":
         sample = project_sphere(sample)
     own = None if weights is None else xp.take(weights, ids)
-    if own is not None and not bool(xp.any(own > 0)):  # all the weight is outside the sample
+    if own is not None and not bool(xp.any(own > 0)):  # the sample has no weight
         own = None
     return kmeans_plus_plus(sample, xp.reshape(draws[:-1], (k, tries)), own)
 
 
 def power_of_two(largest: float, dtype: object, xp: Namespace) -> float:
-    """Smallest power of two above a number, by which a division loses no digit; 1 for 0.
+    """Return the smallest power of two above a number; dividing by it loses no digit. 1 for 0.
 
     Examples
     --------
@@ -268,7 +269,7 @@ def power_of_two(largest: float, dtype: object, xp: Namespace) -> float:
 
 
 def _squared_distances(features: Array, row: Array, inverse: float) -> Array:
-    """Of all rows to one, times ``inverse^2``, (n,) float64: 0 exactly where they are equal."""
+    """Return squared distances to one row times ``inverse^2``, (n,) float64; exactly 0 if equal."""
     xp = compat.array_namespace(features)
     n, d = features.shape
     on_host = "cpu" in str(compat.device(features)).lower()

@@ -1,7 +1,7 @@
-"""What every group stands on: checks, errors, projections, random numbers, exact sums.
+"""The basis of every group: checks, errors, projections, random numbers, exact sums.
 
-Nothing here knows of clusters. Arrays of any library come in and go out; errors name the argument,
-the value, the rule and the fix; sums are integers, so that no order of the rows shows in them.
+Functions take and return arrays of any library. Errors name the argument, the value, the rule and
+the fix. Sums are integers, so they do not depend on the order of the rows.
 """
 
 from .conjugate_gradients import (

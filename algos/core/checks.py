@@ -1,8 +1,8 @@
 """Checks of arguments: each names the argument, the value, the rule and the fix.
 
-Public functions call these first; kernels assume that they passed. None of them reads an array's
-values except `check_finite` and `check_labels`, so on an accelerator they cost no synchronization,
-and a tensor without values (on PyTorch's device "meta") passes the others.
+Public functions call these first; kernels assume that they passed. Only `check_finite` and
+`check_labels` read an array's values. The others cost no synchronization on an accelerator, and
+accept a tensor without values (on PyTorch's device "meta").
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def check_shape(name: str, array: Array, axes: tuple[str | int, ...]) -> tuple[int, ...]:
-    """Return the shape of `array` if it has the axes named, an int standing for a fixed length.
+    """Return the shape of `array` if it has these axes; an int means a fixed length.
 
     Examples
     --------
@@ -79,7 +79,7 @@ def check_integral(name: str, array: Array) -> Namespace:
 
 
 def check_values(name: str, array: Array) -> None:
-    """Raise unless `array` has values to read: a tensor on PyTorch's device "meta" has none."""
+    """Raise unless `array` has values; a tensor on PyTorch's device "meta" has none."""
     _check_array(name, array)
     if getattr(array, "is_meta", False):
         msg = (
@@ -90,7 +90,7 @@ def check_values(name: str, array: Array) -> None:
 
 
 def check_finite(name: str, array: Array) -> None:
-    """Raise where `array` holds a NaN or an infinity, naming the first place."""
+    """Raise if `array` holds a NaN or an infinity, and name the first place."""
     check_values(name, array)
     xp = compat.array_namespace(array)
     flat = xp.reshape(xp.isfinite(array), (-1,))
@@ -110,7 +110,7 @@ def check_finite(name: str, array: Array) -> None:
 
 
 def check_labels(name: str, labels: Array, n: int, k: int) -> None:
-    """Raise unless `labels` is an (n,) integer array; values are checked to lie in [0, k)."""
+    """Raise unless `labels` is an (n,) integer array with values in [0, k)."""
     check_values(name, labels)
     check_shape(name, labels, (n,))
     xp = check_integral(name, labels)
@@ -123,14 +123,14 @@ def check_labels(name: str, labels: Array, n: int, k: int) -> None:
 
 
 def check_same_place(**arrays: Array | None) -> None:
-    """Raise unless all arrays given belong to one library and live on one device."""
+    """Raise unless all given arrays belong to one library and live on one device."""
     given = {name: a for name, a in arrays.items() if a is not None}
     for name, array in given.items():
         _check_array(name, array)
     (first, reference), *others = given.items()
     for name, array in others:
         libraries = [compat.array_namespace(a).__name__ for a in (array, reference)]
-        if libraries[0] != libraries[1]:  # a memmap, or a Parameter, is of its library
+        if libraries[0] != libraries[1]:  # a memmap or a Parameter belongs to its library
             found = " and ".join(name.rpartition(".")[2] for name in libraries)
             msg = (
                 f"{name} must be of the same array library as {first}, got {found}. "
@@ -150,7 +150,7 @@ def check_interval(
 ) -> float:
     """Return `value` as a float if it lies in [low, high], or in (low, high] on request.
 
-    An infinite `high` is never reached: the value must be finite.
+    The value must be finite, even if `high` is infinite.
     """
     if isinstance(value, bool) or not isinstance(value, Real):
         msg = f"{name} must be a number, got {shown(value)} ({type(value).__name__})"
@@ -183,7 +183,7 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
 
 
 def check_kind(name: str, value: Any, kind: type, fix: str) -> None:
-    """Raise unless `value` is one of our own objects of this class.
+    """Raise unless `value` is an object of `kind`, a class of this library.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def check_namespace(xp: Namespace) -> Namespace:
 
 
 def shown(value: Any) -> str:
-    """A value as a message shows it: on one line, and not all of an array."""
+    """Format a value for a message: on one line, without the entries of an array."""
     if compat.is_array_api_obj(value):
         return f"an array of shape {tuple(value.shape)}"
     text = " ".join(repr(value).split())

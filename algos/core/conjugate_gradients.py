@@ -1,6 +1,6 @@
-r"""Conjugate gradients: the linear systems of the Newton solvers that are too large to eliminate.
+r"""Conjugate gradients, for linear systems of the Newton solvers too large for elimination.
 
-Problem: solve ``A x = b`` for a symmetric positive definite A that is known by its products alone.
+Problem: solve ``A x = b`` for a symmetric positive definite A that is given by its products alone.
 With a preconditioner M, here the diagonal of A or the identity, and from ``x = 0, r = b``
 (Hestenes and Stiefel, 1952; Golub and Van Loan, Algorithm 11.5.1):
 
@@ -50,12 +50,12 @@ def conjugate_gradients(
     diagonal : (k,) float64 array, optional
         Diagonal of A, positive: the preconditioner. Without it A should have a diagonal near 1.
     tol : float >= 0
-        Stop once the residual, in the norm of ``M^-1``, is this part of the first one.
+        Stop once the residual, in the norm of ``M^-1``, is at most `tol` times the first one.
     max_iter : int
         Most products.
     read_back : bool
-        Whether to stop early, for which one number is read back from the device per product. If
-        not, all `max_iter` products are taken, and nothing is read back.
+        Whether to stop early, which reads back one number from the device per product. If not, all
+        `max_iter` products are computed, and nothing is read back.
 
     Returns
     -------
@@ -64,8 +64,8 @@ def conjugate_gradients(
     Notes
     -----
     Arguments are assumed checked. Cost: a product and O(k) per iteration; in exact arithmetic k
-    iterations give the solution. Where rounding leaves a direction without positive curvature, x
-    does not move along it, and with `read_back` the iteration ends there.
+    iterations give the solution. If rounding leaves a direction without positive curvature, x does
+    not move along it, and with `read_back` the iteration ends.
 
     Examples
     --------

@@ -1,9 +1,9 @@
 r"""Directions of vectors, with gradients that stay finite.
 
-Problem: losses on the unit sphere normalize features first, ``w = x / ||x||``. The square of a long
-or of a short vector leaves the range of its dtype, at 0 there is no direction, and near 0 the
-gradient ``(I - w w^T) / ||x||`` overflows: one such feature makes every weight of a network NaN.
-`projections.project_sphere` is the same map for values alone, where short vectors count too.
+Problem: losses on the unit sphere first normalize features, ``w = x / ||x||``. The square of a long
+or a short vector leaves the range of its dtype, 0 has no direction, and near 0 the gradient
+``(I - w w^T) / ||x||`` overflows: one such feature makes every weight of a network NaN.
+`projections.project_sphere` is the same map for values only; it normalizes short vectors too.
 
 =========================  ===============  ==========  ==========================================
 symbol                     here             shape       meaning
@@ -27,14 +27,14 @@ __all__ = ["Directions", "unit_directions"]
 
 
 class Directions(NamedTuple):
-    """Unit rows (..., d), 0 where there is no direction; and where there is one, (...) bool."""
+    """Unit rows, (..., d), 0 without a direction; and whether a row has one, (...) bool."""
 
     vectors: Array
     valid: Array
 
 
 def unit_directions(x: Array) -> Directions:
-    """Rows scaled to unit length with safe gradients; rows without a direction are marked.
+    """Scale rows to unit length with safe gradients; mark rows without a direction.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ def unit_directions(x: Array) -> Directions:
     x = xp.astype(x, xp.float64)
     largest = xp.max(xp.abs(x), axis=-1, keepdims=True)
     valid = largest > smallest
-    # A power of two scales without rounding, and rounding down stops the gradient: the result does
-    # not depend on the scale.
+    # A power of two scales without rounding, and `floor` stops its gradient, which is right because
+    # the result does not depend on the scale.
     exponent = xp.floor(xp.log2(xp.where(valid, largest, xp.ones_like(largest))))
     x = xp.where(valid, x / xp.pow(xp.full_like(exponent, 2.0), exponent), xp.zeros_like(x))
     squares = xp.sum(x * x, axis=-1, keepdims=True)

@@ -1,8 +1,8 @@
 """Every error the library raises on purpose, under one root.
 
 Each class is also a subclass of the built-in exception that a caller would expect, so that
-``except ValueError`` keeps working, and carries the exit code with which the command ends
-(the numbers of ``sysexits.h``, which shells and schedulers know).
+``except ValueError`` keeps working. It carries the exit code of the command (the numbers of
+``sysexits.h``, which shells and schedulers know).
 
 ========================  ==================  =========  ========================================
 class                     built-in            exit code  raised when
@@ -11,7 +11,7 @@ class                     built-in            exit code  raised when
 `InvalidTypeError`        TypeError           65         an argument has the wrong type or dtype
 `InfeasibleBoundsError`   ValueError          65         no assignment satisfies the size bounds
 `DeviceMismatchError`     ValueError          65         arrays live on different devices
-`UsageError`              ValueError          2          an option or a setting is off
+`UsageError`              ValueError          2          an option or a setting is wrong
 `MissingFileError`        FileNotFoundError   66         an input path does not exist
 `OutputError`             OSError             73         an output cannot be created
 `CheckpointError`         RuntimeError        65         a checkpoint is damaged or does not fit
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class DualclustError(Exception):
-    """Root of all errors raised on purpose; the command prints them in one line."""
+    """Root of all errors raised on purpose; the command prints each as one line."""
 
     exit_code: ClassVar[int] = 70
 
@@ -63,13 +63,13 @@ class InfeasibleBoundsError(InvalidValueError):
     clusters : tuple of int
         The clusters whose bounds together prove the infeasibility.
     excess : int
-        By how many samples the proof's inequality fails: always positive.
+        By how many samples the proof's inequality fails; always positive.
     vector : FarkasVector or None
-        The whole proof, which `farkas.verify_infeasibility` checks; None for bounds of a stream,
+        The whole proof, which `farkas.verify_infeasibility` checks. None for bounds of a stream,
         which are no whole numbers.
     """
 
-    # Defaults, because a copy or a worker process rebuilds an exception from its message alone.
+    # Defaults, because a copy or a worker process rebuilds an exception from its message only.
     def __init__(
         self,
         message: str,
@@ -95,7 +95,7 @@ class UsageError(InvalidValueError):
 
 
 class MissingFileError(DualclustError, FileNotFoundError):
-    """An input path does not exist. Never answered by starting afresh."""
+    """An input path does not exist. The command never starts afresh instead."""
 
     exit_code = 66
 
@@ -113,6 +113,6 @@ class CheckpointError(DualclustError, RuntimeError):
 
 
 class MissingExtraError(DualclustError, ImportError):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is needed but not installed."""
 
     exit_code = 69

@@ -1,15 +1,15 @@
 r"""Sums of real rows in 64-bit integers: the same bits for any order, and accurate for any spread.
 
-Problem: floating-point sums depend on the order of the additions, and integers of one unit lose
-what is small beside the largest entry: beside a row at 10^12, rows of size 1 would keep 3 bits.
-A long accumulator (Kulisch and Miranker, 1986) of a few words keeps both. An entry is split, each
+Problem: floating-point sums depend on the order of the additions. Integers of one unit lose entries
+that are small compared with the largest: next to a row at 10^12, rows of size 1 would keep 3 bits.
+A long accumulator (Kulisch and Miranker, 1986) of a few words avoids both. An entry is split, each
 step without rounding, into *limbs*, integers on finer and finer grids,
 
 ``x / unit = a_1 2^-b + a_2 2^-2b + ... + a_L 2^-Lb + rest``,   ``|rest| <= 2^(-Lb - 1)``,
 
-and each limb is summed for itself. With ``n 2^(b+1) <= 2^62`` nothing overflows; sums are exact,
-associative, and merge by addition. A mean is their long division by the count, rounded once: the
-mean of equal rows is that row.
+and each limb is summed separately. With ``n 2^(b+1) <= 2^62`` nothing overflows; sums are exact,
+associative, and merge by addition. A mean is the long division of the sums by the count, rounded
+once: the mean of equal rows is that row.
 
 ==============  ==============  =======  =======================================================
 symbol          here            shape    meaning
@@ -48,22 +48,22 @@ FRACTION_BITS = 36
 """Unit features are rounded to multiples of 2^-36 = 1.5e-11, far below the 6e-8 of float32. An
 entry is at most 1, so 2^27 = 134 million samples of one cluster fit into 63 bits."""
 
-LIMIT = 1.0 + 1e-3  # of an entry of unit rows: room for a normalization in half precision
+LIMIT = 1.0 + 1e-3  # largest entry of unit rows, with slack for normalization in half precision
 
 MOST_BITS = 50
-"""Of a limb: products with 2^b round to integers exactly below 2^52."""
+"""Most bits of a limb: products with 2^b round to integers exactly below 2^52."""
 
 FINEST = 80
-"""Bits below the unit that a grid resolves: more than the rounding of float64 that scikit-learn's
-shift by the mean leaves, 2^-53 of the mean, for up to 10^8 rows."""
+"""Bits below the unit that a grid resolves. For up to 10^8 rows, this is finer than the rounding
+that scikit-learn's shift by the mean leaves, 2^-53 of the mean."""
 
 CHUNK_ENTRIES, DEVICE_CHUNK_ENTRIES = 2**16, 2**24
-"""Entries converted at once. On a processor, temporaries of 512 KiB take half the time of larger
-ones, which are fetched from the operating system and given back each time."""
+"""Entries converted at once. On a CPU, temporaries of 512 KiB take half the time of larger ones,
+which the operating system allocates and frees each time."""
 
 
 class Grid(NamedTuple):
-    """Where entries are rounded to: multiples of ``unit 2^(-bits depth)``, in `depth` limbs."""
+    """The grid of rounded entries: multiples of ``unit 2^(-bits depth)``, in `depth` limbs."""
 
     unit: float
     bits: int
@@ -71,18 +71,18 @@ class Grid(NamedTuple):
 
 
 UNIT_GRID = Grid(1.0, FRACTION_BITS, 1)
-"""Of unit rows: one limb, since all of them are of one size."""
+"""Grid of unit rows: one limb, since all rows have the same length."""
 
 
 def grid_of(largest: float, n: int, *, finest: int = FINEST) -> Grid:
-    """Grid for the sums of up to n entries of at most `largest`.
+    """Return the grid for sums of up to n entries of at most `largest`.
 
     Parameters
     ----------
     largest : float >= 0
     n : int >= 1
     finest : int
-        Bits below the unit to resolve.
+        Number of bits below the unit to resolve.
 
     Examples
     --------
@@ -92,13 +92,13 @@ def grid_of(largest: float, n: int, *, finest: int = FINEST) -> Grid:
     Grid(unit=4.0, bits=37, depth=3)
     """
     bits = min(MOST_BITS, 61 - int(n).bit_length())
-    # The largest power of two is below the largest float, for which a limb has one bit to spare.
+    # The largest power of two is below the largest float; a limb has a spare bit for this.
     exponent = min(max(math.frexp(largest)[1], -900), 1023)
     return Grid(math.ldexp(1.0, exponent), bits, -(-finest // bits))
 
 
 def split(values: Array, grid: Grid) -> Array:
-    """Limbs of entries of at most twice the unit, (n, depth d) int64."""
+    """Split entries of at most twice the unit into limbs, (n, depth d) int64."""
     xp = compat.array_namespace(values)
     scale = math.ldexp(1.0, grid.bits)
     rest, parts = xp.astype(values, xp.float64) * (scale / grid.unit), []
@@ -106,12 +106,12 @@ def split(values: Array, grid: Grid) -> Array:
         limb = xp.round(rest)
         parts.append(xp.astype(limb, xp.int64))
         if j + 1 < grid.depth:
-            rest = (rest - limb) * scale  # without rounding: both are multiples of one small unit
+            rest = (rest - limb) * scale  # exact: both are multiples of one small unit
     return parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
 
 
 def sum_rows(values: Array, labels: Array, grid: Grid, *, n_clusters: int) -> Array:
-    """Integer sums of the rows of each cluster.
+    """Return integer sums of the rows of each cluster.
 
     Parameters
     ----------
@@ -134,8 +134,8 @@ def sum_rows(values: Array, labels: Array, grid: Grid, *, n_clusters: int) -> Ar
 
     Notes
     -----
-    Exact and associative: sums of any split and order of the rows add up to the same integers. Cost
-    O(n d) for each limb.
+    Exact and associative: any split and order of the rows gives the same integers. Cost O(n d) per
+    limb.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def sum_rows(values: Array, labels: Array, grid: Grid, *, n_clusters: int) -> Ar
     for i in range(0, n, rows):
         last = min(i + rows, n)
         part = values[i:last, :]
-        # A NaN passes through max and min, and fails the comparison.
+        # A NaN passes through max and min and fails the comparison.
         if not bool(xp.maximum(xp.max(part), -xp.min(part)) <= most):
             raise InvalidValueError(_outside(spherical, grid.unit))
         sums = sums + segment_sum(split(part, grid), labels[i:last], n_segments=n_clusters)
@@ -163,7 +163,7 @@ def sum_rows(values: Array, labels: Array, grid: Grid, *, n_clusters: int) -> Ar
 
 
 def sums_to_floats(sums: Array, grid: Grid) -> Array:
-    """The sums as numbers, (k, d) float64, rounded to about its precision."""
+    """Convert sums to (k, d) float64, rounded to about its precision."""
     xp = compat.array_namespace(sums)
     d = sums.shape[1] // grid.depth
     total = xp.zeros_like(sums[:, :d], dtype=xp.float64)
@@ -174,14 +174,14 @@ def sums_to_floats(sums: Array, grid: Grid) -> Array:
 
 
 def means_of_sums(sums: Array, counts: Array, grid: Grid) -> Array:
-    """Sums divided by counts, in integers until the last rounding; 0 where a count is 0.
+    """Divide sums by counts, in integers until the last rounding; 0 where a count is 0.
 
     Parameters
     ----------
     sums : (k, depth d) int64 array
-        Of `sum_rows`.
+        From `sum_rows`.
     counts : (k,) int64 array
-        Rows in each.
+        Number of rows in each sum.
     grid : Grid
 
     Returns

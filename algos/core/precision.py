@@ -1,9 +1,9 @@
-"""The precision to compute in: at least float32, whatever the features are stored in.
+"""The precision of computations: at least float32, whatever the dtype of the features.
 
 A sum of many exponentials, or of squares, has 3 digits in float16 and 2 in bfloat16, and float16
 overflows at 65504: a score of 6.6 at temperature 1e-4. Losses, norms and means therefore begin
-with `at_least_float32` and return what they computed in; float32 and float64 pass unchanged, as
-the same object.
+with `at_least_float32` and return the dtype in which they computed. Arrays in float32 and float64
+pass unchanged, as the same object.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .types import Array
 
 __all__ = ["LARGEST_WEIGHT", "at_least_float32", "finite_log"]
 
-# Of a loss's terms: times any logarithm it is finite in float32.
+# Largest weight of a loss term: its product with any logarithm is finite in float32.
 LARGEST_WEIGHT = 1e30
 
 
@@ -25,7 +25,7 @@ def at_least_float32(scores: Array) -> Array:
     Parameters
     ----------
     scores : (...) real array
-        float16 or bfloat16 is converted exactly; anything wider is returned itself, not copied.
+        float16 or bfloat16 is converted exactly; a wider array is returned itself, not copied.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def at_least_float32(scores: Array) -> Array:
 
 
 def finite_log(p: Array) -> Array:
-    """Logarithm of probabilities, finite at 0: taken at no less than the smallest normal number.
+    """Return the logarithm of probabilities, clipped from below at the smallest normal number.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ def finite_log(p: Array) -> Array:
 
     Notes
     -----
-    So ``p log p`` is 0 at 0, and a label of 0 costs much where infinity would turn a whole batch's
-    mean, and its gradient, into NaN. Below the floor the gradient is 0.
+    So ``p log p`` is 0 at 0, and a label of 0 has a large, finite cost. An infinite cost would turn
+    the mean of a whole batch, and its gradient, into NaN. Below the floor the gradient is 0.
 
     Examples
     --------

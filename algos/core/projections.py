@@ -1,4 +1,4 @@
-r"""Euclidean projections onto the four sets that the methods need, each exact.
+r"""Exact Euclidean projections onto the four sets that the methods need.
 
 ===============  ==================================================  ==============================
 function         set                                                 used by
@@ -9,9 +9,9 @@ project_l1_ball  ``{p : p >= 0, sum p <= radius}``                   duals, CoKe
 project_capped   ``{p : 0 <= p <= cap, sum p = 1}``                  shares under an upper bound
 ===============  ==================================================  ==============================
 
-All act on the last axis; leading axes are a batch. Each of the three polytopes has the solution
-``p = clip(x - theta, 0, cap)`` for one number theta, the multiplier of the sum; it is found
-exactly by sorting the places where the slope of ``sum p`` in theta changes.
+All act on the last axis; leading axes are a batch. For each of the three polytopes the solution is
+``p = clip(x - theta, 0, cap)`` for one number theta, the multiplier of the sum. It is found exactly
+by sorting the values of theta where the slope of ``sum p`` changes.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ __all__ = ["project_capped", "project_l1_ball", "project_simplex", "project_sphe
 
 
 def project_sphere(x: Array, fallback: Array | None = None) -> Array:
-    """Projection onto the unit sphere, ``w = x / ||x||``.
+    """Project onto the unit sphere, ``w = x / ||x||``.
 
     Parameters
     ----------
     x : (..., d) real array
-        Finite. Rows of any finite magnitude are safe: they are scaled by their largest entry
-        first, so that squares neither overflow nor vanish.
+        Finite, of any magnitude: rows are first scaled by their largest entry, so that squares
+        neither overflow nor vanish.
     fallback : (..., d) real array, optional
-        Result where x = 0, which has no projection. Zero rows stay zero without it.
+        Result for x = 0, which has no projection. Without it, zero rows stay zero.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def project_sphere(x: Array, fallback: Array | None = None) -> Array:
 
 
 def project_simplex(x: Array, total: float = 1.0) -> Array:
-    """Projection onto the simplex: ``min_p ||p - x||  s.t.  p >= 0, sum p = total``.
+    """Project onto the simplex: ``min_p ||p - x||  s.t.  p >= 0, sum p = total``.
 
     Parameters
     ----------
@@ -95,8 +95,8 @@ def project_simplex(x: Array, total: float = 1.0) -> Array:
     """
     xp = _check(x)
     _check_size("total", total, x)
-    # The answer does not change: theta lies in [max x - total, max x), where the sums are exact
-    # however large x is.
+    # The shift and the clip keep the solution: theta lies in [max x - total, max x), where the sums
+    # are exact however large x is.
     x = xp.clip(x - xp.max(x, axis=-1, keepdims=True), min=-total)
     descending = xp.sort(x, axis=-1, descending=True)
     j = xp.arange(1, x.shape[-1] + 1, dtype=x.dtype, device=compat.device(x))
@@ -107,7 +107,7 @@ def project_simplex(x: Array, total: float = 1.0) -> Array:
 
 
 def project_l1_ball(x: Array, radius: float) -> Array:
-    """Projection onto the nonnegative l1 ball: ``min_p ||p - x||  s.t.  p >= 0, sum p <= radius``.
+    """Project onto the nonnegative l1 ball: ``min_p ||p - x||  s.t.  p >= 0, sum p <= radius``.
 
     Parameters
     ----------
@@ -127,8 +127,8 @@ def project_l1_ball(x: Array, radius: float) -> Array:
 
     Notes
     -----
-    If clipping at 0 already fits the ball it is the projection; else the sum is active and the
-    set is a simplex. Cost O(k log k).
+    If clipping at 0 gives a point inside the ball, that point is the projection. Otherwise the sum
+    is active and the set is a simplex. Cost O(k log k).
     Claims: docs/claims.md#C6, #C8, #C9, #C12, #C15, #T1, #T6.
 
     Examples
@@ -148,7 +148,7 @@ def project_l1_ball(x: Array, radius: float) -> Array:
 
 
 def project_capped(x: Array, cap: float) -> Array:
-    """Projection onto the capped simplex: ``min_p ||p - x||  s.t.  0 <= p <= cap, sum p = 1``.
+    """Project onto the capped simplex: ``min_p ||p - x||  s.t.  0 <= p <= cap, sum p = 1``.
 
     Parameters
     ----------
@@ -184,9 +184,9 @@ def project_capped(x: Array, cap: float) -> Array:
     if cap * k < 1.0 - 1e-15 * k:  # 49 * (1 / 49) is below 1 in floating point
         msg = f"cap must be at least 1/k = {1 / k:g} for k={k} entries, got {cap}"
         raise InvalidValueError(msg)
-    # With r = ceil(1 / cap), r - 1 entries cannot hold a sum of 1, and r full ones can: theta lies
-    # in [x_(r) - cap, x_(r)) for the r-th largest entry, and entries further than cap from it only
-    # matter by their side.
+    # With r = ceil(1 / cap), r - 1 entries cannot hold a sum of 1, but r full ones can. So theta
+    # lies in [x_(r) - cap, x_(r)) for the r-th largest entry, and of entries further than cap from
+    # x_(r) only the side matters.
     r = min(k, math.ceil(1.0 / cap - 1e-9))
     pivot = xp.sort(x, axis=-1, descending=True)[..., r - 1 : r]
     x = xp.clip(x - pivot, min=-cap, max=cap)
@@ -202,7 +202,7 @@ def project_capped(x: Array, cap: float) -> Array:
     total = xp.concat([xp.zeros_like(grown[..., :1]), grown], axis=-1)  # F at each kink
     below = xp.sum(xp.astype(total < 1.0, xp.int64), axis=-1, keepdims=True) - 1
     at, value, rate = (xp.take_along_axis(v, below, axis=-1) for v in (kinks, total, slope))
-    # rate is 0 only at the last kink, where F = k cap = 1: theta is that kink.
+    # rate is 0 only at the last kink, where F = k cap = 1; theta is then that kink.
     theta = at - (1.0 - value) / xp.where(rate > 0, rate, xp.ones_like(rate))
     return xp.clip(x - theta, min=0.0, max=cap)
 
@@ -216,7 +216,7 @@ def _check(x: Array) -> Namespace:
 
 
 def _check_size(name: str, value: float, x: Array) -> None:
-    """The size of the set must be a number that the dtype of `x` can hold."""
+    """Raise unless the size of the set is a number that the dtype of `x` can hold."""
     info = compat.array_namespace(x).finfo(x.dtype)
     check_interval(name, value, 0.0, math.inf, open_low=True)
     low, high = float(info.smallest_normal), float(info.max)

@@ -1,10 +1,10 @@
 r"""Random numbers as functions of a key: no generator, no state, the same on every library.
 
-Problem: ProPos adds noise to features in every step (Eq. 9), k-means++ draws rows, and the errors
-of prices are estimated with random signs. Numbers from a library's generator depend on what was
-drawn before, and differ between libraries, devices and resumed runs. A *counter-based* generator
-has no state: the i-th block of random bits is a mixing of the number i under a key, here Philox
-4x32-10 (Salmon et al., SC 2011), ten rounds of
+Problem: ProPos adds noise to features in every step (Eq. 9), k-means++ draws rows, and random signs
+estimate the errors of prices. Numbers from a library's generator depend on earlier draws, and
+differ between libraries, devices and resumed runs. A *counter-based* generator has no state: the
+i-th block of random bits is a function of i and a key, here Philox 4x32-10 (Salmon et al., SC
+2011), ten rounds of
 
 ``(c0, c1, c2, c3) <- (hi(M1 c2) ^ c1 ^ k0,  lo(M1 c2),  hi(M0 c0) ^ c3 ^ k1,  lo(M0 c0))``
 
@@ -19,15 +19,15 @@ and the highest bit of each word makes a sign.
 symbol     here               meaning
 =========  =================  ==================================================================
 k0, k1     ``key``            the run: one integer below 2^64
-c2, c3     ``stream``         which noise of the run, such as the step: one integer below 2^64
+c2, c3     ``stream``         a noise of the run, such as its step: one integer below 2^64
 c0, c1     index of a block   (b,) int64
 =========  =================  ==================================================================
 
-The starts of k-means have a seed but no stream. Their `uniforms` are those of *SplitMix64* (Steele,
-Lea and Flood, OOPSLA 2014), a counter-based generator too: the i-th number is a mixing of
+The starts of k-means have a seed but no stream. Their `uniforms` come from *SplitMix64* (Steele,
+Lea and Flood, OOPSLA 2014), also a counter-based generator: the i-th number is a function of
 ``seed + i * 0x9E3779B97F4A7C15``. Published results depend on these starts, so they stay.
 
-The bits are equal everywhere; the normal numbers differ by the last bits of log, cos and sin.
+The bits are equal everywhere; normal numbers may differ in the last bits of log, cos and sin.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ MIXERS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
 
 
 def philox(blocks: Array, *, key: int, stream: int | Array, xp: Namespace) -> tuple[Array, ...]:
-    """Random bits of each block: four int64 arrays of numbers in [0, 2^32).
+    """Return the random bits of each block: four int64 arrays of numbers in [0, 2^32).
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ def philox(blocks: Array, *, key: int, stream: int | Array, xp: Namespace) -> tu
 
     Notes
     -----
-    A product of two words wraps around in int64; its bits are those of the unsigned product, so
-    that a shift and a mask give both halves.
+    A product of two words wraps around in int64, but its bits are those of the unsigned product: a
+    shift and a mask give both halves.
     """
     counted = not compat.is_array_api_obj(stream)
     for name, value in (("key", key), ("stream", stream if counted else 0)):
@@ -98,7 +98,7 @@ def normal_noise(
     dtype: Any = None,
     device: object | None = None,
 ) -> Array:
-    """Independent standard normal numbers: a pure function of key, stream and place.
+    """Return independent standard normal numbers: a pure function of key, stream and index.
 
     Parameters
     ----------
@@ -106,10 +106,10 @@ def normal_noise(
     key : int in [0, 2^64)
         The run.
     stream : int in [0, 2^64), or () int64 array
-        Which noise of the run: the number of the step, say. An array is not read back.
+        Which noise of the run, for example the number of the step. An array is not read back.
     xp : namespace of the array library
     dtype : dtype, optional
-        float64 without it; computed in float64 in any case.
+        Dtype of the result, float64 by default; computed in float64 in any case.
     device : optional
 
     Returns
@@ -150,7 +150,7 @@ def random_signs(
     xp: Namespace,
     device: object | None = None,
 ) -> Array:
-    """Independent signs, -1 or 1 with equal probability: a pure function of key, stream and place.
+    """Return independent signs, -1 or 1 equally likely: a pure function of key, stream and index.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def random_signs(
 
 
 def uniforms(seed: int, n: int, *, xp: Namespace, device: object | None = None) -> Array:
-    """Random numbers of a seed: a pure function of seed and place, the same on every library.
+    """Return random numbers in [0, 1): a function of seed and index, the same on every library.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def uniforms(seed: int, n: int, *, xp: Namespace, device: object | None = None) 
 
     Notes
     -----
-    Products of 64-bit integers wrap around, which is what the generator asks for.
+    Products of 64-bit integers wrap around, as the generator requires.
 
     Examples
     --------
@@ -219,10 +219,10 @@ def uniforms(seed: int, n: int, *, xp: Namespace, device: object | None = None) 
 
 
 def _signed(word: int) -> int:
-    """The int64 with the bits of an unsigned word."""
+    """Return the int64 with the bits of an unsigned word."""
     return word - 2**64 if word >= 2**63 else word
 
 
 def _shifted(bits: Array, shift: int) -> Array:
-    """Shift to the right that brings in zeros, where that of int64 brings in the sign."""
+    """Shift to the right and fill with zeros; the shift of int64 would fill with the sign."""
     return (bits >> shift) & ((1 << (64 - shift)) - 1)

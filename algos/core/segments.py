@@ -1,7 +1,7 @@
-"""Sums of integer rows by segment: the one loop behind cluster sums and counts.
+"""Sums of integer rows by segment: the kernel of cluster sums and counts.
 
-Integers, because their sums do not depend on the order of the additions: any batch split, any
-number of ranks and any device give the same sums, and so the same centers.
+Sums of integers do not depend on the order of the additions: any batch split, any number of ranks
+and any device give the same sums, and so the same centers.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ __all__ = ["segment_sum"]
 def segment_sum(values: Array, segments: Array, *, n_segments: int) -> Array:
     """Sum the rows of each segment: ``out[k] = sum of values[i] over segments[i] == k``.
 
-    Sorts the rows by segment and subtracts running sums. In int64 that is exact even where a
-    running sum wraps around, as long as each segment's own sum fits.
+    Sorts the rows by segment and subtracts running sums. In int64 this is exact even if a running
+    sum wraps around, as long as each segment's own sum fits.
 
     Parameters
     ----------

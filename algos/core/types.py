@@ -1,6 +1,6 @@
-"""The one word for "an array of any array-API library": numpy, torch, array_api_strict and others.
+"""The type of an array of any array-API library: numpy, torch, array_api_strict and others.
 
-The array API standard has no static type yet, so shapes stand in docstrings, as ``(n, k)``, where
+The array API standard has no static type yet, so docstrings state shapes, as ``(n, k)``, where
 
 =======  =====================================
 letter   axis

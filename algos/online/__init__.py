@@ -1,8 +1,8 @@
-"""Labels for samples that come one after the other: dual prices keep the sizes between bounds.
+"""Online assignment: samples get labels one by one, and dual prices keep the sizes inside bounds.
 
-`assign` labels a stream once; its counts end inside the bounds, always. `update_duals` is one
-primal-dual step of it, `measured_steps` says how fast prices move, and the certificates say what
-prices and labels prove.
+`assign` labels a stream once; its counts always end inside the bounds. `update_duals` is its dual
+step, `measured_steps` determines how fast prices move, and the certificates state what prices and
+labels prove.
 """
 
 from .assignment import (

@@ -1,23 +1,23 @@
 r"""Online assignment of samples to clusters whose sizes have bounds.
 
 Problem (CoKe Eq. 6, SeCu supplement section 2): samples arrive one by one, with scores ``s_ik``,
-and each is given a label ``y_i`` at once, so as to
+and each gets a label ``y_i`` at once, in order to
 
 maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``,
 
-where ``n_k`` counts the labels ``k``. The method is primal-dual: a price per cluster, raised
-while the cluster is too small and lowered while it is too large,
+where ``n_k`` counts the labels ``k``. The method is primal-dual: each cluster has a price, which
+rises while the cluster is too small and falls while it is too large,
 
 ``y_i = argmax_k  s_ik + rho_k - rho'_k``          CoKe Eq. 10, SeCu supplement section 2
 
-(`duals` has the step that moves them.) Prices alone leave some bounds violated. Where the number
-of samples is known, two rules close the gap, so that the counts end inside the bounds for *any*
-scores, prices and order:
+(`duals` has the step that moves the prices.) Prices alone leave some bounds violated. If the number
+of samples is known, two rules make the counts end inside the bounds for *any* scores, prices and
+order:
 
 * *cap*: a cluster with ``u_k`` samples takes no more;
-* *completion*: once ``sum_k max(l_k - n_k, 0)``, the samples still owed, equals the samples left,
-  only clusters below ``l_k`` are chosen. (It starts below the samples left, by feasibility, and
-  each later sample lowers both by one.)
+* *completion*: once ``sum_k max(l_k - n_k, 0)``, the number of samples still owed, equals the
+  number of samples left, only clusters below ``l_k`` are chosen. (By feasibility, the samples owed
+  never start above the samples left; from then on, each sample lowers both numbers by one.)
 
 ====================  ===============  =======  ==================================================
 paper                 here             shape    meaning
@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 STREAM_SAMPLES_PER_CLUSTER = 1000
-"""A stream of unknown length gets the default step of a pass of this length."""
+"""A stream of unknown length gets the default step of a pass with this many samples per cluster."""
 
 
 BEGIN = "begin with init_state(bounds)"
@@ -69,14 +69,14 @@ class AssignmentState(NamedTuple):
     duals : Duals
         Prices now.
     start : Duals
-        Prices at the start of this pass; the certificate needs them.
+        Prices at the start of this pass, for the certificate.
     counts : (k,) int64 array
-        Samples given to each cluster in this pass.
+        Samples assigned to each cluster in this pass.
     seen : int
         Samples of this pass so far, the sum of `counts`.
     step_size : float or None
-        The step of this pass; None before its first sample, NaN once steps were mixed or a
-        projection was applied, which leaves no certificate.
+        The step of this pass; None before its first sample. NaN after mixed steps or a projection,
+        which leave no certificate.
     free_sign : bool
         Whether the lower dual of this pass has a free sign.
     """
@@ -112,11 +112,11 @@ def assign_stream(
     remaining: int,
     free_sign: bool,
 ) -> tuple[Array, Array, Array, Array, int]:
-    """Label samples one by one under prices, caps and completion: the kernel behind `assign`.
+    """Label samples one by one under prices, caps and completion: the kernel of `assign`.
 
     Arguments are assumed checked. `remaining` is the number of samples left in the pass, these
-    included, or -1 where it is unknown. Returns the labels, both duals, the counts, and the index
-    of the first row that is not finite (-1 if none; else the other results mean nothing).
+    included, or -1 if it is unknown. Returns the labels, both duals, the counts, and the index of
+    the first row that is not finite (-1 if there is none; otherwise ignore the other results).
     """
     xp = compat.array_namespace(scores)
     device = compat.device(scores)
@@ -145,7 +145,7 @@ def assign_stream(
 
 
 def init_state(bounds: SizeBounds) -> AssignmentState:
-    """State before the first sample, on the library and device of `bounds`."""
+    """Return the state before the first sample, on the library and device of `bounds`."""
     check_bounds(bounds)
     xp, device = compat.array_namespace(bounds.lower), compat.device(bounds.lower)
     duals = init_duals(bounds.lower.shape, xp=xp, device=device)
@@ -156,9 +156,9 @@ def init_state(bounds: SizeBounds) -> AssignmentState:
 def next_pass(state: AssignmentState) -> AssignmentState:
     """Start the next pass over the data: keep the prices, forget the counts.
 
-    Enforced bounds hide from the prices how wrong they are, and what is forced at the end of a pass
-    can turn them around: more passes under the same bounds need not be better. Learn under
-    `bounds.relaxed`, and enforce in the last pass; where all samples are at hand, take `offline`.
+    Enforced bounds hide the errors of the prices, and labels forced at the end of a pass can even
+    reverse the prices: more passes under the same bounds need not be better. Learn under
+    `bounds.relaxed` and enforce in the last pass. If you have all samples, use `offline`.
 
     Notes
     -----
@@ -178,16 +178,16 @@ def assign(
 ) -> Assignment:
     """Give each sample a cluster, in order, so that cluster sizes end inside their bounds.
 
-    Solves ``max sum_i s_{i, y_i}  s.t.  l_k <= n_k <= u_k`` online: a sample's label depends on
-    the samples before it, never on those after. Call it once with all scores, or once per batch
-    with the state of the call before; start each further pass with `next_pass`.
+    Solves ``max sum_i s_{i, y_i}  s.t.  l_k <= n_k <= u_k`` online: a sample's label depends on the
+    samples up to it, never on later ones. Call it once with all scores, or once per batch with the
+    state of the previous call; start each further pass with `next_pass`.
 
     Parameters
     ----------
     scores : (n, k) real array
         Score of each sample for each cluster, finite, float32 or wider (half precision changes
         labels); higher is better. Any array-API library and device. The default steps suit scores
-        that differ by about 1 between clusters, as cosines do; for others pass
+        that differ by about 1 between clusters, as cosines do. For other scores, pass
         ``steps=measured_steps(bounds, scale=...)`` with the typical range of a row.
     bounds : SizeBounds
         On the library and device of `scores`.
@@ -195,7 +195,7 @@ def assign(
         Where the last call ended; a fresh state by default.
     steps : StepRule, optional
         How prices move; `measured_steps` of `bounds` by default, for a stream as if it had
-        `STREAM_SAMPLES_PER_CLUSTER` samples per cluster. Keep it over a pass, or the pass has no
+        `STREAM_SAMPLES_PER_CLUSTER` samples per cluster. A pass with several rules has no
         certificate.
 
     Returns
@@ -208,7 +208,7 @@ def assign(
     ------
     InvalidValueError
         For a shape that is not (n, k), an entry that is not finite, or more samples than
-        ``bounds.n_samples`` in one pass. The state given is unchanged.
+        ``bounds.n_samples`` in one pass. `state` is unchanged.
     InvalidTypeError
         For a dtype that is not real floating, or is narrower than float32.
     DeviceMismatchError
@@ -280,7 +280,7 @@ def assign(
 def _check_arguments(
     scores: Array, bounds: SizeBounds, state: AssignmentState | None, steps: StepRule | None
 ) -> Namespace:
-    """Raise for what is no argument of `assign`; return the library of the scores."""
+    """Check the arguments of `assign`; return the library of the scores."""
     xp = check_real("scores", scores)
     check_values("scores", scores)
     check_bounds(bounds)
@@ -303,7 +303,7 @@ def _check_arguments(
 
 
 def _remaining(n: int, state: AssignmentState, bounds: SizeBounds) -> int:
-    """How many samples of the pass are left, the n given included; -1 where nobody knows."""
+    """Return how many samples of the pass are left, these n included; -1 if it is unknown."""
     remaining = -1 if bounds.n_samples is None else bounds.n_samples - state.seen
     if bounds.n_samples is not None and n > remaining:
         msg = (
@@ -316,7 +316,7 @@ def _remaining(n: int, state: AssignmentState, bounds: SizeBounds) -> int:
 
 
 def _check_can_end_inside(state: AssignmentState, bounds: SizeBounds, remaining: int) -> None:
-    """A pass that was begun under other bounds may have nowhere left to go."""
+    """Raise if a pass begun under other bounds can no longer end inside these."""
     if remaining < 0 or state.seen == 0:
         return
     xp = compat.array_namespace(state.counts)

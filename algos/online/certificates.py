@@ -1,14 +1,14 @@
-r"""What an online assignment can prove about itself, from its duals and its labels.
+r"""Certificates of an online assignment, from its duals and its labels.
 
 *Sizes.* A dual rises by ``h (m gamma / N - c_k)`` per step, and clipping at 0 can only raise it
-further. Adding up, over any part of a pass, any order, any batch size and any rule that chose the
-labels,
+further. Adding up gives, for any part of a pass, any order, any batch size and any rule that chose
+the labels,
 
 ``n_k >= m gamma_k / N  - (rho_k^end  - rho_k^start)  / h``
 ``n_k <= m gamma'_k / N + (rho'_k^end - rho'_k^start) / h``
 
-so that bounded duals are small violations. (Exact; facts about the published theorem and why this
-replaces it: the projection of CoKe's Theorem 1 destroys it.)
+so bounded duals mean small violations. (The inequalities are exact. The projection of CoKe's
+Theorem 1 destroys them.)
 
 *Value.* For any prices ``pi = rho - rho'``, of either sign, weak duality gives
 
@@ -67,26 +67,26 @@ class SizeCertificate(NamedTuple):
 
 
 def size_certificate(state: AssignmentState, bounds: SizeBounds) -> SizeCertificate:
-    """Bounds on cluster sizes that the duals alone prove, at any time of a pass.
+    """Return the bounds on cluster sizes that the duals alone prove, at any time of a pass.
 
     Parameters
     ----------
     state : AssignmentState
         After any number of samples, at least one.
     bounds : SizeBounds
-        Those of the assignment.
+        The bounds of the assignment.
 
     Returns
     -------
     SizeCertificate
-        Both sides include the rounding of the additions that led to the duals. A dual of free sign
-        is never clipped, so that it gives the count itself, and both sides agree.
+        Both sides allow for the rounding of the additions in the duals. A dual of free sign is
+        never clipped, so it gives the count itself, and both sides agree.
 
     Raises
     ------
     InvalidValueError
-        Before the first sample of a pass, and after steps that leave no certificate: the l1
-        projection, steps divided by the batch length, or steps of different sizes in one pass.
+        Before the first sample of a pass, and after steps that leave no certificate: with the l1
+        projection, divided by the batch length, or of different sizes in one pass.
 
     Notes
     -----
@@ -128,9 +128,9 @@ def size_certificate(state: AssignmentState, bounds: SizeBounds) -> SizeCertific
 
 
 def _rounding(state: AssignmentState, h: float) -> Array:
-    """Bound on the accumulated rounding, in samples: at most `seen` updates of four operations.
+    """Bound the accumulated rounding, in samples: at most `seen` updates of four operations.
 
-    A dual starts at rho_0 and rises by at most h per sample, so that none exceeds rho_0 + h seen.
+    A dual starts at rho_0 and rises by at most h per sample, so it never exceeds rho_0 + h seen.
     """
     xp = compat.array_namespace(state.counts)
     start = xp.maximum(xp.abs(state.start.lower), xp.abs(state.start.upper))
@@ -139,7 +139,7 @@ def _rounding(state: AssignmentState, h: float) -> Array:
 
 
 def violation(counts: Array, bounds: SizeBounds) -> int:
-    """Largest number of samples by which a cluster lies outside its bounds; 0 if none does.
+    """Return the largest number of samples by which a cluster lies outside its bounds, or 0.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def violation(counts: Array, bounds: SizeBounds) -> int:
 
     Notes
     -----
-    Source: CoKe section 3.2.1 (lower bounds), here for both sides.
+    Source: CoKe section 3.2.1 for lower bounds; here for both bounds.
     """
     check_bounds(bounds)
     if bounds.n_samples is None:
@@ -166,7 +166,7 @@ def violation(counts: Array, bounds: SizeBounds) -> int:
 
 
 def objective(scores: Array, labels: Array) -> float:
-    """Value of an assignment, ``sum_i s_{i, y_i}``, summed in float64.
+    """Return the value of an assignment, ``sum_i s_{i, y_i}``, summed in float64.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def objective(scores: Array, labels: Array) -> float:
 
 
 def dual_value(scores: Array, prices: Array, bounds: SizeBounds) -> float:
-    """Upper bound on the value of every assignment inside the bounds, from any prices.
+    """Return an upper bound on the value of every assignment inside the bounds, from any prices.
 
     ``D(pi) = sum_i max_k (s_ik + pi_k) - sum_k pi+_k l_k + sum_k pi-_k u_k >= OPT``.
 
@@ -200,7 +200,7 @@ def dual_value(scores: Array, prices: Array, bounds: SizeBounds) -> float:
     scores : (n, k) real array, finite
         All samples of a pass: n = ``bounds.n_samples``.
     prices : (k,) float64 array
-        rho - rho' of `Duals`, or any others; better prices give a tighter bound.
+        rho - rho' of `Duals`, or any other prices; better prices give a tighter bound.
     bounds : SizeBounds
 
     Returns
@@ -247,7 +247,7 @@ def dual_value(scores: Array, prices: Array, bounds: SizeBounds) -> float:
 
 
 def margins(scores: Array, prices: Array) -> Array:
-    """How clear each label is: priced score of the best cluster minus that of the second.
+    """Return the margin of each label: priced score of the best cluster minus that of the second.
 
     Parameters
     ----------
@@ -257,8 +257,8 @@ def margins(scores: Array, prices: Array) -> Array:
     Returns
     -------
     (n,) float64 array, in units of score
-        Infinite for one cluster. For optimal prices, what the objective loses if the sample takes
-        its second choice and everything else stays.
+        Infinite for a single cluster. For optimal prices, a margin is the loss of the objective if
+        the sample takes its second choice and everything else stays.
 
     Examples
     --------
@@ -283,10 +283,10 @@ def margins(scores: Array, prices: Array) -> Array:
 
 
 def price_of_bounds(prices: Array, bounds: SizeBounds) -> float:
-    """Second term of `dual_value`, ``- sum_k pi+_k l_k + sum_k pi-_k u_k``.
+    """Return the second term of `dual_value`, ``- sum_k pi+_k l_k + sum_k pi-_k u_k``.
 
-    With the bounds that the given ones imply: the other clusters' lower bounds leave this cluster
-    at most ``n - sum_{j != k} l_j``, and likewise from below. They cost nothing and prove more.
+    It uses the implied bounds: the other clusters' lower bounds leave this cluster at most
+    ``n - sum_{j != k} l_j``, and likewise from below. They cost nothing and give a tighter bound.
 
     Notes
     -----
@@ -299,7 +299,7 @@ def price_of_bounds(prices: Array, bounds: SizeBounds) -> float:
 
 
 def implied_bounds(bounds: SizeBounds) -> tuple[Array, Array]:
-    """Bounds that those of the other clusters and the number of samples imply, (k,) int64 each."""
+    """Tighten bounds by those of the other clusters and the number of samples, (k,) int64 each."""
     xp, n = compat.array_namespace(bounds.lower), bounds.n_samples
     low = xp.maximum(bounds.lower, n - (xp.sum(bounds.upper) - bounds.upper))
     high = xp.minimum(bounds.upper, n - (xp.sum(bounds.lower) - bounds.lower))

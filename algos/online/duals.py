@@ -18,8 +18,8 @@ paper                   here               shape        meaning
 :math:`\eta / b`        ``step_size``      ()           h, price change per sample (`steps`)
 ======================  =================  ===========  ==========================================
 
-The released codes work on ``-s`` and carry prices in units of similarity; the supplement's cost
-``-log p`` is ``-s / lambda`` plus a constant per sample, hence its prices are 1 / lambda larger.
+The released codes minimize ``-s`` and keep prices in units of similarity. The supplement's cost
+``-log p`` is ``-s / lambda`` plus a constant per sample, so its prices are 1 / lambda times larger.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Duals(NamedTuple):
 
 
 class DualRule(NamedTuple):
-    """How prices move, of one head or of several that share their operations.
+    """How prices move, for one head or for several that share their operations.
 
     Attributes
     ----------
@@ -68,8 +68,8 @@ class DualRule(NamedTuple):
     chunk_size : int
         Samples labeled with the same prices; a batch longer than this is labeled chunk by chunk.
     free_sign : bool
-        One signed dual, for bounds without slack: nothing is clipped and the upper dual stands
-        still.
+        One signed dual, for bounds without slack: nothing is clipped, and the upper dual does not
+        move.
     mean_over_chunk : bool
         Divide the step by the length of the chunk, as the released code does.
     l1_radius : float
@@ -86,7 +86,7 @@ class DualRule(NamedTuple):
 
     @classmethod
     def of(cls, bounds: SizeBounds, steps: StepRule) -> DualRule:
-        """Return the rule of one head: `bounds` and `steps` as `assign` takes them."""
+        """Return the rule of one head, from `bounds` and `steps` as in `assign`."""
         return cls(
             bounds.lower_share,
             bounds.upper_share,
@@ -99,15 +99,15 @@ class DualRule(NamedTuple):
 
     @classmethod
     def of_heads(cls, bounds: Sequence[SizeBounds], steps: Sequence[StepRule]) -> DualRule:
-        """Return the rule of several heads, (h, kmax) shares, one step size for each.
+        """Return the rule of several heads: (h, kmax) shares, and a step size for each head.
 
-        A head of fewer clusters is padded: a padded cluster has no bounds, and needs scores that
-        no other falls below. The heads share the smallest chunk; all other fields must be equal.
+        A head of fewer clusters is padded: a padded cluster has no bounds, and its scores must be
+        the lowest. The heads share the smallest chunk; all other fields must be equal.
 
         Raises
         ------
         InvalidValueError
-            If there is not one rule for each head, or they differ in more than step and chunk.
+            Unless each head has one rule and the rules differ only in step and chunk.
         """
         if not bounds or len(bounds) != len(steps):
             msg = f"steps must have one rule for each head, got {len(steps)} for {len(bounds)}"
@@ -138,7 +138,7 @@ class DualRule(NamedTuple):
 
 
 def init_duals(shape: tuple[int, ...], *, xp: Namespace, device: object | None = None) -> Duals:
-    """Prices at the start: zeros of `shape`, float64, which make the first labels greedy."""
+    """Return the starting prices: float64 zeros of `shape`, which make the first labels greedy."""
     check_namespace(xp)
     if not isinstance(shape, tuple):
         msg = f"shape must be a tuple of ints, got {shown(shape)} ({type(shape).__name__})"
@@ -155,17 +155,17 @@ def update_duals(
     n_samples: int,
     rule: DualRule,
 ) -> Duals:
-    """One dual step after `n_samples` samples, `sizes` of which each cluster took.
+    """Take one dual step after `n_samples` samples, of which the clusters took `sizes`.
 
-    ``rho <- max(0, rho - h (c - m gamma / N))`` and its upper twin. Weighting by the true number
-    of samples m makes a short last batch count as what it is; dividing by its length, as the
-    released code does, multiplied violations by five in our runs.
+    ``rho <- max(0, rho - h (c - m gamma / N))``, and likewise for the upper bounds. The true number
+    of samples m gives a short last batch its proper weight. Dividing by its length, as the released
+    code does, multiplied violations by five in our runs.
 
     Parameters
     ----------
     duals : Duals of (..., k) float64 arrays
     sizes : (..., k) integer array. Labels per cluster since the last step.
-    n_samples : int. How many labels that is, m.
+    n_samples : int. Number of labels since the last step, m.
     rule : DualRule
 
     Returns
@@ -203,8 +203,8 @@ def assign_batch(
     """Label one mini-batch by prices alone, for any number of heads at once.
 
     This is the published mini-batch algorithm, for use inside a training step: a fixed number of
-    array operations, no host synchronization, any leading axes. It counts nothing beyond the batch
-    and guarantees no bound; `assign` does both.
+    array operations, no host synchronization, any leading axes. It counts only the batch and
+    guarantees no bound; `assign` counts the pass and guarantees the bounds.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def assign_batch(
         be 0). Computed in float64, also under autocast.
     duals : Duals of (..., k) float64 arrays
     rule : DualRule
-        `DualRule.of` the bounds and steps that `assign` takes, or `DualRule.of_heads`.
+        From `DualRule.of` with bounds and steps as in `assign`, or from `DualRule.of_heads`.
 
     Returns
     -------
@@ -267,7 +267,7 @@ def assign_batch(
 
 
 def _check(duals: Duals, rule: DualRule) -> None:
-    """Raise for what is no price, share, step or array of one place; no value is read."""
+    """Check duals and rule without reading a value, and that they are on one library and device."""
     check_kind("duals", duals, Duals, "begin with init_duals")
     check_kind("rule", rule, DualRule, "make it by DualRule.of(bounds, steps)")
     shares = {"lower_share": rule.lower_share, "upper_share": rule.upper_share}

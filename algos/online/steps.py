@@ -1,19 +1,19 @@
-r"""How fast the duals of the online assignment move: measured rules, and the published settings.
+r"""Step sizes of the duals in the online assignment: measured rules, and the published settings.
 
-With a step ``h`` per sample, a cluster that receives nothing gains
+With a step ``h`` per sample, the dual of a cluster that receives no sample rises by
 
 ``kappa = h * gamma``    (gamma = its smallest size, in samples)
 
 in one pass. Three rules follow from measurement (cone and mixture scores, k = 10, 100, 1000,
 n = 10^4 to 10^5) and make up `measured_steps`:
 
-1. *kappa decides, so scale per head.* In a first pass from zero duals the violation is
+1. *kappa decides, so scale per head.* In a first pass from zero duals, the violation is
    ``max rho* / kappa`` of the bound, and ``max rho*`` is 0.3 to 0.5 on cosine scores: kappa must be
    about 3.4. The published step is one number for all heads, so kappa falls with k (0.035 at
    k = 1000 on CIFAR-100); here each head has its own step.
 2. *A batch must not move a dual past the margin.* Samples labeled with the same prices move a dual
-   by ``kappa b / (gamma' n)``; above 0.02 whole batches go round-robin. Larger batches are split
-   into sequential chunks.
+   by ``kappa b / (gamma' n)``; above 0.02, whole batches jump from cluster to cluster. Larger
+   batches are therefore split into sequential chunks.
 3. *Warm duals need small steps.* kappa halves with each pass, down to a floor.
 
 ==========================  =================  ==================================================
@@ -39,13 +39,13 @@ from ..core.errors import InvalidValueError
 
 __all__ = ["PUBLISHED", "StepRule", "measured_steps", "published_steps", "theorem_steps"]
 
-MAX_STEP = 0.02  # keeps regret per sample below 0.005 on cosine scores, whatever gamma
+MAX_STEP = 0.02  # keeps regret per sample below 0.005 on cosine scores, for any gamma
 MAX_MOVE = 0.02  # price change of one chunk, in units of score
 
 
 @dataclass(frozen=True, slots=True)
 class StepRule:
-    """One pass's dual steps.
+    """The dual steps of one pass.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class StepRule:
         Samples labeled with the same prices, >= 1; 1 is the per-instance algorithm.
     free_sign : bool
         Do not clip the lower dual at 0: one signed dual, for bounds without slack (ratio 1). The
-        upper dual then stands still.
+        upper dual then does not move.
     mean_over_chunk : bool
         Divide the step by the length of each chunk, as the released code does: a short last batch
         then weighs as much as a full one. False gives every sample the same weight.
@@ -84,7 +84,7 @@ class StepRule:
 
 
 class PublishedSetting(NamedTuple):
-    """A step as printed: eta per batch, the batch, and the ratio it was used with."""
+    """A step as printed: eta per batch, the batch size, and the ratio of the bounds."""
 
     eta: float
     batch_size: int
@@ -111,31 +111,31 @@ def measured_steps(
     kappa_floor: float | None = None,
     scale: float = 1.0,
 ) -> StepRule:
-    """Step rule for one pass by the three rules on top of this module.
+    """Return the step rule for one pass by the three rules in the module's docstring.
 
-    Solves ``h = min(kappa / gamma, 0.02)`` and ``chunk = 0.02 k / h``, where gamma is the mean
-    smallest size (n / k where there is no lower bound) and kappa is halved per pass.
+    ``h = min(kappa / gamma, 0.02)`` and ``chunk = 0.02 k / h``, where gamma is the mean smallest
+    size (n / k without a lower bound) and kappa is halved per pass.
 
     Parameters
     ----------
     bounds : SizeBounds
     n_samples : int, optional
-        Length of the pass; needed where the bounds are of a stream of unknown length.
+        Length of the pass; required if the bounds are for a stream of unknown length.
     kappa : float
         Rise of a starved cluster's dual in the first pass, in units of `scale`.
     epoch : int
-        Passes done so far, with these duals.
+        Number of passes so far with these duals.
     kappa_floor : float, optional
         Where the halving stops; the smaller of 0.3 and kappa by default.
     scale : float > 0
-        How far scores of one sample differ between clusters: 1 for cosines. Prices and steps are
-        proportional to it.
+        Typical difference of one sample's scores between clusters: 1 for cosines. Prices and steps
+        are proportional to it.
 
     Returns
     -------
     StepRule
-        With both a lower and an upper bound the step is halved, since both duals answer the same
-        count; without slack (lower shares that add up to 1) the dual has a free sign.
+        With both a lower and an upper bound the step is halved, since both duals react to the same
+        count. Without slack (lower shares that add up to 1) the dual has a free sign.
 
     Examples
     --------
@@ -171,11 +171,11 @@ mean_over_chunk=False, l1_radius=inf)
 
 
 def published_steps(name: str) -> StepRule:
-    """Dual step of a published run, as its code runs it.
+    """Return the dual step of a published run, as its code runs it.
 
-    The step is divided by the length of each batch, a short last one included; the dual is clipped
-    at 0 unless the ratio is 1 (it is not in any of these). The projection of CoKe's theorem is in
-    none of the released codes, hence absent; see `theorem_steps`.
+    The step is divided by the length of each batch, a short last one included. The dual is clipped
+    at 0 unless the ratio is 1 (here it never is). None of the released codes contains the
+    projection of CoKe's theorem, so it is absent here; see `theorem_steps`.
 
     Parameters
     ----------
@@ -197,10 +197,10 @@ def published_steps(name: str) -> StepRule:
 
 
 def theorem_steps(n_samples: int, tau: float) -> StepRule:
-    """Step of CoKe's Theorem 1: ``eta = tau / sqrt(2 n)``, one sample at a time, l1 projection.
+    """Return the step of CoKe's Theorem 1, ``eta = tau / sqrt(2 n)`` per sample, l1 projection.
 
-    The projection destroys the size certificate, and for tau below ``sum rho*`` the violation
-    grows with n (both measured); use it to study the theorem, not to cluster.
+    The projection destroys the size certificate, and for tau below ``sum rho*`` the violation grows
+    with n (both measured). Use this rule to study the theorem, not to cluster.
 
     Notes
     -----

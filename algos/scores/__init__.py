@@ -1,7 +1,7 @@
-"""Where scores come from: a matrix, or features times centers, one block of rows at a time.
+"""Sources of scores: a matrix, or features times centers, one block of rows at a time.
 
 A source gives rows in blocks, on one rank or many, so that no algorithm holds an n x k matrix that
-it does not need. Scores are taken in a unit in which sums neither overflow nor vanish.
+it does not need. Scores have a unit in which sums neither overflow nor vanish.
 """
 
 from .blocks import MOST_ROWS, block_rows, row_blocks

@@ -1,7 +1,7 @@
-r"""Rows are read in blocks whose edges depend on the number of clusters alone.
+r"""Blocks of rows, whose edges depend on the number of clusters alone.
 
 Problem: a product of matrices may change its last bit with its shape. The labels of four ranks, of
-a file read in pieces and of one array are to be the same, so all of them read the same blocks:
+a file read in pieces and of one array must be the same, so all of them read the same blocks:
 
 1. A block has a power of two rows, as many as fit into about `BLOCK_ENTRIES` scores.
 2. Blocks are counted from the first row of the whole problem; every rank owns whole multiples of
@@ -15,14 +15,14 @@ from collections.abc import Iterator
 __all__ = ["BLOCK_ENTRIES", "FEWEST_ROWS", "MOST_ROWS", "block_rows", "row_blocks"]
 
 BLOCK_ENTRIES = 2**20
-"""Scores in a block: 4 MiB of float32, near what a core keeps in its cache."""
+"""Scores in a block: 4 MiB of float32, about the size of a core's cache."""
 
 MOST_ROWS, FEWEST_ROWS = 2**13, 2**6
-"""Rows of a block, at most and at least."""
+"""Most and fewest rows of a block."""
 
 
 def block_rows(n_clusters: int) -> int:
-    """Return the rows of one block: a power of two, the same however rows are shared out.
+    """Return the number of rows of a block: a power of two that does not depend on the ranks.
 
     Examples
     --------
@@ -44,8 +44,8 @@ def row_blocks(n: int, rows: int, *, at_least_one: bool = False) -> Iterator[tup
     rows : int >= 1
         Of each block; the last one may have fewer.
     at_least_one : bool
-        Yield one empty block if there are no rows, so that a rank without rows still has arrays of
-        the right library, dtype and device to send.
+        Yield one empty block if there are no rows, so that a rank without rows still has arrays to
+        send, of the right library, dtype and device.
 
     Examples
     --------

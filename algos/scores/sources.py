@@ -1,13 +1,13 @@
-r"""Where scores come from: a matrix, or features and centers, multiplied a block at a time.
+r"""Sources of scores: a matrix, or features and centers, multiplied a block at a time.
 
 The solvers never ask for all n k scores. They ask for
 
 * *blocks*: consecutive rows, in one order, with block edges that depend on k alone (`blocks`);
 * *some rows*, by id: the sample on which prices are learned.
 
-A *group* says which rows of the whole problem these are and joins the arrays of several ranks;
-alone, a group of one. Everything that a rank sends is integers, or floats in the order of the rows,
-so that sums do not depend on how many ranks there are.
+A *group* says which rows of the whole problem belong to this rank, and joins the arrays of all
+ranks; `alone` is the group of a single rank. Ranks send only integers, or floats in the order of
+the rows, so that sums do not depend on the world size.
 
 ===================  ===============  ==============  ===========================================
 symbol               here             shape           meaning
@@ -15,7 +15,7 @@ symbol               here             shape           meaning
 :math:`s_{i,k}`      ``block(a, b)``  (b - a, k)      scores of rows a to b of this rank
 :math:`x_i`          ``rows(a, b)``   (b - a, d)      features
 :math:`c_k`          ``centers``      (k, d)
-:math:`w_i`          ``weights``      (n,)            each row's scores are multiplied by it
+:math:`w_i`          ``weights``      (n,)            factor of each row's scores
 ===================  ===============  ==============  ===========================================
 """
 
@@ -55,14 +55,14 @@ class Group(NamedTuple):
     Attributes
     ----------
     first_row : int
-        Of this rank; a multiple of `blocks.MOST_ROWS`, so that no block lies on two ranks.
+        First row of this rank; a multiple of `blocks.MOST_ROWS`, so no block lies on two ranks.
     n_local : int
         Rows of this rank.
     n_total : int
         Rows of all ranks.
     gather : callable
         Joins the arrays of all ranks along the first axis, in the order of the ranks. All ranks
-        call it, with arrays that differ in length only.
+        call it, with arrays that differ only in length.
     """
 
     first_row: int
@@ -72,12 +72,12 @@ class Group(NamedTuple):
 
 
 def alone(n: int) -> Group:
-    """Return the group of one rank that has all rows."""
+    """Return the group of a single rank that has all rows."""
     return Group(first_row=0, n_local=n, n_total=n, gather=lambda array: array)
 
 
 def _multiply(rows: Array, columns: Array) -> Array:
-    """The library's own product."""
+    """Multiply by the library's own product."""
     product: Array = compat.array_namespace(rows).matmul(rows, columns)
     return product
 
@@ -92,11 +92,11 @@ class FeatureSource(NamedTuple):
         ``rows(a, b)``: rows a to b of this rank, (b - a, d), float32 or float64.
     take : callable
         ``take(ids)``: rows by their (m,) int64 ids among those of *all* ranks, in any order;
-        every rank calls it with the same ids and gets all rows.
+        every rank calls it with the same ids and gets all these rows.
     group : Group
     multiply : callable
-        ``multiply(rows, columns)``: the product of (m, d) rows and (d, k) columns. A caller whose
-        products must not depend on the threads of a library brings one that does not.
+        ``multiply(rows, columns)``: the product of (m, d) rows and (d, k) columns. A caller can
+        replace it by a product that does not depend on the number of threads.
     """
 
     n_features: int
@@ -136,12 +136,12 @@ def score_source(scores: Array, weights: Array | None = None) -> ScoreSource:
     scores : (n, k) real array
         Half precision is computed in float32.
     weights : (n,) real array, optional
-        Finite, at least 0, not all 0; each row is multiplied by its own, in float64.
+        Finite, at least 0, not all 0; each row is multiplied by its weight, in float64.
 
     Raises
     ------
     InvalidTypeError
-        For scores of more bits than float64, which would have to be rounded.
+        For scores wider than float64, which would have to be rounded.
     InvalidValueError
         For weights out of range.
     """
@@ -157,7 +157,7 @@ def score_source(scores: Array, weights: Array | None = None) -> ScoreSource:
             group=alone(n),
         )
     factors, exponent = _normalized(check_weights("weights", weights, n))
-    # A product keeps its digits if neither factor is near the edge of the range.
+    # A product keeps its digits if neither factor is near the limits of the range.
     largest = 0.0
     for start, stop in row_blocks(n, block_rows(k)):
         largest = max(largest, largest_score(scores[start:stop, :]))
@@ -213,13 +213,13 @@ def product_source(
     offsets : (k,) array, optional
         ``-||c_k||^2 / 2`` makes the largest score the smallest squared distance.
     weights : (n,) real array, optional
-        Of all rows of all ranks; finite, at least 0, not all 0. Products are weighted in float64.
+        Weights of all rows of all ranks; finite, at least 0, not all 0. Applied in float64.
 
     Raises
     ------
     InvalidValueError
-        For weights out of range; and, when a block is read, for products that overflow, which would
-        read as forbidden pairs.
+        For weights out of range. When a block is read, for products that overflow and would be
+        taken for forbidden pairs.
 
     Notes
     -----
@@ -231,7 +231,7 @@ def product_source(
     if weights is not None:
         check_same_place(centers=centers, weights=weights)
         weights, exponent = _normalized(check_weights("weights", weights, group.n_total))
-    # No score is larger than a row's largest entry times this, and what is added.
+    # No score is larger than a row's largest entry times this length, plus the largest offset.
     length = float(xp.max(xp.sum(xp.abs(xp.astype(centers, xp.float64)), axis=1))) if k else 0.0
     added = largest_score(offsets) if offsets is not None else 0.0
 
@@ -263,7 +263,7 @@ def allowed_pairs(source: ScoreSource) -> Array:
 
 
 def subsample(source: ScoreSource, ids: Array) -> ScoreSource:
-    """Return some rows of all ranks as a problem of its own that every rank holds."""
+    """Return some rows of all ranks as a separate problem, which every rank holds."""
     return ScoreSource(
         n_clusters=source.n_clusters,
         block=lambda start, stop: source.take(ids[start:stop]),
@@ -289,7 +289,7 @@ def check_weights(name: str, weights: Array, n: int) -> Array:
 
 
 def largest_score(scores: Array) -> float:
-    """Return the largest finite absolute value of an array; 0 of none."""
+    """Return the largest finite absolute value of an array; 0 if there is none."""
     xp = compat.array_namespace(scores)
     if math.prod(scores.shape) == 0:
         return 0.0
@@ -304,18 +304,18 @@ def times_power_of_two(values: Array, exponent: int) -> Array:
     """Return ``values * 2**exponent``, exact, unless the result is subnormal or overflows."""
     if exponent == 0:
         return values
-    half = exponent // 2  # the whole power may be out of range where the product is not
+    half = exponent // 2  # the whole power may be out of range although the product is not
     return values * 2.0**half * 2.0 ** (exponent - half)
 
 
 def _normalized(weights: Array) -> tuple[Array, int]:
-    """Weights with a largest between 1/2 and 1, and the exponent of the power of two taken out."""
+    """Scale the largest weight into [1/2, 1); return weights and the power of two's exponent."""
     exponent = math.frexp(largest_score(weights))[1]
     return times_power_of_two(weights, -exponent), exponent
 
 
 def _weighted(scores: Array, weights: Array) -> Array:
-    """Scores times their row's weight in float64; a forbidden pair stays one at weight 0."""
+    """Multiply scores by their row's weight in float64; forbidden pairs stay so at weight 0."""
     xp = compat.array_namespace(scores)
     scores = xp.astype(scores, xp.float64)
     finite = xp.isfinite(scores)

@@ -1,19 +1,19 @@
-r"""What a few rows say about all scores: how far they differ, and in which unit sums stay finite.
+r"""The range of scores from a few rows, and a unit in which sums of scores stay finite.
 
-Problem 1: solvers need lengths in units of score, from rows that are typical. `strided_ids` picks
-rows from all over the data, `score_range` is the median difference of the scores in one row, which
-a few rows that are far out do not move.
+Problem 1: solvers need lengths in units of score, from typical rows. `strided_ids` picks rows from
+all over the data. `score_range` is the median difference of the scores in one row; a few outlying
+rows do not move it.
 
-Problem 2: the best labels do not depend on the unit of the scores, float64 does. Two scores of
-1e308 add up to infinity, a bound that is infinite proves nothing, a score times a weight that
-leaves the range reads as a forbidden pair, and below 2e-308 prices have fewer digits than scores.
+Problem 2: the best labels do not depend on the unit of the scores, but float64 does. Two scores of
+1e308 add up to infinity, and an infinite bound proves nothing. A weighted score that overflows is
+taken for a forbidden pair, and below 2e-308 prices have fewer digits than scores.
 
 1. *A few rows* show the largest score. Almost always it lies within 2^-100 ... 2^100, and nothing
-   is done: reading all scores for their largest would cost as much as a pass.
+   is done: finding the largest of all scores would cost as much as a pass.
 2. *Otherwise* scores are multiplied by a power of two, which is exact, before anything is computed,
-   and what is found is multiplied back.
-3. *A row that is out of range* and that the few did not show is met in a pass over the scores
-   (`offline`), which then raises `ScoresOutOfRangeError` and is repeated in another unit.
+   and the results are multiplied back.
+3. *If these few rows miss a row out of range*, a pass over the scores (`offline`) finds it, raises
+   `ScoresOutOfRangeError`, and is repeated in another unit.
 
 =================  ====================  ======  ================================================
 symbol             here                  shape   meaning
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 FAR = 100
-"""Exponent of the largest score, of either sign, up to which nothing is done."""
+"""Largest exponent, of either sign, of scores that are not rescaled."""
 
 LARGEST = {32: 2.0**FAR, 64: 2.0**900}
 """Largest score that a pass accepts, by the bits of the dtype."""
@@ -55,7 +55,7 @@ class ScoresOutOfRangeError(Exception):
 
 
 def strided_ids(n: int, m: int, like: Array) -> Array:
-    """Return m different ids of 0 ... n-1 from all over, in steps of about n / golden ratio.
+    """Return m different ids from all over 0 ... n-1, in steps of about n / golden ratio.
 
     Examples
     --------
@@ -71,13 +71,13 @@ def strided_ids(n: int, m: int, like: Array) -> Array:
 
 
 def median(values: Array) -> float:
-    """Return the upper median of a (n,) array; 0 of none."""
+    """Return the upper median of an (n,) array; 0 if it is empty."""
     xp, n = compat.array_namespace(values), values.shape[0]
     return float(xp.sort(values)[n // 2]) if n else 0.0
 
 
 def score_range(scores: Array) -> float:
-    """Return the median, over rows where scores differ, of largest minus smallest score; or 1."""
+    """Return the median of largest minus smallest score over rows where they differ, or 1."""
     xp = compat.array_namespace(scores)
     finite = xp.isfinite(scores)
     low = xp.min(xp.where(finite, scores, xp.full_like(scores, math.inf)), axis=1)
@@ -94,7 +94,7 @@ def check_range(values: Array) -> bool:
 
 
 def in_range(source: ScoreSource, ids: Array) -> ScoreSource:
-    """Return the source, or, where the rows `ids` need it, the source in another unit.
+    """Return the source, in another unit if the rows `ids` need it.
 
     Parameters
     ----------
@@ -122,7 +122,8 @@ def rescaled(source: ScoreSource) -> ScoreSource:
     Returns
     -------
     ScoreSource
-        The same on all ranks. Scores keep all digits unless they are 2^-1122 times the largest.
+        The same on all ranks. Scores keep all digits unless they are below 2^-1122 times the
+        largest.
 
     Notes
     -----

@@ -1,7 +1,7 @@
-"""What the papers prove, as functions that say which hypothesis holds and what follows.
+"""Theorems of the papers, as functions that report which hypotheses hold and what follows.
 
-The Label Feature Theorem as a check, whether relations are those of classes, and the von
-Mises-Fisher density on spheres of up to 4,096 dimensions.
+They check the Label Feature Theorem, check whether relations are those of classes, and compute the
+von Mises-Fisher density on spheres of up to 4,096 dimensions.
 """
 
 from .equivalence import (

@@ -1,21 +1,21 @@
-r"""Are these the relations of k clusters? Whether r is an equivalence, and where it is not.
+r"""A check whether relations are those of k clusters: an equivalence with k classes.
 
-Clusters relate samples by ``r_ij = [c_i = c_j]``, so that r is
+Clusters relate samples by ``r_ij = [c_i = c_j]``, so r satisfies
 
 ``r_ii = 1``,   ``r_ij = r_ji``,   ``r_ij = r_jh = 1  =>  r_ih = 1``
 
 with one class for each cluster that has a sample. The Label Feature Theorem of GATCluster needs
-exactly k of them and does not say so (claim G1); relations from thresholds on similarities break
+exactly k classes but does not say so (claim G1). Relations from thresholds on similarities break
 the third condition.
 
 =====================  =====================  =========  ==========================================
 paper                  here                   shape      meaning
 =====================  =====================  =========  ==========================================
 :math:`r_{ij}`         ``relations``          (n, n)     0 and 1, or bool
-k                      ``n_clusters``         int        number of classes that is asked for
+k                      ``n_clusters``         int        required number of classes
 =====================  =====================  =========  ==========================================
 
-The checks read values back to the host: not for training steps.
+The checks read values back to the host; do not use them in training steps.
 
 Claims: docs/claims.md#G1.
 """
@@ -34,16 +34,16 @@ __all__ = ["RelationReport", "as_relation", "check_relations"]
 
 
 class RelationReport(NamedTuple):
-    """Whether relations are an equivalence with exactly k classes.
+    """Report whether relations are an equivalence with exactly k classes.
 
     Attributes
     ----------
     reflexive, symmetric, transitive : bool
-        The last is only looked at where the first two hold, and False otherwise.
+        The last is checked only if the first two hold, and False otherwise.
     triple : (int, int, int) or None
-        i, j, h with r_ij = r_jh = 1 and r_ih = 0, where transitivity is broken.
+        i, j, h with r_ij = r_jh = 1 and r_ih = 0, if transitivity is broken.
     n_classes : int or None
-        Of an equivalence relation.
+        Number of classes of an equivalence relation.
     broken : tuple of str
         One sentence for each hypothesis that fails; empty where all hold.
     """
@@ -57,7 +57,7 @@ class RelationReport(NamedTuple):
 
 
 def check_relations(relations: Array, n_clusters: int) -> RelationReport:
-    """Tell whether relations can be those of k clusters, and name what contradicts it.
+    """Tell whether relations can be those of k clusters, and name the broken conditions.
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ def check_relations(relations: Array, n_clusters: int) -> RelationReport:
 
     Notes
     -----
-    Cost O(n^2): with ``c_i`` the first sample that i is related to, a reflexive and symmetric r is
-    transitive iff ``r_ij = [c_i = c_j]``, and an entry where this fails lies in a broken triple.
+    Cost O(n^2): with ``c_i`` the first sample related to i, a reflexive and symmetric r is
+    transitive iff ``r_ij = [c_i = c_j]``. An entry where this fails lies in a broken triple.
     Source: the hypothesis missing in the Label Feature Theorem, claim G1.
     Claims: docs/claims.md#G1, #G7.
 
@@ -112,7 +112,7 @@ def check_relations(relations: Array, n_clusters: int) -> RelationReport:
         c_i, c_h = int(first[i]), int(first[h])
         if not bool(r[i, h]):  # both related to c_i = c_h
             triple = (i, c_i, h)
-        elif c_i < c_h:  # h, related to i, cannot be related to c_i: c_h is its first
+        elif c_i < c_h:  # h is related to i, but not to c_i, since its first is c_h
             triple = (c_i, i, h)
         else:
             triple = (i, h, c_h)
@@ -134,7 +134,7 @@ def check_relations(relations: Array, n_clusters: int) -> RelationReport:
 
 
 def as_relation(relations: Array) -> Array:
-    """Relations as an (n, n) bool array, after a look at every entry.
+    """Check every entry of relations and return them as an (n, n) bool array.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def as_relation(relations: Array) -> Array:
 
 
 def _first(mask: Array) -> tuple[int, int]:
-    """Row and column of the first True."""
+    """Return row and column of the first True."""
     xp = compat.array_namespace(mask)
     flat = xp.reshape(xp.astype(mask, xp.int8), (-1,))
     i, j = divmod(int(xp.argmax(flat)), mask.shape[1])

@@ -1,23 +1,23 @@
-r"""The Label Feature Theorem as a check: which hypothesis holds, what follows, what is broken.
+r"""The Label Feature Theorem as a check of its hypotheses and conclusions.
 
 GATCluster minimizes over label features l_i, for given relations r (Eq. 2),
 
 ``E = sum_ij L(r_ij, cos(l_i, l_j)) - sum_i l_i . l_i``   s.t.  ``l_i`` on the simplex,  ``p_h > 0``
 
-with L the cross-entropy and ``p = mean_i l_i``. Always ``E >= -N``: L >= 0, and ``l . l <= 1``
-with equality for one-hot rows only. What is true of the theorem (claim G1, repaired):
+with L the cross-entropy and ``p = mean_i l_i``. ``E >= -N`` always holds, since L >= 0 and
+``l . l <= 1``, with equality only for one-hot rows. The repaired theorem (claim G1) is true:
 
 ``E = -N``  **iff**  r is an equivalence relation with exactly k classes, and l is one of the k!
 ways to give each class its own one-hot vector.
 
-The published statement leaves the condition on r out. Without it
+The published statement omits the condition on r. Without it
 
 ===================  ==============================================================================
 r                    the optimum of Eq. 2
 ===================  ==============================================================================
 not an equivalence   above -N, and says nothing about r
 c > k classes        above -N: k + 1 orthogonal nonnegative vectors do not fit into R^k
-c < k classes        not attained: p_h > 0 is an open condition, E comes as near to -N as one likes
+c < k classes        not attained: p_h > 0 is an open condition, E comes arbitrarily near to -N
 estimated from l     r = 1 everywhere is consistent with itself: collapse is a fixed point (G2)
 ===================  ==============================================================================
 
@@ -30,8 +30,8 @@ paper                      here                   shape      meaning
 :math:`v_i` (A1)           `polygon_map`          (n, 2)     a picture of l
 =========================  =====================  =========  ======================================
 
-The condition on r alone is checked in `equivalence`. The checkers read values back to the host:
-they are for tests and reports, not for training steps.
+`equivalence` checks the condition on r alone. The checks read values back to the host: they are for
+tests and reports, not for training steps.
 
 Claims: docs/claims.md#G1, #G2.
 """
@@ -62,7 +62,7 @@ _BLOCK_ENTRIES = 2**22  # 32 MiB of float64 at a time
 
 
 class LabelFeatureReport(NamedTuple):
-    """What the theorem says about given label features and relations.
+    """The hypotheses and conclusions of the theorem for given label features and relations.
 
     Attributes
     ----------
@@ -74,8 +74,8 @@ class LabelFeatureReport(NamedTuple):
     lower_bound : float
         -N: no feasible value is lower.
     attained : bool
-        Every cross-entropy and every ``1 - l . l`` is 0 within the tolerance: the value is -N. At
-        features that satisfy the constraints this is possible only where nothing is broken.
+        Every cross-entropy and every ``1 - l . l`` is 0 within the tolerance: the value is -N. With
+        features that satisfy the constraints, this is possible only if nothing is broken.
     one_hot, separated : bool
         Conclusions: all rows are one-hot; ``l_i = l_j`` iff ``r_ij = 1``.
     n_distinct : int
@@ -97,12 +97,12 @@ class LabelFeatureReport(NamedTuple):
 
     @property
     def hypotheses_hold(self) -> bool:
-        """Whether the constraints of Eq. 2 hold and r has exactly k classes."""
+        """Tell whether the constraints of Eq. 2 hold and r has exactly k classes."""
         return not self.broken
 
 
 def label_feature_value(features: Array, relations: Array) -> float:
-    """Value of Eq. 2, ``sum_ij L(r_ij, cos(l_i, l_j)) - sum_i l_i . l_i``, as printed.
+    """Return the value of Eq. 2, ``sum_ij L(r_ij, cos(l_i, l_j)) - sum_i l_i . l_i``, as printed.
 
     Parameters
     ----------
@@ -113,12 +113,12 @@ def label_feature_value(features: Array, relations: Array) -> float:
     Returns
     -------
     float
-        In nats, over ordered pairs; inf where a pair is certain and wrong; ``0 log 0 = 0``.
+        In nats, over ordered pairs; inf if a pair is certain and wrong; ``0 log 0 = 0``.
 
     Notes
     -----
-    Cost O(n^2 k), in float64 and in blocks of rows. Cosines within 1e-12 of 1 count as 1. The loss
-    of training is `relations.relation_loss`, which is finite. Source: GATCluster Eq. 2.
+    Cost O(n^2 k), in float64 and in blocks of rows. Cosines within 1e-12 of 1 count as 1. Training
+    uses `relations.relation_loss`, which is finite. Source: GATCluster Eq. 2.
     Claims: docs/claims.md#G1, #G2, #G3.
 
     Examples
@@ -134,14 +134,14 @@ def label_feature_value(features: Array, relations: Array) -> float:
 def check_label_features(
     features: Array, relations: Array, *, tol: float = 1e-9
 ) -> LabelFeatureReport:
-    """Hold label features and relations against the repaired Label Feature Theorem.
+    """Check label features and relations by the repaired Label Feature Theorem.
 
     Parameters
     ----------
     features : (n, k) real array, finite
     relations : (n, n) array of 0 and 1, or bool
     tol : float in [0, 0.1]
-        Entries that differ by at most this are equal, on the simplex as for one-hot rows.
+        Entries that differ by at most `tol` are equal, for the simplex and for one-hot rows.
 
     Returns
     -------
@@ -205,12 +205,12 @@ def check_label_features(
 
 
 def polygon_map(features: Array) -> Array:
-    """Draw label features in a plane: one-hot vectors become the corners of a regular k-gon (A1).
+    """Map label features to a plane: one-hot vectors become the corners of a regular k-gon (A1).
 
     Parameters
     ----------
     features : (..., k) real array
-        On the simplex; 2-d points inside the polygon come out.
+        Rows on the simplex; they map to points inside the polygon.
 
     Returns
     -------
@@ -219,8 +219,8 @@ def polygon_map(features: Array) -> Array:
 
     Notes
     -----
-    Affine, so mixtures lie between corners, and for k >= 4 not injective: opposite corners of a
-    square have the same middle. Source: GATCluster Appendix A, claim G19.
+    The map is affine, so mixtures lie between corners. For k >= 4 it is not injective: both pairs
+    of opposite corners of a square have the same middle. Source: GATCluster Appendix A, claim G19.
     Claims: docs/claims.md#G19.
 
     Examples
@@ -247,9 +247,9 @@ def polygon_map(features: Array) -> Array:
 
 
 def _pairs(x: Array, r: Array, tol: float) -> tuple[float, bool, bool, int]:
-    """Cross-entropy of all pairs, whether cosines equal r, whether equality does, distinct rows.
+    """Compare all pairs with r: cross-entropy, agreement of cosines, of equality, distinct rows.
 
-    Cosines are compared with 0 and 1 by the features' tolerance: rows of the simplex at distance
+    Cosines are compared with 0 and 1 by the features' tolerance: rows of the simplex that differ by
     t in every entry have ``1 - cos <= k t``.
     """
     xp, (n, k) = compat.array_namespace(x), x.shape
@@ -275,12 +275,12 @@ def _pairs(x: Array, r: Array, tol: float) -> tuple[float, bool, bool, int]:
 
 
 def _value(x: Array, cost: float) -> float:
-    """E of Eq. 2 from its first sum; inf where that is, however large the second."""
+    """Return E of Eq. 2 from its first sum; inf if the first sum is inf."""
     return cost - float(compat.array_namespace(x).sum(x * x)) if cost < math.inf else cost
 
 
 def _check_pair(features: Array, relations: Array) -> tuple[Array, Array]:
-    """Features in float64, relations as bool."""
+    """Check and return features in float64 and relations as bool."""
     xp = check_real("features", features)
     check_same_place(features=features, relations=relations)
     n, k = check_shape("features", features, ("n", "k"))

@@ -1,13 +1,13 @@
-r"""The von Mises-Fisher density, whose normalizer ordinary arithmetic cannot hold.
+r"""The von Mises-Fisher density, whose normalizer leaves the range of float64.
 
 Problem (ProPos section 8): the density on the unit sphere of R^d around a mean direction is
 
 ``f(x) = C_d(kappa) exp(kappa mu . x)``,
 ``C_d(kappa) = kappa^nu / ( (2 pi)^{d/2} I_nu(kappa) )``,   ``nu = d/2 - 1``           ProPos Eq. 17
 
-with I_nu the modified Bessel function. I_255(2), of d = 512, is 3e-505: 0 in float64, so that the
-formula as printed gives infinity (claim P12). Everything here stays in the domain of logarithms,
-and around one quantity that is never a difference of large numbers,
+with I_nu the modified Bessel function. For d = 512, I_255(2) is 3e-505, which is 0 in float64, so
+the formula as printed gives infinity (claim P12). Everything here is computed in the log domain,
+from one quantity that is never a difference of large numbers,
 
 ``h_nu(kappa) = log( Gamma(nu + 1) (2 / kappa)^nu I_nu(kappa) ) - kappa``,
 
@@ -15,10 +15,10 @@ which falls from 0 at kappa = 0. In its terms
 
 ``log f(x) = -log area(d) - kappa || x - mu ||^2 / 2 - h_nu(kappa)``
 
-with the area of the sphere. It is computed
+with the area of the sphere. h is computed
 
-- for nu >= 12 by the uniform expansion of Debye (DLMF 10.41.3), in the logarithm of its series and
-  with Stirling's series taken out term by term: then all vanishes at kappa = 0 by itself. With
+- for nu >= 12 by Debye's uniform expansion (DLMF 10.41.3), as the logarithm of its series with
+  Stirling's series removed term by term, so that every term vanishes at kappa = 0. With
   ``r = (nu^2 + kappa^2)^{1/2}``, ``p = nu / r`` and the polynomials D_j of `debye_polynomials`,
 
   ``h = (r - nu - kappa) - nu log((nu + r) / 2 nu) - log(r / nu) / 2
@@ -34,7 +34,7 @@ paper               here              shape     meaning
 :math:`C_d`         `log_normalizer`  (...)     in nats
 ==================  ================  ========  ==============================================
 
-Values of h agree with mpmath at 60 digits to 1e-15, relatively, for d to 4,096 and kappa to 1e300.
+Values of h agree with mpmath at 60 digits to a relative 1e-15, for d to 4,096 and kappa to 1e300.
 
 Claims: docs/claims.md#P12.
 """
@@ -61,17 +61,17 @@ __all__ = [
 ]
 
 UNIFORM_FROM = 12.0
-"""Order from which the uniform expansion is used; at 10 it has 2e-15 with 18 terms."""
+"""Smallest order of the uniform expansion; at 10 its error is 2e-15 with 18 terms."""
 N_DEBYE = ((50.0, 8), (20.0, 12), (UNIFORM_FROM, 18))
-"""Terms that suffice from an order on. Measured: 3e-16 at 20 (1e-15 with 10 terms), 3e-16
-at 50, 4e-16 at 12 (5e-15 with 14 terms)."""
+"""Number of terms that suffices from an order on. Measured errors: 3e-16 at 20 (1e-15 with 10
+terms), 3e-16 at 50, 4e-16 at 12 (5e-15 with 14 terms)."""
 HANKEL_FROM = 30.0
 N_SERIES = 52
 N_HANKEL = 24
 
 
 def log_sphere_area(n_features: int) -> float:
-    """Logarithm of the area of the unit sphere in R^d, ``log 2 + (d/2) log pi - log Gamma(d/2)``.
+    """Return the log area of the unit sphere in R^d, ``log 2 + (d/2) log pi - log Gamma(d/2)``.
 
     Notes
     -----
@@ -88,7 +88,7 @@ def log_sphere_area(n_features: int) -> float:
 
 
 def log_bessel_i(order: float, x: Array) -> Array:
-    """Logarithm of the modified Bessel function of the first kind, ``log I_nu(x)``.
+    """Return the logarithm of the modified Bessel function of the first kind, ``log I_nu(x)``.
 
     Parameters
     ----------
@@ -104,8 +104,8 @@ def log_bessel_i(order: float, x: Array) -> Array:
 
     Notes
     -----
-    Within 1e-15 of the largest of its terms ``|nu log(x/2)|``, ``log Gamma(nu + 1)`` and x. Cost:
-    some 200 to 1,000 operations per number. Source: DLMF 10.25.2, 10.40.1, 10.41.3.
+    The error is below 1e-15 of the largest term ``|nu log(x/2)|``, ``log Gamma(nu + 1)`` or x.
+    Cost: some 200 to 1,000 operations per number. Source: DLMF 10.25.2, 10.40.1, 10.41.3.
 
     Examples
     --------
@@ -125,7 +125,7 @@ def log_bessel_i(order: float, x: Array) -> Array:
 
 
 def log_normalizer(kappa: Array, *, n_features: int) -> Array:
-    """Logarithm of the density's constant, ``log C_d(kappa)``.
+    """Return the logarithm of the density's constant, ``log C_d(kappa)``.
 
     Parameters
     ----------
@@ -137,7 +137,8 @@ def log_normalizer(kappa: Array, *, n_features: int) -> Array:
     Returns
     -------
     (...) array
-        In the dtype of `kappa`, at least float32. Differentiable: minus the mean resultant length.
+        In the dtype of `kappa`, at least float32. Differentiable; the derivative is minus the mean
+        resultant length.
 
     Notes
     -----
@@ -158,14 +159,14 @@ def log_normalizer(kappa: Array, *, n_features: int) -> Array:
 
 
 def log_density(x: Array, mean: Array, kappa: Array) -> Array:
-    """Logarithm of the von Mises-Fisher density, ``log C_d(kappa) + kappa mu . x``.
+    """Return the logarithm of the von Mises-Fisher density, ``log C_d(kappa) + kappa mu . x``.
 
     Parameters
     ----------
     x : (..., d) real array
-        Points, d >= 2; of any length, normalized here.
+        Points of any length, d >= 2; normalized here.
     mean : (..., d) real array
-        Mean directions, likewise.
+        Mean directions, also normalized here.
     kappa : (...) real array
         Concentrations; a negative number counts as 0. The three broadcast.
 
@@ -173,13 +174,13 @@ def log_density(x: Array, mean: Array, kappa: Array) -> Array:
     -------
     (...) array
         In nats, by area of the sphere; in the dtype of `x`, at least float32. A row of zeros has no
-        direction: it counts as a right angle.
+        direction: it counts as being at a right angle to the other vector.
 
     Notes
     -----
-    ``kappa (mu . x - 1)`` is taken from ``|| x - mu ||^2``, which keeps its digits where kappa is
-    large and x is near the mean. A density over x, unlike ProPos's Eq. 26, whose sum over k is 1 at
-    every x (claim P17). Source: ProPos Eq. 17; claim P12.
+    ``kappa (mu . x - 1)`` is computed from ``|| x - mu ||^2``, which keeps its digits if kappa is
+    large and x is near the mean. This is a density over x; ProPos's Eq. 26 is not, since its sum
+    over k is 1 at every x (claim P17). Source: ProPos Eq. 17; claim P12.
     Claims: docs/claims.md#P12, #P16, #P17, #P18, #P19.
 
     Examples
@@ -208,7 +209,7 @@ def log_density(x: Array, mean: Array, kappa: Array) -> Array:
 
 @functools.cache
 def debye_polynomials(n: int) -> tuple[dict[int, Fraction], ...]:
-    """Coefficients by power of D_1 to D_n, ``sum_j D_j(p) / nu^j = log sum_j U_j(p) / nu^j``.
+    """Return coefficients by power of D_1 to D_n; ``sum_j D_j / nu^j = log sum_j U_j / nu^j``.
 
     U_j are Debye's polynomials (DLMF 10.41.9), U_0 = 1 and
 
@@ -242,7 +243,7 @@ def debye_polynomials(n: int) -> tuple[dict[int, Fraction], ...]:
 
 @functools.cache
 def _quotients(n: int) -> tuple[tuple[float, ...], ...]:
-    """Coefficients of ``(D_j(1) - D_j(p)) / (1 - p)``, whose i-th is the sum of all above i."""
+    """Return coefficients of ``(D_j(1) - D_j(p)) / (1 - p)``; the i-th sums D_j's above i."""
     return tuple(
         tuple(float(sum(c for power, c in log.items() if power > i)) for i in range(max(log)))
         for log in debye_polynomials(n)
@@ -250,7 +251,7 @@ def _quotients(n: int) -> tuple[tuple[float, ...], ...]:
 
 
 def _scaled_log(nu: float, kappa: Array) -> Array:
-    """Compute h of the module's text, for kappa >= 0 in float64."""
+    """Compute h of the module's docstring, for kappa >= 0 in float64."""
     if nu >= UNIFORM_FROM:
         return _uniform(nu, kappa)
     xp = compat.array_namespace(kappa)
@@ -265,7 +266,7 @@ def _scaled_log(nu: float, kappa: Array) -> Array:
 def _uniform(nu: float, kappa: Array) -> Array:
     xp = compat.array_namespace(kappa)
     r = xp.hypot(kappa, xp.full_like(kappa, nu))
-    p, q = nu / r, kappa / (r + nu)  # r - nu = kappa q, without a difference
+    p, q = nu / r, kappa / (r + nu)  # r - nu = kappa q, without cancellation
     correction = xp.zeros_like(kappa)
     n_terms = next(n for order, n in N_DEBYE if nu >= order)
     for coefficients in reversed(_quotients(n_terms)):

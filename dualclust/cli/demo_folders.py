@@ -1,8 +1,8 @@
-"""Where `dualclust demo` writes its runs, again and again, without taking anything that is not its.
+"""Where `dualclust demo` writes its runs: it replaces its own earlier runs and nothing else.
 
-``demo.json`` in the folder of the runs says which ones a demo wrote, with a hash of their settings.
-Such a run, finished or interrupted, makes room for the next one. Only files under the names that a
-run has are removed; anything else, and a run that no demo wrote, stops the demo instead.
+``demo.json`` in the folder of the runs lists the runs that a demo wrote, with a hash of their
+settings. The next demo replaces them, finished or interrupted. It removes only files under the
+names that a run writes; any other file, or a run that no demo wrote, stops it.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ _OURS = re.compile(rf"{_NAMES}|\.{_NAMES}\.tmp|{_CHECKPOINT}")
 
 
 def run_folder(out: Path, name: str, settings: str) -> Path:
-    """Make room for a run of the demo, and say that it is one.
+    """Clear the folder of a run of the demo, and record the run in ``demo.json``.
 
     Parameters
     ----------
     out : Path
-        Folder of the demo's runs; made where it is not there.
+        Folder of the demo's runs; created if it does not exist.
     name : str
-        Of the run's folder in it.
+        Name of the run's folder in `out`.
     settings : str
-        What the run will keep as ``config.toml``.
+        The run's later ``config.toml``.
 
     Returns
     -------
     Path
-        A folder that is empty or not there.
+        A folder that is empty or does not exist.
 
     Raises
     ------
     OutputError
-        If something is there that no demo wrote, or the folder cannot be written. Nothing has been
+        If the folder holds a file that no demo wrote, or cannot be written. Nothing has been
         removed then.
     """
     folder = out / name
@@ -73,7 +73,7 @@ def run_folder(out: Path, name: str, settings: str) -> Path:
 
 
 def _marked(out: Path) -> dict[str, str]:
-    """Runs of earlier demos, and the hashes of their settings."""
+    """Return the runs of earlier demos, with the hashes of their settings."""
     path = out / MARKER
     if not path.exists():
         return {}
@@ -87,7 +87,7 @@ def _marked(out: Path) -> dict[str, str]:
 
 
 def _checked(folder: Path, digest: str | None) -> list[Path]:
-    """Files of a run that a demo wrote."""
+    """Return the files of a run, if a demo wrote all of it."""
     if digest is None:
         raise _foreign(folder, f"{MARKER} does not name it")
     config = folder / "config.toml"
@@ -104,9 +104,9 @@ def _checked(folder: Path, digest: str | None) -> list[Path]:
 
 
 def _remove(folder: Path, files: list[Path]) -> None:
-    """Remove these files and the folders that are empty then; the settings last.
+    """Remove these files, the settings last, and then the empty folders.
 
-    An interrupted removal leaves a run that is still known by its settings.
+    After an interrupted removal the run is still recognized by its settings.
     """
     for path in sorted(files, key=lambda path: path.name == "config.toml"):
         path.unlink()

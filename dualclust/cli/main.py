@@ -2,7 +2,7 @@
 
 Exit codes are those of ``sysexits.h``: 0 done, 1 a claim of ``proofs`` does not stand, 2 usage,
 65 unusable data, 66 missing input, 69 a missing extra, 70 a bug or a lost rank, 73 an output that
-cannot be written, 130 interrupted. An error is one line on standard error; no file stays behind.
+cannot be written, 130 interrupted. An error is one line on standard error and leaves no file.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ clusters are directions. Written to the output folder, all of it or, after an er
   report.html, report.png      with --report: sizes, prices, margins, a map
 """
 
-# `train.methods.METHODS` has the same keys, and would load torch.
+# `train.methods.METHODS` has the same keys, but would load torch.
 TRAIN_METHODS = tuple(METHOD_OPTIONS)
 
 TRAIN_EXAMPLES = """\
@@ -235,7 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("dualclust: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # the reader of our output has gone, e.g. `| head`
+    except BrokenPipeError:  # the reader of our output has stopped, e.g. `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:

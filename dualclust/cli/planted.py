@@ -1,6 +1,6 @@
-"""``dualclust proofs --planted``: make the library wrong, and see which claims notice.
+"""``dualclust proofs --planted``: plant errors in the library, and count which the claims notice.
 
-The exit code is 1 below the bars, and where an error of the tables cannot be planted.
+The exit code is 1 if too few are noticed, or if an error of the tables cannot be planted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["run"]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Plant the errors of the tables, print the report; returns 1 below the bars, else 0."""
+    """Plant the errors of the tables and print the report; return 1 if too few are noticed."""
     if options.jobs < 1:
         msg = f"--jobs must be at least 1, got {options.jobs}"
         raise UsageError(msg)

@@ -1,7 +1,7 @@
 """``dualclust proofs``: run the papers' claims as programs, one line each.
 
-The exit code is 1 when a claim does not stand. Needs neither torch nor a GPU; ``--plot`` needs
-matplotlib.
+The exit code is 1 if a claim does not stand. The command needs neither torch nor a GPU; ``--plot``
+needs matplotlib.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def register(commands: Any) -> None:
 
 
 def run_proofs(options: argparse.Namespace) -> int:
-    """Check and print; returns 1 if a claim does not stand, else 0."""
+    """Check the claims and print a line for each; return 1 if one does not stand, else 0."""
     from ..proofs.registry import claims
 
     claims.load()
@@ -110,7 +110,7 @@ def run_proofs(options: argparse.Namespace) -> int:
 
 
 def _told(size: str) -> None:
-    """Say on standard error how far the picture is, which takes a minute or more."""
+    """Print the progress of the picture, which takes a minute or more, on standard error."""
     print(f"measured {size}", file=sys.stderr, flush=True)
 
 
@@ -166,7 +166,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _summary(results: list[Result]) -> str:
-    """Two lines: what is verified, and what only adds up; then whether all stand."""
+    """Return two lines: the verified claims, then those about printed numbers and the verdict."""
     printed = [r for r in results if r.claim.about == "print"]
     verified = [r for r in results if r.claim.about != "print"]
     count = Counter(SHORT[r.claim.status.name] for r in verified)

@@ -1,4 +1,4 @@
-"""``dualclust train``, ``resume`` and ``demo``: they need the extra ``train`` (torch and more)."""
+"""``dualclust train``, ``resume`` and ``demo``, which need the extra ``train`` (torch and more)."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ SMALL = ["epochs=12", "optim.warmup_epochs=3", "evaluation.every=12"]
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run one of the three commands; returns the exit code."""
+    """Run one of the three commands and return the exit code."""
     return {"train": _train, "resume": _resume, "demo": _demo}[options.command](options)
 
 
 def read_recipe(name: str) -> RunConfig:
-    """Settings from a TOML file, or from a built-in recipe by its name.
+    """Read the settings of a TOML file, or of a built-in recipe by its name.
 
     Raises
     ------
     UsageError
-        If there is neither a file nor a recipe of that name; it lists the recipes.
+        If neither a file nor a recipe has that name; the message lists the recipes.
     """
     if name.endswith(".toml"):
         return load_config(name)
@@ -186,7 +186,7 @@ def _check_device(device: str) -> None:
 def _progress(
     epochs: int | None, title: str, *, quiet: bool = False
 ) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """A bar on a terminal; a line every tenth of the epochs where output is a file or a pipe."""
+    """Show a bar on a terminal, or a line every tenth of the epochs in a file or a pipe."""
     if quiet:
         yield lambda record: None
         return

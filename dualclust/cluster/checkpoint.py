@@ -7,8 +7,8 @@ Layout, in this order::
     {"run": {...}, "arrays": [...]}    JSON, one line
     raw bytes                          the arrays of the line above, little-endian, one by one
 
-Whatever stops the process, a file at the place is complete (`common.files`). It holds the settings
-and a hash of the input; a run with others refuses it.
+Whatever stops the process, a checkpoint that exists is complete (`common.files`). It holds the
+settings and a hash of the input; a run with other settings or another input refuses it.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def save_state(path: Path, run: dict[str, Any], arrays: dict[str, NDArray[Any]])
     Parameters
     ----------
     path : Path
-        A checkpoint there is replaced.
+        An existing checkpoint is replaced.
     run : dict of JSON values
-        What the state belongs to: `load_state` wants the same.
+        The run that the state belongs to; `load_state` requires the same.
     arrays : dict of numeric arrays
 
     Raises
     ------
     OutputError
-        If the disk is full or the folder cannot be written; what was there stands.
+        If the disk is full or the folder cannot be written; an earlier checkpoint stays.
     """
     parts, entries = [], []
     for name, array in arrays.items():
@@ -78,7 +78,7 @@ def load_state(path: Path, run: dict[str, Any]) -> dict[str, NDArray[Any]]:
     MissingFileError
         If there is no file at `path`.
     CheckpointError
-        If it is no checkpoint, is damaged, or belongs to other settings or another input.
+        If the file is no checkpoint, is damaged, or belongs to other settings or another input.
     """
     if not path.is_file():
         msg = f"no checkpoint at {path}. To fix this, leave out --resume to start afresh"

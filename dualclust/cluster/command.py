@@ -1,8 +1,7 @@
 """``dualclust cluster``: embeddings in, labels with sizes between bounds out.
 
-Needs no torch, unless several ranks work on it or the rows go to a GPU. The rows stay in the file:
-each pass over them reads a block at a time (`embeddings`), so that memory depends on n only through
-the labels.
+The command needs torch only for several ranks or a GPU. The rows stay in the file: each pass over
+them reads a block at a time (`embeddings`), so that memory depends on n only through the labels.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ __all__ = ["run_cluster"]
 
 
 class _Problem(NamedTuple):
-    """What is to be clustered, on the library and device where that happens."""
+    """The problem, on the library and device that compute it."""
 
     source: FeatureSource
     bounds: SizeBounds
@@ -59,7 +58,7 @@ class _Problem(NamedTuple):
 
 
 def run_cluster(options: argparse.Namespace) -> int:
-    """Read, cluster, write, report; returns the exit code, which is the same on all ranks."""
+    """Read, cluster, write and report; return the exit code, the same on all ranks."""
     check_count("--threads", options.threads, 1)
     check_interval("--timeout", options.timeout, 0.0, 1e9, open_low=True)
     ranks = join_ranks(options.device, timeout=options.timeout)
@@ -110,7 +109,7 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> int:
 
 
 def _check_paths(options: argparse.Namespace) -> None:
-    """Names that no file can have."""
+    """Refuse names that no file can have."""
     paths = {"X.npy": options.input, "--weights": options.weights, "--out": options.out}
     paths["--checkpoint"] = options.checkpoint
     for name, path in paths.items():
@@ -119,7 +118,7 @@ def _check_paths(options: argparse.Namespace) -> None:
 
 
 def _check_options(options: argparse.Namespace, out: Path) -> None:
-    """Whatever can be refused before a row is read."""
+    """Refuse options that are wrong whatever the rows are."""
     if out.exists():
         msg = f"{out} exists. To fix this, name another folder with --out"
         raise OutputError(msg)
@@ -173,7 +172,7 @@ def _open(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> _Pro
 
 
 def _torch_on(device: str) -> Any:
-    """Torch, if it has the device."""
+    """Return torch if it has the device."""
     try:
         import torch
     except ImportError as error:
@@ -245,7 +244,7 @@ def _collect(result: ConstrainedKMeansResult, problem: _Problem) -> Clusters:
 
 
 def _identity(options: argparse.Namespace, problem: _Problem) -> dict[str, Any]:
-    """What a checkpoint belongs to: all that decides the answer but how far to go."""
+    """Return all that decides the answer, except the number of iterations: a checkpoint's run."""
     weights = None if problem.weights is None else _numpy(problem.weights)
     return {
         "version": __version__,

@@ -15,20 +15,20 @@ from ..algos.scores.sources import FeatureSource, ScoreSource
 __all__ = ["blocks", "half_squared_distances", "nearest_centers", "squared_distances"]
 
 CANCELLED = 2.0**-5
-"""Of the two squared lengths that a squared distance comes from: below this share it has lost five
-bits, and the differences are taken."""
+"""A squared distance below this share of the squared lengths has lost five bits, so it is computed
+from the differences."""
 
 CHUNK_ENTRIES = 2**18  # of differences at a time
 Array = Any
 
 
 def blocks(n: int, n_clusters: int) -> Iterator[tuple[int, int]]:
-    """First and last row (excluded) of each block of n rows."""
+    """Yield the first row and the last (excluded) of each block of n rows."""
     return row_blocks(n, block_rows(n_clusters))
 
 
 def nearest_centers(scores: ScoreSource) -> Array:
-    """Cluster of the largest score of each row of this rank, (n_local,) int64."""
+    """Return the cluster of the largest score of each row of this rank, (n_local,) int64."""
     parts = []
     for start, stop in blocks(scores.group.n_local, scores.n_clusters):
         block = scores.block(start, stop)
@@ -38,10 +38,10 @@ def nearest_centers(scores: ScoreSource) -> Array:
 
 
 def half_squared_distances(rows: Array, centers: Array, *, spherical: bool = False) -> Array:
-    """Half of the squared distance of each row to each center; on the sphere, ``1 - cos``.
+    """Return half the squared distance of each row to each center; on the sphere, ``1 - cos``.
 
-    By ``||x||^2 / 2 - x . c + ||c||^2 / 2``, and where that cancels from the differences: near its
-    center a row keeps all its digits, and at it the distance is 0.
+    Computed as ``||x||^2 / 2 - x . c + ||c||^2 / 2``, and from the differences where that cancels:
+    the distance keeps all its digits near a center, and is 0 at the center.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def half_squared_distances(rows: Array, centers: Array, *, spherical: bool = Fal
 
     Notes
     -----
-    Cost O(b k d), and O(d) again for each pair that is near.
+    Cost O(b k d), and O(d) more for each near pair.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def half_squared_distances(rows: Array, centers: Array, *, spherical: bool = Fal
 def squared_distances(
     source: FeatureSource, labels: Array, centers: Array, weights: Array | None = None
 ) -> float:
-    """Weighted sum of the squared distances of all rows to their centers.
+    """Return the weighted sum of the squared distances of all rows to their centers.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def squared_distances(
 
     Notes
     -----
-    Sums of blocks are added without rounding, so that the number of ranks does not show.
+    Sums of blocks are added without rounding, so the result does not depend on the world size.
 
     Examples
     --------

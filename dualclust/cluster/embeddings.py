@@ -1,11 +1,11 @@
 """Rows of an ``.npy`` file as a source of features, read a block at a time.
 
-A memory map would do, but the pages it has touched count as the process's memory, and a scheduler
-that limits memory counts them too. Positioned reads of a block into a buffer do not: memory is one
-block, however long the file.
+A memory map would do, but the pages that it has touched count as the process's memory, also for a
+scheduler that limits memory. Positioned reads into a buffer need the memory of one block only,
+however long the file is.
 
-Every value is looked at once before the clustering starts (`check_embeddings`), so that a bad row
-ends the run in its first seconds, and with its number.
+`check_embeddings` reads every value once before the clustering starts. A bad row therefore ends the
+run in its first seconds, and the error gives its number.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ SPAN_BYTES = 2**20
 """Most bytes of one read for scattered rows."""
 
 SKIPPED_BYTES = 2**13
-"""Bytes that may be read in vain for a row: reading them takes as long as one more call."""
+"""Unused bytes that may be read for a row: reading them takes as long as one more call."""
 
 
 class Embeddings(NamedTuple):
-    """What the header of an ``.npy`` file says.
+    """The header of an ``.npy`` file.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class Embeddings(NamedTuple):
     stored : dtype
         Of the file.
     dtype : dtype
-        Of the rows that are handed out: float64 for wide floats, else float32.
+        Of the rows returned: float64 for wide floats, else float32.
     by_columns : bool
         Fortran order.
     offset : int
@@ -70,11 +70,11 @@ class Embeddings(NamedTuple):
     offset: int
 
     def rows(self, start: int, stop: int) -> Floats:
-        """Rows `start` to `stop` as they are stored, (stop - start, d), C order."""
+        """Return rows `start` to `stop` as they are stored, (stop - start, d), C order."""
         return self._read(lambda read, out: read(start, out), stop - start)
 
     def take(self, ids: NDArray[np.int64]) -> Floats:
-        """Rows by their ids, in any order, (m, d), C order."""
+        """Return rows by their ids, in any order, (m, d), C order."""
         order = np.argsort(ids, kind="stable")
         ascending = ids[order]
         rows = np.empty((len(ids), self.n_features), dtype=self.dtype)
@@ -103,13 +103,13 @@ class Embeddings(NamedTuple):
                         done += got
 
                 fill(read, part)
-                with np.errstate(over="ignore"):  # becomes infinite, which the check names
+                with np.errstate(over="ignore"):  # overflow gives infinity, which the check reports
                     rows[:, j : j + width] = part
         return rows
 
 
 def _read_at(file: FileIO, view: memoryview, place: int) -> int:
-    """Read some bytes from a place of a file, one call of the system where there is one."""
+    """Read some bytes from a place of a file, in one system call where the system has one."""
     if hasattr(os, "preadv"):
         return os.preadv(file.fileno(), [view], place)
     file.seek(place)
@@ -120,7 +120,7 @@ _Read = Callable[[int, NDArray[Any]], None]
 
 
 def _read_scattered(read: _Read, ids: NDArray[np.int64], out: NDArray[Any]) -> None:
-    """Fill `out` with the rows `ids`, which ascend: neighbors in one read, others one by one."""
+    """Fill `out` with the rows `ids`, in ascending order: neighbors in one read, others singly."""
     size = out.shape[1] * out.dtype.itemsize
     span, start = max(1, SPAN_BYTES // size), 0
     while start < len(ids):
@@ -145,7 +145,7 @@ def open_embeddings(path: Path) -> Embeddings:
     MissingFileError
         If there is no file at `path`.
     InvalidTypeError, InvalidValueError
-        If it is not an .npy file, not of real numbers, not 2-D, empty, or cut off.
+        If the file is no .npy file, holds no real numbers, is not 2-D, is empty or is cut off.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def open_embeddings(path: Path) -> Embeddings:
 def check_embeddings(
     rows: Embeddings, metric: str, group: Group | None = None, *, digest: bool = False
 ) -> str:
-    """Look at every value once.
+    """Check every value of this rank's rows once.
 
     Parameters
     ----------
@@ -190,17 +190,17 @@ def check_embeddings(
     group : Group, optional
         Which rows are this rank's.
     digest : bool
-        Whether to compute the answer, which costs time.
+        Whether to compute the hash, which costs time.
 
     Returns
     -------
     str
-        A hash of all values, the same however many ranks there are; empty without `digest`.
+        A hash of all values, the same for any number of ranks; empty without `digest`.
 
     Raises
     ------
     InvalidValueError
-        On every rank, with the first row of the file that is wrong and how many there are.
+        On every rank, with the first wrong row of the file and the number of wrong rows.
     """
     group = alone(rows.n_samples) if group is None else group
     bad: list[NDArray[np.int64]] = []
@@ -236,18 +236,18 @@ def embedding_source(
     device: str = "cpu",
     multiply: Multiply | None = None,
 ) -> FeatureSource:
-    """Rows as the clustering wants them: of unit length for "cosine", as stored for "euclidean".
+    """Return rows as a source: of unit length for "cosine", as stored for "euclidean".
 
     Parameters
     ----------
     rows : Embeddings
     metric : {"cosine", "euclidean"}
     group : Group, optional
-        Which rows are this rank's. Rows by id come from the file, whosever they are.
+        Which rows are this rank's. Rows by id are read from the file, also those of other ranks.
     device : str
-        "cpu" hands out NumPy arrays, everything else tensors there.
+        "cpu" gives NumPy arrays, any other device gives tensors there.
     multiply : callable, optional
-        How NumPy arrays are multiplied (`products`); tensors are by torch.
+        How NumPy arrays are multiplied (`products`); torch multiplies tensors.
     """
     group = alone(rows.n_samples) if group is None else group
     first = group.first_row
@@ -281,7 +281,7 @@ def read_weights(path: Path, n: int) -> NDArray[np.float64]:
 
 
 def check_path(option: str, path: Path) -> None:
-    """Refuse what cannot name a file: no name, a NUL, or more than the file system takes.
+    """Refuse a path that names no file: no name, a NUL, or too long for the file system.
 
     Raises
     ------
@@ -295,7 +295,7 @@ def check_path(option: str, path: Path) -> None:
             return
         except (FileNotFoundError, NotADirectoryError):
             return
-        except (OSError, ValueError) as error:  # too long a name, a loop of links; a NUL
+        except (OSError, ValueError) as error:  # a name too long or a loop of links; a NUL
             why = f"got {text[:60]!r}: {getattr(error, 'strerror', None) or error}"
     msg = f"{option} must be the path of a file or folder, {why}. To fix this, give another path"
     raise UsageError(msg)
@@ -313,7 +313,7 @@ def _load(path: Path) -> Any:
 
 
 def _summary(parts: list[NDArray[np.int64]]) -> tuple[int, int]:
-    """The first row and how many rows; -1 where there is none."""
+    """Return the first row, or -1 if there is none, and the number of rows."""
     ids = np.concatenate([np.empty(0, np.int64), *parts])
     return (int(ids[0]) if len(ids) else -1), len(ids)
 

@@ -1,4 +1,4 @@
-"""What ``dualclust cluster`` writes and prints: numbers about a result, and the files of them."""
+"""The output of ``dualclust cluster``: numbers about a result, as text and as files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Clusters(NamedTuple):
 def result_of(
     found: Clusters, options: argparse.Namespace, *, weight: float, squared: float | None
 ) -> dict[str, Any]:
-    """Contents of result.json.
+    """Return the contents of result.json.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def result_of(
     options : argparse.Namespace
         Of the command.
     weight : float
-        Sum of the weights, n without.
+        Sum of the weights; n without weights.
     squared : float or None
         `squared_distances` for "euclidean".
     """
@@ -89,7 +89,7 @@ def result_of(
 
 
 def text(result: dict[str, Any]) -> str:
-    """The report on standard output."""
+    """Return the report for standard output."""
     r = result
     converged = "converged" if r["converged"] else "stopped at the limit"
     if "mean_similarity" in r:
@@ -112,7 +112,7 @@ def text(result: dict[str, Any]) -> str:
 
 
 def sizes_csv(found: Clusters) -> str:
-    """One line per cluster: size, bounds, price."""
+    """Return a CSV table with one line per cluster: size, bounds, price."""
     content = io.StringIO()
     table = csv.writer(content, lineterminator="\n")
     table.writerow(["cluster", "size", "lower", "upper", "price"])
@@ -123,7 +123,7 @@ def sizes_csv(found: Clusters) -> str:
 
 
 def npy(array: NDArray[Any]) -> bytes:
-    """The bytes of an .npy file."""
+    """Return the bytes of an .npy file."""
     content = io.BytesIO()
     np.save(content, array, allow_pickle=False)
     return content.getvalue()

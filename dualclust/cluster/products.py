@@ -1,8 +1,8 @@
-"""Products of matrices on several threads, with the bits of one.
+"""Products of matrices on several threads, with the same bits as on one.
 
-A BLAS that shares out one product over threads adds in another order for another number of them.
-Here BLAS has one thread, always, and the threads share out tiles of the product whose edges follow
-from its shape alone.
+If a BLAS shares out a product over threads, the order of its additions depends on their number.
+Here BLAS always has one thread, and our threads share out tiles of the product. The edges of the
+tiles follow from the product's shape alone.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ Floats = NDArray[np.floating[Any]]
 Multiply = Callable[[Any, Any], Any]
 
 TILES = 8
-"""Parts of a product: most threads that have something to do."""
+"""Most tiles of a product, and so most threads that have work."""
 
 SMALLEST = 64
-"""Rows or columns below which a tile is not made narrower: its product would get slow."""
+"""Fewest rows or columns of a tile: the product of a narrower one would be slow."""
 
 
 @contextmanager
 def products_on(threads: int) -> Iterator[Multiply]:
-    """Give BLAS one thread while this lasts, and hand out a product that runs on `threads`.
+    """Give BLAS one thread inside the context, and yield a product that runs on `threads`.
 
     Parameters
     ----------
     threads : int
-        At least 1. It decides the time that a product takes, and none of its bits.
+        At least 1. It changes the time that a product takes, and none of its bits.
 
     Yields
     ------
     callable
-        ``multiply(a, b)``: the product of (m, d) and (d, n) arrays of NumPy, of one dtype.
+        ``multiply(a, b)``: the product of (m, d) and (d, n) NumPy arrays of one dtype.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def products_on(threads: int) -> Iterator[Multiply]:
 
 
 def tiles(m: int, n: int) -> list[tuple[slice, slice]]:
-    """Parts of an (m, n) product: at most `TILES`, along its longer side.
+    """Return the tiles of an (m, n) product: at most `TILES`, along its longer side.
 
     Examples
     --------

@@ -1,12 +1,12 @@
 """Several processes as one: ``torchrun -m dualclust cluster X.npy ...``.
 
-The ranks share out the rows of one file, which each reads itself from the same path, and send each
-other integers, or floats in the order of the rows, so that the answer does not depend on how many
-they are (`common.ranks`).
+The ranks share out the rows of one file; each reads its own from the same path. They send each
+other integers, or floats in the order of the rows, so that the answer does not depend on the world
+size (`common.ranks`).
 
-Before any data the ranks exchange exit codes. A rank that fails says so in its next exchange, all
-others stop in theirs, and all end with the exit code of the lowest rank that failed; only that one
-prints its error. A rank that dies without a word is noticed by a lost connection or by a timeout.
+Before any data, the ranks exchange exit codes. A rank that fails says so in its next exchange, and
+all others stop in theirs. All end with the exit code of the lowest rank that failed, and only that
+rank prints its error. A lost connection or a timeout reveals a rank that died without a message.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Array = Any
 
 
 class _PeerFailedError(DualclustError):
-    """Another rank has said that it failed, and with which exit code."""
+    """Another rank has failed, with this exit code."""
 
     def __init__(self, rank: int, code: int) -> None:
         super().__init__(f"rank {rank} failed with exit code {code}")
@@ -36,7 +36,7 @@ class _PeerFailedError(DualclustError):
 
 
 def row_group(ranks: Ranks, n: int) -> Group:
-    """Rows of this rank out of n: whole blocks, so that no block lies on two ranks."""
+    """Return the rows of this rank out of n: whole blocks, so that no block lies on two ranks."""
     if ranks.world_size == 1:
         return alone(n)
     start, stop = ranks.shard(n, unit=MOST_ROWS)
@@ -44,7 +44,7 @@ def row_group(ranks: Ranks, n: int) -> Group:
 
 
 def agree(ranks: Ranks, run: Callable[[], int]) -> int:
-    """Run, and return an exit code that is the same on all ranks."""
+    """Call `run`, and return an exit code that is the same on all ranks."""
     if ranks.world_size == 1:
         return run()
     error: BaseException | None = None
@@ -76,14 +76,14 @@ def _gather(ranks: Ranks, array: Array) -> Array:
         tensor = torch.from_numpy(np.ascontiguousarray(array))
     lengths = _exchange(ranks, 0, tensor.shape[0])
     own = tensor.to(ranks.device)
-    # Not every backend sends truth values.
+    # Not every backend sends booleans.
     sent = own.to(torch.uint8) if own.dtype == torch.bool else own
     joined = ranks.join(sent, lengths).to(own.dtype)
     return joined.to(array.device) if compat.is_torch_array(array) else joined.cpu().numpy()
 
 
 def _exchange(ranks: Ranks, code: int, length: int) -> list[int]:
-    """Return the length that each rank names; raise if a rank's exit code so far is not 0."""
+    """Return the length that each rank sends; raise if a rank's exit code so far is not 0."""
     import torch
 
     own = torch.tensor([[code, length]], dtype=torch.int64, device=ranks.device)

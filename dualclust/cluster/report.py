@@ -1,7 +1,7 @@
-"""``dualclust cluster --report``: one page of pictures, and one of numbers around it.
+"""``dualclust cluster --report``: a picture, and a page with the picture and the numbers.
 
-Four panels: sizes against their bounds, prices, how clear the labels are, and a map of the rows by
-their two main directions. The page is one file that loads nothing else.
+The picture has four panels: sizes against their bounds, prices, the margins of the labels, and a
+map of the rows by their two main directions. The page is one file that loads nothing else.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = ["draw_report"]
 Floats = NDArray[np.float64]
 
 SAMPLE, DOTS = 20_000, 5_000
-"""Rows that the margins, and the map, are drawn from: every m-th row of all."""
+"""Most rows behind the margins and behind the map; both take every m-th row."""
 
 NAMED = 30
-"""Clusters up to which each gets its number."""
+"""Most clusters for which the picture shows numbers."""
 
 LISTED = 1000
-"""Clusters up to which each gets a line of the table; beyond, those of most extreme price do."""
+"""Most lines of the table; of more clusters, those with the most extreme prices are listed."""
 
 STYLE = """\
 body { font: 15px/1.5 system-ui, sans-serif; color: #1f2328; max-width: 1100px;
@@ -53,15 +53,15 @@ def draw_report(
     title: str,
     weights: NDArray[np.float64] | None = None,
 ) -> dict[str, bytes]:
-    """Draw a result.
+    """Draw the picture and the page of a result.
 
     Parameters
     ----------
     source : FeatureSource
-        Asked for a sample of rows by ids, on this rank alone (`embeddings.embedding_source`).
+        Gives a sample of rows by ids, on this rank alone (`embeddings.embedding_source`).
     found : Clusters
     result : dict
-        What result.json says.
+        The contents of result.json.
     title : str
     weights : (n,) float64 array, optional
 
@@ -88,7 +88,7 @@ def draw_report(
 def _margins(
     points: Floats, ids: NDArray[np.int64], found: Clusters, metric: str, weights: Floats | None
 ) -> Floats:
-    """Margins of a sample; empty for one cluster, which has none."""
+    """Return the margins of a sample; empty for a single cluster, which has none."""
     if len(found.counts) == 1:
         return np.empty(0)
     centers = found.centers.astype(np.float64)
@@ -159,7 +159,7 @@ def _draw_sizes(axes: Axes, found: Clusters, order: NDArray[np.int64]) -> None:
 
 def _draw_prices(axes: Axes, found: Clusters, order: NDArray[np.int64]) -> None:
     prices = found.prices[order]
-    prices = np.where(np.abs(prices) > 1e-9 * np.abs(prices).max(), prices, 0.0)  # not rounding
+    prices = np.where(np.abs(prices) > 1e-9 * np.abs(prices).max(), prices, 0.0)  # drop rounding
     colors = np.where(prices > 0, ORANGE, BLUE)
     axes.bar(np.arange(len(order)), prices, width=0.8, color=colors)
     axes.axhline(0.0, color=INK, linewidth=0.8)
@@ -225,12 +225,12 @@ def _draw_map(axes: Axes, found: Clusters, points: Floats, labels: NDArray[np.in
 
 
 def _project(points: Floats, centers: Floats) -> tuple[Floats, Floats, float]:
-    """Rows and centers in the plane of the first two right singular vectors, and their share."""
+    """Project rows and centers on the first two right singular vectors; return their share too."""
     mean = points.mean(axis=0)
     _, values, directions = np.linalg.svd(points - mean, full_matrices=False)
     plane = np.zeros((2, points.shape[1]))
     plane[: len(directions[:2])] = directions[:2]
-    # A singular vector has no sign of its own: its largest entry shall be positive.
+    # The sign of a singular vector is arbitrary: make its largest entry positive.
     largest = np.abs(plane).argmax(axis=1)
     plane *= np.where(plane[[0, 1], largest] < 0, -1.0, 1.0)[:, None]
     spread = float((values**2).sum())
@@ -239,7 +239,7 @@ def _project(points: Floats, centers: Floats) -> tuple[Floats, Floats, float]:
 
 
 def _colors(k: int) -> Floats:
-    """Colors in steps of the golden angle, so that any few consecutive ones differ."""
+    """Return colors in steps of the golden angle, so that a few consecutive ones always differ."""
     from matplotlib.colors import hsv_to_rgb
 
     steps = np.arange(k)

@@ -1,4 +1,4 @@
-"""What the estimator accepts: rows of NumPy or PyTorch, weights, and sizes as numbers or shares."""
+"""The estimator's inputs: rows of NumPy or PyTorch, weights, and sizes as numbers or shares."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Array = Any
 
 
 def check_parameters(estimator: Any) -> None:
-    """Refuse parameters that no data could make sense of."""
+    """Refuse parameters that are wrong for any data."""
     check_choice("metric", estimator.metric, METRICS)
     check_count("n_clusters", estimator.n_clusters, 1)
     check_count("n_init", estimator.n_init, 1)
@@ -53,12 +53,12 @@ def check_parameters(estimator: Any) -> None:
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool) -> Array:
-    """Rows as a float32 or float64 array: a tensor stays one, where it is, all else becomes NumPy.
+    """Return rows in float32 or float64: a tensor stays on its device, all else becomes NumPy.
 
     Parameters
     ----------
     estimator : the estimator
-        Told the number of columns, and their names if there are any, or asked for them.
+        A fit stores the number and names of the columns in it; other methods compare with them.
     X : (n, d) array-like or tensor
     reset : bool
         Whether this is a fit.
@@ -82,7 +82,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool) -> Array:
 
 
 def row_source(rows: Array, metric: str) -> FeatureSource:
-    """Rows as the algorithms want them; for "cosine" of unit length, made so a block at a time."""
+    """Return rows as a source; for "cosine", scaled to unit length a block at a time."""
     source = feature_source(rows)
     if metric == "euclidean":
         return source
@@ -97,7 +97,7 @@ def _unit(block: Array) -> Array:
 
 
 def check_sample_weight(weights: Any, rows: Array) -> Array | None:
-    """Weights as float64 beside the rows, or None for equal ones."""
+    """Return weights as float64 on the device of the rows, or None for equal weights."""
     if weights is None:
         return None
     if not compat.is_torch_array(weights):
@@ -110,7 +110,7 @@ def check_sample_weight(weights: Any, rows: Array) -> Array | None:
 
 
 def moved_to(rows: Array, array: Array, dtype: str | None = None) -> Array:
-    """An array of any library on the library and device of `rows`, in its dtype or another."""
+    """Move an array of any library to the library and device of `rows`, in their or this dtype."""
     xp = compat.array_namespace(rows)
     if compat.is_torch_array(array) and not compat.is_torch_array(rows):
         array = array.detach().cpu().numpy()
@@ -119,7 +119,7 @@ def moved_to(rows: Array, array: Array, dtype: str | None = None) -> Array:
 
 
 def bounds_of(estimator: Any, n: int, like: Array) -> SizeBounds:
-    """Bounds for n rows, on the library and device of `like`."""
+    """Return bounds for n rows, on the library and device of `like`."""
     k = estimator.n_clusters
     low = _count("lower", estimator.lower, n, k, default=0, up=False)
     high = _count("upper", estimator.upper, n, k, default=n, up=True)
@@ -128,7 +128,7 @@ def bounds_of(estimator: Any, n: int, like: Array) -> SizeBounds:
 
 
 def check_stream_sizes(estimator: Any) -> None:
-    """Refuse whole numbers of samples, which mean nothing for rows of unknown number."""
+    """Refuse sizes in samples, which mean nothing if the number of rows is unknown."""
     for name in ("lower", "upper"):
         size = getattr(estimator, name)
         if size is not None and (isinstance(size, Integral) or not isinstance(size, Real)):
@@ -140,7 +140,7 @@ def check_stream_sizes(estimator: Any) -> None:
 
 
 def stream_bounds_of(estimator: Any, like: Array) -> SizeBounds:
-    """Bounds for rows of unknown number."""
+    """Return bounds for an unknown number of rows."""
     for name, up in (("lower", False), ("upper", True)):
         size = getattr(estimator, name)
         if size is not None:
@@ -157,7 +157,7 @@ def stream_bounds_of(estimator: Any, like: Array) -> SizeBounds:
 def stream_state(
     estimator: Any, source: FeatureSource, bounds: SizeBounds, weights: Array | None
 ) -> MiniBatchState:
-    """State of the batches so far; before the first, that of `fit`, or a new one."""
+    """Return the state after the batches so far; before the first, that of `fit` or a new one."""
     if hasattr(estimator, "_stream"):
         state: MiniBatchState = estimator._stream
         return state
@@ -181,7 +181,7 @@ def stream_state(
 
 
 def _count(name: str, size: Any, n: int, k: int, *, default: int, up: bool) -> int:
-    """A bound in whole samples."""
+    """Return a bound in whole samples."""
     if size is None:
         return default
     if isinstance(size, bool) or not isinstance(size, Real):
@@ -196,7 +196,7 @@ def _count(name: str, size: Any, n: int, k: int, *, default: int, up: bool) -> i
 
 
 def _check_share(name: str, size: float, *, up: bool) -> None:
-    """Refuse a size in units of n / k that no clusters can all have, whatever n is."""
+    """Refuse a size in units of n / k that all clusters cannot have, whatever n is."""
     if math.isnan(size) or size < 0:
         msg = f"{name} must be 0 or more, got {size!r}"
         raise InvalidValueError(msg)

@@ -42,7 +42,7 @@ Array = Any
 
 
 def _has_shares(estimator: ConstrainedKMeans) -> bool:
-    """Whether the sizes suit a stream; the error becomes the cause of the AttributeError."""
+    """Tell whether the sizes suit a stream; the error is the cause of the AttributeError."""
     check_stream_sizes(estimator)
     return True
 
@@ -53,28 +53,28 @@ class ConstrainedKMeans(
     """k-means whose clusters have at least `lower` and at most `upper` samples.
 
     Minimizes the sum of squared distances (or of one minus cosine) to the centers over labels and
-    centers, subject to the bounds, by alternation; the final labels come with a proof of how near
+    centers, subject to the bounds, by alternation. The final labels come with a proof of how near
     they are to the best ones for the final centers.
 
     Parameters
     ----------
     n_clusters : int
     lower, upper : int, float or None
-        An int is a number of samples, a float is in units of the mean size n / k: at most 1 for
-        `lower` and at least 1 for `upper`, since no sizes could be otherwise. None is no
-        bound. A float bound that is no whole number is rounded outward.
+        An int is a number of samples. A float is in units of the mean size n / k: at most 1 for
+        `lower` and at least 1 for `upper`, since other bounds exclude all sizes. None means no
+        bound. A float bound is rounded outward to whole samples.
     metric : {"euclidean", "cosine"}
-        "cosine" looks at directions only; a zero row has none and is equally far from all centers.
+        "cosine" compares directions; a zero row has none and is equally far from all centers.
     n_init : int
-        Starts by k-means++; the best is kept.
+        Number of starts by k-means++; the best result is kept.
     max_iter : int
         Most center updates of a start.
     tol : float in [0, 1]
         Stop once at most this share of the labels changes.
     gap : float in [0, 1]
-        Relative gap to prove for the final labels; 0 for the best ones there are.
+        Relative gap to prove for the final labels; 0 for optimal labels.
     random_state : int, RandomState instance or None
-        Of the starts.
+        Seed of the starts.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class ConstrainedKMeans(
     prices_ : (n_clusters,) float64 array
         Dual prices: positive where the lower bound binds, negative where the upper one does.
     duals_ : Duals
-        The same as prices of the lower and of the upper bounds, both at least 0.
+        The same prices split into those of the lower and of the upper bounds, both at least 0.
     gap_ : float
         Proven relative distance of the final labels to the best ones for the final centers; 0 for
         optimal labels.
@@ -102,9 +102,8 @@ class ConstrainedKMeans(
     Notes
     -----
     Rows may be PyTorch tensors, on any device: results are then tensors there. Weights multiply
-    squared distances; sizes count samples whatever their weight, so that a weight of 2 is not the
-    same as two equal rows. Cost of `fit`: O(n k d) per update, memory of one
-    block of scores.
+    squared distances. Sizes count samples whatever their weight, so a weight of 2 is not the same
+    as two equal rows. Cost of `fit`: O(n k d) per update, memory of one block of scores.
 
     Examples
     --------
@@ -191,12 +190,12 @@ class ConstrainedKMeans(
 
     @available_if(_has_shares)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
-        """Label the rows of one mini-batch of a stream, and move the centers by them.
+        """Label the rows of one mini-batch of a stream, and update the centers with them.
 
         The first call draws the centers from its batch, unless `fit` has found some. Bounds steer
-        the prices and are met in the long run, not for each batch: there is no `partial_fit` unless
-        `lower` and `upper` are floats or None. `labels_` and `inertia_` are of the batch,
-        `counts_` of all batches, and `gap_` is infinite, since nothing is proven.
+        the prices; sizes meet them in the long run, not in each batch. Hence `partial_fit` exists
+        only if `lower` and `upper` are floats or None. `labels_` and `inertia_` describe the batch,
+        `counts_` all batches, and `gap_` is infinite, since nothing is proven.
 
         Parameters
         ----------
@@ -225,13 +224,13 @@ class ConstrainedKMeans(
         return self
 
     def predict(self, X: Any, *, bounded: bool = False) -> Array:
-        """Cluster of each row of `X`.
+        """Return the cluster of each row of `X`.
 
         Parameters
         ----------
         X : (n_samples, n_features) array-like or tensor
         bounded : bool
-            False gives each row its nearest center. True keeps the sizes of this set of rows
+            False gives each row its nearest center. True keeps the cluster sizes of these rows
             inside the estimator's bounds.
 
         Returns
@@ -246,7 +245,7 @@ class ConstrainedKMeans(
         return nearest_centers(scores)
 
     def transform(self, X: Any) -> Array:
-        """Distance of each row to each center: Euclidean, or 1 - cos; accurate near the center.
+        """Return the distances of rows to centers, Euclidean or 1 - cos, accurate near centers.
 
         Parameters
         ----------
@@ -266,7 +265,7 @@ class ConstrainedKMeans(
         return xp.concat(parts)
 
     def score(self, X: Any, y: object = None, sample_weight: Any = None) -> float:
-        """Minus the (weighted) sum of squared distances of the rows to their nearest centers."""
+        """Return minus the weighted sum of squared distances to the nearest centers."""
         rows, scores, source = self._scores(X)
         weights = check_sample_weight(sample_weight, rows)
         centers = self._centers(rows) - self._origin(rows)
@@ -285,14 +284,14 @@ class ConstrainedKMeans(
         return moved_to(rows, self.cluster_centers_)
 
     def _origin(self, rows: Array) -> Array:
-        """Point among the centers: far from it, distances would lose their digits."""
+        """Return an origin near the centers: far from it, distances would lose their digits."""
         xp, centers = compat.array_namespace(rows), self._centers(rows)
         return (
             xp.mean(centers, axis=0) if self.metric == "euclidean" else xp.zeros_like(centers[0, :])
         )
 
     def _scores(self, X: Any) -> tuple[Array, ScoreSource, FeatureSource]:
-        """Rows, their scores, and a source of the rows around the origin of the scores."""
+        """Return rows, their scores, and a source of the rows relative to the scores' origin."""
         check_is_fitted(self)
         rows = check_rows(self, X, reset=False)
         xp, origin = compat.array_namespace(rows), self._origin(rows)
