@@ -35,7 +35,7 @@ PAPER = "MI + margin supplement"
     simplex. For any other u it is linear in q and not constant there, and the two losses have
     different minimizers: -H wants q uniform, KL wants q = u.
 
-    Check, with the functions of `information_losses`, for a batch of batches and at two
+    Check, with the functions of `information.mutual`, for a batch of batches and at two
     temperatures: each is its transcription; KL + H(mean s) - ln K is 0 for uniform u; for
     u = (0.5, 0.3, 0.2) the difference takes values more than 0.1 apart.
     """,

@@ -3,7 +3,7 @@
 First the claims that name the function are asked, all of them, so that the table can say what each
 one sees. Where none noticed, the claims that reach the function are asked, until one notices; which
 functions a check enters is found by one traced run of it in the sound library. Errors are planted
-in worker processes (`planted_worker`): one that does not end, or that takes its process down, is
+in worker processes (`worker`): one that does not end, or that takes its process down, is
 noticed, and a new process goes on.
 """
 

@@ -1,6 +1,6 @@
 """The process in which errors are planted: tasks come in as lines of JSON, verdicts go out.
 
-Started by `planted_runs` as ``python -m dualclust.proofs.planted.worker``. An error may never end,
+Started by `runs` as ``python -m dualclust.proofs.planted.worker``. An error may never end,
 or take the process down; whoever reads the lines knows from the last "began" which check it was in.
 A check's limit is a count of CPU seconds, kept by the operating system, which also ends a loop in
 compiled code.

@@ -1,4 +1,4 @@
-"""Philox 4x32-10 and the method of Box and Muller a second time, apart from `counter_noise`.
+"""Philox 4x32-10 and the method of Box and Muller a second time, apart from `core.random`.
 
 Written from Salmon et al. (SC 2011) in 64-bit words; the known answers are those of the authors'
 test of the counter, key and result.

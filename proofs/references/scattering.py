@@ -1,4 +1,4 @@
-"""ProPos's scattering losses written out cluster by cluster, beside `prototype_losses`."""
+"""ProPos's scattering losses written out cluster by cluster, apart from those of the library."""
 
 from __future__ import annotations
 

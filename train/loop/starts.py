@@ -13,7 +13,6 @@ are never read.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -102,9 +101,8 @@ def best_beginning(
             if progress is not None:
                 progress({"start": number, **record})
         losses.append(float(run.metrics[-1]["loss"]))
-    best = min(
-        range(len(losses)), key=lambda i: losses[i] if math.isfinite(losses[i]) else math.inf
-    )
+    best = min(range(len(losses)), key=losses.__getitem__)  # an epoch of infinite loss is an error
+    run.ranks.wait()  # until the first rank has saved the last beginning: it may be the best
     run = fresh(settings_of(config, best))
     begun = load_checkpoint(checkpoint_folder(folder / "starts" / str(best), epochs))
     restore(run, begun, folder / "config.toml")

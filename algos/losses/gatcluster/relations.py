@@ -27,7 +27,7 @@ EPS of the code        ``floor``         ()        f; see below
 
 The code adds its EPS of 1e-5 to the norms in a cosine instead, which caps a pair too, at a value
 that depends on the rows: 10.8 for equal one-hot ones, the cap of f = 2e-5 here, and 9.67 for
-uniform ones of 10 clusters (`gatcluster_released.released_pair_cap`).
+uniform ones of 10 clusters (`released.released_pair_cap`).
 
 Pairs cost n x n. `relation_loss` is for the mini-batches of training (32 as published);
 `relation_gradient` gives value and gradient of a large batch in blocks of rows, and

@@ -31,7 +31,7 @@ paper                      here                shape    meaning
 :math:`\mu, \mu'`          online, target      (k, d)   `Prototypes`; detach the target
 :math:`\tau`               ``temperature``     ()       0.5 as published
 :math:`\sigma`             ``sigma``           ()       0.001 as published
-:math:`\epsilon`           ``noise``           (b, d)   standard normal, `counter_noise`
+:math:`\epsilon`           ``noise``           (b, d)   standard normal, `core.random`
 :math:`g(v)`               ``predicted``       (b, d)   of any length
 :math:`f'(x^+)`            ``target``          (b, d)   of any length; detach it
 =========================  ==================  =======  ==========================================
