@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,9 @@ from pathlib import Path
 
 from ..algos.core.errors import OutputError
 
-__all__ = ["write_file", "write_folder"]
+__all__ = ["remove_leftovers", "write_file", "write_folder"]
+
+_TEMPORARY = re.compile(r"\..+\.tmp-(doomed|[0-9a-f]{12})")
 
 
 def write_file(
@@ -87,6 +90,25 @@ def write_folder(folder: Path, files: Mapping[str, bytes], *, aside: Path | None
     except BaseException as error:  # an interrupt, too, leaves nothing behind
         shutil.rmtree(temporary, ignore_errors=True)
         _raise_output_error(folder, error)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what writers that were killed left in a folder and below it.
+
+    Nobody else may be writing there: what a living process is about to rename looks the same.
+
+    Parameters
+    ----------
+    folder : Path. One that does not exist has no leftovers.
+    """
+    for path in list(folder.rglob(".*.tmp-*")):
+        if _TEMPORARY.fullmatch(path.name) is None:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def _make_folder(folder: Path) -> None:

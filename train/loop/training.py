@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...algos.core.errors import OutputError
-from ...common.files import write_file
+from ...common.files import remove_leftovers, write_file
 from ...common.ranks import ALONE, Ranks
 from ..config.run import RunConfig, dump_config, load_config
 from ..data.samples import EmbeddingData
@@ -140,6 +140,8 @@ def resume(
     folder = Path(folder)
     checkpoint = None if is_undecided(folder) else latest_checkpoint(folder)
     config = load_config(folder / "config.toml")
+    if ranks.first:
+        remove_leftovers(folder)
     with _threads(config.threads):
         if checkpoint is None:
             fresh = _maker(config, device, network, ranks)

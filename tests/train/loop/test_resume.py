@@ -155,6 +155,21 @@ def test_interrupted_while_writing_results(source, straight, tmp_path, monkeypat
     assert_same_run(folder, straight())
 
 
+def test_what_a_killed_writer_left_is_removed(straight, tmp_path):
+    """A process killed between writing a file and renaming it cannot clean up after itself."""
+    folder = tmp_path / "run"
+    shutil.copytree(straight(), folder)
+    (folder / ".metrics.jsonl.tmp-0123456789ab").write_text("half")
+    (folder / "checkpoints" / ".epoch-000001.tmp-doomed").mkdir()
+    (folder / "checkpoints" / ".epoch-000001.tmp-doomed" / "state.json").write_text("{}")
+    resume(folder)
+    assert_same_run(folder, straight())
+    kept = folder / ".notes.tmp-mine"  # not a name that the library gives
+    kept.write_text("mine")
+    resume(folder)
+    assert kept.read_text() == "mine"
+
+
 KILLED_EPOCHS = 40
 CHILD = """
 import sys
