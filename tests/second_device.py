@@ -1,0 +1,276 @@
+"""A torch device that is not the CPU, on any machine: it says what a CUDA device would refuse.
+
+Tensors of this device compute on the CPU, but say that they live on another device, which torch
+knows (the type ``lazy`` has a device guard in CPU builds). While `second_device` is active,
+
+- factories and copies with ``device=DEVICE`` make tensors of the device;
+- an operation that mixes them with tensors of the CPU is refused, as CUDA refuses it: only numbers
+  (tensors without axes) may come from the host, in operations that work element by element;
+- ``numpy()`` and ``__array__`` are refused;
+- every value that the host reads (``item``, ``bool``, ``tolist``, ``nonzero``, a copy to the CPU, a
+  shape that depends on values) is counted by the line of the library that asks, and so is every
+  copy from the host to the device.
+
+Nothing here knows dualclust but by the folder of its files: the lines are counted there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._lazy.ts_backend
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+import dualclust.algos
+from dualclust.backends import TABLE
+
+torch._lazy.ts_backend.init()
+
+DEVICE = torch.device("lazy", 0)
+LIBRARY = Path(dualclust.algos.__file__).parents[1]
+
+aten = torch.ops.aten
+# The host waits for a value: these return it, or need it for the shape of their result, or look at
+# what a factorization reports.
+READS = {
+    aten._local_scalar_dense,
+    aten.is_nonzero,
+    aten.equal,
+    aten.nonzero,
+    aten.masked_select,
+    aten._unique,
+    aten._unique2,
+    aten.unique_dim,
+    aten.unique_consecutive,
+    aten.bincount,
+    aten._linalg_solve_ex,
+    aten._linalg_eigh,
+    aten._linalg_svd,
+    aten.linalg_eig,
+    aten.linalg_lstsq,
+    aten.multinomial,
+    aten.histc,
+}
+# Shapes that depend on values unless a size is given.
+SIZED = {aten.repeat_interleave}
+# Masks are turned into positions first.
+INDEXED = {aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_, aten._unsafe_index}
+# Numbers of the host may take part in these, though they are not marked as pointwise.
+WITH_NUMBERS = {aten.copy_, aten.fill_, aten.index_put_, aten.index_put, aten._index_put_impl_}
+
+
+class SecondTensor(torch.Tensor):
+    """A tensor of the device; `inner` holds its values on the CPU."""
+
+    inner: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> SecondTensor:
+        made = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+            cls,
+            inner.shape,
+            strides=inner.stride(),
+            storage_offset=inner.storage_offset(),
+            dtype=inner.dtype,
+            device=DEVICE,
+        )
+        made.inner = inner
+        return made  # type: ignore[no-any-return]
+
+    def __repr__(self, **_: Any) -> str:  # type: ignore[override]
+        return f"SecondTensor({self.inner})"
+
+    @classmethod
+    def __torch_dispatch__(
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        msg = f"{function} on a tensor of the second device, outside `second_device()`"
+        raise RuntimeError(msg)
+
+
+class Transfers:
+    """What went from the device to the host and back: how often, and at which line."""
+
+    def __init__(self) -> None:
+        self.reads: Counter[str] = Counter()
+        self.uploads: Counter[str] = Counter()
+
+    def clear(self) -> None:
+        """Count from 0 again."""
+        self.reads.clear()
+        self.uploads.clear()
+
+
+class SecondGenerator(torch.Generator):
+    """A generator of the device."""
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        """The device whose numbers it draws."""
+        return DEVICE
+
+
+def is_second(value: object) -> bool:
+    """Say whether a value is a tensor of the device."""
+    return isinstance(value, SecondTensor)
+
+
+class _Dispatch(TorchDispatchMode):
+    """Runs each operation on the CPU, and wraps what belongs to the device."""
+
+    def __init__(self, transfers: Transfers) -> None:
+        super().__init__()
+        self.transfers = transfers
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        leaves = tree_flatten((args, kwargs))[0]
+        given = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        ours = [tensor for tensor in given if is_second(tensor)]
+        target = kwargs.get("device")
+        wanted = target is not None and torch.device(target).type == DEVICE.type
+        if not ours and not wanted:
+            return function(*args, **kwargs)
+        packet = function.overloadpacket
+        if target is not None:
+            kwargs["device"] = torch.device("cpu")
+        crossing = packet in (aten.copy_, aten._to_copy)
+        if crossing:
+            self._count_copy(packet, args, wanted, target)
+        else:
+            self._check(function, packet, given, ours)
+            self._count_reads(packet, args, kwargs)
+        result = function(*tree_map(_inner, args), **tree_map(_inner, kwargs))
+        if packet is aten._to_copy and target is not None and not wanted:
+            return result
+        if packet is aten.copy_:
+            return args[0]
+        known = {id(tensor.inner): tensor for tensor in ours}
+        return tree_map(lambda x: _outer(x, known), result)
+
+    def _count_copy(self, packet: Any, args: Any, wanted: bool, target: Any) -> None:
+        if packet is aten.copy_:
+            source, sink = is_second(args[1]), is_second(args[0])
+        else:
+            source = is_second(args[0])
+            sink = wanted if target is not None else source
+        if source and not sink:
+            self.transfers.reads[call_site()] += 1
+        if sink and not source:
+            self.transfers.uploads[call_site()] += 1
+
+    def _count_reads(self, packet: Any, args: Any, kwargs: Any) -> None:
+        masks = 0
+        if packet in INDEXED:
+            masks = sum(
+                isinstance(i, torch.Tensor) and i.dtype in (torch.bool, torch.uint8)
+                for i in args[1]
+            )
+            value = args[2] if len(args) > 2 else None
+            if value is not None and value.numel() == 1:
+                masks = 0  # filled under the mask
+        sized = packet in SIZED and kwargs.get("output_size") is None
+        if packet in READS or sized or masks:
+            self.transfers.reads[call_site()] += max(1, masks)
+
+    def _check(
+        self, function: Any, packet: Any, given: list[torch.Tensor], ours: list[SecondTensor]
+    ) -> None:
+        others = [tensor for tensor in given if not is_second(tensor)]
+        if not ours or not others:
+            return
+        numbers = torch.Tag.pointwise in function.tags or packet in WITH_NUMBERS
+        if numbers and all(tensor.ndim == 0 for tensor in others):
+            return
+        msg = (
+            f"{function}: expected all tensors to be on the same device, got {DEVICE} and "
+            f"{others[0].device} (shape {tuple(others[0].shape)})"
+        )
+        raise RuntimeError(msg)
+
+
+def _inner(value: Any) -> Any:
+    return value.inner if is_second(value) else value
+
+
+def _outer(value: Any, known: dict[int, SecondTensor]) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return known[id(value)] if id(value) in known else SecondTensor(value)
+
+
+class _Functions(TorchFunctionMode):
+    """The functions of torch that look at memory before an operation is dispatched."""
+
+    def __init__(self, transfers: Transfers) -> None:
+        super().__init__()
+        self.transfers = transfers
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        name = getattr(function, "__name__", "")
+        if function in (torch.tensor, torch.asarray, torch.as_tensor):
+            return self._made(function, args, kwargs)
+        if args and is_second(args[0]):
+            if function is torch.Tensor.tolist:
+                self.transfers.reads[call_site()] += 1
+                return args[0].inner.detach().tolist()
+            if name in ("numpy", "__array__", "__dlpack__"):
+                msg = f"can't convert a tensor of {DEVICE} to numpy. Use Tensor.cpu() first"
+                raise TypeError(msg)
+        return function(*args, **kwargs)
+
+    def _made(self, function: Any, args: Any, kwargs: Any) -> Any:
+        data, device = args[0], kwargs.pop("device", None)
+        if isinstance(data, torch.Tensor):
+            dtype = kwargs.get("dtype")
+            moved = data.to(device=device or data.device, dtype=dtype or data.dtype)
+            copies = function is torch.tensor or kwargs.get("copy")
+            return moved.clone() if copies and moved is data else moved
+        made = function(*args, **kwargs)
+        if device is None or torch.device(device).type != DEVICE.type:
+            return made if device is None else made.to(device)
+        return made.to(DEVICE)
+
+
+def call_site() -> str:
+    """Return the innermost line of the library on the stack, as ``file:line function``."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        path = Path(frame.f_code.co_filename)
+        if path.is_relative_to(LIBRARY) and not path.is_relative_to(LIBRARY / "tests"):
+            where = path.relative_to(LIBRARY)
+            return f"{where}:{frame.f_lineno} {frame.f_code.co_name}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return "outside of the library"
+
+
+@contextmanager
+def second_device() -> Iterator[Transfers]:
+    """Make `DEVICE` a device like CUDA: factories, refusals, counts, and CUDA's rows of the table.
+
+    Yields
+    ------
+    transfers : Transfers. What crosses between host and device, from now on.
+    """
+    transfers = Transfers()
+    rows = [row for row in TABLE.values() if ("torch", "cuda") in row]
+    with ExitStack() as stack:
+        for row in rows:
+            row["torch", DEVICE.type] = row["torch", "cuda"]
+            stack.callback(row.pop, ("torch", DEVICE.type), None)
+        stack.enter_context(_Functions(transfers))
+        stack.enter_context(_Dispatch(transfers))
+        yield transfers
