@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import pytest
@@ -12,7 +13,14 @@ from array_api_strict import ArrayAPIStrictFlags
 from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
 
-from tests.libraries import IMMUTABLE, LIBRARIES, NOT_IMMUTABLE, Library
+from tests.libraries import (
+    IMMUTABLE,
+    LIBRARIES,
+    NOT_IMMUTABLE,
+    NOT_SECOND,
+    SECOND,
+    Library,
+)
 
 # Health checks measure time, which a shared machine makes random; explaining a failure traces every
 # line of it, for minutes.
@@ -33,11 +41,25 @@ if threads := os.environ.get("OPENBLAS_NUM_THREADS"):
     threadpool_limits(int(threads), user_api="blas")
 
 
+ROWS = [*LIBRARIES, *SECOND, *IMMUTABLE]
+
+
+def second_device_of(library: Library) -> AbstractContextManager[object]:
+    """Return the second device, if a row is on it."""
+    if library not in SECOND:
+        return nullcontext()
+    from tests.second_device import second_device
+
+    return second_device()
+
+
 # Scope "module": Hypothesis refuses fixtures that are made once per test function.
-@pytest.fixture(params=[*LIBRARIES, *IMMUTABLE], ids=lambda library: library.name, scope="module")
+@pytest.fixture(
+    params=[*LIBRARIES, *SECOND, *IMMUTABLE], ids=lambda library: library.name, scope="module"
+)
 def xp(request: pytest.FixtureRequest) -> Iterator[Library]:
     library: Library = request.param
-    with ArrayAPIStrictFlags(**library.flags):
+    with ArrayAPIStrictFlags(**library.flags), second_device_of(library):
         yield library
     if library in IMMUTABLE:
         sys.modules["jax"].clear_caches()  # compiled operations of a module take up to a gigabyte
@@ -45,12 +67,12 @@ def xp(request: pytest.FixtureRequest) -> Iterator[Library]:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what the rows of IMMUTABLE do not run, or run only with `make slow`."""
+    """Mark what the rows of IMMUTABLE and SECOND do not run, or run only with `make slow`."""
     for item in items:
         callspec = getattr(item, "callspec", None)
-        if callspec is None or callspec.params.get("xp") not in IMMUTABLE:
-            continue
-        for start, (mark, reason) in NOT_IMMUTABLE.items():
+        row = None if callspec is None else callspec.params.get("xp")
+        left_out = NOT_IMMUTABLE if row in IMMUTABLE else NOT_SECOND if row in SECOND else {}
+        for start, (mark, reason) in left_out.items():
             if item.nodeid.startswith(start):
                 item.add_marker(getattr(pytest.mark, mark)(reason=reason))
 

@@ -70,6 +70,14 @@ if find_spec("torch") is not None:  # the base installation does without
 # Each library once: what a long test runs on.
 ONE_EACH = [row for row in LIBRARIES if not row.readonly and not row.flags]
 
+# A device of torch that is not the CPU, on any machine (tests/second_device.py). In the `xp`
+# fixture alone: each operation passes through Python.
+SECOND: list[Library] = []
+if find_spec("torch") is not None:
+    from tests.second_device import DEVICE
+
+    SECOND.append(Library("torch:second", array_api_compat.torch, DEVICE))
+
 # A library of immutable arrays and without an engine of ours. In the `xp` fixture alone: XLA
 # compiles each operation for each shape, which takes longer than the tests themselves.
 IMMUTABLE: list[Library] = []
@@ -104,3 +112,6 @@ NOT_IMMUTABLE = {
     "tests/unit/core/test_projections.py::test_lengths_neither_overflow": ("skip", SUBNORMAL),
     "tests/unit/theory/test_von_mises_fisher.py::test_no_nan": ("skip", SUBNORMAL),
 }
+
+# The same for SECOND: properties try a hundred examples, and each operation passes through Python.
+NOT_SECOND = {"tests/property/": ("slow", "each operation of each example passes through Python")}

@@ -17,6 +17,7 @@ Nothing here knows dualclust but by the folder of its files: the lines are count
 from __future__ import annotations
 
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -267,7 +268,15 @@ def second_device() -> Iterator[Transfers]:
     """
     transfers = Transfers()
     rows = [row for row in TABLE.values() if ("torch", "cuda") in row]
+    plain_run = threading.Thread.run
+
+    def run(thread: threading.Thread) -> None:
+        with _Functions(transfers), _Dispatch(transfers):  # a mode belongs to one thread
+            plain_run(thread)
+
     with ExitStack() as stack:
+        threading.Thread.run = run  # type: ignore[method-assign]
+        stack.callback(setattr, threading.Thread, "run", plain_run)
         for row in rows:
             row["torch", DEVICE.type] = row["torch", "cuda"]
             stack.callback(row.pop, ("torch", DEVICE.type), None)

@@ -1,6 +1,7 @@
 """The second device refuses and counts what it is there for."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -179,9 +180,16 @@ def test_the_device_has_the_rows_of_cuda_while_it_is_active():
         x + 1
 
 
-def test_threads_are_on_their_own():
-    """A mode belongs to a thread: the autograd threads take it over, others must enter it."""
-    with second_device():
+def test_threads_take_the_device_over():
+    with second_device() as transfers:
         weight = torch.ones(3, device=DEVICE).requires_grad_()
-        (weight * weight).sum().backward()
+        (weight * weight).sum().backward()  # in a thread of autograd
         assert weight.grad.cpu().tolist() == [2, 2, 2]
+        transfers.clear()
+        with ThreadPoolExecutor(2) as pool:
+            made = list(pool.map(lambda n: torch.ones(n, device=DEVICE), range(4)))
+            assert all(type(x) is SecondTensor for x in made)
+            assert list(pool.map(lambda x: float(x.sum()), made)) == [0, 1, 2, 3]
+        assert total(transfers.reads) == 4
+    with ThreadPoolExecutor(1) as pool:
+        assert type(pool.submit(torch.ones, 3).result()) is torch.Tensor
