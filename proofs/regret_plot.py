@@ -32,7 +32,7 @@ from scipy import stats
 
 from ..algos import bounds
 from ..algos.core.errors import MissingExtraError, MissingFileError
-from ..algos.online import assignment, certificates, steps
+from ..algos.online import assignment, certificates, step_sizes
 from .references.online_runs import Floats, Ints
 from .theorem import regret as theorem
 
@@ -133,10 +133,10 @@ def measure(n: int, k: int, seed: int) -> list[Row]:
             if method == "assign":
                 found = assignment.assign(stream, limits)
             elif method == "plain update":
-                found = assignment.assign(stream, free, steps=steps.StepRule(h))
+                found = assignment.assign(stream, free, steps=step_sizes.StepRule(h))
             else:
-                first = assignment.assign(stream, free, steps=steps.measured_steps(limits))
-                rule = steps.measured_steps(limits, epoch=1)
+                first = assignment.assign(stream, free, steps=step_sizes.measured_steps(limits))
+                rule = step_sizes.measured_steps(limits, epoch=1)
                 warm = assignment.next_pass(first.state)
                 found = assignment.assign(stream, limits, warm, steps=rule)
             regret = dual - certificates.objective(stream, found.labels)

@@ -12,7 +12,7 @@ import numpy as np
 from ... import backends
 from ...algos import offline
 from ...algos.bounds import sizes
-from ...algos.online import assignment, steps
+from ...algos.online import assignment, step_sizes
 from ..references import online_runs
 from ..references.online_runs import Floats
 from ..registry.claims import Status, claim
@@ -76,14 +76,14 @@ def telescoped() -> float:
     derivation="tau^2/(2 eta) = eta N = tau sqrt(N/2); by the inequality of the means no eta does"
     " better.",
     tolerance=1e-12,
-    covers=("online.steps.theorem_steps",),
+    covers=("online.step_sizes.theorem_steps",),
 )
 def step_size() -> float:
     """Relative difference from tau sqrt(2N), and whether a step 1 % away does better."""
     worst = 0.0
     for n in (1, 1000, 1_281_167):
         for tau in (0.5, 56.0):
-            rule = steps.theorem_steps(n, tau)
+            rule = step_sizes.theorem_steps(n, tau)
             eta, as_proved = rule.step_size, (1, tau, False, False)
             told = (rule.chunk_size, rule.l1_radius, rule.free_sign, rule.mean_over_chunk)
             worst = max(worst, float(told != as_proved))
@@ -167,7 +167,7 @@ def expected_regret() -> float:
 def _mean_excess(scores: Floats, best: float, share: Floats, tau: float, root: float) -> float:
     """Mean of ``R + tau V`` over streams (m, n, k), less ``tau root``."""
     _, n, k = scores.shape
-    rule = steps.theorem_steps(n, tau)
+    rule = step_sizes.theorem_steps(n, tau)
     run = online_runs.run_online(
         scores, share, step_size=rule.step_size, batch=rule.chunk_size, radius=rule.l1_radius
     )
@@ -249,7 +249,7 @@ def _least_tau(k: int, mean_score: float, ratio: float) -> float:
     constants above.
     """,
     tolerance=1e-9,
-    covers=("online.steps.theorem_steps", "online.duals.assign_batch"),
+    covers=("online.step_sizes.theorem_steps", "online.duals.assign_batch"),
 )
 def violation_bound() -> float:
     """Excess of the mean violation over its bound, and the size of the constants."""
@@ -261,7 +261,7 @@ def violation_bound() -> float:
             types, sizes.SizeBounds.from_counts(low, n_samples=16)
         ).objective
         least = k * best / float(low.min())  # K OPT / min gamma, of any N
-        rule = steps.theorem_steps(n, factor * least)
+        rule = step_sizes.theorem_steps(n, factor * least)
         scores = types[rng.integers(0, 16, size=(12, n))]
         run = online_runs.run_online(
             scores, low / 16.0, step_size=rule.step_size, radius=rule.l1_radius
@@ -295,7 +295,7 @@ def violation_bound() -> float:
     counterexample="s_i = (1, 0), gamma = (0.6 N, 0.4 N), tau = 1/2: V/N = 0.4 at every N.",
     tolerance=1e-12,
     covers=(
-        "online.steps.theorem_steps",
+        "online.step_sizes.theorem_steps",
         "core.projections.project_l1_ball",
         "online.assignment.assign",
     ),
@@ -308,7 +308,7 @@ def small_tau() -> float:
     )  # of a stream: nothing is forced
     for n in (128, 512):
         rows, share = np.tile(np.asarray([1.0, 0.0]), (n, 1)), np.asarray([0.6, 0.4])
-        rule = steps.theorem_steps(n, 0.5)
+        rule = step_sizes.theorem_steps(n, 0.5)
         for mode in online_runs.ENGINES:
             with backends.engine(mode):
                 labels, state = assignment.assign(rows, aims, steps=rule)

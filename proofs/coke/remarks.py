@@ -8,7 +8,7 @@ import numpy as np
 
 from ...algos.bounds import sizes
 from ...algos.core import errors, projections
-from ...algos.online import duals, steps
+from ...algos.online import duals, step_sizes
 from ..references import online_runs, price_steps
 from ..registry.claims import Status, claim
 from ..theorem import regret
@@ -98,7 +98,7 @@ def mini_batch() -> float:
     " up to 6000 (R2). Check: z3 proves the induction step of R2 and R3 for all real prices,"
     " scores and shares, every batch size and K <= 5; without either hypothesis, best labels or"
     " sum gamma <= N, it must find a run beyond R2, and `update_duals` must repeat it.",
-    covers=("online.duals.update_duals", "online.steps.published_steps"),
+    covers=("online.duals.update_duals", "online.step_sizes.published_steps"),
 )
 def bounded_duals() -> float:
     """Steps left unproven, controls that stay below; excess over R3 with the published step."""
@@ -109,7 +109,7 @@ def bounded_duals() -> float:
         worst = max(worst, unproven)
     if price_steps.run_stays_below(bound, None) < math.inf:  # with both hypotheses no run exists
         worst = math.inf
-    rule = steps.published_steps("coke-cifar")
+    rule = step_sizes.published_steps("coke-cifar")
     for k in (2, 10, 50):
         scores = rng.uniform(0, 1, size=(4, 128 * 60, k))
         scores[..., -1] *= 0.5

@@ -61,7 +61,7 @@ class PlantedError:
     ----------
     target : str
         What is changed, dotted, below the package: "algos.online.duals.update_duals",
-        "algos.offline._proof.OfflineAssignment.gap", "algos.online.steps.MAX_STEP".
+        "algos.offline._proof.OfflineAssignment.gap", "algos.online.step_sizes.MAX_STEP".
     kind : str
         One of `KINDS`.
     old : str
@@ -115,8 +115,8 @@ def plant(error: PlantedError) -> Iterator[None]:
 
     Examples
     --------
-    >>> from dualclust.algos.online.steps import theorem_steps
-    >>> target = "algos.online.steps.theorem_steps"
+    >>> from dualclust.algos.online.step_sizes import theorem_steps
+    >>> target = "algos.online.step_sizes.theorem_steps"
     >>> error = PlantedError(target, "factor", "sqrt(2 * n", "sqrt(1 * n")
     >>> with plant(error):
     ...     theorem_steps(10_000, tau=2.0).step_size

@@ -87,7 +87,7 @@ import numpy as np
 
 from ...algos.bounds import sizes
 from ...algos.core import errors
-from ...algos.online import assignment, certificates, steps
+from ...algos.online import assignment, certificates, step_sizes
 from ..references import online_runs, optimality, price_steps
 from ..references.online_runs import Floats
 from ..registry.claims import Status, claim
@@ -183,7 +183,7 @@ def _wrong_certificates() -> float:
     rng, worst = np.random.default_rng(101), 0.0
     for lower, upper, free in (((0.5, 0.75, 1.0), 1.4, False), ((1.0, 0.5, 1.5), 3.0, True)):
         limits = sizes.SizeBounds.for_stream(3, lower=lower, upper=upper)
-        rule = steps.StepRule(1.0 / 32.0, 4, free)
+        rule = step_sizes.StepRule(1.0 / 32.0, 4, free)
         scores = online_runs.dyadic_scores(rng, (160, 3)) + np.asarray([1.0, 0.25, 0.0])
         _, state = assignment.assign(scores, limits, steps=rule)
         state = assignment.next_pass(state)
@@ -203,7 +203,7 @@ def _wrong_certificates() -> float:
             worst = max(worst, float(np.abs(told.at_most - most).max()))
             worst = max(worst, float((told.at_least - state.counts).max()))
             worst = max(worst, float((state.counts - told.at_most).max()))
-        other = steps.StepRule(1.0 / 16.0, 4, free)
+        other = step_sizes.StepRule(1.0 / 16.0, 4, free)
         _, state = assignment.assign(scores[:4], limits, state, steps=other)
         try:
             certificates.size_certificate(state, limits)

@@ -19,7 +19,7 @@ from scipy import stats
 
 from ... import backends
 from ...algos import bounds, offline
-from ...algos.online import assignment, certificates, duals, steps
+from ...algos.online import assignment, certificates, duals, step_sizes
 from ..references import online_runs, optimality
 from ..references.online_runs import Floats
 from ..registry.claims import Status, claim
@@ -67,7 +67,7 @@ def _gaussian_cosines(rng: np.random.Generator, shape: tuple[int, ...]) -> Float
     covers=(
         "core.projections.project_l1_ball",
         "online.duals.assign_batch",
-        "online.steps.theorem_steps",
+        "online.step_sizes.theorem_steps",
     ),
 )
 def every_order() -> float:
@@ -80,7 +80,7 @@ def every_order() -> float:
             best, labels = online_runs.best_by_trial(scores, low)
             perms = online_runs.orders(n)
             every = scores[:, perms].reshape(-1, n, k)
-            rule = steps.theorem_steps(n, tau)
+            rule = step_sizes.theorem_steps(n, tau)
             run = online_runs.run_online(
                 every, low / n, step_size=rule.step_size, radius=rule.l1_radius
             )
@@ -126,7 +126,7 @@ def contrary_streams() -> float:
     return worst
 
 
-RULE = steps.StepRule(1.0 / 64.0, 4)
+RULE = step_sizes.StepRule(1.0 / 64.0, 4)
 
 # Smallest and largest shares that are exact in binary, so that a shift changes no bit of a price.
 SHARES = {
@@ -284,7 +284,7 @@ def sorted_order() -> float:
     tolerance=1e-12,
     covers=(
         "core.projections.project_l1_ball",
-        "online.steps.theorem_steps",
+        "online.step_sizes.theorem_steps",
         "online.assignment.assign",
     ),
 )
@@ -293,7 +293,7 @@ def small_tau() -> float:
     worst, aims = 0.0, bounds.SizeBounds.for_stream(2, lower=[1.2, 0.8])
     for n in (100, 400):
         rows = np.tile(np.asarray([1.0, 0.0]), (1, n, 1))
-        rule, share = steps.theorem_steps(n, 0.5), np.asarray([0.6, 0.4])
+        rule, share = step_sizes.theorem_steps(n, 0.5), np.asarray([0.6, 0.4])
         run = online_runs.run_online(rows, share, step_size=rule.step_size, radius=rule.l1_radius)
         short = (n * share - online_runs.counts_of(run.labels, 2)).max()
         worst = max(worst, abs(float(short) / n - 0.4))
