@@ -20,6 +20,7 @@ from tests.backends import (
     test_select_candidates,
     test_smoothed_dual,
 )
+from tests.backends.rows import rows_of
 
 ROWS = [(name, place, target) for name, row in TABLE.items() for place, target in row.items()]
 TESTED = {
@@ -42,7 +43,7 @@ def test_every_row_is_tested():
     assert set(TESTED) == set(TABLE)
     for name, module in TESTED.items():
         rows = module.ROWS_OF[name] if hasattr(module, "ROWS_OF") else module.ROWS
-        assert {(row.library, row.device) for row in rows} == set(TABLE[name])
+        assert rows == rows_of(name)
 
 
 @pytest.mark.parametrize(("name", "place", "target"), ROWS)

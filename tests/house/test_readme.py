@@ -60,13 +60,25 @@ def test_make_targets_exist() -> None:
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
 
 
+def placements_of(column: str) -> list[tuple[str, str]]:
+    """Placements that a column of the support table is for: "PyTorch CUDA", "JAX, CuPy CUDA"."""
+    libraries = [label.lower().partition(" ") for label in column.split(", ")]
+    names = {"pytorch": "torch", "array-api-strict": "array_api_strict"}
+    return [(names.get(library, library), kind or "cpu") for library, _, kind in libraries]
+
+
 def test_support_table_is_the_dispatch_table() -> None:
-    columns = [("numpy", "cpu"), ("torch", "cpu"), ("torch", "cuda")]
+    (header,) = re.findall(r"^\| kernel \| (.*) \|$", TEXT, flags=re.MULTILINE)
+    columns = [placements_of(column) for column in header.split(" | ")]
+    named = {"torch_cpu": "numba"}  # it hands the memory over
     for kernel, rows in TABLE.items():
-        engines = [rows.get(place, "reference text").partition(":")[0] for place in columns]
-        names = {"torch_cpu": "numba"}  # it hands the memory over
-        modules = [names.get(engine, engine.partition("_")[0]) for engine in engines]
-        assert f"| `{kernel}` | {' | '.join(modules)} | reference text |" in TEXT
+        assert set(rows) <= {place for places in columns for place in places}, kernel
+        cells = []
+        for places in columns:
+            engines = {rows.get(place, "reference text").partition(":")[0] for place in places}
+            assert len(engines) == 1, f"{kernel}: {places} need a column each"
+            cells += [named.get(engine, engine.partition("_")[0]) for engine in engines]
+        assert f"| `{kernel}` | {' | '.join(cells)} |" in TEXT
 
 
 def test_linked_files_exist() -> None:
