@@ -20,7 +20,7 @@ ROWS = [(name, place, target) for name, row in TABLE.items() for place, target i
 
 
 def rows_with_a_test() -> dict[str, list[Row]]:
-    """Rows that the modules beside this one test, by kernel; `ROWS` are of the kernel of the name."""
+    """The rows that the other modules test, by kernel; `ROWS` belong to the file's kernel."""
     found: dict[str, list[Row]] = {}
     for file in sorted(Path(__file__).parent.glob("test_*.py")):
         if file.name != Path(__file__).name:
