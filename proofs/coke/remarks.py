@@ -1,4 +1,4 @@
-"""What CoKe says beside Theorem 1: raised bounds, batches, no projection (claims C16 to C18)."""
+"""CoKe apart from Theorem 1: raised bounds, batches and no projection (claims C16 to C18)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ PAPER = "CoKe"
     covers=("bounds.sizes.SizeBounds.from_ratios",),
 )
 def raised_bounds() -> float:
-    """Samples missing in sorted streams with raised aims; 1 if balanced bounds can be raised."""
+    """Return the samples missing in sorted streams with raised aims.
+
+    Return 1 if balanced bounds can be raised.
+    """
     n, k, h, lower = 4096, 3, 1.0 / 16.0, 1000.0
     extra = regret.largest_price(k, 1.0, h) / h
     rows = np.zeros((1, n, k))
@@ -64,7 +67,7 @@ def raised_bounds() -> float:
     covers=("online.duals.assign_batch",),
 )
 def mini_batch() -> float:
-    """Worst excess over both bounds for b = 1, 4, 16."""
+    """Return the worst excess over both bounds for b = 1, 4, 16."""
     rng, worst = np.random.default_rng(17), -math.inf
     n, k, tau = 1024, 4, 1.0
     scores, share = online_runs.dyadic_scores(rng, (8, n, k)), np.full(k, 0.225)
@@ -101,7 +104,7 @@ def mini_batch() -> float:
     covers=("online.duals.update_duals", "online.step_sizes.published_steps"),
 )
 def bounded_duals() -> float:
-    """Steps left unproven, controls that stay below; excess over R3 with the published step."""
+    """Return the worst of steps left unproven, controls that stay below, and excess over R3."""
     rng, bound = np.random.default_rng(18), regret.sum_of_prices
     worst = max(price_steps.run_stays_below(bound, w) for w in price_steps.HYPOTHESES)
     for k in range(2, 6):

@@ -69,7 +69,7 @@ class PlantedError:
     new : str
         What replaces it.
     claims : tuple of str
-        Claims that must notice, beside those whose `covers` names the target.
+        Claims that must notice, in addition to those whose `covers` names the target.
 
     Raises
     ------
@@ -129,11 +129,11 @@ def plant(error: PlantedError) -> Iterator[None]:
 
 
 def table(name: str) -> tuple[PlantedError, ...]:
-    """Errors of one paper, by the name of its module in `TABLES`."""
+    """Return the errors of one paper, by the name of its module in `TABLES`."""
     found: tuple[PlantedError, ...] = import_module(f"{__package__}.tables.{name}").PLANTED
     return found
 
 
 def tables() -> tuple[PlantedError, ...]:
-    """All planted errors, paper by paper."""
+    """Return all planted errors, paper by paper."""
     return tuple(error for name in TABLES for error in table(name))

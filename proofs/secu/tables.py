@@ -55,7 +55,7 @@ _TABLE_3 = {32: 87.9, 64: 88.3, 128: 88.1, 256: 87.9}  # batch size: ACC
     covers=("online.assignment.assign", "bounds.sizes.SizeBounds.from_ratios"),
 )
 def balanced_row_of_table_2() -> float:
-    """Samples by which the first row is not short, the others are, or `assign` is."""
+    """Return the samples by which the first row is not short, the others are, or `assign` is."""
     first, *others = [(gamma * 50_000 / 10, low) for gamma, _, low, *_ in _TABLE_2]
     worst = max(0.0, 27.0 - (first[0] - first[1]), *(need - low for need, low in others))
     rng = np.random.default_rng(8)
@@ -74,7 +74,7 @@ def balanced_row_of_table_2() -> float:
 
 
 def _wrong_enforcement(rng: np.random.Generator) -> float:
-    """Labels of `assign` that are not those of the rule, and samples outside their bounds."""
+    """Return labels of `assign` that are not those of the rule, and samples out of bounds."""
     wrong, n, k = 0.0, 64, 5
     for trial in range(12):
         sizes = rng.multinomial(n, np.asarray([4, 4, 8, 16, 32]) / 64)
@@ -133,7 +133,7 @@ def _wrong_enforcement(rng: np.random.Generator) -> float:
     covers=("baselines.entropy.published_rule", "baselines.entropy.entropy_prices"),
 )
 def scaling_of_the_entropy_weight() -> float:
-    """Error of both exponents and of the proportional rule."""
+    """Return the error of both exponents and of the proportional rule."""
     rule = entropy.published_rule
     base = rule(50_000).weight
     exponents = (
@@ -176,7 +176,7 @@ def scaling_of_the_entropy_weight() -> float:
     about="print",
 )
 def range_of_table_1() -> float:
-    """Error of the range 0.4 and of the place of the maximum, 256."""
+    """Return the error of the range 0.4 and of the place of the maximum, 256."""
     best = max(_TABLE_1, key=lambda dimension: _TABLE_1[dimension])
     return _range_error(_TABLE_1, 0.4) + float(best != 256)
 
@@ -202,7 +202,7 @@ def range_of_table_1() -> float:
     covers=("online.duals.assign_batch",),
 )
 def range_of_table_3() -> float:
-    """Error of the range 0.4, and samples by which a shortfall exceeds its bound."""
+    """Return the error of the range 0.4, and samples by which a shortfall exceeds its bound."""
     rng = np.random.default_rng(11)
     scores, k, eta = rng.uniform(-1.0, 1.0, (192, 4)) + np.linspace(0.6, 0.0, 4), 4, 0.2
     low, high = np.asarray([0.1, 0.2, 0.25, 0.3]), np.asarray([0.2, 0.5, 0.5, 0.6])
@@ -265,7 +265,7 @@ def _range_error(table: dict[int, float], printed: float) -> float:
     covers=("offline.assignment.assign_exact",),
 )
 def order_of_table_2() -> float:
-    """Rows out of order, and the largest fall of an optimal value."""
+    """Return the rows out of order, and the largest fall of an optimal value."""
     columns = list(zip(*_TABLE_2, strict=True))
     wrong = sum(a >= b for a, b in pairwise(columns[1]))
     wrong += sum(a <= b for a, b in pairwise(columns[2]))
@@ -308,7 +308,7 @@ def order_of_table_2() -> float:
     covers=("online.step_sizes.published_steps",),
 )
 def settings_of_imagenet() -> float:
-    """Differences between the record and the supplement, and of the rise per epoch from 10.009."""
+    """Compare the record with the supplement, and the rise per epoch with 10.009."""
     name = "secu-imagenet"
     setting, rule = step_sizes.PUBLISHED[name], step_sizes.published_steps(name)
     rise = setting.eta / setting.batch_size * setting.ratio * 1_281_167 / 1_000

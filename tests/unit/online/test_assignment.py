@@ -1,3 +1,5 @@
+"""Online assignment: labels, prices and states by hand, and on every array library."""
+
 import copy
 import math
 import pickle

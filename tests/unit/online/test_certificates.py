@@ -1,3 +1,5 @@
+"""Certificates of sizes and values: by hand, at extremes, and what they refuse."""
+
 import math
 
 import array_api_strict

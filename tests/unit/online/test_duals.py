@@ -1,3 +1,5 @@
+"""The dual step of one batch: for each head, with padding, and next to a stream."""
+
 import numpy as np
 import pytest
 import torch

@@ -1,3 +1,5 @@
+"""Step rules: the measured ones, the published settings, and what is refused."""
+
 import dataclasses
 import math
 
