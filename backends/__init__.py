@@ -13,9 +13,9 @@ name               meaning
 `select`           the engine for these arrays, or None
 =================  ============================================================
 
-The table is data: dispatch, the conformance tests (one per row), the support table of the README
-and the benchmarks all read it. Engines are imported on first use, so importing this package loads
-neither numba nor torch.
+The table is data: dispatch, the conformance tests (one per row), the test of the README's table of
+engines and the benchmarks all read it. Engines are imported on first use, so importing this package
+loads neither numba nor torch.
 """
 
 from __future__ import annotations

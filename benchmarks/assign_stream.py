@@ -1,4 +1,4 @@
-"""One pass of the online assignment beside plain argmax over the same scores.
+"""Compare one pass of the online assignment with plain argmax over the same scores.
 
 Prints, for each size, the ratio of the time of `assign` (bounds 0.9 and 1.1 times n / k, counts
 inside them at the end) to the time of ``numpy.argmax(scores, axis=1)``, which reads the same memory
@@ -28,14 +28,14 @@ SMALL = [(100_000, 100), (100_000, 1_000)]
 
 
 def seconds(function: Callable[[], object]) -> float:
-    """Wall time of one call."""
+    """Return the wall time of one call."""
     start = time.perf_counter()
     function()
     return time.perf_counter() - start
 
 
 def compare(n: int, k: int, repeats: int) -> str:
-    """One row of the table."""
+    """Return one row of the table."""
     scores = np.random.default_rng(0).standard_normal((n, k), dtype=np.float32)
     scores *= 0.1  # the spread of cosines in about 100 dimensions
     bounds = dc.SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)

@@ -1,4 +1,4 @@
-"""Size-constrained assignment beside its peers: time, memory, gap and violation on the same data.
+"""Compare size-constrained assignment with its peers: time, memory, gap and violation.
 
 Rows: unit features of an imbalanced mixture (d = 128) and given unit centers, bounds 0.9 and 1.1
 times n / k. Every method runs in a process of its own, on one core, after a warm-up on a small
@@ -33,7 +33,7 @@ Method = Callable[[Features, Features], np.ndarray[Any, Any]]
 
 
 def data(n: int, k: int, seed: int = 0) -> tuple[Features, Features]:
-    """Unit features around k directions with Zipf weights, and noisy unit centers."""
+    """Return unit features around k directions with Zipf weights, and noisy unit centers."""
     rng = np.random.default_rng(seed)
 
     def unit(x: np.ndarray[Any, Any]) -> Features:
@@ -48,7 +48,7 @@ def data(n: int, k: int, seed: int = 0) -> tuple[Features, Features]:
 
 
 def sizes(n: int, k: int) -> tuple[int, int]:
-    """The bounds in samples."""
+    """Return the bounds in samples."""
     import dualclust as dc
 
     bounds = dc.SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
@@ -196,7 +196,7 @@ QUICK = 15.0  # seconds within which a method is timed three times; the median c
 
 
 def peak_memory() -> float:
-    """Peak resident memory of this process, in MB; not `getrusage`, which counts the parent's."""
+    """Return the peak memory of this process in MB; `getrusage` would count the parent's."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
@@ -228,10 +228,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--n", type=int, default=100_000)
-    parser.add_argument("--k", type=int, default=100)
-    parser.add_argument("--only", help="names of methods that contain this")
-    parser.add_argument("--limit", type=float, default=300.0, help="seconds per method")
+    parser.add_argument("--n", type=int, default=100_000, help="number of samples")
+    parser.add_argument("--k", type=int, default=100, help="number of clusters")
+    parser.add_argument("--only", help="run only the methods whose name contains this")
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds allowed per method")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:

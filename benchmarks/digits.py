@@ -56,8 +56,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--seeds", type=int, help="seeds for every row")
-    parser.add_argument("--only", choices=list(VARIANTS), help="one row alone")
+    parser.add_argument("--seeds", type=int, help="number of seeds of every row")
+    parser.add_argument("--only", choices=list(VARIANTS), help="run one row only")
     options = parser.parse_args()
     data = load_source("digits")
     versions = f"torch {torch.__version__}, dualclust {dualclust.__version__}"

@@ -26,7 +26,7 @@ import numpy as np
 import dualclust as dc
 
 BLOCK = 100_000
-NOISE = 0.5  # length of the noise beside a direction of length 1
+NOISE = 0.5  # length of the noise added to a direction of length 1
 
 # The child says its own peak when it ends: what `getrusage` says on Linux counts the parent's.
 CHILD = """
@@ -96,12 +96,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     add = parser.add_argument
-    add("--n", type=int, default=10_000_000, help="rows (default 10,000,000)")
-    add("--d", type=int, default=64, help="columns (default 64)")
-    add("--k", type=int, default=1000, help="clusters (default 1000)")
+    add("--n", type=int, default=10_000_000, help="number of rows (default 10,000,000)")
+    add("--d", type=int, default=64, help="number of columns (default 64)")
+    add("--k", type=int, default=1000, help="number of clusters (default 1000)")
     add("--metric", choices=["cosine", "euclidean"], default="cosine")
-    add("--max-iter", type=int, default=5, help="center updates (default 5)")
-    add("--folder", type=Path, help="where the temporary folder is made")
+    add("--max-iter", type=int, default=5, help="number of center updates (default 5)")
+    add("--folder", type=Path, help="folder in which to make the temporary folder")
     options = parser.parse_args()
     n, d, k = options.n, options.d, options.k
     print(

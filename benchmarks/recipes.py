@@ -1,4 +1,4 @@
-r"""A recipe of each method on the same images over several seeds, beside k-means on pixels.
+r"""Compare the recipes of all methods with k-means on pixels: same images, several seeds.
 
 ACC, NMI, ARI are means and standard deviations over seeds, of the last epoch of a run of fixed
 length; true labels are used for these figures only.
@@ -37,12 +37,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     add = parser.add_argument
-    add("name", help="the recipes METHOD_NAME, such as digits or mnist")
-    add("--data", help="source of the images, where the recipe names none that is built in")
-    add("--methods", nargs="*", default=METHODS, help="recipes, by the part before _NAME")
-    add("--seeds", type=int, default=3)
-    add("--device", default="cpu")
-    add("--set", action="append", default=[], metavar="KEY=VALUE")
+    add("name", help="run the recipes METHOD_NAME; for example digits or mnist")
+    add("--data", help="source of the images, unless the recipe names a built-in one")
+    add("--methods", nargs="*", default=METHODS, help="methods: the part of a recipe before _NAME")
+    add("--seeds", type=int, default=3, help="number of seeds (default 3)")
+    add("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
+    add("--set", action="append", default=[], metavar="KEY=VALUE", help="change a setting")
     options = parser.parse_args()
     changes = [*options.set, *([f"data.source={options.data}"] if options.data else [])]
     recipes = [f"{method}_{options.name}" for method in options.methods]

@@ -1,4 +1,4 @@
-"""The pseudo-label update of MI + margin: Newton steps beside the published EM.
+"""Compare the pseudo-label update of MI + margin by Newton steps with the published EM.
 
 Prints, for each size, kind of outputs and balance lambda (beta = 1, u uniform): the Newton steps
 to a residual of 1e-10 of the optimality conditions with their time and the certified gap, and
@@ -37,7 +37,7 @@ Floats = NDArray[np.float64]
 
 
 def outputs(m: int, k: int, kind: str) -> Floats:
-    """Rows on the simplex."""
+    """Return rows on the simplex."""
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(m, k))
     logits += rng.normal(size=k)
@@ -56,7 +56,7 @@ def outputs(m: int, k: int, kind: str) -> Floats:
 
 
 def problem_of(sigma: Floats, balance: float) -> Problem:
-    """The scaled problem that `pseudo_labels` solves, with the centering of a tight tolerance."""
+    """Return the scaled problem that `pseudo_labels` solves, for a tight tolerance."""
     m, k = sigma.shape
     total = 1.0 + balance
     shares = np.full(k, m * balance / (total * k))
@@ -98,7 +98,7 @@ def em(sigma: Floats, balance: float, most: float) -> tuple[int, float, float]:
 
 
 def compare(m: int, k: int, kind: str, balance: float, em_seconds: float) -> str:
-    """One row of the table."""
+    """Return one row of the table."""
     sigma = outputs(m, k, kind)
     steps, seconds, gap, reached = newton(sigma, balance)
     shown = f"{steps}" if reached <= ACCURACY else f"{reached:.0e} after {steps}"
@@ -116,12 +116,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--small", action="store_true", help="(250, 10) alone, EM for 0.2 s")
-    parser.add_argument("--m", type=int, nargs="*", default=SIZES_M, help="samples")
-    parser.add_argument("--k", type=int, nargs="*", default=SIZES_K, help="clusters")
+    parser.add_argument("--small", action="store_true", help="run (250, 10) only, EM for 0.2 s")
+    parser.add_argument("--m", type=int, nargs="*", default=SIZES_M, help="numbers of samples")
+    parser.add_argument("--k", type=int, nargs="*", default=SIZES_K, help="numbers of clusters")
     parser.add_argument("--kind", nargs="*", default=KINDS, choices=KINDS)
     parser.add_argument("--balance", type=float, nargs="*", default=BALANCES)
-    parser.add_argument("--em-seconds", type=float, default=2.0, help="time of EM (default 2)")
+    parser.add_argument("--em-seconds", type=float, default=2.0, help="seconds for EM (default 2)")
     options = parser.parse_args()
     if options.small:
         options.m, options.k, options.em_seconds = [250], [10], 0.2

@@ -74,7 +74,7 @@ to read the numbers.
 
 
 def render(claims: Iterable[Claim] | None = None) -> str:
-    """Markdown of the page.
+    """Return the Markdown of the page.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def _section(claim: Claim, citing: Sequence[str], planted: Sequence[PlantedError
 
 
 def _planted(errors: Sequence[PlantedError]) -> list[str]:
-    """Each target with how many errors of which kinds are planted there."""
+    """Return each target with how many errors of which kinds are planted there."""
     kinds: dict[str, Counter[str]] = {}
     for error in errors:
         kinds.setdefault(error.target, Counter())[error.kind] += 1
@@ -166,7 +166,7 @@ def _planted(errors: Sequence[PlantedError]) -> list[str]:
 
 
 def _growth(rows: list[regret_plot.Row]) -> str:
-    """Table of slopes of the plain update, from stored runs."""
+    """Return the table of slopes of the plain update, from stored runs."""
     clusters = sorted({row.n_clusters for row in rows})
     plain = regret_plot.METHODS[0]
     slopes = {

@@ -32,7 +32,7 @@ from scipy import stats
 
 from ..algos import bounds
 from ..algos.core.errors import MissingExtraError, MissingFileError
-from ..algos.online import assignment, certificates, steps
+from ..algos.online import assignment, certificates, step_sizes
 from .references.online_runs import Floats, Ints
 from .theorem import regret as theorem
 
@@ -93,12 +93,18 @@ class Slope(NamedTuple):
 
 
 def step_of(n: int, k: int) -> float:
-    """``h = c / sqrt(n)``, c = (k/10)^(2/3): large enough that prices arrive at their values."""
+    """Return ``h = c / sqrt(n)``, c = (k/10)^(2/3).
+
+    It is large enough that prices arrive at their values.
+    """
     return math.pow(k / 10.0, 2.0 / 3.0) / math.sqrt(n)
 
 
 def known_problem(n: int, k: int, seed: int) -> tuple[Floats, Floats, bounds.SizeBounds]:
-    """Scores (n, k) in [-1/2, 1/2], their optimal prices (k,), and the bounds; k divides n."""
+    """Return the scores (n, k) in [-1/2, 1/2], their optimal prices (k,), and the bounds.
+
+    The number of clusters k divides n.
+    """
     rng = np.random.default_rng([seed, n, k])
     prices = np.linspace(0.0, 0.5, k)
     lower = np.full(k, n // k)
@@ -108,7 +114,7 @@ def known_problem(n: int, k: int, seed: int) -> tuple[Floats, Floats, bounds.Siz
 
 
 def _order(name: str, scores: Floats, prices: Floats, seed: int) -> Ints:
-    """Indices of the rows as they arrive."""
+    """Return the indices of the rows as they arrive."""
     best = (scores + prices).argmax(axis=1)
     if name == "sorted":
         return np.argsort(best, kind="stable")
@@ -133,10 +139,10 @@ def measure(n: int, k: int, seed: int) -> list[Row]:
             if method == "assign":
                 found = assignment.assign(stream, limits)
             elif method == "plain update":
-                found = assignment.assign(stream, free, steps=steps.StepRule(h))
+                found = assignment.assign(stream, free, steps=step_sizes.StepRule(h))
             else:
-                first = assignment.assign(stream, free, steps=steps.measured_steps(limits))
-                rule = steps.measured_steps(limits, epoch=1)
+                first = assignment.assign(stream, free, steps=step_sizes.measured_steps(limits))
+                rule = step_sizes.measured_steps(limits, epoch=1)
                 warm = assignment.next_pass(first.state)
                 found = assignment.assign(stream, limits, warm, steps=rule)
             regret = dual - certificates.objective(stream, found.labels)
@@ -154,7 +160,7 @@ def measure(n: int, k: int, seed: int) -> list[Row]:
 
 
 def _values(rows: list[Row], k: int, order: str, method: str, quantity: str) -> dict[int, Floats]:
-    """Values over seeds for each n."""
+    """Return the values over seeds for each n."""
     found: dict[int, list[float]] = {}
     for row in rows:
         if (row.n_clusters, row.order, row.method) == (k, order, method):
@@ -163,13 +169,13 @@ def _values(rows: list[Row], k: int, order: str, method: str, quantity: str) -> 
 
 
 def _half_width(values: Floats) -> float:
-    """Half of the 95 % interval of the mean, by Student's t."""
+    """Return half of the 95 % interval of the mean, by Student's t."""
     m = len(values)
     return float(stats.t.ppf(0.975, m - 1) * values.std(ddof=1) / math.sqrt(m)) if m > 1 else 0.0
 
 
 def _slope(values: dict[int, Floats]) -> tuple[float, float, float] | None:
-    """Mean of the slopes of the seeds, and its interval; None unless every value is positive."""
+    """Return the mean slope of the seeds and its interval; None unless every value is positive."""
     table = np.stack(list(values.values()))
     if (table <= 0.0).any() or table.shape[0] < 2:
         return None
@@ -181,7 +187,7 @@ def _slope(values: dict[int, Floats]) -> tuple[float, float, float] | None:
 
 
 def slopes(rows: list[Row], n_clusters: Sequence[int]) -> list[Slope]:
-    """Slopes of all curves that are positive throughout, by number of clusters and quantity."""
+    """Return the slopes of all curves that are positive, by number of clusters and quantity."""
     found = []
     for k in n_clusters:
         for quantity in ("charged", "violation"):
@@ -194,7 +200,7 @@ def slopes(rows: list[Row], n_clusters: Sequence[int]) -> list[Slope]:
 
 
 def read(path: str | Path) -> list[Row]:
-    """Runs that `draw` has written to ``regret.csv``.
+    """Return the runs that `draw` has written to ``regret.csv``.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.online.steps import StepRule
+from dualclust.algos.online.step_sizes import StepRule
 from tests.libraries import Library
 
 Floats = NDArray[np.float64]

@@ -43,7 +43,7 @@ from ..core.precision import at_least_float32
 from ..core.projections import project_sphere
 from ..core.types import Array
 from ..online.assignment import AssignmentState, assign, init_state
-from ..online.steps import StepRule, measured_steps
+from ..online.step_sizes import StepRule, measured_steps
 from ..scores.sources import check_weights
 from ..scores.statistics import score_range
 from ._frame import WEIGHTED

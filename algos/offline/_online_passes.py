@@ -43,7 +43,7 @@ from ..core.types import Array
 from ..online.assignment import AssignmentState, assign, init_state, next_pass
 from ..online.certificates import price_of_bounds, violation
 from ..online.duals import Duals
-from ..online.steps import StepRule, measured_steps
+from ..online.step_sizes import StepRule, measured_steps
 from ..scores.blocks import block_rows, row_blocks
 from ..scores.sources import ScoreSource
 from ..scores.statistics import score_range, strided_ids

@@ -30,7 +30,7 @@ from .duals import (
     init_duals,
     update_duals,
 )
-from .steps import (
+from .step_sizes import (
     PUBLISHED,
     StepRule,
     measured_steps,

@@ -43,7 +43,7 @@ from ..core.errors import InvalidValueError
 from ..core.projections import project_l1_ball
 from ..core.types import Array, Namespace
 from .duals import DualRule, Duals, init_duals, update_duals
-from .steps import StepRule, measured_steps
+from .step_sizes import StepRule, measured_steps
 
 __all__ = [
     "Assignment",

@@ -44,7 +44,7 @@ from ..core.checks import (
 from ..core.errors import InvalidTypeError, InvalidValueError
 from ..core.projections import project_l1_ball
 from ..core.types import Array, Namespace
-from .steps import StepRule
+from .step_sizes import StepRule
 
 __all__ = ["DualRule", "Duals", "assign_batch", "init_duals", "update_duals"]
 

@@ -19,7 +19,8 @@ products:
 6. *Move*, and restore what rounding may break: rows on the simplex, labels and prices above 0.
 
 A step solves the same system twice. In the fixed mode every decision is an array. The arrays of
-(m, k) are the labels, before and after the step; everything else is made by block.
+(m, k) are the labels, before and after the step; everything else is made by block. The loop over
+these steps and its stopping rule are in `solver.pseudo_labels`.
 """
 
 from __future__ import annotations

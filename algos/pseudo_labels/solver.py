@@ -11,8 +11,10 @@ constant). It is convex, and strictly so only where sigma > 0: compare objective
 *Optimality.* With prices ``p_k = lambda u_k / mean_i y_ik`` there are row multipliers nu with
 ``y_ik (nu_i - p_k) = beta sigma_ik`` and ``nu_i >= p_k``.
 
-*Certificate.* `label_gap` bounds ``E(y) - min E`` for any labels. The solver
-stops on it.
+*Certificate.* `label_gap` bounds ``E(y) - min E`` for any labels.
+
+*Stopping rule.* `pseudo_labels` takes the Newton steps of `_newton` until a bound on that gap,
+`_newton.bound`, is at most ``tol beta`` or the rounding of E.
 
 *Envelope.* ``d min E / d sigma = -(beta / M) ln y``: a step on the network with y held fixed
 descends the solved energy, and nothing is differentiated through the solver.

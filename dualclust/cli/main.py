@@ -82,7 +82,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     cluster = commands.add_parser(
         "cluster",
-        help="cluster the rows of an .npy file, sizes between bounds",
+        help="cluster the rows of an .npy file, with sizes between bounds",
         description="Cluster embeddings so that every cluster size lies between two bounds.",
         epilog=CLUSTER_EXAMPLES,
         formatter_class=raw,
@@ -96,20 +96,20 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=TRAIN_EXAMPLES,
         formatter_class=raw,
     )
-    train.add_argument("method", choices=TRAIN_METHODS, help="the method")
+    train.add_argument("method", choices=TRAIN_METHODS, help="method to train")
     train.add_argument(
         "--data", default="digits", metavar="SOURCE", help="'digits' (built in), a folder or a file"
     )
-    train.add_argument("--recipe", metavar="NAME", help="built-in recipe, or a TOML file")
+    train.add_argument("--recipe", metavar="NAME", help="name of a built-in recipe, or a TOML file")
     train.add_argument("--seed", type=int, help="seed of every random number of the run")
     train.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="change one setting; may be given again",
+        help="change one setting; may be repeated",
     )
-    train.add_argument("--out", type=Path, metavar="DIR", help="run folder")
+    train.add_argument("--out", type=Path, metavar="DIR", help="folder of the run")
     train.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
 
     resume = commands.add_parser(
@@ -119,20 +119,20 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="example:\n  dualclust resume runs/secu-digits-seed0\n",
         formatter_class=raw,
     )
-    resume.add_argument("run", type=Path, help="run folder of 'train'")
+    resume.add_argument("run", type=Path, help="folder of a run of 'train'")
     resume.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
 
     demo = commands.add_parser(
         "demo",
-        help="cluster handwritten digits over three seeds, beside k-means",
+        help="cluster handwritten digits with three seeds, and compare with k-means",
         description=(
-            "Cluster scikit-learn's 1797 handwritten digits with SeCu, three seeds, and print\n"
-            "accuracy and cluster sizes beside k-means on pixels."
+            "Cluster scikit-learn's 1797 handwritten digits by SeCu with three seeds, and print\n"
+            "accuracy and cluster sizes next to those of k-means on pixels."
         ),
         epilog="examples:\n  dualclust demo\n  dualclust demo --small --out /tmp/demo\n",
         formatter_class=raw,
     )
-    demo.add_argument("--small", action="store_true", help="one seed and few epochs, as in CI")
+    demo.add_argument("--small", action="store_true", help="run one seed for a few epochs")
     demo.add_argument(
         "--out", type=Path, default=Path("runs/demo"), help="folder of the runs (default runs/demo)"
     )
@@ -142,7 +142,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 def _add_cluster_options(cluster: argparse.ArgumentParser) -> None:
     add = cluster.add_argument
-    add("input", type=Path, metavar="X.npy", help="(n, d) array of numbers")
+    add("input", type=Path, metavar="X.npy", help="(n, d) array of real numbers, a row per sample")
     add("-k", type=int, required=True, metavar="K", help="number of clusters")
     add(
         "--lower",
@@ -162,54 +162,60 @@ def _add_cluster_options(cluster: argparse.ArgumentParser) -> None:
         "--rounding",
         choices=["inward", "outward", "nearest"],
         default="inward",
-        help="how a bound that is no whole number becomes one (default inward)",
+        help="how to round a bound to whole samples (default inward)",
     )
     add(
         "--metric",
         choices=["cosine", "euclidean"],
         default="cosine",
-        help="directions, or points (default cosine)",
+        help="cluster directions (cosine) or points (euclidean; default cosine)",
     )
-    add("--weights", type=Path, metavar="W.npy", help="(n,) weights of the rows, at least 0")
-    add("--max-iter", type=int, default=20, metavar="N", help="most center updates (default 20)")
+    add("--weights", type=Path, metavar="W.npy", help="(n,) weights of the rows, none negative")
+    add(
+        "--max-iter",
+        type=int,
+        default=20,
+        metavar="N",
+        help="limit of center updates (default 20)",
+    )
     add(
         "--tol",
         type=float,
         default=1e-3,
         metavar="T",
-        help="stop once at most this share of the labels changes (default 0.001)",
+        help="stop when at most this share of the labels changes (default 0.001)",
     )
     add(
         "--gap",
         type=float,
         default=1e-4,
         metavar="G",
-        help="relative gap to prove for the final labels; 0 for the best ones (default 0.0001)",
+        help="relative gap to prove for the final labels; 0 for optimal labels (default 0.0001)",
     )
     add(
         "--empty",
         choices=["relocate", "keep"],
         default="relocate",
-        help="what becomes of the center of an empty cluster (default relocate)",
+        help="what to do with the center of an empty cluster (default relocate)",
     )
-    add("--seed", type=int, default=0, help="of the starting centers (default 0)")
+    add("--seed", type=int, default=0, help="seed of the starting centers (default 0)")
     add(
         "--checkpoint",
         type=Path,
         metavar="FILE",
-        help="keep the state there after each center update",
+        help="save the state to this file after each center update",
     )
-    add("--resume", action="store_true", help="continue from the file of --checkpoint")
+    add("--resume", action="store_true", help="continue from the state in --checkpoint")
     add("--report", action="store_true", help="add report.html and report.png (needs matplotlib)")
-    add("--out", type=Path, metavar="DIR", help="output folder (default: X-clusters beside X.npy)")
+    add("--out", type=Path, metavar="DIR", help="output folder (default X-clusters, next to X.npy)")
     add("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
     add(
         "--threads",
         type=int,
         default=1,
         metavar="N",
-        help="threads that multiply rows and centers; neither they nor ranks change a byte of the "
-        "answer, another kind of processor, another BLAS or a GPU may (default 1)",
+        help="threads that multiply rows by centers (default 1); the result has the same bytes for "
+        "any number of threads or ranks, but not always on another processor, BLAS or GPU",
     )
     add(
         "--timeout",

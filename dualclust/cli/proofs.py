@@ -62,18 +62,18 @@ def register(commands: Any) -> None:
     """Add the command to the subparsers of ``dualclust``."""
     parser = commands.add_parser(
         "proofs",
-        help="check the papers' claims, with counterexamples",
+        help="check the claims of the papers, and show counterexamples",
         description="Run the papers' claims as programs that can fail.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--id", nargs="+", action="extend", metavar="ID", help="check these claims only")
-    add("--slow", action="store_true", help="the slow ones too")
+    add("--id", nargs="+", action="extend", metavar="ID", help="check only these claims")
+    add("--slow", action="store_true", help="check the slow claims too")
     add("--json", action="store_true", help="print JSON instead of a table")
-    add("--planted", action="store_true", help="plant errors in the library; who notices?")
+    add("--planted", action="store_true", help="plant errors in the library; count those noticed")
     add("--jobs", type=int, default=1, metavar="N", help="processes of --planted (default 1)")
-    add("--plot", type=Path, metavar="DIR", help="draw regret and violation there (matplotlib)")
+    add("--plot", type=Path, metavar="DIR", help="draw regret and violation (needs matplotlib)")
 
 
 def run_proofs(options: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ PAPER = "CoKe"
 
 
 def _instances(seed: int, count: int) -> list[tuple[Floats, Ints]]:
-    """Tiny problems (n, k) with whole lower bounds that some labels satisfy."""
+    """Return the tiny problems (n, k) with whole lower bounds that some labels satisfy."""
     rng, made = np.random.default_rng(seed), []
     for _ in range(count):
         n, k = int(rng.integers(1, 6)), int(rng.integers(2, 4))
@@ -50,7 +50,7 @@ def _instances(seed: int, count: int) -> list[tuple[Floats, Ints]]:
     covers=("offline.assignment.assign_exact", "online.certificates.dual_value"),
 )
 def relaxation() -> float:
-    """Best labels, less the optimum of the linear program, less the value of any prices."""
+    """Return by how much best labels exceed the linear program, or it the value of any prices."""
     rng, worst = np.random.default_rng(33), -math.inf
     for scores, low in _instances(3, 60):
         limits = bounds.SizeBounds.from_counts(low, n_samples=len(scores))
@@ -94,7 +94,7 @@ def relaxation() -> float:
     counterexample="s = three rows (1, 0), gamma = (1.35, 1.35): optimum 1.65.",
 )
 def integrality() -> float:
-    """|LP - best labels| and |LP - exact solver| for whole gamma; the fractional value."""
+    """Return |LP - best labels| and |LP - exact solver| for whole gamma; the fractional value."""
     worst = 0.0
     for scores, low in _instances(4, 40):
         relaxed, _ = optimality.linear_program(scores, low)
@@ -135,7 +135,7 @@ def _unproven(problem: optimality.Problem) -> float:
     covers=("online.duals.assign_batch",),
 )
 def closed_form() -> float:
-    """Worst loss against all vertices, and ties not given to the lowest index; exact."""
+    """Return the worst loss against all vertices, and ties not given to the lowest index; exact."""
     rng, worst = np.random.default_rng(5), 0.0
     for k in (1, 2, 5):
         scores = online_runs.dyadic_scores(rng, (2, 200, k), 4)
@@ -168,7 +168,7 @@ def closed_form() -> float:
     covers=("core.projections.project_l1_ball",),
 )
 def projection() -> float:
-    """Worst violation of membership and of the variational inequality."""
+    """Return the worst violation of membership and of the variational inequality."""
     rng, worst = np.random.default_rng(6), 0.0
     v = rng.normal(size=(20, 4))
     far = projections.project_l1_ball(v, math.inf)
@@ -195,7 +195,7 @@ def projection() -> float:
     covers=("online.duals.assign_batch",),
 )
 def best_response() -> float:
-    """Worst excess of a mixed assignment over the label's."""
+    """Return the worst excess of a mixed assignment over the label's."""
     rng, worst = np.random.default_rng(7), 0.0
     scores = online_runs.dyadic_scores(rng, (64, 32, 4))
     share = np.asarray([0.25, 0.25, 0.25, 0.125])
@@ -210,7 +210,7 @@ def best_response() -> float:
 
 
 def _one_step(rho: Floats, chosen: int, share: Floats, eta: float, tau: float) -> Floats:
-    """One published step from `rho` (k,) after a sample of cluster `chosen`."""
+    """Return one published step from `rho` (k,) after a sample of cluster `chosen`."""
     sizes = (np.arange(len(rho)) == chosen).astype(np.int64)
     moved = duals.update_duals(
         duals.Duals(rho, np.zeros_like(rho)),
@@ -236,7 +236,7 @@ def _one_step(rho: Floats, chosen: int, share: Floats, eta: float, tau: float) -
     covers=("online.duals.update_duals", "core.projections.project_l1_ball"),
 )
 def one_step_bound() -> float:
-    """Worst excess at random points and vertices; and the tight case must be tight."""
+    """Return the worst excess at random points and vertices; and the tight case must be tight."""
     rng, worst = np.random.default_rng(8), -math.inf
     for _ in range(400):
         k, eta, tau = int(rng.integers(1, 6)), float(rng.choice([0.05, 0.5, 2.0])), 1.5

@@ -23,12 +23,12 @@ PAPER = "CoKe"
 
 
 def _distances(x: Floats, c: Floats) -> Floats:
-    """``||x_i - c_k||^2``, (n, k)."""
+    """Return ``||x_i - c_k||^2``, (n, k)."""
     return np.asarray(((x[:, None, :] - c[None, :, :]) ** 2).sum(axis=-1))
 
 
 def _triplet_objective(x: Floats, c: Floats, labels: Ints) -> float:
-    """Eq. 1, term by term."""
+    """Return Eq. 1, term by term."""
     d, total = _distances(x, c), 0.0
     for i, y in enumerate(labels):
         for k in range(len(c)):
@@ -38,31 +38,31 @@ def _triplet_objective(x: Floats, c: Floats, labels: Ints) -> float:
 
 
 def _proxy_objective(x: Floats, c: Floats, labels: Ints) -> float:
-    """Eq. 2 (and 24) for one-hot mu."""
+    """Return Eq. 2 (and 24) for one-hot mu."""
     d, mu = _distances(x, c), labels[:, None] == np.arange(len(c))
     return float(((len(c) - 1) * mu * d - (1 - mu) * d).sum())
 
 
 def _means_objective(x: Floats, c: Floats, labels: Ints) -> float:
-    """Eq. 3."""
+    """Return Eq. 3."""
     return float(_distances(x, c)[np.arange(len(x)), labels].sum())
 
 
 def _paper_centers(x: Floats, labels: Ints, k: int) -> Floats:
-    """Eq. 12 by the library; a cluster without a direction keeps an axis of its own."""
+    """Return the library's Eq. 12; a cluster without a direction keeps an axis of its own."""
     state = centers.init_sums(k, x.shape[1], xp=np)
     state = centers.add_to_sums(state, x, labels)
     return np.asarray(centers.mean_centers(state, _kept_centers(k, x.shape[1])))
 
 
 def _kept_centers(k: int, d: int) -> Floats:
-    """Centers from before, each another one."""
+    """Return the centers from before, each another one."""
     turned = np.roll(np.eye(d), 1, axis=0)
     return np.asarray(turned[np.arange(k) % d])
 
 
 def _exact_centers(x: Floats, labels: Ints, k: int) -> Floats:
-    """Best unit centers of Eq. 2: ``Pi(sum_{i in k} x_i - (N/K) x_bar)``."""
+    """Return the best unit centers of Eq. 2: ``Pi(sum_{i in k} x_i - (N/K) x_bar)``."""
     mu = (labels[:, None] == np.arange(k)).astype(float)
     v = mu.T @ x - x.sum(axis=0) / k
     return np.asarray(v / np.linalg.norm(v, axis=1, keepdims=True))
@@ -84,7 +84,7 @@ def _unit(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
     about="paper",
 )
 def proxy_objective() -> float:
-    """Largest difference on integer vectors, exact."""
+    """Return the largest difference on integer vectors, exact."""
     rng, worst = np.random.default_rng(1), 0.0
     for k in (1, 2, 5):
         x, c = (rng.integers(-4, 5, size=(m, 3)).astype(float) for m in (7, k))
@@ -108,7 +108,7 @@ def proxy_objective() -> float:
     covers=("clustering.centers.mean_centers", "core.exact_sums.means_of_sums"),
 )
 def reduction() -> float:
-    """The identity, the constant at x_bar = 0, and the best centers against 50 others."""
+    """Return the errors of the identity, of the constant at x_bar = 0, and of the best centers."""
     rng, worst = np.random.default_rng(2), 0.0
     for k in (2, 4):
         half = _unit(rng, (6, 3))
@@ -127,7 +127,7 @@ def reduction() -> float:
 
 
 def _mean_is_not_best(rng: np.random.Generator, k: int) -> float:
-    """Off the sphere: by how much the library's means are not the least squares of Eq. 3.
+    """Return by how much, off the sphere, the library's means are no least squares of Eq. 3.
 
     Two rows far out cancel, so that what they leave of the others shows every digit.
     """
@@ -164,7 +164,7 @@ def _mean_is_not_best(rng: np.random.Generator, k: int) -> float:
     ),
 )
 def spherical_centers() -> float:
-    """Shortfall of c.v from ||v||; change of a center that has no direction."""
+    """Return the shortfall of c.v from ||v||; change of a center that has no direction."""
     rng, worst = np.random.default_rng(19), 0.0
     x, labels = _unit(rng, (40, 5)), rng.integers(0, 4, size=40)
     for mode in online_runs.ENGINES:
@@ -187,7 +187,7 @@ def spherical_centers() -> float:
 
 
 def _renormalized_center(x: Floats, batch: int) -> Floats:
-    """The released code's running center: normalized after every batch."""
+    """Return the released code's running center, which is normalized after every batch."""
     c, seen = np.zeros(x.shape[1]), 0
     for i in range(0, len(x), batch):
         part = x[i : i + batch]
@@ -218,7 +218,7 @@ def _renormalized_center(x: Floats, batch: int) -> Floats:
     ),
 )
 def running_centers() -> float:
-    """Splits that change a bit; degrees by which the released center is off, short of 30."""
+    """Return 1 if a split changes a bit, or the degrees that the released center lacks to 30."""
     rng = np.random.default_rng(20)
     x, labels, d, k = _unit(rng, (300, 16)), rng.integers(0, 3, size=300), 16, 3
     nothing, worst = centers.init_sums(k, d, xp=np), 0.0
@@ -265,7 +265,7 @@ def running_centers() -> float:
 
 
 def _unequal(a: centers.CenterSums, b: centers.CenterSums) -> float:
-    """1 unless both sums and counts are the same integers."""
+    """Return 1 unless both sums and counts are the same integers."""
     return 0.0 if np.array_equal(a.sums, b.sums) and np.array_equal(a.counts, b.counts) else 1.0
 
 
@@ -287,7 +287,10 @@ def _unequal(a: centers.CenterSums, b: centers.CenterSums) -> float:
     covers=("clustering.centers.mean_centers",),
 )
 def center_step() -> float:
-    """Distance of both values from the closed forms; exact centers must not raise the loss."""
+    """Return the distance of both values from the closed forms.
+
+    With exact centers, the loss must not rise either.
+    """
     angle = math.radians(10.0)
     x = np.asarray([[math.cos(angle), s * math.sin(angle)] for s in (1, 1, -1, -1)])
     labels = np.asarray([0, 0, 1, 1])
@@ -306,7 +309,7 @@ def center_step() -> float:
     return worst
 
 
-# What each update of Algorithm 2 is, and the number printed beside it.
+# What each update of Algorithm 2 is, and the number printed next to it.
 ALGORITHM_2 = {"labels": (10, 13), "centers": (13, 11), "duals": (11, 14)}
 
 
@@ -323,7 +326,7 @@ ALGORITHM_2 = {"labels": (10, 13), "centers": (13, 11), "duals": (11, 14)}
     about="print",
 )
 def algorithm_two() -> float:
-    """References that are right as printed, or not as repaired."""
+    """Return the references that are right as printed, or not as repaired."""
     repaired = {"labels": 10, "centers": 13, "duals": 11}
     printed = {"labels": 13, "centers": 11, "duals": 14}
     wrong = [ALGORITHM_2[key] != (repaired[key], printed[key]) for key in repaired]
@@ -344,7 +347,10 @@ def algorithm_two() -> float:
     covers=("offline.assignment.assign_exact",),
 )
 def instance_classification() -> float:
-    """Clusters that are not of one sample; shortfall from the best of all permutations."""
+    """Return the clusters that are not of one sample.
+
+    Add the shortfall from the best of all permutations.
+    """
     rng, worst = np.random.default_rng(30), 0.0
     for n in (1, 3, 6):
         scores = online_runs.dyadic_scores(rng, (n, n))

@@ -33,7 +33,7 @@ PAPER = "CoKe"
     covers=("clustering.centers.running_average",),
 )
 def moving_average() -> float:
-    """Distance from the plain mean after every epoch."""
+    """Return the distance from the plain mean after every epoch."""
     rng, worst = np.random.default_rng(22), 0.0
     values = rng.normal(size=(40, 3, 4))
     average = np.full((3, 4), np.nan)  # ignored at count 1
@@ -60,7 +60,10 @@ def moving_average() -> float:
     covers=("online.duals.assign_batch",),
 )
 def two_views() -> float:
-    """Labels that differ on dyadic vectors, exact; 1 if normalizing never changes a label."""
+    """Return the labels that differ on dyadic vectors, exact.
+
+    Return 1 if normalizing never changes a label.
+    """
     rng = np.random.default_rng(23)
     views = online_runs.dyadic_scores(rng, (2, 384, 4), 8)
     c, rho = online_runs.dyadic_scores(rng, (4, 3), 8), np.asarray([0.0, 0.25, 0.5])
@@ -115,7 +118,7 @@ def two_views() -> float:
     ),
 )
 def targets() -> float:
-    """Distance of sums from 1, negative entries, and the losses against their definitions."""
+    """Return the errors of sums, signs and losses of the targets against their definitions."""
     rng, worst = np.random.default_rng(24), 0.0
     scores, frozen = rng.uniform(-1, 1, size=(2, 2, 3, 20, 6))  # views, heads, samples, clusters
     labels = rng.integers(0, 6, size=(3, 20))

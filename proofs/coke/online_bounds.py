@@ -12,7 +12,7 @@ import numpy as np
 from ... import backends
 from ...algos import offline
 from ...algos.bounds import sizes
-from ...algos.online import assignment, steps
+from ...algos.online import assignment, step_sizes
 from ..references import online_runs
 from ..references.online_runs import Floats
 from ..registry.claims import Status, claim
@@ -24,12 +24,12 @@ PAPER = "CoKe"
 
 
 def _cold_bound(tau: float, eta: float, n: int) -> float:
-    """Right-hand side of the sum over i, with rho^0 = 0."""
+    """Return the right-hand side of the sum over i, with rho^0 = 0."""
     return tau**2 / (2.0 * eta) + eta * n
 
 
 def _online_sum(run: online_runs.Run, share: Floats, rho: Floats) -> Floats:
-    """``sum_i (rho^{i-1} - rho).(mu~_i - gamma / N)`` of each stream."""
+    """Return ``sum_i (rho^{i-1} - rho).(mu~_i - gamma / N)`` of each stream."""
     step = (run.labels[..., None] == np.arange(len(share))) - share
     return np.asarray(((run.lower[:, :-1] - rho) * step).sum(axis=(1, 2)))
 
@@ -50,7 +50,10 @@ def _online_sum(run: online_runs.Run, share: Floats, rho: Floats) -> Floats:
     " (2, 0).",
 )
 def telescoped() -> float:
-    """Worst excess of cold runs; the warm run must exceed the cold bound, and meet the warm one."""
+    """Return the worst excess of cold runs.
+
+    The warm run must exceed the cold bound, and meet the warm one.
+    """
     rng, worst = np.random.default_rng(9), -math.inf
     for k, tau, eta in ((2, 1.0, 0.1), (3, 2.0, 0.5), (5, 0.5, 0.02)):
         scores, share = rng.uniform(-1, 1, size=(50, 40, k)), rng.dirichlet(np.ones(k)) * 0.9
@@ -76,14 +79,14 @@ def telescoped() -> float:
     derivation="tau^2/(2 eta) = eta N = tau sqrt(N/2); by the inequality of the means no eta does"
     " better.",
     tolerance=1e-12,
-    covers=("online.steps.theorem_steps",),
+    covers=("online.step_sizes.theorem_steps",),
 )
 def step_size() -> float:
-    """Relative difference from tau sqrt(2N), and whether a step 1 % away does better."""
+    """Return the relative difference from tau sqrt(2N), and whether a step 1 % away does better."""
     worst = 0.0
     for n in (1, 1000, 1_281_167):
         for tau in (0.5, 56.0):
-            rule = steps.theorem_steps(n, tau)
+            rule = step_sizes.theorem_steps(n, tau)
             eta, as_proved = rule.step_size, (1, tau, False, False)
             told = (rule.chunk_size, rule.l1_radius, rule.free_sign, rule.mean_over_chunk)
             worst = max(worst, float(told != as_proved))
@@ -112,7 +115,7 @@ def step_size() -> float:
     covers=("online.duals.assign_batch",),
 )
 def cross_term() -> float:
-    """Difference of the stored mean from 1/8; excess of the mean over the repaired bound."""
+    """Return the error of the stored mean of 1/8, or its excess over the repaired bound."""
     scores, share = np.asarray([[[0.5, 0.0, 0.0], [0.75, 1.0, 0.0]]]), np.asarray([0.5, 0.0, 0.5])
     _, labels = online_runs.best_by_trial(scores, np.asarray([1, 0, 1]))
     perms = online_runs.orders(2)
@@ -142,7 +145,7 @@ def cross_term() -> float:
     covers=("online.duals.assign_batch", "core.projections.project_l1_ball"),
 )
 def expected_regret() -> float:
-    """Exact means: all 4^4 sequences of four types, and all orders of N <= 5; long streams."""
+    """Return the worst excess of exact means over their bounds, and of long streams."""
     rng, worst = np.random.default_rng(12), -math.inf
     draws = np.stack(np.meshgrid(*[np.arange(4)] * 4, indexing="ij"), axis=-1).reshape(-1, 4)
     low, tau = np.asarray([2, 1, 1]), 1.0
@@ -165,9 +168,9 @@ def expected_regret() -> float:
 
 
 def _mean_excess(scores: Floats, best: float, share: Floats, tau: float, root: float) -> float:
-    """Mean of ``R + tau V`` over streams (m, n, k), less ``tau root``."""
+    """Return the mean of ``R + tau V`` over streams (m, n, k), less ``tau root``."""
     _, n, k = scores.shape
-    rule = steps.theorem_steps(n, tau)
+    rule = step_sizes.theorem_steps(n, tau)
     run = online_runs.run_online(
         scores, share, step_size=rule.step_size, batch=rule.chunk_size, radius=rule.l1_radius
     )
@@ -177,7 +180,7 @@ def _mean_excess(scores: Floats, best: float, share: Floats, tau: float, root: f
 
 
 def _lower_bound(violation: Floats, best: float, k: int, least: float) -> Floats:
-    """The claimed lower bound on R, ``-K V OPT / min gamma``."""
+    """Return the claimed lower bound on R, ``-K V OPT / min gamma``."""
     return np.asarray(-k * np.maximum(violation, 0.0) * best / least)
 
 
@@ -202,7 +205,7 @@ Shifting s by 1 makes cosines nonnegative, but adds N to OPT. Sharper and withou
     covers=("offline.assignment.assign_exact",),
 )
 def lower_bound() -> float:
-    """Distance of the stored numbers; worst shortfall of R over all k^n labels."""
+    """Return the distance of the stored numbers; worst shortfall of R over all k^n labels."""
     scores = np.asarray([[0.0, -1.0], [0.0, -1.0]])
     best = offline.assign_exact(scores, sizes.SizeBounds.from_counts([1, 1], n_samples=2)).objective
     claimed = float(_lower_bound(np.ones(1), best, 2, 1.0)[0])
@@ -226,7 +229,7 @@ def lower_bound() -> float:
 
 
 def _least_tau(k: int, mean_score: float, ratio: float) -> float:
-    """``K OPT / min gamma`` with OPT = N mean_score and gamma = ratio N / K."""
+    """Return ``K OPT / min gamma`` with OPT = N mean_score and gamma = ratio N / K."""
     return k**2 * mean_score / ratio
 
 
@@ -249,10 +252,10 @@ def _least_tau(k: int, mean_score: float, ratio: float) -> float:
     constants above.
     """,
     tolerance=1e-9,
-    covers=("online.steps.theorem_steps", "online.duals.assign_batch"),
+    covers=("online.step_sizes.theorem_steps", "online.duals.assign_batch"),
 )
 def violation_bound() -> float:
-    """Excess of the mean violation over its bound, and the size of the constants."""
+    """Return the excess of the mean violation over its bound, and the size of the constants."""
     rng, worst, n, k = np.random.default_rng(14), -math.inf, 512, 3
     low = np.asarray([4, 4, 8])
     for factor in (1.25, 2.0, 8.0):
@@ -261,7 +264,7 @@ def violation_bound() -> float:
             types, sizes.SizeBounds.from_counts(low, n_samples=16)
         ).objective
         least = k * best / float(low.min())  # K OPT / min gamma, of any N
-        rule = steps.theorem_steps(n, factor * least)
+        rule = step_sizes.theorem_steps(n, factor * least)
         scores = types[rng.integers(0, 16, size=(12, n))]
         run = online_runs.run_online(
             scores, low / 16.0, step_size=rule.step_size, radius=rule.l1_radius
@@ -295,20 +298,23 @@ def violation_bound() -> float:
     counterexample="s_i = (1, 0), gamma = (0.6 N, 0.4 N), tau = 1/2: V/N = 0.4 at every N.",
     tolerance=1e-12,
     covers=(
-        "online.steps.theorem_steps",
+        "online.step_sizes.theorem_steps",
         "core.projections.project_l1_ball",
         "online.assignment.assign",
     ),
 )
 def small_tau() -> float:
-    """Difference of V / N from 0.4; and theorem R's update must stay below its bound here."""
+    """Return the difference of V / N from 0.4.
+
+    The update of theorem R must stay below its bound here.
+    """
     worst, aims = (
         0.0,
         sizes.SizeBounds.for_stream(2, lower=[1.2, 0.8]),
     )  # of a stream: nothing is forced
     for n in (128, 512):
         rows, share = np.tile(np.asarray([1.0, 0.0]), (n, 1)), np.asarray([0.6, 0.4])
-        rule = steps.theorem_steps(n, 0.5)
+        rule = step_sizes.theorem_steps(n, 0.5)
         for mode in online_runs.ENGINES:
             with backends.engine(mode):
                 labels, state = assignment.assign(rows, aims, steps=rule)

@@ -1,4 +1,4 @@
-"""What CoKe says beside Theorem 1: raised bounds, batches, no projection (claims C16 to C18)."""
+"""CoKe apart from Theorem 1: raised bounds, batches and no projection (claims C16 to C18)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ...algos.bounds import sizes
 from ...algos.core import errors, projections
-from ...algos.online import duals, steps
+from ...algos.online import duals, step_sizes
 from ..references import online_runs, price_steps
 from ..registry.claims import Status, claim
 from ..theorem import regret
@@ -31,7 +31,10 @@ PAPER = "CoKe"
     covers=("bounds.sizes.SizeBounds.from_ratios",),
 )
 def raised_bounds() -> float:
-    """Samples missing in sorted streams with raised aims; 1 if balanced bounds can be raised."""
+    """Return the samples missing in sorted streams with raised aims.
+
+    Return 1 if balanced bounds can be raised.
+    """
     n, k, h, lower = 4096, 3, 1.0 / 16.0, 1000.0
     extra = regret.largest_price(k, 1.0, h) / h
     rows = np.zeros((1, n, k))
@@ -64,7 +67,7 @@ def raised_bounds() -> float:
     covers=("online.duals.assign_batch",),
 )
 def mini_batch() -> float:
-    """Worst excess over both bounds for b = 1, 4, 16."""
+    """Return the worst excess over both bounds for b = 1, 4, 16."""
     rng, worst = np.random.default_rng(17), -math.inf
     n, k, tau = 1024, 4, 1.0
     scores, share = online_runs.dyadic_scores(rng, (8, n, k)), np.full(k, 0.225)
@@ -98,10 +101,10 @@ def mini_batch() -> float:
     " up to 6000 (R2). Check: z3 proves the induction step of R2 and R3 for all real prices,"
     " scores and shares, every batch size and K <= 5; without either hypothesis, best labels or"
     " sum gamma <= N, it must find a run beyond R2, and `update_duals` must repeat it.",
-    covers=("online.duals.update_duals", "online.steps.published_steps"),
+    covers=("online.duals.update_duals", "online.step_sizes.published_steps"),
 )
 def bounded_duals() -> float:
-    """Steps left unproven, controls that stay below; excess over R3 with the published step."""
+    """Return the worst of steps left unproven, controls that stay below, and excess over R3."""
     rng, bound = np.random.default_rng(18), regret.sum_of_prices
     worst = max(price_steps.run_stays_below(bound, w) for w in price_steps.HYPOTHESES)
     for k in range(2, 6):
@@ -109,7 +112,7 @@ def bounded_duals() -> float:
         worst = max(worst, unproven)
     if price_steps.run_stays_below(bound, None) < math.inf:  # with both hypotheses no run exists
         worst = math.inf
-    rule = steps.published_steps("coke-cifar")
+    rule = step_sizes.published_steps("coke-cifar")
     for k in (2, 10, 50):
         scores = rng.uniform(0, 1, size=(4, 128 * 60, k))
         scores[..., -1] *= 0.5

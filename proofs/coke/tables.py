@@ -34,17 +34,17 @@ TABLE_3 = {1000: (63.4, 512, 512, 4639), 3000: (64.5, 171, 168, 2371), 5000: (64
 
 
 def _shortfall(bound: int, smallest: int) -> float:
-    """Violation in percent of the bound."""
+    """Return the violation in percent of the bound."""
     return 100.0 * (bound - smallest) / bound
 
 
 def _flag(*facts: bool) -> float:
-    """Number of facts that are not so."""
+    """Return the number of facts that are not so."""
     return float(sum(not fact for fact in facts))
 
 
 def _off(value: float, printed: float, digits: int) -> float:
-    """How far a recomputed number is from the printed one beyond half a unit of its last digit."""
+    """Return how far a recomputed number is from the printed one, beyond half of its last digit."""
     return max(0.0, abs(value - printed) - 0.5 * 10.0**-digits - 1e-9)
 
 
@@ -61,7 +61,7 @@ def _off(value: float, printed: float, digits: int) -> float:
     about="print",
 )
 def violations() -> float:
-    """Distance from the recomputed percentages; facts of the erratum that are not so."""
+    """Return the distance from the recomputed percentages; facts of the erratum that are not so."""
     found = [_shortfall(*TABLE_1[ratio][1:3]) for ratio in (1.0, 0.8, 0.6, 0.4)]
     found.append(_shortfall(*TABLE_3[5000][1:3]))
     told = (5.62, 1.17, 0.78, 1.75, 3.92)
@@ -82,7 +82,7 @@ def violations() -> float:
     covers=("bounds.sizes.SizeBounds.from_ratios",),
 )
 def printed_bounds() -> float:
-    """Largest difference from the printed bounds, in samples."""
+    """Return the largest difference from the printed bounds, in samples."""
     rows = [(3000, ratio, row[1]) for ratio, row in TABLE_1.items()]
     rows += [(k, 0.4, row[1]) for k, row in TABLE_3.items()]
     worst, larger, infeasible = 0.0, 0, []
@@ -112,7 +112,7 @@ def printed_bounds() -> float:
     about="print",
 )
 def differences() -> float:
-    """Facts that are not so."""
+    """Return the number of facts that are not so."""
     return _flag(
         _off(64.5 - 51.2, 13.3, 1) == 0.0,
         _off(TABLE_3[3000][0] - TABLE_3[1000][0], 1.1, 1) == 0.0,
@@ -133,7 +133,7 @@ def differences() -> float:
     about="print",
 )
 def batch_sizes() -> float:
-    """Distance of the range from 0.5."""
+    """Return the distance of the range from 0.5."""
     row = (64.2, 64.7, 64.5)
     return _off(max(row) - min(row), 0.5, 1)
 
@@ -151,7 +151,7 @@ def batch_sizes() -> float:
     about="print",
 )
 def balance() -> float:
-    """Facts that are not so."""
+    """Return the number of facts that are not so."""
     return _flag(
         _off(TABLE_1[0.8][0] - TABLE_1[1.0][0], 0.7, 1) == 0.0,
         _off(TABLE_1[0.4][0] - TABLE_1[1.0][0], 1.4, 1) == 0.0,
@@ -174,7 +174,7 @@ def balance() -> float:
     about="print",
 )
 def several_heads() -> float:
-    """Facts that are not so."""
+    """Return the number of facts that are not so."""
     row = (64.5, 65.0, 65.2, 65.2, 65.3)
     return _flag(list(row) == sorted(row), _off(row[-1] - row[0], 0.8, 1) == 0.0, row[4] > row[3])
 
@@ -190,7 +190,7 @@ def several_heads() -> float:
     about="print",
 )
 def epoch_times() -> float:
-    """Facts that are not so."""
+    """Return the number of facts that are not so."""
     return _flag(_off(18.3 / 11.1, 1.65, 2) == 0.0, _off(20.8 / 11.1, 1.87, 2) == 0.0, 8.4 < 11.1)
 
 
@@ -208,7 +208,7 @@ def epoch_times() -> float:
     about="print",
 )
 def main_results() -> float:
-    """Facts that are not so."""
+    """Return the number of facts that are not so."""
     ours, others = (83.2, 40.9, 37.2, 98.2, 88.2), (83.0, 40.5, 36.9, 98.1, 87.9)
     return _flag(
         all(a > b for a, b in zip(ours, others, strict=True)),
@@ -234,7 +234,7 @@ def main_results() -> float:
     about="print",
 )
 def ablations() -> float:
-    """Facts that are not so."""
+    """Return the number of facts that are not so."""
     alpha = {0.1: 73.9, 0.2: 74.9, 0.3: 74.5, 0.4: 74.4}
     beta = {0.0: 74.4, 0.5: 74.9, 1.0: 73.3}
     return _flag(
@@ -258,7 +258,7 @@ def ablations() -> float:
     about="print",
 )
 def clustering() -> float:
-    """Facts that are not so."""
+    """Return the number of facts that are not so."""
     first = stats.ttest_ind_from_stats(85.7, 0.2, 10, 81.8, 0.3, 10, equal_var=False).pvalue
     second = stats.ttest_ind_from_stats(49.7, 0.7, 10, 42.2, 3.0, 10, equal_var=False).pvalue
     return _flag(bool(first < 1e-15), bool(second < 1e-4))
@@ -283,7 +283,7 @@ def clustering() -> float:
     covers=("online.assignment.assign",),
 )
 def label_memory() -> float:
-    """Distance of the sizes from the ones told."""
+    """Return the distance of the sizes from the ones told."""
     scores = np.random.default_rng(37).normal(size=(64, 5))
     labels, state = assignment.assign(scores, sizes.SizeBounds.from_ratios(5, n_samples=64))
     if labels.shape != (64,) or state.counts.shape != (5,):  # and nothing of n k size is kept

@@ -1,4 +1,4 @@
-"""Reports on label features and relations, once more and pair by pair, beside the library's.
+"""Reports on label features and relations, written pair by pair to compare the library's with.
 
 Loops over single pairs and entries, so that an axis, a reduction or a shortcut of the library is
 not repeated here.
@@ -27,7 +27,7 @@ Bools = NDArray[np.bool_]
 
 
 def printed_value(features: Floats, r: Bools) -> float:
-    """Eq. 2 over ordered pairs, with 0 log 0 = 0."""
+    """Return Eq. 2 over ordered pairs, with 0 log 0 = 0."""
     total = 0.0
     for i, j in itertools.product(range(len(features)), repeat=2):
         a, b = features[i], features[j]
@@ -39,7 +39,7 @@ def printed_value(features: Floats, r: Bools) -> float:
 
 
 def printed_relation_loss(features: Floats, labels: NDArray[np.int64], floor: float) -> float:
-    """Eq. 7 over unordered pairs, i = j among them, with agreements drawn into [f, 1 - f]."""
+    """Return Eq. 7 over unordered pairs, i = j included, with agreements kept in [f, 1 - f]."""
     costs = []
     for i, j in itertools.combinations_with_replacement(range(len(features)), 2):
         a, b = features[i], features[j]
@@ -50,7 +50,7 @@ def printed_relation_loss(features: Floats, labels: NDArray[np.int64], floor: fl
 
 
 def relation_violations(r: Bools, k: int, found: equivalence.RelationReport) -> list[float]:
-    """Whether a report on relations says what each single entry, pair and triple says."""
+    """Return whether a report on relations says what each single entry, pair and triple says."""
     n = len(r)
     reflexive = all(r[i, i] for i in range(n))
     symmetric = all(r[i, j] == r[j, i] for i, j in itertools.product(range(n), repeat=2))
@@ -77,7 +77,7 @@ def relation_violations(r: Bools, k: int, found: equivalence.RelationReport) -> 
 
 
 def report_violations(features: Floats, r: Bools, tol: float = 1e-9) -> list[float]:
-    """Whether a report on label features says what each single row, entry and pair says."""
+    """Return whether a report on label features says what each single row, entry and pair says."""
     (n, k), found = features.shape, label_features.check_label_features(features, r, tol=tol)
     on_simplex = [abs(sum(row) - 1.0) <= tol and min(row) >= -tol for row in features.tolist()]
     one_hot = [max(row) >= 1.0 - tol for row in features.tolist()]

@@ -25,7 +25,7 @@ Bools = NDArray[np.bool_]
 
 
 def _class_sizes(n: int, k: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
-    """Partitions of the number n into k parts, in descending order."""
+    """Return the partitions of the number n into k parts, in descending order."""
     if k == 0:
         if n == 0:
             yield ()
@@ -50,14 +50,14 @@ def _related(labels: list[int]) -> Bools:
 
 
 def _assignments(n: int, k: int) -> Iterator[Floats]:
-    """All k^n arrays of one-hot rows."""
+    """Return all k^n arrays of one-hot rows."""
     eye = np.eye(k)
     for labels in itertools.product(range(k), repeat=n):
         yield eye[np.asarray(labels, dtype=np.int64)]
 
 
 def _attained(r: Bools, k: int) -> int:
-    """Number of one-hot assignments with the value -N.
+    """Return the number of one-hot assignments with the value -N.
 
     Renaming the clusters changes no value: assignments with the first sample in cluster 0 are
     counted, times k.
@@ -124,7 +124,7 @@ def check_label_feature_theorem() -> float:
 
 
 def _training_violations() -> list[float]:
-    """Whether the loss of training is least where E is, and is a mean over single pairs."""
+    """Return whether the loss of training is least where E is, and is a mean over single pairs."""
     violations = []
     for labels in itertools.product(range(3), repeat=4):
         for floor in (1e-2, 0.2):
@@ -146,7 +146,7 @@ def _training_violations() -> list[float]:
 
 
 def _enumeration_violation(n: int, k: int) -> float:
-    """-N is reached by the injections of the classes into the clusters: k! of them for k classes.
+    """Check that the injections of the classes into the clusters reach -N: k! for k classes.
 
     For fewer classes these leave a cluster empty and are not feasible; for more there are none.
     """
@@ -160,7 +160,7 @@ def _enumeration_violation(n: int, k: int) -> float:
 
 
 def _grid_violations() -> list[float]:
-    """N = 3, k = 2, two classes: -N at two points of a grid of the square of simplices only."""
+    """Check for N = 3, k = 2 that a grid of the simplices has two points with the value -N."""
     r, values = _relation((2, 1)), []
     grid = np.arange(9) / 8.0
     for a, b, c in itertools.product(grid, repeat=3):
@@ -192,7 +192,7 @@ def _refutations() -> list[float]:
 
 
 def _checker_violations() -> list[float]:
-    """Whether the checker says what single pairs say: right and wrong rows, right and wrong r."""
+    """Check what the checker says of right and wrong rows, and of right and wrong r."""
     violations = []
     chain = np.asarray([[1, 1, 0], [1, 1, 1], [0, 1, 1]], dtype=np.bool_)
     lopsided = np.asarray([[1, 1, 0], [0, 1, 0], [0, 0, 1]], dtype=np.bool_)
@@ -216,7 +216,7 @@ def _checker_violations() -> list[float]:
 
 
 def _block_violations() -> list[float]:
-    """More pairs than one block of the checker holds, with the error in the first or the last."""
+    """Check more pairs than one block holds, with the error in the first or the last."""
     k, n, violations = 64, 300, []
     c = np.sort(np.arange(n) % k)
     for odd in (None, 0, n - 1):
@@ -282,7 +282,7 @@ def check_collapse_is_feasible() -> float:
 
 
 def _dac_value(features: Floats, r: Bools) -> float:
-    """Eq. 1 for rows of unit length: Eq. 2 without its second sum."""
+    """Return Eq. 1 for rows of unit length: Eq. 2 without its second sum."""
     return label_features.label_feature_value(features, r) + float(np.sum(features * features))
 
 

@@ -99,7 +99,7 @@ def check_relations_of_labels() -> float:
 
 
 def _every_relation() -> list[float]:
-    """Half of all relations of 3 samples, and all symmetric ones of 4, triple by triple."""
+    """Return half of all relations of 3 samples, and all symmetric ones of 4, triple by triple."""
     violations = []
     for bits in itertools.product((False, True), repeat=8):
         r = np.reshape(np.asarray((True, *bits)), (3, 3))
@@ -114,7 +114,7 @@ def _every_relation() -> list[float]:
 
 
 def _guard_violations() -> list[float]:
-    """Labels are kept from ceil(share n / k) samples in the smallest cluster on, and no sooner."""
+    """Check that labels are kept once the smallest cluster has ceil(share n / k) samples."""
     alone = relations.usable_labels(np.asarray([0, 0, 0, 0, 1]), 3)
     report = equivalence.check_relations(relations.relation_matrix(alone), 3)
     violations = [unless(report.n_classes == 5 and len(report.broken) == 1)]
@@ -171,7 +171,7 @@ def check_entropy_optimum() -> float:
 
 
 def _printed_attention(u: Floats, mean: Floats, delta: float, alpha: float) -> Floats:
-    """Eq. 9 for Sigma = delta I."""
+    """Return Eq. 9 for Sigma = delta I."""
     with np.errstate(invalid="ignore", divide="ignore"):
         found: Floats = np.exp(-np.sum((u - mean) ** 2, axis=-1) / delta / alpha)
     return found

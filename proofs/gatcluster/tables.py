@@ -55,14 +55,14 @@ def _contingency(found: Ints, true: Ints) -> Floats:
 
 
 def _accuracy(found: Ints, true: Ints) -> float:
-    """A13 with the best map by enumeration."""
+    """Return A13 with the best map by enumeration."""
     k = max(int(found.max()), int(true.max())) + 1
     maps = (np.asarray(p) for p in itertools.permutations(range(k)))
     return max(float(np.mean(p[found] == true)) for p in maps)
 
 
 def _information(found: Ints, true: Ints) -> tuple[float, float, float]:
-    """Numerator of A15 and the two entropies of its denominator, each over N."""
+    """Return the numerator of A15 and the two entropies of its denominator, each over N."""
     table, n = _contingency(found, true), found.shape[0]
     rows, columns = np.sum(table, axis=1), np.sum(table, axis=0)
     mutual = sum(
@@ -75,7 +75,7 @@ def _information(found: Ints, true: Ints) -> tuple[float, float, float]:
 
 
 def _adjusted_rand(found: Ints, true: Ints) -> float:
-    """A16."""
+    """Return A16."""
     table = _contingency(found, true)
 
     def pairs(counts: Floats) -> float:
@@ -172,7 +172,7 @@ def check_gains() -> float:
 
 
 def _welch(a: tuple[float, float], b: tuple[float, float], n: int) -> float:
-    """Two-sided p of Welch's test for two (mean, sample deviation) of n runs each."""
+    """Return the two-sided p of Welch's test for two (mean, sample deviation) of n runs each."""
     from scipy import stats
 
     return float(stats.ttest_ind_from_stats(*a, n, *b, n, equal_var=False).pvalue)
@@ -212,7 +212,7 @@ def check_ablation() -> float:
 
 
 def _peak(size: int) -> int:
-    """Bytes allocated at the peak while label features of 2,048 images are computed in parts."""
+    """Return the peak of bytes allocated while label features of 2,048 images come in parts."""
     rng = np.random.default_rng(0)
     images, first, second = (rng.normal(size=s) for s in ((2048, 32), (32, 512), (512, 8)))
     tracing = tracemalloc.is_tracing()

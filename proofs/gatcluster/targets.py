@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 def _printed_targets(features: Floats, power: int = 1) -> Floats:
-    """Eq. 5, and Eq. 11 with the power 2."""
+    """Return Eq. 5, and Eq. 11 with the power 2."""
     with np.errstate(invalid="ignore", divide="ignore"):
         balanced = features**power / np.sum(features, axis=0)
         found: Floats = balanced / np.sum(balanced, axis=1, keepdims=True)
@@ -157,7 +157,7 @@ def check_parts() -> float:
 
 
 def _network(x: Floats, first: Floats, second: Floats, training: bool = False) -> Floats:
-    """A small network with batch normalization; its running statistics are 0 and 1."""
+    """Return a small network with batch normalization; its running statistics are 0 and 1."""
     hidden = x @ first / 3.0
     if training:
         hidden = (hidden - np.mean(hidden, axis=0)) / np.std(hidden, axis=0)
@@ -168,7 +168,7 @@ def _network(x: Floats, first: Floats, second: Floats, training: bool = False) -
 def _in_parts(
     x: Floats, first: Floats, second: Floats, size: int, training: bool = False
 ) -> Floats:
-    """Algorithm 1, lines 7 to 11."""
+    """Run Algorithm 1, lines 7 to 11."""
     parts = [
         _network(x[u * size : (u + 1) * size], first, second, training)
         for u in range(x.shape[0] // size)

@@ -51,7 +51,7 @@ _TABLE_2 = {
     ),
 )
 def ranks_of_table_2() -> float:
-    """Statements about the order of the table that are wrong, and errors of the losses."""
+    """Return the errors of the order of the table, and of the losses."""
     columns = [{name: row[i] for name, row in _TABLE_2.items()} for i in range(3)]
     best = [max(column, key=lambda name: column[name]) for column in columns]
     below = {(name, i) for i in range(3) for name in _TABLE_2}
@@ -64,7 +64,7 @@ def ranks_of_table_2() -> float:
 
 
 def _joint_violations() -> list[float]:
-    """Differences of IIC's loss, and of its two parts, from their formulas."""
+    """Return the differences of IIC's loss, and of its two parts, from their formulas."""
     rng, violations = np.random.default_rng(49), []
     for t, weight in ((1.0, 1.0), (0.4, 1.5)):
         scores, others = rng.normal(size=(2, 3, 5, 4))
@@ -91,7 +91,7 @@ def _joint_violations() -> list[float]:
 
 
 def _transport_violations() -> list[float]:
-    """Differences of SeLa's two objectives from their formulas."""
+    """Return the differences of SeLa's two objectives from their formulas."""
     rng, violations = np.random.default_rng(50), []
     for t in (1.0, 0.4):
         scores, q = rng.normal(size=(3, 5, 4)), rng.dirichlet(np.ones(4), size=(3, 5))

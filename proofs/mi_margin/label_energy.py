@@ -35,20 +35,20 @@ class Weights(NamedTuple):
 
 
 def energy(s: Floats, y: Floats, w: Weights) -> float:
-    """E(y), with 0 ln 0 = 0 and inf where mass is missing."""
+    """Return E(y), with 0 ln 0 = 0 and inf where mass is missing."""
     fit = w.beta / len(s) * np.sum(xlogy(s, y))
     return -float(fit + np.sum(xlogy(w.fairness_weight * w.prior, np.mean(y, axis=0))))
 
 
 def printed_duals(s: Floats, y: Floats, w: Weights) -> tuple[Floats, Floats]:
-    """Prices ``lambda u / mean y`` and the least multipliers that are safe with them."""
+    """Return the prices ``lambda u / mean y`` and the least multipliers that are safe with them."""
     p = w.fairness_weight * w.prior / np.mean(y, axis=0)
     nu = np.maximum(w.beta + y @ p, np.max(p + w.beta * s, axis=1))
     return p, nu
 
 
 def dual_value(s: Floats, p: Floats, nu: Floats, w: Weights) -> float:
-    """D(p, nu): a lower bound on E over all labels on the simplex."""
+    """Return D(p, nu): a lower bound on E over all labels on the simplex."""
     wanted, target = w.fairness_weight * w.prior, w.beta * s
     clusters = wanted - xlogy(wanted, wanted) + xlogy(wanted, p)
     entries = target - xlogy(target, target) + xlogy(target, nu[:, None] - p)
@@ -56,7 +56,7 @@ def dual_value(s: Floats, p: Floats, nu: Floats, w: Weights) -> float:
 
 
 def residual(s: Floats, y: Floats, w: Weights) -> float:
-    """Largest ``|s - y (nu - p) / beta|`` for the prices and multipliers that belong to y."""
+    """Return the largest ``|s - y (nu - p) / beta|``, for the prices and multipliers of y."""
     p = w.fairness_weight * w.prior / np.mean(y, axis=0)
     nu = w.beta + y @ p
     error = np.max(np.abs(s - y * (nu[:, None] - p) / w.beta))
@@ -64,7 +64,7 @@ def residual(s: Floats, y: Floats, w: Weights) -> float:
 
 
 def printed_step(s: Floats, y: Floats, lam: float, n: float, u: Floats) -> Floats:
-    """One sweep of Algorithm 1 as printed, with its N."""
+    """Return one sweep of Algorithm 1 as printed, with its N."""
     share = y / np.sum(y, axis=0)
     found: Floats = (s + lam * n * u * share) / (1.0 + lam * n * (share @ u)[:, None])
     return found

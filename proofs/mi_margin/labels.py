@@ -30,7 +30,7 @@ def _energy(s: Any, y: Any, **weights: Any) -> float:
 
 
 def _curvature(s: Any, y: Any, step: Any, w: Weights) -> float:
-    """Second derivative of E at y along `step`."""
+    """Return the second derivative of E at y along `step`."""
     within = w.beta / len(y) * (s * (step / y) ** 2).sum()
     across = w.fairness_weight * (w.prior * (step.sum(axis=0) / y.sum(axis=0)) ** 2).sum()
     return float(within + across)
@@ -73,7 +73,7 @@ def _curvature(s: Any, y: Any, step: Any, w: Weights) -> float:
     ),
 )
 def energy_is_convex() -> float:
-    """Worst of the violations listed in the claim."""
+    """Return the worst of the violations listed in the claim."""
     rng = np.random.default_rng(40)
     violations = [*_energy_violations(), *_gap_violations()]
     for beta, weight in ((1.0, 1.0), (0.5, 20.0), (0.0, 3.0), (2.0, 0.0)):
@@ -97,7 +97,7 @@ def energy_is_convex() -> float:
 
 
 def _energy_violations() -> list[float]:
-    """Differences of the library's energies, and of their two terms, from the transcription."""
+    """Compare the library's energies, and their two terms, with the transcription."""
     rng, violations = np.random.default_rng(46), []
     for weight, beta in ((1.5, 0.7), (0.0, 2.0), (20.0, 0.0)):
         w = Weights(weight, beta, _U)
@@ -137,7 +137,7 @@ def _energy_violations() -> list[float]:
 
 
 def _gap_violations() -> list[float]:
-    """Differences of `label_gap` from E less the dual, for its own duals and for given ones."""
+    """Compare `label_gap` with E less the dual, for its own duals and for given ones."""
     rng, violations = np.random.default_rng(47), []
     for weight, beta in ((1.5, 0.7), (0.3, 2.0), (0.0, 1.0)):
         w = Weights(weight, beta, _U)
@@ -159,7 +159,7 @@ def _gap_violations() -> list[float]:
 
 
 def _two_minimizers() -> list[float]:
-    """Whether both labels of the claim have the least energy, by a proof."""
+    """Return whether both labels of the claim have the least energy, by a proof."""
     sure = np.asarray([[1.0, 0.0, 0.0]] * 2)
     one = np.asarray([[2 / 3, 1 / 4, 1 / 12], [2 / 3, 1 / 12, 1 / 4]])
     two = np.asarray([[2 / 3, 1 / 6, 1 / 6]] * 2)
@@ -173,7 +173,7 @@ def _two_minimizers() -> list[float]:
 
 
 def _still_convex_below_zero() -> float:
-    """0 if E with lambda = -1 violates convexity between two labels, as it should."""
+    """Return 0 if E with lambda = -1 violates convexity between two labels, as it should."""
     sure, w = np.asarray([[1.0, 0.0, 0.0]]), Weights(-1.0, 1.0, np.full(3, 1.0 / 3.0))
     ends = [np.asarray([[0.5, 0.4, 0.1]]), np.asarray([[0.5, 0.1, 0.4]])]
     middle = label_energy.energy(sure, 0.5 * (ends[0] + ends[1]), w)
@@ -220,7 +220,7 @@ def _still_convex_below_zero() -> float:
     ),
 )
 def algorithm_1_minimizes() -> float:
-    """Worst of the violations listed in the claim."""
+    """Return the worst of the violations listed in the claim."""
     rng = np.random.default_rng(41)
     m, w = 12, Weights(1.5, 2.0, _U)
     s = rng.dirichlet(np.full(3, 2.0), m)
@@ -246,7 +246,7 @@ def algorithm_1_minimizes() -> float:
 
 
 def _labels_after(s: Any, n_iter: int, w: Weights) -> float:
-    """Difference of `em_labels` from printed steps of the floored start, with a large floor."""
+    """Compare `em_labels` with printed steps of the floored start, with a large floor."""
     floor = 0.25
     y = (1.0 - floor) * s + floor * w.prior
     for _ in range(n_iter):
@@ -256,7 +256,7 @@ def _labels_after(s: Any, n_iter: int, w: Weights) -> float:
 
 
 def _solver_violations(s: Any, w: Weights) -> list[float]:
-    """What the solver says of its labels, on every path, against the transcription."""
+    """Compare what the solver says of its labels, on every path, with the transcription."""
     rng, violations = np.random.default_rng(48), []
     solve, best = solver.pseudo_labels, solver.pseudo_labels(s, **w.options)
     start = rng.dirichlet(np.ones(3), len(s))
@@ -299,7 +299,7 @@ def _solver_violations(s: Any, w: Weights) -> list[float]:
 
 
 def _envelope_violations(s: Any, y: Any, w: Weights) -> list[float]:
-    """Error of the derivative beyond 1e-6, and of the network's loss."""
+    """Return the error of the derivative beyond 1e-6, and of the network's loss."""
     rng = np.random.default_rng(45)
     step = rng.normal(size=s.shape) * s
     step -= s * step.sum(axis=1, keepdims=True)
@@ -353,7 +353,7 @@ _DEAD = np.asarray([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
     ),
 )
 def start_at_the_output() -> float:
-    """How far the counterexamples are from standing, and the repair from the optimum."""
+    """Return how far the counterexamples are from standing, and the repair from the optimum."""
     run, w = em.em_labels, Weights(3.0, 1.0, np.full(2, 0.5))
     with np.errstate(invalid="ignore", divide="ignore"):
         dead = np.asarray(run(_DEAD, fairness_weight=3.0, n_iter=2, epsilon=0.0))
@@ -376,7 +376,7 @@ def start_at_the_output() -> float:
 
 
 def _floor_violations() -> list[float]:
-    """Differences of floored outputs and of the divergence with a zero from their formulas."""
+    """Compare floored outputs, and the divergence with a zero, with their formulas."""
     floor, s = energy.floor_outputs, np.asarray([[1.0, 0.0, 0.0], [0.3, 0.2, 0.5]])
     least = 1e6 * (np.asarray(floor(s)) - s)  # the part of u, in units of the default
     violations = [

@@ -47,7 +47,10 @@ PAPER = "MI + margin supplement"
     ),
 )
 def entropy_and_divergence() -> float:
-    """Largest deviation from ln K for uniform u and from the transcription; 1 for a constant."""
+    """Return the largest deviation from ln K for uniform u and from the transcription.
+
+    Return 1 for a constant.
+    """
     rng = np.random.default_rng(42)
     u, third = np.asarray([0.5, 0.3, 0.2]), np.full(3, 1.0 / 3.0)
     violations, constants = [], []
@@ -108,7 +111,7 @@ def entropy_and_divergence() -> float:
     ),
 )
 def decisiveness_without_margin() -> float:
-    """Most by which a mean entropy exceeds its bound, and the last one."""
+    """Return the most by which a mean entropy exceeds its bound, and the last one."""
     x = np.asarray([[1.0, 0.0], [2.0, 1.0], [-1.0, 0.0], [-2.0, -1.0]])
     violations = []
     for shift in (0.0, 0.5, 0.99):
@@ -147,7 +150,7 @@ _POINTS = np.concatenate([_SIDE, -_SIDE])
 
 
 def _largest_margin() -> tuple[Any, float]:
-    """Direction and half-width of the widest empty strip with half of the points on each side."""
+    """Return direction and half-width of the widest empty strip that halves the points."""
     turns = np.linspace(0.0, np.pi, 20_001)
     directions = np.stack([np.cos(turns), np.sin(turns)], axis=1)
     sorted_ = np.sort(_POINTS @ directions.T, axis=0)
@@ -158,7 +161,7 @@ def _largest_margin() -> tuple[Any, float]:
 
 
 def _trained_direction(gamma: float) -> Any:
-    """Direction of the best classifier found for ``mean H + KL + gamma |v|^2``, many starts."""
+    """Return the best direction found for ``mean H + KL + gamma |v|^2``, from many starts."""
 
     def loss(parameters: Any) -> float:
         v = 0.5 * np.stack([parameters[:2], -parameters[:2]], axis=1)
@@ -206,7 +209,7 @@ def _trained_direction(gamma: float) -> Any:
     ),
 )
 def margin_as_gamma_vanishes() -> float:
-    """Degrees by which the angles are not as listed."""
+    """Return the degrees by which the angles are not as listed."""
     strip, _ = _largest_margin()
     angles = []
     for gamma in (0.1, 1e-2, 1e-4, 1e-6):
@@ -234,7 +237,7 @@ def margin_as_gamma_vanishes() -> float:
     tolerance=1e-9,
 )
 def schedules_of_figure_5() -> float:
-    """Error of the difference 10.65, and by how much stale labels are as good as new ones."""
+    """Return the error of 10.65, and by how much stale labels are as good as new ones."""
     rng = np.random.default_rng(43)
     before, after = rng.dirichlet(np.ones(3), (2, 8))
     solve = solver.pseudo_labels
@@ -286,7 +289,7 @@ def _side_after(side: int, kernel: int, stride: int, padding: int) -> int:
     ),
 )
 def shapes_of_vgg4() -> float:
-    """Entries of the last shapes that are not as printed."""
+    """Return the entries of the last shapes that are not as printed."""
     wrong = 0
     for side, stride, channels, printed in _VGG4.values():
         for layer in range(4):
@@ -314,7 +317,7 @@ def shapes_of_vgg4() -> float:
     """,
 )
 def sweeps_until_convergence() -> float:
-    """By how much the number of sweeps does not decide the accuracy as stated."""
+    """Return by how much the number of sweeps does not decide the accuracy as stated."""
     s, w = (
         np.random.default_rng(44).dirichlet(np.ones(4), 20),
         Weights(100.0, 1.0, np.full(4, 0.25)),

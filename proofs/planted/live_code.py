@@ -115,7 +115,7 @@ def _exchange_functions(edit: Edit, module: types.ModuleType, undo: ExitStack) -
 
 
 def _is_same(code: types.CodeType, other: types.CodeType) -> bool:
-    """Whether both were made of one text; numba, compiling under a profile, leaves other flags."""
+    """Return whether both were made of one text, whatever flags numba has left."""
     names = ("co_qualname", "co_firstlineno", "co_code", "co_consts", "co_names", "co_varnames")
     return code == other or all(getattr(code, n) == getattr(other, n) for n in names)
 
@@ -128,7 +128,7 @@ Defaults = tuple[tuple[Any, ...] | None, dict[str, Any] | None]
 
 
 def _changed_defaults(edit: Edit, module: types.ModuleType) -> dict[str, Defaults]:
-    """New defaults of the functions whose defaults the edit changes, by qualified name."""
+    """Return the new defaults of the functions whose defaults the edit changes."""
     parent = edit.place.name.rpartition(".")[0]
     old, new = (
         dict(functions_below(ast.Module([node], []), parent)) for node in (edit.old, edit.new)
@@ -219,7 +219,7 @@ def _bind(holders: list[types.ModuleType], name: str, old: Any, new: Any, undo: 
 
 
 def _exchange_class_values(edit: Edit, module: types.ModuleType, undo: ExitStack) -> bool:
-    """Defaults of a record's fields, and other values that the body of a class binds."""
+    """Exchange defaults of a record's fields, and other values that the body of a class binds."""
     if not isinstance(edit.new, ast.ClassDef):
         return False
 

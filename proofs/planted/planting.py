@@ -61,7 +61,7 @@ class PlantedError:
     ----------
     target : str
         What is changed, dotted, below the package: "algos.online.duals.update_duals",
-        "algos.offline._proof.OfflineAssignment.gap", "algos.online.steps.MAX_STEP".
+        "algos.offline._proof.OfflineAssignment.gap", "algos.online.step_sizes.MAX_STEP".
     kind : str
         One of `KINDS`.
     old : str
@@ -69,7 +69,7 @@ class PlantedError:
     new : str
         What replaces it.
     claims : tuple of str
-        Claims that must notice, beside those whose `covers` names the target.
+        Claims that must notice, in addition to those whose `covers` names the target.
 
     Raises
     ------
@@ -115,8 +115,8 @@ def plant(error: PlantedError) -> Iterator[None]:
 
     Examples
     --------
-    >>> from dualclust.algos.online.steps import theorem_steps
-    >>> target = "algos.online.steps.theorem_steps"
+    >>> from dualclust.algos.online.step_sizes import theorem_steps
+    >>> target = "algos.online.step_sizes.theorem_steps"
     >>> error = PlantedError(target, "factor", "sqrt(2 * n", "sqrt(1 * n")
     >>> with plant(error):
     ...     theorem_steps(10_000, tau=2.0).step_size
@@ -129,11 +129,11 @@ def plant(error: PlantedError) -> Iterator[None]:
 
 
 def table(name: str) -> tuple[PlantedError, ...]:
-    """Errors of one paper, by the name of its module in `TABLES`."""
+    """Return the errors of one paper, by the name of its module in `TABLES`."""
     found: tuple[PlantedError, ...] = import_module(f"{__package__}.tables.{name}").PLANTED
     return found
 
 
 def tables() -> tuple[PlantedError, ...]:
-    """All planted errors, paper by paper."""
+    """Return all planted errors, paper by paper."""
     return tuple(error for name in TABLES for error in table(name))

@@ -16,7 +16,7 @@ BAR_NAMED, BAR_ALL = 0.95, 0.80
 
 
 def rates(run: Run) -> tuple[float, float]:
-    """Noticed by a claim that names the function, of those named; noticed by any, of all.
+    """Return the rates of errors that claims notice: those that name the function, and any.
 
     Errors that are broken count for nothing: `passes` refuses them. NaN of none.
     """
@@ -29,7 +29,7 @@ def rates(run: Run) -> tuple[float, float]:
 
 
 def passes(run: Run, everything: bool = True) -> bool:
-    """Whether both bars are met, each error could be planted and each claim stands without one.
+    """Return whether both bars are met, every error could be planted and each claim stands.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def passes(run: Run, everything: bool = True) -> bool:
 
 
 def without_errors(run: Run) -> list[str]:
-    """Claims about the library that were asked about no error by name, in their order."""
+    """Return the claims about the library that no error was planted for by name, in order."""
     named = {i for o in run.outcomes for i in o.named}
     return [i for i, s in run.sound.items() if s.about == "library" and i not in named]
 

@@ -86,7 +86,7 @@ class Outcome:
 
     @property
     def noticed_by_name(self) -> bool:
-        """Whether a claim that names the function noticed."""
+        """Return whether a claim that names the function noticed."""
         return bool(set(self.named) & set(self.noticed))
 
 
@@ -98,7 +98,7 @@ class Run(NamedTuple):
 
 
 def named_by(error: PlantedError, claims: Iterable[registry.Claim]) -> tuple[str, ...]:
-    """Ids of the claims that name an error's function: by what they cover, or the error by them.
+    """Return the ids of the claims that cover an error's function, or that the error names.
 
     A claim that covers a class names its methods.
     """
@@ -179,12 +179,12 @@ def run_planted(
 
 
 def _standing(ids: Iterable[str], sound: dict[str, Sound]) -> list[str]:
-    """Those that stand without an error, the quickest first."""
+    """Return the claims that stand without an error, the quickest first."""
     return sorted((i for i in ids if sound[i].stands), key=lambda i: sound[i].seconds)
 
 
 def _reaching(error: PlantedError, sound: dict[str, Sound]) -> Iterator[str]:
-    """Claims whose check enters the function, or what can only be seen through its module."""
+    """Return the claims whose check enters the function, or sees it through its module."""
     place = find(error.target)
     module = place.module.removeprefix(f"{ROOT}.")
     text = place.path.read_text(encoding="utf-8")
@@ -205,7 +205,7 @@ def _reaching(error: PlantedError, sound: dict[str, Sound]) -> Iterator[str]:
 
 
 def _modules_with(name: str, module: str, path: Path) -> Iterator[str]:
-    """Modules of the same layer whose text has a name, dotted below the package."""
+    """Return the modules of the same layer whose text has a name, dotted below the package."""
     layer = path.parents[module.count(".") - 1]
     for other in layer.rglob("*.py"):
         if re.search(rf"\b{name}\b", other.read_text(encoding="utf-8")):

@@ -148,7 +148,7 @@ def nested_code(source: str, path: str, name: str) -> dict[str, list[types.CodeT
 
 
 def functions_below(tree: ast.AST, name: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
-    """Qualified name and node of every function in a tree, methods and inner ones included."""
+    """Yield the qualified name and node of every function in a tree, inner ones included."""
     for child in ast.iter_child_nodes(tree):
         if isinstance(child, ast.FunctionDef | ast.ClassDef):
             full = f"{name}.{child.name}".lstrip(".")
@@ -160,7 +160,7 @@ def functions_below(tree: ast.AST, name: str = "") -> Iterator[tuple[str, ast.Fu
 
 
 def _definition(tree: ast.AST, name: str) -> Definition | None:
-    """Last definition of a dotted name: overloads come before what they overload."""
+    """Return the last definition of a dotted name, since overloads come before it."""
     first, _, rest = name.partition(".")
     found: Definition | None = None
     for child in ast.iter_child_nodes(tree):
@@ -178,7 +178,7 @@ def _definition(tree: ast.AST, name: str) -> Definition | None:
 
 
 def _extent(source: str, node: Definition) -> tuple[int, int]:
-    """Where the lines of a definition begin and end in the source, in characters."""
+    """Return where a definition begins and ends in the source, in characters."""
     lines = [f"{line}\n" for line in source.split("\n")]
     decorators = getattr(node, "decorator_list", [])
     first = min([node.lineno, *(d.lineno for d in decorators)])
@@ -187,7 +187,7 @@ def _extent(source: str, node: Definition) -> tuple[int, int]:
 
 
 def _meaning(node: ast.AST) -> str:
-    """Text of a definition without its docstrings."""
+    """Return the text of a definition without its docstrings."""
 
     class Bare(ast.NodeTransformer):
         def visit_Expr(self, expression: ast.Expr) -> ast.AST:

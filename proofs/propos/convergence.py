@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 def _hard_step(x: Floats, means: Floats) -> tuple[Floats, Floats]:
-    """Labels by the nearest center, and the centers of these labels."""
+    """Return the labels by the nearest center, and the centers of these labels."""
     labels = np.argmax(x @ means.T, axis=1)
     found = prototypes.batch_prototypes(x, labels, n_clusters=means.shape[0])
     kept = np.where(np.asarray(found.valid)[:, None], found.vectors, means)

@@ -24,20 +24,20 @@ __all__ = ["log_joint", "log_likelihood"]
 
 
 def log_joint(x: Floats, means: Floats, kappa: float) -> Floats:
-    """``log p(x, k)`` of a uniform mixture, (n, k)."""
+    """Return ``log p(x, k)`` of a uniform mixture, (n, k)."""
     density = von_mises_fisher.log_density(x[:, None, :], means[None, :, :], np.asarray(kappa))
     return np.asarray(density) - math.log(means.shape[0])
 
 
 def log_likelihood(joint: Floats) -> Floats:
-    """``log p(x)`` from ``log p(x, k)``, by row."""
+    """Return ``log p(x)`` from ``log p(x, k)``, by row."""
     top = np.max(joint, axis=1, keepdims=True)
     value: Floats = (top + np.log(np.sum(np.exp(joint - top), axis=1, keepdims=True)))[:, 0]
     return value
 
 
 def _elbo(q: Floats, joint: Floats) -> Floats:
-    """``sum_k q log(p(x, k) / q)`` with ``0 log 0 = 0``, by row."""
+    """Return ``sum_k q log(p(x, k) / q)`` with ``0 log 0 = 0``, by row."""
     log_q = np.log(np.where(q > 0, q, 1.0))
     value: Floats = np.sum(q * (joint - log_q), axis=1)
     return value
@@ -162,7 +162,7 @@ def check_evidence_bound() -> float:
 
 
 def _moving_objective(sympy: Any, theta: Any, fixed: Any) -> Any:
-    """Eq. 23 for p(x, 1) = exp(theta) / 2 and p(x, 2) = 1 / 2, posterior at `fixed`."""
+    """Return Eq. 23 for p(x, 1) = exp(theta) / 2 and p(x, 2) = 1 / 2, posterior at `fixed`."""
     posterior = 1 / (1 + sympy.exp(-fixed))
     return posterior * (theta - sympy.log(2)) + (1 - posterior) * (-sympy.log(2))
 

@@ -16,13 +16,13 @@ Floats = NDArray[np.float64]
 
 
 def _alignment_over_pairs(x: Floats, y: Floats, share: Floats, tau: float) -> float:
-    """Eq. 16."""
+    """Return Eq. 16."""
     weights = _pair_weights(x, y, share)
     return -float(np.sum(weights * (x @ y.T))) / tau
 
 
 def _pair_weights(x: Floats, y: Floats, share: Floats) -> Floats:
-    """w_ij of Eq. 16, over the clusters that have a sample."""
+    """Return w_ij of Eq. 16, over the clusters that have a sample."""
     lengths = []
     for features in (x, y):
         sums = prototypes.weighted_sums(features, share)

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 def _printed_center(features: Floats, share: Floats) -> Floats:
-    """Eq. 6 for one cluster."""
+    """Return Eq. 6 for one cluster."""
     total = np.sum(share[:, None] * features, axis=0)
     with np.errstate(invalid="ignore"):
         center: Floats = total / np.linalg.norm(total)
@@ -95,7 +95,7 @@ def check_masked_prototypes() -> float:
 
 
 def _resultant_violations() -> list[float]:
-    """Eq. 6 of uneven batches to 1e-12, and the length from which on features cancel."""
+    """Check Eq. 6 of uneven batches to 1e-12, and from which length on features cancel."""
     violations = []
     for seed in range(4):
         rng = np.random.default_rng(seed)

@@ -29,13 +29,13 @@ def _normal_below(x: float) -> float:
 
 
 def _excess_share(hits: int, n: int, probability: float) -> float:
-    """By how much a share is further from its probability than `_Z` deviations."""
+    """Return by how much a share is further from its probability than `_Z` deviations."""
     deviation = math.sqrt(max(probability * (1.0 - probability), 1.0 / n) / n)
     return excess(abs(hits / n - probability), _Z * deviation)
 
 
 def _rational_direction(t: int, u: int) -> tuple[Fraction, ...]:
-    """Rational point of the unit sphere in R^3, by stereographic projection."""
+    """Return a rational point of the unit sphere in R^3, by stereographic projection."""
     a, b = Fraction(t, 7), Fraction(u, 5)
     s = 1 + a * a + b * b
     return 2 * a / s, 2 * b / s, (s - 2) / s
@@ -139,7 +139,7 @@ def check_reparametrized_noise() -> float:
 
 
 def _noise_violations() -> list[float]:
-    """Known answers of the bits, and normal numbers by key, stream and shape."""
+    """Check known answers of the bits, and normal numbers by key, stream and shape."""
     violations = []
     for counter, words, answer in KNOWN_ANSWERS:
         block = np.asarray([counter[0] | (counter[1] << 32)], dtype=np.uint64).astype(np.int64)
@@ -159,7 +159,7 @@ def _noise_violations() -> list[float]:
 
 
 def _crossings(margin: float, sigma: float, n: int, faces: int = 1) -> int:
-    """Samples around f that leave a cell whose faces are all at the distance `margin` from f.
+    """Count samples around f that leave a cell whose faces are at the distance `margin` from f.
 
     The faces are hyperplanes through the origin, as those of spherical k-means are, here with the
     normals e_1, ..., e_faces: f has these coordinates all equal to the margin.
@@ -173,7 +173,7 @@ def _crossings(margin: float, sigma: float, n: int, faces: int = 1) -> int:
 
 
 def _own_crossings(margin: float, sigma: float, n: int, faces: int = 1) -> int:
-    """The same, from the numbers of the reference: m + sigma e < 0 for one of the normals."""
+    """Return the same from the numbers of the reference: m + sigma e < 0 for one normal number."""
     noise = normal_numbers(n * (faces + 1), 9, faces).reshape(n, faces + 1)[:, :faces]
     return int(np.sum(np.any(margin + sigma * noise < 0.0, axis=1)))
 
@@ -257,7 +257,7 @@ def check_contraction() -> float:
 
 
 def _prototype_violations() -> list[float]:
-    """Prototypes that move on the sphere, row by row: who is in both, in one, in none, cancels."""
+    """Check how prototypes move on the sphere: rows of both batches, of one, of none."""
     a, b = random_units(2, 6, 3), random_units(3, 6, 3)
     b[4] = -a[4]  # cancels at momentum 1/2
     one = np.asarray([True, True, False, False, True, True])

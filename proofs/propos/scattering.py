@@ -119,7 +119,7 @@ def check_three_scattering_losses() -> float:
 
 
 def _gradient_violations() -> list[float]:
-    """Gradients at mu' = mu by central differences: Eq. 28's closed form, and three directions."""
+    """Check the gradients at mu' = mu by central differences, also of Eq. 28's closed form."""
     mu, tau, h, gradients = random_units(8, 5, 3), 0.5, 1e-5, []
     for function in (
         scattering.psl_same_view,

@@ -49,7 +49,7 @@ HOURS_MORE = (1.9, 2.0, 1.1, 1.0, 1.1, 2.7)
 
 
 def _gains(table: Mapping[str, tuple[float, ...]], rival: str) -> Floats:
-    """Points by which ProPos is ahead."""
+    """Return the points by which ProPos is ahead."""
     gains: Floats = np.asarray(table["ProPos"]) - np.asarray(table[rival])
     return gains
 
@@ -135,7 +135,7 @@ def check_hours() -> float:
 
 
 def _welch(a: tuple[float, float], b: tuple[float, float], n: int) -> float:
-    """Two-sided p of Welch's test for two (mean, sample deviation) of n runs each."""
+    """Return the two-sided p of Welch's test for two (mean, sample deviation) of n runs each."""
     from scipy import stats
 
     return float(stats.ttest_ind_from_stats(*a, n, *b, n, equal_var=False).pvalue)
@@ -257,7 +257,7 @@ class _Curves(NamedTuple):
 
 
 def _separation(pull: float) -> tuple[_Curves, float]:
-    """Figures of k-means on 8 balanced clusters drawn to one side, and their violation."""
+    """Run k-means on 8 balanced clusters drawn to one side; return figures and violation."""
     k, n = 8, 64
     classes = np.repeat(np.arange(k), n)
     x = regular_simplex(k)[classes] + 0.2 * random_units(0, k * n, k)

@@ -20,7 +20,7 @@ __all__ = ["real_ratios_mislead", "room_unproven", "rounding_unproven"]
 
 
 def _room(low: Sequence[Term], high: Sequence[Term], n: Term) -> Term:
-    """What `bounds` demands before it accepts."""
+    """Return what `bounds` demands before it accepts."""
     import z3
 
     ordered = [a <= b for a, b in zip(low, high, strict=True)]
@@ -28,7 +28,10 @@ def _room(low: Sequence[Term], high: Sequence[Term], n: Term) -> Term:
 
 
 def _filled(low: Sequence[Term], high: Sequence[Term], n: Term) -> list[Term]:
-    """Sizes from the lower bounds up: cluster by cluster, as much of the rest as fits."""
+    """Return the sizes from the lower bounds up.
+
+    Each cluster in turn takes as much of the rest as fits.
+    """
     import z3
 
     rest, sizes = n - z3.Sum(low), []
@@ -47,7 +50,7 @@ def _valid(sizes: Sequence[Term], low: Sequence[Term], high: Sequence[Term], n: 
 
 
 def room_unproven(k: int, *, whole: bool) -> float:
-    """Whether "sizes exist if and only if there is room" can fail for k clusters."""
+    """Return whether "sizes exist if and only if there is room" can fail for k clusters."""
     import z3
 
     several, one = (z3.Ints, z3.Int) if whole else (z3.Reals, z3.Real)
@@ -59,7 +62,7 @@ def room_unproven(k: int, *, whole: bool) -> float:
 
 
 def rounding_unproven() -> float:
-    """Whether a whole size can lie in [a, b] and not in [ceil(a), floor(b)], a and b real.
+    """Return whether a whole size can lie in [a, b] and not in [ceil(a), floor(b)], a and b real.
 
     With that, room for the rounded bounds decides ratios, a = gamma N / K and b = gamma' N / K.
     """

@@ -1,4 +1,4 @@
-"""Lloyd's algorithm once more, row by row, beside `kmeans`."""
+"""Lloyd's algorithm once more, row by row, to compare `kmeans` with."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _labels(x: Floats, centers: Floats, spherical: bool) -> Ints:
 
 
 def _value(x: Floats, centers: Floats, labels: Ints, weights: Floats, spherical: bool) -> float:
-    """Weighted cosines, or half of what distances to centers leave of those to the mean."""
+    """Return weighted cosines, or half of what distances to centers leave of the variance."""
     own = centers[labels]
     if spherical:
         return float(np.sum(weights * np.sum(x * own, axis=1)))
@@ -76,7 +76,7 @@ def lloyd(
 
 
 def lloyd_violations() -> list[float]:
-    """Differences of `kmeans` from it, on every path."""
+    """Compare `kmeans` with `lloyd` on every path."""
     violations = []
     rng = np.random.default_rng(11)
     for seed, metric in ((1, "cosine"), (2, "euclidean"), (3, "euclidean")):
@@ -115,7 +115,7 @@ def lloyd_violations() -> list[float]:
 
 
 def _resumed(x: Floats, start: Floats, weights: Any) -> list[float]:
-    """A run that goes on from a state is the uninterrupted one; a loose tolerance ends sooner."""
+    """Check that a run from a state is the uninterrupted one, and a loose tolerance ends sooner."""
     states: list[Any] = []
 
     def keep(state: Any, share: float) -> None:

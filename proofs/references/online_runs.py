@@ -109,7 +109,7 @@ def enforced_labels(
     start: duals.Duals | None = None,
     free_sign: bool = False,
 ) -> tuple[Ints, duals.Duals]:
-    """Labels (n,) and last prices of one pass by the rule of `assign`, sample by sample.
+    """Return the labels (n,) and last prices of one pass by the rule of `assign`, sample by sample.
 
     Written out apart from the library, to be compared to the bit: use dyadic numbers. A cluster is
     closed at its upper bound, or at its lower one from the first sample on at which no more samples
@@ -137,35 +137,35 @@ def enforced_labels(
 
 
 def values_of(scores: Floats, labels: Ints) -> Floats:
-    """``sum_i s_{i, y_i}`` of each stream, (m,)."""
+    """Return ``sum_i s_{i, y_i}`` of each stream, (m,)."""
     chosen = np.take_along_axis(scores, labels[..., None], axis=-1)[..., 0]
     return np.asarray(chosen.sum(axis=-1))
 
 
 def counts_of(labels: Ints, k: int) -> Ints:
-    """Samples of each cluster in each stream, (m, k)."""
+    """Return the samples of each cluster in each stream, (m, k)."""
     return np.asarray((labels[..., None] == np.arange(k)).sum(axis=-2))
 
 
 def cross_terms(prices: Floats, best: Ints, share: Floats) -> Floats:
-    """``sum_i rho^{i-1} . (gamma / N - mu*_i)`` of each stream, for batches of one, (m,)."""
+    """Return ``sum_i rho^{i-1} . (gamma / N - mu*_i)`` of each stream, for batches of one, (m,)."""
     steps = prices[:, : best.shape[1]]
     at_best = np.take_along_axis(steps, best[..., None], axis=-1)[..., 0]
     return np.asarray((steps @ share - at_best).sum(axis=-1))
 
 
 def every_label(n: int, k: int) -> Ints:
-    """All k^n label vectors, (k^n, n)."""
+    """Return all k^n label vectors, (k^n, n)."""
     return np.array(list(itertools.product(range(k), repeat=n)), dtype=np.int64)
 
 
 def orders(n: int) -> Ints:
-    """All n! orders, (n!, n)."""
+    """Return all n! orders, (n!, n)."""
     return np.array(list(itertools.permutations(range(n))), dtype=np.int64)
 
 
 def best_by_trial(scores: Floats, lower: Ints, upper: Ints | None = None) -> tuple[Floats, Ints]:
-    """Best value inside the bounds of each tiny problem, (m,), and labels that have it, (m, n)."""
+    """Return best value inside the bounds of each tiny problem, (m,), and its labels, (m, n)."""
     _, n, k = scores.shape
     every = every_label(n, k)
     counts = counts_of(every, k)
@@ -177,7 +177,10 @@ def best_by_trial(scores: Floats, lower: Ints, upper: Ints | None = None) -> tup
 
 
 def dyadic_scores(rng: np.random.Generator, shape: tuple[int, ...], top: int = 16) -> Floats:
-    """Multiples of 1/16 in [-top/16, top/16]: with steps that are powers of two, sums are exact."""
+    """Return the multiples of 1/16 in [-top/16, top/16].
+
+    With steps that are powers of two, sums are exact.
+    """
     return rng.integers(-top, top + 1, size=shape) / 16.0
 
 
@@ -190,7 +193,7 @@ def steered_scores(
     step_size: float,
     reach: float = 1.0,
 ) -> Floats:
-    """Rows, of range at most `reach`, by which an adversary makes the prices label as it wishes.
+    """Return rows of range `reach` by which an adversary makes the prices label as it wishes.
 
     Before each sample `wish` sees the prices ``rho - rho'`` and the clusters that some row can
     make win, and names one of them; the row is `reach` there and 0 elsewhere. Returns (1, n, k).
@@ -209,7 +212,7 @@ def steered_scores(
 
 
 def _shares(rng: np.random.Generator, k: int) -> tuple[Floats, Floats]:
-    """Shares in sixteenths with room on both sides of some sizes, often without any."""
+    """Return the shares in sixteenths with room on both sides of some sizes, often without any."""
     sizes = rng.multinomial(16, np.ones(k) / k)
     below, above = rng.integers(0, 4, size=k), rng.integers(0, 4, size=k)
     slack = rng.integers(0, 2)
@@ -218,7 +221,10 @@ def _shares(rng: np.random.Generator, k: int) -> tuple[Floats, Floats]:
 
 
 def _streams(seed: int, *, two_sided: bool) -> list[tuple[Floats, Floats, Floats, float, int]]:
-    """Scores, both shares, h and b: every order of up to five samples, and longer streams."""
+    """Return the scores, both shares, h and b.
+
+    They are every order of up to five samples, and longer streams.
+    """
     rng, found = np.random.default_rng(seed), []
     for n in (2, 3, 4, 5):
         perms = orders(n)
@@ -249,7 +255,7 @@ def dyadic_runs(
 
 
 def prefix_counts(labels: Ints, k: int, batch: int) -> tuple[Ints, Ints]:
-    """Samples and sizes after every batch, (t + 1,) and (m, t + 1, k)."""
+    """Return the samples and sizes after every batch, (t + 1,) and (m, t + 1, k)."""
     n = labels.shape[1]
     ends = np.minimum(np.arange(0, n + batch, batch), n)
     ends = np.unique(ends)

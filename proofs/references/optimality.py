@@ -47,7 +47,7 @@ class Problem(NamedTuple):
 
 
 def gap_by_hand(scores: Floats, limits: bounds.SizeBounds, found: Any) -> float:
-    """Worst of ``D - value`` and of what an `OfflineAssignment` says wrongly of its own labels."""
+    """Return the worst of ``D - value``, and of what an `OfflineAssignment` says wrongly."""
     n, k = scores.shape
     labels, prices = np.asarray(found.labels), np.asarray(found.prices)
     counts = np.bincount(labels, minlength=k)
@@ -66,7 +66,7 @@ def gap_by_hand(scores: Floats, limits: bounds.SizeBounds, found: Any) -> float:
 
 
 def linear_program(scores: Floats, lower: Floats | Ints) -> tuple[float, Floats]:
-    """Optimum of CoKe's Eq. 6 over mu in [0, 1], (n, k), by HiGHS: value and mu."""
+    """Return the optimum of CoKe's Eq. 6 over mu in [0, 1], (n, k), by HiGHS: value and mu."""
     n, k = scores.shape
     found = linprog(
         -scores.ravel(),
@@ -81,7 +81,7 @@ def linear_program(scores: Floats, lower: Floats | Ints) -> tuple[float, Floats]
 
 
 def full_problem(rng: np.random.Generator, n: int, k: int) -> Problem:
-    """A small problem: all clusters are candidates. Bounds differ from cluster to cluster."""
+    """Return a small problem in which all clusters are candidates and bounds differ."""
     sizes = rng.multinomial(n, rng.dirichlet(np.full(k, 2.0)))
     low = np.maximum(sizes - rng.integers(0, 3, size=k), 0)
     high = sizes + rng.integers(0, 3, size=k)
@@ -90,7 +90,7 @@ def full_problem(rng: np.random.Generator, n: int, k: int) -> Problem:
 
 
 def reduced_problem(seed: int, n: int, k: int) -> Problem:
-    """One with so many scores that the solver fixes most samples; the others keep candidates."""
+    """Return a problem with so many scores that the solver fixes most samples."""
     if n * k <= offline.DEFAULT_OPTIONS.full_entries:
         msg = f"{n} x {k} scores would all be candidates"
         raise AssertionError(msg)
@@ -106,7 +106,7 @@ def reduced_problem(seed: int, n: int, k: int) -> Problem:
 
 
 def unsound_candidates(seed: int, count: int) -> tuple[float, int, int]:
-    """By how much two candidates a row promise too little; rows truncated, problems solved.
+    """Return by how much two candidates a row promise too little; rows truncated, problems solved.
 
     Every third region lies around prices that have nothing to do with the problem: its candidates
     miss clusters, and may allow no labels. The others hold the best prices and allow some.
@@ -137,7 +137,7 @@ def unsound_candidates(seed: int, count: int) -> tuple[float, int, int]:
 
 
 def held_prices() -> float:
-    """By how much candidates promise too little where paths carry prices out of their region.
+    """Return by how much candidates promise too little where prices leave their region.
 
     Cluster b wants a sample. The candidates can only pass one on from a to c and one from c to b,
     for 0.875, at prices beyond the region; the sample that a region of 0.25 fixes in a would do it
@@ -163,7 +163,7 @@ def held_prices() -> float:
 
 
 def _off(scores: Floats, limits: bounds.SizeBounds, found: Any) -> float:
-    """Labels outside the bounds, and an objective that is not theirs."""
+    """Return how far a recomputed number is from the printed one, beyond half of its last digit."""
     labels: Ints = np.asarray(found.labels)
     counts = np.bincount(labels, minlength=scores.shape[1])
     outside = np.maximum(limits.lower - counts, counts - limits.upper).max()

@@ -29,7 +29,7 @@ _HALF, _MASK = np.uint64(32), np.uint64(2**32 - 1)
 
 
 def random_words(counter: Words, key: tuple[int, int]) -> Words:
-    """Ten rounds on counters (..., 4) of 32-bit words under one key."""
+    """Run ten rounds on counters (..., 4) of 32-bit words under one key."""
     c0, c1, c2, c3 = (counter[..., i].astype(np.uint64) for i in range(4))
     for i in range(10):
         k0 = np.uint64((key[0] + i * 0x9E3779B9) % 2**32)
@@ -40,7 +40,10 @@ def random_words(counter: Words, key: tuple[int, int]) -> Words:
 
 
 def normal_numbers(n: int, key: int, stream: int) -> Floats:
-    """First n normal numbers of a key and a stream: two of each block, cosine and then sine."""
+    """Return the first n normal numbers of a key and a stream.
+
+    Each block gives two, first by the cosine and then by the sine.
+    """
     blocks = np.arange((n + 1) // 2, dtype=np.uint64)
     high, low = np.uint64(stream >> 32), np.uint64(stream % 2**32)
     counter = np.stack([blocks, blocks * 0, blocks * 0 + low, blocks * 0 + high], axis=-1)

@@ -53,21 +53,21 @@ class Step(NamedTuple):
 
 
 def _moved(price: Term, change: Term) -> Term:
-    """``max(0, price + change)``."""
+    """Return ``max(0, price + change)``."""
     import z3
 
     return z3.If(price + change > 0, price + change, 0)
 
 
 def _wins(prices: Sequence[Term], j: int, reach: Term) -> Term:
-    """Some scores of range `reach` make j the best label."""
+    """Return the condition that some scores of range `reach` make j the best label."""
     import z3
 
     return z3.And([price <= prices[j] + reach for price in prices])
 
 
 def _step(k: int, reach: Term, *, two_sided: bool) -> Step:
-    """Any batch at any prices; without upper bounds rho' is 0 and stays there."""
+    """Return any batch at any prices; without upper bounds rho' is 0 and stays there."""
     import z3
 
     lower, taken, owed = (z3.Reals([f"{name}{i}" for i in range(k)]) for name in "pfg")
@@ -86,7 +86,7 @@ def _step(k: int, reach: Term, *, two_sided: bool) -> Step:
 
 
 def rise_unproven(moved: Callable[[Term, Term], Term] | None = None) -> float:
-    """R1: whether some price rises by less than its step, for any real numbers."""
+    """Return whether, against R1, some price of any real numbers rises by less than its step."""
     import z3
 
     price, change = z3.Reals("p c")
@@ -94,7 +94,7 @@ def rise_unproven(moved: Callable[[Term, Term], Term] | None = None) -> float:
 
 
 def sum_unproven(k: int, bound: Bound) -> float:
-    """R2: whether some step from prices with ``sum rho <= bound`` leads beyond it."""
+    """Return whether, against R2, a step from ``sum rho <= bound`` leads beyond the bound."""
     import z3
 
     reach = z3.Real("r")
@@ -105,7 +105,7 @@ def sum_unproven(k: int, bound: Bound) -> float:
 
 
 def sums_of_largest(k: int, reach: Term) -> list[Term]:
-    """B_1 to B_k of R3 by their recursion, in units of eta."""
+    """Return B_1 to B_k of R3 by their recursion, in units of eta."""
     bounds = [(k - 1) * reach + k]
     for m in range(k - 1, 0, -1):
         bounds.insert(0, m * (bounds[0] + reach) / (m + 1) + 1)
@@ -113,7 +113,7 @@ def sums_of_largest(k: int, reach: Term) -> list[Term]:
 
 
 def largest_unproven(k: int) -> float:
-    """R3: whether a step breaks one of ``T_m <= B_m``, all of which hold before it.
+    """Return whether, against R3, a step breaks one of ``T_m <= B_m``, which hold before it.
 
     T_m is the largest sum of m prices. By symmetry the one that breaks is of the first m.
     """
@@ -129,7 +129,7 @@ def largest_unproven(k: int) -> float:
 
 
 def two_sided_unproven(k: int, bound: Bound) -> float:
-    """R4: whether a step breaks the proof's invariants below a record X, or X exceeds the bound.
+    """Return whether a step breaks the invariants of R4 below a record X, or X exceeds the bound.
 
     The invariants: ``rho + rho' <= X``, ``sum rho' <= (k-1) X`` and ``E_m >= L_m``. All hold at
     prices of 0; a step that stays below X keeps them; the step that reaches X bounds it.
@@ -162,7 +162,7 @@ def two_sided_unproven(k: int, bound: Bound) -> float:
 
 
 def run_stays_below(bound: Bound, without: str | None, n_steps: int = 3) -> float:
-    """R2 as runs of two clusters: how far every run stays below the bound and a quarter.
+    """Return how far every run of two clusters stays below the bound of R2 and a quarter.
 
     Parameters
     ----------

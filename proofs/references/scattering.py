@@ -16,17 +16,17 @@ Floats = NDArray[np.float64]
 
 
 def all_valid(vectors: Floats) -> Prototypes:
-    """Prototypes of every cluster."""
+    """Return the prototypes of every cluster."""
     return Prototypes(vectors, np.ones(vectors.shape[0], dtype=np.bool_))
 
 
 def log_sum_exp(x: Floats) -> float:
-    """Logarithm of the sum of the exponentials."""
+    """Return the logarithm of the sum of the exponentials."""
     return float(np.max(x) + np.log(np.sum(np.exp(x - np.max(x)))))
 
 
 def printed_psl(online: Floats, target: Floats, tau: float, own: str, others: str) -> float:
-    """PSL with the views of the denominator's own term and of the others named."""
+    """Return PSL with the views of the denominator's own term and of the others named."""
     total, k = 0.0, online.shape[0]
     views = {"online": online, "target": target}
     for i in range(k):
@@ -37,7 +37,7 @@ def printed_psl(online: Floats, target: Floats, tau: float, own: str, others: st
 
 
 def masked(seed: int, n: int, d: int) -> tuple[Prototypes, Prototypes]:
-    """Two views, each without some clusters, whose rows hold what must not count."""
+    """Return two views, each without some clusters, whose rows hold what must not count."""
     rng = np.random.default_rng(seed)
     x, y = random_units(seed, n, d), random_units(seed + 50, n, d)
     one, two = rng.random((2, n)) < 0.8

@@ -13,13 +13,13 @@ Floats = NDArray[np.float64]
 
 
 def simplex_grid(k: int, steps: int) -> Floats:
-    """All points of the simplex in R^k with entries that are multiples of 1 / steps."""
+    """Return all points of the simplex in R^k with entries that are multiples of 1 / steps."""
     rows = [c for c in itertools.product(range(steps + 1), repeat=k) if sum(c) == steps]
     return np.asarray(rows, dtype=np.float64) / steps
 
 
 def logits_of(features: Floats) -> Floats:
-    """Scores whose softmax these label features are; a zero is exact."""
+    """Return the scores whose softmax these label features are; a zero is exact."""
     positive = features > 0
     logits: Floats = np.where(positive, np.log(np.where(positive, features, 1.0)), -1e4)
     return logits

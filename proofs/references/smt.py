@@ -19,7 +19,7 @@ EFFORT = 20_000_000  # of z3's own units, so that the verdict is the same on eve
 
 
 def unproven(*conditions: Term) -> float:
-    """Whether the conditions can be met: 0 if never, 1 if they can, inf if z3 does not know.
+    """Return whether the conditions can be met: 0 if never, 1 if they can, inf if z3 does not know.
 
     Parameters
     ----------
@@ -35,7 +35,10 @@ def unproven(*conditions: Term) -> float:
 
 
 def counterexample(*conditions: Term) -> dict[str, Fraction] | None:
-    """Values by name of the variables that meet the conditions; None where z3 has none."""
+    """Return the values by name of the variables that meet the conditions.
+
+    Return None where z3 has none.
+    """
     import z3
 
     solver = _solver(conditions)

@@ -11,27 +11,27 @@ __all__ = ["below_by", "difference", "excess", "unless", "worst"]
 
 
 def worst(*violations: float) -> float:
-    """Largest violation, at least 0; inf if one is NaN."""
+    """Return the largest violation, at least 0; inf if one is NaN."""
     return max(0.0, *(math.inf if math.isnan(v) else float(v) for v in violations))
 
 
 def difference(a: ArrayLike, b: ArrayLike) -> float:
-    """Largest ``|a - b|``: the violation of ``a = b``."""
+    """Return the largest ``|a - b|``: the violation of ``a = b``."""
     gaps = np.abs(np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64))
     return worst(float(np.max(gaps, initial=0.0)))
 
 
 def excess(a: ArrayLike, b: ArrayLike) -> float:
-    """Largest ``a - b``, at least 0: the violation of ``a <= b``."""
+    """Return the largest ``a - b``, at least 0: the violation of ``a <= b``."""
     gaps = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
     return worst(float(np.max(gaps, initial=0.0)))
 
 
 def below_by(a: ArrayLike, b: ArrayLike, margin: float) -> float:
-    """Violation of ``a <= b - margin``, where a strict inequality has to be one."""
+    """Return the violation of ``a <= b - margin``, where a strict inequality has to be one."""
     return excess(np.asarray(a, dtype=np.float64) + margin, b)
 
 
 def unless(condition: object) -> float:
-    """Violation of a statement that is true or false: 0 or 1."""
+    """Return the violation of a statement that is true or false: 0 or 1."""
     return 0.0 if bool(condition) else 1.0

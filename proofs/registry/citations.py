@@ -20,7 +20,7 @@ ID = r"[SMPCG]\d+[a-e]?"
 
 
 def cited(text: str) -> set[str]:
-    """Claims that a docstring names in prose: "claim S3b", "claims G1 to G4", "(M1, M3)"."""
+    """Return the claims that a docstring names: "claim S3b", "claims G1 to G4", "(M1, M3)"."""
     found: set[str] = set()
     for sentence in re.findall(r"\bclaims?\s+([^.]*)", text):
         for first, last in re.findall(rf"\b({ID})\s+to\s+({ID})\b", sentence):
@@ -33,14 +33,14 @@ def cited(text: str) -> set[str]:
 
 
 def linked(text: str) -> list[str]:
-    """Anchors of the page that a docstring links to, in its order."""
+    """Return the anchors of the page that a docstring links to, in its order."""
     anchors = r"#[\w-]+(?:,\s+#[\w-]+)*"
     links = re.findall(rf"{re.escape(PAGE)}({anchors})", text)
     return [name for link in links for name in re.findall(r"#([\w-]+)", link)]
 
 
 def docstrings(path: Path) -> Iterator[tuple[str, str]]:
-    """Dotted name within the module ("" for itself) and docstring of all that `path` defines."""
+    """Yield the dotted name within the module ("" for itself) and the text of each docstring."""
 
     def walk(node: ast.AST, name: str) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
@@ -53,7 +53,7 @@ def docstrings(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def citing() -> dict[str, list[str]]:
-    """Names below ``dualclust`` that link to each claim, "algos.online.duals.update_duals"."""
+    """Return the names below ``dualclust`` that link to each claim."""
     found: dict[str, list[str]] = {}
     for folder in algos.__path__:
         for path in sorted(Path(folder).rglob("*.py")):

@@ -225,7 +225,7 @@ def load_from(name: str) -> None:
 
 
 def ordered(claims: Iterable[Claim]) -> list[Claim]:
-    """Claims by paper, then by number and letter."""
+    """Return the claims by paper, then by number and letter."""
 
     def key(item: Claim) -> tuple[int, str, int, str]:
         letter, number, rest = re.match(r"([A-Z])(\d*)(.*)", item.id).groups()  # type: ignore[union-attr]

@@ -31,7 +31,7 @@ def _line_centers(own: float) -> Any:
 
 
 def _pull(x: Any, labels: Any, centers: Any, lam: float, cluster: int = 0) -> Any:
-    """Numerator of Eq. 4, sum of (1 - p) x over the cluster."""
+    """Return the numerator of Eq. 4, sum of (1 - p) x over the cluster."""
     q = hardness_weighted.hardness(x, labels, centers, temperature=lam)
     return (q * (labels == cluster)) @ x
 
@@ -80,7 +80,7 @@ def _pull(x: Any, labels: Any, centers: Any, lam: float, cluster: int = 0) -> An
     ),
 )
 def closed_form_of_the_center() -> float:
-    """How far the counterexample is from standing, and how far a certified center is from best."""
+    """Return how far the counterexample is from standing, and a certified center from best."""
     labels = np.zeros(5, dtype=np.int64)
     up, down = _line_centers(1.0), _line_centers(-1.0)
     best, other = (float(center_losses(_LINE, w, labels, _LINE_LAMBDA).sum()) for w in (up, down))
@@ -132,7 +132,10 @@ def closed_form_of_the_center() -> float:
 def _wrong_certificate(
     x: Any, labels: Any, centers: Any, lam: float, found: Any, tolerance: float
 ) -> float:
-    """Error of gap and residual, in plain NumPy; 1 where a status contradicts the gap."""
+    """Return the error of gap and residual, in plain NumPy.
+
+    Return 1 where a status contradicts the gap.
+    """
     worst = 0.0
     for j, start in enumerate(centers):
         mine, w = x[labels == j], found.centers[j]
@@ -155,19 +158,19 @@ def _wrong_certificate(
 
 
 def _printed_gradient(x: Any, q: Any, w: Any) -> Any:
-    """Gradient of Eq. 1 as printed, ``w - sum q x / sum q``."""
+    """Return the gradient of Eq. 1 as printed, ``w - sum q x / sum q``."""
     return w - (q @ x) / q.sum()
 
 
 def _kappa(x: Any, q: Any, w: Any, lam: float) -> float:
-    """Largest eigenvalue of ``P_w (sum q (1 - q) x x^T) P_w / (lambda |sum q x|)``."""
+    """Return the largest eigenvalue of ``P_w (sum q (1 - q) x x^T) P_w / (lambda |sum q x|)``."""
     across = x - np.outer(x @ w, w)
     spread = (across * (q * (1.0 - q))[:, None]).T @ across
     return float(np.linalg.eigvalsh(spread)[-1]) / (lam * float(np.linalg.norm(q @ x)))
 
 
 def _iterate(x: Any, centers: Any, lam: float, damping: float) -> float:
-    """Distance of the center of cluster 0 from a fixed point after 300 damped steps."""
+    """Return the distance of the center of cluster 0 from a fixed point after 300 damped steps."""
     labels, w = np.zeros(len(x), dtype=np.int64), centers.copy()
     step = 1.0
     for _ in range(300):
@@ -218,7 +221,7 @@ _FANS = ((40.0, 0.05, 180.0), (30.0, 0.1, 180.0), (20.0, 0.5, 180.0), (60.0, 1.0
     covers=("clustering.hardness_weighted.hardness_centers",),
 )
 def learning_rate_one() -> float:
-    """Error of the factor sum(1 - p) / lambda; 1 for each fan that behaves otherwise."""
+    """Return the error of the factor sum(1 - p) / lambda; 1 for each fan that behaves otherwise."""
     rng = np.random.default_rng(33)
     worst = 0.0
     for lam in (0.1, 0.5):
@@ -283,7 +286,7 @@ def learning_rate_one() -> float:
     ),
 )
 def weights_that_vanish() -> float:
-    """Relative error of 1 - p; 1 where a degenerate center moves."""
+    """Return the relative error of 1 - p; 1 where a degenerate center moves."""
     lam, worst = 0.05, 0.0
     centers = np.asarray([[1.0, 0.0], [-1.0, 0.0]])
     labels = np.zeros(1, dtype=np.int64)

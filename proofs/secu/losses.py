@@ -20,19 +20,19 @@ PAPER = "SeCu supplement"
 
 
 def unit_rows(rng: np.random.Generator, n: int, d: int) -> Any:
-    """Random directions, (n, d)."""
+    """Return the random directions, (n, d)."""
     return projections.project_sphere(rng.normal(size=(n, d)))
 
 
 def distance_losses(x: Any, centers: Any, labels: Any, lam: float) -> Any:
-    """Eq. 1 as printed, per sample: the loss in squared distances."""
+    """Return Eq. 1 as printed, per sample: the loss in squared distances."""
     squares = ((x[:, None, :] - centers) ** 2).sum(axis=2) / (2.0 * lam)
     own = squares[np.arange(len(labels)), labels]
     return np.log(np.exp(-squares).sum(axis=1)) + own
 
 
 def center_losses(x: Any, centers: Any, labels: Any, lam: float, frozen: Any = None) -> Any:
-    """The library's loss of centers, per sample; `frozen` are the centers under the stop-gradient.
+    """Return the library's loss of centers per sample; the stop-gradient acts on `frozen`.
 
     A derivative with `frozen` held fixed is what a stop-gradient makes of it.
     """
@@ -71,7 +71,10 @@ def center_losses(x: Any, centers: Any, labels: Any, lam: float, frozen: Any = N
     covers=("losses.secu.center_loss", "losses.coke.label_loss"),
 )
 def two_forms_of_the_loss() -> float:
-    """Difference of the forms where they are equal; 1 where they should differ and do not."""
+    """Return the difference of the forms where they are equal.
+
+    Return 1 where they should differ and do not.
+    """
     rng = np.random.default_rng(30)
     worst = 0.0
     for lam in (0.1, 0.5, 2.0):
@@ -99,7 +102,7 @@ def two_forms_of_the_loss() -> float:
 
 
 def _pulls(x: Any, centers: Any, labels: Any, lam: float) -> Any:
-    """``-sum (1 - p) x / lambda`` over the samples of each center, in plain NumPy."""
+    """Return ``-sum (1 - p) x / lambda`` over the samples of each center, in plain NumPy."""
     e = np.exp(x @ centers.T / lam)
     share = e / e.sum(axis=1, keepdims=True)
     member = labels[:, None] == np.arange(len(centers))
@@ -107,7 +110,7 @@ def _pulls(x: Any, centers: Any, labels: Any, lam: float) -> Any:
 
 
 def _frozen_difference(x: Any, centers: Any, labels: Any, lam: float) -> Any:
-    """Gradient of the loss summed over *all* samples, the centers under the stop-gradient fixed."""
+    """Return the gradient of the loss over *all* samples, with its frozen centers fixed."""
     slope, h = np.zeros_like(centers), 1e-5
     for place in np.ndindex(*centers.shape):
         moved = []
@@ -120,7 +123,7 @@ def _frozen_difference(x: Any, centers: Any, labels: Any, lam: float) -> Any:
 
 
 def slopes_of(form: Any, x: Any, centers: Any, labels: Any, lam: float) -> Any:
-    """Gradient of the summed loss in each center, through its own samples only."""
+    """Return the gradient of the summed loss in each center, through its own samples only."""
     slope, h = np.zeros_like(centers), 1e-5
     for j in range(centers.shape[0]):
         mine = labels == j
@@ -158,7 +161,7 @@ def slopes_of(form: Any, x: Any, centers: Any, labels: Any, lam: float) -> Any:
     covers=("losses.cross_entropy.log_softmax",),
 )
 def softmax_maximizes() -> float:
-    """Relative error of the identity L - value(q) = KL(q | p), and of L = value(p)."""
+    """Return the relative error of the identity L - value(q) = KL(q | p), and of L = value(p)."""
     rng = np.random.default_rng(31)
     worst = 0.0
     for lam, shape in ((0.05, (50, 6)), (1.0, (6, 6)), (20.0, (2, 6, 6)), (0.05, (3, 1))):
@@ -203,7 +206,7 @@ def softmax_maximizes() -> float:
     covers=("losses.secu.center_loss",),
 )
 def sum_over_samples() -> float:
-    """Relative error of the sum over samples against a transcription, and of the factor K."""
+    """Return the relative error of the sum over samples against a transcription, and of K."""
     rng = np.random.default_rng(6)
     n, k, worst = 7, 4, 0.0
     for lam in (0.3, 1.5):

@@ -42,7 +42,7 @@ PAPER = "SeCu supplement"
     covers=("losses.propos.prototypes.batch_prototypes",),
 )
 def batch_misses_clusters() -> float:
-    """Largest difference of the smallest number of missed clusters from max(0, K - b)."""
+    """Return the largest error of max(0, K - b) as the least number of missed clusters."""
     rng, worst = np.random.default_rng(1), 0
     for k, b in product(range(1, 6), repeat=2):
         labels = np.asarray(list(product(range(k), repeat=b)))
@@ -59,17 +59,17 @@ def batch_misses_clusters() -> float:
 
 
 def _ratio_of_variances(k: int, a2: Fraction) -> Fraction:
-    """Var_neg / Var_pos as printed."""
+    """Return Var_neg / Var_pos as printed."""
     return Fraction(k - 2, k - 1) / (1 - a2) + Fraction(1, k - 1)
 
 
 def _variance(points: Any) -> float:
-    """Mean squared distance of points (m, d) from their mean."""
+    """Return the mean squared distance of points (m, d) from their mean."""
     return float(((points - points.mean(axis=0)) ** 2).sum(axis=1).mean())
 
 
 def _cluster(mean: Any) -> Any:
-    """Two unit vectors with this mean."""
+    """Return two unit vectors with this mean."""
     turned = np.asarray([-mean[1], mean[0]]) / np.linalg.norm(mean)
     reach = np.sqrt(1.0 - mean @ mean)
     return np.stack([mean + reach * turned, mean - reach * turned])
@@ -109,7 +109,7 @@ def _cluster(mean: Any) -> Any:
     about="paper",
 )
 def variance_of_negatives() -> float:
-    """Error of the algebra, of the expectation, and of the difference at the simplex."""
+    """Return the error of the algebra, of the expectation, and of the difference at the simplex."""
     worst = 0.0
     for k, a2 in product(range(2, 9), (Fraction(0), Fraction(1, 4), Fraction(16, 25))):
         exact = 1 - a2 / (k - 1)
@@ -131,7 +131,7 @@ def variance_of_negatives() -> float:
 
 
 def _printed_cost(scores: Any, prices: duals.Duals, temperature: float) -> Any:
-    """``-log p_ij - rho_j + rho'_j`` with the duals of the supplement."""
+    """Return ``-log p_ij - rho_j + rho'_j`` with the duals of the supplement."""
     log_p = cross_entropy.log_softmax(scores, temperature=temperature)
     return -log_p - prices.lower[:, None] + prices.upper[:, None]
 
@@ -159,7 +159,7 @@ def _printed_cost(scores: Any, prices: duals.Duals, temperature: float) -> Any:
     covers=("online.duals.assign_batch", "online.duals.update_duals"),
 )
 def label_of_the_online_step() -> float:
-    """Most by which a label's printed cost exceeds the least one, over a stream."""
+    """Return the most by which a label's printed cost exceeds the least one, over a stream."""
     rng = np.random.default_rng(4)
     heads, k, b, chunk, lam = 2, 5, 12, 8, 0.05
     eta = np.asarray([[4.0], [1.5]])  # of a chunk
@@ -234,7 +234,7 @@ def label_of_the_online_step() -> float:
     ),
 )
 def dual_ascent_and_feasibility() -> float:
-    """Worst of the subgradient inequality, the step, duality, and wrong verdicts on bounds."""
+    """Return the worst error of the subgradient inequality, the step, duality and verdicts."""
     rng = np.random.default_rng(5)
     n, k = 12, 3
     low, high = np.asarray([2.0, 3.0, 4.0]), np.asarray([4.0, 5.0, 6.0])  # and imply no others
@@ -279,7 +279,7 @@ def _dual(scores: Any, rho: Any, rho_up: Any, low: Any, high: Any) -> float:
 
 
 def _wrong_verdicts() -> float:
-    """Ratios whose feasibility `from_ratios` decides otherwise than an enumeration of counts."""
+    """Return the ratios of which `from_ratios` says otherwise than an enumeration of counts."""
     wrong = 0
     ratios = [Fraction(0), Fraction(1, 2), Fraction(9, 10), Fraction(1)]
     tops = [Fraction(9, 10), Fraction(1), Fraction(11, 10), Fraction(3, 2), Fraction(2)]
@@ -296,7 +296,7 @@ def _wrong_verdicts() -> float:
 
 
 def _wrong_bounds() -> float:
-    """Bounds of `from_ratios` that are not what exact arithmetic of the typed ratios gives."""
+    """Return the bounds of `from_ratios` that are not those of exact arithmetic."""
     wrong = 0
     typed = [("0.9", "1.1"), ("0.4", "1.7"), ("0.7", "1.3"), ("0", "3")]
     for (low, high), n, k in product(typed, (100, 300, 1000), (3, 7)):
@@ -320,7 +320,7 @@ def _wrong_bounds() -> float:
 
 
 def _rounded(size: int, exact: Fraction, rounding: str, *, up: bool) -> bool:
-    """Whether a whole size is what `rounding` makes of a bound."""
+    """Return whether a whole size is what `rounding` makes of a bound."""
     if rounding == "nearest":
         return abs(size - exact) <= Fraction(1, 2)
     over = size - exact
@@ -345,7 +345,7 @@ def _rounded(size: int, exact: Fraction, rounding: str, *, up: bool) -> bool:
     covers=("online.duals.assign_batch", "online.assignment.assign"),
 )
 def without_duals_greedy() -> float:
-    """Labels that differ from the first argmax, prices that left 0, and lost objective."""
+    """Return labels that differ from the first argmax, prices that left 0, and lost objective."""
     rng, worst = np.random.default_rng(7), 0.0
     for n, k in ((120, 5), (60, 130)):
         scores = np.round(rng.uniform(-1.0, 1.0, (n, k)) * 4.0) / 4.0  # many ties

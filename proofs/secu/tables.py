@@ -14,7 +14,7 @@ import numpy as np
 from ... import backends
 from ...algos import bounds, offline
 from ...algos.baselines import entropy
-from ...algos.online import assignment, duals, steps
+from ...algos.online import assignment, duals, step_sizes
 from ..references import online_runs, optimality
 from ..registry.claims import Status, claim
 
@@ -55,7 +55,7 @@ _TABLE_3 = {32: 87.9, 64: 88.3, 128: 88.1, 256: 87.9}  # batch size: ACC
     covers=("online.assignment.assign", "bounds.sizes.SizeBounds.from_ratios"),
 )
 def balanced_row_of_table_2() -> float:
-    """Samples by which the first row is not short, the others are, or `assign` is."""
+    """Return the samples by which the first row is not short, the others are, or `assign` is."""
     first, *others = [(gamma * 50_000 / 10, low) for gamma, _, low, *_ in _TABLE_2]
     worst = max(0.0, 27.0 - (first[0] - first[1]), *(need - low for need, low in others))
     rng = np.random.default_rng(8)
@@ -74,7 +74,7 @@ def balanced_row_of_table_2() -> float:
 
 
 def _wrong_enforcement(rng: np.random.Generator) -> float:
-    """Labels of `assign` that are not those of the rule, and samples outside their bounds."""
+    """Return labels of `assign` that are not those of the rule, and samples out of bounds."""
     wrong, n, k = 0.0, 64, 5
     for trial in range(12):
         sizes = rng.multinomial(n, np.asarray([4, 4, 8, 16, 32]) / 64)
@@ -84,7 +84,7 @@ def _wrong_enforcement(rng: np.random.Generator) -> float:
         slope = np.linspace(2.0, 0.0, k) if trial % 2 else np.zeros(k)
         scores = online_runs.dyadic_scores(rng, (n, k), 4) + np.round(16.0 * slope) / 16.0
         free = trial % 3 == 2
-        rule = steps.StepRule(2.0 ** -(trial % 5), 1 + 3 * (trial % 3), free)
+        rule = step_sizes.StepRule(2.0 ** -(trial % 5), 1 + 3 * (trial % 3), free)
         prices = duals.Duals(*(rng.integers(0, 9, size=(2, k)) / 8.0 * (trial > 5)))
         state = assignment.init_state(limits)._replace(duals=prices, start=prices)
         cut = rule.chunk_size * 4
@@ -103,8 +103,8 @@ def _wrong_enforcement(rng: np.random.Generator) -> float:
         wrong += float((labels != told).sum() + (counts < low).sum() + (counts > high).sum())
         wrong += float(np.abs(np.asarray(state.duals) - np.asarray(last)).max())
     shares = bounds.SizeBounds.for_stream(k, lower=0.75, upper=1.5)
-    by_mean = steps.StepRule(0.25, 4, mean_over_chunk=True)  # the step is that of a batch
-    told = assignment.assign(scores, shares, steps=steps.StepRule(0.0625, 4)).labels
+    by_mean = step_sizes.StepRule(0.25, 4, mean_over_chunk=True)  # the step is that of a batch
+    told = assignment.assign(scores, shares, steps=step_sizes.StepRule(0.0625, 4)).labels
     return wrong + float((assignment.assign(scores, shares, steps=by_mean).labels != told).sum())
 
 
@@ -133,7 +133,7 @@ def _wrong_enforcement(rng: np.random.Generator) -> float:
     covers=("baselines.entropy.published_rule", "baselines.entropy.entropy_prices"),
 )
 def scaling_of_the_entropy_weight() -> float:
-    """Error of both exponents and of the proportional rule."""
+    """Return the error of both exponents and of the proportional rule."""
     rule = entropy.published_rule
     base = rule(50_000).weight
     exponents = (
@@ -176,7 +176,7 @@ def scaling_of_the_entropy_weight() -> float:
     about="print",
 )
 def range_of_table_1() -> float:
-    """Error of the range 0.4 and of the place of the maximum, 256."""
+    """Return the error of the range 0.4 and of the place of the maximum, 256."""
     best = max(_TABLE_1, key=lambda dimension: _TABLE_1[dimension])
     return _range_error(_TABLE_1, 0.4) + float(best != 256)
 
@@ -202,7 +202,7 @@ def range_of_table_1() -> float:
     covers=("online.duals.assign_batch",),
 )
 def range_of_table_3() -> float:
-    """Error of the range 0.4, and samples by which a shortfall exceeds its bound."""
+    """Return the error of the range 0.4, and samples by which a shortfall exceeds its bound."""
     rng = np.random.default_rng(11)
     scores, k, eta = rng.uniform(-1.0, 1.0, (192, 4)) + np.linspace(0.6, 0.0, 4), 4, 0.2
     low, high = np.asarray([0.1, 0.2, 0.25, 0.3]), np.asarray([0.2, 0.5, 0.5, 0.6])
@@ -265,7 +265,7 @@ def _range_error(table: dict[int, float], printed: float) -> float:
     covers=("offline.assignment.assign_exact",),
 )
 def order_of_table_2() -> float:
-    """Rows out of order, and the largest fall of an optimal value."""
+    """Return the rows out of order, and the largest fall of an optimal value."""
     columns = list(zip(*_TABLE_2, strict=True))
     wrong = sum(a >= b for a, b in pairwise(columns[1]))
     wrong += sum(a <= b for a, b in pairwise(columns[2]))
@@ -299,20 +299,21 @@ def order_of_table_2() -> float:
     hypotheses="Settings, not a claim about a result.",
     status=Status.EMPIRICAL,
     derivation="""
-    The settings are recorded in `steps.PUBLISHED`. They do not bear out the remark S3d, by which
-    the natural rate is 1: the rate is 4.2 here. Per image the dual step is 20 / 1,024; over an
-    epoch of N = 1,281,167 images a cluster that gets nothing rises by 20 gamma N / (1,024 K),
+    The settings are recorded in `step_sizes.PUBLISHED`. They do not bear out the remark S3d, by
+    which the natural rate is 1: the rate is 4.2 here. Per image the dual step is 20 / 1,024; over
+    an epoch of N = 1,281,167 images a cluster that gets nothing rises by 20 gamma N / (1,024 K),
     which is 10.0 at K = 1,000. Check: the record, and that number.
     """,
     tolerance=1e-9,
-    covers=("online.steps.published_steps",),
+    covers=("online.step_sizes.published_steps",),
 )
 def settings_of_imagenet() -> float:
-    """Differences between the record and the supplement, and of the rise per epoch from 10.009."""
-    setting, rule = steps.PUBLISHED["secu-imagenet"], steps.published_steps("secu-imagenet")
+    """Compare the record with the supplement, and the rise per epoch with 10.009."""
+    name = "secu-imagenet"
+    setting, rule = step_sizes.PUBLISHED[name], step_sizes.published_steps(name)
     rise = setting.eta / setting.batch_size * setting.ratio * 1_281_167 / 1_000
-    shared = steps.published_steps("coke-imagenet")  # CoKe's runs have the same settings
-    small = [steps.published_steps(name) for name in ("secu-cifar", "coke-cifar")]
+    shared = step_sizes.published_steps("coke-imagenet")  # CoKe's runs have the same settings
+    small = [step_sizes.published_steps(name) for name in ("secu-cifar", "coke-cifar")]
     wrong = float(shared != rule) + sum(
         rule.step_size != 0.1 or rule.chunk_size != 128 or not rule.mean_over_chunk
         for rule in small

@@ -87,7 +87,7 @@ import numpy as np
 
 from ...algos.bounds import sizes
 from ...algos.core import errors
-from ...algos.online import assignment, certificates, steps
+from ...algos.online import assignment, certificates, step_sizes
 from ..references import online_runs, optimality, price_steps
 from ..references.online_runs import Floats
 from ..registry.claims import Status, claim
@@ -103,28 +103,28 @@ __all__ = [
 
 
 def sum_of_prices(k: int, reach: float, eta: float) -> float:
-    """Bound of R2 on the sum of the lower prices."""
+    """Return the bound of R2 on the sum of the lower prices."""
     return (k - 1) * reach + k * eta
 
 
 def largest_price(k: int, reach: float, eta: float) -> float:
-    """Bound of R3 on every lower price; divided by h, on the violation."""
+    """Return the bound of R3 on every lower price; divided by h, on the violation."""
     harmonic = math.fsum(1.0 / i for i in range(1, k))
     return (reach + eta) * harmonic + eta
 
 
 def largest_price_two_sided(k: int, reach: float, eta: float) -> float:
-    """Bound of R4 on every price with lower and upper bounds, k >= 2."""
+    """Return the bound of R4 on every price with lower and upper bounds, k >= 2."""
     return k * (k - 1) / 2.0 * reach + (k + 1) * (7 * k - 6) / 6.0 * eta
 
 
 def permutation_term(n: int) -> float:
-    """What a random order adds to the regret, per unit of the sum of prices (R5)."""
+    """Return what a random order adds to the regret, per unit of the sum of prices (R5)."""
     return math.fsum(math.sqrt((i - 1) / ((n - i + 1) * (n - 1))) for i in range(2, n + 1))
 
 
 def reach_of(scores: Floats) -> float:
-    """r, the largest range of a row of scores (..., k)."""
+    """Return r, the largest range of a row of scores (..., k)."""
     return float(np.ptp(scores, axis=-1).max())
 
 
@@ -155,7 +155,7 @@ def lowest_other(prices: Floats, wins: list[int]) -> int:
     ),
 )
 def certificate() -> float:
-    """Exact on dyadic streams: zero tolerance, every prefix, both sides; one step by z3."""
+    """Check every prefix of dyadic streams, both sides, with zero tolerance; one step by z3."""
     worst = price_steps.rise_unproven()
     for scores, low, high, h, b, run in online_runs.dyadic_runs(1, two_sided=True):
         ends, counts = online_runs.prefix_counts(run.labels, scores.shape[-1], b)
@@ -179,11 +179,14 @@ def certificate() -> float:
 
 
 def _wrong_certificates() -> float:
-    """Difference of `size_certificate` from R1 along warm passes; inf where it should refuse."""
+    """Return the difference of `size_certificate` from R1 along warm passes.
+
+    Return inf where it should refuse and does not.
+    """
     rng, worst = np.random.default_rng(101), 0.0
     for lower, upper, free in (((0.5, 0.75, 1.0), 1.4, False), ((1.0, 0.5, 1.5), 3.0, True)):
         limits = sizes.SizeBounds.for_stream(3, lower=lower, upper=upper)
-        rule = steps.StepRule(1.0 / 32.0, 4, free)
+        rule = step_sizes.StepRule(1.0 / 32.0, 4, free)
         scores = online_runs.dyadic_scores(rng, (160, 3)) + np.asarray([1.0, 0.25, 0.0])
         _, state = assignment.assign(scores, limits, steps=rule)
         state = assignment.next_pass(state)
@@ -203,7 +206,7 @@ def _wrong_certificates() -> float:
             worst = max(worst, float(np.abs(told.at_most - most).max()))
             worst = max(worst, float((told.at_least - state.counts).max()))
             worst = max(worst, float((state.counts - told.at_most).max()))
-        other = steps.StepRule(1.0 / 16.0, 4, free)
+        other = step_sizes.StepRule(1.0 / 16.0, 4, free)
         _, state = assignment.assign(scores[:4], limits, state, steps=other)
         try:
             certificates.size_certificate(state, limits)
@@ -226,7 +229,10 @@ def _wrong_certificates() -> float:
     covers=("online.duals.update_duals",),
 )
 def sum_is_bounded() -> float:
-    """Worst excess over the bound; and the adversary must come within K eta of (K-1) r."""
+    """Return the worst excess over the bound.
+
+    The adversary must come within K eta of (K-1) r.
+    """
     worst = max(price_steps.sum_unproven(k, sum_of_prices) for k in range(2, 8))
     for scores, _, _, h, b, run in online_runs.dyadic_runs(2, two_sided=False):
         most = sum_of_prices(scores.shape[-1], reach_of(scores), h * b)
@@ -253,7 +259,10 @@ def sum_is_bounded() -> float:
     covers=("online.duals.update_duals", "online.duals.assign_batch"),
 )
 def largest_is_bounded() -> float:
-    """Worst excess of a price or a violation over its bound; the adversary must reach H_2 r."""
+    """Return the worst excess of a price or a violation over its bound.
+
+    The adversary must reach H_2 r.
+    """
     worst = max(price_steps.largest_unproven(k) for k in range(2, 7))
     for k in range(2, 7):  # what z3 proved is the bound as printed, but for rounding
         exact = float(price_steps.sums_of_largest(k, Fraction(3, 2))[0])
@@ -294,7 +303,7 @@ def largest_is_bounded() -> float:
     covers=("online.duals.assign_batch",),
 )
 def regret_is_bounded() -> float:
-    """All orders of N <= 5 and all sequences of 4 draws of 4 types, each expectation exact."""
+    """Return the worst excess of exact means over all orders of N <= 5 and 4 draws of 4 types."""
     rng, worst = np.random.default_rng(5), 0.0
     for n, k in ((3, 3), (4, 2), (4, 4), (5, 3)):
         low = rng.multinomial(n, np.ones(k) / k)
@@ -353,7 +362,7 @@ def regret_is_bounded() -> float:
     ),
 )
 def weak_duality() -> float:
-    """Against all k^n labels, exact on dyadic scores; and equality for one price by hand."""
+    """Compare with all k^n labels, exactly on dyadic scores; check equality for one price."""
     rng, worst = np.random.default_rng(6), 0.0
     for _ in range(60):
         n, k = int(rng.integers(1, 6)), int(rng.integers(2, 5))

@@ -19,7 +19,7 @@ from scipy import stats
 
 from ... import backends
 from ...algos import bounds, offline
-from ...algos.online import assignment, certificates, duals, steps
+from ...algos.online import assignment, certificates, duals, step_sizes
 from ..references import online_runs, optimality
 from ..references.online_runs import Floats
 from ..registry.claims import Status, claim
@@ -34,7 +34,7 @@ Fit = tuple[float, float]
 
 
 def log_slope(sizes: list[int], samples: list[Floats], *, seed: int = 0) -> Fit:
-    """Slope of log mean against log size, and its standard error by 400 bootstrap resamples."""
+    """Return the slope of log mean against log size, and its error by 400 bootstrap resamples."""
     rng, x = np.random.default_rng(seed), np.log(np.asarray(sizes, dtype=float))
     weights = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
     slope = float(weights @ np.log([s.mean() for s in samples]))
@@ -43,12 +43,12 @@ def log_slope(sizes: list[int], samples: list[Floats], *, seed: int = 0) -> Fit:
 
 
 def _alarm(mean: float, error: float, limit: float) -> float:
-    """Positive if the statement "expectation <= limit" is rejected at `ALARM` standard errors."""
+    """Return a positive number if "expectation <= limit" is rejected at `ALARM` errors."""
     return mean - ALARM * error - limit
 
 
 def _gaussian_cosines(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """Scores whose greedy labels starve two of four clusters."""
+    """Return the scores whose greedy labels starve two of four clusters."""
     skew = np.asarray([0.6, 0.3, 0.0, -0.2])
     return np.clip(skew[: shape[-1]] + 0.25 * rng.normal(size=shape), -1.0, 1.0)
 
@@ -67,11 +67,11 @@ def _gaussian_cosines(rng: np.random.Generator, shape: tuple[int, ...]) -> Float
     covers=(
         "core.projections.project_l1_ball",
         "online.duals.assign_batch",
-        "online.steps.theorem_steps",
+        "online.step_sizes.theorem_steps",
     ),
 )
 def every_order() -> float:
-    """All orders of 300 instances of N <= 5."""
+    """Return the worst excess over all orders of 300 instances of N <= 5."""
     rng, worst = np.random.default_rng(11), -math.inf
     for n, k in ((2, 2), (3, 3), (3, 4), (4, 3), (5, 2), (5, 3)):
         for tau in (0.25, 4.0):
@@ -80,7 +80,7 @@ def every_order() -> float:
             best, labels = online_runs.best_by_trial(scores, low)
             perms = online_runs.orders(n)
             every = scores[:, perms].reshape(-1, n, k)
-            rule = steps.theorem_steps(n, tau)
+            rule = step_sizes.theorem_steps(n, tau)
             run = online_runs.run_online(
                 every, low / n, step_size=rule.step_size, radius=rule.l1_radius
             )
@@ -111,7 +111,7 @@ def every_order() -> float:
     ),
 )
 def contrary_streams() -> float:
-    """Worst excess of a count over its certificate, of a value over D, and labels that moved."""
+    """Return the worst excess of counts and values over their bounds, and labels that moved."""
     worst = 0.0
     for mode in online_runs.ENGINES:
         rng = np.random.default_rng(12)
@@ -126,7 +126,7 @@ def contrary_streams() -> float:
     return worst
 
 
-RULE = steps.StepRule(1.0 / 64.0, 4)
+RULE = step_sizes.StepRule(1.0 / 64.0, 4)
 
 # Smallest and largest shares that are exact in binary, so that a shift changes no bit of a price.
 SHARES = {
@@ -136,7 +136,7 @@ SHARES = {
 
 
 def _stream_excess(scores: Floats, rng: np.random.Generator) -> float:
-    """Counts beyond their certificates in two passes of a stream, and labels that a shift moves."""
+    """Return counts beyond certificates in two passes of a stream, and labels a shift moves."""
     n, k = scores.shape
     low, high = ([k * share for share in side] for side in SHARES[k])
     limits, worst, prices = bounds.SizeBounds.for_stream(k, lower=low, upper=high), 0.0, None
@@ -158,7 +158,7 @@ def _stream_excess(scores: Floats, rng: np.random.Generator) -> float:
 
 
 def _pass_excess(scores: Floats) -> float:
-    """Labels of a counted pass that are not those of the rule, and their value beyond D."""
+    """Return labels of a counted pass that break the rule, and their value beyond D."""
     n, k = scores.shape
     low, high = ([k * share for share in side] for side in SHARES[k])
     counted = bounds.SizeBounds.from_ratios(k, n_samples=n, lower=low, upper=high)
@@ -170,7 +170,7 @@ def _pass_excess(scores: Floats) -> float:
 
 
 def _mean_regret(n: int, m: int, seed: int, step: float) -> tuple[Floats, float]:
-    """R of m independent streams of n samples drawn with replacement from 16,640 types.
+    """Return R of m independent streams of n samples drawn with replacement from 16,640 types.
 
     Also what the optimum of the distribution lacks of its proof: it is found on candidates.
     """
@@ -198,7 +198,7 @@ def _mean_regret(n: int, m: int, seed: int, step: float) -> tuple[Floats, float]
     covers=("online.duals.assign_batch",),
 )
 def mean_regret() -> float:
-    """Excess beyond the alarm limit; 1 if the negative control does not alarm."""
+    """Return the excess beyond the alarm limit; 1 if the negative control does not alarm."""
     n, m = 4096, 200
     step = 3.0 / math.sqrt(n)
     regret, gap = _mean_regret(n, m, 13, step)
@@ -223,7 +223,10 @@ def mean_regret() -> float:
     covers=("online.duals.assign_batch",),
 )
 def exponent() -> float:
-    """Excess of the slope beyond the alarm limit; 1 if the negative control does not alarm."""
+    """Return the excess of the slope beyond the alarm limit.
+
+    Return 1 if the negative control does not alarm.
+    """
     sizes, samples = [2**j for j in range(7, 13)], []
     for n in sizes:
         scores = _gaussian_cosines(np.random.default_rng(n), (48, n, 4))
@@ -240,7 +243,10 @@ def exponent() -> float:
 
 
 def _sorted_halves(n: int) -> tuple[Floats, float]:
-    """Rows (1, 0.9), then rows (1, -1), each cluster owed half: scores (1, n, 2) and OPT."""
+    """Return the rows (1, 0.9), then rows (1, -1), each cluster owed half.
+
+    Return scores (1, n, 2) and OPT.
+    """
     rows = np.repeat(np.asarray([[[1.0, 0.9], [1.0, -1.0]]]), n // 2, axis=1)
     return rows, n / 2.0 * 0.9 + n / 2.0
 
@@ -259,7 +265,7 @@ def _sorted_halves(n: int) -> tuple[Floats, float]:
     covers=("online.duals.assign_batch",),
 )
 def sorted_order() -> float:
-    """How far the slope of R is below 0.9, or that of V above 0.55."""
+    """Return how far the slope of R is below 0.9, or that of V above 0.55."""
     sizes, regrets, shorts = [256, 1024, 4096], [], []
     for n in sizes:
         rows, best = _sorted_halves(n)
@@ -284,16 +290,16 @@ def sorted_order() -> float:
     tolerance=1e-12,
     covers=(
         "core.projections.project_l1_ball",
-        "online.steps.theorem_steps",
+        "online.step_sizes.theorem_steps",
         "online.assignment.assign",
     ),
 )
 def small_tau() -> float:
-    """Difference of V / N from 0.4, by the plain update and by `assign`."""
+    """Return the difference of V / N from 0.4, by the plain update and by `assign`."""
     worst, aims = 0.0, bounds.SizeBounds.for_stream(2, lower=[1.2, 0.8])
     for n in (100, 400):
         rows = np.tile(np.asarray([1.0, 0.0]), (1, n, 1))
-        rule, share = steps.theorem_steps(n, 0.5), np.asarray([0.6, 0.4])
+        rule, share = step_sizes.theorem_steps(n, 0.5), np.asarray([0.6, 0.4])
         run = online_runs.run_online(rows, share, step_size=rule.step_size, radius=rule.l1_radius)
         short = (n * share - online_runs.counts_of(run.labels, 2)).max()
         worst = max(worst, abs(float(short) / n - 0.4))
@@ -323,7 +329,7 @@ def small_tau() -> float:
     covers=("online.duals.assign_batch",),
 )
 def permutation_term_is_real() -> float:
-    """Worst excess over the bound; 1 if no instance has a positive mean."""
+    """Return the worst excess over the bound; 1 if no instance has a positive mean."""
     rng, worst, largest = np.random.default_rng(17), 0.0, 0.0
     for n, k in ((2, 3), (3, 3), (3, 4), (4, 3), (5, 3)):
         low = np.minimum(rng.multinomial(n, np.ones(k) / k), 1)

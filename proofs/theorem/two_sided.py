@@ -31,7 +31,10 @@ __all__: list[str] = []
     covers=("online.duals.update_duals", "online.duals.assign_batch"),
 )
 def two_sided_is_bounded() -> float:
-    """Worst excess over the bounds on random, tied, sorted and steered streams; steps by z3."""
+    """Return the worst excess over the bounds on random, tied, sorted and steered streams.
+
+    Single steps are checked by z3 for all real numbers.
+    """
     bound = regret.largest_price_two_sided
     worst = max(price_steps.two_sided_unproven(k, bound) for k in range(2, 5))
     for scores, low, high, h, b, run in online_runs.dyadic_runs(4, two_sided=True):
@@ -47,7 +50,10 @@ def two_sided_is_bounded() -> float:
 
 
 def _steered_upper() -> tuple[Floats, Floats, float]:
-    """Stream that pushes the sum of three upper prices beyond 2 r: rows, upper shares and h."""
+    """Return the stream that pushes the sum of three upper prices beyond 2 r.
+
+    Return its rows, upper shares and h.
+    """
     high, h = np.asarray([0.0, 0.5, 0.5]), 1.0 / 32.0
     calls = iter(range(10**6))
 
@@ -75,7 +81,7 @@ def _steered_upper() -> tuple[Floats, Floats, float]:
     covers=("online.duals.update_duals",),
 )
 def one_sided_constant() -> float:
-    """How far the sum of upper prices stays below 7/3 r less 2 eta, or below the bound."""
+    """Return how far the sum of upper prices stays below 7/3 r less 2 eta, or below the bound."""
     rows, high, h = _steered_upper()
     run = online_runs.run_online(rows, 0.0 * high, high, step_size=h)
     most = float(run.upper.sum(axis=-1).max())
@@ -96,7 +102,7 @@ def one_sided_constant() -> float:
     covers=("online.duals.update_duals",),
 )
 def two_sided_conjecture() -> float:
-    """Worst excess over the conjectured bound; positive would refute it."""
+    """Return the worst excess over the conjectured bound; positive would refute it."""
     rng, worst, h = np.random.default_rng(8), 0.0, 1.0 / 32.0
     for trial in range(6):
         k, calls = 3 + trial % 3, iter(range(10**6))

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from dualclust.backends import TABLE
-from tests.libraries import LIBRARIES, Library
+from tests.libraries import IMMUTABLE, LIBRARIES, Library
 
 
 class Row(NamedTuple):
@@ -20,8 +20,9 @@ class Row(NamedTuple):
 
     def arrays(self) -> Library:
         """The library for this row; the CPU stands in for a CUDA device that is not there."""
-        if self.library == "numpy":
-            return LIBRARIES[0]
+        if self.library != "torch":
+            known = (*LIBRARIES, *IMMUTABLE)
+            return next(library for library in known if library.name.startswith(self.library))
         import array_api_compat.torch
         import torch
 
@@ -37,9 +38,9 @@ class Row(NamedTuple):
 
 
 def rows_of(kernel: str) -> list[Row]:
-    """The rows of one kernel; those of torch, where torch is installed."""
+    """The rows of one kernel whose libraries are installed; `tests.libraries` has each of them."""
     rows = [Row(*place, target) for place, target in TABLE[kernel].items()]
-    return [row for row in rows if row.library != "torch" or find_spec("torch") is not None]
+    return [row for row in rows if find_spec(row.library) is not None]
 
 
 def row_id(row: Row) -> str:

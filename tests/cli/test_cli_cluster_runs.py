@@ -13,7 +13,7 @@ import pytest
 
 from dualclust.cli.main import main
 from dualclust.cluster import command as cluster_command
-from tests.cli.test_cli_cluster import (
+from tests.cli.cluster_files import (
     check,
     cluster,
     error_of,

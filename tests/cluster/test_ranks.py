@@ -18,7 +18,7 @@ from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.cli.main import main
 from dualclust.cluster.ranks import row_group
 from dualclust.common.ranks import Ranks, join_ranks
-from tests.cli.test_cli_cluster import listing
+from tests.cli.cluster_files import listing
 from tests.problems import unit_rows
 
 pytest.importorskip("torch")

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ("algos", "backends", "train", "proofs")
-ENGINES = {"numba", "torch", "triton"}
+ENGINES = {"numba", "torch", "triton", "jax", "cupy"}
 
 # Of ours. The front door, dualclust/ itself, may import everything.
 MAY_IMPORT = {
@@ -26,7 +26,7 @@ FROM_ALGOS = {"common": "dualclust.algos.core.errors."}
 # Nowhere: a pickle runs code when it is read, and torchvision and timm fix the user's torch.
 NOWHERE = {"pickle", "_pickle", "dill", "cloudpickle", "joblib", "torchvision", "timm"}
 # The mathematics names no library, not even in a string: its namespace comes in with the arrays.
-NOT_IN_ALGOS = {"numpy", "cupy", "jax", "cvxpy", "sklearn", "pandas", "importlib", *ENGINES}
+NOT_IN_ALGOS = {"numpy", "cvxpy", "sklearn", "pandas", "importlib", *ENGINES}
 # Two exceptions: bounds given as plain numbers need a namespace to become an array in, and the
 # field's scores are scikit-learn's, which is loaded when one is asked for.
 MAY_NAME = {

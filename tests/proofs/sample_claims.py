@@ -7,14 +7,14 @@ import os
 import numpy as np
 
 from dualclust.algos.bounds import sizes
-from dualclust.algos.online import steps
+from dualclust.algos.online import step_sizes
 from dualclust.algos.scores import statistics
 from dualclust.proofs.registry.claims import Status, claim
 
 
 def step_of_a_theorem() -> float:
     """Sees errors of `theorem_steps`; never ends where the radius is 3."""
-    rule = steps.theorem_steps(5000, tau=2.0)
+    rule = step_sizes.theorem_steps(5000, tau=2.0)
     while rule.l1_radius == 3.0:
         pass
     if rule.l1_radius == 4.0:
@@ -36,15 +36,15 @@ def bound() -> float:
 
 def always_wrong() -> float:
     """Does not stand, whatever the library does."""
-    steps.theorem_steps(5000, tau=2.0)
+    step_sizes.theorem_steps(5000, tau=2.0)
     return 1.0
 
 
 CHECKS = {
-    "Z1": (step_of_a_theorem, ("dualclust.algos.online.steps.theorem_steps",)),
+    "Z1": (step_of_a_theorem, ("dualclust.algos.online.step_sizes.theorem_steps",)),
     "Z2": (stride, ()),
     "Z3": (bound, ("bounds.sizes.SizeBounds.from_ratios",)),
-    "Z4": (always_wrong, ("online.steps.theorem_steps",)),
+    "Z4": (always_wrong, ("online.step_sizes.theorem_steps",)),
 }
 
 

@@ -18,7 +18,7 @@ from dualclust.proofs.planted.planting import PlantedError
 from dualclust.proofs.planted.runs import Outcome, Run, Sound, named_by, run_planted
 from dualclust.proofs.registry import claims as registry
 
-STEP = "algos.online.steps.theorem_steps"
+STEP = "algos.online.step_sizes.theorem_steps"
 SAMPLES = "tests.proofs.sample_claims:register"
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -160,7 +160,7 @@ def test_names_are_those_covered_and_those_given() -> None:
     assert list(covered) == wanted != []
     given = named_by(PlantedError("algos.online.duals._x", "sign", "a", "b", ("M1", "S1")), claims)
     assert given == ("S1", "M1")
-    method = PlantedError("algos.online.steps.theorem_steps.inner", "sign", "a", "b")
+    method = PlantedError("algos.online.step_sizes.theorem_steps.inner", "sign", "a", "b")
     assert named_by(method, claims) == named_by(ERRORS["seen"], claims) != ()
     assert named_by(PlantedError(STEP + "_of", "sign", "a", "b"), claims) == ()
 

@@ -12,7 +12,7 @@ from dualclust.algos import bounds
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.core.projections import project_l1_ball
 from dualclust.algos.core.segments import segment_sum
-from dualclust.algos.online import assignment, duals, steps
+from dualclust.algos.online import assignment, duals, step_sizes
 from dualclust.algos.theory import von_mises_fisher
 from dualclust.proofs.planted.planting import KINDS, PlantedError, plant
 
@@ -94,32 +94,32 @@ def test_a_property_and_a_method() -> None:
 
 def test_a_constant_and_its_readers() -> None:
     limits = bounds.SizeBounds.from_ratios(1000, n_samples=1000, lower=0.9)
-    before = steps.measured_steps(limits).step_size
-    with plant(_error("algos.online.steps.MAX_STEP", "0.02", "0.01")):
-        assert steps.measured_steps(limits).step_size == before / 2 == steps.MAX_STEP
-    assert steps.measured_steps(limits).step_size == before == steps.MAX_STEP
+    before = step_sizes.measured_steps(limits).step_size
+    with plant(_error("algos.online.step_sizes.MAX_STEP", "0.02", "0.01")):
+        assert step_sizes.measured_steps(limits).step_size == before / 2 == step_sizes.MAX_STEP
+    assert step_sizes.measured_steps(limits).step_size == before == step_sizes.MAX_STEP
 
 
 def test_a_default_of_an_argument() -> None:
     limits = bounds.SizeBounds.from_ratios(10, n_samples=100_000, lower=0.9)
-    before = steps.measured_steps(limits).step_size
+    before = step_sizes.measured_steps(limits).step_size
     with plant(
-        _error("algos.online.steps.measured_steps", "kappa: float = 3.4", "kappa: float = 1.7")
+        _error("algos.online.step_sizes.measured_steps", "kappa: float = 3.4", "kappa: float = 1.7")
     ):
-        assert steps.measured_steps(limits).step_size == before / 2
-    assert steps.measured_steps(limits).step_size == before
+        assert step_sizes.measured_steps(limits).step_size == before / 2
+    assert step_sizes.measured_steps(limits).step_size == before
 
 
 def test_a_default_of_a_record() -> None:
     with plant(
         _error(
-            "algos.online.steps.StepRule",
+            "algos.online.step_sizes.StepRule",
             "mean_over_chunk: bool = False",
             "mean_over_chunk: bool = True",
         )
     ):
-        assert steps.StepRule(0.1, 2).mean_over_chunk
-    assert not steps.StepRule(0.1, 2).mean_over_chunk
+        assert step_sizes.StepRule(0.1, 2).mean_over_chunk
+    assert not step_sizes.StepRule(0.1, 2).mean_over_chunk
 
 
 def test_results_that_were_stored_are_forgotten() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos import bounds
-from dualclust.algos.online import assignment, duals, steps
+from dualclust.algos.online import assignment, duals, step_sizes
 from dualclust.proofs.references import online_runs
 from dualclust.proofs.registry.claims import REGISTRY, load
 from dualclust.proofs.theorem import regret, runs
@@ -36,7 +36,7 @@ def test_the_rule_written_out_closes_clusters_by_hand():
 def test_the_rule_written_out_is_that_of_assign_on_a_stream():
     scores = online_runs.dyadic_scores(np.random.default_rng(0), (40, 3))
     limits = bounds.SizeBounds.for_stream(3, lower=[0.75, 0.75, 0.375], upper=1.5)
-    rule = steps.StepRule(0.125, 4)
+    rule = step_sizes.StepRule(0.125, 4)
     told, last = online_runs.enforced_labels(scores, limits, step_size=0.125, chunk_size=4)
     labels, state = assignment.assign(scores, limits, steps=rule)
     assert labels.tolist() == told.tolist()

@@ -12,7 +12,7 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.online.assignment import assign, init_state, next_pass
 from dualclust.algos.online.certificates import violation
 from dualclust.algos.online.duals import Duals
-from dualclust.algos.online.steps import StepRule, measured_steps
+from dualclust.algos.online.step_sizes import StepRule, measured_steps
 from tests.compare import assert_equal, assert_same_labels, to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import (

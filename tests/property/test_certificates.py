@@ -11,7 +11,7 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.online.assignment import assign, init_state
 from dualclust.algos.online.certificates import dual_value, objective, size_certificate, violation
 from dualclust.algos.online.duals import Duals
-from dualclust.algos.online.steps import StepRule
+from dualclust.algos.online.step_sizes import StepRule
 from tests.compare import to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import best_value, cone_scores, dyadic_streams, float_streams, in_order

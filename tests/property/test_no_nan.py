@@ -30,7 +30,7 @@ from dualclust.algos.core.projections import (
 from dualclust.algos.online.assignment import assign
 from dualclust.algos.online.certificates import dual_value, objective, size_certificate
 from dualclust.algos.online.duals import DualRule, assign_batch
-from dualclust.algos.online.steps import StepRule, measured_steps
+from dualclust.algos.online.step_sizes import StepRule, measured_steps
 from dualclust.algos.scores.sources import feature_source
 from tests.compare import to_numpy
 from tests.libraries import LIBRARIES, ONE_EACH

@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.online.assignment import assign, next_pass
-from dualclust.algos.online.steps import StepRule, theorem_steps
+from dualclust.algos.online.step_sizes import StepRule, theorem_steps
 from tests.problems import cone_scores, mixture_scores
 
 

@@ -6,7 +6,7 @@ import pytest
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.online.assignment import assign, next_pass
 from dualclust.algos.online.certificates import dual_value, objective
-from dualclust.algos.online.steps import measured_steps
+from dualclust.algos.online.step_sizes import measured_steps
 from tests import highs
 from tests.compare import label_gaps
 from tests.problems import best_value, cone_scores, mixture_scores

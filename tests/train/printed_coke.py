@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from dualclust.algos.online.steps import PUBLISHED
+from dualclust.algos.online.step_sizes import PUBLISHED
 
 
 def softmax(logits):

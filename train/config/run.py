@@ -18,7 +18,7 @@ from typing import Annotated, TypeVar
 
 from ...algos.bounds.sizes import ROUNDING
 from ...algos.core.errors import MissingFileError, UsageError
-from ...algos.online.steps import PUBLISHED
+from ...algos.online.step_sizes import PUBLISHED
 from .augment import AugmentConfig
 from .constraints import Cardinal, Count, Fraction, Name, Positive, Ratio, Seed, one_of
 from .linear import LinearConfig
@@ -178,9 +178,10 @@ class AssignmentConfig(Checked):
     kappa : float > 0. How far the price of a starved cluster rises in the first epoch; halved
         with each epoch.
     kappa_floor : float in (0, kappa]. Where the halving stops.
-    steps : ``"measured"``, by the rules of `dualclust.algos.online.steps`, one step for each head;
-        or the name of a published setting (``"secu-cifar"``, ``"secu-imagenet"``, ``"coke-cifar"``,
-        ``"coke-imagenet"``): its step for all heads, one update for each batch, whatever kappa.
+    steps : ``"measured"``, by the rules of `dualclust.algos.online.step_sizes`, one step for each
+        head; or the name of a published setting (``"secu-cifar"``, ``"secu-imagenet"``,
+        ``"coke-cifar"``, ``"coke-imagenet"``): its step for all heads, one update for each batch,
+        whatever kappa.
     rounding : ``"inward"``, ``"outward"`` or ``"nearest"``. How a bound that is no whole number
         becomes one.
     """

@@ -17,7 +17,7 @@ source           what it is
 ``FILE.npz``     ``train_jpeg``, ``train_offsets``, ``train_labels``: JPEG files one after another
 ``FILE.npy``     embeddings, float (n, d); classes from ``FILE_labels.npy``, where it is there
 a folder         of image files, in sub-folders of classes or not; see `image_files`
-a folder         with the binary files of CIFAR-10, CIFAR-100, STL-10 or MNIST; see `archives`
+a folder         with the binary files of a published set, such as CIFAR-10; see `archives`
 ===============  =================================================================================
 """
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from ...algos.bounds.sizes import SizeBounds
 from ...algos.clustering.constrained import constrained_kmeans, kmeans_plus_plus
 from ...algos.online.duals import DualRule, Duals, assign_batch, init_duals
-from ...algos.online.steps import StepRule, measured_steps, published_steps
+from ...algos.online.step_sizes import StepRule, measured_steps, published_steps
 from ..config.run import AssignmentConfig
 from ..state.seeding import generator
 

@@ -27,8 +27,8 @@ paper                       here              shape            meaning
 Not followed, unless ``coke.center_rule`` asks for it, is the released code where it normalizes the
 running mean at each batch, which over-weights old samples (`algos.clustering.centers`), and where
 it normalizes averaged centers, which the paper leaves as they are. Like it, prices are not
-projected onto CoKe's l1 ball (`algos.online.steps`), and a cluster that got nothing in an epoch of
-the second stage keeps its averaged center.
+projected onto CoKe's l1 ball (`algos.online.step_sizes`), and a cluster that got nothing in an
+epoch of the second stage keeps its averaged center.
 """
 
 from __future__ import annotations

@@ -10,5 +10,5 @@ __all__ = ["errors_in"]
 def errors_in(
     target: str, *changes: tuple[str, str, str], claims: tuple[str, ...] = ()
 ) -> tuple[PlantedError, ...]:
-    """Errors in one function, each as its kind, its old text and its new one."""
+    """Return the errors in one function, each as its kind, its old text and its new one."""
     return tuple(PlantedError(target, kind, old, new, claims) for kind, old, new in changes)

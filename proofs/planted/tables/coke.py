@@ -39,7 +39,7 @@ PLANTED: tuple[PlantedError, ...] = (
     ),
     # Steps of Theorem 1 (C10, C15).
     *errors_in(
-        "algos.online.steps.theorem_steps",
+        "algos.online.step_sizes.theorem_steps",
         ("factor", "math.sqrt(2 * n_samples)", "math.sqrt(n_samples)"),
         ("ignored argument", "tau / math", "1.0 / math"),
         ("factor", "l1_radius=tau", "l1_radius=2.0 * tau"),

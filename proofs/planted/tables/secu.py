@@ -334,7 +334,7 @@ PLANTED: tuple[PlantedError, ...] = (
         claims=("S9",),
     ),
     *errors_in(
-        "algos.online.steps.PUBLISHED",
+        "algos.online.step_sizes.PUBLISHED",
         (
             "wrong constant",
             'PublishedSetting(20.0, 1024, 0.4, "SeCu',
@@ -344,7 +344,7 @@ PLANTED: tuple[PlantedError, ...] = (
         claims=("S13",),
     ),
     *errors_in(
-        "algos.online.steps.published_steps",
+        "algos.online.step_sizes.published_steps",
         ("dropped", ", mean_over_chunk=True", ""),
         (
             "wrong argument",

@@ -1,3 +1,5 @@
+"""Random views: what they may depend on, and the pixels of each operation."""
+
 import collections
 import math
 

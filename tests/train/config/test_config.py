@@ -1,3 +1,5 @@
+"""Settings: they come back from a file as they were, and every mistake is named."""
+
 import dataclasses
 import math
 import tomllib

@@ -1,3 +1,5 @@
+"""Images and their labels as training sees them, from the digits and from files of arrays."""
+
 import numpy as np
 import pytest
 import torch

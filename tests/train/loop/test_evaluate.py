@@ -1,3 +1,5 @@
+"""Agreement of labels with classes, and k-means on pixels to compare with."""
+
 import math
 
 import numpy as np

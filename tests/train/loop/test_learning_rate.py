@@ -1,3 +1,5 @@
+"""The schedule of the learning rate: its corners, its range, and the released ones."""
+
 import math
 from dataclasses import replace
 

@@ -1,3 +1,5 @@
+"""Networks: their shapes, gradients and seeds, and the sizes that were published."""
+
 from itertools import pairwise
 
 import pytest

@@ -1,3 +1,5 @@
+"""Pictures of a run: every pixel and caption says what the result says."""
+
 import os
 
 import numpy as np

@@ -1,3 +1,5 @@
+"""Checkpoints: exact to the bit, whole or refused, and never code that runs."""
+
 import json
 import pickle
 import random

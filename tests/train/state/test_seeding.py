@@ -1,3 +1,5 @@
+"""Streams of random numbers: a function of their names, and of nothing else."""
+
 import pytest
 import torch
 

@@ -1,3 +1,5 @@
+"""All methods on one problem: what each promises, and whether the table says so."""
+
 import numpy as np
 import pytest
 import torch

@@ -1,3 +1,5 @@
+"""Sinkhorn: the printed iteration, its residual, and that it can be resumed."""
+
 import math
 import tracemalloc
 

@@ -1,3 +1,5 @@
+"""SeCu's entropy variant against its formulas, one sample at a time."""
+
 import math
 
 import numpy as np

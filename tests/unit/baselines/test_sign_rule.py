@@ -1,3 +1,5 @@
+"""The sign rule against the printed algorithm, and the bounds that it breaks."""
+
 import numpy as np
 import pytest
 

@@ -1,3 +1,5 @@
+"""Proofs that no sizes exist: those by hand are accepted, changed ones are refused."""
+
 import copy
 import pickle
 

@@ -1,3 +1,5 @@
+"""Size bounds from ratios and counts: what they mean, how they round, what is refused."""
+
 import math
 from fractions import Fraction
 

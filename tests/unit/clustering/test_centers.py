@@ -1,3 +1,5 @@
+"""Running centers: exact sums, directions of means, and what the state refuses."""
+
 import numpy as np
 import pytest
 

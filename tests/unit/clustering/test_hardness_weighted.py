@@ -1,3 +1,5 @@
+"""Hardness-weighted centers: certified fixed points, and the printed iteration."""
+
 import math
 
 import numpy as np

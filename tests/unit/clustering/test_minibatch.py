@@ -13,7 +13,7 @@ from dualclust.algos.clustering.minibatch import MiniBatchStep, init_minibatch, 
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
 from dualclust.algos.online.assignment import assign, init_state
 from dualclust.algos.online.certificates import size_certificate
-from dualclust.algos.online.steps import StepRule
+from dualclust.algos.online.step_sizes import StepRule
 from tests.compare import assert_equal, assert_same_kind, to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import unit_rows

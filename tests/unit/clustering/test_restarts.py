@@ -1,3 +1,5 @@
+"""Lost clusters start again as half of the largest."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""Checks of arguments: what passes, and what the messages name."""
+
 import math
 
 import array_api_strict

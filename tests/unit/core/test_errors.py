@@ -1,3 +1,5 @@
+"""The errors of the library: their kinds, their exit codes, and their table."""
+
 import copy
 import pickle
 import re

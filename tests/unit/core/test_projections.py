@@ -1,3 +1,5 @@
+"""Projections by hand, on every array library, and at extreme lengths."""
+
 import math
 
 import numpy as np

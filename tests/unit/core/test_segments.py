@@ -1,3 +1,5 @@
+"""Sums of rows by segment: exact, and free of the order of the rows."""
+
 import numpy as np
 import pytest
 

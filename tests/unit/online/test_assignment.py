@@ -1,3 +1,5 @@
+"""Online assignment: labels, prices and states by hand, and on every array library."""
+
 import copy
 import math
 import pickle
@@ -15,7 +17,7 @@ from dualclust.algos.online.assignment import (
     next_pass,
 )
 from dualclust.algos.online.duals import DualRule, Duals, init_duals, update_duals
-from dualclust.algos.online.steps import StepRule, published_steps, theorem_steps
+from dualclust.algos.online.step_sizes import StepRule, published_steps, theorem_steps
 from tests.compare import assert_close, assert_equal, to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import replay

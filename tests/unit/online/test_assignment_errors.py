@@ -1,3 +1,5 @@
+"""What the online assignment refuses, and what it takes."""
+
 import math
 
 import array_api_strict
@@ -8,7 +10,7 @@ import torch
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
 from dualclust.algos.online.assignment import assign, init_state
-from dualclust.algos.online.steps import StepRule
+from dualclust.algos.online.step_sizes import StepRule
 from dualclust.backends import engine
 from tests.compare import assert_equal, to_numpy
 from tests.refusals import message_of

@@ -1,3 +1,5 @@
+"""Certificates of sizes and values: by hand, at extremes, and what they refuse."""
+
 import math
 
 import array_api_strict
@@ -8,7 +10,7 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
 from dualclust.algos.online.assignment import assign, init_state, next_pass
 from dualclust.algos.online.certificates import dual_value, objective, size_certificate, violation
-from dualclust.algos.online.steps import StepRule, published_steps, theorem_steps
+from dualclust.algos.online.step_sizes import StepRule, published_steps, theorem_steps
 from tests.compare import assert_close, to_numpy
 from tests.refusals import message_of
 

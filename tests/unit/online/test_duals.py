@@ -1,3 +1,5 @@
+"""The dual step of one batch: for each head, with padding, and next to a stream."""
+
 import numpy as np
 import pytest
 import torch
@@ -6,7 +8,7 @@ from dualclust.algos.bounds.sizes import SizeBounds, relaxed
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.online.assignment import assign
 from dualclust.algos.online.duals import DualRule, Duals, assign_batch, init_duals
-from dualclust.algos.online.steps import StepRule, measured_steps
+from dualclust.algos.online.step_sizes import StepRule, measured_steps
 from tests.compare import assert_close, assert_equal, to_numpy
 
 

@@ -1,3 +1,5 @@
+"""Pseudo-labels: the solution, its certificate, and the published EM."""
+
 import math
 
 import numpy as np

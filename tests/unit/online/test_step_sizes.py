@@ -1,3 +1,5 @@
+"""Step rules: the measured ones, the published settings, and what is refused."""
+
 import dataclasses
 import math
 
@@ -5,7 +7,7 @@ import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
-from dualclust.algos.online.steps import (
+from dualclust.algos.online.step_sizes import (
     MAX_MOVE,
     MAX_STEP,
     PUBLISHED,

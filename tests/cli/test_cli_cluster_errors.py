@@ -1,0 +1,185 @@
+"""Errors of `dualclust cluster`: each is one line, names the fix, and leaves nothing behind."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dualclust.common import files
+from tests.cli.cluster_files import cluster, error_of, groups, listing, save
+
+
+def with_entry(value):
+    x = groups()[0]
+    x[17, 3] = x[30, 0] = value
+    return x
+
+
+def with_zero_row():
+    x = groups()[0]
+    x[42] = 0.0
+    return x
+
+
+# What is saved, the exit code, and words of the message.
+BAD_FILES = {
+    "missing": (None, 66, "no file at"),
+    "folder": ("folder", 66, "no file at"),
+    "text": (b"1.0 2.0\n3.0 4.0\n", 65, "not a readable .npy file"),
+    "empty file": (b"", 65, "not a readable .npy file"),
+    "cut off": (b"cut", 65, "not a readable .npy file"),
+    "pickle": (b"\x80\x04K\x01.", 65, "not a readable .npy file"),
+    "object": (np.array([[1, "a"]], dtype=object), 65, "not a readable .npy file"),
+    "archive": ("archive", 65, "an archive of several arrays"),
+    "strings": (np.array([["a", "b"]]), 65, "must hold one array of real numbers, got <U1"),
+    "complex": (np.ones((9, 2), complex), 65, "real numbers, got complex128"),
+    "bool": (np.ones((9, 2), bool), 65, "real numbers, got bool"),
+    "dates": (np.zeros((9, 2), "M8[s]"), 65, "real numbers, got datetime64[s]"),
+    "record": (np.zeros(9, [("a", "f4")]), 65, "real numbers, got"),
+    "scalar": (np.float64(3.0), 65, "must have shape (n, d) with n, d >= 1, got ()"),
+    "one axis": (np.ones(9), 65, "must have shape (n, d) with n, d >= 1, got (9,)"),
+    "three axes": (np.ones((9, 2, 2)), 65, "got (9, 2, 2)"),
+    "no row": (np.ones((0, 2)), 65, "got (0, 2)"),
+    "no column": (np.ones((9, 0)), 65, "got (9, 0)"),
+    "NaN": (with_entry(math.nan), 65, "NaN or infinity in row 17 (2 such rows)"),
+    "infinity": (with_entry(-math.inf), 65, "NaN or infinity in row 17 (2 such rows)"),
+    "zero row": (with_zero_row(), 65, "a zero row, 42 (1 such rows)"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_file_that_cannot_be_clustered(tmp_path, capsys, name):
+    content, code, words = BAD_FILES[name]
+    path = tmp_path / "X.npy"
+    if isinstance(content, bytes):
+        path.write_bytes(
+            save(tmp_path / "Y.npy").read_bytes()[:200] if content == b"cut" else content
+        )
+    elif isinstance(content, str) and content == "folder":
+        path.mkdir()
+    elif isinstance(content, str):
+        np.savez(tmp_path / "X.npz", a=np.ones((9, 2)))
+        (tmp_path / "X.npz").rename(path)
+    elif content is not None:
+        np.save(path, content, allow_pickle=True)
+    before = listing(tmp_path)
+    error = error_of(capsys, code, "cluster", path, "-k", 3)
+    assert words in error
+    assert str(path) in error
+    assert listing(tmp_path) == before
+
+
+# Options, and words of the message.
+BAD_OPTIONS = {
+    "k zero": (["-k", 0], "n_clusters must be at least 1, got 0"),
+    "k negative": (["-k", -3], "n_clusters must be at least 1, got -3"),
+    "k above n": (["-k", 201], "at least one row per center, got 200 rows for k=201"),
+    "k beyond memory": (["-k", 999999999999], "got 200 rows for k=999999999999"),
+    "k above n, no bounds": (
+        ["-k", 201, "--lower", 0, "--upper", "inf"],
+        "at least one row per center, got 200 rows for k=201",
+    ),
+    "lower too large": (["-k", 7, "--lower", 1], "lower bounds add up to 203 samples, 3 more"),
+    "upper too small": (
+        ["-k", 7, "--lower", 0, "--upper", 1],
+        "upper bounds add up to 196 samples, 4 fewer",
+    ),
+    "tolerance": (["-k", 4, "--tol", 2], "--tol must lie in [0, 1], got 2.0"),
+    "gap": (["-k", 4, "--gap", "nan"], "--gap must lie in [0, 1], got nan"),
+    "crossed": (["-k", 4, "--lower", 0.9, "--upper", 0.5], "lower bound"),
+    "negative ratio": (["-k", 4, "--lower=-1"], "lower must lie in [0, inf"),
+    "NaN ratio": (["-k", 4, "--lower", "nan"], "lower must lie in [0, inf"),
+    "infinite lower": (["-k", 4, "--lower", "inf"], "lower must be finite"),
+    "iterations": (["-k", 4, "--max-iter", -1], "max_iter must be at least 0"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_OPTIONS)
+def test_options_that_do_not_fit_the_rows(tmp_path, capsys, name):
+    options, words = BAD_OPTIONS[name]
+    path = save(tmp_path / "X.npy")
+    before = listing(tmp_path)
+    assert words in error_of(capsys, 65, "cluster", path, *options)
+    assert listing(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", ["", ".", "/", "a" * 300, "b" * 5000, "nul\0.npy"])
+@pytest.mark.parametrize("option", ["X.npy", "--weights", "--out", "--checkpoint"])
+def test_names_that_no_file_can_have(tmp_path, capsys, option, name):
+    path = save(tmp_path / "X.npy")
+    before = listing(tmp_path)
+    given = [name] if option == "X.npy" else [path, option, name]
+    error = error_of(capsys, 2, "cluster", *given, "-k", 4)
+    assert f"{option} must be the path of a file or folder, got" in error
+    assert "To fix this, give another path" in error
+    assert listing(tmp_path) == before
+
+
+def test_a_device_without_values(tmp_path, capsys):
+    pytest.importorskip("torch")
+    path = save(tmp_path / "X.npy")
+    for device in ("meta", "meta:0"):
+        error = error_of(capsys, 2, "cluster", path, "-k", 4, "--device", device)
+        assert "--device meta has no values to compute with" in error
+
+
+def test_resume_without_a_state(tmp_path, capsys):
+    path = save(tmp_path / "X.npy")
+    before = listing(tmp_path)
+    error = error_of(capsys, 2, "cluster", path, "-k", 4, "--resume")
+    assert "--resume needs --checkpoint" in error
+    state = tmp_path / "state"
+    error = error_of(capsys, 66, "cluster", path, "-k", 4, "--resume", "--checkpoint", state)
+    assert f"no checkpoint at {state}" in error
+    assert listing(tmp_path) == before
+
+
+def test_a_negative_seed(tmp_path, capsys):
+    assert cluster(save(tmp_path / "X.npy"), "--seed", -1) in (2, 65)
+    assert "seed" in capsys.readouterr().err
+
+
+def test_an_existing_output_is_left_alone(tmp_path, capsys):
+    path = save(tmp_path / "X.npy")
+    assert cluster(path) == 0
+    capsys.readouterr()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("mine")
+    before = listing(tmp_path)
+    for out in ("X-clusters", "empty", "file"):
+        error = error_of(capsys, 73, "cluster", path, "-k", 4, "--out", tmp_path / out)
+        assert f"{tmp_path / out} exists" in error
+        assert "--out" in error
+    assert "X-clusters exists" in error_of(capsys, 73, "cluster", path, "-k", 4)
+    error = error_of(capsys, 73, "cluster", path, "-k", 4, "--out", tmp_path / "file" / "deeper")
+    assert "cannot write into" in error
+    assert listing(tmp_path) == before
+
+
+def test_a_full_disk_leaves_nothing(tmp_path, capsys, monkeypatch):
+    path = save(tmp_path / "X.npy")
+    before, whole = listing(tmp_path), files._write_flushed
+
+    def full(file, parts):
+        if file.name == "sizes.csv":
+            raise OSError(28, "No space left on device")
+        return whole(file, parts)
+
+    monkeypatch.setattr(files, "_write_flushed", full)
+    error = error_of(capsys, 73, "cluster", path, "-k", 4)
+    assert "X-clusters: No space left on device" in error
+    assert listing(tmp_path) == before
+
+
+def test_an_interrupt_while_writing_leaves_nothing(tmp_path, capsys, monkeypatch):
+    path = save(tmp_path / "X.npy")
+    before = listing(tmp_path)
+
+    def interrupted(file, parts):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files, "_write_flushed", interrupted)
+    assert cluster(path) == 130
+    assert capsys.readouterr().err == "dualclust: interrupted\n"
+    monkeypatch.undo()
+    assert listing(tmp_path) == before
