@@ -14,6 +14,7 @@ from .directions import (
 from .errors import (
     CheckpointError,
     DeviceMismatchError,
+    DivergedError,
     DualclustError,
     InfeasibleBoundsError,
     InvalidTypeError,
@@ -43,6 +44,7 @@ __all__ = [
     "CheckpointError",
     "DeviceMismatchError",
     "Directions",
+    "DivergedError",
     "DualclustError",
     "InfeasibleBoundsError",
     "InvalidTypeError",

@@ -12,6 +12,7 @@ class                     built-in            exit code  raised when
 `InfeasibleBoundsError`   ValueError          65         no assignment satisfies the size bounds
 `DeviceMismatchError`     ValueError          65         arrays live on different devices
 `UsageError`              ValueError          2          an option or a setting is wrong
+`DivergedError`           ValueError          2          training arrived at infinite values or NaN
 `MissingFileError`        FileNotFoundError   66         an input path does not exist
 `OutputError`             OSError             73         an output cannot be created
 `CheckpointError`         RuntimeError        65         a checkpoint is damaged or does not fit
@@ -26,6 +27,7 @@ from typing import Any, ClassVar
 __all__ = [
     "CheckpointError",
     "DeviceMismatchError",
+    "DivergedError",
     "DualclustError",
     "InfeasibleBoundsError",
     "InvalidTypeError",
@@ -92,6 +94,10 @@ class UsageError(InvalidValueError):
     """A command-line option or a configuration key is unknown or malformed."""
 
     exit_code = 2
+
+
+class DivergedError(UsageError):
+    """Training arrived at a loss or weights that are infinite or NaN: a setting is too large."""
 
 
 class MissingFileError(DualclustError, FileNotFoundError):

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ...algos.clustering.metrics import churn
-from ...algos.core.errors import UsageError
+from ...algos.core.errors import DivergedError, UsageError
 from ...common.ranks import ALONE, Ranks
 from ..config.run import DataConfig, RunConfig, dump_config
 from ..methods import METHODS
@@ -141,7 +141,7 @@ class Run:
             f"{what} in epoch {self.epoch + 1}. To fix this, lower optim.lr or "
             f"optim.center_lr, or raise the temperatures"
         )
-        raise UsageError(msg)
+        raise DivergedError(msg)
 
     def predict(self, head: int | None = None) -> Prediction:
         """Label all images by a head, the target's by default (`evaluation.predict`)."""

@@ -7,7 +7,8 @@ are never read.
 2. Each is an ordinary run of `StartsConfig.epochs` epochs in a folder ``starts/I`` of the run's,
    saved after each epoch; one that was interrupted goes on from there.
 3. The one whose last epoch has the least mean loss is chosen, and ``starts.json`` says so. Its
-   state becomes the first checkpoint of the run, which goes on with its seed.
+   state becomes the first checkpoint of the run, which goes on with its seed. One that diverged is
+   not chosen; if all did, so has the run.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ...algos.core.errors import CheckpointError
+from ...algos.core.errors import CheckpointError, DivergedError
 from ...common.files import write_file
 from ..config.run import RunConfig
 from ..state.checkpoint import (
@@ -88,27 +89,39 @@ def best_beginning(
     fresh : function of settings. Makes an initialized run.
     progress : callable, optional. Gets the metrics of each epoch, with ``start``, the number of
         the beginning.
+
+    Raises
+    ------
+    DivergedError
+        If all beginnings diverged.
     """
     assert config.starts is not None
-    epochs, losses = config.starts.epochs, []
-    for number in range(config.starts.count):
+    epochs, losses = config.starts.epochs, {}
+    counted = range(config.starts.count)
+    for number in counted:
         home = folder / "starts" / str(number)
         run = fresh(settings_of(config, number))
         if (home / "checkpoints").is_dir():
             restore(run, latest_checkpoint(home), folder / "config.toml")
-        while run.epoch < epochs:
-            record = run_and_save_epoch(run, home)
-            if progress is not None:
-                progress({"start": number, **record})
-        losses.append(float(run.metrics[-1]["loss"]))
-    best = min(range(len(losses)), key=losses.__getitem__)  # an epoch of infinite loss is an error
+        try:
+            while run.epoch < epochs:
+                record = run_and_save_epoch(run, home)
+                if progress is not None:
+                    progress({"start": number, **record})
+        except DivergedError as error:
+            diverged = error
+            continue
+        losses[number] = float(run.metrics[-1]["loss"])
+    if not losses:
+        raise diverged
+    best = min(losses, key=losses.__getitem__)
     run.ranks.wait()  # until the first rank has saved the last beginning: it may be the best
     run = fresh(settings_of(config, best))
     begun = load_checkpoint(checkpoint_folder(folder / "starts" / str(best), epochs))
     restore(run, begun, folder / "config.toml")
     if run.ranks.first:
         save_checkpoint(checkpoint_folder(folder, epochs), begun.tensors, begun.metadata)
-        choice = {"chosen": best, "seed": run.config.seed, "losses": losses}
+        choice = {"chosen": best, "seed": run.config.seed, "losses": list(map(losses.get, counted))}
         write_file(folder / CHOICE, json.dumps(choice, indent=1) + "\n")
     run.ranks.wait()
     return run

@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 
-from dualclust.algos.core.errors import CheckpointError, UsageError
+from dualclust.algos.core.errors import CheckpointError, DivergedError, UsageError
 from dualclust.train.config import RunConfig, StartsConfig, override
-from dualclust.train.loop import resume, train
+from dualclust.train.loop import Run, resume, train
 from dualclust.train.loop.starts import settings_of
 from tests.train.runs import Interrupted, assert_same_run, contents, tiny
 
@@ -95,3 +95,36 @@ def test_settings_of_the_beginnings_are_checked(config):
     with pytest.raises(UsageError, match="count must be an integer, 2 or more"):
         StartsConfig(count=1)
     assert RunConfig().starts is None
+
+
+def diverging(monkeypatch, numbers):
+    """Spoil the loss of some beginnings in their second epoch."""
+    whole = Run.run_epoch
+
+    def run_epoch(run):
+        record = whole(run)
+        if run.epoch == 2 and run.config.seed in numbers:
+            msg = f"the loss of seed {run.config.seed} became nan"
+            raise DivergedError(msg)
+        return record
+
+    monkeypatch.setattr(Run, "run_epoch", run_epoch)
+
+
+def test_a_beginning_that_diverges_is_not_chosen(config, whole, tmp_path, monkeypatch):
+    before = json.loads((whole / "starts.json").read_text())
+    seeds = [settings_of(config, number).seed for number in range(3)]
+    best = before["chosen"]
+    diverging(monkeypatch, [seeds[best]])
+    train(config, tmp_path / "run")
+    choice = json.loads((tmp_path / "run" / "starts.json").read_text())
+    assert choice["losses"] == [None if i == best else x for i, x in enumerate(before["losses"])]
+    rest = {i: x for i, x in enumerate(choice["losses"]) if x is not None}
+    assert choice["chosen"] == min(rest, key=rest.get)
+
+
+def test_all_beginnings_diverged(config, tmp_path, monkeypatch):
+    diverging(monkeypatch, [settings_of(config, number).seed for number in range(3)])
+    with pytest.raises(DivergedError, match="became nan"):
+        train(config, tmp_path / "run")
+    assert not (tmp_path / "run" / "starts.json").exists()

@@ -15,6 +15,7 @@ EXPECTED = {
     "InfeasibleBoundsError": (InvalidValueError, 65),
     "DeviceMismatchError": (InvalidValueError, 65),
     "UsageError": (InvalidValueError, 2),
+    "DivergedError": (errors.UsageError, 2),
     "MissingFileError": (FileNotFoundError, 66),
     "OutputError": (OSError, 73),
     "CheckpointError": (RuntimeError, 65),
