@@ -2,7 +2,8 @@
 
 `SizeBounds` holds the lower and the upper size of each cluster, from counts, from shares of n / k
 or for a stream. If some pairs are forbidden, a maximum flow finds labels, or a proof in whole
-numbers that none exist, which anyone can check.
+numbers that none exist, which anyone can check. Messages about sums of bounds are in `sizes`, those
+about forbidden pairs in `forbidden_pairs` and `farkas.explain`.
 """
 
 from .farkas import (

@@ -4,6 +4,7 @@ A memory map would do, but the pages that it has touched count as the process's 
 scheduler that limits memory. Positioned reads into a buffer need the memory of one block only,
 however long the file is.
 
+Which rows a rank reads is decided by `row_group`, and their order by `algos.scores.blocks`.
 `check_embeddings` reads every value once before the clustering starts. A bad row therefore ends the
 run in its first seconds, and the error gives its number.
 """

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-"""What torchrun sets beside ``WORLD_SIZE``."""
+"""What torchrun sets in addition to ``WORLD_SIZE``."""
 
 
 class RankLostError(DualclustError, RuntimeError):

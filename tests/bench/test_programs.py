@@ -25,7 +25,7 @@ def program(name: str) -> ModuleType:
     return module
 
 
-def test_streaming_beside_argmax() -> None:
+def test_streaming_is_compared_with_argmax() -> None:
     rows = program("assign_stream").compare(2_000, 10, repeats=1).splitlines()
     assert [row.split(" | ")[-2] for row in rows] == ["0", "0"]  # violation
 

@@ -39,7 +39,7 @@ def run(*arguments, cwd, program=("-m", "dualclust"), **options):
 
 
 @pytest.mark.parametrize("command", [None, *COMMANDS])
-def test_help_ends_well_and_shows_an_example(capsys, command):
+def test_help_exits_with_0_and_shows_an_example(capsys, command):
     with pytest.raises(SystemExit) as end:
         main([command, "--help"] if command else ["--help"])
     assert end.value.code == 0
@@ -173,7 +173,7 @@ def test_the_installed_command_is_the_same(rows):
     assert (done.returncode, done.stdout) == (0, f"dualclust {dualclust.__version__}\n")
 
 
-def test_a_reader_that_has_gone_is_no_error(rows):
+def test_a_closed_pipe_is_no_error(rows):
     """As in `dualclust cluster ... | head -0`, with output buffered as it is by default."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
     read, write = os.pipe()

@@ -138,7 +138,7 @@ def test_the_output_folder_and_its_parents_are_made(tmp_path):
     assert [p.name for p in (tmp_path / "a" / "b").iterdir()] == ["c"]
 
 
-def test_a_relative_path_lands_beside_its_input(tmp_path, monkeypatch):
+def test_the_default_output_is_next_to_a_relative_input(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     save(tmp_path / "data" / "my.embeddings.npy")
     monkeypatch.chdir(tmp_path)

@@ -169,7 +169,7 @@ def test_a_report_without_matplotlib_is_refused_at_once(tmp_path, capsys, monkey
 
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
-def test_the_threads_do_not_show(tmp_path, metric) -> None:
+def test_the_result_is_the_same_for_any_number_of_threads(tmp_path, metric) -> None:
     """Rows so long that BLAS itself adds in another order on another number of threads."""
     path = save(tmp_path / "X.npy", groups(n=1200, k=12, d=700, spread=3.0)[0])
     options = ("--metric", metric, "--max-iter", 2, "--gap", 0)

@@ -36,7 +36,7 @@ def listing(folder):
     return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if not p.is_dir()}
 
 
-def test_ten_demos(tmp_path):
+def test_ten_demos_in_turn_leave_one_run(tmp_path):
     for i in range(10):
         folder = written(tmp_path / "demo", f"number = {i}\n")
     assert listing(folder) == set(FILES)

@@ -14,7 +14,7 @@ SHAPES = [(0, 3, 4), (1, 1, 1), (777, 24, 12), (4096, 300, 13), (64, 513, 2000),
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_threads_do_not_show(rng, shape, dtype):
+def test_the_bits_are_the_same_for_any_number_of_threads(rng, shape, dtype):
     m, d, n = shape
     a, b = rng.normal(size=(m, d)).astype(dtype), rng.normal(size=(n, d)).astype(dtype).T
     found = []

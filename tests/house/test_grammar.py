@@ -43,7 +43,7 @@ INSTEAD = {
     "namespace": "xp",
 }
 GENERIC = {"solve", "compare", "objective", "run", "fit", "step", "update", "margins", "violation"}
-# A default that may be given by position: what the equation names beside its first argument, a
+# A default that may be given by position: what the equation names next to its first argument, a
 # record of settings, or a state handed on.
 BY_POSITION = {"upper", "state", "previous", "weights", "offsets", "prior", "shares"}
 BY_POSITION |= {"total", "fallback", "rule"}

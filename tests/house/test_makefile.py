@@ -140,7 +140,7 @@ def read_only(tree: Path) -> tuple[str, ...] | None:
 
 
 def test_a_read_only_checkout(tree, tmp_path):
-    """What would be written there goes beside the environment; the tree's own text is what runs."""
+    """Caches go next to the environment; what runs is the text of the tree itself."""
     before = {path: path.read_bytes() for path in tree.rglob("*") if path.is_file()}
     prefix = read_only(tree)
     if prefix is None:

@@ -18,7 +18,7 @@ __all__ = ["NotHereError", "interpreter", "requirements"]
 ROOT = Path(__file__).parents[2]
 EXTRAS = ("train", "proofs", "dev")
 
-# Pinned in constraints.txt beside a direct requirement of ours whose lowest version wants another.
+# Pinned in constraints.txt next to a direct requirement of ours whose lowest version wants another.
 FOLLOWS = {"numba": "llvmlite"}
 
 

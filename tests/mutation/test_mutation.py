@@ -129,7 +129,7 @@ def test_drawing_takes_turns_and_repeats_itself() -> None:
             "grow",
             "tests/train/methods/propos/test_propos_passes.py",
         ),
-        ("train/loop/training.py", "Run.run_epoch", "tests/train/loop/test_loop.py"),
+        ("train/loop/training.py", "Run.run_epoch", "tests/train/loop/test_training.py"),
     ],
 )
 def test_the_likeliest_test_file_comes_first(module: str, function: str, first: str) -> None:

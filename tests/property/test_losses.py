@@ -33,7 +33,7 @@ LARGEST = {np.float32: 3.4e38, np.float64: 1.7e308}
 
 
 class Batch(NamedTuple):
-    """Two views' scores, and what the losses need beside them; arrays of one library."""
+    """Two views' scores, and what else the losses need; arrays of one library."""
 
     scores: object
     other: object

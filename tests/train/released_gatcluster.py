@@ -15,7 +15,7 @@ LAMBDA = 0.05
 
 
 def row_balanced(x, power):
-    """Targets: powers over masses, then over row sums, an EPS beside each."""
+    """Targets: powers over masses, then over row sums, with EPS added to each."""
     shares = x**power / (x.sum(axis=0) + EPS)
     return shares / (shares.sum(axis=1, keepdims=True) + EPS)
 

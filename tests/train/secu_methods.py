@@ -1,4 +1,4 @@
-"""SeCu on small problems, on features that are given, and its state beside the transcription's."""
+"""SeCu on small problems, on given features, with its state in the words of the transcription."""
 
 import numpy as np
 import torch

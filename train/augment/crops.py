@@ -3,6 +3,7 @@
 A random cut is drawn on the whole picture, in pixels of the file, whatever its size and shape. A
 plain cut is what evaluation sees. Both are carried out by `picture_files`, where pictures are
 decoded, and a picture may be decoded at a reduced scale if all that is cut from it shrinks anyway.
+The areas and aspect ratios to draw from are settings (`config.augment`).
 """
 
 from __future__ import annotations

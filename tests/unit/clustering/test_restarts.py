@@ -23,7 +23,7 @@ def test_a_cluster_can_be_the_source_of_several(xp):
 
 
 @pytest.mark.parametrize("mass", [[1.0, 1.0, 1.0], [3.0, 2.0, 1.0], [0.0, 0.0], [7.0]])
-def test_nobody_starves(xp, mass):
+def test_without_a_starved_cluster_nothing_restarts(xp, mass):
     assert split_largest(xp.asarray(mass), least=0.1) == ()
 
 

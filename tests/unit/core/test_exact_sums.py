@@ -1,4 +1,4 @@
-"""Sums in integers against rational arithmetic, and the centers of k-means beside rows far out."""
+"""Sums in integers against rational arithmetic, and k-means where some rows are far out."""
 
 from fractions import Fraction
 
@@ -115,10 +115,10 @@ def test_rows_that_changed_between_two_passes_are_refused(value):
         sum_rows(x, np.zeros(2, np.int64), UNIT_GRID, n_clusters=1)
 
 
-# k-means beside rows far out -----------------------------------------------------------------
+# k-means with rows far out -------------------------------------------------------------------
 
 
-def beside(far, seed=0):
+def with_outliers(far, seed=0):
     """50 normal rows and one at `far`; the mean of the 50."""
     x = np.concatenate([np.random.default_rng(seed).normal(size=(50, 2)), [[far, far]]])
     labels = np.arange(51) // 50
@@ -133,7 +133,7 @@ def started(x):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("far", [1e6, 1e12, 1e15, 1e40, 1e140])
 def test_a_row_far_out_leaves_the_other_center_its_digits(xp, far, weighted):
-    x, means = beside(far)
+    x, means = with_outliers(far)
     ones = xp.asarray(np.ones(51)) if weighted else None
     start = xp.asarray(started(x))
     found = kmeans(xp.asarray(x), start, metric="euclidean", max_iter=1, weights=ones)
@@ -147,7 +147,7 @@ def test_a_row_far_out_leaves_the_other_center_its_digits(xp, far, weighted):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("far", [1e12, 1e15])
 def test_centers_are_at_least_as_good_as_those_of_scikit_learn(dtype, far):
-    x, _ = beside(far)
+    x, _ = with_outliers(far)
     x = x.astype(dtype)
     means = np.asarray(exact_means(x, np.arange(51) // 50, 2), dtype=np.float64)
     theirs = KMeans(2, init=started(x), n_init=1, max_iter=1).fit(x).cluster_centers_

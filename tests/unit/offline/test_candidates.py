@@ -58,7 +58,7 @@ def test_a_region_of_radius_0_fixes_all(xp, rng):
     np.testing.assert_array_equal(to_numpy(found.labels), (scores + prices).argmax(axis=1))
 
 
-def test_blocks_do_not_show(xp, rng, monkeypatch):
+def test_the_size_of_the_blocks_changes_nothing(xp, rng, monkeypatch):
     scores = rng.normal(size=(130, 3)).astype(np.float32)
     whole = candidates_of(xp, scores, np.full(3, -0.2), np.full(3, 0.2), 2)
     monkeypatch.setattr(blocks, "MOST_ROWS", 32)

@@ -70,7 +70,7 @@ def ratios_of_numpy(n, k):
     return SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
 
 
-def test_solve_ends_so_where_memory_holds_next_to_no_candidates(xp, rng, monkeypatch):
+def test_online_passes_end_a_solve_that_can_hold_few_candidates(xp, rng, monkeypatch):
     n, k = 3000, 8
     scores = (0.05 * rng.normal(size=(n, k)) + np.linspace(0.0, 1.0, k)).astype(np.float32)
     best = assign_exact(scores, ratios_of_numpy(n, k)).objective

@@ -31,7 +31,7 @@ def test_the_gradient_is_that_of_the_value(xp, rng):
         assert (values[0] - values[1]) / (2 * step) == pytest.approx(gradient[a], abs=1e-6)
 
 
-def test_it_tends_to_the_dual_from_above(rng):
+def test_the_smoothed_dual_tends_to_the_dual_from_above(rng):
     from tests.libraries import LIBRARIES
 
     scores, prices = rng.normal(size=(30, 4)), rng.normal(size=4)

@@ -22,7 +22,7 @@ def largest_error(sigma, y, balance, beta, u):
 
 @pytest.mark.parametrize("n_iter", [0, 1, 2])
 @pytest.mark.parametrize("block_rows", [4, None])
-def test_it_is_the_largest_error(xp, rng, n_iter, block_rows):
+def test_the_residual_is_the_largest_error(xp, rng, n_iter, block_rows):
     sigma = np.exp(3.0 * rng.normal(size=(11, 4)))
     sigma /= sigma.sum(axis=1, keepdims=True)
     u = np.asarray([0.1, 0.2, 0.3, 0.4])

@@ -282,7 +282,7 @@ def test_a_cluster_that_gets_nothing_keeps_its_average():
 
 
 def test_a_head_does_not_feel_the_others(rng):
-    """Labels, prices and centers of a head are the same alone and beside wider ones."""
+    """Labels, prices and centers of a head are the same alone and next to wider ones."""
     alone, beside = (
         on_features(make(clusters, dtype=torch.float64)) for clusters in ((3,), (3, 11, 6))
     )

@@ -1,4 +1,4 @@
-"""The step of ProPos against its equations in NumPy loops, and what it promises beside them.
+"""The step of ProPos against its equations in NumPy loops, and what else it promises.
 
 `printed_propos.Printed` is the transcription.
 """

@@ -241,7 +241,7 @@ def test_the_predictor_learns_and_prediction_goes_without_it(rng):
 
 
 def test_a_head_does_not_feel_the_others(rng):
-    """Labels, prices and gradients of a head are the same alone and beside wider ones."""
+    """Labels, prices and gradients of a head are the same alone and next to wider ones."""
     changes = ["assignment.kappa=0.5"]
     alone = on_features(make((3,), changes=changes))
     beside = on_features(make((3, 11, 6), changes=changes))

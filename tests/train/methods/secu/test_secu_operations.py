@@ -26,7 +26,7 @@ WAITING = (
     "is_nonzero",
     "equal",
 )
-# What reaches the dispatcher and launches no kernel, beside views: fresh memory and renamed views.
+# What reaches the dispatcher and launches no kernel: fresh memory, and views under other names.
 FREE = {"empty", "empty_like", "empty_strided", "new_empty", "detach", "_unsafe_view"}
 LIMIT = 600
 UNKNOWN = (DataDependentOutputException, DynamicOutputShapeException)
