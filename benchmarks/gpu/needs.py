@@ -90,7 +90,7 @@ def prepare() -> None:
         if importlib.util.find_spec(other) is None:
             msg = f"{name} is missing, and this scikit-learn does not bring it: install {name}"
             raise CannotRun(msg)
-        sys.meta_path.append(_Alias(name, other))
+        sys.meta_path.insert(0, _Alias(name, other))  # before that which looks into folders
     try:
         import dualclust.algos  # noqa: F401
     except ModuleNotFoundError as error:

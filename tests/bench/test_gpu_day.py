@@ -245,7 +245,7 @@ def test_versions_below_the_supported_ones_are_named_together():
 
 
 def test_a_package_is_found_under_the_name_of_the_one_that_brings_it(monkeypatch):
-    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, needs._Alias("brought_along", "json")])
+    monkeypatch.setattr(sys, "meta_path", [needs._Alias("brought_along", "json"), *sys.meta_path])
     try:
         assert importlib.import_module("brought_along.decoder") is sys.modules["json.decoder"]
         assert sys.modules["brought_along"] is json

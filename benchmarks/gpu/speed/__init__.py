@@ -35,16 +35,16 @@ STAGE = Stage(
             "steps",
             measure_steps,
             "Views are drawn before. `of peak`: products and convolutions, forward and backward, "
-            "over the rate of their precision (float32: of tf32, which convolutions use). `idle`: share "
-            "of the time in which no kernel runs. GATCluster: a large batch of 1,000 in one pass.",
+            "over the rate of their precision (float32: of tf32, which convolutions use). `idle`: "
+            "share of the time in which no kernel runs. GATCluster: a large batch of 1,000, once.",
         ),
         PartOf("views", measure_views, "`of peak`: images read and views written, over the copy."),
         PartOf(
             "assignment",
             measure_assignment,
             "`of peak`: one product of features and centers at float32, the least that each needs "
-            "(each iteration of k-means); from scores (where they take 4 GiB at most): one reading. `times argmax`: to "
-            "product and argmax in the same blocks.",
+            "(each iteration of k-means); from scores, where they take 4 GiB at most, a reading. "
+            "`times argmax`: to product and argmax in the same blocks.",
         ),
         PartOf(
             "y-update",
