@@ -28,12 +28,15 @@ class Part:
     seconds : float. Time it took.
     rows : list of dict, a row of its table each.
     note : str. One sentence below the table.
+    groups : dict. Places of the rows that belong together and are complete; not done again where
+        the budget ended the part.
     """
 
     status: str = "stopped"
     seconds: float = 0.0
     rows: list[Row] = field(default_factory=list)
     note: str = ""
+    groups: dict[str, list[int]] = field(default_factory=dict)
 
 
 @dataclass

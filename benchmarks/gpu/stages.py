@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,6 +35,8 @@ class Context:
     data : str or None. Where CIFAR-10 is.
     notes : dict. What a part has to add below its table, by its name.
     facts : dict. What one part found out for later ones of the same call.
+    known, groups : dict. Rows of this part by what `attempted` calls them: those of an earlier
+        call, and those that are complete now.
     """
 
     machine: Machine
@@ -48,6 +51,8 @@ class Context:
     data: str | None = None
     notes: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    known: dict[str, list[Row]] = field(default_factory=dict)
+    groups: dict[str, list[Row]] = field(default_factory=dict)
 
 
 class PartOf(NamedTuple):
@@ -84,7 +89,7 @@ def run_stage(stage: Stage, store: Store, context: Context) -> Record:
             continue
         if context.budget.left() <= 0:
             break
-        record.parts[part.name] = _run(part, context)
+        record.parts[part.name] = _run(part, context, known)
         _tell(part.name, record.parts[part.name])
         record.spent = before + time.monotonic() - began
         store.save(record)
@@ -96,9 +101,13 @@ def run_stage(stage: Stage, store: Store, context: Context) -> Record:
     return record
 
 
-def _run(part: PartOf, context: Context) -> Part:
+def _run(part: PartOf, context: Context, known: Part | None) -> Part:
     found = Part(note=part.note)
     began = time.monotonic()
+    context.groups, context.known = {}, {}
+    if known is not None and known.status == "stopped":
+        found.seconds = known.seconds
+        context.known = {key: [known.rows[i] for i in at] for key, at in known.groups.items()}
     try:
         with context.budget.guard() if part.guarded else nullcontext():
             for row in part.run(context):  # one by one: an interrupt keeps those before it
@@ -111,7 +120,11 @@ def _run(part: PartOf, context: Context) -> Part:
         found.note = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         traceback.print_exc()
     found.note = " ".join(filter(None, [found.note, context.notes.pop(part.name, "")]))
-    found.seconds = time.monotonic() - began
+    found.seconds += time.monotonic() - began
+    places = {id(row): i for i, row in enumerate(found.rows)}
+    for key, rows in context.groups.items():
+        if all(id(row) in places for row in rows):
+            found.groups[key] = [places[id(row)] for row in rows]
     return found
 
 
@@ -119,12 +132,25 @@ def _tell(name: str, part: Part) -> None:
     print(f"  {name}: {part.status}, {len(part.rows)} rows, {part.seconds:.1f} s", flush=True)
 
 
-def attempted(name: dict[str, Any], function: Callable[[], Row | Iterable[Row]]) -> Iterator[Row]:
-    """Rows of a function; an error becomes a row that names it, and the part goes on."""
+def attempted(
+    context: Context, name: dict[str, Any], function: Callable[[], Row | Iterable[Row]]
+) -> Iterator[Row]:
+    """Rows of a function; an error becomes a row that names it, and the part goes on.
+
+    What an earlier call came to before its time was over is not done again.
+    """
+    key = json.dumps(name)
+    if key in context.known:
+        context.groups[key] = context.known[key]
+        yield from context.known[key]
+        return
+    rows: list[Row] = []
     try:
         found = function()
         for row in [found] if isinstance(found, dict) else found:
-            yield {**name, **row}
+            rows.append({**name, **row})
+            yield rows[-1]
+        context.groups[key] = rows
     except Exception as error:
         text = str(error).splitlines()[0] if str(error) else ""
         traceback.print_exc()

@@ -8,6 +8,8 @@ import os
 import subprocess
 import sys
 import time
+import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -258,35 +260,117 @@ def test_a_package_is_found_under_the_name_of_the_one_that_brings_it(monkeypatch
             del sys.modules[name]
 
 
+class Nowhere:
+    """A machine of which a stage needs no more than this."""
+
+    name, toy = "none", True
+
+    def describe(self):
+        return {}
+
+    def free(self):
+        pass
+
+
+def run_parts(folder, seconds, *parts):
+    store = records.Store(folder, folder)
+    stage = stages.Stage("speed", 1.0, [stages.PartOf(p.__name__, p) for p in parts], "Speed")
+    record = store.load("speed", {})
+    budget = timing.Budget(seconds)
+    context = stages.Context(Nowhere(), budget, folder, folder, record)  # type: ignore[arg-type]
+    return store, stages.run_stage(stage, store, context)
+
+
 def test_a_budget_ends_a_part_and_keeps_its_rows(tmp_path):
     def endless(context):
         for number in range(10**9):
             yield {"number": number}
             time.sleep(0.01)
 
-    class Device:
-        name, toy = "none", True
+    def never(context):
+        raise AssertionError
 
-        def describe(self):
-            return {}
-
-        def free(self):
-            pass
-
-    store = records.Store(tmp_path, tmp_path)
-    parts = (stages.PartOf("endless", endless), stages.PartOf("never", endless))
-    stage = stages.Stage("speed", 1.0, parts, "Speed")
-    context = stages.Context(
-        Device(),
-        timing.Budget(0.3),
-        tmp_path,
-        tmp_path,
-        records.Record("speed", {}),  # type: ignore[arg-type]
-    )
-    found = stages.run_stage(stage, store, context)
+    store, found = run_parts(tmp_path, 0.3, endless, never)
     assert found.status == "stopped"
     assert found.parts["endless"].status == "stopped"
     assert 1 < len(found.parts["endless"].rows) < 100
     assert "never" not in found.parts
     assert store.load("speed", {}).parts == found.parts
     assert store.load("speed", {"card": "another"}).parts == {}
+
+
+def test_rows_that_are_complete_are_not_measured_again(tmp_path):
+    done = []
+
+    def rows_of(label, slow):
+        done.append(label)
+        yield {"row": 1}
+        if slow:
+            time.sleep(60)
+        yield {"row": 2}
+
+    def measured(context, slow="c"):
+        for label in ("a", "b", "c"):
+            if label == "b":
+                yield {"label": "in between"}
+            rows = partial(rows_of, label, label == slow)
+            yield from stages.attempted(context, {"label": label}, rows)
+
+    def fast(context):
+        yield from measured(context, slow="")
+
+    fast.__name__ = "measured"
+    _, found = run_parts(tmp_path, 0.5, measured)
+    assert (found.status, done) == ("stopped", ["a", "b", "c"])
+    _, found = run_parts(tmp_path, 60.0, fast)
+    assert (found.status, done) == ("finished", ["a", "b", "c", "c"])
+    rows = [(row["label"], row.get("row")) for row in found.parts["measured"].rows]
+    assert rows == [
+        ("a", 1), ("a", 2), ("in between", None), ("b", 1), ("b", 2), ("c", 1), ("c", 2),
+    ]  # fmt: skip
+
+
+def test_an_error_costs_its_own_row_alone(tmp_path, capsys):
+    def broken(context):
+        yield from stages.attempted(context, {"label": "a"}, lambda: {"value": 1 / 0})
+        yield from stages.attempted(context, {"label": "b"}, lambda: {"value": 1})
+
+    def failing(context):
+        yield {"label": "c"}
+        msg = "no such thing"
+        raise LookupError(msg)
+
+    _, found = run_parts(tmp_path, 60.0, broken, failing)
+    assert found.status == "failed"
+    assert [row.get("value") for row in found.parts["broken"].rows] == [None, 1]
+    assert found.parts["failing"].note == "LookupError: no such thing"
+    assert len(found.wrong()) == 2
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_card_s_warnings_are_counted_by_line(monkeypatch):
+    """What torch says of synchronization counts, and not that it can say so."""
+    from benchmarks.gpu.card import Card
+
+    modes = []
+
+    def set_mode(mode):
+        modes.append(mode)
+        warnings.warn("Synchronization debug mode is a prototype: synchronizing", stacklevel=1)
+
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", set_mode)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    card = object.__new__(Card)
+    card.device = torch.device("cpu")
+
+    def waits():
+        for _ in range(3):
+            warnings.warn("called a synchronizing CUDA operation", stacklevel=1)
+
+    found = card.quiet(waits)
+    assert list(found.reads.values()) == [3]
+    assert next(iter(found.reads)).startswith("tests/bench/test_gpu_day.py:")
+    assert modes == ["warn", "default"]
+    with pytest.warns(UserWarning, match="prototype"):
+        assert card.quiet(lambda: None).reads == {}
+    assert modes[2:] == ["warn", "default", "error", "default"]

@@ -39,11 +39,14 @@ def compare_functions(context: Context) -> Iterator[Row]:
             for name in ["both"] if kind in ("float64", "bfloat16") else BOUNDS:
                 label = {"n, k": f"{n}, {k}", "scores": kind, "bounds": name}
                 yield from attempted(
+                    context,
                     {"function": "assignment", **label},
                     lambda s=scores, b=name: _assignments(context, s, BOUNDS[b]),
                 )
-    yield from attempted({"function": "constrained_kmeans"}, lambda: _kmeans(context, rng))
-    yield from attempted({"function": "pseudo_labels"}, lambda: _pseudo_labels(context, rng))
+    yield from attempted(context, {"function": "constrained_kmeans"}, lambda: _kmeans(context, rng))
+    yield from attempted(
+        context, {"function": "pseudo_labels"}, lambda: _pseudo_labels(context, rng)
+    )
 
 
 def _scores(rng: np.random.Generator, n: int, k: int, kind: str) -> torch.Tensor:

@@ -25,7 +25,7 @@ SAME = 1e-12  # two clusters that are worth the same to this, relative, may stan
 def compare_kernels(context: Context) -> Iterator[Row]:
     """One row for each kernel that has an engine for CUDA."""
     for name in [name for name, row in TABLE.items() if ("torch", "cuda") in row]:
-        yield from attempted({"kernel": name}, lambda name=name: _compare(name, context))
+        yield from attempted(context, {"kernel": name}, lambda name=name: _compare(name, context))
 
 
 def _compare(name: str, context: Context) -> Row:

@@ -23,7 +23,9 @@ SHOWN = 4  # lines that wait, of each method
 def count_reads(context: Context) -> Iterator[Row]:
     """A row for each method: what a step makes the host wait for."""
     for method in METHODS:
-        yield from attempted({"method": method}, lambda method=method: _reads(context, method))
+        yield from attempted(
+            context, {"method": method}, lambda method=method: _reads(context, method)
+        )
 
 
 def _reads(context: Context, method: str) -> Row:
@@ -50,7 +52,9 @@ def compare_graphs(context: Context) -> Iterator[Row]:
     """A row for each method that can be captured: three epochs, two lengths of batches."""
     for method in METHODS:
         if REGISTERED[method].capturable:
-            yield from attempted({"method": method}, lambda method=method: _graph(context, method))
+            yield from attempted(
+                context, {"method": method}, lambda method=method: _graph(context, method)
+            )
         else:
             yield {"method": method, "note": "its step cannot be captured"}
 
@@ -93,7 +97,9 @@ def _graph(context: Context, method: str) -> Row:
 def compare_compiled(context: Context) -> Iterator[Row]:
     """A row for each method: the first steps with a compiled network."""
     for method in METHODS:
-        yield from attempted({"method": method}, lambda method=method: _compiled(context, method))
+        yield from attempted(
+            context, {"method": method}, lambda method=method: _compiled(context, method)
+        )
 
 
 def _compiled(context: Context, method: str) -> Row:

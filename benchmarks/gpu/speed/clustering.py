@@ -38,7 +38,7 @@ def measure_assignment(context: Context) -> Iterator[Row]:
             functions["assign_offline"] = _offline
         for name, function in functions.items():
             label = {"function": name, "n, k, d": f"{n:,}, {k:,}, {d}"}
-            yield from attempted(label, partial(function, context, x, c))
+            yield from attempted(context, label, partial(function, context, x, c))
         del x, c
         machine.free()
 
@@ -168,7 +168,7 @@ def measure_y_update(context: Context) -> Iterator[Row]:
         for steps in (None, machine.size(12, 3)):
             what = "to 1e-10" if steps is None else "as in training"
             label = {"what": what, "m, k": f"{m:,}, {k:,}"}
-            yield from attempted(label, lambda s=sigmas, n=steps: _y_update(context, s, n))
+            yield from attempted(context, label, lambda s=sigmas, n=steps: _y_update(context, s, n))
 
 
 def _y_update(context: Context, sigmas: list[torch.Tensor], steps: int | None) -> Row:

@@ -47,7 +47,7 @@ def measure_steps(context: Context) -> Iterator[Row]:
             if step == "graph" and not REGISTERED[method].capturable:
                 continue
             label = {"method": method, "step": name}
-            yield from attempted(label, partial(_step, context, method, precision, step))
+            yield from attempted(context, label, partial(_step, context, method, precision, step))
 
 
 def measure_compiled(context: Context) -> Iterator[Row]:
@@ -55,7 +55,7 @@ def measure_compiled(context: Context) -> Iterator[Row]:
     for method in context.machine.size(METHODS, METHODS[:1]):
         for name, (precision, step) in COMPILED.items():
             label = {"method": method, "step": name}
-            yield from attempted(label, partial(_step, context, method, precision, step))
+            yield from attempted(context, label, partial(_step, context, method, precision, step))
 
 
 def _config(context: Context, method: str, *changes: str) -> RunConfig:
@@ -118,7 +118,7 @@ def _operations(context: Context, method: str) -> float | None:
 def measure_views(context: Context) -> Iterator[Row]:
     """Both views of a batch, of each recipe."""
     for method in METHODS:
-        yield from attempted({"method": method}, partial(_views, context, method))
+        yield from attempted(context, {"method": method}, partial(_views, context, method))
 
 
 def _views(context: Context, method: str) -> Row:
@@ -148,7 +148,7 @@ def _draw(run: Run, ids: torch.Tensor, number: int, names: Sequence[str]) -> lis
 def measure_optimizers(context: Context) -> Iterator[Row]:
     """One step of each optimizer over the tensors of a ResNet-18."""
     for name in TENSORS:
-        yield from attempted({"optimizer": name}, partial(_optimizer, context, name))
+        yield from attempted(context, {"optimizer": name}, partial(_optimizer, context, name))
 
 
 def _optimizer(context: Context, name: str) -> Row:
