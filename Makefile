@@ -5,6 +5,8 @@ VENV ?= .venv
 PY = $(VENV)/bin/python
 STAMP = $(VENV)/.installed
 DEMO_ARGS ?=
+# Of the GPU day, as --rehearse or --stages conformance,speed; see docs/gpu.md.
+GPU_ARGS ?=
 ROWS ?=
 # Workers of the test run; a file's tests stay with one worker, and the longest file starts early.
 TEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
@@ -19,7 +21,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 
 # Half an environment must not pass for one.
 .DELETE_ON_ERROR:
-.PHONY: help env demo lint test machines slow mutants bench clean
+.PHONY: help env demo lint test machines slow mutants bench gpu clean
 
 # From a tree that cannot be written: what the tools would leave in it goes beside the environment.
 ifneq ($(shell test -w . && echo yes),yes)
@@ -41,6 +43,7 @@ help:
 	@echo 'make slow   the tests that take minutes'
 	@echo 'make mutants  small errors in a copy of the library: do the tests notice? (an hour)'
 	@echo 'make bench  the benchmark programs, on small sizes'
+	@echo 'make gpu    a day on a CUDA card: check, time, train (GPU_ARGS="--rehearse" without one)'
 	@echo 'make clean  remove what the build and the tools left (not $(VENV), not runs/)'
 	@echo 'Variables:  PYTHON=python3.12  VENV=.venv  DEMO_ARGS=...  TEST_ARGS="-n 2"'
 
@@ -111,6 +114,12 @@ mutants: $(STAMP)
 bench: $(STAMP)
 	"$(PY)" benchmarks/assign_stream.py --small
 	"$(PY)" benchmarks/assignment.py --n 20000 --k 50
+
+# By the interpreter of the environment where there is one, else by one that has torch already:
+# nothing is installed for it.
+GPU_PYTHON ?= $(if $(wildcard $(PY)),"$(PY)",python3)
+gpu:
+	$(GPU_PYTHON) -m benchmarks.gpu $(GPU_ARGS)
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

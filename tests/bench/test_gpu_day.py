@@ -1,0 +1,376 @@
+"""The GPU day, rehearsed: every stage at toy size on the second device; what it must refuse."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import time
+import warnings
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+from benchmarks.gpu import conformance, needs, paper, program, records, stages, timing  # noqa: E402
+from dualclust import backends  # noqa: E402
+
+ROOT = Path(__file__).parents[2]
+STAGES = ("conformance", "speed", "paper")
+
+
+def call(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks.gpu", *map(str, words)]
+    env = os.environ | {"OMP_NUM_THREADS": "1"} | environment
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
+    """Results, scratch and what was said of a rehearsal of all stages."""
+    out, scratch = (tmp_path_factory.mktemp(name) for name in ("out", "scratch"))
+    done = call("--rehearse", "--out", out, "--scratch", scratch)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out, scratch, done.stdout
+
+
+def test_every_stage_is_rehearsed(day):
+    out, _, said = day
+    for stage in STAGES:
+        found = json.loads((out / "gpu" / f"{stage}.json").read_text())
+        assert found["status"] == "finished", said
+        assert found["identity"]["rehearsal"] is True
+        assert found["environment"]["versions"]["torch"] == torch.__version__
+        assert all(part["status"] == "finished" for part in found["parts"].values())
+    assert "WRONG" not in said
+
+
+def test_the_conformance_of_each_row_and_method_is_recorded(day):
+    found = json.loads((day[0] / "gpu" / "conformance.json").read_text())["parts"]
+    rows = {row["kernel"]: row for row in found["kernels"]["rows"]}
+    assert rows.keys() == {name for name, row in backends.TABLE.items() if ("torch", "cuda") in row}
+    assert all(row["verdict"] == "ok" and row["instances"] > 1 for row in rows.values())
+    reads = {row["method"]: row for row in found["reads"]["rows"]}
+    assert len(reads) == 5
+    assert all(row["waits"] == 0 for row in reads.values() if row["capturable"])
+    graphs = [row for row in found["graph"]["rows"] if "verdict" in row]
+    assert graphs
+    assert all(row["graphs an epoch"] == 2 and row["off"] < 1e-8 for row in graphs)
+
+
+def test_the_page_shows_each_part_and_names_the_rehearsal(day):
+    page = (day[0] / "gpu.md").read_text()
+    assert "A rehearsal without a card" in page
+    for stage in program.STAGES:
+        assert f"## {stage.title}" in page
+        assert all(f"### {part.name} (" in page for part in stage.parts)
+    for heading in ("- commit: ", "- digest of the sources: ", "min-max", "of peak", "test ACC"):
+        assert heading in page
+
+
+def test_what_is_left_behind_is_small(day):
+    out, scratch, _ = day
+    assert not list(out.rglob("*.safetensors")) + list(out.rglob("checkpoints"))
+    assert sum(file.stat().st_size for file in out.rglob("*") if file.is_file()) < 2**20
+    assert list(scratch.rglob("checkpoints"))
+    curves = {file.name for file in (out / "gpu").iterdir()}
+    assert curves >= {"secu_cifar10.png", "secu_cifar10.jsonl", "secu_cifar10.toml"}
+
+
+def test_a_finished_day_is_not_repeated(day, tmp_path):
+    _, scratch, _ = day
+    begun = time.monotonic()
+    done = call("--rehearse", "--out", tmp_path, "--scratch", scratch)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("not repeated") == 3
+    assert (tmp_path / "gpu.md").read_text().count("### ") > 10
+    assert time.monotonic() - begun < 600  # it trains nothing
+
+
+def test_a_detached_run_is_picked_up(tmp_path):
+    words = "--rehearse", "--stages", "paper", "--scratch", tmp_path / "scratch"
+    done = call(*words, "--detach")
+    assert done.returncode == 0, done.stderr
+    assert "goes on" in done.stdout
+    for _ in range(20):
+        picked = call(*words, "--out", tmp_path / "out", "--pick-up", "--budget", 2)
+        if "still at work" not in picked.stdout:
+            break
+    assert picked.returncode == 0, picked.stdout
+    assert "paper: finished" in picked.stdout, picked.stdout
+    assert json.loads((tmp_path / "out" / "gpu" / "paper.json").read_text())["calls"] == 1
+    assert "SeCu, CIFAR-10" in (tmp_path / "out" / "gpu.md").read_text()
+
+
+class Countdown(timing.Budget):
+    """Time for a number of looks at the clock."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__(1e6)
+        self.looks = looks
+
+    def left(self) -> float:
+        self.looks -= 1
+        return 1e6 if self.looks >= 0 else 0.0
+
+
+def secu_in(folder: Path, looks: int) -> records.Record:
+    """Rehearse SeCu's run for a while."""
+    from benchmarks.gpu.rehearsal import Rehearsal
+
+    machine = Rehearsal()
+    store = records.Store(folder / "out", folder)
+    record = store.load("paper", {"card": machine.name, "rehearsal": True})
+    stage = stages.Stage("paper", 9.0, paper.STAGE.parts[:1], "")
+    with machine.active():
+        context = stages.Context(machine, Countdown(looks), folder / "out" / "gpu", folder, record)
+        return stages.run_stage(stage, store, context)
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_end(tmp_path, capsys):
+    whole = secu_in(tmp_path / "whole", 10**9)
+    assert whole.status == "finished"
+    first = secu_in(tmp_path / "parts", 3)
+    assert first.status == "stopped"
+    assert first.parts["SeCu, CIFAR-10"].rows[0]["epochs"] == "1 of 3"
+    assert "goes on after epoch" not in capsys.readouterr().out
+    second = secu_in(tmp_path / "parts", 10**9)
+    assert "goes on after epoch 1 of 3" in capsys.readouterr().out
+    assert (second.status, second.calls) == ("finished", 2)
+    rows = [record.parts["SeCu, CIFAR-10"].rows[0] for record in (whole, second)]
+    assert [row["calls"] for row in rows] == [1, 2]
+    for name in ("epochs", "test ACC", "test NMI", "test ARI", "train ACC"):
+        assert rows[0][name] == rows[1][name]
+
+
+def off_by_a_little(found):
+    value, counts, *rest = found
+    return value, counts * (1 + 1e-7), *rest
+
+
+@pytest.fixture
+def wrong_row(monkeypatch):
+    """A CUDA row that is off in the seventh digit."""
+    from dualclust.backends import torch_engine
+
+    right = torch_engine.soft_counts
+    monkeypatch.setattr(
+        torch_engine, "soft_counts", lambda *a, **o: off_by_a_little(right(*a, **o))
+    )
+    backends._load.cache_clear()
+    yield
+    monkeypatch.undo()
+    backends._load.cache_clear()
+
+
+def kernels_alone(monkeypatch, tmp_path):
+    """The command, with a first stage that ends after the kernels."""
+    short = conformance.STAGE._replace(parts=conformance.STAGE.parts[:1])
+    monkeypatch.setattr(program, "STAGES", (short,))
+    code = program.main(["--rehearse", "--out", str(tmp_path / "o"), "--scratch", str(tmp_path)])
+    found = json.loads((tmp_path / "o" / "gpu" / "conformance.json").read_text())
+    return code, {row["kernel"]: row for row in found["parts"]["kernels"]["rows"]}
+
+
+def test_a_wrong_kernel_is_found(wrong_row, monkeypatch, tmp_path, capsys):
+    code, rows = kernels_alone(monkeypatch, tmp_path)
+    assert code == 1
+    assert rows["soft_counts"]["verdict"] == "differs"
+    assert 1e-8 < rows["soft_counts"]["off"] < 1e-6
+    assert rows["curvature"]["verdict"] == "ok"
+    assert "WRONG kernels: soft_counts" in capsys.readouterr().out
+    assert "**1 wrong:**" in (tmp_path / "o" / "gpu.md").read_text()
+
+
+def test_a_row_without_instances_is_found(monkeypatch, tmp_path):
+    row = {("torch", "cuda"): "torch_engine:segment_sum"}
+    monkeypatch.setitem(backends.TABLE, "new_kernel", row)
+    code, rows = kernels_alone(monkeypatch, tmp_path)
+    assert code == 1
+    assert "no instances of new_kernel" in rows["new_kernel"]["error"]
+
+
+def test_idle_time_is_what_no_kernel_covers():
+    from benchmarks.gpu.card import _idle
+
+    assert _idle([(0.0, 4.0), (1.0, 3.0), (5.0, 10.0)]) == pytest.approx(0.1)
+    assert _idle([(2.0, 3.0)]) == 0.0
+    assert _idle([]) is None
+
+
+def test_without_a_card_it_says_so():
+    done = call(CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == 2
+    assert "sees no CUDA device" in done.stderr
+    assert "--rehearse" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--stages", "speed,spead"], "--stages must be of conformance, speed, paper, got spead"),
+        (["--device", "cpu"], "--device must be cuda or cuda:N, got 'cpu'"),
+        (["--device", "no such"], "--device must be cuda or cuda:N, got 'no such'"),
+    ],
+)
+def test_options_that_do_not_fit(words, message):
+    with pytest.raises(needs.CannotRun, match=message):
+        program.main(words)
+
+
+def test_the_paper_needs_data(tmp_path):
+    class Card:
+        toy = False
+
+    context = stages.Context(Card(), timing.Budget(1), tmp_path, tmp_path, None)  # type: ignore[arg-type]
+    with pytest.raises(needs.CannotRun, match="DUALCLUST_DATA"):
+        paper.settings(context, "secu_cifar10", ())
+    context.data = str(tmp_path / "nothing")
+    with pytest.raises(needs.CannotRun, match="there is no data at"):
+        paper.settings(context, "secu_cifar10", ())
+
+
+def test_versions_below_the_supported_ones_are_named_together():
+    found: dict[str, str | None] = {name: "99.0" for name in needs.REQUIRED}
+    needs.check(found)
+    needs.check(found | {"torch": "2.11.0+cu130"})
+    with pytest.raises(needs.CannotRun) as error:
+        needs.check(found | {"torch": "2.10.1", "numba": None}, (3, 10, 4))
+    assert str(error.value) == (
+        "the GPU day needs Python 3.11 or newer, found 3.10; torch 2.11 or newer, found 2.10.1; "
+        "numba 0.61 or newer, not installed"
+    )
+
+
+def test_a_package_is_found_under_the_name_of_the_one_that_brings_it(monkeypatch):
+    monkeypatch.setattr(sys, "meta_path", [needs._Alias("brought_along", "json"), *sys.meta_path])
+    try:
+        assert importlib.import_module("brought_along.decoder") is sys.modules["json.decoder"]
+        assert sys.modules["brought_along"] is json
+        assert json.__spec__ is not None
+        assert json.__spec__.name == "json"
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("brought_along.nothing")
+    finally:
+        for name in [name for name in sys.modules if name.startswith("brought_along")]:
+            del sys.modules[name]
+
+
+class Nowhere:
+    """A machine of which a stage needs no more than this."""
+
+    name, toy = "none", True
+
+    def describe(self):
+        return {}
+
+    def free(self):
+        pass
+
+
+def run_parts(folder, seconds, *parts):
+    store = records.Store(folder, folder)
+    stage = stages.Stage("speed", 1.0, [stages.PartOf(p.__name__, p) for p in parts], "Speed")
+    record = store.load("speed", {})
+    budget = timing.Budget(seconds)
+    context = stages.Context(Nowhere(), budget, folder, folder, record)  # type: ignore[arg-type]
+    return store, stages.run_stage(stage, store, context)
+
+
+def test_a_budget_ends_a_part_and_keeps_its_rows(tmp_path):
+    def endless(context):
+        for number in range(10**9):
+            yield {"number": number}
+            time.sleep(0.01)
+
+    def never(context):
+        raise AssertionError
+
+    store, found = run_parts(tmp_path, 0.3, endless, never)
+    assert found.status == "stopped"
+    assert found.parts["endless"].status == "stopped"
+    assert 1 < len(found.parts["endless"].rows) < 100
+    assert "never" not in found.parts
+    assert store.load("speed", {}).parts == found.parts
+    assert store.load("speed", {"card": "another"}).parts == {}
+
+
+def test_rows_that_are_complete_are_not_measured_again(tmp_path):
+    done = []
+
+    def rows_of(label, slow):
+        done.append(label)
+        yield {"row": 1}
+        if slow:
+            time.sleep(60)
+        yield {"row": 2}
+
+    def measured(context, slow="c"):
+        for label in ("a", "b", "c"):
+            if label == "b":
+                yield {"label": "in between"}
+            rows = partial(rows_of, label, label == slow)
+            yield from stages.attempted(context, {"label": label}, rows)
+
+    def fast(context):
+        yield from measured(context, slow="")
+
+    fast.__name__ = "measured"
+    _, found = run_parts(tmp_path, 0.5, measured)
+    assert (found.status, done) == ("stopped", ["a", "b", "c"])
+    _, found = run_parts(tmp_path, 60.0, fast)
+    assert (found.status, done) == ("finished", ["a", "b", "c", "c"])
+    rows = [(row["label"], row.get("row")) for row in found.parts["measured"].rows]
+    assert rows == [
+        ("a", 1), ("a", 2), ("in between", None), ("b", 1), ("b", 2), ("c", 1), ("c", 2),
+    ]  # fmt: skip
+
+
+def test_an_error_costs_its_own_row_alone(tmp_path, capsys):
+    def broken(context):
+        yield from stages.attempted(context, {"label": "a"}, lambda: {"value": 1 / 0})
+        yield from stages.attempted(context, {"label": "b"}, lambda: {"value": 1})
+
+    def failing(context):
+        yield {"label": "c"}
+        msg = "no such thing"
+        raise LookupError(msg)
+
+    _, found = run_parts(tmp_path, 60.0, broken, failing)
+    assert found.status == "failed"
+    assert [row.get("value") for row in found.parts["broken"].rows] == [None, 1]
+    assert found.parts["failing"].note == "LookupError: no such thing"
+    assert len(found.wrong()) == 2
+    assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_card_s_warnings_are_counted_by_line(monkeypatch):
+    """What torch says of synchronization counts, and not that it can say so."""
+    from benchmarks.gpu.card import Card
+
+    modes = []
+
+    def set_mode(mode):
+        modes.append(mode)
+        warnings.warn("Synchronization debug mode is a prototype: synchronizing", stacklevel=1)
+
+    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", set_mode)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    card = object.__new__(Card)
+    card.device = torch.device("cpu")
+
+    def waits():
+        for _ in range(3):
+            warnings.warn("called a synchronizing CUDA operation", stacklevel=1)
+
+    found = card.quiet(waits)
+    assert list(found.reads.values()) == [3]
+    assert next(iter(found.reads)).startswith("tests/bench/test_gpu_day.py:")
+    assert modes == ["warn", "default"]
+    with pytest.warns(UserWarning, match="prototype"):
+        assert card.quiet(lambda: None).reads == {}
+    assert modes[2:] == ["warn", "default", "error", "default"]
