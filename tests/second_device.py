@@ -31,6 +31,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 import dualclust.algos
 from dualclust.backends import TABLE
+from dualclust.common.devices import KINDS, Kind
 
 torch._lazy.ts_backend.init()
 
@@ -116,6 +117,14 @@ class SecondGenerator(torch.Generator):
     def device(self) -> torch.device:  # type: ignore[override]
         """The device whose numbers it draws."""
         return DEVICE
+
+
+class SecondKind(Kind):
+    """What the library knows of the device: nothing but its generators."""
+
+    def generator(self, device: torch.device) -> torch.Generator:
+        """Return a generator that draws the numbers of the CPU."""
+        return SecondGenerator()
 
 
 def is_second(value: object) -> bool:
@@ -266,8 +275,10 @@ def second_device() -> Iterator[Transfers]:
     transfers : Transfers. What crosses between host and device, from now on.
     """
     transfers = Transfers()
+    KINDS[DEVICE.type] = SecondKind()
     rows = [row for row in TABLE.values() if ("torch", "cuda") in row]
     with ExitStack() as stack:
+        stack.callback(KINDS.pop, DEVICE.type)
         for row in rows:
             row["torch", DEVICE.type] = row["torch", "cuda"]
             stack.callback(row.pop, ("torch", DEVICE.type), None)
