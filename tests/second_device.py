@@ -20,7 +20,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 import dualclust.algos
 from dualclust.backends import TABLE
+from dualclust.common.devices import KINDS, Kind
 
 torch._lazy.ts_backend.init()
 
@@ -117,6 +118,20 @@ class SecondGenerator(torch.Generator):
     def device(self) -> torch.device:  # type: ignore[override]
         """The device whose numbers it draws."""
         return DEVICE
+
+
+class SecondKind(Kind):
+    """What the library knows of the device: its generators, and that it has one precision."""
+
+    def generator(self, device: torch.device) -> torch.Generator:
+        """Return a generator that draws the numbers of the CPU."""
+        return SecondGenerator()
+
+    def autocast(
+        self, device: torch.device, dtype: torch.dtype | None
+    ) -> AbstractContextManager[Any]:
+        """Return a context that changes nothing: torch has no lower precision for the device."""
+        return nullcontext()
 
 
 def is_second(value: object) -> bool:
@@ -267,6 +282,7 @@ def second_device() -> Iterator[Transfers]:
     transfers : Transfers. What crosses between host and device, from now on.
     """
     transfers = Transfers()
+    KINDS[DEVICE.type] = SecondKind()
     rows = [row for row in TABLE.values() if ("torch", "cuda") in row]
     plain_run = threading.Thread.run
 
@@ -277,6 +293,7 @@ def second_device() -> Iterator[Transfers]:
     with ExitStack() as stack:
         threading.Thread.run = run  # type: ignore[method-assign]
         stack.callback(setattr, threading.Thread, "run", plain_run)
+        stack.callback(KINDS.pop, DEVICE.type)
         for row in rows:
             row["torch", DEVICE.type] = row["torch", "cuda"]
             stack.callback(row.pop, ("torch", DEVICE.type), None)

@@ -63,6 +63,18 @@ class System(NamedTuple):
     anchors: Array
     h: Array | None
     state: State
+    factors: Factors | None
+
+
+class Factors(NamedTuple):
+    """The matrix with its nodes eliminated one by one; one set serves both right-hand sides.
+
+    `steps` holds for each node but the last what it passes on, and its pivot; `last` is the pivot
+    of the last.
+    """
+
+    steps: list[tuple[Array, Array]]
+    last: Array
 
 
 def system(problem: Problem, state: State) -> System:
@@ -105,7 +117,10 @@ def system(problem: Problem, state: State) -> System:
         inverse = xp.where(priced, 1.0 / diagonal, zero)
         links = _off_diagonal(xp.matmul(h * inverse, h.T))
         anchors = xp.matmul(h, xp.where(priced, z * inverse, one))
-    return System(mass, excess, b_target, b_center, diagonal, links, anchors, h, state)
+    factors = None
+    if problem.fixed and links is not None and links.shape[0] <= UNROLLED:
+        factors = _eliminate(links, anchors)
+    return System(mass, excess, b_target, b_center, diagonal, links, anchors, h, state, factors)
 
 
 def column_terms(h: Array, x: Array, row_sum: float = 0.0) -> Array:
@@ -142,8 +157,8 @@ def solve(problem: Problem, linear: System, right: Array) -> Array:
 def _solve_dense(problem: Problem, linear: System, right: Array) -> Array:
     xp = compat.array_namespace(right)
     n = right.shape[0]
-    if problem.fixed and n <= UNROLLED:
-        return _eliminate(linear.links, linear.anchors, right)
+    if linear.factors is not None:
+        return _substitute(linear.factors, right)
     scale = 1.0 / xp.sqrt(linear.anchors + xp.sum(linear.links, axis=1))
     matrix = linear.links * scale[:, None] * scale
     if problem.fixed:
@@ -159,23 +174,34 @@ def _solve_dense(problem: Problem, linear: System, right: Array) -> Array:
     return scale * xp.linalg.solve(ridge * one - matrix, (right * scale)[:, None])[:, 0]
 
 
-def _eliminate(links: Array, anchors: Array, right: Array) -> Array:
+def _eliminate(links: Array, anchors: Array) -> Factors:
     """Gaussian elimination that adds positive numbers only (Grassmann, Taksar and Heyman).
 
     A node that is eliminated passes its links and its anchor on to the nodes that it was linked to.
     """
-    xp = compat.array_namespace(right)
-    n, eliminated = right.shape[0], []
-    for _ in range(n - 1):
+    xp, n = compat.array_namespace(links), links.shape[0]
+    index = xp.arange(n, device=compat.device(links))
+    diagonal = index[:, None] == index[None, :]
+    zero, steps = xp.zeros_like(links), []
+    for left in range(n - 1, 0, -1):
         row = links[0, 1:]
         pivot = anchors[0] + xp.sum(row)
         part = row / pivot
-        eliminated.append((part, right[0] / pivot))
+        steps.append((part, pivot))
         links = links[1:, 1:] + part[:, None] * row
-        anchors, right = anchors[1:] + part * anchors[0], right[1:] + part * right[0]
-        links = _off_diagonal(links)
-    x = right / anchors
-    for part, own in reversed(eliminated):
+        links = xp.where(diagonal[:left, :left], zero[:left, :left], links)
+        anchors = anchors[1:] + part * anchors[0]
+    return Factors(steps, anchors)
+
+
+def _substitute(factors: Factors, right: Array) -> Array:
+    """Solve for a right-hand side: on to the last node, and back."""
+    xp, passed = compat.array_namespace(right), []
+    for part, pivot in factors.steps:
+        passed.append((part, right[0] / pivot))
+        right = right[1:] + part * right[0]
+    x = right / factors.last
+    for part, own in reversed(passed):
         x = xp.concat([xp.reshape(own + xp.sum(part * x), (1,)), x])
     return x
 

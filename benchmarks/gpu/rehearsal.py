@@ -1,8 +1,8 @@
 """The second device of the tests in place of a card: the same stages, at toy size, on the CPU.
 
-What torch does for CUDA alone gets a stand-in here, and only while a rehearsal is active: random
-generators and autocast of the device, the capture of a step (recorded and done again operation by
-operation), and a profiler that counts operations in place of kernels.
+What torch does for CUDA alone gets a stand-in here, and only while a rehearsal is active: the
+capture of a step (recorded and done again operation by operation), optimizers that step in one
+kernel, and a profiler that counts operations in place of kernels.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from typing import Any
 from unittest import mock
 
@@ -24,12 +25,10 @@ if not (ROOT / "tests" / "second_device.py").is_file():
     msg = f"--rehearse needs the folder tests of a checkout, and {ROOT} has none"
     raise CannotRun(msg)
 
-from tests.second_device import DEVICE, SecondGenerator, Transfers, _Dispatch, second_device
+from tests.second_device import DEVICE, Transfers, _Dispatch, second_device
 from tests.train.tape import Tape
 
 __all__ = ["Rehearsal"]
-
-Generator, autocast = torch.Generator, torch.autocast
 
 
 class Rehearsal(Machine):
@@ -52,8 +51,10 @@ class Rehearsal(Machine):
             stack.callback(torch.set_num_threads, before)
             torch.set_num_threads(1)
             self.transfers = stack.enter_context(second_device())
-            stack.enter_context(mock.patch.object(torch, "Generator", _Generators))
-            stack.enter_context(mock.patch.object(torch, "autocast", _Autocast))
+            for name in ("sgd", "adam"):
+                module = import_module(f"torch.optim.{name}")
+                check = mock.patch.object(module, "_device_dtype_check_for_fused")
+                stack.enter_context(check)  # it lists the devices that torch has kernels for
             yield
 
     def describe(self) -> dict[str, Any]:
@@ -89,7 +90,6 @@ class Rehearsal(Machine):
 
     def adapt(self, optimizer: torch.optim.Optimizer) -> None:
         """Read the rate on the device, as on CUDA."""
-        optimizer._need_device_dtype_check_for_fused = False  # type: ignore[attr-defined]
         for group in optimizer.param_groups:
             group["fused"] = True
 
@@ -102,24 +102,6 @@ class Rehearsal(Machine):
             for whole, old in tape.before.values():
                 whole.copy_(old)
         return tape, result
-
-
-class _Generators(Generator):
-    """`torch.Generator`, which knows the second device too."""
-
-    def __new__(cls, device: Any = "cpu") -> torch.Generator:  # type: ignore[misc]
-        second = torch.device(device).type == DEVICE.type
-        return SecondGenerator() if second else Generator(device)
-
-
-class _Autocast(autocast):
-    """`torch.autocast`, which leaves the second device as it is."""
-
-    def __init__(self, device_type: str, *args: Any, **options: Any) -> None:
-        if device_type == DEVICE.type:
-            super().__init__("cpu", enabled=False)
-        else:
-            super().__init__(device_type, *args, **options)
 
 
 class _Operations(TorchDispatchMode):

@@ -80,10 +80,10 @@ def _own(machine: Machine, method: str) -> list[str]:
     heads = ["heads.init=random"] if method in ("secu", "coke") else []
     if machine.toy and method == "gatcluster":
         return [
-            "gatcluster.sub_batch=16",
+            "gatcluster.sub_batch=7",
             "gatcluster.repeats=1",
             "gatcluster.n_init=1",
-            "batch_size=31",
+            "batch_size=14",
         ]
     if machine.toy and method == "propos":
         return ["propos.n_init=1"]

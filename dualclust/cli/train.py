@@ -16,6 +16,7 @@ import rich.progress
 import torch
 
 from ..algos.core.errors import InvalidValueError, UsageError
+from ..common.devices import kind_of
 from ..common.ranks import Ranks, join_ranks
 from ..train.config.run import RunConfig, dump_config, load_config, override
 from ..train.data.samples import load_source
@@ -177,7 +178,7 @@ def _check_device(device: str) -> None:
     if kind not in ("cpu", "cuda"):
         msg = f"--device must be cpu or cuda, got {device!r}: nothing else is tested"
         raise UsageError(msg)
-    if kind == "cuda" and not torch.cuda.is_available():
+    if not kind_of(kind).available():
         msg = f"--device {device}: this PyTorch sees no CUDA device. To fix this, use --device cpu"
         raise UsageError(msg)
 

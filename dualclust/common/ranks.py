@@ -237,13 +237,15 @@ def join_ranks(device: str = "cpu", *, timeout: float = 600.0) -> Ranks:
     try:
         import torch
         import torch.distributed as dist
+
+        from .devices import kind_of
     except ImportError as error:
         msg = "several ranks need torch. To fix this: pip install 'dualclust[train]'"
         raise MissingExtraError(msg) from error
     place, backend = "cpu", "gloo"
     if device.startswith("cuda"):
         place, backend = f"cuda:{launch.local_rank}", "nccl"
-        torch.cuda.set_device(place)
+        kind_of(place).select(torch.device(place))
     if not dist.is_initialized():
         try:
             dist.init_process_group(

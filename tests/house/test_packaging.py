@@ -188,8 +188,8 @@ def test_without_the_extras_only_training_and_engines_are_missing(
     files = import_all(installed, tmp_path, hidden=EXTRAS)
     waiting = {name for name, file in files.items() if file.startswith("needs ")}
     engines = ("dualclust.train", "dualclust.cli.train", "dualclust.backends.")
-    gradients = "dualclust.common._gradients"  # of several ranks, which need torch
-    assert [n for n in waiting if not n.startswith(engines) and n != gradients] == []
+    of_torch = "dualclust.common._gradients", "dualclust.common.devices"
+    assert [n for n in waiting if not n.startswith((*engines, *of_torch))] == []
     assert {"dualclust.common", "dualclust.train.config", "dualclust.cli.main"} <= set(
         files
     ) - waiting

@@ -152,7 +152,9 @@ def _environment(row: Row, python: str, envs: Path) -> dict[str, str]:
     return clean | {name: v for name, v in chosen.items() if not (name in KEPT and name in clean)}
 
 
-_RULED = {"NUMBA_CACHE_DIR", "NUMBA_CPU_FEATURES"}.union(*(variables(row, []) for row in ROWS))
+_RULED = {"NUMBA_CACHE_DIR", "NUMBA_CPU_FEATURES"}.union(
+    *(variables(row, ["AVX512_ICL"]) for row in ROWS)
+)
 
 
 def _ask(python: str, environment: dict[str, str], *options: str) -> str:

@@ -27,6 +27,7 @@ from ...algos.core.errors import (
     InvalidValueError,
     UsageError,
 )
+from ...common.devices import kind_of
 from ..config.run import AugmentConfig
 from . import color
 from .geometry import TRIES, affine_matrix, crop_boxes, warp
@@ -115,7 +116,8 @@ def augment(
     Examples
     --------
     >>> images = torch.rand(2, 1, 8, 8)
-    >>> rng = torch.Generator().manual_seed(0)
+    >>> from dualclust.train.state.seeding import generator
+    >>> rng = generator(0, "augment")
     >>> augment(images, AugmentConfig(), rng) is images
     True
     >>> augment(images, AugmentConfig(rotate=10, translate=0.1), rng).shape
@@ -136,7 +138,7 @@ def augment(
         )
         raise UsageError(msg)
     draw = _Draws(images, generator, start, total)
-    with torch.autocast(images.device.type, enabled=False):
+    with kind_of(images.device).autocast(images.device, None):
         if vectors:
             return _vectors(images, options, draw)
         return _augment(images, options, pieces, draw, background, scale)

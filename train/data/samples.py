@@ -31,6 +31,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...common.devices import kind_of
 from .arrays import (
     channels_first,
     check_rows,
@@ -374,10 +375,9 @@ def _codes(labels: Any, n: int, class_names: Any) -> tuple[Tensor | None, tuple[
 def _is_resident(samples: Tensor, device: torch.device, resident: str) -> bool:
     if resident != "auto":
         return resident == "always"
-    if device.type != "cuda":
-        return True  # the host's memory holds them already
-    free, _ = torch.cuda.mem_get_info(device)
-    return samples.nbytes <= RESIDENT_SHARE * free
+    free = kind_of(device).free_memory(device)
+    # Without a number, the host's memory holds them already.
+    return free is None or samples.nbytes <= RESIDENT_SHARE * free
 
 
 def _digest(samples: Tensor) -> str:

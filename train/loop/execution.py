@@ -12,12 +12,13 @@ captures its own graphs, one for each length of a batch, after `WARM` eager step
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ...algos.core.errors import UsageError
+from ...common.devices import Captured, kind_of
 from ..config.run import ExecutionConfig
 from ..methods.base import Batch, Method
 from ..networks.network import Network
@@ -25,13 +26,6 @@ from ..networks.network import Network
 __all__ = ["Execution"]
 
 WARM = 2
-
-
-class Captured(Protocol):
-    """A step that was captured."""
-
-    def replay(self) -> None:
-        """Do it again."""
 
 
 class _Graph(NamedTuple):
@@ -66,7 +60,7 @@ class Execution:
         device: torch.device,
         capture: Callable[[Callable[[], Tensor]], tuple[Captured, Tensor]] | None = None,
     ) -> None:
-        if options.step == "graph" and device.type != "cuda" and capture is None:
+        if options.step == "graph" and not kind_of(device).graphs and capture is None:
             msg = (
                 f"execution.step='graph' needs a CUDA device, got {device.type!r}. "
                 f"To fix this, set execution.step='eager', or train with --device cuda"
@@ -74,7 +68,7 @@ class Execution:
             raise UsageError(msg)
         self.options, self.device = options, device
         self.dtype = torch.float64 if options.precision == "float64" else torch.float32
-        self._capture = capture or _capture_cuda
+        self._capture = capture or kind_of(device).capture
         self._seen: dict[Any, int] = {}
         self._graphs: dict[Any, _Graph] = {}
 
@@ -115,6 +109,7 @@ class Execution:
                 f"To fix this, set execution.step='eager'"
             )
             raise UsageError(msg)
+        method.may_read = False
         for group in optimizer.param_groups:
             # A rate on the host would be the graph's for good.
             group["lr"] = torch.as_tensor(group["lr"], dtype=self.dtype, device=self.device)
@@ -127,17 +122,25 @@ class Execution:
         key = tuple(tuple(view.shape) for view in batch.views)
         if key in self._graphs:
             graph = self._graphs[key]
-            torch._foreach_copy_([graph.batch.ids, *graph.batch.views], [batch.ids, *batch.views])
+            torch._foreach_copy_(_parts(graph.batch), _parts(batch))
             graph.step.replay()
             return graph.loss.clone()
         self._seen[key] = self._seen.get(key, 0) + 1
         if self._seen[key] <= WARM:
             return _eager(method, optimizer, batch)
-        fixed = Batch(batch.ids.clone(), tuple(view.clone() for view in batch.views))
+        fixed = Batch(
+            batch.ids.clone(),
+            tuple(view.clone() for view in batch.views),
+            tuple(drawn.clone() for drawn in batch.draws),
+        )
         step, loss = self._capture(lambda: _eager(method, optimizer, fixed))
         self._graphs[key] = _Graph(step, fixed, loss)
         step.replay()
         return loss.clone()
+
+
+def _parts(batch: Batch) -> list[Tensor]:
+    return [batch.ids, *batch.views, *batch.draws]
 
 
 def _eager(method: Method, optimizer: torch.optim.Optimizer, batch: Batch) -> Tensor:
@@ -152,11 +155,3 @@ def _eager(method: Method, optimizer: torch.optim.Optimizer, batch: Batch) -> Te
         method.after_step()
         losses.append(loss.detach().double())
     return torch.stack(losses).mean()
-
-
-def _capture_cuda(function: Callable[[], Tensor]) -> tuple[Captured, Tensor]:
-    """Capture a function on CUDA; it does not run before the first replay."""
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        result = function()
-    return graph, result

@@ -83,8 +83,11 @@ def linear_accuracy(method: Method, loader: Loader, options: LinearConfig) -> fl
                 group["lr"] = linear_rate(options, epoch)
             order = permutation(loader.n, order_seed, epoch, device=device)
             batches = list(torch.split(order, options.batch_size))
+            told = _with_classes(batches, classes)
             with closing(loader.views(batches, f"linear {epoch}", ("linear",))) as drawn:
-                for ids, (views,) in drawn:
+                for (ids, (views,)), some in zip(drawn, told, strict=True):
+                    if not some:
+                        continue
                     rows = loader.ranks.gather(encoder(views), len(ids))
                     _step(optimizer, rows.to(dtype), weight, bias, classes[ids])
         rows = loader.apply_to_all(encoder, data=loader.test).to(dtype)
@@ -93,11 +96,16 @@ def linear_accuracy(method: Method, loader: Loader, options: LinearConfig) -> fl
     return float((found[known] == expected[known]).double().mean())
 
 
+def _with_classes(batches: list[Tensor], classes: Tensor) -> list[bool]:
+    """Whether any image of each batch has a class; read at once, so that no step waits."""
+    known = classes >= 0
+    found: list[bool] = torch.stack([known[ids].any() for ids in batches]).tolist()
+    return found
+
+
 def _step(
     optimizer: torch.optim.Optimizer, rows: Tensor, weight: Tensor, bias: Tensor, classes: Tensor
 ) -> None:
-    if not bool((classes >= 0).any()):
-        return
     with torch.enable_grad():
         loss = F.cross_entropy(rows @ weight.T + bias, classes, ignore_index=-1)
         optimizer.zero_grad(set_to_none=True)

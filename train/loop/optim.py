@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...common.devices import kind_of
 from ..config.run import OptimConfig
 from ..methods.base import ParameterGroup
 
@@ -51,7 +52,8 @@ def build_optimizer(
 ) -> torch.optim.Optimizer:
     """Make the optimizer of a method's groups; each keeps what `set_rates` needs to know.
 
-    On a CUDA device, PyTorch's own optimizers take their step in one kernel for many tensors.
+    Where the device has them, PyTorch's own optimizers take their step in one kernel for many
+    tensors.
     """
     tables: list[dict[str, Any]] = [
         {
@@ -67,7 +69,7 @@ def build_optimizer(
     if options.name == "lars":
         inside = options.lars_rate == "inside"
         return LARS(tables, lr=rate, weight_decay=decay, momentum=momentum, rate_inside=inside)
-    fused = all(p.is_cuda for table in tables for p in table["params"]) or None
+    fused = all(kind_of(p.device).fused for table in tables for p in table["params"]) or None
     if options.name == "sgd":
         return torch.optim.SGD(tables, lr=rate, weight_decay=decay, momentum=momentum, fused=fused)
     kind = torch.optim.Adam if options.name == "adam" else torch.optim.AdamW

@@ -12,11 +12,11 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from ...common.devices import Sent, kind_of
 from ..data.samples import Samples
 
 __all__ = ["AHEAD", "on_host", "prefetch", "read_ahead"]
@@ -27,13 +27,6 @@ AHEAD = 3
 
 # Reads one batch, as one tensor or several.
 Job = Callable[[], tuple[Tensor, ...]]
-
-
-class _Ready(NamedTuple):
-    """A batch on its way to the device, and the event that says it has come."""
-
-    rows: tuple[Tensor, ...]
-    event: torch.cuda.Event | None
 
 
 @contextmanager
@@ -102,13 +95,10 @@ class _Reader:
     """A thread, and the few batches between it and the step."""
 
     def __init__(self, jobs: Sequence[Job], device: torch.device) -> None:
-        self.jobs, self.device = jobs, device
-        self.ready: queue.Queue[_Ready | BaseException] = queue.Queue(AHEAD)
+        self.jobs, self.copies = jobs, kind_of(device).copies(device)
+        self.ready: queue.Queue[Sent | BaseException] = queue.Queue(AHEAD)
         self.closed = threading.Event()
         self.thread = threading.Thread(target=self._read, name="prefetch", daemon=True)
-        self.stream: Any = None
-        if self.device.type == "cuda":
-            self.stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
 
     def batches(self) -> Iterator[tuple[Tensor, ...]]:
         """Each batch, once it is there."""
@@ -116,15 +106,11 @@ class _Reader:
             found = self.ready.get()
             if isinstance(found, BaseException):
                 raise found
-            if found.event is not None:
-                stream = torch.cuda.current_stream(self.device)
-                stream.wait_event(found.event)
-                # Its memory belongs to the reader's stream, and this one is not done with it.
-                for rows in found.rows:
-                    rows.record_stream(stream)
-            yield found.rows
-            # Not held while the next one is waited for.
+            rows = self.copies.receive(found)
             del found
+            yield rows
+            # Not held while the next one is waited for.
+            del rows
 
     def close(self, stop: Callable[[], None] | None) -> None:
         """Let the thread end, wherever it is, and wait for it."""
@@ -141,24 +127,13 @@ class _Reader:
     def _read(self) -> None:
         try:
             for job in self.jobs:
-                if not self._put(self._move(job())):
+                if not self._put(self.copies.send(job())):
                     return
         except BaseException as error:
             self._put(error)
 
-    def _put(self, found: _Ready | BaseException) -> bool:
+    def _put(self, found: Sent | BaseException) -> bool:
         if self.closed.is_set():
             return False
         self.ready.put(found)
         return not self.closed.is_set()
-
-    def _move(self, rows: tuple[Tensor, ...]) -> _Ready:
-        if self.stream is None:
-            return _Ready(rows, None)
-        with torch.cuda.stream(self.stream):
-            moved = tuple(x.pin_memory().to(self.device, non_blocking=True) for x in rows)
-            event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            event.record(self.stream)
-        # The pinned memory must outlive the copy from it.
-        event.synchronize()
-        return _Ready(moved, event)

@@ -119,13 +119,14 @@ class Run:
         """Take the steps of an epoch; returns the mean loss of an image, and the last rate."""
         config, method = self.config, self.method
         batches = self.loader.batches(self.epoch, method.order(self.epoch))
+        draws = method.draws([len(ids) for ids in batches])
         total = torch.zeros((), device=self.device, dtype=torch.float64)
         with closing(self.loader.views(batches, self.epoch, method.views)) as drawn:
             for i, (ids, views) in enumerate(drawn):
                 at = self.epoch + i / len(batches)
                 rate = learning_rate(config.optim, config.epochs, at, step=1 / len(batches))
                 set_rates(self.optimizer, rate, at / config.epochs)
-                batch = Batch(ids, views)
+                batch = Batch(ids, views, draws[i])
                 total += self.execution.train_step(method, self.optimizer, batch) * len(ids)
         return float(total) / sum(map(len, batches)), rate
 

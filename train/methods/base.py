@@ -23,6 +23,7 @@ from ...algos.core.errors import UsageError
 from ...algos.core.segments import segment_sum
 from ...algos.offline.assignment import OfflineAssignment, assign_exact
 from ...algos.online.certificates import margins
+from ...common.devices import kind_of
 from ...common.ranks import ALONE, Ranks
 from ..config.methods import METHOD_OPTIONS
 from ..config.run import RunConfig
@@ -72,10 +73,12 @@ class Batch(NamedTuple):
     ids : (b,) int64 tensor. Which images these are; of the whole batch, on every rank.
     views : tuple of float tensors, in the order of `Method.views`. Normalized images of this rank's
         part of the batch: ``ids[slice(*ranks.shard(b))]``.
+    draws : tuple of tensors. What `Method.draws` gave for this batch.
     """
 
     ids: Tensor
     views: tuple[Tensor, ...]
+    draws: tuple[Tensor, ...] = ()
 
 
 class ParameterGroup(NamedTuple):
@@ -148,6 +151,9 @@ class Method(ABC):
     stores_labels : bool. Whether `labels` is what the method trains on.
     capturable : bool. Whether a step acts on tensors alone and changes them in place, so that it
         can be captured as a graph (`train.loop.execution`).
+    may_read : bool. Whether a step may look at values, to stop an iteration early: on the host,
+        where that costs nothing, unless the step is captured. Where it may not, no step waits for
+        the device.
     bounds : list of SizeBounds, one for each head.
     target : int. Row of the head that is used for prediction.
 
@@ -177,6 +183,7 @@ class Method(ABC):
             )
             raise UsageError(msg)
         self.device, self.dtype = parameter.device, parameter.dtype
+        self.may_read = kind_of(self.device).reads_are_free
         self.target = config.heads.clusters.index(config.heads.target)
         self.bounds: list[SizeBounds] = [
             SizeBounds.from_ratios(
@@ -215,6 +222,19 @@ class Method(ABC):
     def order(self, epoch: int) -> Tensor | None:
         """Return the order in which an epoch visits the images; None: each once, shuffled."""
         return None
+
+    def draws(self, lengths: Sequence[int]) -> list[tuple[Tensor, ...]]:
+        """Draw what chance decides in the steps of an epoch, on the device, before the first step.
+
+        Parameters
+        ----------
+        lengths : ints. Images of each batch of the epoch.
+
+        Returns
+        -------
+        One tuple for each batch: `Batch.draws`. Views are no part of it.
+        """
+        return [()] * len(lengths)
 
     def losses(self, batch: Batch) -> Iterator[Tensor]:
         """Yield the losses of a batch; the loop takes one optimizer step on each as it comes.

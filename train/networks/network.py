@@ -36,6 +36,7 @@ import torch
 from torch import nn
 
 from ...algos.core.errors import InvalidValueError, UsageError
+from ...common.devices import kind_of
 from ..config.run import NetworkConfig
 from ..state.seeding import generator
 from .attention_branches import GAT_LAYERS, GAT_SMALL, map_encoder
@@ -98,7 +99,7 @@ class Network(nn.Module):
     ) -> torch.Tensor:
         if self.autocast is None:
             return function(x)
-        with torch.autocast(x.device.type, self.autocast):
+        with kind_of(x.device).autocast(x.device, self.autocast):
             return function(x).to(x.dtype)
 
 

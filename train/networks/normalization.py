@@ -61,6 +61,7 @@ class BatchNorm(nn.Module):
         # One row for each group that a pass has had; they start from the running statistics.
         self.register_buffer("group_mean", torch.zeros(0, channels), persistent=False)
         self.register_buffer("group_var", torch.zeros(0, channels), persistent=False)
+        self._held: dict[int, tuple[Tensor, Tensor]] = {}
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize by the statistics of each group in training, by the running ones otherwise."""
@@ -71,9 +72,7 @@ class BatchNorm(nn.Module):
             )
         g = self.groups
         if len(self.group_mean) != g:
-            self.merge_groups()
-            self.group_mean = self.running_mean.repeat(g, 1)
-            self.group_var = self.running_var.repeat(g, 1)
+            self._begin_groups(g)
         momentum = 1.0 - (1.0 - self.momentum) ** g
         wide = x.reshape(x.shape[0] // g, g * x.shape[1], *x.shape[2:])
         weight: Tensor | None = self.weight
@@ -86,6 +85,22 @@ class BatchNorm(nn.Module):
         else:
             out = F.batch_norm(wide, mean, var, weight, bias, True, momentum, self.eps)
         return out.reshape(x.shape)
+
+    @torch.no_grad()
+    def _begin_groups(self, g: int) -> None:
+        """Let g groups start from the running statistics.
+
+        They lie where g groups lay before: a captured step that ends with other groups than it
+        begins with finds those that the step before it has left.
+        """
+        self.merge_groups()
+        like, held = self.running_mean, self._held.get(g)
+        if held is None or held[0].device != like.device or held[0].dtype != like.dtype:
+            held = like.new_empty(g, len(like)), like.new_empty(g, len(like))
+            self._held[g] = held
+        self.group_mean, self.group_var = held
+        self.group_mean.copy_(self.running_mean.expand(g, -1))
+        self.group_var.copy_(self.running_var.expand(g, -1))
 
     @torch.no_grad()
     def merge_groups(self) -> None:

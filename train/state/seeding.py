@@ -13,6 +13,7 @@ import json
 import torch
 
 from ...algos.core.errors import InvalidTypeError, InvalidValueError
+from ...common import devices
 
 __all__ = ["generator", "permutation"]
 
@@ -53,7 +54,7 @@ def generator(seed: int, *stream: int | str, device: str | torch.device = "cpu")
             raise InvalidTypeError(msg)
     name = json.dumps([seed, *stream]).encode()
     bits = int.from_bytes(hashlib.sha256(name).digest()[:8], "big") >> 1
-    return torch.Generator(device).manual_seed(bits)
+    return devices.generator(device, bits)
 
 
 def permutation(

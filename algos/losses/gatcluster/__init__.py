@@ -8,6 +8,7 @@ from .attention import (
     isotropic_gaussian,
     released_gaussian,
 )
+from .grouping import grouped_labels
 from .relations import (
     RelationGradient,
     relation_error,
@@ -46,6 +47,7 @@ __all__ = [
     "entropy_loss",
     "full_gaussian",
     "gatcluster_loss",
+    "grouped_labels",
     "isotropic_gaussian",
     "relation_error",
     "relation_gradient",

@@ -13,6 +13,7 @@ from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, I
 from dualclust.train.augment.views import affine_matrix, augment, warp
 from dualclust.train.config.run import AugmentConfig
 from dualclust.train.state.seeding import generator
+from tests.second_device import DEVICE, second_device
 
 PIECES = {
     "rotate": 20.0,
@@ -97,6 +98,26 @@ def test_samples_are_drawn_one_by_one(options):
     # has a few dozen places on so small an image.
     low, high = (2, 2) if options.flip else (20, 64) if options.blur or options.cutout else (64, 64)
     assert low <= distinct <= high
+
+
+COLORS = AugmentConfig(
+    crop=(0.3, 1.0), size=6, jitter=(0.4, 0.4, 0.4, 0.1), gray=0.5, solarize=0.5, blur=0.5
+)
+
+
+@pytest.mark.parametrize("options", [EVERYTHING, COLORS], ids=["everything", "colors"])
+def test_views_of_the_second_device_are_those_of_the_cpu(options):
+    images, background = batch(5, 3, dtype=torch.float32), torch.tensor([-0.8, 0.1, 0.5])
+    scale = torch.tensor([0.4, 0.5, 0.6]), torch.tensor([0.2, 0.3, 0.4])
+    expected = augment(images, options, generator(0), background, scale=scale)
+    with second_device() as transfers:
+        moved = [x.to(DEVICE) for x in (images, background, *scale)]
+        draws = generator(0, device=DEVICE)
+        transfers.clear()
+        found = augment(*moved[:1], options, draws, moved[1], scale=(moved[2], moved[3]))
+        assert not transfers.reads
+        assert not transfers.uploads
+        assert torch.equal(found.cpu(), expected)
 
 
 @pytest.mark.parametrize("options", ALL)

@@ -30,14 +30,15 @@ def parts():
     return list(torch.randperm(50, generator=torch.Generator().manual_seed(0)).split(7))
 
 
-def test_batches_are_those_of_resident_samples(images, parts):
+def test_batches_are_those_of_resident_samples(images, parts, device):
     rows = images.reshape(50, -1).astype(np.float32)
     for make, array in ((image_data, images), (embedding_data, rows)):
-        here, there = (make(array, resident=r) for r in ("always", "never"))
+        here, there = (make(array, resident=r, device=device) for r in ("always", "never"))
         with prefetch(here, parts) as resident, prefetch(there, parts) as read:
             pairs = list(zip(resident, read, strict=True))
         assert len(pairs) == len(parts)
         for ids, (a, b) in zip(parts, pairs, strict=True):
+            assert a.device == b.device == device
             assert torch.equal(a, b)
             assert torch.equal(a, here.take(ids))
 
@@ -62,8 +63,8 @@ class Watched:
         return self.data.fetch(ids)
 
 
-def test_what_goes_wrong_is_raised_at_its_batch(images, parts):
-    data = Watched(image_data(images, resident="never"), fails_at=3)
+def test_what_goes_wrong_is_raised_at_its_batch(images, parts, device):
+    data = Watched(image_data(images, resident="never", device=device), fails_at=3)
     seen = []
     with pytest.raises(OSError, match="the disk is gone"), prefetch(data, parts) as batches:
         seen += batches
@@ -75,8 +76,8 @@ def test_what_goes_wrong_is_raised_at_its_batch(images, parts):
     assert data.fetched == [ids.tolist() for ids in parts[:3]]
 
 
-def test_leaving_early_ends_the_thread(images, parts):
-    data = Watched(image_data(images, resident="never"))
+def test_leaving_early_ends_the_thread(images, parts, device):
+    data = Watched(image_data(images, resident="never", device=device))
     with prefetch(data, parts) as batches:
         next(batches)
         while len(data.fetched) < AHEAD + 2:

@@ -12,14 +12,27 @@ from tests.train.runs import tiny, tiny_recipe
 from tests.train.tape import capture
 
 SMALL = ["network.width=2", "network.hidden=8", "network.out_dim=8", "evaluation.views=0"]
-CAPTURABLE = [name for name, method in METHODS.items() if method.capturable]
+OWN = {
+    "mi_margin": ["network.width=2", "evaluation.views=0", "mi_margin.newton_steps=4"],
+    "gatcluster": [
+        "network.width=2",
+        "evaluation.views=0",
+        "gatcluster.sub_batch=16",
+        "gatcluster.repeats=1",
+        "gatcluster.n_init=2",
+    ],
+    # Batch statistics of two large views, then of three crops.
+    "coke with crops": [*SMALL, "coke.views=multi", "coke.small_crops=3", "small.crop=[0.5, 1.0]"],
+}
 
 
 def trained(source, *changes, epochs=3, captured=None, method="secu"):
     """A run after some epochs, and what it recorded."""
     config = tiny(source, *changes)
     if method != "secu":
-        config = tiny_recipe(f"{method}_digits", source, *changes, "heads.clusters=[10]", *SMALL)
+        recipe = f"{method.partition(' ')[0]}_digits"
+        own = "heads.clusters=[10]", *OWN.get(method, SMALL)
+        config = tiny_recipe(recipe, source, *changes, *own)
     run = Run(config, "cpu")
     if captured is not None:
         graph = ExecutionConfig(step="graph", precision=run.config.execution.precision)
@@ -40,7 +53,7 @@ def flat(state, name=""):
     return {name: state} if isinstance(state, torch.Tensor) else {}
 
 
-@pytest.mark.parametrize("method", [name for name in CAPTURABLE if name != "self_label"])
+@pytest.mark.parametrize("method", [*sorted(METHODS.keys() - {"self_label"}), "coke with crops"])
 def test_a_captured_step_is_the_eager_one(source, method):
     """Two lengths of batches, three epochs, each with graphs of its own."""
     settings = "batch_size=35", "execution.precision=float64"

@@ -12,7 +12,8 @@ from dualclust.cli.train import read_recipe
 from dualclust.train.config.run import LinearConfig, from_mapping, override
 from dualclust.train.loop import Run
 from dualclust.train.loop.evaluation import evaluate_method
-from dualclust.train.loop.linear_probe import linear_accuracy, linear_rate
+from dualclust.train.loop.linear_probe import _with_classes, linear_accuracy, linear_rate
+from tests.second_device import DEVICE, second_device
 from tests.train.runs import tiny
 
 PLAIN = ["linear.crop=[1.0, 1.0]", "linear.flip=false"]
@@ -39,8 +40,8 @@ def settings(source, *changes):
     return tiny(source, *base, "linear.lr=0.5", *changes)
 
 
-def run_of(source, *changes):
-    run = Run(settings(source, *changes), "cpu")
+def run_of(source, *changes, device="cpu"):
+    run = Run(settings(source, *changes), device)
     run.init()
     return run
 
@@ -73,8 +74,8 @@ def test_it_is_sgd_on_the_features_of_the_plain_images(source):
     assert found * 55 == pytest.approx(round(found * 55))
 
 
-def test_the_network_is_left_as_it_was(source):
-    run = run_of(source)
+def test_the_network_is_left_as_it_was(source, device):
+    run = run_of(source, device=device)
     network = run.method.network
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     linear_accuracy(run.method, run.loader, replace(run.config.linear, epochs=2))
@@ -111,12 +112,31 @@ def test_rates_are_those_of_the_script():
     assert linear_rate(options, 89) == pytest.approx(0.4 * (1 + math.cos(math.pi * 89 / 90)) / 2)
 
 
-def test_the_figure_of_a_run(source):
-    run = run_of(source)
+def test_the_figure_of_a_run(source, device):
+    run = run_of(source, "linear.epochs=4", device=device)
     run.run_epoch()
     figures = evaluate_method(run.method, run.loader, last=True)
     assert 0.2 < figures["probe"] <= 1.0
     assert "probe" not in evaluate_method(run.method, run.loader)
+
+
+def test_no_step_of_an_epoch_reads_a_value(source):
+    with second_device() as transfers:
+        run = run_of(source, device=str(DEVICE))
+        found = []
+        for epochs in (1, 3):
+            transfers.clear()
+            linear_accuracy(run.method, run.loader, replace(run.config.linear, epochs=epochs))
+            found.append(transfers.reads.total())
+    assert found[1] - found[0] == 2  # one an epoch, of six steps
+
+
+def test_a_batch_without_classes_moves_nothing(source):
+    """The first five images have none; a batch of them alone is passed over."""
+    run = run_of(source)
+    classes = run.loader.data.labels
+    parts = list(torch.arange(150).split(5))
+    assert _with_classes(parts, classes) == [False] + [True] * 29
 
 
 def test_without_classes_there_is_none(source):

@@ -26,11 +26,11 @@ def printed_lars(w, v, g, *, lr, momentum, decay, trust, inside):
 
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("decay", [0.0, 0.3])
-def test_lars_takes_the_printed_steps(decay, inside, rng):
+def test_lars_takes_the_printed_steps(decay, inside, rng, device):
     shapes = [(5, 4), (3, 2, 3, 3), (7,), (6, 2)]
     start = [rng.normal(size=shape) for shape in shapes]
     start[3][:] = 0.0  # a tensor without a norm
-    params = [torch.nn.Parameter(torch.tensor(w)) for w in start]
+    params = [torch.nn.Parameter(torch.tensor(w, device=device)) for w in start]
     options = {"momentum": 0.8, "weight_decay": decay, "trust": 0.01, "rate_inside": inside}
     optimizer = LARS(params, lr=0.7, **options)
     expected, speed = start, [np.zeros(shape) for shape in shapes]
@@ -39,7 +39,7 @@ def test_lars_takes_the_printed_steps(decay, inside, rng):
         if step == 1:
             gradients[0][:] = 0.0
         for p, g in zip(params, gradients, strict=True):
-            p.grad = torch.tensor(g)
+            p.grad = torch.tensor(g, device=device)
         rate = 0.7 * 0.5**step  # both forms are one while the rate stays
         optimizer.param_groups[0]["lr"] = rate
         optimizer.step()
@@ -50,8 +50,8 @@ def test_lars_takes_the_printed_steps(decay, inside, rng):
         ]
         expected, speed = [w for w, _ in moved], [v for _, v in moved]
         for p, w, g in zip(params, expected, gradients, strict=True):
-            np.testing.assert_allclose(p.detach().numpy(), w, rtol=1e-12, atol=1e-15)
-            np.testing.assert_array_equal(p.grad.numpy(), g)  # the gradient is left alone
+            np.testing.assert_allclose(p.detach().cpu().numpy(), w, rtol=1e-12, atol=1e-15)
+            np.testing.assert_array_equal(p.grad.cpu().numpy(), g)  # the gradient is left alone
 
 
 def test_stacked_heads_have_norms_of_their_own(rng):

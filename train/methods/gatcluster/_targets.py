@@ -10,8 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ....algos.clustering.constrained import KMeansResult, best_of, kmeans, kmeans_plus_plus
-from ....algos.clustering.start import greedy_candidates
+from ....algos.losses.gatcluster.grouping import grouped_labels
 from ....algos.losses.gatcluster.relations import usable_labels
 from ....algos.losses.gatcluster.tasks import balanced_targets
 from ...config.methods.gatcluster import GatclusterOptions
@@ -40,7 +39,7 @@ class Targets(NamedTuple):
 
 @torch.no_grad()
 def large_batch_targets(
-    logits: Tensor, options: GatclusterOptions, draws: torch.Generator
+    logits: Tensor, options: GatclusterOptions, uniforms: Tensor, *, may_read: bool = True
 ) -> Targets:
     """Compute the targets of a large batch.
 
@@ -48,25 +47,28 @@ def large_batch_targets(
     ----------
     logits : (M, k) tensor. Label branch on the unchanged images, before the softmax.
     options : GatclusterOptions
-    draws : torch.Generator, on the CPU. Of the starts of k-means.
+    uniforms : (n_init, k, candidates) float64 tensor. Draws of the starts of k-means.
+    may_read : bool. As of `Method`.
     """
     plain, sharp = (balanced_targets(logits, sharpness=s, eps=options.target_eps) for s in (1, 2))
-    return Targets(plain, sharp, related(sharp, options, draws))
+    return Targets(plain, sharp, related(sharp, options, uniforms, may_read=may_read))
 
 
 @torch.no_grad()
-def related(sharp: Tensor, options: GatclusterOptions, draws: torch.Generator) -> Tensor:
+def related(
+    sharp: Tensor, options: GatclusterOptions, uniforms: Tensor, *, may_read: bool = True
+) -> Tensor:
     """Number the images by k-means on their sharp targets; every image alone if it degenerates.
 
-    k-means asks the device after every iteration whether labels have moved, and which start was
-    the best. These are the only values of a large batch that are read back; the guard is computed
-    on the device.
+    Where values may not be read, k-means takes all its rounds, idle once no label moves: the same
+    labels. The guard is computed on the device.
 
     Parameters
     ----------
     sharp : (M, k) tensor. Eq. 11.
     options : GatclusterOptions
-    draws : torch.Generator, on the CPU.
+    uniforms : (n_init, k, candidates) float64 tensor.
+    may_read : bool. As of `Method`.
 
     Returns
     -------
@@ -77,14 +79,6 @@ def related(sharp: Tensor, options: GatclusterOptions, draws: torch.Generator) -
     Cost O(n_init M k^2) per iteration of Lloyd. The code clusters the target of Eq. 11 too, where
     the paper says "predicted label features".
     """
-    k = sharp.shape[1]
-    shape = options.n_init, k, greedy_candidates(k)  # as scikit-learn, which the code calls
-    uniforms = torch.rand(shape, generator=draws, dtype=torch.float64)
-    uniforms = uniforms.to(sharp.device)
-
-    def run(number: int) -> KMeansResult:
-        return kmeans(sharp, kmeans_plus_plus(sharp, uniforms[number]), metric="euclidean")
-
-    found = best_of(run, range(options.n_init))
-    relation: Tensor = usable_labels(found.labels, k, min_share=options.min_share)
+    labels = grouped_labels(sharp, uniforms, read_back=may_read)
+    relation: Tensor = usable_labels(labels, sharp.shape[1], min_share=options.min_share)
     return relation

@@ -28,13 +28,14 @@ which, and `networks.attention_branches` does for the layers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ....algos.clustering.start import greedy_candidates
 from ....algos.core.errors import UsageError
 from ....algos.losses.gatcluster.released import released_gatcluster_loss
 from ....algos.losses.gatcluster.tasks import LossWeights, gatcluster_loss
@@ -74,6 +75,7 @@ class GATCluster(Method):
     """
 
     views = ("plain", "first")
+    capturable = True
 
     def __init__(
         self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
@@ -92,30 +94,50 @@ class GATCluster(Method):
             entropy=self.options.entropy,
             relation=self.options.relation,
         )
-        self.batch = 0
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """Parameters of the encoder and of both branches."""
         return [ParameterGroup(list(self.network.parameters()))]
 
-    def begin_epoch(self, epoch: int, apply_to_all: Any = None) -> None:
-        """Count the large batches of an epoch from 0: they name the streams of random numbers."""
-        super().begin_epoch(epoch, apply_to_all)
-        self.batch = 0
+    def draws(self, lengths: Sequence[int]) -> list[tuple[Tensor, ...]]:
+        """Draw for each large batch the starts of its k-means and the order of its passes.
+
+        Both are drawn on the CPU, so that they are the same on every device, by streams that the
+        batch's place in the epoch names, and go to the device together.
+
+        Returns
+        -------
+        For each batch of M images (n_init, k, candidates) float64 and (repeats, M) int64.
+        """
+        k, repeats = self.bounds[0].n_clusters, self.options.repeats
+        shape = (
+            self.options.n_init,
+            k,
+            greedy_candidates(k),
+        )  # as scikit-learn, which the code calls
+        starts, orders = [], []
+        for i, total in enumerate(lengths):
+            stream = generator(self.config.seed, "relations", self.epoch, i)
+            starts.append(torch.rand(shape, generator=stream, dtype=torch.float64))
+            stream = generator(self.config.seed, "passes", self.epoch, i)
+            orders += [torch.randperm(total, generator=stream) for _ in range(repeats)]
+        uniforms = torch.stack(starts).to(self.device)
+        rows = torch.split(torch.cat(orders).to(self.device), [repeats * n for n in lengths])
+        return [
+            (draws, order.view(repeats, -1)) for draws, order in zip(uniforms, rows, strict=True)
+        ]
 
     def losses(self, batch: Batch) -> Iterator[Tensor]:
         """Yield the loss of each part of each pass over a large batch (Algorithm 1).
 
-        The order of all passes goes to the device before the first step: from there on no step
-        waits for the host, nor the host for a step.
+        A batch without draws of its own has those of the first of an epoch.
         """
         plain, views = batch.views
         total, options = len(batch.ids), self.options
+        uniforms, orders = batch.draws or self.draws([total])[0]
         # 1. Targets, from the unchanged images: Eq. 5, 11 and the relation of Eq. 6.
-        targets = self.targets(batch.ids, plain)
+        targets = self.targets(batch.ids, plain, uniforms)
         views = self.ranks.gather(views, total)
-        orders = self.orders(total)
-        self.batch += 1
         # 2. Training: passes over the large batch, in parts of m2 images (`rows`).
         for rows in (rows for order in orders for rows in self.parts(order)):
             own = rows[slice(*self.ranks.shard(len(rows)))]
@@ -131,26 +153,20 @@ class GATCluster(Method):
             yield found.total
 
     @torch.no_grad()
-    def targets(self, ids: Tensor, plain: Tensor) -> Targets:
+    def targets(self, ids: Tensor, plain: Tensor, uniforms: Tensor) -> Targets:
         """Targets of a large batch, by the network as it is; its labels are stored.
 
         Parameters
         ----------
         ids : (M,) int64 tensor.
         plain : (m, c, h, w) tensor. This rank's unchanged images.
+        uniforms : (n_init, k, candidates) float64 tensor. Of `draws`.
         """
         with evaluating(self.network):
             own = [self.logits(part)[:, 0] for part in torch.split(plain, self.options.chunk)]
         logits = self.ranks.gather(torch.cat(own), len(ids))
         self.labels[0, ids] = logits.argmax(1)
-        draws = generator(self.config.seed, "relations", self.epoch, self.batch)
-        return large_batch_targets(logits, self.options, draws)
-
-    def orders(self, total: int) -> Tensor:
-        """Return the order of each pass over a large batch, (repeats, M), on the device."""
-        draws = generator(self.config.seed, "passes", self.epoch, self.batch)
-        passes = [torch.randperm(total, generator=draws) for _ in range(self.options.repeats)]
-        return torch.stack(passes).to(self.device)
+        return large_batch_targets(logits, self.options, uniforms, may_read=self.may_read)
 
     def parts(self, order: Tensor) -> tuple[Tensor, ...]:
         """Cut an order into parts of at most, or with `drop_remainder` of exactly, m2 images."""

@@ -59,6 +59,10 @@ from ._seeds import draw_seeds, seed_loss
 
 __all__ = ["MiMargin"]
 
+FIXED_STEPS = 25
+"""Steps of the label solver where `newton_steps` is 0 and no value may be read: enough for sharp
+predictions; the gap that they leave is in the metrics, as always."""
+
 CERTIFICATES = {"mi_margin": "label_gap", "mi_adm": "label_error", "sela": "label_error"}
 """What the error of the labels is called in the metrics of an epoch, by objective."""
 
@@ -79,6 +83,8 @@ class MiMargin(Method):
         If there are several heads, or the network does not end in one linear layer with an output
         for each cluster.
     """
+
+    capturable = True
 
     def __init__(
         self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
@@ -166,7 +172,7 @@ class MiMargin(Method):
                 fairness_weight=options.balance,
                 beta=options.beta,
                 tol=options.tol,
-                n_iter=options.newton_steps or None,
+                n_iter=options.newton_steps or (None if self.may_read else FIXED_STEPS),
             )
             y, clusters, error = solved.labels, solved.labels.argmax(1), solved.gap
             # The network, for these y: beta mean_i H(sigma_i, y_i), and the extra view's.

@@ -68,14 +68,14 @@ def same_partition(a, r):
 def compare(method, printed, batches, plain, views, tol):
     """Train both on the same large batches; targets, losses and gradients agree at every step."""
     guarded = []
-    for ids in batches:
-        orders = method.orders(len(ids))
+    drawn = method.draws([len(ids) for ids in batches])
+    for ids, (uniforms, orders) in zip(batches, drawn, strict=True):
         expected = printed.targets(plain[ids].double().numpy())
         guarded.append(expected.guarded)
         parts = [rows for order in orders for rows in printed.parts(order.numpy())]
         images = views[ids].double().numpy()
         seen = 0
-        for loss in method.losses(Batch(ids, (plain[ids], views[ids]))):
+        for loss in method.losses(Batch(ids, (plain[ids], views[ids]), (uniforms, orders))):
             if seen == 0:
                 assert (method.labels[0, ids].numpy() == expected.l.argmax(1)).all()
             value, gradients = printed.step(images, expected, parts[seen], RATE)
@@ -143,7 +143,7 @@ def test_targets_and_relation_are_the_printed_ones():
     plain, _ = draw_images()
     ids = torch.arange(N)
     expected = Printed(method).targets(plain.numpy())
-    found = method.targets(ids, plain)
+    found = method.targets(ids, plain, method.draws([N])[0][0])
     np.testing.assert_allclose(found.labels.numpy(), expected.t, rtol=1e-10)
     np.testing.assert_allclose(found.attention.numpy(), expected.ta, rtol=1e-10)
     same_partition(found.relation.numpy(), expected.r)
@@ -154,24 +154,31 @@ def test_targets_and_relation_are_the_printed_ones():
 
 def test_the_chunk_changes_memory_alone():
     plain, _ = draw_images()
-    found = [make(f"gatcluster.chunk={m}").targets(torch.arange(N), plain) for m in (3, 40)]
+    found = []
+    for m in (3, 40):
+        method = make(f"gatcluster.chunk={m}")
+        found.append(method.targets(torch.arange(N), plain, method.draws([N])[0][0]))
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=0)
+
+
+def uniforms_of(k, starts=5):
+    draws = torch.Generator().manual_seed(0)
+    return torch.rand(starts, k, 2, generator=draws, dtype=torch.float64)
 
 
 @pytest.mark.parametrize(("rows", "alone"), [([0, 0, 0, 1, 1, 1], False), ([0] * 6, True)])
 def test_the_guard_lets_every_image_stand_alone(rows, alone):
     """Where k-means finds fewer than k clusters, r is the identity."""
     sharp = torch.eye(2, dtype=torch.float64)[rows]
-    found = related(sharp, GatclusterOptions(), torch.Generator().manual_seed(0))
+    found = related(sharp, GatclusterOptions(), uniforms_of(2))
     assert len(found.unique()) == (6 if alone else 2)
 
 
 def test_the_guard_asks_for_a_share_of_the_mean_size():
     sharp = torch.eye(2)[[0] * 19 + [1]]
-    draws = torch.Generator().manual_seed(0)
     for share, classes in ((0.1, 2), (0.2, 20)):  # the smallest has 0.1 of M / k images
-        found = related(sharp, GatclusterOptions(min_share=share), draws)
+        found = related(sharp, GatclusterOptions(min_share=share), uniforms_of(2))
         assert len(found.unique()) == classes
 
 
@@ -179,21 +186,27 @@ def test_the_guard_asks_for_a_share_of_the_mean_size():
 
 
 def test_every_pass_sees_every_image_once_in_an_order_of_its_own():
-    orders = make().orders(M)
+    ((_, orders),) = make().draws([M])
     assert [order.sort().values.tolist() for order in orders] == [list(range(M))] * 2
     assert not torch.equal(orders[0], orders[1])
 
 
-def test_the_order_is_a_function_of_seed_epoch_and_batch():
-    def orders(seed, epoch, batch):
+@pytest.mark.parametrize("part", [0, 1])
+def test_draws_are_a_function_of_seed_epoch_and_batch(part):
+    def drawn(seed, epoch, batch):
         method = make(f"seed={seed}")
         method.begin_epoch(epoch)
-        method.batch = batch
-        return method.orders(M)
+        return method.draws([M, M])[batch][part]
 
-    assert torch.equal(orders(5, 2, 1), orders(5, 2, 1))
+    assert torch.equal(drawn(5, 2, 1), drawn(5, 2, 1))
     for other in ((6, 2, 1), (5, 3, 1), (5, 2, 0)):
-        assert not torch.equal(orders(5, 2, 1), orders(*other))
+        assert not torch.equal(drawn(5, 2, 1), drawn(*other))
+
+
+def test_draws_do_not_depend_on_the_lengths_of_other_batches():
+    one, other = make().draws([M, 7])[1], make().draws([N, 7])[1]
+    assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+    assert make().draws([7])[0][1].shape == (2, 7)
 
 
 def test_two_runs_take_the_same_steps():
@@ -203,8 +216,9 @@ def test_two_runs_take_the_same_steps():
         method, losses = make(), []
         for epoch in range(2):
             method.begin_epoch(epoch)
-            for ids in torch.arange(N).split(M):
-                for loss in method.losses(Batch(ids, (plain[ids], views[ids]))):
+            drawn = method.draws([M, M])
+            for ids, draws in zip(torch.arange(N).split(M), drawn, strict=True):
+                for loss in method.losses(Batch(ids, (plain[ids], views[ids]), draws)):
                     method.network.zero_grad()
                     loss.backward()
                     with torch.no_grad():
@@ -277,8 +291,9 @@ def test_ranks_share_the_parts(monkeypatch):
     plain, views = draw_images()
     whole = make()
     batch = Batch(torch.arange(M), (plain[:M], views[:M]))
-    targets = whole.targets(batch.ids, plain[:M])
-    rows = whole.parts(whole.orders(M)[0])[0]
+    uniforms, orders = whole.draws([M])[0]
+    targets = whole.targets(batch.ids, plain[:M], uniforms)
+    rows = whole.parts(orders[0])[0]
     expected = whole.logits(views[rows])
     for rank in (0, 1):
         method = make()

@@ -91,25 +91,35 @@ def test_an_encoder_without_a_map_has_no_picture(source, tmp_path):
 # What a step asks of the device ------------------------------------------------------------------
 
 
-def test_the_steps_of_a_large_batch_read_no_value_back():
-    """The first stop of the generator comes after targets and k-means, which may."""
+def test_a_large_batch_reads_no_value_back():
     method = make()
+    method.may_read = False
     plain, views = draw_images()
-    losses = method.losses(Batch(torch.arange(M), (plain[:M], views[:M])))
-    next(losses).backward()
+    losses = method.losses(Batch(torch.arange(M), (plain[:M], views[:M]), method.draws([M])[0]))
     steps = 0
     with Operations() as seen:
         for loss in losses:
             loss.backward()
             steps += 1
-    assert steps == 5
+    assert steps == 6
     assert seen.waiting == set()
+
+
+def test_what_a_large_batch_learns_by_does_not_depend_on_reading():
+    plain, _ = draw_images()
+    found = []
+    for may_read in (True, False):
+        method = make()
+        method.may_read = may_read
+        found.append(method.targets(torch.arange(M), plain[:M], method.draws([M])[0][0]))
+    for a, b in zip(*found, strict=True):
+        assert torch.equal(a, b)
 
 
 def test_a_step_runs_on_tensors_without_values():
     method = make()
     plain, _ = draw_images()
-    targets = method.targets(torch.arange(M), plain[:M])
+    targets = method.targets(torch.arange(M), plain[:M], method.draws([M])[0][0])
     method.targets = lambda *_: targets
     with FakeTensorMode(allow_non_fake_inputs=True):
         views = torch.randn(M, 1, 4, 4, dtype=torch.float64)
