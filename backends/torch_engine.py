@@ -27,7 +27,9 @@ class _Pass(NamedTuple):
         if self.remaining < 0:
             return self.upper, None
         completing = _owed(self.lower, counts) >= self.remaining - done
-        return torch.where(completing, torch.minimum(self.lower, self.upper), self.upper), completing
+        return torch.where(
+            completing, torch.minimum(self.lower, self.upper), self.upper
+        ), completing
 
     def safe(self, counts: Tensor, done: Tensor | int) -> Tensor:
         """How many rows can come next before a price can change by an event, whatever they are."""
@@ -70,8 +72,7 @@ def assign_stream(
     chunk inside these rows needs no read. So a pass has at most 2 reads, one more for each chunk
     in which an event is possible, and one for each event, of which there are 2 k + 1 at most.
     """
-    n, k = scores.shape
-    device = scores.device
+    n, device = scores.shape[0], scores.device
     facts = _Pass(lower, upper, remaining, n)
     labels = torch.empty(n, dtype=torch.int64, device=device)
     bad = torch.full((), n, dtype=torch.int64, device=device)  # first row that is not finite
@@ -128,7 +129,7 @@ def _first_event(
 def _best(scores: Tensor, price: Tensor) -> Tensor:
     """Best cluster of each row, in blocks of rows: float64 copies stay small."""
     rows = max(1, BLOCK_ENTRIES // scores.shape[1])
-    parts = [(part.to(torch.float64) + price).argmax(dim=1) for part in scores.split(rows)]
+    parts = [(part.to(torch.float64) + price).argmax(dim=1) for part in torch.split(scores, rows)]
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
@@ -157,12 +158,12 @@ def segment_sum(values: Tensor, segments: Tensor, *, n_segments: int) -> Tensor:
 
 def soft_counts(
     values: Tensor, clusters: Tensor, prices: Tensor, *, temperature: float
-) -> tuple[float, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """See `dualclust.algos.offline._smoothed_dual.soft_counts`."""
     places = clusters.clamp(min=0).to(torch.int64)
     away = values.to(torch.float64)
     priced = (away - away[:, :1] + prices[places]) / temperature
-    value = temperature * float(torch.logsumexp(priced, dim=1).sum())
+    value = temperature * torch.logsumexp(priced, dim=1).sum()
     p = torch.softmax(priced, dim=1)
     flat = places.reshape(-1)
     counts, spread = (

@@ -30,6 +30,7 @@ import array_api_compat as compat
 from ..core.checks import check_real, check_same_place, check_shape
 from ..core.errors import InvalidTypeError, InvalidValueError
 from ..core.precision import at_least_float32
+from ..core.reads import on_host, read
 from ..core.types import Array
 from .blocks import block_rows, row_blocks
 
@@ -278,7 +279,8 @@ def check_weights(name: str, weights: Array, n: int) -> Array:
     xp = check_real(name, weights)
     check_shape(name, weights, (n,))
     weights = xp.astype(weights, xp.float64)
-    if n and not (bool(xp.all(weights >= 0.0)) and 0.0 < float(xp.sum(weights)) < float("inf")):
+    negative, total = read(xp.any(~(weights >= 0.0)), xp.sum(weights)) if n else (0.0, 1.0)
+    if negative or not 0.0 < total < math.inf:
         worst = float(xp.min(weights))
         msg = (
             f"{name} must be finite, at least 0 and not all 0, got values from {worst:g} to "
@@ -293,9 +295,10 @@ def largest_score(scores: Array) -> float:
     xp = compat.array_namespace(scores)
     if math.prod(scores.shape) == 0:
         return 0.0
-    high, low = float(xp.max(scores)), float(xp.min(scores))
-    if math.isfinite(high) and math.isfinite(low):
-        return max(high, -low)
+    if on_host(scores):  # faster, unless an entry is infinite
+        high, low = float(xp.max(scores)), float(xp.min(scores))
+        if math.isfinite(high) and math.isfinite(low):
+            return max(high, -low)
     sizes = xp.abs(scores)
     return float(xp.max(xp.where(xp.isfinite(sizes), sizes, xp.zeros_like(sizes))))
 
