@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["assign_stream", "curvature", "curvature_product", "segment_sum", "soft_counts"]
+__all__ = [
+    "assign_stream",
+    "curvature",
+    "curvature_product",
+    "segment_sum",
+    "select_candidates",
+    "soft_counts",
+]
 
 BLOCK_ENTRIES = 2**24
 """Entries converted to float64 at a time: 128 MiB."""
@@ -156,36 +164,96 @@ def segment_sum(values: Tensor, segments: Tensor, *, n_segments: int) -> Tensor:
     return sums.index_add_(0, segments, values)
 
 
+def select_candidates(
+    scores: Tensor, low: Tensor, high: Tensor, *, width: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """See `dualclust.algos.offline._candidates.select_candidates`. Reads nothing.
+
+    Needs about five arrays of the shape of `scores`, so callers hand it a block of rows at a time.
+    """
+    n, k = scores.shape
+    width = min(width, k)
+    largest = torch.maximum(low.abs(), high.abs()).max().to(scores.dtype)
+    best = (scores + low.to(scores.dtype)).amax(dim=1)
+    usable = torch.isfinite(best) & (scores < math.inf).all(dim=1)  # false for NaN too
+    best = torch.where(usable, best, 0.0)
+    threshold = best - (8.0 * torch.finfo(scores.dtype).eps) * (best.abs() + largest)
+    key = scores + high.to(scores.dtype)
+    selected = (key >= threshold[:, None]) & usable[:, None]
+    key = torch.where(selected, key, -math.inf)
+    order = _falling(key, min(width + 1, k))
+    kept = order[:, :width]
+    is_candidate = selected.gather(1, kept)
+    clusters = torch.where(is_candidate, kept, -1).to(torch.int32)
+    values = torch.where(is_candidate, scores.gather(1, kept), -math.inf)
+    truncation = torch.full((n,), -math.inf, dtype=torch.float64, device=scores.device)
+    if width < k:
+        truncation = key.gather(1, order[:, width:])[:, 0].to(torch.float64)
+    return clusters, values, selected.sum(dim=1), truncation
+
+
+def _falling(key: Tensor, m: int) -> Tensor:
+    """The clusters of the m largest keys of each row; row i breaks its ties from cluster i on."""
+    n, k = key.shape
+    row = torch.arange(n, device=key.device)[:, None]
+    cluster = torch.arange(k, device=key.device)
+    if key.dtype == torch.float32:
+        # Whole numbers in the order of the keys, and below them the order of the ties.
+        bits = (key + 0.0).view(torch.int32).to(torch.int64)
+        bits = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+        place = (cluster - row) % k
+        packed = (bits << 32) | (k - 1 - place)
+        found = packed.topk(m, dim=1).values
+        return (k - 1 - (found & 0xFFFFFFFF) + row) % k
+    rotated = (row + cluster) % k
+    order = key.gather(1, rotated).sort(dim=1, descending=True, stable=True).indices
+    return rotated.gather(1, order[:, :m])
+
+
 def soft_counts(
     values: Tensor, clusters: Tensor, prices: Tensor, *, temperature: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """See `dualclust.algos.offline._smoothed_dual.soft_counts`."""
-    places = clusters.clamp(min=0).to(torch.int64)
-    away = values.to(torch.float64)
-    priced = (away - away[:, :1] + prices[places]) / temperature
-    value = temperature * torch.logsumexp(priced, dim=1).sum()
-    p = torch.softmax(priced, dim=1)
-    flat = places.reshape(-1)
-    counts, spread = (
-        torch.zeros_like(prices).index_add_(0, flat, part.reshape(-1)) for part in (p, p * (1 - p))
-    )
-    return value, counts, spread, p.to(values.dtype)
+    """See `dualclust.algos.offline._smoothed_dual.soft_counts`. Reads nothing."""
+    value = torch.zeros((), dtype=torch.float64, device=values.device)
+    counts, spread, kept = torch.zeros_like(prices), torch.zeros_like(prices), []
+    for scores, places in _in_blocks(values, clusters):
+        away = scores.to(torch.float64)
+        priced = (away - away[:, :1] + prices[places]) / temperature
+        value = value + temperature * torch.logsumexp(priced, dim=1).sum()
+        p, flat = torch.softmax(priced, dim=1), places.reshape(-1)
+        counts.index_add_(0, flat, p.reshape(-1))
+        spread.index_add_(0, flat, (p * (1 - p)).reshape(-1))
+        kept.append(p.to(values.dtype))
+    return value, counts, spread, kept[0] if len(kept) == 1 else torch.cat(kept)
 
 
 def curvature(probabilities: Tensor, clusters: Tensor, *, n_clusters: int) -> Tensor:
-    """See `dualclust.algos.offline._smoothed_dual.curvature`."""
-    p, places = probabilities.to(torch.float64), clusters.clamp(min=0).to(torch.int64)
-    pairs = places[:, :, None] * n_clusters + places[:, None, :]
-    products = -p[:, :, None] * p[:, None, :]
-    matrix = torch.zeros(n_clusters * n_clusters, dtype=torch.float64, device=p.device)
-    matrix.index_add_(0, pairs.reshape(-1), products.reshape(-1))
-    matrix.index_add_(0, (places * (n_clusters + 1)).reshape(-1), p.reshape(-1))
-    return matrix.reshape(n_clusters, n_clusters)
+    """See `dualclust.algos.offline._smoothed_dual.curvature`. Reads nothing."""
+    matrix = torch.zeros((n_clusters, n_clusters), dtype=torch.float64, device=probabilities.device)
+    diagonal = torch.zeros_like(matrix[0])
+    for given, places in _in_blocks(probabilities, clusters, max(n_clusters, clusters.shape[1])):
+        p = given.to(torch.float64)
+        dense = torch.zeros((p.shape[0], n_clusters), dtype=torch.float64, device=p.device)
+        dense.scatter_add_(1, places, p)
+        diagonal = diagonal + dense.sum(dim=0)
+        matrix = matrix - dense.T @ dense
+    return matrix + torch.diag(diagonal)
 
 
 def curvature_product(probabilities: Tensor, clusters: Tensor, direction: Tensor) -> Tensor:
-    """See `dualclust.algos.offline._smoothed_dual.curvature_product`."""
-    p, places = probabilities.to(torch.float64), clusters.clamp(min=0).to(torch.int64)
-    v = direction[places]
-    part = p * (v - (p * v).sum(dim=1, keepdim=True))
-    return torch.zeros_like(direction).index_add_(0, places.reshape(-1), part.reshape(-1))
+    """See `dualclust.algos.offline._smoothed_dual.curvature_product`. Reads nothing."""
+    product = torch.zeros_like(direction)
+    for given, places in _in_blocks(probabilities, clusters):
+        p, v = given.to(torch.float64), direction[places]
+        part = p * (v - (p * v).sum(dim=1, keepdim=True))
+        product.index_add_(0, places.reshape(-1), part.reshape(-1))
+    return product
+
+
+def _in_blocks(
+    values: Tensor, clusters: Tensor, width: int | None = None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Blocks of rows, with places for their clusters: what is made of them in float64 is small."""
+    rows = max(1, BLOCK_ENTRIES // max(width or clusters.shape[1], 1))
+    for part, names in zip(torch.split(values, rows), torch.split(clusters, rows), strict=True):
+        yield part, names.clamp(min=0).to(torch.int64)

@@ -205,8 +205,12 @@ PLANTED: tuple[PlantedError, ...] = (
             "candidates.truncation[rows] - first - best, min=0.0",
             "best - candidates.truncation[rows], max=0.0",
         ),
-        ("sign", "xp.float64) * prices)", "xp.float64) * -prices)"),
         claims=("C4",),
+    ),
+    *errors_in(
+        "algos.offline._reduced._worth",
+        ("sign", "xp.float64) * prices)", "xp.float64) * -prices)"),
+        claims=("C4", "R6"),
     ),
     *errors_in(
         "algos.offline._reduced.solve_reduced",
