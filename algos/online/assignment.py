@@ -321,14 +321,13 @@ def _check_can_end_inside(state: AssignmentState, bounds: SizeBounds, remaining:
     if remaining < 0 or state.seen == 0:
         return
     xp = compat.array_namespace(state.counts)
-    owed, over = read(
-        xp.sum(xp.clip(bounds.lower - state.counts, min=0)),
-        xp.sum(xp.clip(state.counts - bounds.upper, min=0)),
-    )
+    lacking = xp.sum(xp.clip(bounds.lower - state.counts, min=0))
+    beyond = xp.sum(xp.clip(state.counts - bounds.upper, min=0))
+    owed, over = (int(number) for number in read(lacking, beyond))
     if over > 0 or owed > remaining:
         msg = (
             f"state must come from a pass under the same bounds: its counts exceed the upper "
-            f"bounds by {int(over)} and owe {int(owed)} to the lower ones, with {remaining} samples left. "
+            f"bounds by {over} and owe {owed} to the lower ones, with {remaining} samples left. "
             f"To fix this, keep the bounds for a pass, or start one with next_pass(state)"
         )
         raise InvalidValueError(msg)
