@@ -45,6 +45,7 @@ TABLE: dict[str, dict[Placement, str]] = {
     "select_candidates": {
         ("numpy", "cpu"): "numba_candidates:select_candidates",
         ("torch", "cpu"): "torch_cpu:select_candidates",
+        ("torch", "cuda"): "torch_engine:select_candidates",
     },
     "soft_counts": {
         ("numpy", "cpu"): "numba_smoothed_dual:soft_counts",

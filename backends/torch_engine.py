@@ -3,11 +3,55 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["assign_stream", "curvature", "curvature_product", "segment_sum", "soft_counts"]
+__all__ = [
+    "assign_stream",
+    "curvature",
+    "curvature_product",
+    "segment_sum",
+    "select_candidates",
+    "soft_counts",
+]
+
+BLOCK_ENTRIES = 2**24
+"""Entries converted to float64 at a time: 128 MiB."""
+
+
+class _Pass(NamedTuple):
+    """What a pass of the online assignment does not change; `n` counts the rows of this call."""
+
+    lower: Tensor
+    upper: Tensor
+    remaining: int
+    n: int
+
+    def full_at(self, counts: Tensor, done: Tensor | int) -> tuple[Tensor, Tensor | None]:
+        """At which count a cluster is full after `done` rows, and whether completion has begun."""
+        if self.remaining < 0:
+            return self.upper, None
+        completing = _owed(self.lower, counts) >= self.remaining - done
+        return torch.where(
+            completing, torch.minimum(self.lower, self.upper), self.upper
+        ), completing
+
+    def safe(self, counts: Tensor, done: Tensor | int) -> Tensor:
+        """How many rows can come next before a price can change by an event, whatever they are."""
+        full_at, completing = self.full_at(counts, done)
+        room = torch.where(counts < full_at, full_at - counts, self.n).min()
+        if completing is None:
+            return room
+        left = self.remaining - done - _owed(self.lower, counts)
+        return torch.where(completing, room, torch.minimum(room, left))
+
+
+def _owed(lower: Tensor, counts: Tensor) -> Tensor:
+    """How many samples the clusters still lack."""
+    return (lower - counts).clamp(min=0).sum()
 
 
 def assign_stream(
@@ -29,52 +73,79 @@ def assign_stream(
 
     Inside a chunk prices change only at an *event*: a cluster becomes full, or completion begins.
     So the whole rest of a chunk is labeled at once, the rows up to the first event are kept, and
-    the rows after it are labeled again. This is the sequential answer, at one host synchronization
-    per event and chunk. There are at most 2 k + 1 events in a pass.
+    the rows after it are labeled again. This is the sequential answer.
+
+    The host reads three numbers at a time: where the event was, how many rows can follow before
+    the next one is possible (each adds 1 to one count), and the first row that is not finite. A
+    chunk inside these rows needs no read. So a pass has at most 2 reads, one more for each chunk
+    in which an event is possible, and one for each event, of which there are 2 k + 1 at most.
     """
-    n, k = scores.shape
-    device = scores.device
-    counts = counts.clone()
+    n, device = scores.shape[0], scores.device
+    facts = _Pass(lower, upper, remaining, n)
     labels = torch.empty(n, dtype=torch.int64, device=device)
-    completing = remaining >= 0 and int((lower - counts).clamp(min=0).sum()) >= remaining
+    bad = torch.full((), n, dtype=torch.int64, device=device)  # first row that is not finite
+    safe = int(facts.safe(counts, 0)) if n else 0
+    is_checked = False  # whether the host has seen `bad` for all rows so far
     for start in range(0, n, chunk_size):
         stop = min(start + chunk_size, n)
-        chunk = scores[start:stop]
-        finite = torch.isfinite(chunk).all(dim=1)
-        if not bool(finite.all()):
-            return labels, rho, rho_up, counts, start + int((~finite).nonzero()[0, 0])
-        before = counts.clone()
-        i = start
+        before, i, is_checked = counts, start, False
+        bad = torch.minimum(bad, _first_not_finite(scores[start:stop]) + start)
         while i < stop:
-            # A cluster closes when it reaches its upper bound; while completing, its lower bound.
-            full_at = torch.minimum(lower, upper) if completing else upper
+            full_at, completing = facts.full_at(counts, i)
             price = torch.where(counts >= full_at, -math.inf, rho - rho_up)
-            y = (scores[i:stop].to(torch.float64) + price).argmax(dim=1)
-            sizes = counts[y] + _rank_in_segment(y) + 1  # of the chosen cluster, row included
-            events = sizes >= full_at[y]
-            if remaining >= 0 and not completing:
-                shortage = (lower - counts).clamp(min=0).sum() - (sizes <= lower[y]).cumsum(0)
-                left = remaining - torch.arange(1, y.shape[0] + 1, device=device)
-                trigger = shortage >= left
-                events = events | trigger
-            # argmax of a boolean column is its first True; without one the whole rest is kept.
-            first = torch.where(events.any(), events.to(torch.int8).argmax(), y.shape[0] - 1)
-            if remaining >= 0 and not completing:
-                keep, begins = torch.stack([first, trigger[first].to(torch.int64)]).tolist()
-                completing = bool(begins)
-            else:
-                keep = int(first)
-            kept = y[: keep + 1]
-            labels[i : i + keep + 1] = kept
-            counts += torch.bincount(kept, minlength=k)
-            i += keep + 1
-            remaining = remaining - keep - 1 if remaining >= 0 else remaining
+            y = _best(scores[i:stop], price)
+            labels[i:stop] = y
+            if stop - i <= safe:
+                counts = counts.index_add(0, y, torch.ones_like(y))
+                safe, i = safe - (stop - i), stop
+                continue
+            first = _first_event(y, counts, full_at, completing, facts, i)
+            row = torch.arange(stop - i, device=device)
+            counts = counts.index_add(0, y, (row <= first).to(torch.int64))
+            seen = torch.stack([first, facts.safe(counts, i + first + 1), bad]).tolist()
+            i, safe, is_checked = i + seen[0] + 1, seen[1], True
+            if seen[2] < n:
+                return labels, rho, rho_up, counts, seen[2]
         m, chosen = stop - start, counts - before
         rho = rho + step_size * (m * lower_share - chosen)
         if not free_sign:
             rho = rho.clamp(min=0)
             rho_up = (rho_up + step_size * (chosen - m * upper_share)).clamp(min=0)
-    return labels, rho, rho_up, counts, -1
+    bad_row = n if is_checked or n == 0 else int(bad)
+    return labels, rho, rho_up, counts, bad_row if bad_row < n else -1
+
+
+def _first_event(
+    y: Tensor,
+    counts: Tensor,
+    full_at: Tensor,
+    completing: Tensor | None,
+    facts: _Pass,
+    done: int,
+) -> Tensor:
+    """Which row with these labels fills a cluster or lets completion begin; the last if none."""
+    sizes = counts[y] + _rank_in_segment(y) + 1  # of the chosen cluster, row included
+    events = sizes >= full_at[y]
+    if completing is not None:
+        owed = _owed(facts.lower, counts) - (sizes <= facts.lower[y]).cumsum(0)
+        left = facts.remaining - done - torch.arange(1, y.shape[0] + 1, device=y.device)
+        events = events | ((owed >= left) & ~completing)
+    events[-1] = True
+    return events.to(torch.int8).argmax()  # of a boolean column: its first True
+
+
+def _best(scores: Tensor, price: Tensor) -> Tensor:
+    """Best cluster of each row, in blocks of rows: float64 copies stay small."""
+    rows = max(1, BLOCK_ENTRIES // scores.shape[1])
+    parts = [(part.to(torch.float64) + price).argmax(dim=1) for part in torch.split(scores, rows)]
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def _first_not_finite(scores: Tensor) -> Tensor:
+    """The first row with NaN or an infinity; a large number if there is none."""
+    wrong = ~torch.isfinite(scores).all(dim=1)
+    row = torch.arange(scores.shape[0], device=scores.device)
+    return torch.where(wrong, row, torch.iinfo(torch.int64).max // 2).min()
 
 
 def _rank_in_segment(labels: Tensor) -> Tensor:
@@ -93,36 +164,96 @@ def segment_sum(values: Tensor, segments: Tensor, *, n_segments: int) -> Tensor:
     return sums.index_add_(0, segments, values)
 
 
+def select_candidates(
+    scores: Tensor, low: Tensor, high: Tensor, *, width: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """See `dualclust.algos.offline._candidates.select_candidates`. Reads nothing.
+
+    Needs about five arrays of the shape of `scores`, so callers hand it a block of rows at a time.
+    """
+    n, k = scores.shape
+    width = min(width, k)
+    largest = torch.maximum(low.abs(), high.abs()).max().to(scores.dtype)
+    best = (scores + low.to(scores.dtype)).amax(dim=1)
+    usable = torch.isfinite(best) & (scores < math.inf).all(dim=1)  # false for NaN too
+    best = torch.where(usable, best, 0.0)
+    threshold = best - (8.0 * torch.finfo(scores.dtype).eps) * (best.abs() + largest)
+    key = scores + high.to(scores.dtype)
+    selected = (key >= threshold[:, None]) & usable[:, None]
+    key = torch.where(selected, key, -math.inf)
+    order = _falling(key, min(width + 1, k))
+    kept = order[:, :width]
+    is_candidate = selected.gather(1, kept)
+    clusters = torch.where(is_candidate, kept, -1).to(torch.int32)
+    values = torch.where(is_candidate, scores.gather(1, kept), -math.inf)
+    truncation = torch.full((n,), -math.inf, dtype=torch.float64, device=scores.device)
+    if width < k:
+        truncation = key.gather(1, order[:, width:])[:, 0].to(torch.float64)
+    return clusters, values, selected.sum(dim=1), truncation
+
+
+def _falling(key: Tensor, m: int) -> Tensor:
+    """The clusters of the m largest keys of each row; row i breaks its ties from cluster i on."""
+    n, k = key.shape
+    row = torch.arange(n, device=key.device)[:, None]
+    cluster = torch.arange(k, device=key.device)
+    if key.dtype == torch.float32:
+        # Whole numbers in the order of the keys, and below them the order of the ties.
+        bits = (key + 0.0).view(torch.int32).to(torch.int64)
+        bits = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+        place = (cluster - row) % k
+        packed = (bits << 32) | (k - 1 - place)
+        found = packed.topk(m, dim=1).values
+        return (k - 1 - (found & 0xFFFFFFFF) + row) % k
+    rotated = (row + cluster) % k
+    order = key.gather(1, rotated).sort(dim=1, descending=True, stable=True).indices
+    return rotated.gather(1, order[:, :m])
+
+
 def soft_counts(
     values: Tensor, clusters: Tensor, prices: Tensor, *, temperature: float
-) -> tuple[float, Tensor, Tensor, Tensor]:
-    """See `dualclust.algos.offline._smoothed_dual.soft_counts`."""
-    places = clusters.clamp(min=0).to(torch.int64)
-    away = values.to(torch.float64)
-    priced = (away - away[:, :1] + prices[places]) / temperature
-    value = temperature * float(torch.logsumexp(priced, dim=1).sum())
-    p = torch.softmax(priced, dim=1)
-    flat = places.reshape(-1)
-    counts, spread = (
-        torch.zeros_like(prices).index_add_(0, flat, part.reshape(-1)) for part in (p, p * (1 - p))
-    )
-    return value, counts, spread, p.to(values.dtype)
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """See `dualclust.algos.offline._smoothed_dual.soft_counts`. Reads nothing."""
+    value = torch.zeros((), dtype=torch.float64, device=values.device)
+    counts, spread, kept = torch.zeros_like(prices), torch.zeros_like(prices), []
+    for scores, places in _in_blocks(values, clusters):
+        away = scores.to(torch.float64)
+        priced = (away - away[:, :1] + prices[places]) / temperature
+        value = value + temperature * torch.logsumexp(priced, dim=1).sum()
+        p, flat = torch.softmax(priced, dim=1), places.reshape(-1)
+        counts.index_add_(0, flat, p.reshape(-1))
+        spread.index_add_(0, flat, (p * (1 - p)).reshape(-1))
+        kept.append(p.to(values.dtype))
+    return value, counts, spread, kept[0] if len(kept) == 1 else torch.cat(kept)
 
 
 def curvature(probabilities: Tensor, clusters: Tensor, *, n_clusters: int) -> Tensor:
-    """See `dualclust.algos.offline._smoothed_dual.curvature`."""
-    p, places = probabilities.to(torch.float64), clusters.clamp(min=0).to(torch.int64)
-    pairs = places[:, :, None] * n_clusters + places[:, None, :]
-    products = -p[:, :, None] * p[:, None, :]
-    matrix = torch.zeros(n_clusters * n_clusters, dtype=torch.float64, device=p.device)
-    matrix.index_add_(0, pairs.reshape(-1), products.reshape(-1))
-    matrix.index_add_(0, (places * (n_clusters + 1)).reshape(-1), p.reshape(-1))
-    return matrix.reshape(n_clusters, n_clusters)
+    """See `dualclust.algos.offline._smoothed_dual.curvature`. Reads nothing."""
+    matrix = torch.zeros((n_clusters, n_clusters), dtype=torch.float64, device=probabilities.device)
+    diagonal = torch.zeros_like(matrix[0])
+    for given, places in _in_blocks(probabilities, clusters, max(n_clusters, clusters.shape[1])):
+        p = given.to(torch.float64)
+        dense = torch.zeros((p.shape[0], n_clusters), dtype=torch.float64, device=p.device)
+        dense.scatter_add_(1, places, p)
+        diagonal = diagonal + dense.sum(dim=0)
+        matrix = matrix - dense.T @ dense
+    return matrix + torch.diag(diagonal)
 
 
 def curvature_product(probabilities: Tensor, clusters: Tensor, direction: Tensor) -> Tensor:
-    """See `dualclust.algos.offline._smoothed_dual.curvature_product`."""
-    p, places = probabilities.to(torch.float64), clusters.clamp(min=0).to(torch.int64)
-    v = direction[places]
-    part = p * (v - (p * v).sum(dim=1, keepdim=True))
-    return torch.zeros_like(direction).index_add_(0, places.reshape(-1), part.reshape(-1))
+    """See `dualclust.algos.offline._smoothed_dual.curvature_product`. Reads nothing."""
+    product = torch.zeros_like(direction)
+    for given, places in _in_blocks(probabilities, clusters):
+        p, v = given.to(torch.float64), direction[places]
+        part = p * (v - (p * v).sum(dim=1, keepdim=True))
+        product.index_add_(0, places.reshape(-1), part.reshape(-1))
+    return product
+
+
+def _in_blocks(
+    values: Tensor, clusters: Tensor, width: int | None = None
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Blocks of rows, with places for their clusters: what is made of them in float64 is small."""
+    rows = max(1, BLOCK_ENTRIES // max(width or clusters.shape[1], 1))
+    for part, names in zip(torch.split(values, rows), torch.split(clusters, rows), strict=True):
+        yield part, names.clamp(min=0).to(torch.int64)

@@ -32,6 +32,7 @@ from ..bounds.sizes import entries
 from ..core.checks import check_real, check_same_place, check_shape
 from ..core.errors import InvalidValueError
 from ..core.exact_sums import LIMIT, UNIT_GRID, Grid, grid_of, means_of_sums, sum_rows
+from ..core.reads import on_host, read
 from ..core.types import Array
 from ..scores.blocks import FEWEST_ROWS, block_rows, row_blocks
 from ..scores.sources import (
@@ -115,7 +116,8 @@ def frame_of(features: Array | FeatureSource, metric: str, weights: Array | None
     low, high = _extremes(source)
     zero = xp.zeros((d,), dtype=like.dtype, device=device)
     if metric == "cosine":
-        worst = max(float(xp.max(high)), -float(xp.min(low)))
+        most, least = read(xp.max(high), xp.min(low))
+        worst = max(most, -least)
         if worst > LIMIT:
             msg = (
                 f"features must be unit rows for metric='cosine', got an entry of {worst:g}. "
@@ -123,18 +125,19 @@ def frame_of(features: Array | FeatureSource, metric: str, weights: Array | None
             )
             raise InvalidValueError(msg)
         grid = UNIT_GRID if weights is None else grid_of(0.5, group.n_total, finest=WEIGHTED)
-        frame = Frame(source, source, grid, zero, 1.0, True, weights, weight_unit)
+        inside = source._replace(largest=LIMIT)
+        frame = Frame(source, inside, grid, zero, 1.0, True, weights, weight_unit)
         _check_span(1e-300 < frame.score_unit < 1e300, worst)
         return frame
-    reach = float(xp.max(0.5 * high - 0.5 * low))
+    reach, most, least = read(xp.max(0.5 * high - 0.5 * low), xp.max(high), xp.min(low))
     _check_span(reach < float(xp.finfo(like.dtype).max) / 64.0, reach)
-    largest = max(float(xp.max(high)), -float(xp.min(low)))
+    largest = max(most, -least)
     grid = grid_of(largest, group.n_total)
     # The mean is far better than the midrange if a few rows lie far out.
     origin = xp.astype(_mean(source, grid), like.dtype)
     around = xp.astype(origin, xp.float64)
-    most = float(xp.max(xp.maximum(high - around, around - low)))
-    unit = power_of_two(most, like.dtype, xp)
+    unit = float(xp.max(xp.maximum(high - around, around - low)))
+    unit = power_of_two(unit, like.dtype, xp)
     if weights is not None:
         grid = grid_of(largest, group.n_total, finest=WEIGHTED)
     inside = _shifted(source, origin, unit)
@@ -150,7 +153,7 @@ def _mean(source: FeatureSource, grid: Grid) -> Array:
     sums = xp.zeros((1, grid.depth * source.n_features), dtype=xp.int64, device=device)
     for block, start, stop in blocks_of(source, 1):
         one = xp.zeros((stop - start,), dtype=xp.int64, device=device)
-        sums = sums + sum_rows(block, one, grid, n_clusters=1)
+        sums = sums + sum_rows(block, one, grid, n_clusters=1, check=on_host(block))
     sums = xp.sum(group.gather(sums), axis=0, keepdims=True)
     counts = xp.asarray([group.n_total], dtype=xp.int64, device=device)
     return means_of_sums(sums, counts, grid)[0, :]
@@ -160,8 +163,8 @@ def check_reach(frame: Frame, centers: Array) -> None:
     """Raise for finite centers so far from the features that scores could overflow."""
     xp = compat.array_namespace(centers)
     most = math.sqrt(float(xp.finfo(frame.origin.dtype).max)) / 1e4
-    most = most * frame.unit + float(xp.max(xp.abs(frame.origin)))
-    largest = float(xp.max(xp.abs(centers)))
+    origin, largest = read(xp.max(xp.abs(frame.origin)), xp.max(xp.abs(centers)))
+    most = most * frame.unit + origin
     if largest > most:
         msg = (
             f"centers must be among the features, got an entry of {largest:g}, where scores "
@@ -192,7 +195,7 @@ def blocks_of(source: FeatureSource, n_clusters: int) -> Iterator[tuple[Array, i
     The edges do not depend on the ranks. On a CPU, the results for one block fit into the cache.
     """
     rows, n = block_rows(n_clusters), source.group.n_local
-    if "cpu" in str(compat.device(source.rows(0, 0))).lower():
+    if on_host(source.rows(0, 0)):
         widest = max(n_clusters, source.n_features)
         while rows > FEWEST_ROWS and rows * widest > CACHED_ENTRIES:
             rows //= 2
@@ -205,7 +208,18 @@ def _shifted(source: FeatureSource, origin: Array, unit: float) -> FeatureSource
     return source._replace(
         rows=lambda start, stop: (source.rows(start, stop) - origin) * inverse,
         take=lambda ids: (source.take(ids) - origin) * inverse,
+        largest=2.0,  # 1, and what rounding adds
     )
+
+
+def _first_not_finite(source: FeatureSource) -> int:
+    """Return the first row of this rank that holds a NaN or an infinity; one does."""
+    for block, start, _ in blocks_of(source, 1):
+        xp = compat.array_namespace(block)
+        rows = xp.all(xp.isfinite(block), axis=1)
+        if not bool(xp.all(rows)):
+            return start + int(xp.argmin(xp.astype(rows, xp.int8)))
+    return 0
 
 
 def _extremes(source: FeatureSource) -> tuple[Array, Array]:
@@ -214,14 +228,13 @@ def _extremes(source: FeatureSource) -> tuple[Array, Array]:
     xp, device, d = compat.array_namespace(like), compat.device(like), source.n_features
     low = xp.full((1, d), math.inf, dtype=like.dtype, device=device)
     high, bad = -low, -1
-    for block, start, _ in blocks_of(source, 1):
+    for block, _, _ in blocks_of(source, 1):
         check_shape("features", block, ("n", d))
-        if not bool(xp.all(xp.isfinite(block))):
-            rows = xp.all(xp.isfinite(block), axis=1)
-            bad = group.first_row + start + int(xp.argmin(xp.astype(rows, xp.int8)))
-            break
+        # A NaN stays in both.
         low = xp.minimum(low, xp.min(block, axis=0, keepdims=True))
         high = xp.maximum(high, xp.max(block, axis=0, keepdims=True))
+    if group.n_local and not bool(xp.all(xp.isfinite(low) & xp.isfinite(high))):
+        bad = group.first_row + _first_not_finite(source)
     found = entries("rows", group.gather(xp.asarray([bad], dtype=xp.int64, device=device)))
     worst = min((row for row in found if row >= 0), default=-1)
     if worst >= 0:

@@ -24,8 +24,16 @@ from __future__ import annotations
 import array_api_compat as compat
 
 from ..bounds.sizes import entries
-from ..core.exact_sums import Grid, means_of_sums, sum_rows, sums_to_floats
+from ..core.exact_sums import (
+    Grid,
+    check_entries,
+    largest_entry,
+    means_of_sums,
+    sum_rows,
+    sums_to_floats,
+)
 from ..core.projections import project_sphere
+from ..core.reads import on_host
 from ..core.segments import segment_sum
 from ..core.types import Array
 from ..scores.sources import Group
@@ -34,6 +42,7 @@ from .centers import CenterSums, init_sums
 
 __all__ = [
     "EMPTY",
+    "Entries",
     "add_block",
     "best_centers",
     "gathered_sums",
@@ -56,7 +65,13 @@ def start_sums(frame: Frame, n_clusters: int) -> CenterSums:
 
 
 def weighted_sums(
-    rows: Array, weights: Array, labels: Array, grid: Grid, *, n_clusters: int
+    rows: Array,
+    weights: Array,
+    labels: Array,
+    grid: Grid,
+    *,
+    n_clusters: int,
+    check: bool = True,
 ) -> Array:
     """Return integer sums of ``w x`` and, in the last column of each limb, of ``w``.
 
@@ -69,12 +84,15 @@ def weighted_sums(
     labels : (b,) int64 array
     grid : Grid
     n_clusters : int
+    check : bool
+        As in `sum_rows`.
     """
     xp = compat.array_namespace(rows)
     own = weights[:, None]
     products = xp.astype(rows, xp.float64) * (1.0 / grid.unit) * own
     columns = xp.concat([products, own], axis=1)
-    return sum_rows(columns, labels, grid._replace(unit=1.0), n_clusters=n_clusters)
+    inside = grid._replace(unit=1.0)
+    return sum_rows(columns, labels, inside, n_clusters=n_clusters, check=check)
 
 
 def weighted_means(sums: Array, grid: Grid) -> tuple[Array, Array]:
@@ -89,24 +107,52 @@ def weighted_means(sums: Array, grid: Grid) -> tuple[Array, Array]:
 def add_block(
     sums: CenterSums, frame: Frame, block: Array, start: int, labels: Array
 ) -> CenterSums:
-    """Add a block of this rank's raw rows, from row `start` on, to the sums of their clusters."""
+    """Add a block of this rank's raw rows, from row `start` on, to the sums of their clusters.
+
+    On the host this checks the rows; elsewhere each block would be a read, and `Entries` looks at
+    all blocks at once.
+    """
     xp, k = compat.array_namespace(block), sums.counts.shape[0]
     if frame.weights is None:
-        added = sum_rows(block, labels, frame.grid, n_clusters=k)
+        added = sum_rows(block, labels, frame.grid, n_clusters=k, check=on_host(block))
     else:
         first = frame.source.group.first_row + start
         own = frame.weights[first : first + block.shape[0]]
-        added = weighted_sums(block, own, labels, frame.grid, n_clusters=k)
+        check = on_host(block)
+        added = weighted_sums(block, own, labels, frame.grid, n_clusters=k, check=check)
     ones = xp.ones((block.shape[0], 1), dtype=xp.int64, device=compat.device(block))
     counts = segment_sum(ones, labels, n_segments=k)[:, 0]
     return CenterSums(sums.sums + added, sums.counts + counts)
 
 
+class Entries:
+    """The largest entry of the blocks of a pass that are not on the host, checked by one read."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.grid = frame.grid
+        self.largest: Array | None = None
+
+    def add(self, block: Array) -> None:
+        """Look at a block of raw rows, unless `add_block` has checked it."""
+        if on_host(block) or not block.shape[0]:
+            return
+        here = largest_entry(block)
+        xp = compat.array_namespace(block)
+        self.largest = here if self.largest is None else xp.maximum(self.largest, here)
+
+    def check(self) -> None:
+        """Raise if an entry was beyond the unit of the grid, or NaN."""
+        if self.largest is not None:
+            check_entries(self.largest, self.grid)
+
+
 def gathered_sums(frame: Frame, labels: Array, n_clusters: int) -> CenterSums:
     """Return the sums over all rows of all ranks, given the labels of this rank's rows."""
-    sums = start_sums(frame, n_clusters)
+    sums, entries_seen = start_sums(frame, n_clusters), Entries(frame)
     for block, start, stop in blocks_of(frame.raw, n_clusters):
         sums = add_block(sums, frame, block, start, labels[start:stop])
+        entries_seen.add(block)
+    entries_seen.check()
     return over_ranks(frame.source.group, sums)
 
 

@@ -30,7 +30,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds
+from ..bounds.sizes import SizeBounds, entries
 from ..core.checks import (
     check_choice,
     check_count,
@@ -49,6 +49,7 @@ from ..scores.sources import FeatureSource
 from ._frame import Frame, blocks_of, check_reach, frame_of
 from ._shared import (
     EMPTY,
+    Entries,
     add_block,
     best_centers,
     gathered_sums,
@@ -257,7 +258,7 @@ def _nearest(frame: Frame, centers: Array) -> tuple[Array, CenterSums, float]:
     xp, group, k = compat.array_namespace(centers), frame.source.group, centers.shape[0]
     device = compat.device(centers)
     offsets = None if frame.spherical else -0.5 * xp.sum(centers * centers, axis=1)
-    sums, transposed = start_sums(frame, k), centers.T
+    sums, transposed, seen = start_sums(frame, k), centers.T, Entries(frame)
     labels = [xp.zeros((0,), dtype=xp.int64, device=device)]
     values = [xp.zeros((0,), dtype=xp.float64, device=device)]
     for block, start, stop in blocks_of(frame.raw, k):
@@ -268,10 +269,11 @@ def _nearest(frame: Frame, centers: Array) -> tuple[Array, CenterSums, float]:
         if frame.weights is not None:
             best = best * frame.weights[group.first_row + start : group.first_row + stop]
         sums = add_block(sums, frame, block, start, own)
+        seen.add(block)
         labels.append(own)
         values.append(xp.reshape(xp.sum(best), (1,)))
-    parts = group.gather(xp.concat(values))
-    value = math.fsum(float(parts[i]) for i in range(parts.shape[0])) * frame.score_unit
+    seen.check()
+    value = math.fsum(entries("values", group.gather(xp.concat(values)))) * frame.score_unit
     return xp.concat(labels), over_ranks(group, sums), value
 
 

@@ -43,6 +43,7 @@ from ..core.checks import (
 from ..core.errors import InvalidValueError
 from ..core.projections import project_sphere
 from ..core.random import uniforms
+from ..core.reads import on_host
 from ..core.types import Array, Namespace
 from ..scores.blocks import row_blocks
 from ..scores.sources import FeatureSource, check_weights
@@ -272,8 +273,8 @@ def _squared_distances(features: Array, row: Array, inverse: float) -> Array:
     """Return squared distances to one row times ``inverse^2``, (n,) float64; exactly 0 if equal."""
     xp = compat.array_namespace(features)
     n, d = features.shape
-    on_host = "cpu" in str(compat.device(features)).lower()
-    rows = max(1, (CHUNK_ENTRIES if on_host else DEVICE_CHUNK_ENTRIES) // max(d, 1))
+    entries = CHUNK_ENTRIES if on_host(features) else DEVICE_CHUNK_ENTRIES
+    rows = max(1, entries // max(d, 1))
     row, parts = xp.astype(row, xp.float64) * inverse, []
     for first, last in row_blocks(n, rows):
         chunk = xp.astype(features[first:last, :], xp.float64)

@@ -29,6 +29,7 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from .errors import InvalidValueError
+from .reads import on_host
 from .segments import segment_sum
 from .types import Array
 
@@ -37,7 +38,9 @@ __all__ = [
     "LIMIT",
     "UNIT_GRID",
     "Grid",
+    "check_entries",
     "grid_of",
+    "largest_entry",
     "means_of_sums",
     "split",
     "sum_rows",
@@ -110,7 +113,9 @@ def split(values: Array, grid: Grid) -> Array:
     return parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
 
 
-def sum_rows(values: Array, labels: Array, grid: Grid, *, n_clusters: int) -> Array:
+def sum_rows(
+    values: Array, labels: Array, grid: Grid, *, n_clusters: int, check: bool = True
+) -> Array:
     """Return integer sums of the rows of each cluster.
 
     Parameters
@@ -122,6 +127,8 @@ def sum_rows(values: Array, labels: Array, grid: Grid, *, n_clusters: int) -> Ar
     grid : Grid
     n_clusters : int
         k.
+    check : bool
+        Whether to look for entries beyond the unit, which is a read; see `check_entries`.
 
     Returns
     -------
@@ -148,18 +155,32 @@ def sum_rows(values: Array, labels: Array, grid: Grid, *, n_clusters: int) -> Ar
     """
     xp, (n, d) = compat.array_namespace(values), values.shape
     sums = xp.zeros((n_clusters, grid.depth * d), dtype=xp.int64, device=compat.device(values))
-    spherical = grid == UNIT_GRID
-    most = LIMIT if spherical else min(grid.unit * 2.0, sys.float_info.max)
-    on_host = "cpu" in str(compat.device(values)).lower()
-    rows = max(1, (CHUNK_ENTRIES if on_host else DEVICE_CHUNK_ENTRIES) // (d * grid.depth))
+    entries = CHUNK_ENTRIES if on_host(values) else DEVICE_CHUNK_ENTRIES
+    rows = max(1, entries // (d * grid.depth))
     for i in range(0, n, rows):
         last = min(i + rows, n)
         part = values[i:last, :]
-        # A NaN passes through max and min and fails the comparison.
-        if not bool(xp.maximum(xp.max(part), -xp.min(part)) <= most):
-            raise InvalidValueError(_outside(spherical, grid.unit))
+        if check:
+            check_entries(largest_entry(part), grid)
         sums = sums + segment_sum(split(part, grid), labels[i:last], n_segments=n_clusters)
     return sums
+
+
+def largest_entry(values: Array) -> Array:
+    """Return the largest absolute value of an array with entries, without axes; NaN for a NaN."""
+    xp = compat.array_namespace(values)
+    return xp.maximum(xp.max(values), -xp.min(values))
+
+
+def check_entries(largest: Array | float, grid: Grid) -> None:
+    """Raise for a `largest_entry` beyond the unit of the grid, or NaN: one read.
+
+    Rows that come in many blocks from a device are summed without a check, and checked once.
+    """
+    spherical = grid == UNIT_GRID
+    most = LIMIT if spherical else min(grid.unit * 2.0, sys.float_info.max)
+    if not bool(largest <= most):  # a NaN fails the comparison
+        raise InvalidValueError(_outside(spherical, grid.unit))
 
 
 def sums_to_floats(sums: Array, grid: Grid) -> Array:

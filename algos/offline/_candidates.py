@@ -28,19 +28,22 @@ symbol             here              shape    meaning
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import array_api_compat as compat
 
 from ...backends import kernel
-from ..bounds.farkas import FarkasVector
-from ..bounds.forbidden_pairs import infeasible
-from ..core.errors import InvalidValueError
+from ..bounds.sizes import entries
+from ..core.reads import on_host, read
 from ..core.segments import segment_sum
 from ..core.types import Array
 from ..scores.blocks import block_rows, row_blocks
 from ..scores.sources import Group, ScoreSource
-from ..scores.statistics import ScoresOutOfRangeError, check_range
+from ..scores.statistics import check_range
+from ._options import SolverOptions
+from ._row_errors import OUT_OF_RANGE, agree, what_is_wrong
 from ._smoothed_dual import Problem
 
 __all__ = [
@@ -49,6 +52,7 @@ __all__ = [
     "TrustRegion",
     "all_candidates",
     "collect_candidates",
+    "row_slices",
     "select_candidates",
 ]
 
@@ -58,8 +62,8 @@ SLACK = 8.0
 JOINED_BLOCKS = 256
 """Blocks that are joined at a time while a pass goes on; see `_join`."""
 
-NOT_FINITE, NO_CLUSTER, OUT_OF_RANGE = 0, 1, 2
-"""What can be wrong with a row."""
+DEVICE_ROWS = 2**21
+"""Rows whose free ones are kept at a time away from the host, where each time is two reads."""
 
 
 class TooManyCandidatesError(Exception):
@@ -132,6 +136,27 @@ class Candidates(NamedTuple):
             low=self.low,
             high=self.high,
         )
+
+
+def row_slices(candidates: Candidates, options: SolverOptions) -> Iterator[slice]:
+    """Yield the free rows of all ranks, as many at a time as the options say."""
+    n = candidates.clusters.shape[0]
+    on_device = not on_host(candidates.values)
+    for start, stop in row_blocks(
+        n, options.device_chunk_rows if on_device else options.chunk_rows
+    ):
+        yield slice(start, stop)
+
+
+class _Block(NamedTuple):
+    """What steps 1 and 2 say about the rows of a block; the last two are of the fixed rows."""
+
+    clusters: Array
+    values: Array
+    n_candidates: Array
+    truncation: Array
+    counts: Array
+    sums: Array
 
 
 class _Part(NamedTuple):
@@ -226,35 +251,37 @@ def collect_candidates(
     """
     xp, group = compat.array_namespace(low), source.group
     max_rows = math.inf if max_entries is None else max_entries // min(width, source.n_clusters)
+    largest = float(xp.max(xp.maximum(xp.abs(low), xp.abs(high))))
     joined: list[_Part] = []
     parts: list[_Part] = []
-    wrong, n_free = (-1, 0), 0
-    blocks = row_blocks(group.n_local, block_rows(source.n_clusters), at_least_one=True)
-    for start, stop in blocks:
-        scores = source.block(start, stop)
-        part, bad = _candidates_of_block(scores, low, high, width)  # steps 1 to 3
+    wrong, n_free, first = (-1, 0), 0, group.first_row
+    rows = block_rows(source.n_clusters)
+    blocks = row_blocks(group.n_local, rows, at_least_one=True)
+    n_at_once = 1 if on_host(low) else max(1, DEVICE_ROWS // rows)
+    while at_once := list(islice(blocks, n_at_once)):
+        looks = [_look(source.block(*edges), low, high, width) for edges in at_once]  # steps 1, 2
+        part, bad = _free_rows(looks, largest)  # step 3
         parts.append(part)
         if bad >= 0:
-            wrong = group.first_row + start + bad, _what_is_wrong(scores[bad, :])
+            row = source.block(first - group.first_row + bad, first - group.first_row + bad + 1)
+            wrong = first + bad, what_is_wrong(row[0, :])
             break
+        first += part.labels.shape[0]
         n_free += part.clusters.shape[0]
         if n_free > max_rows:
             break
         if len(parts) == JOINED_BLOCKS:
             joined.append(_join(parts))
             parts = []
-    device = compat.device(low)
-    _agree(group.gather(xp.asarray([wrong], dtype=xp.int64, device=device)), source.n_clusters)
-    if max_entries is not None:
-        of_ranks = group.gather(xp.asarray([n_free], dtype=xp.int64, device=device))
-        if int(xp.sum(of_ranks)) > max_rows:
-            raise TooManyCandidatesError
+    first_free, n_all = agree(source, wrong, n_free, like=low)
+    if n_all > max_rows:
+        raise TooManyCandidatesError
     columns = [list(column) for column in zip(*joined, *parts, strict=True)]
-    del joined, parts, part
+    del joined, parts, part, looks
     whole = []
     while columns:  # one at a time, so that no more than one of them is there twice
         whole.append(xp.concat(columns.pop(0)))
-    return _of_all_ranks(_Part(*whole), group, low, high)  # step 4
+    return _of_all_ranks(_Part(*whole), group, first_free, low, high)  # step 4
 
 
 def all_candidates(source: ScoreSource, *, like: Array) -> Candidates:
@@ -272,10 +299,10 @@ def all_candidates(source: ScoreSource, *, like: Array) -> Candidates:
     wrong = (-1, 0)
     if scores.shape[0] and bool(xp.any(bad)):
         first = int(xp.argmax(xp.astype(bad, xp.int8)))
-        wrong = group.first_row + first, _what_is_wrong(scores[first, :])
+        wrong = group.first_row + first, what_is_wrong(scores[first, :])
     elif not check_range(scores):
         wrong = group.first_row, OUT_OF_RANGE
-    _agree(group.gather(xp.asarray([wrong], dtype=xp.int64, device=device)), k)
+    first_free, _ = agree(source, wrong, group.n_local, like=like)
     order = xp.argsort(scores, axis=1, descending=True, stable=True)
     is_candidate = xp.take_along_axis(allowed, order, axis=1)
     clusters = xp.astype(xp.where(is_candidate, order, xp.full_like(order, -1)), xp.int32)
@@ -290,49 +317,49 @@ def all_candidates(source: ScoreSource, *, like: Array) -> Candidates:
         counts=xp.zeros((1, k), dtype=xp.int64, device=device),
         sums=xp.zeros((1, 2), dtype=xp.float64, device=device),
     )
-    return _of_all_ranks(part, group, -unlimited, unlimited)
+    return _of_all_ranks(part, group, first_free, -unlimited, unlimited)
 
 
-def _candidates_of_block(scores: Array, low: Array, high: Array, width: int) -> tuple[_Part, int]:
-    """Return what a pass keeps of a block, and the first row with something wrong, or -1."""
-    xp = compat.array_namespace(scores)
-    b, k = scores.shape
+def _look(scores: Array, low: Array, high: Array, width: int) -> _Block:
+    """Steps 1 and 2 for a block: select, and fix what has one candidate. Reads nothing."""
+    xp, k = compat.array_namespace(scores), scores.shape[1]
     # Step 1: select.
     names, values, n_candidates, truncation = select_candidates(scores, low, high, width=width)
-    bad = int(xp.argmin(n_candidates)) if b and bool(xp.any(n_candidates == 0)) else -1
     # Step 2: fix.
-    labels, is_free = names[:, 0], n_candidates > 1
-    fixed = xp.astype(xp.where(n_candidates == 1, labels, xp.full_like(labels, k)), xp.int64)
+    labels, is_fixed = names[:, 0], n_candidates == 1
+    fixed = xp.astype(xp.where(is_fixed, labels, xp.full_like(labels, k)), xp.int64)
     counts = segment_sum(xp.ones_like(fixed)[:, None], fixed, n_segments=k + 1)[:k, 0]
+    best = xp.astype(values[:, 0], xp.float64)
+    fixed_values = xp.where(n_candidates > 1, xp.zeros_like(best), best)
+    sums = xp.stack([xp.sum(fixed_values), xp.sum(xp.abs(fixed_values))])
+    return _Block(names, values, n_candidates, truncation, counts[None, :], sums[None, :])
+
+
+def _free_rows(looks: list[_Block], largest: float) -> tuple[_Part, int]:
+    """Step 3: what a pass keeps of some blocks, and the first row with something wrong, or -1."""
+    xp = compat.array_namespace(looks[0].clusters)
+    columns = [c[0] if len(c) == 1 else xp.concat(c) for c in zip(*looks, strict=True)]
+    names, values, n_candidates, truncation, counts, sums = columns
+    labels, is_free = names[:, 0], n_candidates > 1
+    n_wrong, m = read(
+        xp.sum(xp.astype(n_candidates == 0, xp.int64)), xp.sum(xp.astype(is_free, xp.int64))
+    )
+    bad = int(xp.argmin(n_candidates)) if n_wrong else -1
+    # Free rows come first by a sort: not every library has boolean indices.
+    free = xp.argsort(xp.astype(is_free, xp.int8), descending=True, stable=True)[: int(m)]
     best = values[:, 0]
-    # Step 3: keep. Free rows come first by a sort: not every library has boolean indices.
-    m = int(xp.sum(xp.astype(is_free, xp.int64)))
-    free = xp.argsort(xp.astype(is_free, xp.int8), descending=True, stable=True)[:m]
     clusters, values, truncation = (
         xp.take(array, free, axis=0) for array in (names, values, truncation)
     )
-    truncation = _rounded_up(truncation, low, high, float(xp.finfo(scores.dtype).eps))
-    if bad < 0 and b and not (check_range(best) and check_range(values)):
+    truncation = _rounded_up(truncation, largest, float(xp.finfo(values.dtype).eps))
+    if bad < 0 and not check_range(xp.concat([best, xp.reshape(values, (-1,))])):
         bad = 0
-    best = xp.astype(best, xp.float64)
-    fixed_values = xp.where(is_free, xp.zeros_like(best), best)
-    sums = xp.stack([xp.sum(fixed_values), xp.sum(xp.abs(fixed_values))])
-    part = _Part(
-        labels=labels,
-        is_free=is_free,
-        clusters=clusters,
-        values=values,
-        truncation=truncation,
-        counts=counts[None, :],
-        sums=sums[None, :],
-    )
-    return part, bad
+    return _Part(labels, is_free, clusters, values, truncation, counts, sums), bad
 
 
-def _rounded_up(truncation: Array, low: Array, high: Array, eps: float) -> Array:
+def _rounded_up(truncation: Array, largest: float, eps: float) -> Array:
     """Raise what truncated clusters are worth by the rounding of a price and of its sum."""
     xp = compat.array_namespace(truncation)
-    largest = float(xp.max(xp.maximum(xp.abs(low), xp.abs(high))))
     if largest == 0.0:
         return truncation
     finite = xp.isfinite(truncation)
@@ -351,18 +378,17 @@ def _join(parts: list[_Part]) -> _Part:
     return whole._replace(counts=xp.sum(whole.counts, axis=0, keepdims=True))
 
 
-def _of_all_ranks(part: _Part, group: Group, low: Array, high: Array) -> Candidates:
+def _of_all_ranks(
+    part: _Part, group: Group, first_free: int, low: Array, high: Array
+) -> Candidates:
     """Join what the ranks have kept; floats are added up in the order of the rows."""
-    xp, device = compat.array_namespace(low), compat.device(low)
-    here = xp.asarray([[group.first_row, part.clusters.shape[0]]], dtype=xp.int64, device=device)
-    of_ranks = group.gather(here)
-    is_earlier = xp.astype(of_ranks[:, 0] < group.first_row, xp.int64)
-    sums = group.gather(part.sums)
-    value, size = (math.fsum(float(sums[i, j]) for i in range(sums.shape[0])) for j in range(2))
+    xp = compat.array_namespace(low)
+    sums = entries("sums", xp.reshape(group.gather(part.sums), (-1,)))
+    value, size = math.fsum(sums[::2]), math.fsum(sums[1::2])
     return Candidates(
         labels=part.labels,
         is_free=part.is_free,
-        first_free=int(xp.sum(is_earlier * of_ranks[:, 1])),
+        first_free=first_free,
         clusters=group.gather(part.clusters),
         values=group.gather(part.values),
         truncation=group.gather(part.truncation),
@@ -372,29 +398,3 @@ def _of_all_ranks(part: _Part, group: Group, low: Array, high: Array) -> Candida
         low=low,
         high=high,
     )
-
-
-def _what_is_wrong(row: Array) -> int:
-    """Tell why a row has no best cluster, or one whose score is out of range."""
-    xp = compat.array_namespace(row)
-    if not bool(xp.all(row < math.inf)):  # true for NaN too
-        return NOT_FINITE
-    return OUT_OF_RANGE if bool(xp.any(xp.isfinite(row))) else NO_CLUSTER
-
-
-def _agree(wrong: Array, n_clusters: int) -> None:
-    """Raise on every rank if any rank has met a row with which something is wrong."""
-    of_ranks = [(int(wrong[i, 0]), int(wrong[i, 1])) for i in range(wrong.shape[0])]
-    row, kind = min((pair for pair in of_ranks if pair[0] >= 0), default=(-1, 0))
-    if row < 0:
-        return
-    if kind == OUT_OF_RANGE:
-        raise ScoresOutOfRangeError
-    if kind == NO_CLUSTER:
-        none = (0,) * n_clusters
-        raise infeasible(FarkasVector(none, none, 0, None, row))
-    msg = (
-        f"scores must be finite, or minus infinity for a forbidden pair: row {row} is not so. "
-        f"To fix this, check the features and centers behind that row, or drop it"
-    )
-    raise InvalidValueError(msg)

@@ -39,6 +39,7 @@ import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds, relaxed
 from ..core.errors import InvalidValueError
+from ..core.reads import read, unread
 from ..core.types import Array
 from ..online.assignment import AssignmentState, assign, init_state, next_pass
 from ..online.certificates import price_of_bounds, violation
@@ -301,11 +302,12 @@ def _one_pass(
         y, state = assign(xp.clip(block, min=FORBIDDEN), enforced, state, steps=steps)
         value = xp.astype(xp.take_along_axis(block, y[:, None], axis=1), xp.float64)
         best = xp.max(xp.astype(block, xp.float64) + prices, axis=1)
-        objective += float(xp.sum(value))
-        bound += float(xp.sum(best))
-        worth += float(xp.sum(xp.abs(value)))
-        size += float(xp.sum(xp.abs(best)))
+        objective = objective + unread(xp.sum(value))
+        bound = bound + unread(xp.sum(best))
+        worth = worth + unread(xp.sum(xp.abs(value)))
+        size = size + unread(xp.sum(xp.abs(best)))
         labels.append(y)
+    objective, bound, worth, size = read(objective, bound, worth, size)
     return _Pass(
         labels=xp.concat(labels),
         objective=objective,

@@ -109,6 +109,8 @@ class SolverOptions:
     # Labels from candidates (`_reduced`).
     chunk_rows: int = 2**18
     """Rows that are added up at a time: what is made of them in float64 is small."""
+    device_chunk_rows: int = 2**21
+    """The same away from the host, where each time is a read: 128 MiB for eight candidates."""
     pass_temperature: float = 0.125
     """First temperature in a pass, in mean radii."""
     path_undecided: float = 2.0

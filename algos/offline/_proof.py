@@ -30,13 +30,14 @@ import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
 from ..core.errors import InvalidValueError
+from ..core.reads import read, unread
 from ..core.segments import segment_sum
 from ..core.types import Array
-from ..online.certificates import implied_bounds, violation
+from ..online.certificates import implied_bounds
 from ..scores.blocks import row_blocks
 from ..scores.sources import largest_score, times_power_of_two
 from ..scores.statistics import ScoresOutOfRangeError
-from ._candidates import Candidates
+from ._candidates import Candidates, row_slices
 from ._options import SolverOptions
 
 __all__ = ["OfflineAssignment", "in_unit", "priced", "proven", "relative_gap", "rounding_of"]
@@ -144,31 +145,36 @@ def proven(
     xp, k = compat.array_namespace(prices), prices.shape[0]
     # Candidates and fixed rows speak for prices inside the region only.
     inside = xp.clip(prices, candidates.low, candidates.high)
-    is_inside = bool(xp.all(inside == prices))
+    is_outside = bool(xp.any(inside != prices))
     counts, chosen = candidates.fixed_counts, [candidates.clusters[:0, 0]]
     objective, size = candidates.fixed_value, candidates.fixed_size
     lost = explained = misplaced = 0.0
-    for start, stop in row_blocks(candidates.clusters.shape[0], options.chunk_rows):
-        rows, slot = slice(start, stop), slots[start:stop][:, None]
+    for rows in row_slices(candidates, options):
+        slot = slots[rows][:, None]
         value = xp.take_along_axis(candidates.values[rows, :], slot, axis=1)[:, 0]
         value = xp.astype(value, xp.float64)
         chosen.append(xp.take_along_axis(candidates.clusters[rows, :], slot, axis=1)[:, 0])
         label = xp.astype(chosen[-1], xp.int64)
         ones = xp.ones_like(label)[:, None]
         counts = counts + segment_sum(ones, label, n_segments=k)[:, 0]
-        objective += float(xp.sum(value))
-        size += float(xp.sum(xp.abs(value)))
+        objective = objective + unread(xp.sum(value))
+        size = size + unread(xp.sum(xp.abs(value)))
         parts = _regrets(candidates, rows, slot, inside, scale, whole=True)  # step 1: regret
         lost, explained = lost + parts[0], explained + parts[1]
-        if not is_inside or parts[0] > 0.0:
+        if is_outside or parts[0] > 0.0:
             parts = _regrets(candidates, rows, slot, prices, scale, whole=False)
         misplaced += max(parts[0] - parts[1], 0.0)
-    parts = _slackness(inside, counts, bounds, scale)  # step 2: slackness
-    lost, explained = lost + parts[0], explained + parts[1]
+    slack = _slackness(inside, counts, bounds)  # step 2: slackness
+    outside = xp.max(xp.maximum(bounds.lower - counts, counts - bounds.upper))
+    priced_size = xp.sum(xp.abs(inside) * xp.astype(counts, xp.float64))
+    objective, size, slack, priced_size, outside = read(
+        objective, size, slack, priced_size, outside
+    )
+    lost = lost + slack
+    explained = explained + (rounding_of(scale) if slack != 0.0 else 0.0)
     if not math.isfinite(size + lost):
         raise ScoresOutOfRangeError
     lost = lost if lost > explained else 0.0
-    priced_size = float(xp.sum(xp.abs(inside) * xp.astype(counts, xp.float64)))
     assignment = OfflineAssignment(
         labels=_labels_of_all_rows(candidates, xp.concat(chosen), options),
         counts=counts,
@@ -176,24 +182,19 @@ def proven(
         objective=objective,
         upper_bound=objective + lost,
         rounding=rounding_of(size + priced_size),
-        violation=violation(counts, bounds),
+        violation=max(0, int(outside)),
         gap=relative_gap(lost, size, objective + lost),
     )
     return assignment, misplaced
 
 
-def _slackness(
-    prices: Array, counts: Array, bounds: SizeBounds, scale: float
-) -> tuple[float, float]:
-    """What prices pay for bounds that are not reached, and what rounding explains of that."""
+def _slackness(prices: Array, counts: Array, bounds: SizeBounds) -> Array:
+    """What prices pay for bounds that are not reached, without axes."""
     xp = compat.array_namespace(prices)
     low, high = implied_bounds(bounds)
     missed = xp.where(prices > 0.0, counts - low, high - counts)
     missed = xp.astype(xp.where(prices == 0.0, xp.zeros_like(missed), missed), xp.float64)
-    lost = float(xp.sum(xp.abs(prices) * missed))
-    if lost == 0.0:
-        return 0.0, 0.0
-    return lost, rounding_of(scale)
+    return xp.sum(xp.abs(prices) * missed)
 
 
 def _labels_of_all_rows(candidates: Candidates, chosen: Array, options: SolverOptions) -> Array:
@@ -207,7 +208,7 @@ def _labels_of_all_rows(candidates: Candidates, chosen: Array, options: SolverOp
         places = xp.clip(xp.cumulative_sum(is_free) - 1 + place, 0, last)
         label = xp.where(is_free > 0, xp.take(chosen, places), candidates.labels[start:stop])
         parts.append(xp.astype(label, xp.int64))
-        place += int(xp.sum(is_free))
+        place = place + xp.sum(is_free)
     return xp.concat(parts)
 
 

@@ -33,12 +33,12 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
+from ..core.reads import read, unread
 from ..core.types import Array
 from ..online.certificates import price_of_bounds
-from ..scores.blocks import row_blocks
 from ..scores.sources import largest_score
 from ._augmenting_paths import augmenting_paths
-from ._candidates import Candidates, TrustRegion
+from ._candidates import Candidates, TrustRegion, row_slices
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, priced, proven, rounding_of
 from ._smoothed_dual import Problem, RefinedPrices, refine_prices, soft_counts
@@ -99,9 +99,8 @@ def solve_reduced(
     refined = refine_prices(problem, region.center, start=start, border=options.path_undecided)
     prices = refined.prices
     # Step 2: bound.
-    truncated, worth, size = _worth(candidates, prices, options)
-    bound = worth + truncated + price_of_bounds(prices, bounds)
-    bound += float(xp.sum(xp.astype(candidates.fixed_counts, xp.float64) * prices))
+    truncated, worth, size, fixed = _worth(candidates, prices, options)
+    bound = worth + truncated + price_of_bounds(prices, bounds) + fixed
     # Step 3: give up.
     if truncated > max_truncation * size or _held_back(candidates, problem, refined, options):
         return ReducedSolution(None, prices, bound)
@@ -155,7 +154,7 @@ def _labels_by_paths(
         if is_stuck:
             continue
         # Prices that went up and down again are off by the rounding of the largest on the way.
-        scale = max(largest_score(refined.prices), largest_score(moved))
+        scale = largest_score(xp.concat([refined.prices, moved]))
         prices = xp.where(xp.abs(moved) <= rounding_of(scale), xp.zeros_like(moved), moved)
         assignment, misplaced = proven(candidates, slots, prices, bounds, scale, options)
         if misplaced <= tol / 8.0 * max(size, abs(assignment.upper_bound)):
@@ -187,20 +186,20 @@ def _held_back(
     return bool(stranded > options.max_stranded * prices.shape[0])
 
 
-def _worth(
-    candidates: Candidates, prices: Array, options: SolverOptions
-) -> tuple[float, float, float]:
+def _worth(candidates: Candidates, prices: Array, options: SolverOptions) -> list[float]:
     """Step 2: by how much truncated clusters can be worth more than the best candidates.
 
-    Also what the best candidates are worth, and about how large the objective is.
+    Also what the best candidates are worth, about how large the objective is, and what the prices
+    add to the fixed rows.
     """
     xp, truncated = compat.array_namespace(prices), 0.0
     worth, size = candidates.fixed_value, candidates.fixed_size
-    for start, stop in row_blocks(candidates.clusters.shape[0], options.chunk_rows):
-        rows = slice(start, stop)
+    for rows in row_slices(candidates, options):
         first = xp.astype(candidates.values[rows, 0], xp.float64)
         best = xp.max(priced(candidates, rows, prices), axis=1)
-        truncated += float(xp.sum(xp.clip(candidates.truncation[rows] - first - best, min=0.0)))
-        worth += float(xp.sum(first + best))
-        size += float(xp.sum(xp.abs(first)))
-    return truncated, worth, size
+        beyond = xp.clip(candidates.truncation[rows] - first - best, min=0.0)
+        truncated = truncated + unread(xp.sum(beyond))
+        worth = worth + unread(xp.sum(first + best))
+        size = size + unread(xp.sum(xp.abs(first)))
+    fixed = xp.sum(xp.astype(candidates.fixed_counts, xp.float64) * prices)
+    return read(truncated, worth, size, fixed)

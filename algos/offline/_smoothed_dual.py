@@ -53,6 +53,7 @@ import array_api_compat as compat
 from ...backends import kernel
 from ..core.conjugate_gradients import conjugate_gradients
 from ..core.random import random_signs
+from ..core.reads import read, unread
 from ..core.segments import segment_sum
 from ..core.types import Array
 
@@ -111,12 +112,13 @@ class RefinedPrices(NamedTuple):
 @kernel
 def soft_counts(
     values: Array, clusters: Array, prices: Array, *, temperature: float
-) -> tuple[float, Array, Array, Array]:
+) -> tuple[Array | float, Array, Array, Array]:
     """Rounded maxima ``sum_i T lse_i``, their counts ``sum_i p_i``, ``sum_i p_i (1 - p_i)``, and p.
 
     Maxima are counted from the score of each row's first candidate: what prices change is not lost
     beside scores that are large. Arguments are assumed checked, with at least one candidate in each
-    row. Counts are float64, p is of the dtype of `values`.
+    row. Counts are float64, p is of the dtype of `values`; the first result may be an array without
+    axes, so that nothing has to be read from a device.
     """
     xp = compat.array_namespace(values)
     k = prices.shape[0]
@@ -130,7 +132,7 @@ def soft_counts(
     weights = xp.where(away > -FAR, xp.exp(away), xp.zeros_like(away))
     total = xp.sum(weights, axis=1, keepdims=True)
     p = weights / total
-    value = float(xp.sum(best) + temperature * xp.sum(xp.log(total)))
+    value = unread(xp.sum(best) + temperature * xp.sum(xp.log(total)))
     sums = xp.stack([xp.reshape(p, (-1,)), xp.reshape(p * (1.0 - p), (-1,))], axis=1)
     sums = segment_sum(xp.astype(xp.round(sums * UNITS), xp.int64), flat, n_segments=k)
     counts = xp.astype(sums, xp.float64) / UNITS
@@ -229,19 +231,22 @@ def price_errors(problem: Problem, found: RefinedPrices, share: float) -> Array:
     prior = point.temperature * xp.mean(scatter) / known
     solve = _solver(problem, point, xp.ones_like(prices), prior)
     k, device, total = prices.shape[0], compat.device(prices), xp.zeros_like(prices)
-    signs = random_signs((DRAWS, k), key=KEY, xp=xp, device=device)
+    draws = random_signs((DRAWS, k), key=KEY, xp=xp, device=device) * scatter
+    draws = draws - xp.stack([xp.mean(draws[i, :]) for i in range(DRAWS)])[:, None]
+    moves = solve(draws) if k <= DENSE else xp.stack([solve(draws[i, :]) for i in range(DRAWS)])
     for i in range(DRAWS):
-        draw = signs[i, :] * scatter
-        moved = solve(draw - xp.mean(draw))
-        total = total + moved * moved
+        total = total + moves[i, :] * moves[i, :]
     square = total / DRAWS
     return xp.sqrt(xp.maximum(square, xp.mean(square)))
 
 
 class _Point(NamedTuple):
-    """The smoothed dual at some prices; `corner` is the curvature of the bounds' term."""
+    """The smoothed dual at some prices; `corner` is the curvature of the bounds' term.
 
-    value: float
+    The value stays on its device (`unread`): the host reads only what it decides on.
+    """
+
+    value: Array | float
     gradient: Array
     counts: Array
     spread: Array
@@ -260,7 +265,8 @@ def _evaluate(problem: Problem, prices: Array, temperature: float) -> _Point:
     decay = xp.exp(-xp.abs(prices) / temperature)
     softplus = temperature * xp.log1p(decay) + xp.clip(-prices, min=0.0)
     sigmoid = xp.where(prices < 0, xp.ones_like(decay), decay) / (1.0 + decay)
-    value = value + float(xp.sum((problem.settled - problem.lower) * prices + slack * softplus))
+    bounds_term = xp.sum((problem.settled - problem.lower) * prices + slack * softplus)
+    value = value + unread(bounds_term)
     corner = slack * decay / (1.0 + decay) ** 2
     gradient = counts - problem.lower - slack * sigmoid
     return _Point(value, gradient, counts, spread, corner, p, temperature)
@@ -279,8 +285,9 @@ def _descend(problem: Problem, prices: Array, temperature: float) -> tuple[Array
         # As much curvature more as the gradient would overcome within the longest step.
         damping = xp.abs(gradient) / LONGEST
         step = -_solver(problem, point, free, damping)(gradient * free)  # step 3
-        if not -float(xp.sum(gradient * step)) > PROMISE * temperature * prices.shape[0]:  # step 4
-            break
+        slope, at_border = read(xp.sum(gradient * step), xp.sum(point.spread))
+        if not -slope > PROMISE * temperature * prices.shape[0]:  # step 4
+            return prices, at_border
         point = point._replace(probabilities=point.probabilities[:0, :])  # frees its memory
         found = _search(problem, prices, step, point)  # step 5
         if found is None:
@@ -297,8 +304,8 @@ def _search(
     while length > SHORTEST:
         tried = xp.clip(prices + length * step, problem.low, problem.high)
         found = _evaluate(problem, tried, point.temperature)
-        promised = float(xp.sum(point.gradient * (tried - prices)))
-        if found.value <= point.value + ARMIJO * promised:
+        promised = unread(xp.sum(point.gradient * (tried - prices)))
+        if bool(found.value <= point.value + ARMIJO * promised):
             return tried, found
         length /= 2.0
     return None
@@ -309,11 +316,12 @@ def _solver(
 ) -> Callable[[Array], Array]:
     """``rhs -> (curvature + extra / T)^-1 rhs`` on the free clusters, for rhs that are 0 elsewhere.
 
-    For (k,) vectors, or, by elimination, the columns of a (k, r) matrix.
+    For (k,) vectors; by elimination, also for each row of an (r, k) array.
     """
     xp, k, temperature = compat.array_namespace(free), free.shape[0], point.temperature
     diagonal = point.spread + point.corner
-    ridge = extra + RIDGE * (float(xp.max(diagonal)) or 1.0)
+    largest = xp.max(diagonal)
+    ridge = extra + RIDGE * xp.where(largest == 0.0, xp.ones_like(largest), largest)
     if k <= DENSE:
         matrix = curvature(point.probabilities, problem.clusters, n_clusters=k)
         both = free[:, None] * free[None, :]
@@ -321,8 +329,7 @@ def _solver(
         matrix = matrix * both + eye * (free * point.corner + ridge + (1.0 - free))
 
         def eliminate(rhs: Array) -> Array:
-            columns = xp.reshape(rhs * temperature, (k, -1))
-            return xp.reshape(xp.linalg.solve(matrix, columns), rhs.shape)
+            return xp.linalg.solve(matrix, (rhs * temperature)[..., None])[..., 0]
 
         return eliminate
 

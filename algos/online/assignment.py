@@ -41,6 +41,7 @@ from ..bounds.sizes import SizeBounds, check_bounds
 from ..core.checks import check_kind, check_real, check_same_place, check_shape, check_values
 from ..core.errors import InvalidValueError
 from ..core.projections import project_l1_ball
+from ..core.reads import read
 from ..core.types import Array, Namespace
 from .duals import DualRule, Duals, init_duals, update_duals
 from .step_sizes import StepRule, measured_steps
@@ -320,8 +321,9 @@ def _check_can_end_inside(state: AssignmentState, bounds: SizeBounds, remaining:
     if remaining < 0 or state.seen == 0:
         return
     xp = compat.array_namespace(state.counts)
-    owed = int(xp.sum(xp.clip(bounds.lower - state.counts, min=0)))
-    over = int(xp.sum(xp.clip(state.counts - bounds.upper, min=0)))
+    lacking = xp.sum(xp.clip(bounds.lower - state.counts, min=0))
+    beyond = xp.sum(xp.clip(state.counts - bounds.upper, min=0))
+    owed, over = (int(number) for number in read(lacking, beyond))
     if over > 0 or owed > remaining:
         msg = (
             f"state must come from a pass under the same bounds: its counts exceed the upper "

@@ -33,6 +33,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
+import array_api_compat as compat
+
 from ..bounds.sizes import SizeBounds, check_bounds, entries
 from ..core.checks import check_choice, check_count, check_interval
 from ..core.errors import InvalidValueError
@@ -155,11 +157,13 @@ mean_over_chunk=False, l1_radius=inf)
     check_interval("scale", scale, 0.0, math.inf, open_low=True)
     check_count("epoch", epoch, 0)
     k = bounds.n_clusters
-    total = bounds.total_lower_share
+    xp = compat.array_namespace(bounds.lower_share)
+    shares = entries("shares", xp.concat([bounds.lower_share, bounds.upper_share]))
+    total = math.fsum(shares[:k])
     gamma = n * (total if total > 0.0 else 1.0) / k
     free_sign = total >= 1.0 - 1e-12
     step = min(max(kappa * 0.5**epoch, floor) / gamma, MAX_STEP)
-    if not free_sign and total > 0.0 and min(entries("upper_share", bounds.upper_share)) < 1.0:
+    if not free_sign and total > 0.0 and min(shares[k:]) < 1.0:
         step /= 2.0
     if step * scale < sys.float_info.min:
         msg = (

@@ -30,6 +30,7 @@ import array_api_compat as compat
 from ..core.checks import check_real, check_same_place, check_shape
 from ..core.errors import InvalidTypeError, InvalidValueError
 from ..core.precision import at_least_float32
+from ..core.reads import on_host, read
 from ..core.types import Array
 from .blocks import block_rows, row_blocks
 
@@ -97,6 +98,8 @@ class FeatureSource(NamedTuple):
     multiply : callable
         ``multiply(rows, columns)``: the product of (m, d) rows and (d, k) columns. A caller can
         replace it by a product that does not depend on the number of threads.
+    largest : float, optional
+        No entry of a row is larger in size: then products need no look at the rows.
     """
 
     n_features: int
@@ -104,6 +107,7 @@ class FeatureSource(NamedTuple):
     take: Callable[[Array], Array]
     group: Group
     multiply: Callable[[Array, Array], Array] = _multiply
+    largest: float | None = None
 
 
 class ScoreSource(NamedTuple):
@@ -232,14 +236,21 @@ def product_source(
         check_same_place(centers=centers, weights=weights)
         weights, exponent = _normalized(check_weights("weights", weights, group.n_total))
     # No score is larger than a row's largest entry times this length, plus the largest offset.
-    length = float(xp.max(xp.sum(xp.abs(xp.astype(centers, xp.float64)), axis=1))) if k else 0.0
-    added = largest_score(offsets) if offsets is not None else 0.0
+    length, added = 0.0, 0.0
+    if k:
+        length, added = read(
+            xp.max(xp.sum(xp.abs(xp.astype(centers, xp.float64)), axis=1)),
+            0.0 if offsets is None else _largest_size(offsets),
+        )
+    limit = 0.5 * float(xp.finfo(centers.dtype).max)
+    is_small = features.largest is not None and features.largest * length + added <= limit
 
     def scores(rows: Array, factors: Array | None) -> Array:
         product = features.multiply(rows, centers.T)
         product = product if offsets is None else product + offsets
-        limit = 0.5 * float(xp.finfo(product.dtype).max)
-        if k <= features.n_features or largest_score(rows) * length + added > limit:
+        if is_small:
+            pass
+        elif k <= features.n_features or largest_score(rows) * length + added > limit:
             _check_products(product, rows, centers)
         return product if factors is None else _weighted(product, factors)
 
@@ -278,7 +289,8 @@ def check_weights(name: str, weights: Array, n: int) -> Array:
     xp = check_real(name, weights)
     check_shape(name, weights, (n,))
     weights = xp.astype(weights, xp.float64)
-    if n and not (bool(xp.all(weights >= 0.0)) and 0.0 < float(xp.sum(weights)) < float("inf")):
+    negative, total = read(xp.any(~(weights >= 0.0)), xp.sum(weights)) if n else (0.0, 1.0)
+    if negative or not 0.0 < total < math.inf:
         worst = float(xp.min(weights))
         msg = (
             f"{name} must be finite, at least 0 and not all 0, got values from {worst:g} to "
@@ -293,11 +305,18 @@ def largest_score(scores: Array) -> float:
     xp = compat.array_namespace(scores)
     if math.prod(scores.shape) == 0:
         return 0.0
-    high, low = float(xp.max(scores)), float(xp.min(scores))
-    if math.isfinite(high) and math.isfinite(low):
-        return max(high, -low)
-    sizes = xp.abs(scores)
-    return float(xp.max(xp.where(xp.isfinite(sizes), sizes, xp.zeros_like(sizes))))
+    if on_host(scores):  # faster, unless an entry is infinite
+        high, low = float(xp.max(scores)), float(xp.min(scores))
+        if math.isfinite(high) and math.isfinite(low):
+            return max(high, -low)
+    return float(_largest_size(scores))
+
+
+def _largest_size(values: Array) -> Array:
+    """Return the largest finite absolute value, without axes; of at least one entry."""
+    xp = compat.array_namespace(values)
+    sizes = xp.abs(values)
+    return xp.max(xp.where(xp.isfinite(sizes), sizes, xp.zeros_like(sizes)))
 
 
 def times_power_of_two(values: Array, exponent: int) -> Array:

@@ -83,8 +83,12 @@ def score_range(scores: Array) -> float:
     low = xp.min(xp.where(finite, scores, xp.full_like(scores, math.inf)), axis=1)
     ranges = xp.astype(xp.max(scores, axis=1), xp.float64) - xp.astype(low, xp.float64)
     ranges = xp.where(xp.isfinite(ranges), ranges, xp.zeros_like(ranges))
-    n_equal = int(xp.sum(xp.astype(ranges == 0.0, xp.int64)))
-    return median(xp.sort(ranges)[n_equal:]) or 1.0
+    n = ranges.shape[0]
+    if not n:
+        return 1.0
+    n_equal = xp.sum(xp.astype(ranges == 0.0, xp.int64))  # they come first
+    middle = xp.clip(n_equal + (n - n_equal) // 2, max=n - 1)
+    return float(xp.take(xp.sort(ranges), xp.reshape(middle, (1,)))[0]) or 1.0
 
 
 def check_range(values: Array) -> bool:

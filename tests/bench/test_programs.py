@@ -49,6 +49,17 @@ def test_assignment_table_is_printed() -> None:
     assert all(row.endswith("| 0 |") for row in rows)
 
 
+def test_reads_are_few_in_every_row() -> None:
+    pytest.importorskip("torch")
+    module = program("reads")
+    with module.second_device() as transfers:
+        rows = list(module.Counter(transfers).table(small=True))
+    assert [row.unit for row in rows] == ["chunks", "passes", "passes", "iterations", "iterations"]
+    limits = [2, 10, 10, 6, 100]  # a run of k-means begins with eight reads beside its iterations
+    assert all(row.reads <= most * row.n_units for row, most in zip(rows, limits, strict=True))
+    assert str(rows[0]).startswith("| `assign`, one pass | 1,000 x 10 |")
+
+
 def test_digits_row() -> None:
     found = [Agreement(0.5, 0.4, 0.3, 0.0, 0.0), Agreement(0.7, 0.6, 0.5, 1.0, 1.0)]
     row = program("digits").row("name", found, [3, 9], 1.5)

@@ -184,7 +184,7 @@ PLANTED: tuple[PlantedError, ...] = (
             "0 * candidates.fixed_counts, [candidates",
         ),
         ("dropped", "candidates.fixed_value, candidates", "0.0, candidates"),
-        ("dropped", "parts = _slackness(inside, counts, bounds, scale)", "parts = (0.0, 0.0)"),
+        ("dropped", "slack = _slackness(inside, counts, bounds)", "slack = 0.0"),
         claims=("C4",),
     ),
     *errors_in(
@@ -208,9 +208,13 @@ PLANTED: tuple[PlantedError, ...] = (
         claims=("C4",),
     ),
     *errors_in(
+        "algos.offline._reduced._worth",
+        ("sign", "xp.float64) * prices)", "xp.float64) * -prices)"),
+        claims=("C4", "R6"),
+    ),
+    *errors_in(
         "algos.offline._reduced.solve_reduced",
         ("dropped", "bound = worth + truncated", "bound = worth"),
-        ("sign", "xp.float64) * prices))", "xp.float64) * -prices))"),
     ),
     *errors_in(
         "algos.offline._reduced._labels_by_paths",
@@ -237,18 +241,22 @@ PLANTED: tuple[PlantedError, ...] = (
         ),
     ),
     *errors_in(
-        "algos.offline._candidates._candidates_of_block",
+        "algos.offline._candidates._free_rows",
         (
             "off by one",
             "names[:, 0], n_candidates > 1",
             "names[:, 0], n_candidates > 2",
         ),
-        ("inequality", "n_candidates == 1, labels", "n_candidates >= 1, labels"),
+        claims=("C4",),
+    ),
+    *errors_in(
+        "algos.offline._candidates._look",
+        ("inequality", "names[:, 0], n_candidates == 1", "names[:, 0], n_candidates >= 1"),
         claims=("C4",),
     ),
     *errors_in(
         "algos.offline._candidates.collect_candidates",
-        ("sign", "group, low, high)", "group, high, low)"),
+        ("sign", "first_free, low, high)", "first_free, high, low)"),
     ),
     *errors_in(
         "algos.offline._candidates._of_all_ranks",

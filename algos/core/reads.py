@@ -1,0 +1,64 @@
+"""Numbers that the host reads from a device, as few times as possible.
+
+A read waits until the device has done everything before it: some ten microseconds and an empty
+queue, whether one number comes or a hundred. So numbers that are needed at the same time are read
+at the same time, and what the host does not decide on stays on the device. Where arrays live in the
+memory of the host anyway, a read costs nothing, and nothing is packed for it.
+"""
+
+from __future__ import annotations
+
+import array_api_compat as compat
+
+from .types import Array
+
+__all__ = ["on_host", "read", "unread"]
+
+
+def on_host(array: Array) -> bool:
+    """Tell whether an array lives in the memory of the host, by the name of its device.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> on_host(np.zeros(3))
+    True
+    """
+    return compat.is_numpy_array(array) or "cpu" in str(compat.device(array)).lower()
+
+
+def unread(value: Array) -> Array | float:
+    """Return an array without axes as a number where that costs nothing, and as it is elsewhere.
+
+    Sums and comparisons go on with either; `read` ends them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> unread(np.asarray(0.5))
+    0.5
+    """
+    return float(value) if on_host(value) else value
+
+
+def read(*values: Array | float) -> list[float]:
+    """Return arrays without axes, and numbers, as floats; at most one read from a device.
+
+    Parameters
+    ----------
+    values : () arrays of one library and device, or numbers
+        Integers below 2^53 in size; a boolean becomes 0 or 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> read(np.asarray(3), 0.5, np.asarray(True))
+    [3.0, 0.5, 1.0]
+    """
+    arrays = [value for value in values if compat.is_array_api_obj(value)]
+    if len(arrays) < 2 or on_host(arrays[0]):
+        return [float(value) for value in values]
+    xp = compat.array_namespace(*arrays)
+    together = xp.stack([xp.astype(value, xp.float64) for value in arrays])
+    found = iter(together.tolist())  # every library with devices has it
+    return [next(found) if compat.is_array_api_obj(value) else float(value) for value in values]

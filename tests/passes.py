@@ -1,0 +1,45 @@
+"""How often the offline solver goes over the scores or over the candidates.
+
+A pass over the scores is one scan of a matrix, or of a sample of its rows, block by block, however
+many blocks there are. A pass over the candidates is one call of a kernel of the smoothed dual, or
+one scan for a bound or a proof. Both are counted where they begin.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from dualclust.algos.offline import _candidates, _online_passes, _reduced, _smoothed_dual
+
+BEGINS = (
+    (_candidates, "row_blocks"),
+    (_online_passes, "row_blocks"),
+    (_reduced, "soft_counts"),
+    (_smoothed_dual, "soft_counts"),
+    (_smoothed_dual, "curvature"),
+    (_smoothed_dual, "curvature_product"),
+)
+
+
+@contextmanager
+def counted_passes() -> Iterator[Counter[str]]:
+    """Count the passes of everything that is solved inside the block, by where they begin."""
+    passes: Counter[str] = Counter()
+    with ExitStack() as stack:
+        for module, name in BEGINS:
+            stack.enter_context(patch.object(module, name, _counting(module, name, passes)))
+        yield passes
+
+
+def _counting(module: Any, name: str, passes: Counter[str]) -> Any:
+    real, where = getattr(module, name), f"{module.__name__.rpartition('.')[2]}.{name}"
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        passes[where] += 1
+        return real(*args, **kwargs)
+
+    return counted
