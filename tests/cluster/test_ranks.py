@@ -191,7 +191,7 @@ def test_more_ranks_than_blocks_and_another_number_after_a_stop(rows, answers, t
 
 REFUSED = {
     "missing": (("gone.npy", "-k", 3), 66, "no file at"),
-    "not finite": (("bad.npy", "-k", 3), 65, f"in row {3 * MOST_ROWS + 1} (1 such rows)"),
+    "not finite": (("bad.npy", "-k", 3), 65, f"in row {3 * MOST_ROWS + 1} (the only one)"),
     "infeasible": (("X.npy", "-k", 3, "--lower", 2), 65, "exceeds upper bound"),
 }
 FAIL = """
