@@ -96,12 +96,12 @@ def check_embeddings(
     found = [_summary(parts) for parts in (bad, zero)]
     bad_rows, zero_rows = group.gather(np.asarray([found])).transpose(1, 0, 2)
     if count := int(bad_rows[:, 1].sum()):
-        where = f"in {rows.where(_first(bad_rows))} ({_times(count)})"
+        where = _places(rows.where(_first(bad_rows)), count)
         rule = "Embeddings are finite numbers"
         fix = "drop these rows, or look at the program that wrote them"
         refuse(rows.name, f"holds NaN or infinity {where}", rule, fix)
     if (count := int(zero_rows[:, 1].sum())) and metric == "cosine":
-        where = f"in {rows.where(_first(zero_rows))} ({_times(count)})"
+        where = _places(rows.where(_first(zero_rows)), count)
         rule = "A row of zeros has no direction, which --metric cosine compares"
         fix = "drop these rows, or choose --metric euclidean"
         refuse(rows.name, f"holds only zeros {where}", rule, fix)
@@ -200,5 +200,5 @@ def _first(found: NDArray[np.int64]) -> int:
     return int(found[found[:, 1] > 0, 0][0])
 
 
-def _times(count: int) -> str:
-    return "the only one" if count == 1 else f"and {count - 1} more"
+def _places(first: str, count: int) -> str:
+    return f"in {first}" if count == 1 else f"in {count} rows, the first of them {first}"

@@ -248,9 +248,9 @@ BAD_FILES = {
     "three axes": (np.ones((9, 2, 2)), 65, "has the shape (9, 2, 2)"),
     "no row": (np.ones((0, 2)), 65, "has the shape (0, 2): no rows"),
     "no column": (np.ones((9, 0)), 65, "has the shape (9, 0): rows without numbers"),
-    "NaN": (with_entry(math.nan), 65, "NaN or infinity in row 17 (and 1 more)"),
-    "infinity": (with_entry(-math.inf), 65, "NaN or infinity in row 17 (and 1 more)"),
-    "zero row": (with_zero_row(), 65, "only zeros in row 42 (the only one)"),
+    "NaN": (with_entry(math.nan), 65, "NaN or infinity in 2 rows, the first of them row 17"),
+    "infinity": (with_entry(-math.inf), 65, "NaN or infinity in 2 rows, the first of them row 17"),
+    "zero row": (with_zero_row(), 65, "only zeros in row 42"),
 }
 
 

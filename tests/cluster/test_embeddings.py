@@ -132,7 +132,9 @@ def test_a_row_that_is_not_finite_is_named(tmp_path, value) -> None:
     x[MOST_ROWS + 7, 1] = x[-1, 0] = value
     rows = open_embeddings(save(tmp_path, x))
     for metric in ("cosine", "euclidean"):
-        with pytest.raises(InvalidValueError, match=rf"in row {MOST_ROWS + 7} \(and 1 more\)"):
+        with pytest.raises(
+            InvalidValueError, match=f"in 2 rows, the first of them row {MOST_ROWS + 7}"
+        ):
             check_embeddings(rows, metric)
 
 
@@ -140,7 +142,7 @@ def test_a_zero_row_is_named_and_is_a_point(tmp_path) -> None:
     x = np.ones((MOST_ROWS + 5, 3))
     x[[3, MOST_ROWS + 2]] = 0.0
     rows = open_embeddings(save(tmp_path, x))
-    with pytest.raises(InvalidValueError, match=r"only zeros in row 3 \(and 1 more\)"):
+    with pytest.raises(InvalidValueError, match="only zeros in 2 rows, the first of them row 3"):
         check_embeddings(rows, "cosine")
     assert check_embeddings(rows, "euclidean") == ""
 

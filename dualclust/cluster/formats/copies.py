@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ...algos.core.errors import OutputError
 from ...common.ranks import local_world_size, read_launch
-from .plain import PlainRows
+from .plain import OpenFile, PlainRows
 from .rows import BATCH_BYTES, Ids, Stream, common_dtype, computed_dtype, refuse
 
 __all__ = ["copy_rows"]
@@ -68,16 +68,17 @@ def copy_rows(name: str, parts: list[Stream | PlainRows], ids: Ids | None) -> Pl
     try:
         if read_launch() is None or not hasattr(os, "O_NOFOLLOW"):
             file: BinaryIO = tempfile.TemporaryFile()
+            place = OpenFile(file)
             n = _lay_down(file, parts, stored)
         else:
-            file, n = _shared_copy(_key(name, parts), parts, stored)
+            place, n = _shared_copy(_key(name, parts), parts, stored)
     except OSError as error:
         _refuse_space(name, f"and writing it failed: {error.strerror or error}")
     if n == 0:
         rule = "Embeddings have at least one row"
         refuse(name, "has no rows", rule, "look at the program that wrote it")
     dtype = computed_dtype(stored)
-    return PlainRows(name, file, n, d, stored, dtype, offset=START, ids=ids)
+    return PlainRows(name, place, n, d, stored, dtype, offset=START, ids=ids)
 
 
 def _refuse_space(name: str, why: str) -> NoReturn:
@@ -126,7 +127,7 @@ def _key(name: str, parts: list[Stream | PlainRows]) -> str:
 
 def _shared_copy(
     key: str, parts: list[Stream | PlainRows], dtype: np.dtype[Any]
-) -> tuple[BinaryIO, int]:
+) -> tuple[OpenFile, int]:
     """Return the copy of this machine's ranks and its number of rows; the first rank writes it."""
     import fcntl
 
@@ -137,7 +138,8 @@ def _shared_copy(
         msg = "a file of another user has the name of the copy"
         raise OSError(msg)
     # A rank that fails before the others have opened the copy takes the name away with it.
-    end = weakref.finalize(file, _forget, path)
+    place = OpenFile(file)
+    end = weakref.finalize(place, _forget, path)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     try:
         n, opened = HEADER.unpack(file.read(HEADER.size).ljust(HEADER.size, b"\0"))
@@ -151,7 +153,7 @@ def _shared_copy(
             end()
     finally:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
-    return file, n
+    return place, n
 
 
 def _forget(path: Path) -> None:

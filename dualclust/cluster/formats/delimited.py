@@ -95,7 +95,7 @@ def _lines(path: Path, delimiter: str) -> tuple[list[str], list[str] | None]:
 
 
 def _check_delimiter(path: Path, line: str, delimiter: str) -> None:
-    between = {",": "commas (.csv)", "\t": "tabs (.tsv)"}
+    between = {",": "commas", "\t": "tabs"}
     marks = {";": "semicolons", "\t": "tabs", ",": "commas", " ": "spaces"}
     for mark, word in marks.items():
         if mark != delimiter and mark in line.strip():
@@ -162,7 +162,9 @@ def _refuse_line(path: Path, names: list[str], reason: str) -> NoReturn:
         has = f"has no number in column {column!r}, {line}: {value!r}"
         refuse(path, has, RULE, fix, InvalidTypeError)
     if found := re.search(r"Expected (\d+) columns, got (\d+)", reason):
-        has = f"has {found[2]} fields in {line}, and {found[1]} in its first line"
+        has = (
+            f"has {found[2]} field{'s' * (found[2] != '1')} in {line}, and {found[1]} in the first"
+        )
         refuse(path, has, "All lines must have the same number of fields", "write the table again")
     short = " ".join(reason.split())[:200]
     refuse(path, f"cannot be read as a table ({short})", RULE, "write the table again as UTF-8")

@@ -62,7 +62,7 @@ def _open(path: Path, file: Any, selection: Selection, h5py: Any) -> PlainRows |
     n, d = found.shape
     ids = None
     if own_id is not None:
-        pick_array(path, arrays, own_id, what="data set")
+        pick_array(path, arrays, own_id, what="data set", option="--id")
         text = h5py.check_string_dtype(sets[own_id].dtype) is not None
         kind = np.dtype("U1") if text else sets[own_id].dtype
         check_ids(f"{path}:{own_id}", kind, sets[own_id].shape, n)

@@ -53,6 +53,7 @@ def _unpack(command: str) -> str:
     return f"unpack it ({command}) and give what comes out"
 
 
+HDF5 = b"\x89HDF\r\n\x1a\n"
 KNOWN = (
     # (first byte, magic bytes there, kind); longer ones first where one begins like another
     (0, b"\x93NUMPY", Kind("npy", "an .npy file")),
@@ -65,7 +66,7 @@ KNOWN = (
         b"FEA1",
         Kind("fea1", "a Feather file of version 1", "write it as version 2, pyarrow's default"),
     ),
-    (0, b"\x89HDF\r\n\x1a\n", Kind("hdf5", "an HDF5 file")),
+    (0, HDF5, Kind("hdf5", "an HDF5 file")),
     (0, b"\x89PNG\r\n\x1a\n", Kind("png", "a PNG picture", PICTURE)),
     (0, b"\xff\xd8\xff", Kind("jpeg", "a JPEG picture", PICTURE)),
     (0, b"GIF8", Kind("gif", "a GIF picture", PICTURE)),
@@ -137,6 +138,8 @@ def kind_of(path: Path) -> Kind:
         return EMPTY
     if start.startswith(b"PK\x03\x04") or start.startswith(b"PK\x05\x06"):
         return _kind_of_zip(path)
+    if any(start.startswith(HDF5, 2**i) for i in range(9, 15)):  # behind a block of the user's
+        return Kind("hdf5", "an HDF5 file")
     for place, magic, kind in KNOWN:
         if start.startswith(magic, place) and not (kind.key in ALSO_WORDS and _is_text(start)):
             return kind

@@ -127,7 +127,9 @@ def open_raw(path: Path, selection: Selection) -> PlainRows:
     refuse_options(path, "read as raw numbers", selection, "dtype dim")
     if selection.dtype is None or selection.dim is None:
         missing = "--dim" if selection.dim is None else "--dtype"
-        msg = f"raw numbers need --dtype and --dim, got no {missing}. To fix this, give both"
+        msg = (
+            f"{path} is read as raw numbers, got no {missing}. To fix this, give --dtype and --dim"
+        )
         raise UsageError(msg)
     if selection.dim < 1:
         msg = f"--dim must be at least 1, got {selection.dim}"
@@ -142,7 +144,7 @@ def open_raw(path: Path, selection: Selection) -> PlainRows:
         rule = "Embeddings have at least one row"
         refuse(path, "is empty (0 bytes)", rule, "look at the program that wrote it")
     if size % row:
-        found = f"has {size} bytes, which are {size // row} rows and {size % row} bytes"
+        found = f"has {size} bytes, which are {size // row} whole rows and {size % row} bytes more"
         rule = f"A row of {selection.dim} {selection.dtype} numbers has {row} bytes"
         refuse(path, found, rule, "look at --dtype and --dim, or copy the file again")
     return plain_rows(path, path, (size // row, selection.dim), dtype, bfloat16=bfloat16)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .npy import Header, read_header
-from .plain import PlainRows, plain_rows
+from .plain import OpenFile, PlainRows, plain_rows
 from .rows import (
     BATCH_BYTES,
     Array,
@@ -72,7 +72,7 @@ def open_npz(path: Path, selection: Selection) -> PlainRows | Stream:
         )
     if info.file_size > SMALL and info.file_size > MOST_PACKED * info.compress_size:
         found = f"promises {info.file_size} bytes packed into {info.compress_size}"
-        rule = f"Numbers do not pack {MOST_PACKED} times, so this may be made to fill the disk"
+        rule = f"Embeddings do not pack {MOST_PACKED} times: this may be made to fill the disk"
         refuse(name, found, rule, "unpack it yourself and give the .npy file")
 
     def batches() -> Iterator[NDArray[Any]]:
@@ -106,7 +106,7 @@ def _ids(
     path: Path, infos: dict[str, zipfile.ZipInfo], headers: dict[str, Header], key: str, n: int
 ) -> Ids:
     arrays = {name: Array(str(header.dtype), header.shape) for name, header in headers.items()}
-    pick_array(path, arrays, key)
+    pick_array(path, arrays, key, option="--id")
     check_ids(f"{path}:{key}", headers[key].dtype, headers[key].shape, n)
 
     def ids() -> Iterator[NDArray[Any]]:
@@ -149,7 +149,7 @@ def _turned(name: str, file: BinaryIO, header: Header) -> Iterator[NDArray[Any]]
             _refuse_damaged(name, EOFError("the end is missing"))
         rows = PlainRows(
             name,
-            copy,
+            OpenFile(copy),
             n,
             d,
             stored,

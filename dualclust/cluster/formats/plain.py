@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from ...algos.core.errors import InvalidValueError
 from .rows import Floats, Ids, computed_dtype, refuse
 
-__all__ = ["PlainRows", "plain_rows"]
+__all__ = ["OpenFile", "PlainRows", "plain_rows"]
 
 SPAN_BYTES = 2**20
 """Most bytes of one read for scattered rows."""
@@ -31,14 +32,22 @@ SKIPPED_BYTES = 2**13
 _SEEKING = threading.Lock()
 
 
+class OpenFile:
+    """An open file without a name, closed with the last rows that refer to it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.fileno = file.fileno
+        weakref.finalize(self, file.close)
+
+
 class PlainRows(NamedTuple):
     """Where rows lie in a file, and of which type.
 
     Attributes
     ----------
     name : str
-    place : Path or file
-        An open file is a temporary copy, which has no name any more.
+    place : Path or OpenFile
+        The latter is a temporary copy.
     n_samples, n_features : int
     stored : dtype
         Of the file.
@@ -54,7 +63,7 @@ class PlainRows(NamedTuple):
     """
 
     name: str
-    place: Path | BinaryIO
+    place: Path | OpenFile
     n_samples: int
     n_features: int
     stored: np.dtype[Any]
@@ -137,7 +146,7 @@ def plain_rows(
 
 
 @contextmanager
-def _descriptor(place: Path | BinaryIO) -> Iterator[int]:
+def _descriptor(place: Path | OpenFile) -> Iterator[int]:
     if isinstance(place, Path):
         with place.open("rb", buffering=0) as file:
             yield file.fileno()

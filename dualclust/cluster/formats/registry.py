@@ -30,6 +30,8 @@ class Format(NamedTuple):
 
     Attributes
     ----------
+    what : str
+        What such a file is, for messages.
     suffixes : tuple of str
         Ends of names, in small letters; the first is the usual one.
     kinds : tuple of str
@@ -37,24 +39,30 @@ class Format(NamedTuple):
     read : callable
     """
 
+    what: str
     suffixes: tuple[str, ...]
     kinds: tuple[str, ...]
     read: Callable[[Path, Selection], PlainRows | Stream]
 
 
 FORMATS = (
-    Format((".npy",), ("npy",), open_npy),
-    Format((".npz",), ("npz",), open_npz),
-    Format((".parquet", ".pq"), ("parquet",), open_parquet),
-    Format((".arrow", ".feather", ".ipc", ".arrows"), ("arrow", "stream"), open_arrow),
-    Format((".csv",), ("text",), open_csv),
-    Format((".tsv",), ("text",), open_tsv),
-    Format((".pt", ".pth"), ("torch",), open_torch),
-    Format((".safetensors",), ("safetensors",), open_safetensors),
-    Format((".h5", ".hdf5", ".he5", ".h5ad", ".hdf"), ("hdf5",), open_hdf5),
+    Format("an .npy file", (".npy",), ("npy",), open_npy),
+    Format("an .npz archive", (".npz",), ("npz",), open_npz),
+    Format("a Parquet file", (".parquet", ".pq"), ("parquet",), open_parquet),
+    Format(
+        "an Arrow file or stream",
+        (".arrow", ".feather", ".ipc", ".arrows"),
+        ("arrow", "stream"),
+        open_arrow,
+    ),
+    Format("text in UTF-8 with commas", (".csv",), ("text",), open_csv),
+    Format("text in UTF-8 with tabs", (".tsv",), ("text",), open_tsv),
+    Format("a PyTorch file", (".pt", ".pth"), ("torch",), open_torch),
+    Format("a .safetensors file", (".safetensors",), ("safetensors",), open_safetensors),
+    Format("an HDF5 file", (".h5", ".hdf5", ".he5", ".h5ad", ".hdf"), ("hdf5",), open_hdf5),
 )
 
-READ = ".npy, .npz, .parquet, .arrow, .feather, .csv, .tsv, .pt, .safetensors and .h5 are read"
+READ = "These formats are read: " + ", ".join(format.suffixes[0] for format in FORMATS)
 
 
 def open_rows(place: Path, selection: Selection | None = None) -> Rows:
@@ -87,7 +95,7 @@ def open_rows(place: Path, selection: Selection | None = None) -> Rows:
             return part
         return copy_rows(part.name, [part], part.ids)
     if not place.is_dir() and not is_pattern(str(place)):
-        msg = f"no file at {place}"
+        msg = f"no file at {place}. To fix this, look at the path, and put a pattern in quotes"
         raise MissingFileError(msg)
     _refuse_stores(place)
     parts = [_open_file(path, selection) for path in shards_of(place)]
@@ -153,7 +161,9 @@ def _open_file(path: Path, selection: Selection) -> PlainRows | Stream:
 def _refuse_kind(
     path: Path, kind: Kind, by_name: Format | None, by_content: Format | None
 ) -> NoReturn:
-    rule = f"A file whose name ends in {path.suffix} must be one" if by_name else READ
+    rule = READ
+    if by_name is not None:
+        rule = f"A file whose name ends in {path.suffix} must be {by_name.what}"
     if by_content is not None:
         fix = f"rename it to {path.with_suffix(by_content.suffixes[0]).name}"
         refuse(path, f"is {kind.what}, by its first bytes", rule, fix)

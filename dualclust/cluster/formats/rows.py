@@ -39,7 +39,7 @@ Floats = NDArray[np.floating[Any]]
 Ids = Callable[[], Iterator[Any]]
 """Returns the ids of all rows, in order, as NumPy or Arrow arrays of some rows each."""
 
-BATCH_BYTES = 2**22
+BATCH_BYTES = 2**20
 """About the size of one batch of a stream."""
 
 LISTED = 8
@@ -241,7 +241,12 @@ def check_shape(name: object, shape: tuple[int, ...]) -> None:
 
 
 def pick_array(
-    name: object, arrays: Mapping[str, Array], wanted: str, *, what: str = "array"
+    name: object,
+    arrays: Mapping[str, Array],
+    wanted: str,
+    *,
+    what: str = "array",
+    option: str = "--array",
 ) -> str:
     """Return the name of the array that the user wants, or of the only one that can be meant.
 
@@ -261,13 +266,17 @@ def pick_array(
         if wanted in arrays:
             return wanted
         rule = f"It holds {shown}"
-        refuse(name, f"has no {what} {wanted!r}", rule, f"name one of these: {name}:{example}")
+        fix = f"name one of these with {option}"
+        fix += f", or as {name}:{example}" if option == "--array" else ", or leave --id out"
+        refuse(name, f"has no {what} {wanted!r}", rule, fix)
     if len(arrays) == 1:
         return next(iter(arrays))
     if len(tables) == 1:
         return tables[0]
-    count = f"{len(tables)} of them" if tables else "none of them"
-    rule = f"Only one can be clustered, and {count} have the shape (n, d): {shown}"
+    if not tables:
+        rule = f"One of them must have the shape (n, d), and there are {shown}"
+        refuse(name, f"holds {len(arrays)} {what}s", rule, "look at the program that wrote it")
+    rule = f"Only one can be clustered, and {len(tables)} have the shape (n, d): {shown}"
     fix = f"name one: {name}:{example}, or --array {example}"
     refuse(name, f"holds {len(arrays)} {what}s", rule, fix)
 

@@ -229,7 +229,8 @@ def _dtype(path: Path, column: str, found: Any) -> np.dtype[Any]:
 def _open(path: Path, schema: Any, n: int | None, selection: Selection, batches: Any) -> Stream:
     chosen = _choose(path, schema, selection)
     if n == 0:
-        refuse(path, "has no rows", "Embeddings have at least one row", AGAIN)
+        rule = "Embeddings have at least one row"
+        refuse(path, "has no rows", rule, "look at the program that wrote it")
     wanted = [*chosen.names, *([] if chosen.id is None else [chosen.id])]
     width = len(chosen.names)
     if chosen.lists:
@@ -258,7 +259,8 @@ def _first_width(path: Path, chosen: Chosen, schema: Any, batches: Any) -> int:
                 size = len(getattr(batch.column(0), "storage", batch.column(0))[0])
                 break
     if not size:
-        refuse(path, "holds lists without numbers", "Embeddings have at least one column", AGAIN)
+        rule = "Embeddings have at least one column"
+        refuse(path, "holds lists without numbers", rule, "look at the program that wrote it")
     return int(size)
 
 

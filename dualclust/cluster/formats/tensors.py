@@ -121,7 +121,7 @@ def open_torch(path: Path, selection: Selection) -> PlainRows:
     if not by_columns and not tensor.is_contiguous():
         rule = "The rows of a tensor must lie one after the other"
         fix = "save a copy that does: torch.save(x.contiguous(), path)"
-        refuse(name, f"is a view of a larger tensor (strides {strides})", rule, fix)
+        refuse(name, f"holds a view of a larger tensor (strides {strides})", rule, fix)
     offset = tensor.untyped_storage()._checkpoint_offset + tensor.storage_offset() * dtype.itemsize
     bfloat16 = found == "bfloat16"
     return plain_rows(
