@@ -18,9 +18,9 @@ from ..algos.core.projections import project_sphere
 from ..algos.scores.blocks import MOST_ROWS
 from ..algos.scores.sources import FeatureSource, Group, alone, check_weights
 from .formats import Rows, Selection, open_rows
+from .formats.checks import refuse
 from .formats.kinds import kind_of
 from .formats.npy import read_header
-from .formats.rows import refuse
 from .products import Multiply
 
 __all__ = [

@@ -18,7 +18,7 @@ from ..algos.scores.sources import FeatureSource
 from ..common.files import write_file
 from .distances import blocks
 from .formats import Ids
-from .formats.rows import load_extra
+from .formats.checks import load_extra
 from .output import Clusters
 
 __all__ = ["Second", "check_table", "second_choices", "written_table"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dualclust.algos.core.errors import InvalidValueError, OutputError
+from dualclust.algos.core.errors import DualclustError, InvalidValueError, OutputError
 from dualclust.cli.main import build_parser, main
 from dualclust.cluster.formats import Selection, copies, default_folder, open_rows
 from dualclust.cluster.formats.kinds import kind_of
@@ -74,6 +74,11 @@ def write_csv(path, mark=",", lead=""):
         table.writerows([key, *map(repr, row)] for key, row in zip(IDS, X.tolist(), strict=True))
 
 
+def write_headless_csv(path):
+    pytest.importorskip("pyarrow")
+    np.savetxt(path, X, delimiter=",", fmt="%.9g")
+
+
 def write_hdf5(path, **options):
     h5py = pytest.importorskip("h5py")
     with h5py.File(path, "w", userblock_size=options.pop("block", 0)) as file:
@@ -133,7 +138,7 @@ FILES = {
     "T.csv": (write_csv, " --dtype float32 --id url"),
     "BOM.csv": (lambda p: write_csv(p, lead="\ufeff"), " --dtype float32 --id url"),
     "T.tsv": (lambda p: write_csv(p, "\t"), " --dtype float32 --columns x* --id url"),
-    "H.csv": (lambda p: np.savetxt(p, X, delimiter=",", fmt="%.9g"), " --dtype float32"),
+    "H.csv": (write_headless_csv, " --dtype float32"),
     "H.h5": (write_hdf5, " --id url"),
     "HB.hdf5": (lambda p: write_hdf5(p, block=512), ":/group/emb --id url"),
     "HP.h5": (lambda p: write_hdf5(p, chunks=(33, 3), compression="gzip"), " --id url"),
@@ -572,3 +577,34 @@ def test_the_help_names_every_format() -> None:
     text = build_parser()._subparsers._group_actions[0].choices["cluster"].format_help()
     for format in FORMATS:
         assert format.suffixes[0] in text, format.suffixes[0]
+
+
+DAMAGED = ["F.npy", "Z.npz", "C.npz", "L.parquet", "A.arrow", "S.arrows", "T.csv", "HP.h5", "T.pt"]
+
+
+@pytest.mark.parametrize("name", [*DAMAGED, "T.safetensors"])
+def test_damage_anywhere_is_no_bug(tmp_path, name) -> None:
+    """Cut or changed bytes give other numbers or an error of ours, and never another one."""
+    rng, path = np.random.default_rng(0), tmp_path / name
+    FILES[name][0](path)
+    data, refused = path.read_bytes(), 0
+    columns = ("emb",) if path.suffix in (".parquet", ".arrow", ".arrows") else ()
+    selection = Selection("X" if path.suffix == ".npz" else "", columns)
+    if name == "T.csv":
+        selection = Selection(id="url")
+    for i in range(30):
+        content = bytearray(data)
+        if i % 3 == 0:
+            del content[rng.integers(1, len(data)) :]
+        else:
+            near = rng.integers(min(400, len(data)), size=3)  # headers are at the ends
+            for place in (near[0], len(data) - 1 - near[1], rng.integers(len(data))):
+                content[place] = rng.integers(256)
+        path.write_bytes(content)
+        try:
+            rows = open_rows(path, selection)
+            rows.rows(0, rows.n_samples)
+        except DualclustError as error:
+            refused += 1
+            assert str(path) in str(error)
+    assert refused >= 10  # those that are cut

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from dualclust.cli.main import main
+from dualclust.cluster.formats import registry
 
 X = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
 
@@ -767,6 +768,12 @@ CASES = {
         "X.csv has 1 field in line 3, and 2 in the first. All lines must have the same "
         "number of fields. To fix this, write the table again",
     ),
+    "csv-long-line": Case(
+        text("a,b\n1,2\n1," + 3 * 2**19 * "1" + "\n3,4\n"),
+        "X.csv",
+        "X.csv has a line of more than 524288 bytes, or a quote without its end. A line must "
+        "fit into a block. To fix this, write the rows as .npy or .parquet",
+    ),
     "csv-semicolons": Case(
         text("a;b\n1;2\n"),
         "X.csv",
@@ -961,6 +968,12 @@ CASES = {
         "X.safetensors has a damaged header. It begins with the length of a header, "
         "which names its tensors. To fix this, write or copy the file again",
     ),
+    "st-negative": Case(
+        safetensors({"x": entry([-40, -3])}, X.tobytes()),
+        "X.safetensors",
+        "X.safetensors has a damaged header. It begins with the length of a header, "
+        "which names its tensors. To fix this, write or copy the file again",
+    ),
     "st-float8": Case(
         safetensors({"x": entry([40, 3], "F8_E4M3")}, X.tobytes()),
         "X.safetensors",
@@ -1034,6 +1047,21 @@ def test_what_is_said(tmp_path, capsys, monkeypatch, name) -> None:
     else:
         assert err == f"dualclust: error: {case.message}\n"
     assert sorted(tmp_path.rglob("*")) == before  # no output; no trap has sprung
+
+
+def test_a_file_that_may_not_be_read(tmp_path, capsys, monkeypatch) -> None:
+    path = tmp_path / "X.npy"
+    np.save(path, X)
+
+    def refused(path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(registry, "kind_of", refused)
+    assert main(["cluster", str(path), "-k", "3"]) == 65
+    assert capsys.readouterr().err == (
+        f"dualclust: error: {path} cannot be opened (Permission denied). The file must be there "
+        f"to be read. To fix this, look at who may read it\n"
+    )
 
 
 def test_the_trap_can_spring(tmp_path, monkeypatch) -> None:

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 
 from ...algos.core.errors import OutputError
 from ...common.ranks import local_world_size, read_launch
+from .checks import refuse
 from .plain import OpenFile, PlainRows
-from .rows import BATCH_BYTES, Ids, Stream, common_dtype, computed_dtype, refuse
+from .rows import BATCH_BYTES, Ids, Stream, common_dtype, computed_dtype
 
 __all__ = ["copy_rows"]
 

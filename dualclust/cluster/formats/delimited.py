@@ -17,12 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algos.core.errors import InvalidTypeError, UsageError
-from .rows import Selection, Stream, load_extra, refuse, refuse_options
-from .tables import choose_names
+from .checks import load_extra, refuse, refuse_options
+from .columns import choose_names
+from .rows import Selection, Stream
 
 __all__ = ["open_csv", "open_tsv"]
 
-BLOCK_BYTES = 2**22
+BLOCK_BYTES = 2**19
+"""Of text at a time. pyarrow keeps some forty blocks, and a line must fit into one."""
+
 RULE = "A table in text has a line of names, and then one number in each column of each line"
 
 
@@ -166,6 +169,9 @@ def _refuse_line(path: Path, names: list[str], reason: str) -> NoReturn:
             f"has {found[2]} field{'s' * (found[2] != '1')} in {line}, and {found[1]} in the first"
         )
         refuse(path, has, "All lines must have the same number of fields", "write the table again")
+    if "straddl" in reason:
+        has = f"has a line of more than {BLOCK_BYTES} bytes, or a quote without its end"
+        refuse(path, has, "A line must fit into a block", "write the rows as .npy or .parquet")
     short = " ".join(reason.split())[:200]
     refuse(path, f"cannot be read as a table ({short})", RULE, "write the table again as UTF-8")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -11,12 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algos.core.errors import InvalidTypeError
-from .plain import PlainRows, plain_rows
-from .rows import (
-    BATCH_BYTES,
+from .checks import (
     Array,
-    Selection,
-    Stream,
     check_ids,
     check_numbers,
     check_shape,
@@ -25,6 +20,8 @@ from .rows import (
     refuse,
     refuse_options,
 )
+from .plain import PlainRows, plain_rows
+from .rows import BATCH_BYTES, Selection, Stream
 
 __all__ = ["open_hdf5"]
 
@@ -39,9 +36,7 @@ def open_hdf5(path: Path, selection: Selection) -> PlainRows | Stream:
         with h5py.File(path, "r") as file:
             return _open(path, file, selection, h5py)
     except (OSError, RuntimeError, KeyError) as error:
-        if isinstance(error, KeyError | RuntimeError) or type(error) is OSError:
-            _refuse_damaged(path, error)
-        raise
+        _refuse_damaged(path, error)
 
 
 def _open(path: Path, file: Any, selection: Selection, h5py: Any) -> PlainRows | Stream:
@@ -104,7 +99,7 @@ def _parts(path: Path, key: str, step: int, *, text: bool = False) -> Iterator[N
     import h5py
 
     try:
-        with h5py.File(path, "r") as file, warnings.catch_warnings():
+        with h5py.File(path, "r") as file:
             found = file[key].asstr() if text else file[key]
             for start in range(0, len(file[key]), step):
                 yield np.asarray(found[start : start + step])

@@ -11,9 +11,10 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from ...algos.core.errors import UsageError
+from .checks import check_numbers, check_shape, refuse, refuse_options
 from .kinds import kind_of
 from .plain import PlainRows, plain_rows
-from .rows import Selection, check_numbers, check_shape, refuse, refuse_options
+from .rows import Selection
 
 __all__ = ["Header", "open_npy", "open_raw", "raw_dtype", "read_header"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import shutil
 import tempfile
 import zipfile
@@ -13,22 +14,11 @@ from typing import Any, BinaryIO, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from ...algos.core.errors import DualclustError
+from .checks import Array, check_ids, check_numbers, check_shape, pick_array, refuse, refuse_options
 from .npy import Header, read_header
 from .plain import OpenFile, PlainRows, plain_rows
-from .rows import (
-    BATCH_BYTES,
-    Array,
-    Ids,
-    Selection,
-    Stream,
-    check_ids,
-    check_numbers,
-    check_shape,
-    computed_dtype,
-    pick_array,
-    refuse,
-    refuse_options,
-)
+from .rows import BATCH_BYTES, Ids, Selection, Stream, computed_dtype
 
 __all__ = ["open_npz"]
 
@@ -38,7 +28,8 @@ MOST_PACKED = 250
 SMALL = 2**26
 """Bytes of an array whose packing does not matter."""
 
-BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
+PACKING = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError)
+BROKEN = (*PACKING, OSError, RuntimeError, ValueError)
 """What a damaged archive, or one with a password, raises."""
 
 
@@ -89,6 +80,8 @@ def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Head
     try:
         with archive.open(info) as file:
             return read_header(file, name)  # type: ignore[arg-type]
+    except DualclustError:
+        raise
     except BROKEN as error:
         _refuse_damaged(name, error)
 
@@ -134,6 +127,8 @@ def _unpacked(path: Path, info: zipfile.ZipInfo, header: Header) -> Iterator[NDA
                 part = np.frombuffer(content, header.dtype)
                 yield part.reshape(m, *header.shape[1:])
             file.read(1)  # the sum of all bytes is compared at the end
+    except DualclustError:
+        raise
     except BROKEN as error:
         _refuse_damaged(name, error)
 

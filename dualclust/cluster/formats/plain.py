@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algos.core.errors import InvalidValueError
-from .rows import Floats, Ids, computed_dtype, refuse
+from .checks import refuse
+from .rows import Floats, Ids, computed_dtype
 
 __all__ = ["OpenFile", "PlainRows", "plain_rows"]
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ...algos.core.errors import MissingFileError, UsageError
+from .checks import refuse
 from .copies import copy_rows
 from .delimited import open_csv, open_tsv
 from .hdf5 import open_hdf5
@@ -17,7 +18,7 @@ from .kinds import Kind, kind_of
 from .npy import open_npy, open_raw
 from .npz import open_npz
 from .plain import PlainRows
-from .rows import Ids, Rows, Selection, Stream, refuse
+from .rows import Ids, Rows, Selection, Stream
 from .shards import JoinedRows, check_widths, is_pattern, shards_of
 from .tables import open_arrow, open_parquet
 from .tensors import open_safetensors, open_torch
@@ -149,7 +150,11 @@ def _open_file(path: Path, selection: Selection) -> PlainRows | Stream:
     by_name = next((f for f in FORMATS if suffix in f.suffixes), None)
     if selection.dim is not None or (selection.dtype and suffix not in (".csv", ".tsv")):
         return open_raw(path, selection)
-    kind = kind_of(path)
+    try:
+        kind = kind_of(path)
+    except OSError as error:
+        found = f"cannot be opened ({error.strerror or error})"
+        refuse(path, found, "The file must be there to be read", "look at who may read it")
     by_content = next((f for f in FORMATS if kind.key in f.kinds and kind.key != "text"), None)
     if by_name is not None and kind.key in by_name.kinds:
         return by_name.read(path, selection)

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algos.core.errors import MissingFileError
-from .rows import Floats, Ids, Rows, listed, refuse
+from .checks import listed, refuse
+from .rows import Floats, Ids, Rows
 
 __all__ = ["JoinedRows", "check_widths", "is_pattern", "natural_order", "shards_of"]
 

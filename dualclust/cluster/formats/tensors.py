@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 
 from ...algos.core.errors import InvalidTypeError
-from .plain import PlainRows, plain_rows
-from .rows import (
+from .checks import (
     Array,
-    Selection,
     check_numbers,
     check_shape,
     load_extra,
@@ -27,6 +25,8 @@ from .rows import (
     refuse,
     refuse_options,
 )
+from .plain import PlainRows, plain_rows
+from .rows import Selection
 
 __all__ = ["open_safetensors", "open_torch"]
 
@@ -90,6 +90,9 @@ def open_safetensors(path: Path, selection: Selection) -> PlainRows:
             for key, entry in header.items()
         }
         places = {key: int(entry["data_offsets"][0]) for key, entry in header.items()}
+        sizes = [n for array in arrays.values() for n in array.shape]
+        if min([*sizes, *places.values()], default=0) < 0:
+            raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
         refuse(path, "has a damaged header", rule, again)
     key = pick_array(path, arrays, selection.array, what="tensor")
@@ -134,10 +137,13 @@ def _tensors(path: Path) -> dict[str, Any]:
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    with zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
-        order = [archive.read(name) for name in names if name.endswith("/byteorder")]
     rule = "A PyTorch file must hold a tensor, or dictionaries and lists of tensors"
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            order = [archive.read(name) for name in names if name.endswith("/byteorder")]
+    except (zipfile.BadZipFile, OSError, RuntimeError, ValueError) as error:
+        refuse(path, f"cannot be read ({error})", rule, "write or copy it again")
     if any(name.endswith("/constants.pkl") for name in names):
         fix = "save what the program computes: torch.save(x, path)"
         refuse(path, "holds a program (TorchScript or torch.export)", rule, fix)
@@ -148,7 +154,7 @@ def _tensors(path: Path) -> dict[str, Any]:
         with FakeTensorMode():
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises nearly anything for a damaged file
-        text = str(error)
+        text = str(error) or type(error).__name__
         if "Weights only load failed" in text:
             fix = "save the tensor alone: torch.save({'X': x}, path)"
             found = "holds Python objects other than tensors, which could run code when loaded"
