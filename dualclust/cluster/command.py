@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -34,16 +35,17 @@ from ..common.ranks import Ranks, join_ranks
 from .checkpoint import load_state, save_state
 from .distances import squared_distances
 from .embeddings import (
-    Embeddings,
     check_embeddings,
     check_path,
     embedding_source,
     open_embeddings,
     read_weights,
 )
+from .formats import Ids, Rows, Selection, default_folder
 from .output import Clusters, npy, result_of, sizes_csv, text
 from .products import Multiply, products_on
 from .ranks import agree, row_group
+from .table import check_table, second_choices, written_table
 
 __all__ = ["run_cluster"]
 
@@ -55,6 +57,7 @@ class _Problem(NamedTuple):
     bounds: SizeBounds
     weights: Any
     digest: str
+    ids: Ids | None
 
 
 def run_cluster(options: argparse.Namespace) -> int:
@@ -71,7 +74,7 @@ def run_cluster(options: argparse.Namespace) -> int:
 
 def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> int:
     _check_paths(options)
-    out = options.out or options.input.with_name(f"{options.input.stem}-clusters")
+    out = options.out or default_folder(options.input)
     _check_options(options, out)
     problem = _open(options, ranks, multiply)
     result = _cluster(options, problem, ranks)
@@ -81,6 +84,9 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> int:
         squared = squared_distances(
             problem.source, result.assignment.labels, result.centers, problem.weights
         )
+    second = None
+    if options.table is not None:
+        second = second_choices(problem.source, found, options.metric, problem.weights)
     if not ranks.first:
         return 0
     if sys.stderr.isatty():
@@ -103,15 +109,18 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> int:
             title=options.input.name,
             weights=None if problem.weights is None else _numpy(problem.weights),
         )
-    write_folder(out, files)
+    with written_table(options.table, found.labels, second, options.id, problem.ids):
+        write_folder(out, files)
     print(text(report), f"written to          {out}/", sep="\n")
+    if options.table is not None:
+        print(f"table               {options.table}")
     return 0
 
 
 def _check_paths(options: argparse.Namespace) -> None:
     """Refuse names that no file can have."""
     paths = {"X.npy": options.input, "--weights": options.weights, "--out": options.out}
-    paths["--checkpoint"] = options.checkpoint
+    paths |= {"--checkpoint": options.checkpoint, "--table": options.table}
     for name, path in paths.items():
         if path is not None:
             check_path(name, path)
@@ -122,9 +131,14 @@ def _check_options(options: argparse.Namespace, out: Path) -> None:
     if out.exists():
         msg = f"{out} exists. To fix this, name another folder with --out"
         raise OutputError(msg)
+    if options.table is not None:
+        check_table(options.table, options.id)
     check_count("--seed", options.seed, 0)
-    check_count("n_clusters", options.k, 1)
-    check_count("max_iter", options.max_iter, 0)
+    check_count("-k", options.k, 1)
+    check_interval("--lower", options.lower, 0.0, math.inf)
+    if options.upper != math.inf:
+        check_interval("--upper", options.upper, 0.0, math.inf)
+    check_count("--max-iter", options.max_iter, 0)
     check_interval("--tol", options.tol, 0.0, 1.0)
     check_interval("--gap", options.gap, 0.0, 1.0)
     checkpoint = options.checkpoint
@@ -146,7 +160,7 @@ def _check_options(options: argparse.Namespace, out: Path) -> None:
 
 
 def _open(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> _Problem:
-    rows: Embeddings = open_embeddings(options.input)
+    rows: Rows = open_embeddings(options.input, _selection(options))
     n, k, place = rows.n_samples, options.k, dict[str, Any]()
     if n < k:  # before bounds are made, one per cluster
         msg = f"features must have at least one row per center, got {n} rows for k={k}"
@@ -168,7 +182,13 @@ def _open(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> _Pro
     wanted = options.checkpoint is not None
     digest = check_embeddings(rows, options.metric, group, digest=wanted)
     source = embedding_source(rows, options.metric, group, device=options.device, multiply=multiply)
-    return _Problem(source, bounds, weights, digest)
+    return _Problem(source, bounds, weights, digest, rows.ids)
+
+
+def _selection(options: argparse.Namespace) -> Selection:
+    """Return what the options say about the file."""
+    columns = tuple(name for part in options.columns for name in part.split(",") if name)
+    return Selection(options.array or "", columns, options.id, options.dtype, options.dim)
 
 
 def _torch_on(device: str) -> Any:

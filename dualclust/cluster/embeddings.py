@@ -1,8 +1,4 @@
-"""Rows of an ``.npy`` file as a source of features, read a block at a time.
-
-A memory map would do, but the pages that it has touched count as the process's memory, also for a
-scheduler that limits memory. Positioned reads into a buffer need the memory of one block only,
-however long the file is.
+"""Rows of files (`formats`) as a source of features, read a block at a time.
 
 Which rows a rank reads is decided by `row_group`, and their order by `algos.scores.blocks`.
 `check_embeddings` reads every value once before the clustering starts. A bad row therefore ends the
@@ -12,23 +8,23 @@ run in its first seconds, and the error gives its number.
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Callable
-from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algos.core.errors import InvalidTypeError, InvalidValueError, MissingFileError, UsageError
+from ..algos.core.errors import MissingFileError, UsageError
 from ..algos.core.projections import project_sphere
 from ..algos.scores.blocks import MOST_ROWS
 from ..algos.scores.sources import FeatureSource, Group, alone, check_weights
+from .formats import Rows, Selection, open_rows
+from .formats.checks import refuse
+from .formats.kinds import kind_of
+from .formats.npy import read_header
 from .products import Multiply
 
 __all__ = [
-    "Embeddings",
     "check_embeddings",
     "check_path",
     "embedding_source",
@@ -38,115 +34,17 @@ __all__ = [
 
 Floats = NDArray[np.floating[Any]]
 
-SPAN_BYTES = 2**20
-"""Most bytes of one read for scattered rows."""
 
-SKIPPED_BYTES = 2**13
-"""Unused bytes that may be read for a row: reading them takes as long as one more call."""
-
-
-class Embeddings(NamedTuple):
-    """The header of an ``.npy`` file.
-
-    Attributes
-    ----------
-    path : Path
-    n_samples, n_features : int
-    stored : dtype
-        Of the file.
-    dtype : dtype
-        Of the rows returned: float64 for wide floats, else float32.
-    by_columns : bool
-        Fortran order.
-    offset : int
-        Bytes before the first value.
-    """
-
-    path: Path
-    n_samples: int
-    n_features: int
-    stored: np.dtype[Any]
-    dtype: np.dtype[Any]
-    by_columns: bool
-    offset: int
-
-    def rows(self, start: int, stop: int) -> Floats:
-        """Return rows `start` to `stop` as they are stored, (stop - start, d), C order."""
-        return self._read(lambda read, out: read(start, out), stop - start)
-
-    def take(self, ids: NDArray[np.int64]) -> Floats:
-        """Return rows by their ids, in any order, (m, d), C order."""
-        order = np.argsort(ids, kind="stable")
-        ascending = ids[order]
-        rows = np.empty((len(ids), self.n_features), dtype=self.dtype)
-        rows[order] = self._read(lambda read, out: _read_scattered(read, ascending, out), len(ids))
-        return rows
-
-    def _read(self, fill: Callable[[_Read, NDArray[Any]], None], m: int) -> Floats:
-        """Run `fill` once, or once per column of a file in Fortran order, and convert."""
-        width = 1 if self.by_columns else self.n_features
-        rows = np.empty((m, self.n_features), dtype=self.dtype)
-        if m == 0:
-            return rows
-        with self.path.open("rb", buffering=0) as file:
-            for j in range(self.n_features // width):
-                first = self.offset + j * self.n_samples * self.stored.itemsize
-                part = np.empty((m, width), dtype=self.stored)
-
-                def read(start: int, out: NDArray[Any], first: int = first) -> None:
-                    place = first + start * width * self.stored.itemsize
-                    view, done = out.reshape(-1).view(np.uint8).data, 0
-                    while done < len(view):
-                        got = _read_at(file, view[done:], place + done)
-                        if not got:
-                            msg = f"{self.path} has become shorter since its header was read"
-                            raise InvalidValueError(msg)
-                        done += got
-
-                fill(read, part)
-                with np.errstate(over="ignore"):  # overflow gives infinity, which the check reports
-                    rows[:, j : j + width] = part
-        return rows
-
-
-def _read_at(file: FileIO, view: memoryview, place: int) -> int:
-    """Read some bytes from a place of a file, in one system call where the system has one."""
-    if hasattr(os, "preadv"):
-        return os.preadv(file.fileno(), [view], place)
-    file.seek(place)
-    return file.readinto(view) or 0
-
-
-_Read = Callable[[int, NDArray[Any]], None]
-
-
-def _read_scattered(read: _Read, ids: NDArray[np.int64], out: NDArray[Any]) -> None:
-    """Fill `out` with the rows `ids`, in ascending order: neighbors in one read, others singly."""
-    size = out.shape[1] * out.dtype.itemsize
-    span, start = max(1, SPAN_BYTES // size), 0
-    while start < len(ids):
-        first = int(ids[start])
-        stop = int(np.searchsorted(ids, first + span))
-        length = int(ids[stop - 1]) - first + 1
-        if length * size <= SKIPPED_BYTES * (stop - start):
-            block = np.empty((length, out.shape[1]), dtype=out.dtype)
-            read(first, block)
-            out[start:stop] = block[ids[start:stop] - first]
-        else:
-            for i in range(start, stop):
-                read(int(ids[i]), out[i : i + 1])
-        start = stop
-
-
-def open_embeddings(path: Path) -> Embeddings:
-    """Read the header of an ``.npy`` file of (n, d) real numbers.
+def open_embeddings(path: Path, selection: Selection | None = None) -> Rows:
+    """Open a file of (n, d) real numbers, or several (`formats`).
 
     Raises
     ------
     MissingFileError
         If there is no file at `path`.
     InvalidTypeError, InvalidValueError
-        If the file is no .npy file, holds no real numbers, is not 2-D, is empty or is cut off.
+        If the file is damaged or of an unknown format, holds no real numbers, is not 2-D or is
+        empty.
 
     Examples
     --------
@@ -157,35 +55,17 @@ def open_embeddings(path: Path) -> Embeddings:
     >>> rows.n_samples, rows.rows(1, 2)
     (3, array([[0., 1., 0.]], dtype=float32))
     """
-    array = _load(path)
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
-        kind = array.dtype if isinstance(array, np.ndarray) else "an archive of several arrays"
-        msg = f"{path} must hold one array of real numbers, got {kind}"
-        raise InvalidTypeError(msg)
-    if array.ndim != 2 or array.size == 0:
-        msg = f"{path} must have shape (n, d) with n, d >= 1, got {array.shape}"
-        raise InvalidValueError(msg)
-    wide = array.dtype.kind == "f" and array.dtype.itemsize >= 8
-    n, d = array.shape
-    return Embeddings(
-        path,
-        n,
-        d,
-        stored=array.dtype,
-        dtype=np.dtype(np.float64 if wide else np.float32),
-        by_columns=not array.flags.c_contiguous,
-        offset=array.offset,  # type: ignore[attr-defined]
-    )
+    return open_rows(path, selection)
 
 
 def check_embeddings(
-    rows: Embeddings, metric: str, group: Group | None = None, *, digest: bool = False
+    rows: Rows, metric: str, group: Group | None = None, *, digest: bool = False
 ) -> str:
     """Check every value of this rank's rows once.
 
     Parameters
     ----------
-    rows : Embeddings
+    rows : Rows
     metric : {"cosine", "euclidean"}
         "cosine" refuses a zero row, which has no direction.
     group : Group, optional
@@ -217,20 +97,20 @@ def check_embeddings(
     found = [_summary(parts) for parts in (bad, zero)]
     bad_rows, zero_rows = group.gather(np.asarray([found])).transpose(1, 0, 2)
     if count := int(bad_rows[:, 1].sum()):
-        row = _first(bad_rows)
-        msg = f"{rows.path} must be finite, got NaN or infinity in row {row} ({count} such rows)"
-        raise InvalidValueError(msg)
+        where = _places(rows.where(_first(bad_rows)), count)
+        rule = "Embeddings are finite numbers"
+        fix = "drop these rows, or look at the program that wrote them"
+        refuse(rows.name, f"holds NaN or infinity {where}", rule, fix)
     if (count := int(zero_rows[:, 1].sum())) and metric == "cosine":
-        msg = (
-            f"{rows.path} has a zero row, {_first(zero_rows)} ({count} such rows), which has no "
-            f"direction. To fix this, drop those rows"
-        )
-        raise InvalidValueError(msg)
+        where = _places(rows.where(_first(zero_rows)), count)
+        rule = "A row of zeros has no direction, which --metric cosine compares"
+        fix = "drop these rows, or choose --metric euclidean"
+        refuse(rows.name, f"holds only zeros {where}", rule, fix)
     return hashlib.sha256(group.gather(hashes).data).hexdigest() if digest else ""
 
 
 def embedding_source(
-    rows: Embeddings,
+    rows: Rows,
     metric: str,
     group: Group | None = None,
     *,
@@ -241,7 +121,7 @@ def embedding_source(
 
     Parameters
     ----------
-    rows : Embeddings
+    rows : Rows
     metric : {"cosine", "euclidean"}
     group : Group, optional
         Which rows are this rank's. Rows by id are read from the file, also those of other ranks.
@@ -272,11 +152,20 @@ def embedding_source(
 
 def read_weights(path: Path, n: int) -> NDArray[np.float64]:
     """Read one weight per row, (n,) numbers of at least 0, as float64."""
-    array = _load(path)
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.shape != (n,):
-        found = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else "an archive"
-        msg = f"{path} must hold one real number for each of the {n} rows, got {found}"
-        raise InvalidValueError(msg)
+    if not path.is_file():
+        msg = f"no file at {path}"
+        raise MissingFileError(msg)
+    rule = f"Weights are an .npy file with one real number for each of the {n} rows"
+    if (kind := kind_of(path)).key != "npy":
+        refuse(path, f"is {kind.what}", rule, "save them with np.save")
+    with path.open("rb") as file:
+        header = read_header(file, path)
+    if header.dtype.kind not in "fiu" or header.shape != (n,):
+        fix = "give the weights of these very rows"
+        refuse(path, f"holds {header.dtype} of shape {header.shape}", rule, fix)
+    if path.stat().st_size < header.n_bytes:
+        refuse(path, "is cut off", rule, "write or copy it again")
+    array = np.load(path, allow_pickle=False)
     weights: NDArray[np.float64] = check_weights(str(path), np.array(array, np.float64), n)
     return weights
 
@@ -302,17 +191,6 @@ def check_path(option: str, path: Path) -> None:
     raise UsageError(msg)
 
 
-def _load(path: Path) -> Any:
-    if not path.is_file():
-        msg = f"no file at {path}"
-        raise MissingFileError(msg)
-    try:
-        return np.load(path, allow_pickle=False, mmap_mode="r")
-    except (ValueError, OSError, EOFError) as error:
-        msg = f"{path} is not a readable .npy file: {error}"
-        raise InvalidValueError(msg) from error
-
-
 def _summary(parts: list[NDArray[np.int64]]) -> tuple[int, int]:
     """Return the first row, or -1 if there is none, and the number of rows."""
     ids = np.concatenate([np.empty(0, np.int64), *parts])
@@ -321,3 +199,7 @@ def _summary(parts: list[NDArray[np.int64]]) -> tuple[int, int]:
 
 def _first(found: NDArray[np.int64]) -> int:
     return int(found[found[:, 1] > 0, 0][0])
+
+
+def _places(first: str, count: int) -> str:
+    return f"in {first}" if count == 1 else f"in {count} rows, the first of them {first}"

@@ -163,7 +163,7 @@ def test_the_process_ends_with_the_code_of_the_error(rows):
     done = run("cluster", "gone.npy", "-k", 3, cwd=rows.parent)
     assert done.returncode == 66
     assert done.stdout == ""
-    assert done.stderr == "dualclust: error: no file at gone.npy\n"
+    assert done.stderr.startswith("dualclust: error: no file at gone.npy. To fix this, look at")
     assert list(rows.parent.iterdir()) == [rows]
 
 

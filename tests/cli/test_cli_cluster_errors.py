@@ -24,26 +24,26 @@ def with_zero_row():
 # What is saved, the exit code, and words of the message.
 BAD_FILES = {
     "missing": (None, 66, "no file at"),
-    "folder": ("folder", 66, "no file at"),
-    "text": (b"1.0 2.0\n3.0 4.0\n", 65, "not a readable .npy file"),
-    "empty file": (b"", 65, "not a readable .npy file"),
-    "cut off": (b"cut", 65, "not a readable .npy file"),
-    "pickle": (b"\x80\x04K\x01.", 65, "not a readable .npy file"),
-    "object": (np.array([[1, "a"]], dtype=object), 65, "not a readable .npy file"),
-    "archive": ("archive", 65, "an archive of several arrays"),
-    "strings": (np.array([["a", "b"]]), 65, "must hold one array of real numbers, got <U1"),
-    "complex": (np.ones((9, 2), complex), 65, "real numbers, got complex128"),
-    "bool": (np.ones((9, 2), bool), 65, "real numbers, got bool"),
-    "dates": (np.zeros((9, 2), "M8[s]"), 65, "real numbers, got datetime64[s]"),
-    "record": (np.zeros(9, [("a", "f4")]), 65, "real numbers, got"),
-    "scalar": (np.float64(3.0), 65, "must have shape (n, d) with n, d >= 1, got ()"),
-    "one axis": (np.ones(9), 65, "must have shape (n, d) with n, d >= 1, got (9,)"),
-    "three axes": (np.ones((9, 2, 2)), 65, "got (9, 2, 2)"),
-    "no row": (np.ones((0, 2)), 65, "got (0, 2)"),
-    "no column": (np.ones((9, 0)), 65, "got (9, 0)"),
-    "NaN": (with_entry(math.nan), 65, "NaN or infinity in row 17 (2 such rows)"),
-    "infinity": (with_entry(-math.inf), 65, "NaN or infinity in row 17 (2 such rows)"),
-    "zero row": (with_zero_row(), 65, "a zero row, 42 (1 such rows)"),
+    "folder": ("folder", 66, "is a folder without files"),
+    "text": (b"1.0 2.0\n3.0 4.0\n", 65, "is text"),
+    "empty file": (b"", 65, "is empty (0 bytes)"),
+    "cut off": (b"cut", 65, "is cut off: its header promises"),
+    "pickle": (b"\x80\x04K\x01.", 65, "is a Python pickle"),
+    "object": (np.array([[1, "a"]], dtype=object), 65, "Python objects"),
+    "archive": ("archive", 65, "is an .npz archive, by its first bytes"),
+    "strings": (np.array([["a", "b"]]), 65, "holds text (<U1)"),
+    "complex": (np.ones((9, 2), complex), 65, "complex numbers (complex128)"),
+    "bool": (np.ones((9, 2), bool), 65, "truth values (bool)"),
+    "dates": (np.zeros((9, 2), "M8[s]"), 65, "holds dates (datetime64[s])"),
+    "record": (np.zeros(9, [("a", "f4")]), 65, "records with the fields 'a'"),
+    "scalar": (np.float64(3.0), 65, "holds a single number"),
+    "one axis": (np.ones(9), 65, "has the shape (9,)"),
+    "three axes": (np.ones((9, 2, 2)), 65, "has the shape (9, 2, 2)"),
+    "no row": (np.ones((0, 2)), 65, "has the shape (0, 2): no rows"),
+    "no column": (np.ones((9, 0)), 65, "has the shape (9, 0): rows without numbers"),
+    "NaN": (with_entry(math.nan), 65, "NaN or infinity in 2 rows, the first of them row 17"),
+    "infinity": (with_entry(-math.inf), 65, "NaN or infinity in 2 rows, the first of them row 17"),
+    "zero row": (with_zero_row(), 65, "only zeros in row 42"),
 }
 
 
@@ -71,8 +71,8 @@ def test_a_file_that_cannot_be_clustered(tmp_path, capsys, name):
 
 # Options, and words of the message.
 BAD_OPTIONS = {
-    "k zero": (["-k", 0], "n_clusters must be at least 1, got 0"),
-    "k negative": (["-k", -3], "n_clusters must be at least 1, got -3"),
+    "k zero": (["-k", 0], "-k must be at least 1, got 0"),
+    "k negative": (["-k", -3], "-k must be at least 1, got -3"),
     "k above n": (["-k", 201], "at least one row per center, got 200 rows for k=201"),
     "k beyond memory": (["-k", 999999999999], "got 200 rows for k=999999999999"),
     "k above n, no bounds": (
@@ -87,10 +87,10 @@ BAD_OPTIONS = {
     "tolerance": (["-k", 4, "--tol", 2], "--tol must lie in [0, 1], got 2.0"),
     "gap": (["-k", 4, "--gap", "nan"], "--gap must lie in [0, 1], got nan"),
     "crossed": (["-k", 4, "--lower", 0.9, "--upper", 0.5], "lower bound"),
-    "negative ratio": (["-k", 4, "--lower=-1"], "lower must lie in [0, inf"),
-    "NaN ratio": (["-k", 4, "--lower", "nan"], "lower must lie in [0, inf"),
-    "infinite lower": (["-k", 4, "--lower", "inf"], "lower must be finite"),
-    "iterations": (["-k", 4, "--max-iter", -1], "max_iter must be at least 0"),
+    "negative ratio": (["-k", 4, "--lower=-1"], "--lower must lie in [0, inf"),
+    "NaN ratio": (["-k", 4, "--lower", "nan"], "--lower must lie in [0, inf"),
+    "infinite lower": (["-k", 4, "--lower", "inf"], "--lower must lie in [0, inf), got inf"),
+    "iterations": (["-k", 4, "--max-iter", -1], "--max-iter must be at least 0"),
 }
 
 

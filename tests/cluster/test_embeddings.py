@@ -11,13 +11,13 @@ from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError, Mis
 from dualclust.algos.core.projections import project_sphere
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.algos.scores.sources import Group
-from dualclust.cluster import embeddings
 from dualclust.cluster.embeddings import (
     check_embeddings,
     embedding_source,
     open_embeddings,
     read_weights,
 )
+from dualclust.cluster.formats import plain
 
 DTYPES = ["float16", "float32", "float64", "longdouble", "int8", "uint16", "int64", ">f2", ">f8"]
 
@@ -52,8 +52,8 @@ def test_rows_and_ids_are_those_of_the_array(tmp_path, dtype, order) -> None:
 @pytest.mark.parametrize(("span", "skipped"), [(64, 0), (64, 10**9), (10**6, 0), (10**6, 56)])
 @pytest.mark.parametrize("order", "CF")
 def test_scattered_rows_by_spans_and_one_by_one(tmp_path, monkeypatch, span, skipped, order):
-    monkeypatch.setattr(embeddings, "SPAN_BYTES", span)
-    monkeypatch.setattr(embeddings, "SKIPPED_BYTES", skipped)
+    monkeypatch.setattr(plain, "SPAN_BYTES", span)
+    monkeypatch.setattr(plain, "SKIPPED_BYTES", skipped)
     x = np.asarray(numbers(), dtype=np.float32, order=order)
     rows = open_embeddings(save(tmp_path, x))
     ids = np.random.default_rng(1).integers(0, 500, size=200)
@@ -61,7 +61,7 @@ def test_scattered_rows_by_spans_and_one_by_one(tmp_path, monkeypatch, span, ski
 
 
 def test_where_the_system_has_no_positioned_read(tmp_path, monkeypatch) -> None:
-    monkeypatch.delattr(embeddings.os, "preadv", raising=False)
+    monkeypatch.delattr(plain.os, "preadv", raising=False)
     x = numbers().astype(np.float32)
     rows = open_embeddings(save(tmp_path, x))
     np.testing.assert_array_equal(rows.rows(100, 377), x[100:377])
@@ -132,7 +132,9 @@ def test_a_row_that_is_not_finite_is_named(tmp_path, value) -> None:
     x[MOST_ROWS + 7, 1] = x[-1, 0] = value
     rows = open_embeddings(save(tmp_path, x))
     for metric in ("cosine", "euclidean"):
-        with pytest.raises(InvalidValueError, match=rf"row {MOST_ROWS + 7} \(2 such rows\)"):
+        with pytest.raises(
+            InvalidValueError, match=f"in 2 rows, the first of them row {MOST_ROWS + 7}"
+        ):
             check_embeddings(rows, metric)
 
 
@@ -140,7 +142,7 @@ def test_a_zero_row_is_named_and_is_a_point(tmp_path) -> None:
     x = np.ones((MOST_ROWS + 5, 3))
     x[[3, MOST_ROWS + 2]] = 0.0
     rows = open_embeddings(save(tmp_path, x))
-    with pytest.raises(InvalidValueError, match=r"zero row, 3 \(2 such rows\)"):
+    with pytest.raises(InvalidValueError, match="only zeros in 2 rows, the first of them row 3"):
         check_embeddings(rows, "cosine")
     assert check_embeddings(rows, "euclidean") == ""
 
@@ -174,10 +176,10 @@ def test_the_hash_is_of_the_values_whatever_the_ranks(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("array", "kind", "words"),
     [
-        (np.ones((3, 2), complex), InvalidTypeError, "real numbers, got complex128"),
-        (np.ones((3, 2), bool), InvalidTypeError, "real numbers, got bool"),
-        (np.ones(3), InvalidValueError, r"shape \(n, d\) with n, d >= 1, got \(3,\)"),
-        (np.ones((0, 2)), InvalidValueError, r"got \(0, 2\)"),
+        (np.ones((3, 2), complex), InvalidTypeError, r"complex numbers \(complex128\)"),
+        (np.ones((3, 2), bool), InvalidTypeError, r"truth values \(bool\)"),
+        (np.ones(3), InvalidValueError, r"has the shape \(3,\)"),
+        (np.ones((0, 2)), InvalidValueError, r"has the shape \(0, 2\): no rows"),
     ],
 )
 def test_a_header_that_does_not_fit(tmp_path, array, kind, words) -> None:
@@ -189,7 +191,7 @@ def test_a_file_that_is_none(tmp_path) -> None:
     with pytest.raises(MissingFileError, match="no file at"):
         open_embeddings(tmp_path / "X.npy")
     (tmp_path / "X.npy").write_bytes(b"\x93NUMPY\x01\x00")
-    with pytest.raises(InvalidValueError, match=r"not a readable \.npy file"):
+    with pytest.raises(InvalidValueError, match="cut off within its header"):
         open_embeddings(tmp_path / "X.npy")
 
 
@@ -207,7 +209,7 @@ def test_weights(tmp_path) -> None:
     weights = read_weights(path, 3)
     assert weights.dtype == np.float64
     np.testing.assert_array_equal(weights, [1, 0, 3])
-    with pytest.raises(InvalidValueError, match=r"each of the 4 rows, got int32 \(3,\)"):
+    with pytest.raises(InvalidValueError, match=r"holds int32 of shape \(3,\)"):
         read_weights(path, 4)
     with pytest.raises(InvalidValueError, match="at least 0"):
         read_weights(save(tmp_path, np.asarray([1.0, -1.0]), "v.npy"), 2)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = ("torch", "numba", "cvxpy", "sklearn")
+HEAVY = ("torch", "numba", "cvxpy", "sklearn", "pyarrow", "h5py")
 
 
 def loaded_by(statement: str, folder: Path) -> set[str]:

@@ -1,0 +1,162 @@
+"""The temporary copy of rows that cannot be read in any order.
+
+Clustering takes up to 20 passes over the rows, and rows by their numbers in between. From a packed
+file, each of these would unpack everything again (`docs/decisions/0025-formats.md` has the times).
+So the rows are laid down once as plain numbers, a batch at a time, in a file that has no name: the
+system gives its space back whatever ends the process. Ranks of one machine share a copy. For this
+it has a name until the last of them has opened it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import struct
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...algos.core.errors import OutputError
+from ...common.ranks import local_world_size, read_launch
+from .checks import refuse
+from .plain import OpenFile, PlainRows
+from .rows import BATCH_BYTES, Ids, Stream, common_dtype, computed_dtype
+
+__all__ = ["copy_rows"]
+
+HEADER = struct.Struct("<QQ")
+"""Of a shared copy: rows (0 while it is being written), and ranks that have opened it."""
+
+START = 4096
+"""Bytes before the first row."""
+
+
+def copy_rows(name: str, parts: list[Stream | PlainRows], ids: Ids | None) -> PlainRows:
+    """Lay down the rows of one or several files as plain numbers, and return these.
+
+    Parameters
+    ----------
+    name : str
+        For messages.
+    parts : list of Stream or PlainRows
+        Of equal width; joined in this order.
+    ids : callable or None
+        Of all rows.
+
+    Raises
+    ------
+    OutputError
+        If the folder for temporary files has not enough space.
+    InvalidValueError
+        If a file turns out to be damaged, or to have no rows.
+    """
+    stored = common_dtype([part.stored for part in parts])
+    if any(isinstance(part, PlainRows) and part.bfloat16 for part in parts):
+        stored = np.dtype(np.float32)
+    d = parts[0].n_features
+    known = [part.n_samples for part in parts]
+    needed = sum(n for n in known if n is not None) * d * stored.itemsize
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    if needed + START > free:
+        _refuse_space(name, f"{needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB are free there")
+    try:
+        if read_launch() is None or not hasattr(os, "O_NOFOLLOW"):
+            file: BinaryIO = tempfile.TemporaryFile()
+            place = OpenFile(file)
+            n = _lay_down(file, parts, stored)
+        else:
+            place, n = _shared_copy(_key(name, parts), parts, stored)
+    except OSError as error:
+        _refuse_space(name, f"and writing it failed: {error.strerror or error}")
+    if n == 0:
+        rule = "Embeddings have at least one row"
+        refuse(name, "has no rows", rule, "look at the program that wrote it")
+    dtype = computed_dtype(stored)
+    return PlainRows(name, place, n, d, stored, dtype, offset=START, ids=ids)
+
+
+def _refuse_space(name: str, why: str) -> NoReturn:
+    msg = (
+        f"{name} needs a temporary copy of its rows in {tempfile.gettempdir()}: {why}. "
+        f"To fix this, set TMPDIR to a folder with more space, or give the rows as .npy"
+    )
+    raise OutputError(msg)
+
+
+def _lay_down(file: BinaryIO, parts: list[Stream | PlainRows], dtype: np.dtype[Any]) -> int:
+    """Write all rows after `START`, and return their number."""
+    n = 0
+    file.seek(START)
+    for part in parts:
+        for batch in _batches(part):
+            with np.errstate(over="ignore"):  # infinity is reported by the check of all values
+                file.write(np.ascontiguousarray(batch, dtype=dtype).data)
+            n += len(batch)
+    file.flush()
+    return n
+
+
+def _batches(part: Stream | PlainRows) -> Iterable[NDArray[Any]]:
+    if isinstance(part, Stream):
+        return part.batches()
+    return _blocks(part)
+
+
+def _blocks(part: PlainRows) -> Iterator[NDArray[Any]]:
+    step = max(1, BATCH_BYTES // (part.n_features * part.dtype.itemsize))
+    for start in range(0, part.n_samples, step):
+        yield part.rows(start, min(part.n_samples, start + step))
+
+
+# Ranks -------------------------------------------------------------------------------------------
+
+
+def _key(name: str, parts: list[Stream | PlainRows]) -> str:
+    """Return what only the ranks of this run have in common."""
+    run = [os.environ.get(v, "") for v in ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID")]
+    shape = [f"{part.name} {part.n_samples} {part.n_features} {part.stored}" for part in parts]
+    text = "\n".join([*run, str(os.getuid()), os.getcwd(), name, *shape])
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _shared_copy(
+    key: str, parts: list[Stream | PlainRows], dtype: np.dtype[Any]
+) -> tuple[OpenFile, int]:
+    """Return the copy of this machine's ranks and its number of rows; the first rank writes it."""
+    import fcntl
+
+    path = Path(tempfile.gettempdir(), f"dualclust-{key}.rows")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    file: BinaryIO = os.fdopen(descriptor, "r+b")
+    if os.fstat(descriptor).st_uid != os.getuid():
+        msg = "a file of another user has the name of the copy"
+        raise OSError(msg)
+    # A rank that fails before the others have opened the copy takes the name away with it.
+    place = OpenFile(file)
+    end = weakref.finalize(place, _forget, path)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        n, opened = HEADER.unpack(file.read(HEADER.size).ljust(HEADER.size, b"\0"))
+        if n == 0:
+            file.truncate(0)
+            n = _lay_down(file, parts, dtype)
+        file.seek(0)
+        file.write(HEADER.pack(n, opened + 1))
+        file.flush()
+        if opened + 1 >= local_world_size():
+            end()
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return place, n
+
+
+def _forget(path: Path) -> None:
+    with suppress(OSError):
+        path.unlink()

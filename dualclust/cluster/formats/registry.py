@@ -1,0 +1,194 @@
+"""Which reader opens which file: the end of its name and its first bytes must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from ...algos.core.errors import MissingFileError, UsageError
+from .checks import refuse
+from .copies import copy_rows
+from .delimited import open_csv, open_tsv
+from .hdf5 import open_hdf5
+from .kinds import Kind, kind_of
+from .npy import open_npy, open_raw
+from .npz import open_npz
+from .plain import PlainRows
+from .rows import Ids, Rows, Selection, Stream
+from .shards import JoinedRows, check_widths, is_pattern, shards_of
+from .tables import open_arrow, open_parquet
+from .tensors import open_safetensors, open_torch
+
+__all__ = ["FORMATS", "Format", "default_folder", "open_rows"]
+
+
+class Format(NamedTuple):
+    """A format of files.
+
+    Attributes
+    ----------
+    what : str
+        What such a file is, for messages.
+    suffixes : tuple of str
+        Ends of names, in small letters; the first is the usual one.
+    kinds : tuple of str
+        Keys of the `kinds.Kind` that such a file has.
+    read : callable
+    """
+
+    what: str
+    suffixes: tuple[str, ...]
+    kinds: tuple[str, ...]
+    read: Callable[[Path, Selection], PlainRows | Stream]
+
+
+FORMATS = (
+    Format("an .npy file", (".npy",), ("npy",), open_npy),
+    Format("an .npz archive", (".npz",), ("npz",), open_npz),
+    Format("a Parquet file", (".parquet", ".pq"), ("parquet",), open_parquet),
+    Format(
+        "an Arrow file or stream",
+        (".arrow", ".feather", ".ipc", ".arrows"),
+        ("arrow", "stream"),
+        open_arrow,
+    ),
+    Format("text in UTF-8 with commas", (".csv",), ("text",), open_csv),
+    Format("text in UTF-8 with tabs", (".tsv",), ("text",), open_tsv),
+    Format("a PyTorch file", (".pt", ".pth"), ("torch",), open_torch),
+    Format("a .safetensors file", (".safetensors",), ("safetensors",), open_safetensors),
+    Format("an HDF5 file", (".h5", ".hdf5", ".he5", ".h5ad", ".hdf"), ("hdf5",), open_hdf5),
+)
+
+READ = "These formats are read: " + ", ".join(format.suffixes[0] for format in FORMATS)
+
+
+def open_rows(place: Path, selection: Selection | None = None) -> Rows:
+    """Open a file of embeddings, or the files of a folder or a pattern.
+
+    Parameters
+    ----------
+    place : Path
+        ``X.npz:NAME`` names an array of a file; a pattern has ``*``, ``?`` or ``[``.
+    selection : Selection, optional
+        What to read.
+
+    Raises
+    ------
+    MissingFileError
+        If there is no such file.
+    InvalidTypeError, InvalidValueError
+        If a file is damaged, is something else than its name says, or has no rows of real numbers.
+    MissingExtraError
+        If a library that reads the format is not installed.
+    UsageError
+        If an option says nothing about this format.
+    OutputError
+        If there is no space for a temporary copy.
+    """
+    place, selection = _split_name(place, selection or Selection())
+    if place.is_file():
+        part = _open_file(place, selection)
+        if isinstance(part, PlainRows):
+            return part
+        return copy_rows(part.name, [part], part.ids)
+    if not place.is_dir() and not is_pattern(str(place)):
+        msg = f"no file at {place}. To fix this, look at the path, and put a pattern in quotes"
+        raise MissingFileError(msg)
+    _refuse_stores(place)
+    parts = [_open_file(path, selection) for path in shards_of(place)]
+    check_widths(str(place), parts)
+    ids = None if parts[0].ids is None else _joined_ids(parts)
+    plain = [part for part in parts if isinstance(part, PlainRows)]
+    if len(plain) == len(parts):
+        edges = np.asarray(list(accumulate((part.n_samples for part in plain), initial=0)))
+        wide = any(part.dtype == np.float64 for part in plain)
+        dtype = np.dtype(np.float64 if wide else np.float32)
+        return JoinedRows(str(place), list(plain), edges, dtype, ids)
+    return copy_rows(str(place), parts, ids)
+
+
+def default_folder(place: Path) -> Path:
+    """Return the folder for the results: beside the input, of the same name and "-clusters".
+
+    Examples
+    --------
+    >>> [str(default_folder(Path(p))) for p in ("a/X.npy", "X.npz:emb", "a/x-*.npy", "a/*.npy")]
+    ['a/X-clusters', 'X-clusters', 'a/x-clusters', 'a-clusters']
+    """
+    file, _ = _split_name(place, Selection())
+    if file == place and not place.exists() and ":" in place.name and not is_pattern(place.name):
+        file = place.with_name(place.name.partition(":")[0])
+    while is_pattern(file.name):
+        stem = file.stem.partition("*")[0].partition("?")[0].partition("[")[0].rstrip("-_. ")
+        file = file.with_name(stem) if stem else file.parent
+        file = file if file.name else Path(file.absolute().name)
+    stem = file.name if file.is_dir() else file.stem
+    return file.with_name(f"{stem}-clusters")
+
+
+def _split_name(place: Path, selection: Selection) -> tuple[Path, Selection]:
+    """Split ``X.npz:NAME`` where there is a file X.npz and none of the whole name."""
+    text = str(place)
+    if place.exists() or ":" not in text:
+        return place, selection
+    for i in (i for i, letter in enumerate(text) if letter == ":"):
+        file, name = Path(text[:i]), text[i + 1 :]
+        if text[:i] and name and (file.exists() or is_pattern(text[:i])):
+            if selection.array and selection.array != name:
+                msg = f"--array {selection.array} and {text} name two arrays. To fix this, name one"
+                raise UsageError(msg)
+            return file, selection._replace(array=name)
+    return place, selection
+
+
+def _open_file(path: Path, selection: Selection) -> PlainRows | Stream:
+    suffix = path.suffix.lower()
+    by_name = next((f for f in FORMATS if suffix in f.suffixes), None)
+    if selection.dim is not None or (selection.dtype and suffix not in (".csv", ".tsv")):
+        return open_raw(path, selection)
+    try:
+        kind = kind_of(path)
+    except OSError as error:
+        found = f"cannot be opened ({error.strerror or error})"
+        refuse(path, found, "The file must be there to be read", "look at who may read it")
+    by_content = next((f for f in FORMATS if kind.key in f.kinds and kind.key != "text"), None)
+    if by_name is not None and kind.key in by_name.kinds:
+        return by_name.read(path, selection)
+    if by_name is None and by_content is not None:
+        return by_content.read(path, selection)
+    _refuse_kind(path, kind, by_name, by_content)
+
+
+def _refuse_kind(
+    path: Path, kind: Kind, by_name: Format | None, by_content: Format | None
+) -> NoReturn:
+    rule = READ
+    if by_name is not None:
+        rule = f"A file whose name ends in {path.suffix} must be {by_name.what}"
+    if by_content is not None:
+        fix = f"rename it to {path.with_suffix(by_content.suffixes[0]).name}"
+        refuse(path, f"is {kind.what}, by its first bytes", rule, fix)
+    if kind.key == "text":
+        fix = f"rename it to {path.with_suffix('.csv').name} if its columns are divided by commas"
+        refuse(path, "is text", rule, fix)
+    refuse(path, f"is {kind.what}", rule, kind.fix)
+
+
+def _refuse_stores(place: Path) -> None:
+    """Refuse folders that are one array each, and no shards."""
+    zarr = (".zarray", ".zgroup", "zarr.json")
+    if any((place / name).exists() for name in zarr):
+        fix = "write it as .npy, or as HDF5, a block at a time"
+        refuse(place, "is a Zarr store, which is not read", READ, fix)
+
+
+def _joined_ids(parts: list[Any]) -> Ids:
+    def ids() -> Iterator[Any]:
+        for part in parts:
+            yield from part.ids()
+
+    return ids

@@ -1,0 +1,179 @@
+"""Parquet and Arrow files: rows in one column of lists, or in several columns of numbers.
+
+pyarrow reads them a batch at a time. A value that is missing has no place in a row of numbers, so
+it is an error that names its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .checks import load_extra, refuse, refuse_options
+from .columns import Chosen, choose_columns
+from .rows import BATCH_BYTES, Selection, Stream
+
+__all__ = ["open_arrow", "open_parquet"]
+
+AGAIN = "write or copy it again"
+
+
+def open_parquet(path: Path, selection: Selection) -> Stream:
+    """Find the rows of a Parquet file."""
+    refuse_options(path, "a Parquet file", selection, "columns id")
+    parquet = load_extra("pyarrow.parquet", "parquet", path, "a Parquet file")
+    import pyarrow as pa
+
+    _check_end(path, b"PAR1", 12)
+    try:
+        with parquet.ParquetFile(path) as file:
+            schema, n = file.schema_arrow, file.metadata.num_rows
+            _ = schema.names  # damaged ones are not in UTF-8
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        _refuse_damaged(path, error)
+
+    def batches(names: list[str], size: int = 1024) -> Iterator[Any]:
+        try:
+            with parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
+                yield from file.iter_batches(batch_size=size, columns=names, use_threads=False)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            _refuse_damaged(path, error)
+
+    return _open(path, schema, n, selection, batches)
+
+
+def open_arrow(path: Path, selection: Selection) -> Stream:
+    """Find the rows of an Arrow file or stream; Feather files are the former."""
+    refuse_options(path, "an Arrow file", selection, "columns id")
+    pa = load_extra("pyarrow", "parquet", path, "an Arrow file")
+    with path.open("rb") as start:
+        whole = start.read(6) == b"ARROW1"
+    if whole:
+        _check_end(path, b"ARROW1", 20)
+
+    def opened(file: Any) -> Any:
+        return pa.ipc.open_file(file) if whole else pa.ipc.open_stream(file)
+
+    try:
+        with pa.memory_map(str(path)) as file:
+            reader = opened(file)
+            schema = reader.schema
+            _ = schema.names  # damaged ones are not in UTF-8
+            sizes = range(reader.num_record_batches) if whole else ()
+            n = sum(reader.get_batch(i).num_rows for i in sizes) if whole else None
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        _refuse_damaged(path, error)
+
+    def batches(names: list[str], size: int = 1024) -> Iterator[Any]:
+        try:
+            with pa.memory_map(str(path)) as file:
+                reader = opened(file)
+                parts = map(reader.get_batch, sizes) if whole else reader
+                for part in parts:
+                    part.validate()
+                    for start in range(0, part.num_rows, size):
+                        yield part.slice(start, size).select(names)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            _refuse_damaged(path, error)
+
+    return _open(path, schema, n, selection, batches)
+
+
+def _check_end(path: Path, magic: bytes, least: int) -> None:
+    """Refuse a file whose last bytes are not those that its format ends with."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(0, size - len(magic)))
+        end = file.read()
+    if size < least or end != magic:
+        found = f"is cut off: it does not end with {magic.decode()}"
+        refuse(path, found, "What is in it is listed at its end", AGAIN)
+
+
+def _refuse_damaged(path: Path, error: BaseException) -> NoReturn:
+    reason = " ".join(str(error).split())[:200]
+    refuse(path, f"cannot be read ({reason})", "A table must be whole and not encrypted", AGAIN)
+
+
+def _open(path: Path, schema: Any, n: int | None, selection: Selection, batches: Any) -> Stream:
+    chosen = choose_columns(path, schema, selection)
+    if n == 0:
+        rule = "Embeddings have at least one row"
+        refuse(path, "has no rows", rule, "look at the program that wrote it")
+    wanted = [*chosen.names, *([] if chosen.id is None else [chosen.id])]
+    width = len(chosen.names)
+    if chosen.lists:
+        width = _first_width(path, chosen, schema, batches)
+    size = max(1, BATCH_BYTES // (width * chosen.stored.itemsize))
+
+    def rows() -> Iterator[NDArray[Any]]:
+        first = 0
+        for batch in batches(wanted, size):
+            yield _numbers(path, chosen, batch, width, first)
+            first += batch.num_rows
+
+    def ids() -> Iterator[Any]:
+        return (batch.column(0) for batch in batches([chosen.id], 2**16))
+
+    return Stream(str(path), n, width, chosen.stored, rows, None if chosen.id is None else ids)
+
+
+def _first_width(path: Path, chosen: Chosen, schema: Any, batches: Any) -> int:
+    """Return the length of the first list."""
+    size = getattr(schema.field(chosen.names[0]).type, "list_size", None)
+    if size is None:
+        for batch in batches(chosen.names, 1):
+            if batch.num_rows:
+                _check_nulls(path, chosen.names[0], batch.column(0), 0)
+                size = len(getattr(batch.column(0), "storage", batch.column(0))[0])
+                break
+    if not size:
+        rule = "Embeddings have at least one column"
+        refuse(path, "holds lists without numbers", rule, "look at the program that wrote it")
+    return int(size)
+
+
+def _numbers(path: Path, chosen: Chosen, batch: Any, width: int, first: int) -> NDArray[Any]:
+    """Return the rows of a batch that begins with row `first`."""
+    if chosen.id is not None:
+        _check_nulls(path, chosen.id, batch.column(batch.num_columns - 1), first)
+    if not chosen.lists:
+        rows = np.empty((batch.num_rows, width), dtype=chosen.stored)
+        for j, name in enumerate(chosen.names):
+            column = batch.column(j)
+            _check_nulls(path, name, column, first)
+            rows[:, j] = column.to_numpy(zero_copy_only=False)
+        return rows
+    name, column = chosen.names[0], batch.column(0)
+    column = getattr(column, "storage", column)
+    _check_nulls(path, name, column, first)
+    import pyarrow.compute as compute
+
+    lengths = compute.list_value_length(column).to_numpy(zero_copy_only=False)
+    if (wrong := np.flatnonzero(lengths != width)).size:
+        row = int(wrong[0])
+        found = f"has lists of several lengths in column {name!r}: {width} numbers in row 0, "
+        found += f"{lengths[row]} in row {first + row}"
+        refuse(path, found, "All rows must have the same length", "write rows of one length")
+    values = column.flatten()
+    if values.null_count:
+        row = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]) // width
+        _refuse_null(path, name, first + row)
+    numbers: NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    return numbers.reshape(-1, width)
+
+
+def _check_nulls(path: Path, name: str, column: Any, first: int) -> None:
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        _refuse_null(path, name, first + row)
+
+
+def _refuse_null(path: Path, name: str, row: int) -> NoReturn:
+    rule = "Every row must have all its numbers, and its id where --id asks for one"
+    fix = "drop the rows with missing values, or fill them"
+    refuse(path, f"has a missing value (null) in column {name!r}, row {row}", rule, fix)
