@@ -33,9 +33,12 @@ def stage(folder: Path) -> None:
     for name in ("CHANGELOG", "CONTRIBUTING"):
         shutil.copy(ROOT / f"{name}.md", folder / "about" / f"{name.lower()}.md")
     pages.write_pages(folder)
+    front = {name: pages.home(name) for name in pages.front_names()}
     for path in folder.rglob("*.md"):
-        text = path.read_text(encoding="utf-8")
-        path.write_text(linked_claims(text, path.name), encoding="utf-8")
+        text = linked_claims(path.read_text(encoding="utf-8"), path.name)
+        if path.parent.name in {"start", "guides", "math"}:
+            text = linked_names(text, front)
+        path.write_text(text, encoding="utf-8")
 
 
 def linked_claims(text: str, name: str) -> str:
@@ -43,6 +46,20 @@ def linked_claims(text: str, name: str) -> str:
     if name == "claims.md":
         text = re.sub(r"\[([^\]]+)\]\(#(\w+)\)", r"{claim}`\1 <\2>`", text)
     return re.sub(r"\[([^\]]+)\]\((?:\.\./)*claims\.md#(\w+)\)", r"{claim}`\1 <\2>`", text)
+
+
+def linked_names(text: str, front: dict[str, str]) -> str:
+    """Turn the names of the front door, outside of blocks of code, into links."""
+    parts = re.split(r"(^```.*?^```$)", text, flags=re.M | re.S)
+    parts[::2] = [
+        re.sub(
+            r"(?<![`}])`(\w+)`(?!`)",
+            lambda m: f"{{py:obj}}`{m[1]} <{front[m[1]]}>`" if m[1] in front else m[0],
+            part,
+        )
+        for part in parts[::2]
+    ]
+    return "".join(parts)
 
 
 def main(arguments: list[str]) -> int:

@@ -51,15 +51,15 @@ GROUPS = {
     ],
     "Claims": ["dualclust.proofs.registry"],
 }
+ALL_GROUPS = [name for names in GROUPS.values() for name in names]
 
 
 def write_pages(folder: Path) -> None:
     """Write every generated page into a folder of sources."""
     reference = folder / "reference"
     (reference / "recipes").mkdir(parents=True, exist_ok=True)
-    names = [name for group in GROUPS.values() for name in group]
-    for name in names:
-        (reference / f"{name}.rst").write_text(group_page(name, names), encoding="utf-8")
+    for name in ALL_GROUPS:
+        (reference / f"{name}.rst").write_text(group_page(name), encoding="utf-8")
     pages = {
         "names.md": names_page(),
         "capabilities.md": capabilities_page(),
@@ -73,15 +73,20 @@ def write_pages(folder: Path) -> None:
     (folder / "claims_by_status.md").write_text(claims_page(folder / "claims.md"), encoding="utf-8")
 
 
-def group_page(name: str, groups: list[str]) -> str:
+def group_page(name: str) -> str:
     """Write the reference of one group: its docstring, then module by module its public names."""
     group = import_module(name)
     by_module: dict[str, list[str]] = {}
-    for public in public_names(group):
-        by_module.setdefault(defined_in(group, public, groups), []).append(public)
-    parts = [_title(name, "="), f".. automodule:: {name}\n   :no-members:\n"]
+    for public in sorted(public_names(group), key=str.isupper):  # constants last
+        by_module.setdefault(defined_in(group, public), []).append(public)
+    parts = [
+        _title(name.removeprefix("dualclust."), "="),
+        f".. automodule:: {name}\n   :no-members:\n",
+    ]
     parts += [f".. currentmodule:: {name}\n"]
-    for module, members in by_module.items():
+    text = inspect.getsource(group)  # modules in the order in which the group imports them
+    order = sorted(by_module, key=lambda m: text.find(f"from .{m.removeprefix(f'{name}.')} "))
+    for module, members in ((m, by_module[m]) for m in order):
         if module != name:
             parts.append(_title(module.removeprefix(f"{name}."), "-"))
             # Its text alone: the names are those of the group.
@@ -98,7 +103,7 @@ def public_names(group: ModuleType) -> list[str]:
     return [name for name in names if not name.startswith("__")]
 
 
-def defined_in(group: ModuleType, name: str, groups: list[str]) -> str:
+def defined_in(group: ModuleType, name: str) -> str:
     """Return the module of a group that defines a name."""
     module = getattr(getattr(group, name), "__module__", None)
     if module and module.startswith(f"{group.__name__}.") and not _private(module):
@@ -130,9 +135,9 @@ def _member(group: ModuleType, module: str, name: str, member: str) -> str:
         return f".. autoclass:: {name}.{member}\n   :members:\n"
     if inspect.isroutine(thing):
         return f".. autofunction:: {name}.{member}\n"
-    text = _text_after(module, member)
-    body = textwrap.indent(text or "A constant; its source says what for.", "   ")
-    return f".. py:data:: {name}.{member}\n\n{body}\n"
+    value = textwrap.shorten(re.sub(r" at 0x\w+", "", repr(thing)), 400, placeholder=" ...")
+    text = f"{_text_after(module, member)}\n\n``{value}``".strip()
+    return f".. py:data:: {member}\n\n{textwrap.indent(text, '   ')}\n"
 
 
 def _text_after(module: str, name: str) -> str:
@@ -161,21 +166,24 @@ def names_page() -> str:
         "| name | what it is |",
         "|---|---|",
     ]
-    for name in front.__all__:
-        if name == "__version__":
-            continue
-        thing = getattr(front, name)
-        first = inspect.getdoc(thing).splitlines()[0]  # type: ignore[union-attr]
+    for name in front_names():
+        first = (inspect.getdoc(getattr(front, name)) or "").splitlines()[0]
         first = re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", first).replace("|", "\\|")
-        lines.append(f"| {{py:obj}}`{name} <{_home(thing, name)}>` | {first} |")
+        lines.append(f"| {{py:obj}}`{name} <{home(name)}>` | {first} |")
     return "\n".join(lines) + "\n"
 
 
-def _home(thing: Any, name: str) -> str:
-    module = thing.__module__
-    while module and name not in getattr(import_module(module.rpartition(".")[0]), "__all__", ()):
-        return str(f"{module}.{name}")
-    return f"{module.rpartition('.')[0]}.{name}"
+def front_names() -> list[str]:
+    """Return what `import dualclust as dc` holds."""
+    return [name for name in import_module("dualclust").__all__ if name != "__version__"]
+
+
+def home(name: str) -> str:
+    """Return the group that describes a name of the front door, and the name."""
+    module = getattr(import_module("dualclust"), name).__module__
+    while module not in ALL_GROUPS and "." in module:
+        module = module.rpartition(".")[0]
+    return f"{module}.{name}"
 
 
 def capabilities_page() -> str:
@@ -246,16 +254,15 @@ def settings_page() -> str:
             "",
         ]
         described = attributes(doc)
-        parts += ["| name | must be | default | |", "|---|---|---|---|"]
         hints = get_type_hints(record, include_extras=True)
         for spec in fields(record):
             if not table and (is_dataclass(spec.default_factory) or spec.name in dict(records())):
                 continue
             kind, meaning = described.get(spec.name, ("", ""))
             rule = _rule(hints[spec.name]) or kind
-            default = "" if spec.default is MISSING else f"`{_toml(spec.default)}`"
-            cells = (f"`{spec.name}`", rule, default, meaning)
-            parts.append("| " + " | ".join(_code(c).replace("|", "\\|") for c in cells) + " |")
+            default = "" if spec.default is MISSING else f"; default `{_toml(spec.default)}`"
+            term = f"`{spec.name}` ({_code(rule)}{default})"
+            parts += [term, f": {_code(meaning)}", ""]
         parts.append("")
     return "\n".join(parts)
 
@@ -356,13 +363,16 @@ def recipe_pages() -> dict[str, str]:
 def claims_page(claims: Path) -> str:
     """Write the claims by paper and status, each with its link, from the page of claims."""
     paper, rows = "", dict[str, dict[str, list[tuple[str, str]]]]()
-    for line in claims.read_text(encoding="utf-8").splitlines():
+    page = claims.read_text(encoding="utf-8")
+    stated = re.findall(r'<a id="(\w+)">.*?\*\*Statement\.\*\* (.*?)\n\n', page, re.S)
+    statements = {claim: " ".join(text.split()) for claim, text in stated}
+    for line in page.splitlines():
         if line.startswith("## "):
             paper = line[3:]
         match = re.match(r"\| (?:\[|\{claim\}`)(\w+)[^|]*\| (.*) \| ([^|]+) \| (\w+) \|$", line)
         if match:
             claim, place, status, about = match.groups()
-            text = f"{place}{'' if about == 'library' else f' ({about})'}"
+            text = f"{place}{'' if about == 'library' else f' ({about})'}: {statements[claim]}"
             rows.setdefault(status.strip(), {}).setdefault(paper, []).append((claim, text))
     order = ["refuted", "erratum (repaired)", "holds with an extra hypothesis", "holds", "open"]
     parts = [
