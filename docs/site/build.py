@@ -66,6 +66,8 @@ def main(arguments: list[str]) -> int:
     """Build into the folder named; returns 0 if nothing is wrong."""
     out = Path(arguments[0] if arguments else "build/docs").resolve()
     begun = time.perf_counter()
+    for name in ("html", "doctrees"):  # pages that are gone would stay, and pass for checked
+        shutil.rmtree(out / name, ignore_errors=True)
     stage(out / "source")
     site = out / "html"
     options = ["-b", "html", "-W", "--keep-going", "-q", "-d", str(out / "doctrees")]
