@@ -1,8 +1,8 @@
 """Deal samples to clients: equal shares, and what each client would rather have.
 
 Twelve clients of unequal speed each take a share of the digits. Every client prefers some samples
-(here: digits that look like those it already has), and each must get between 0.95 and 1.05 times
-what its speed allows. Per-client bounds are counts; the best partition inside them comes with a
+(those that resemble the three it already has), and must get between 0.95 and 1.05 times what its
+speed allows. Per-client bounds are counts; the best partition inside them comes with a
 proof, and the prices say which client holds the others back. Greedy choice and cutting greedy lists
 to size stand beside it. Batches that must hold every kind of sample are the same problem: one
 "cluster" a batch, and scores that reward what the batch still lacks.
@@ -39,7 +39,7 @@ def problem(seed: int = 0) -> tuple[Floats, dc.SizeBounds]:
     pixels = load_digits().data
     rows = pixels / np.linalg.norm(pixels, axis=1, keepdims=True)
     rng = np.random.default_rng(seed)
-    # What a client has: some samples of one or two digits; popular ones are popular with many.
+    # What a client has: the mean of three digits. Some means resemble more samples than others.
     has = [rows[rng.choice(len(rows), size=3, replace=False)].mean(axis=0) for _ in range(CLIENTS)]
     wishes = rows @ np.stack(has).T
     speed = rng.uniform(1.0, 4.0, size=CLIENTS)
