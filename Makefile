@@ -21,7 +21,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 
 # Half an environment must not pass for one.
 .DELETE_ON_ERROR:
-.PHONY: help env demo lint test machines slow mutants bench gpu clean
+.PHONY: help env demo lint test docs machines slow mutants bench gpu clean
 
 # From a tree that cannot be written: what the tools would leave in it goes beside the environment.
 ifneq ($(shell test -w . && echo yes),yes)
@@ -39,6 +39,7 @@ help:
 	@echo 'make demo   install, then train and cluster on the built-in digits (DEMO_ARGS="--small")'
 	@echo 'make test   install, ruff, mypy, then the whole test suite'
 	@echo 'make lint   ruff and mypy only'
+	@echo 'make docs   the documentation site, in build/docs/html; warnings are errors'
 	@echo 'make machines  the suite on emulated machines (ROWS="oldest zen"), minutes each'
 	@echo 'make slow   the tests that take minutes'
 	@echo 'make mutants  small errors in a copy of the library: do the tests notice? (an hour)'
@@ -100,6 +101,18 @@ lint: $(STAMP)
 # pytest is last, so that what `make test` prints last is its summary.
 test: lint
 	"$(PY)" -m pytest $(TEST_ARGS)
+
+# Sphinx and its theme are no part of the environment that tests need: they come on first use.
+DOCS_STAMP = $(VENV)/.installed-docs
+DOCS_OUT ?= build/docs
+$(DOCS_STAMP): $(STAMP)
+	@rm -f "$(DOCS_STAMP)"
+	if [ -w . ]; then $(PIP) --no-build-isolation -e '.[docs]'; else \
+	  $(PIP) --no-build-isolation -e "$(VENV)/sources[docs]"; fi
+	@touch "$(DOCS_STAMP)"
+
+docs: $(DOCS_STAMP)
+	"$(PY)" docs/site/build.py "$(DOCS_OUT)"
 
 # Rows that another processor, another Python or other versions stand for; see tests/machines/rows.py.
 machines: $(STAMP)

@@ -9,17 +9,17 @@ Problem: of ``n`` samples each joins exactly one of ``k`` clusters; cluster ``k`
 ``l_k`` samples and then more, up to ``u_k``.) A condition that fails is a short proof of
 infeasibility. The error carries it: the clusters whose bounds conflict, and by how many samples.
 
-=====================  ==========================  =========  ====================================
-paper                  here                        shape      meaning
-=====================  ==========================  =========  ====================================
-:math:`\gamma`         ``lower`` of `from_ratios`  () or (k,) smallest size in units of n / k
-:math:`\gamma'`        ``upper`` of `from_ratios`  () or (k,) largest size in units of n / k
-:math:`\gamma_k / N`   ``lower_share``             (k,)       smallest share of the samples
-\-                     ``upper_share``             (k,)       largest share of the samples
-:math:`\gamma_k`       ``lower``                   (k,)       smallest size, whole samples
-\-                     ``upper``                   (k,)       largest size, whole samples
-N                      ``n_samples``               int        samples of one pass
-=====================  ==========================  =========  ====================================
+=====================  ==========================  ==========  ===================================
+paper                  here                        shape       meaning
+=====================  ==========================  ==========  ===================================
+:math:`\gamma`         ``lower`` of `from_ratios`  () or (k,)  smallest size in units of n / k
+:math:`\gamma'`        ``upper`` of `from_ratios`  () or (k,)  largest size in units of n / k
+:math:`\gamma_k / N`   ``lower_share``             (k,)        smallest share of the samples
+\-                     ``upper_share``             (k,)        largest share of the samples
+:math:`\gamma_k`       ``lower``                   (k,)        smallest size, whole samples
+\-                     ``upper``                   (k,)        largest size, whole samples
+N                      ``n_samples``               int         samples of one pass
+=====================  ==========================  ==========  ===================================
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ target                      equation                               here
 ==========================  =====================================  ==============================
 ``onehot(y)``               Eq. 14                                 `label_loss`
 mean of labels, smoothed    section 3.4 and appendix B.2.2         `smoothed_labels`
-``alpha onehot(y)           section 3.4 and Algorithm 2            `two_view_targets`,
-+ (1 - alpha) p(other)``                                           `two_view_loss`
+``alpha onehot(y)``         section 3.4 and Algorithm 2            `two_view_targets`,
+``+ (1 - alpha) p(other)``                                         `two_view_loss`
 ==========================  =====================================  ==============================
 
 For a target that is at hand the loss is `losses.soft_cross_entropy` (section 3.4, with

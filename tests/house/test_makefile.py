@@ -79,6 +79,14 @@ def test_the_second_and_the_tenth_call_have_nothing_to_do(tree):
         assert make.asked() == []
 
 
+def test_the_site_s_tools_come_on_first_use(tree):
+    make = Made(tree)
+    assert make("docs") == 0, make.said
+    assert make.asked() == ["setuptools", ".[dev]", ".[docs]"]
+    assert make("docs") == 0
+    assert make.asked() == []
+
+
 def test_other_versions_are_installed_into_the_same_environment(tree):
     make = Made(tree)
     assert make() == 0, make.said

@@ -126,7 +126,7 @@ def warp(
     ----------
     images : (b, c, h, w) float tensor.
     theta : (b, 2, 3) tensor from `affine_matrix`, or None for the identity.
-    field : (b, 2, *size) tensor or None. Displacement (x, y) added, where a side is 2 long.
+    field : ``(b, 2, *size)`` tensor or None. Displacement (x, y) added, where a side is 2 long.
     boxes : (b, 4) tensor from `crop_boxes`, or None for the whole image.
     size : (height, width) of the view; None: that of the image.
     finer : int. Places read along each side of a pixel of the view, and averaged: a view of fewer

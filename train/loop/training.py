@@ -6,18 +6,19 @@ to the last bit on the same machine and build.
 
 A run folder holds
 
-=====================  ============================================================================
-file                   what it is
-=====================  ============================================================================
-``config.toml``        the settings; with the code, all that is needed to repeat the run
-``metrics.jsonl``      one line per epoch: loss, learning rate, sizes; ACC, NMI, ARI where known
-``checkpoints/``       what `resume` reads: the last two epochs, hashed, without pickle
-``starts/``, ``starts.json``  the beginnings of the run, where it has several, and which went on
-``assignments.csv``    id, cluster, margin of every image; its class where known
-``centers.npy``        (k, d) unit centers of the target head
+=======================  ===========================================================================
+file                     what it is
+=======================  ===========================================================================
+``config.toml``          the settings; with the code, all that is needed to repeat the run
+``metrics.jsonl``        one line per epoch: loss, learning rate, sizes; ACC, NMI, ARI where known
+``checkpoints/``         what `resume` reads: the last two epochs, hashed, without pickle
+``starts/``              the beginnings of the run, where it has several
+``starts.json``          which of them went on
+``assignments.csv``      id, cluster, margin of every image; its class where known
+``centers.npy``          (k, d) unit centers of the target head
 ``weights.safetensors``  the network's parameters
-``gallery.png``, ``sizes.png``, ``curves.png``  what to look at
-=====================  ============================================================================
+``gallery.png``          what to look at, as are ``sizes.png`` and ``curves.png``
+=======================  ===========================================================================
 """
 
 from __future__ import annotations

@@ -155,7 +155,8 @@ def full_gaussian(
 
     Notes
     -----
-    Every positive definite Sigma with variances in (v, 1) and |rho| < c is reached, and only those.
+    Every positive definite Sigma with variances in (v, 1) and ``|rho| < c`` is reached, and no
+    other.
     Source: GATCluster Eq. 9 with a full Sigma.
     Claims: docs/claims.md#G9.
 

@@ -6,14 +6,14 @@ that a device does one operation where a loop over starts does as many, and no v
 back: a start whose labels have settled stays as it is in all further rounds, so that a fixed number
 of rounds ends where stopping would have ended.
 
-==============  ===========  ==========  ======================================================
-symbol          here         shape       meaning
-==============  ===========  ==========  ======================================================
-:math:`x_i`     ``rows``     (n, d)      label features, float64
-:math:`u_sjc`   ``uniforms`` (s, k, l)   draws of the starts: l candidates for each center
-:math:`c_sk`    ``centers``  (s, k, d)   of each start
-:math:`y_si`    ``labels``   (s, n)      nearest center
-==============  ===========  ==========  ======================================================
+==================  ============  =========  ===================================================
+symbol              here          shape      meaning
+==================  ============  =========  ===================================================
+:math:`x_i`         ``rows``      (n, d)     label features, float64
+:math:`u_{sjc}`     ``uniforms``  (s, k, l)  draws of the starts: l candidates for each center
+:math:`c_{sk}`      ``centers``   (s, k, d)  of each start
+:math:`y_{si}`      ``labels``    (s, n)     nearest center
+==================  ============  =========  ===================================================
 
 A cluster without rows takes the row that lies farthest from its own center, the next such cluster
 the next row, and stays where it is when no row is left that lies off its center. Of the starts, the

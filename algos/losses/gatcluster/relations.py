@@ -15,15 +15,15 @@ infinite for two equal rows that r tells apart. Here the agreement ``q = d`` (r 
 which is convex in d like the printed loss, at most ``-log f``, and has a slope everywhere: a clamp
 would leave the worst pairs without a gradient.
 
-=====================  ================  ========  ==============================================
-paper                  here              shape     meaning
-=====================  ================  ========  ==============================================
-:math:`l_i`            ``logits``        (n, k)    scores whose softmax is the label feature
-:math:`c_i`            ``labels``        (n,)      integer; any numbering
-:math:`r_{ij}`         `relation_matrix` (n, n)    bool, an equivalence relation by construction
-:math:`d(l_i, l_j)`    ``y_i . y_j``     ()        y: the label features at unit length
-EPS of the code        ``floor``         ()        f; see below
-=====================  ================  ========  ==============================================
+=====================  =================  ========  =============================================
+paper                  here               shape     meaning
+=====================  =================  ========  =============================================
+:math:`l_i`            ``logits``         (n, k)    scores whose softmax is the label feature
+:math:`c_i`            ``labels``         (n,)      integer; any numbering
+:math:`r_{ij}`         `relation_matrix`  (n, n)    bool, an equivalence relation by construction
+:math:`d(l_i, l_j)`    ``y_i . y_j``      ()        y: the label features at unit length
+EPS of the code        ``floor``          ()        f; see below
+=====================  =================  ========  =============================================
 
 The code adds its EPS of 1e-5 to the norms in a cosine instead, which caps a pair too, at a value
 that depends on the rows: 10.8 for equal one-hot ones, the cap of f = 2e-5 here, and 9.67 for

@@ -1,0 +1,151 @@
+"""Sphinx settings of the documentation site; `make docs` builds it (docs/site/build.py)."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxRole
+
+project = "dualclust"
+author = "The dualclust authors"
+copyright = "the dualclust authors, BSD-3-Clause"
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_copybutton",
+]
+myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+exclude_patterns = ["examples", "site"]
+default_role = "py:obj"
+highlight_language = "text"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+numpydoc_show_class_members = False
+python_maximum_signature_line_length = 88
+python_use_unqualified_type_names = True
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+
+html_theme = "furo"
+html_title = "dualclust"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {"navigation_with_keys": True}
+
+# The files of MathJax come from a package and lie in the built site: no page asks a network.
+mathjax_path = "mathjax/tex-chtml.js"
+mathjax3_config = {
+    "options": {"enableMenu": False},
+    "tex": {"macros": {"argmax": "\\operatorname*{argmax}", "OPT": "\\mathrm{OPT}"}},
+}
+MATHJAX = ("tex-chtml.js", "output/chtml/fonts", "input/tex/extensions")
+
+
+def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
+    """Copy the parts of MathJax that pages ask for, 3 MB of 24."""
+    if error is not None or app.builder.format != "html":
+        return
+    spec = find_spec("sphinx-mathjax-offline")
+    if spec is None or spec.origin is None:
+        msg = "sphinx-mathjax-offline is missing. To fix: pip install 'dualclust[docs]'"
+        raise ModuleNotFoundError(msg)
+    source = Path(spec.origin).parent / "static" / "mathjax"
+    target = Path(app.outdir) / "_static" / "mathjax"
+    for name in MATHJAX:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        if (source / name).is_dir():
+            shutil.copytree(source / name, target / name, dirs_exist_ok=True)
+        else:
+            shutil.copy(source / name, target / name)
+
+
+class ClaimRole(SphinxRole):
+    """``claim`` with `S4`, or `text <S4>`: a link to the claim's section of the page of claims."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Return the link."""
+        match = re.fullmatch(r"(.+?)\s*<(\w+)>", self.text, flags=re.DOTALL)
+        text, anchor = match.groups() if match else (self.text, self.text)
+        return [_link(self.env, "claims", f"#{anchor}", text)], []
+
+
+class PageRole(SphinxRole):
+    """``sitepage`` with `decisions/0009-candidates`: a link to a page, by its name."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Return the link."""
+        return [_link(self.env, self.text, "", f"docs/{self.text}.md")], []
+
+
+def _link(env: Any, page: str, anchor: str, text: str) -> nodes.Node:
+    uri = env.app.builder.get_relative_uri(env.docname, page) + anchor
+    return nodes.reference("", text, refuri=uri, internal=True)
+
+
+def prepare_docstring(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Turn "docs/claims.md#S4, #S5" and "docs/decisions/NAME.md" into links."""
+    text = "\n".join(lines)
+    text = re.sub(
+        r"docs/claims\.md((?:#\w+(?:,\s+(?=#))?)+)",
+        lambda m: re.sub(r"#(\w+)", r":claim:`\1`", m[1]),
+        text,
+    )
+    text = re.sub(r"(?<!`)\bdocs/((?:decisions/)?[\w-]+)\.md\b", r":sitepage:`\1`", text)
+    lines[:] = text.split("\n")
+
+
+def skip_member(
+    app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any
+) -> bool | None:
+    """Leave out fields of records, which "Attributes" has, and what scikit-learn adds to ours."""
+    field = type(obj).__name__ in {"_tuplegetter", "member_descriptor"}
+    return True if field or re.fullmatch(r"set_\w+_request", name) else None
+
+
+def by_last_names(app: Sphinx, env: Any, node: Any, content: Any) -> nodes.Node | None:
+    """Resolve a name by its last parts, such as `offline.assign_source`, where only one fits."""
+    if node.get("refdomain") != "py":
+        return None
+    target = node["reftarget"].strip("~.")
+    objects = env.get_domain("py").objects
+    found = {
+        (entry.docname, entry.node_id)
+        for name, entry in objects.items()
+        if name == target or name.endswith(f".{target}")
+    }
+    if len(found) != 1:
+        return None
+    page, anchor = found.pop()
+    uri = app.builder.get_relative_uri(node.get("refdoc", env.docname), page)
+    reference = nodes.reference("", "", refuri=f"{uri}#{anchor}", internal=True)
+    reference += content
+    return reference
+
+
+def setup(app: Sphinx) -> None:
+    """Register the roles and the events."""
+    app.add_role("claim", ClaimRole())
+    app.add_role("sitepage", PageRole())
+    app.connect("autodoc-process-docstring", prepare_docstring, priority=900)
+    app.connect("autodoc-skip-member", skip_member)
+    app.connect("missing-reference", by_last_names)
+    app.connect("build-finished", copy_mathjax)
