@@ -66,21 +66,17 @@ def augmenting_paths(
     Paths are sequential. From a GPU, three copies come down: scores and clusters of the candidates,
     8 to 12 bytes for each, and 24 bytes a cluster; and two go back, 8 bytes a row and a cluster.
     """
-    if prices.device.type != "cpu":  # one copy instead of three
-        bits = prices.detach().to(torch.float64).contiguous().view(torch.int64)
-        bits, lower, upper = torch.stack([bits, lower, upper]).cpu()
-        host = numba_augmenting_paths.augmenting_paths(
-            _shared(values),
-            _shared(clusters),
-            bits.view(torch.float64).numpy(),
-            lower=lower.numpy(),
-            upper=upper.numpy(),
-            window=window,
-        )
-        slots, moved, moves, is_stuck = host
-        return _back(slots, values.device), _back(moved, values.device), moves, is_stuck
-    options = {"lower": lower, "upper": upper, "window": window}
-    return _run(numba_augmenting_paths.augmenting_paths, values, clusters, prices, **options)  # type: ignore[no-any-return]
+    bits = prices.detach().to(torch.float64).contiguous().view(torch.int64)
+    bits, lower, upper = torch.stack([bits, lower, upper]).cpu()  # one copy instead of three
+    slots, moved, moves, is_stuck = numba_augmenting_paths.augmenting_paths(
+        _shared(values),
+        _shared(clusters),
+        bits.view(torch.float64).numpy(),
+        lower=lower.numpy(),
+        upper=upper.numpy(),
+        window=window,
+    )
+    return _back(slots, values.device), _back(moved, values.device), moves, is_stuck
 
 
 def _run(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:

@@ -17,6 +17,7 @@ from tests.libraries import (
     IMMUTABLE,
     LIBRARIES,
     NOT_IMMUTABLE,
+    NOT_MINIMAL,
     NOT_SECOND,
     SECOND,
     Library,
@@ -67,11 +68,14 @@ def xp(request: pytest.FixtureRequest) -> Iterator[Library]:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what the rows of IMMUTABLE and SECOND do not run, or run only with `make slow`."""
+    """Mark what a row does not run, or runs only with `make slow`, as `tests.libraries` says."""
     for item in items:
         callspec = getattr(item, "callspec", None)
         row = None if callspec is None else callspec.params.get("xp")
-        left_out = NOT_IMMUTABLE if row in IMMUTABLE else NOT_SECOND if row in SECOND else {}
+        if not isinstance(row, Library):
+            continue
+        left_out = NOT_MINIMAL if row.flags else {}
+        left_out = NOT_IMMUTABLE if row in IMMUTABLE else NOT_SECOND if row in SECOND else left_out
         for start, (mark, reason) in left_out.items():
             if item.nodeid.startswith(start):
                 item.add_marker(getattr(pytest.mark, mark)(reason=reason))

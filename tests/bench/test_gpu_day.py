@@ -58,7 +58,10 @@ def test_the_conformance_of_each_row_and_method_is_recorded(day):
     assert all(row["waits"] == 0 for row in reads.values() if row["capturable"])
     graphs = [row for row in found["graph"]["rows"] if "verdict" in row]
     assert graphs
-    assert all(row["graphs an epoch"] == 2 and row["off"] < 1e-8 for row in graphs)
+    assert len(graphs) == 5
+    for row in graphs:  # GATCluster's epoch has one batch of the shorter length: too few to capture
+        assert row["graphs an epoch"] == 1 + (row["method"] != "gatcluster")
+        assert row["off"] < 1e-8
 
 
 def test_the_page_shows_each_part_and_names_the_rehearsal(day):

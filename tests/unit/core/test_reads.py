@@ -23,8 +23,9 @@ def test_numbers_in_their_order(xp, monkeypatch, is_here):
 
 def test_a_number_stays_an_array_away_from_the_host(xp, monkeypatch):
     x = xp.asarray(np.asarray([0.1, -2.5]))
-    assert reads.unread(x[0]) == 0.1
-    assert type(reads.unread(x[0])) is float
+    if reads.on_host(x):
+        assert reads.unread(x[0]) == 0.1
+        assert type(reads.unread(x[0])) is float
     monkeypatch.setattr(reads, "on_host", lambda array: False)
     kept = x[0]
     assert reads.unread(kept) is kept

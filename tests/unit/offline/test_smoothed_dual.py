@@ -27,7 +27,7 @@ def test_the_gradient_is_that_of_the_value(xp, rng):
         up, down = prices.copy(), prices.copy()
         up[a] += step
         down[a] -= step
-        values = [_evaluate(made, xp.asarray(p), 0.3).value for p in (up, down)]
+        values = [float(_evaluate(made, xp.asarray(p), 0.3).value) for p in (up, down)]
         assert (values[0] - values[1]) / (2 * step) == pytest.approx(gradient[a], abs=1e-6)
 
 
