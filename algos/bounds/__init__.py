@@ -2,19 +2,21 @@
 
 `SizeBounds` holds the lower and the upper size of each cluster, from counts, from shares of n / k
 or for a stream. If some pairs are forbidden, a maximum flow finds labels, or a proof in whole
-numbers that none exist, which anyone can check. Messages about sums of bounds are in `sizes`, those
-about forbidden pairs in `forbidden_pairs` and `farkas.explain`.
+numbers that none exist, which anyone can check; `infeasibility` says it in words.
 """
 
 from .farkas import (
     FarkasVector,
-    explain,
     verify_infeasibility,
 )
 from .forbidden_pairs import (
     Feasibility,
     check_feasible,
     feasibility,
+)
+from .infeasibility import (
+    check_sums,
+    explain,
     infeasible,
 )
 from .sizes import (
@@ -32,6 +34,7 @@ __all__ = [
     "SizeBounds",
     "check_bounds",
     "check_feasible",
+    "check_sums",
     "entries",
     "explain",
     "feasibility",

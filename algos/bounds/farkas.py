@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-__all__ = ["FarkasVector", "explain", "verify_infeasibility"]
+__all__ = ["FarkasVector", "verify_infeasibility"]
 
 
 class FarkasVector(NamedTuple):
@@ -135,49 +135,6 @@ def verify_infeasibility(
     if vector.sample is not None or available is None or vector.available != available:
         return False
     return available < required
-
-
-def explain(vector: FarkasVector) -> str:
-    """Explain in one sentence why no assignment exists, and name the clusters.
-
-    Examples
-    --------
-    >>> explain(FarkasVector((1, 0, 1), (0, 0, 0), 7, 5))
-    'clusters 0 and 2 need at least 7 samples together, but only 5 may join any of them'
-    >>> explain(FarkasVector((0, 0), (0, 1), -2, -4))
-    '4 samples may join only cluster 1, which takes at most 2'
-    """
-    if vector.sample is not None:
-        return f"sample {vector.sample} may join no cluster"
-    names, several = _names(vector.clusters), len(vector.clusters) > 1
-    available = vector.available or 0
-    multipliers = {*vector.lower, *vector.upper} - {0}
-    if multipliers == {1} and not any(vector.upper):
-        together, them = (" together", "any of them") if several else ("", "it")
-        verb = "need" if several else "needs"
-        return (
-            f"{names} {verb} at least {vector.required} samples{together}, "
-            f"but only {available} may join {them}"
-        )
-    if multipliers == {1} and not any(vector.lower):
-        verb, together = ("take", " together") if several else ("takes", "")
-        return (
-            f"{-available} samples may join only {names}, "
-            f"which {verb} at most {-vector.required}{together}"
-        )
-    if vector.lower == vector.upper and not several:
-        return f"{names} needs at least {vector.excess} samples more than it takes at most"
-    return f"the bounds of {names} contradict each other by {vector.excess} samples"
-
-
-def _names(clusters: tuple[int, ...]) -> str:
-    """Write a list of clusters in English, cut after ten."""
-    words = [str(k) for k in clusters[:10]]
-    if len(clusters) > 10:
-        words.append(f"{len(clusters) - 10} more")
-    if len(words) == 1:
-        return f"cluster {words[0]}"
-    return f"clusters {', '.join(words[:-1])} and {words[-1]}"
 
 
 def _ints(values: Any) -> Iterator[int]:

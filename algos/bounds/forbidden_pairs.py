@@ -35,9 +35,10 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_flow
 
 from ..core.checks import check_count, check_shape
-from ..core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
+from ..core.errors import InvalidTypeError, InvalidValueError
 from ..core.types import Array
-from .farkas import FarkasVector, explain
+from .farkas import FarkasVector
+from .infeasibility import infeasible
 from .sizes import entries
 
 __all__ = ["Feasibility", "check_feasible", "feasibility", "infeasible"]
@@ -113,6 +114,7 @@ def feasibility(
     >>> allowed = np.asarray([[True, False], [True, False], [True, True]])
     >>> feasibility(allowed, [1, 1], [2, 3]).labels
     array([0, 0, 1])
+    >>> from dualclust.algos.bounds.infeasibility import explain
     >>> explain(feasibility(allowed, [1, 1], [1, 3]).vector)
     '2 samples may join only cluster 0, which takes at most 1'
     >>> explain(feasibility(allowed, [0, 2], [3, 3]).vector)
@@ -177,13 +179,6 @@ widen the bounds or allow more pairs
     if vector is None:
         return
     raise infeasible(vector)
-
-
-def infeasible(vector: FarkasVector) -> InfeasibleBoundsError:
-    """Return the error that carries a proof and states it in one sentence."""
-    fix = "widen the bounds or allow more pairs" if vector.sample is None else "allow it a pair"
-    msg = f"no labels are inside the bounds: {explain(vector)}. To fix this, {fix}"
-    return InfeasibleBoundsError(msg, clusters=vector.clusters, excess=vector.excess, vector=vector)
 
 
 def _obvious(

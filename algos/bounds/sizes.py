@@ -37,7 +37,7 @@ from ..core.checks import check_choice, check_count, check_kind, check_namespace
 from ..core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from ..core.types import Array, Namespace
 from ._ratios import Ratio, entries, is_array, ratios_of, rounded
-from .farkas import FarkasVector
+from .infeasibility import check_sums
 
 __all__ = [
     "ROUNDING",
@@ -147,9 +147,7 @@ class SizeBounds(NamedTuple):
         most = ratios_of("upper", upper, k)
         low = [rounded(r * n / k, rounding, up=True) for r in least]
         high = [min(rounded(r * n / k, rounding, up=False), n) for r in most]
-        _check_feasible(
-            low, high, n, ", or pass rounding='outward'" if rounding != "outward" else ""
-        )
+        check_sums(low, high, n, ", or pass rounding='outward'" if rounding != "outward" else "")
         shares = [r / k for r in least], [min(r / k, Fraction(1)) for r in most]
         return _build(*shares, low, high, n, xp, device)
 
@@ -203,7 +201,7 @@ class SizeBounds(NamedTuple):
         if len(low) != len(high) or not low:
             msg = f"lower and upper must have one entry per cluster, got {len(low)} and {len(high)}"
             raise InvalidValueError(msg)
-        _check_feasible(low, high, n, "")
+        check_sums(low, high, n, "")
         high = [min(u, n) for u in high]
         shares = [Fraction(v, n) for v in low], [Fraction(v, n) for v in high]
         return _build(*shares, low, high, n, xp, device)
@@ -284,42 +282,6 @@ def _length(n_samples: int) -> int:
         msg = f"n_samples must be at most {sys.maxsize}, got {n}"
         raise InvalidValueError(msg)
     return n
-
-
-def _check_feasible(lower: list[int], upper: list[int], n: int, hint: str) -> None:
-    negative = [i for i, v in enumerate(lower) if v < 0]
-    if negative:
-        i = negative[0]
-        msg = f"lower must be at least 0, got {lower[i]} for cluster {i}"
-        raise InvalidValueError(msg)
-    crossed = [i for i, (lo, hi) in enumerate(zip(lower, upper, strict=True)) if lo > hi]
-    if crossed:
-        i = crossed[0]
-        msg = (
-            f"lower bound {lower[i]} exceeds upper bound {upper[i]} for cluster {i}. "
-            f"To fix this, widen the bounds{hint}"
-        )
-        one, gap = tuple(int(j == i) for j in range(len(lower))), lower[i] - upper[i]
-        vector = FarkasVector(one, one, required=gap, available=0)
-        raise InfeasibleBoundsError(msg, clusters=tuple(crossed), excess=gap, vector=vector)
-    total, none = sum(lower), (0,) * len(lower)
-    if total > n:
-        msg = (
-            f"lower bounds add up to {total} samples, {total - n} more than n_samples={n}. "
-            f"To fix this, lower them{hint}"
-        )
-        clusters = tuple(i for i, v in enumerate(lower) if v > 0)
-        vector = FarkasVector(tuple(int(v > 0) for v in lower), none, required=total, available=n)
-        raise InfeasibleBoundsError(msg, clusters=clusters, excess=total - n, vector=vector)
-    total = sum(upper)
-    if total < n:
-        msg = (
-            f"upper bounds add up to {total} samples, {n - total} fewer than n_samples={n}. "
-            f"To fix this, raise them{hint}"
-        )
-        clusters = tuple(range(len(upper)))
-        vector = FarkasVector(none, (1,) * len(upper), required=-total, available=-n)
-        raise InfeasibleBoundsError(msg, clusters=clusters, excess=n - total, vector=vector)
 
 
 def _integers(name: str, values: Array) -> list[int]:

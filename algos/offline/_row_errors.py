@@ -12,7 +12,7 @@ import math
 import array_api_compat as compat
 
 from ..bounds.farkas import FarkasVector
-from ..bounds.forbidden_pairs import infeasible
+from ..bounds.infeasibility import infeasible
 from ..bounds.sizes import entries
 from ..core.errors import InvalidValueError
 from ..core.types import Array

@@ -6,8 +6,9 @@ import random
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds.farkas import FarkasVector, explain, verify_infeasibility
+from dualclust.algos.bounds.farkas import FarkasVector, verify_infeasibility
 from dualclust.algos.bounds.forbidden_pairs import feasibility
+from dualclust.algos.bounds.infeasibility import explain
 from tests import highs
 
 

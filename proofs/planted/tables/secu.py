@@ -212,7 +212,7 @@ PLANTED: tuple[PlantedError, ...] = (
         ),
     ),
     *errors_in(
-        "algos.bounds.sizes._check_feasible",
+        "algos.bounds.infeasibility.check_sums",
         ("off by one", "if total > n:", "if total > n + 1:"),
         claims=(
             "S5",
@@ -220,7 +220,7 @@ PLANTED: tuple[PlantedError, ...] = (
         ),
     ),
     *errors_in(
-        "algos.bounds.sizes._check_feasible",
+        "algos.bounds.infeasibility.check_sums",
         ("inequality", "if total < n:", "if total <= n:"),
         ("inequality", "if lo > hi]", "if lo >= hi]"),
         claims=("S5",),

@@ -6,8 +6,9 @@ import pickle
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds.farkas import FarkasVector, explain, verify_infeasibility
+from dualclust.algos.bounds.farkas import FarkasVector, verify_infeasibility
 from dualclust.algos.bounds.forbidden_pairs import check_feasible, feasibility
+from dualclust.algos.bounds.infeasibility import explain
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from tests.compare import assert_equal, assert_same_kind, to_numpy
