@@ -1,8 +1,9 @@
 """Every number that steers the offline solver, in one record: its name, its unit and its reason.
 
 None of them can make a result wrong: labels stay inside the bounds and gaps stay proven whatever
-their values. They decide how much time and memory the proof takes. Tolerances for rounding are not
-options; they stand beside the arithmetic whose errors they bound.
+their values. They decide how much time and memory the proof takes. The gap to prove, ``tol``, is an
+argument of the functions in `assignment`. Tolerances for rounding are not options; they stand
+beside the arithmetic whose errors they bound.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..algos.online.certificates import margins
 from ..algos.scores.sources import FeatureSource
-from ..common.drawing import BLUE, FAINT, INK, ORANGE, new_figure, plain
+from ..common.plotting import BLUE, FAINT, INK, ORANGE, new_figure, plain
 from .output import Clusters
 
 if TYPE_CHECKING:

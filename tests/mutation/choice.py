@@ -15,7 +15,7 @@ __all__ = ["GROUPS", "draw", "group", "likely_files", "modules"]
 
 GROUPS = ("algos", "backends", "train/methods", "train", "dualclust/common")
 # Pictures and words for people: their tests look at what is there, not at where.
-SKIPPED = {"dualclust/common/drawing.py", "train/report/attention.py", "train/report/figures.py"}
+SKIPPED = {"dualclust/common/plotting.py", "train/report/attention.py", "train/report/figures.py"}
 # They build distributions, start ranks and commands, or run every claim: minutes. A file that is
 # named after the module is used all the same.
 SLOW = (

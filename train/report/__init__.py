@@ -1,7 +1,7 @@
 """Pictures of a clustering, as PNG files: what is in each cluster, and how training went.
 
 `figures` draws the gallery of the clusters, their sizes and the curves of a run, `attention` the
-images with GATCluster's windows. Both draw with `common.drawing`.
+images with GATCluster's windows. Both draw with `common.plotting`.
 """
 
 from .attention import write_overlays

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ...algos.core.errors import InvalidValueError
 from ...algos.losses.gatcluster.attention import Gaussian, attention_map
-from ...common.drawing import FAINT, ORANGE, Page, magnify, save_png
+from ...common.plotting import FAINT, ORANGE, Page, magnify, save_png
 from ..data.pictures import PlainImages
 
 __all__ = ["overlay", "window_on_image", "write_overlays"]

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from ...algos.core.errors import InvalidValueError
-from ...common.drawing import (
+from ...common.plotting import (
     BLUE,
     FAINT,
     INK,

@@ -8,7 +8,7 @@ import torch
 from PIL import Image
 
 from dualclust.algos.core.errors import InvalidValueError, MissingExtraError, OutputError
-from dualclust.common import drawing
+from dualclust.common import plotting
 from dualclust.train.data.samples import load_source
 from dualclust.train.report.figures import write_curves, write_gallery, write_sizes
 
@@ -22,7 +22,7 @@ def rng():
 def texts(monkeypatch):
     """Everything written on the figures that are saved."""
     found = []
-    save = drawing.save_png
+    save = plotting.save_png
 
     def spy(figure, path):
         from matplotlib.text import Text
@@ -98,9 +98,9 @@ def test_pixels_are_exact_squares(tmp_path):
 
 def test_large_images_shrink_and_small_ones_grow():
     images = np.arange(2 * 3 * 224 * 200).reshape(2, 3, 224, 200).astype(np.uint8)
-    assert drawing.magnify(images, 72).shape == (2, 112, 100, 3)
-    assert drawing.magnify(images[:, :1, :8, :6], 48).shape == (2, 48, 36, 3)
-    assert drawing.magnify(np.full((1, 1, 300, 300), 7, np.uint8), 48).tolist()[0][0][0] == [7] * 3
+    assert plotting.magnify(images, 72).shape == (2, 112, 100, 3)
+    assert plotting.magnify(images[:, :1, :8, :6], 48).shape == (2, 48, 36, 3)
+    assert plotting.magnify(np.full((1, 1, 300, 300), 7, np.uint8), 48).tolist()[0][0][0] == [7] * 3
 
 
 def test_captions_tell_size_class_and_purity(tmp_path, texts):
@@ -117,13 +117,13 @@ def test_captions_tell_size_class_and_purity(tmp_path, texts):
     assert {"4 images", "$dog$ · 75 %", "empty", "cat · 100 %"} <= set(texts)
     assert any("3 clusters · 5 images · purity 80.0 %" in text for text in texts)
     # One image is not of its row's majority class: the frame and the word "empty".
-    assert count(pixels(tmp_path / "g.png"), drawing.ORANGE) > 4 * 3 * 72
+    assert count(pixels(tmp_path / "g.png"), plotting.ORANGE) > 4 * 3 * 72
 
 
 def test_without_classes_nothing_is_framed(tmp_path, texts):
     write_gallery(tmp_path / "g.png", np.zeros((5, 1, 8, 8), np.uint8), np.zeros(5, int),
                   np.arange(5))  # fmt: skip
-    assert count(pixels(tmp_path / "g.png"), drawing.ORANGE) == 0
+    assert count(pixels(tmp_path / "g.png"), plotting.ORANGE) == 0
     assert not any("purity" in text for text in texts)
 
 
@@ -167,7 +167,7 @@ def test_sizes_inside_their_bounds(tmp_path, rng, texts, k):
     assert f"Cluster sizes {counts.min()} to {counts.max()}" in texts
     assert "lower 90 · upper 110 · all inside" in texts
     assert {"lower 90", "upper 110"} <= set(texts)
-    assert count(pixels(tmp_path / "s.png"), drawing.ORANGE) == 0
+    assert count(pixels(tmp_path / "s.png"), plotting.ORANGE) == 0
 
 
 def test_sizes_outside_stand_out(tmp_path, texts):
@@ -175,7 +175,7 @@ def test_sizes_outside_stand_out(tmp_path, texts):
     assert "lower 15 · upper 25.5 · 2 of 3 outside" in texts
     assert {"10", "20", "30"} <= set(texts)
     picture = pixels(tmp_path / "s.png")
-    ratio = count(picture, drawing.ORANGE) / count(picture, drawing.BLUE)
+    ratio = count(picture, plotting.ORANGE) / count(picture, plotting.BLUE)
     assert ratio == pytest.approx(2, rel=0.1)
 
 

@@ -1,4 +1,4 @@
-"""What the pictures are drawn with: pages of exact pixels, plain axes, PNG files.
+"""What pictures are drawn with: their colors, pages of exact pixels, plain axes, PNG files.
 
 matplotlib is imported on first use, and only its object interface: no display, no global state.
 """
