@@ -19,7 +19,7 @@ from .records import Store
 from .stages import Context, Stage, run_stage
 from .timing import Budget
 
-__all__ = ["STAGES", "main"]
+__all__ = ["STAGES", "build_parser", "main"]
 
 STAGES: tuple[Stage, ...] = (conformance.STAGE, speed.STAGE, paper.STAGE)
 ONE_CALL = 9.0  # minutes of a stage in one call that is waited for
@@ -33,7 +33,7 @@ def main(words: Sequence[str]) -> int:
     CannotRun
         If there is no card, or the options do not fit.
     """
-    options = _parser().parse_args(words)
+    options = build_parser().parse_args(words)
     chosen = _chosen(options.stages)
     out, scratch = _folders(options)
     if options.pick_up:
@@ -115,7 +115,8 @@ def _chosen(names: str) -> list[Stage]:
     return [stage for name, stage in known.items() if name in asked]
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.gpu",
         description="Check, time and train on a CUDA card, stage by stage (docs/gpu.md).",

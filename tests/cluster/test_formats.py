@@ -17,7 +17,7 @@ from dualclust.cluster.formats.kinds import kind_of
 from dualclust.cluster.formats.plain import PlainRows
 from dualclust.cluster.formats.registry import FORMATS
 from dualclust.cluster.formats.shards import JoinedRows
-from tests.cli.test_cli_cluster import error_of, groups, listing
+from tests.cli.cluster_files import error_of, groups, listing
 
 N, D = 200, 8
 X = groups(n=N, d=D)[0].astype(np.float32)

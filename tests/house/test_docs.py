@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.gpu.program import build_parser as gpu_parser
 from dualclust.cli.main import build_parser
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +76,11 @@ def test_commands_parse(page: str) -> None:
         if program == "torchrun":
             arguments = arguments[arguments.index("-m") + 1 :]
             program = arguments.pop(0)
-        if program == "dualclust":
+        elif program == "python" and arguments[0] == "-m":
+            program, *arguments = arguments[1:]
+        if program == "benchmarks.gpu":
+            gpu_parser().parse_args(arguments)
+        elif program == "dualclust":
             build_parser().parse_args(arguments)
         elif program == "make":
             assert re.search(rf"^{arguments[0]}:", makefile, flags=re.MULTILINE), line

@@ -36,9 +36,9 @@ def requirements(row: Row) -> tuple[list[str], list[str]]:
     --------
     >>> from tests.machines.rows import Row
     >>> wanted, constraints = requirements(Row("x", "", lowest=True, without=("torch",)))
-    >>> [line for line in wanted if line.startswith(("numpy", "torch", "ruff"))]
+    >>> [line for line in wanted if line.startswith(("numpy==", "torch", "ruff"))]
     ['numpy==2.0', 'ruff']
-    >>> [line for line in constraints if line.startswith(("numpy", "ruff"))]
+    >>> [line for line in constraints if line.startswith(("numpy==", "ruff"))]
     ['ruff==0.17.5']
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
