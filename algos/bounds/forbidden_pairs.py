@@ -41,7 +41,7 @@ from .farkas import FarkasVector
 from .infeasibility import infeasible
 from .sizes import entries
 
-__all__ = ["Feasibility", "check_feasible", "feasibility", "infeasible"]
+__all__ = ["Feasibility", "check_feasible", "feasibility"]
 
 LARGEST_TOTAL = 2**31 - 1  # SciPy's flows are 32-bit
 

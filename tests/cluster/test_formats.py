@@ -372,7 +372,7 @@ def test_a_copy_leaves_nothing(tmp_path, monkeypatch) -> None:
 
 def test_ranks_of_a_machine_share_a_copy(tmp_path, monkeypatch) -> None:
     if not hasattr(os, "O_NOFOLLOW"):
-        pytest.skip("a copy for each rank here")
+        pytest.skip("files cannot be locked safely here, so each rank makes its own copy")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     run = {"WORLD_SIZE": "3", "RANK": "0", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "3"}
     for name, value in {**run, "MASTER_ADDR": "here", "MASTER_PORT": "1"}.items():

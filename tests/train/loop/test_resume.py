@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from dualclust.common import files
 from dualclust.train.config.run import dump_config
 from dualclust.train.loop import resume, train
 from dualclust.train.methods.secu import SeCu
@@ -159,7 +160,7 @@ def test_what_a_killed_writer_left_is_removed(straight, tmp_path):
     """A process killed between writing a file and renaming it cannot clean up after itself."""
     folder = tmp_path / "run"
     shutil.copytree(straight(), folder)
-    (folder / ".metrics.jsonl.tmp-0123456789ab").write_text("half")
+    files._temporary(folder / "metrics.jsonl").write_text("half")
     (folder / "checkpoints" / ".epoch-000001.tmp-doomed").mkdir()
     (folder / "checkpoints" / ".epoch-000001.tmp-doomed" / "state.json").write_text("{}")
     resume(folder)
