@@ -22,6 +22,7 @@ FILES = PICTURES | {
     "assignments.csv",
     "centers.npy",
     "weights.safetensors",
+    "model.safetensors",
     "checkpoints",
 }
 

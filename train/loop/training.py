@@ -17,15 +17,18 @@ file                     what it is
 ``assignments.csv``      id, cluster, margin of every image; its class where known
 ``centers.npy``          (k, d) unit centers of the target head
 ``weights.safetensors``  the network's parameters
+``model.safetensors``    the trained model, with normalization and prices: `dualclust.load` reads it
 ``gallery.png``          what to look at, as are ``sizes.png`` and ``curves.png``
 =======================  ===========================================================================
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,13 +39,17 @@ from ...common.files import remove_leftovers, write_file
 from ...common.ranks import ALONE, Ranks
 from ..config.run import RunConfig, dump_config, load_config
 from ..data.samples import EmbeddingData
+from ..data.sources import BUILT_IN
 from ..methods.base import Prediction
+from ..models.files import MODEL_FILE
+from ..networks.network import OWN, own_name
 from ..report.figures import write_curves
 from ..state.checkpoint import latest_checkpoint
 from .results import write_metrics, write_results
 from .run import Run
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
 from .stored_run import restore, run_and_save_epoch
+from .trained import trained_model
 
 __all__ = ["RunResult", "resume", "train"]
 
@@ -100,6 +107,7 @@ def train(
         If the settings do not fit the data. Nothing is written then.
     """
     folder = Path(folder)
+    config = _anywhere(config, network)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         started = (folder / "checkpoints").is_dir()
         other = f", or continue that run with: dualclust resume {folder}" if started else ""
@@ -153,6 +161,23 @@ def resume(
         return _finish(run, folder, progress)
 
 
+def _anywhere(config: RunConfig, network: torch.nn.Module | None) -> RunConfig:
+    """Settings that say the same in any current folder, and whose network a run has."""
+    source = config.data.source
+    if source not in BUILT_IN:
+        source = os.path.abspath(source)
+    own = config.network.name if network is None else f"{OWN}{own_name(network)}"
+    table = getattr(config, config.method)
+    if getattr(table, "init_from", ""):
+        table = replace(table, init_from=os.path.abspath(table.init_from))
+    return replace(
+        config,
+        data=replace(config.data, source=source),
+        network=replace(config.network, name=own),
+        **{config.method: table},
+    )
+
+
 def _maker(
     config: RunConfig, device: str, network: torch.nn.Module | None, ranks: Ranks
 ) -> Callable[[RunConfig], Run]:
@@ -179,6 +204,7 @@ def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
         write_metrics(folder, run.metrics)
         write_results(folder, prediction, bounds, run.loader.data, method.network)
         write_curves(folder / "curves.png", run.metrics)
+        write_file(folder / MODEL_FILE, trained_model(method, run.loader, prediction))
         if not isinstance(run.loader.data, EmbeddingData):
             method.write_pictures(folder, run.loader.data, prediction)
     run.ranks.wait()

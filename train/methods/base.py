@@ -148,6 +148,8 @@ class Method(ABC):
     wants_labels : bool. Whether the settings ask for true labels, as weak supervision does; where
         they do not, none reach the method.
     labels : (h, n) int64 tensor. Labels stored in training, a row for each head.
+    readout : str. How `features` and `scores` follow from the network's rows, as `models.spec`
+        names it: a trained model has no method any more.
     stores_labels : bool. Whether `labels` is what the method trains on.
     capturable : bool. Whether a step acts on tensors alone and changes them in place, so that it
         can be captured as a graph (`train.loop.execution`).
@@ -164,6 +166,7 @@ class Method(ABC):
     """
 
     views: tuple[str, ...] = ("first", "second")
+    readout: str = "directions"
     stores_labels: bool = True
     capturable: bool = False
     wants_labels: bool = False
@@ -286,6 +289,11 @@ class Method(ABC):
     def scores(self, features: Tensor, centers: Tensor) -> Tensor:
         """Scores (n, k) of features for given centers; the label is the largest."""
         return features @ centers.T
+
+    @property
+    def temperature(self) -> float:
+        """What divides the scores in the softmax of the loss."""
+        return self.config.loss.temperature
 
     def write_pictures(  # noqa: B027 - most methods have none of their own
         self, folder: Path, data: ImageData | PictureData, prediction: Prediction
