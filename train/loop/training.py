@@ -14,7 +14,8 @@ file                     what it is
 ``checkpoints/``         what `resume` reads: the last two epochs, hashed, without pickle
 ``starts/``              the beginnings of the run, where it has several
 ``starts.json``          which of them went on
-``assignments.csv``      id, cluster, margin of every image; its class where known
+``assignments.csv``      id, cluster inside the bounds, margin, runner-up, nearest cluster of every
+                         image; its class where known
 ``centers.npy``          (k, d) unit centers of the target head
 ``weights.safetensors``  the network's parameters
 ``model.safetensors``    the trained model, with normalization and prices: `dualclust.load` reads it

@@ -114,12 +114,16 @@ class Prediction(NamedTuple):
     centers : (k, d) float32 tensor.
     assignment : OfflineAssignment. Labels, sizes, and the bound on what is possible.
     margins : (n,) float64 tensor. How clear each label is, in units of score.
+    nearest : (n,) int64 tensor. Labels without bounds: the cluster of the largest score.
+    runner_up : (n,) int64 tensor. The cluster that is best after the label, at the prices.
     """
 
     features: Tensor
     centers: Tensor
     assignment: OfflineAssignment
     margins: Tensor
+    nearest: Tensor
+    runner_up: Tensor
 
 
 class ApplyToAll(Protocol):
@@ -276,7 +280,10 @@ class Method(ABC):
         centers = self.target_centers(features)
         scores = self.scores(features, centers)
         found = assign_exact(scores, self.bounds[self.target])
-        return Prediction(features, centers, found, margins(scores, found.prices))
+        clear = margins(scores, found.prices)
+        return Prediction(
+            features, centers, found, clear, scores.argmax(dim=1), _runner_up(scores, found)
+        )
 
     @abstractmethod
     def target_centers(self, features: Tensor) -> Tensor:
@@ -322,6 +329,18 @@ class Method(ABC):
         k = self.bounds[self.target].n_clusters
         sizes: Tensor = segment_sum(torch.ones_like(labels)[:, None], labels, n_segments=k)[:, 0]
         return sizes
+
+
+def _runner_up(scores: Tensor, found: OfflineAssignment) -> Tensor:
+    """Best cluster of each row at the prices, but for its label; some rows at a time."""
+    rows = max(1, 2**22 // scores.shape[1])
+    parts = []
+    for some, labels in zip(
+        torch.split(scores, rows), torch.split(found.labels, rows), strict=True
+    ):
+        others = (some + found.prices).scatter(1, labels[:, None], -torch.inf)
+        parts.append(others.argmax(dim=1))
+    return torch.cat(parts)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ pictures to it, `files` keeps it in a safetensors file, `programs` writes `torch
 """
 
 from .classifier import Classifier, build_classifier
-from .files import MODEL_FILE, load_model, model_bytes
+from .files import MODEL_FILE, export_bytes, load_model, model_bytes
 from .model import Labels, Model
 from .programs import PROGRAMS, program_bytes
 from .spec import InputSpec, ModelSpec
@@ -20,6 +20,7 @@ __all__ = [
     "Model",
     "ModelSpec",
     "build_classifier",
+    "export_bytes",
     "load_model",
     "model_bytes",
     "program_bytes",

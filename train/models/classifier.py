@@ -170,8 +170,8 @@ def _network(spec: ModelSpec, encoder: nn.Module | None) -> Network:
 def _check_encoder(spec: ModelSpec, encoder: nn.Module | None) -> None:
     if encoder is None and spec.own_network:
         msg = (
-            f"the network is an encoder of its author's own, {spec.own_network}, and the file holds "
-            f"its parameters alone. To fix this, pass the module: "
+            f"the encoder is a module of its author's own, {spec.own_network}, and the file "
+            f"holds its parameters alone. To fix this, pass the module: "
             f"dualclust.load(path, network={spec.own_network.rpartition('.')[2]}(...))"
         )
         raise UsageError(msg)

@@ -24,7 +24,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors
@@ -35,9 +35,10 @@ from torch import Tensor, nn
 from ...algos.core.errors import CheckpointError, MissingFileError, UsageError
 from .classifier import build_classifier
 from .model import Model
+from .programs import program_bytes
 from .spec import ModelSpec
 
-__all__ = ["MODEL_FILE", "load_model", "model_bytes"]
+__all__ = ["MODEL_FILE", "export_bytes", "load_model", "model_bytes"]
 
 MODEL_FILE = "model.safetensors"
 """What it is called in a run folder."""
@@ -96,6 +97,47 @@ def load_model(
     Needs torch and safetensors, and Pillow where pictures are to be decoded. Runs no code of the
     file. Takes one pass over it, and twice its size in memory.
     """
+    found = _read(path)
+    try:
+        classifier = build_classifier(found.spec, found.tensors, network)
+    except CheckpointError as error:
+        raise _damaged(found.path, str(error)) from error
+    vectors = {name: found.tensors[name].numpy() for name in _VECTORS}
+    return Model(found.spec, classifier.to(device), **vectors)
+
+
+def export_bytes(
+    path: str | Path, *, to: str = "safetensors", network: nn.Module | None = None
+) -> bytes:
+    """Return a trained model as the content of one file.
+
+    Parameters
+    ----------
+    path : path. The folder of a finished run, or a model.
+    to : ``"safetensors"``, for `load_model`; or a key of `programs.PROGRAMS`, for other runtimes.
+    network : nn.Module, optional. As of `load_model`; a file of safetensors needs none.
+
+    Raises
+    ------
+    CheckpointError, MissingFileError, UsageError, MissingExtraError
+        As of `load_model` and `programs.program_bytes`.
+    """
+    if to == "safetensors":
+        return _read(path).content
+    return program_bytes(load_model(path, network=network), to)
+
+
+class _File(NamedTuple):
+    """A model file, verified."""
+
+    path: Path
+    content: bytes
+    spec: ModelSpec
+    tensors: dict[str, Tensor]
+
+
+def _read(path: str | Path) -> _File:
+    """Read and verify the file of a model."""
     path = _file_of(Path(path))
     try:
         content = path.read_bytes()
@@ -109,12 +151,7 @@ def load_model(
         raise _damaged(path, str(error)) from error
     spec = _read_spec(text, tensors, path)
     _check_tensors(spec, tensors, path)
-    try:
-        classifier = build_classifier(spec, tensors, network)
-    except CheckpointError as error:
-        raise _damaged(path, str(error)) from error
-    vectors = {name: tensors[name].numpy() for name in _VECTORS}
-    return Model(spec, classifier.to(device), **vectors)
+    return _File(path, content, spec, tensors)
 
 
 def _file_of(path: Path) -> Path:
@@ -168,7 +205,7 @@ def _bytes(entry: Any) -> int:
         msg = f"shape {shape}"
         raise ValueError(msg)
     begin, end = entry["data_offsets"]
-    size = math.prod(shape) * _SIZES[entry["dtype"]]
+    size: int = math.prod(shape) * _SIZES[entry["dtype"]]
     if end - begin != size:
         msg = f"offsets {begin} to {end} for {size} bytes"
         raise ValueError(msg)
@@ -185,8 +222,11 @@ def _read_spec(text: str, tensors: Mapping[str, Tensor], path: Path) -> ModelSpe
     if kind != FORMAT:
         raise _damaged(path, f"its format is {kind!r}, and not {FORMAT!r}")
     if version != VERSION:
-        msg = f"{path} has version {version!r} of the format, and this dualclust reads {VERSION}"
-        raise CheckpointError(f"{msg}. To fix this, install the dualclust that wrote it")
+        msg = (
+            f"{path} has version {version!r} of the format, and this dualclust reads {VERSION}. "
+            f"To fix this, install the dualclust that wrote it"
+        )
+        raise CheckpointError(msg)
     found = _digest({"format": kind, "version": version, **model}, tensors)
     if found != expected:
         raise _damaged(path, f"its SHA-256 is {found}, and should be {expected}")

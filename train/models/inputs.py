@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,10 +68,10 @@ def inputs_of(data: Any, spec: InputSpec, *, split: str = "auto", workers: int =
         If pictures are to be decoded and Pillow is missing.
     """
     listed = isinstance(data, (list, tuple)) and len(data) > 0
-    if isinstance(data, (str, Path)):
-        return _readers().of_path(data, spec, split=split, workers=workers)
-    if listed and all(isinstance(one, (str, Path)) for one in data):
-        return _readers().of_files([Path(one) for one in data], spec, workers=workers)
+    if isinstance(data, (str, Path)) or (
+        listed and all(isinstance(one, (str, Path)) for one in data)
+    ):
+        return _of_paths(data, spec, split, workers)
     if isinstance(data, Tensor):
         return of_array(data.detach().cpu(), spec)
     try:
@@ -131,14 +130,16 @@ def _rows(array: Any, spec: InputSpec) -> Any:
     return array
 
 
-def _readers() -> ModuleType:
-    """Load the readers of pictures and data sets, which need Pillow."""
+def _of_paths(data: Any, spec: InputSpec, split: str, workers: int) -> Inputs:
+    """Samples in files, by the readers of pictures and data sets, which need Pillow."""
     try:
-        from . import sources
+        from .sources import of_files, of_path
     except ModuleNotFoundError as error:
         msg = (
             f"pictures and data sets need {error.name}, which is not installed. "
             f"To fix this: pip install 'dualclust[train]', or pass an array"
         )
         raise MissingExtraError(msg) from error
-    return sources
+    if isinstance(data, (str, Path)):
+        return of_path(data, spec, split=split, workers=workers)
+    return of_files([Path(one) for one in data], spec, workers=workers)

@@ -148,9 +148,7 @@ class Model:
             data, batch_size, self.n_clusters, lambda batch: self.classifier(batch)[0]
         )
 
-    def embed(
-        self, data: Any, *, layer: str = "features", batch_size: int = BATCH
-    ) -> NDArray[Any]:
+    def embed(self, data: Any, *, layer: str = "features", batch_size: int = BATCH) -> NDArray[Any]:
         """Embed samples.
 
         Parameters
@@ -185,6 +183,8 @@ class Model:
 
     def inputs(self, data: Any, *, split: str = "auto") -> Inputs:
         """Take data as samples of this model, without reading more than it must."""
+        if isinstance(data, Inputs):
+            return data
         return inputs_of(data, self.spec.input, split=split)
 
     def labels_of(self, samples: Inputs, *, priced: bool, batch_size: int) -> Iterator[Labels]:

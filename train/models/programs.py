@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -115,16 +118,17 @@ def _torch_export(classifier: Classifier, example: Tensor, text: str) -> bytes:
 
 
 def _onnx(classifier: Classifier, example: Tensor, text: str) -> bytes:
-    try:
-        import onnx as _  # noqa: F401
-        import onnxscript as _  # noqa: F401
-    except ImportError as error:
-        msg = f"--to onnx needs {error.name}. To fix this: pip install 'dualclust[onnx]'"
-        raise MissingExtraError(msg) from error
-    with warnings.catch_warnings():
+    for name in ("onnx", "onnxscript"):
+        try:
+            import_module(name)
+        except ImportError as error:
+            msg = f"--to onnx needs {name}. To fix this: pip install 'dualclust[onnx]'"
+            raise MissingExtraError(msg) from error
+    traced = _traced(classifier, example)
+    with warnings.catch_warnings(), _quiet("torch.onnx._internal.exporter._registration"):
         warnings.simplefilter("ignore")
         program: Any = torch.onnx.export(
-            _traced(classifier, example),
+            traced,
             (example,),
             dynamo=True,
             verbose=False,
@@ -134,6 +138,18 @@ def _onnx(classifier: Classifier, example: Tensor, text: str) -> bytes:
     program.model.metadata_props["dualclust"] = text
     found: bytes = program.model_proto.SerializeToString()
     return found
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Keep a logger from saying that torchvision, which nothing here uses, is missing."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 PROGRAMS: dict[str, Callable[[Classifier, Tensor, str], bytes]] = {

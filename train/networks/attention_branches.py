@@ -229,7 +229,7 @@ class Branches(nn.Module):
         return self.options.alpha
 
     def _clusters(self, rows: Tensor) -> Tensor:
-        found: Tensor = self.to_clusters(rows.unflatten(1, self.map_shape))
+        found: Tensor = self.to_clusters(rows.reshape(-1, *self.map_shape))
         return found
 
     def _gaussian(self, clusters: Tensor) -> Gaussian:
