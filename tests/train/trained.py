@@ -21,7 +21,11 @@ CASES: dict[str, tuple[str, ...]] = {
     "propos": (),
     "gatcluster": (),
     "mi_margin": (),
-    "mi_margin iic": ("mi_margin.objective=iic", "mi_margin.average=2"),
+    "mi_margin iic": (
+        "mi_margin.objective=iic",
+        "mi_margin.average=2",
+        "mi_margin.extra_weight=0.0",
+    ),
     "self_label": (),
     **{f"{method} rows": () for method in METHODS},
 }

@@ -101,7 +101,13 @@ def load_model(
     try:
         classifier = build_classifier(found.spec, found.tensors, network)
     except CheckpointError as error:
-        raise _damaged(found.path, str(error)) from error
+        if network is None:
+            raise _damaged(found.path, str(error)) from error
+        msg = (
+            f"{found.path} does not fit the module: {error}. "
+            f"To fix this, pass the network that the run was started with"
+        )
+        raise CheckpointError(msg) from error
     vectors = {name: found.tensors[name].numpy() for name in _VECTORS}
     return Model(found.spec, classifier.to(device), **vectors)
 

@@ -120,8 +120,10 @@ def _images(array: Any, spec: InputSpec) -> Any:
 def _rows(array: Any, spec: InputSpec) -> Any:
     """Check embeddings of a known length."""
     (d,) = spec.shape
-    kind = str(array.dtype).removeprefix("torch.")
-    if kind not in ("float16", "bfloat16", "float32", "float64"):
+    floating = (
+        array.dtype.is_floating_point if isinstance(array, Tensor) else array.dtype.kind == "f"
+    )
+    if not floating or array.dtype.itemsize > 8:
         msg = f"embeddings must be floats, got {array.dtype}. To fix: cast to float32"
         raise InvalidTypeError(msg)
     if array.ndim != 2 or array.shape[1] != d:

@@ -1,4 +1,4 @@
-"""The file of a model: what is damaged is refused, by the size of the file and not by what it says."""
+"""The file of a model: what is damaged is refused, before a size that it declares is believed."""
 
 import json
 import math
@@ -168,7 +168,9 @@ def test_what_is_no_file_of_a_model(tmp_path, finished):
     with pytest.raises(MissingFileError, match="which holds no run"):
         load_model(tmp_path)
     (tmp_path / "config.toml").write_text("")
-    with pytest.raises(MissingFileError, match="not ended. To fix this, end it: dualclust resume"):
+    with pytest.raises(
+        MissingFileError, match=r"not ended\. To fix this, end it: dualclust resume"
+    ):
         load_model(tmp_path)
     for name, runtime in (("m.onnx", "onnxruntime"), ("m.pt2", r"torch\.export\.load")):
         (tmp_path / name).write_bytes(b"x")
@@ -194,7 +196,7 @@ from dualclust import DualclustError
 model = dualclust.load(sys.argv[1])
 x = np.load(sys.argv[2])
 np.savez(sys.argv[3], labels=model.predict(x), priced=model.predict(x, priced=True),
-         chances=model.predict_proba(x), rows=model.embed(x), encoded=model.embed(x, layer="encoder"))
+         chances=model.predict_proba(x), rows=model.embed(x))
 try:
     model.predict("photos")
 except DualclustError as error:

@@ -74,11 +74,14 @@ def test_probability_margin_and_runner_up(finished, case):
 
 
 def test_probabilities_are_those_of_the_loss(finished):
-    for case, temperature in (("secu", 0.05), ("coke", 0.3), ("propos", None)):
+    learned_by = {
+        "secu": lambda config: config.loss.temperature,
+        "coke": lambda config: config.loss.temperature,
+        "propos": lambda config: config.propos.temperature,
+    }
+    for case, temperature in learned_by.items():
         found = finished(case)
-        config = load_config(found.result.folder / "config.toml")
-        learned = config.propos.temperature if temperature is None else config.loss.temperature
-        assert temperature is None or learned == temperature
+        learned = temperature(load_config(found.result.folder / "config.toml"))
         scores = torch.from_numpy(found.model.scores(found.samples))
         np.testing.assert_allclose(
             found.model.predict_proba(found.samples),
