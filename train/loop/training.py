@@ -108,7 +108,7 @@ def train(
         If the settings do not fit the data. Nothing is written then.
     """
     folder = Path(folder)
-    config = _anywhere(config, network)
+    config = _named(config, network)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         started = (folder / "checkpoints").is_dir()
         other = f", or continue that run with: dualclust resume {folder}" if started else ""
@@ -124,7 +124,7 @@ def train(
             except OSError as error:
                 msg = f"cannot create the run folder {folder}: {error.strerror or error}"
                 raise OutputError(msg) from error
-            write_file(folder / "config.toml", dump_config(config))
+            write_file(folder / "config.toml", _kept(config))
         if config.starts is not None:
             run = best_beginning(config, folder, fresh, progress)
         return _finish(run, folder, progress)
@@ -162,21 +162,22 @@ def resume(
         return _finish(run, folder, progress)
 
 
-def _anywhere(config: RunConfig, network: torch.nn.Module | None) -> RunConfig:
-    """Settings that say the same in any current folder, and whose network a run has."""
-    source = config.data.source
-    if source not in BUILT_IN:
-        source = os.path.abspath(source)
+def _named(config: RunConfig, network: torch.nn.Module | None) -> RunConfig:
+    """Settings that say whose network a run has, and what it starts from in any folder."""
     own = config.network.name if network is None else f"{OWN}{own_name(network)}"
     table = getattr(config, config.method)
     if getattr(table, "init_from", ""):
         table = replace(table, init_from=os.path.abspath(table.init_from))
-    return replace(
-        config,
-        data=replace(config.data, source=source),
-        network=replace(config.network, name=own),
-        **{config.method: table},
-    )
+    named = replace(config.network, name=own)
+    return replace(config, network=named, **{config.method: table})
+
+
+def _kept(config: RunConfig) -> str:
+    """Settings as the run folder keeps them: its data is found from any current folder."""
+    source = config.data.source
+    if source not in BUILT_IN:
+        source = os.path.abspath(source)
+    return dump_config(replace(config, data=replace(config.data, source=source)))
 
 
 def _maker(

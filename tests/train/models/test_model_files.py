@@ -168,9 +168,7 @@ def test_what_is_no_file_of_a_model(tmp_path, finished):
     with pytest.raises(MissingFileError, match="which holds no run"):
         load_model(tmp_path)
     (tmp_path / "config.toml").write_text("")
-    with pytest.raises(
-        MissingFileError, match=r"not ended\. To fix this, end it: dualclust resume"
-    ):
+    with pytest.raises(MissingFileError, match=r"not ended\. To fix this, end it: dualclust"):
         load_model(tmp_path)
     for name, runtime in (("m.onnx", "onnxruntime"), ("m.pt2", r"torch\.export\.load")):
         (tmp_path / name).write_bytes(b"x")

@@ -65,7 +65,7 @@ def test_resume_wants_the_same_module(images, tmp_path, capsys):
     with pytest.raises(CheckpointError) as found:
         resume(folder, network=Mine(width=4))
     said = str(found.value)
-    assert "network.encoder.layers.0.weight has (8, 1, 3, 3) there, (4, 1, 3, 3) here" in said
+    assert "network.encoder.layers.0.bias has (8,) there, (4,) here" in said
     assert "Mine)" in said
     whole = train(tiny(images, *SHORT), tmp_path / "whole", network=Mine())
     again = resume(folder, network=Mine())
