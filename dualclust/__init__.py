@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from .algos.baselines import compare_assignments
 from .algos.bounds import SizeBounds
 from .algos.clustering import constrained_kmeans, hardness_centers, kmeans, kmeans_plus_plus
-from .algos.core import DualclustError, InfeasibleBoundsError
+from .algos.core import DualclustError, InfeasibleBoundsError, MissingExtraError
 from .algos.offline import OfflineAssignment, assign_exact, assign_offline, assign_source
 from .algos.online import (
     Assignment,
@@ -49,6 +49,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .estimators import ConstrainedKMeans
+    from .train.models import load_model as load
 
 __all__ = [
     "Assignment",
@@ -73,6 +74,7 @@ __all__ = [
     "init_state",
     "kmeans",
     "kmeans_plus_plus",
+    "load",
     "measured_steps",
     "next_pass",
     "product_source",
@@ -84,10 +86,17 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimator, and scikit-learn with it, on first use."""
+    """Import the estimator and scikit-learn, or what loads a trained model and torch, on use."""
     if name == "ConstrainedKMeans":
         from .estimators import ConstrainedKMeans
 
         return ConstrainedKMeans
+    if name == "load":
+        try:
+            from .train.models import load_model
+        except ModuleNotFoundError as error:
+            msg = f"a trained model needs {error.name}. To fix this: pip install 'dualclust[train]'"
+            raise MissingExtraError(msg) from error
+        return load_model
     msg = f"module 'dualclust' has no attribute {name!r}"
     raise AttributeError(msg)

@@ -11,6 +11,7 @@ group         what it solves
 `data`        samples out of files, archives and folders, normalized, on their device
 `networks`    encoders with a projector and a predictor; batch normalization over views and ranks
 `report`      pictures of a clustering
+`models`      a trained network as one object and one file; exports to other runtimes
 `methods`     SeCu, CoKe, ProPos, GATCluster, MI + margin, self-labeling: a state and its losses
 `loop`        epochs, evaluation, exact resume, the run folder
 `recipes`     TOML files: the papers' settings by data set

@@ -46,6 +46,7 @@ GROUPS = {
         "dualclust.train.data",
         "dualclust.train.networks",
         "dualclust.train.report",
+        "dualclust.train.models",
         "dualclust.train.methods",
         "dualclust.train.loop",
     ],

@@ -22,7 +22,7 @@ MARKER = "demo.json"
 WRITER = "dualclust demo"
 
 _NAMES = (
-    r"(config\.toml|metrics\.jsonl|assignments\.csv|centers\.npy|weights\.safetensors"
+    r"(config\.toml|metrics\.jsonl|assignments\.csv|centers\.npy|(weights|model)\.safetensors"
     r"|(gallery|sizes|curves)\.png)"
 )
 _CHECKPOINT = (

@@ -16,7 +16,7 @@ from pathlib import Path
 from .. import __version__
 from ..algos.core.errors import DualclustError, MissingExtraError
 from ..train.config.methods import METHOD_OPTIONS
-from . import proofs
+from . import models, proofs
 
 __all__ = ["build_parser", "main"]
 
@@ -149,6 +149,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--out", type=Path, default=Path("runs/demo"), help="folder of the runs (default runs/demo)"
     )
     proofs.register(commands)
+    models.register(commands)
     return parser
 
 
@@ -299,6 +300,8 @@ def _dispatch(options: argparse.Namespace) -> int:
         return run_cluster(options)
     if options.command == "proofs":
         return proofs.run_proofs(options)
+    if options.command in models.COMMANDS:
+        return models.run(options)
     try:
         from . import train as train_commands
     except ModuleNotFoundError as error:

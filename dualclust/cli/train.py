@@ -25,7 +25,7 @@ from ..train.loop.agreement import Agreement, evaluate, kmeans_on_pixels
 from ..train.loop.training import RunResult, resume, train
 from .demo_folders import run_folder
 
-__all__ = ["read_recipe", "run"]
+__all__ = ["check_device", "read_recipe", "run"]
 
 DEMO_SEEDS = (0, 1, 2)
 SMALL = ["epochs=12", "optim.warmup_epochs=3", "evaluation.every=12"]
@@ -69,7 +69,7 @@ def _train(options: argparse.Namespace) -> int:
     if options.seed is not None:
         changes.append(f"seed={options.seed}")
     config = override(read_recipe(recipe), changes)
-    _check_device(options.device)
+    check_device(options.device)
     stem = Path(config.data.source).stem
     folder = options.out or Path("runs") / f"{config.method}-{stem}-seed{config.seed}"
     ranks = join_ranks(options.device)
@@ -79,7 +79,7 @@ def _train(options: argparse.Namespace) -> int:
 
 
 def _resume(options: argparse.Namespace) -> int:
-    _check_device(options.device)
+    check_device(options.device)
     ranks = join_ranks(options.device)
     with _progress(None, f"resuming {options.run}", quiet=not ranks.first) as progress:
         result = resume(options.run, device=ranks.device, ranks=ranks, progress=progress)
@@ -157,19 +157,41 @@ def _print_result(result: RunResult) -> None:
     found = result.prediction.assignment
     sizes = found.counts
     last, gap, violation = result.metrics[-1], found.gap, found.violation
+    lines = [f"clusters      {len(sizes)} of {int(sizes.sum())} samples", *_agreement(last)]
+    free = f"{last['argmax_size_min']} to {last['argmax_size_max']}"
     print(
-        f"clusters      {len(sizes)} of {int(sizes.sum())} images",
-        f"sizes         {int(sizes.min())} to {int(sizes.max())}, "
-        f"bounds {result.lower} to {result.upper}, violation {violation}",
+        *lines,
+        f"sizes         {int(sizes.min())} to {int(sizes.max())}, bounds {result.lower} to "
+        f"{result.upper}, violation {violation}; by argmax {free}",
         f"certificate   labels within {gap:.2e} of the best ones inside the bounds",
         sep="\n",
     )
-    if "acc" in last:
-        print(f"agreement     ACC {last['acc']:.3f}  NMI {last['nmi']:.3f}  ARI {last['ari']:.3f}")
-    print(f"written to    {result.folder}/  (look at gallery.png)")
+    gallery = (result.folder / "gallery.png").is_file()
+    look = "look at gallery.png; " if gallery else ""
+    print(f"written to    {result.folder}/  ({look}label more with: dualclust predict)")
 
 
-def _check_device(device: str) -> None:
+def _agreement(figures: dict[str, Any]) -> list[str]:
+    """Lines of agreement with the classes, that of the papers' protocol first."""
+    of = "training samples" if "test_acc" in figures else "all samples"
+    kinds = {
+        "test_": "held-out samples, argmax: the papers' protocol",
+        "argmax_": f"{of}, argmax" + ("" if "test_acc" in figures else ": the papers' protocol"),
+        "": f"{of}, labels inside the bounds",
+    }
+    names = "acc", "nmi", "ari"
+    if [figures.get(f"argmax_{n}") for n in names] == [figures.get(n) for n in names]:
+        del kinds[""]  # no bound binds: the labels are the same
+    lines: list[str] = []
+    for prefix, what in kinds.items():
+        if f"{prefix}acc" in figures:
+            shown = "  ".join(f"{n.upper()} {figures[prefix + n]:.3f}" for n in names)
+            lines.append(f"{'' if lines else 'agreement':<13} {shown}  ({what})")
+    return lines
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that is not there, or that nothing is tested on."""
     try:
         kind = torch.device(device).type
     except RuntimeError as error:

@@ -72,7 +72,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("config", "state"),
         ("augment", "networks"),
         ("data",),
-        ("report",),
+        ("report", "models"),
         ("methods",),
         ("loop",),
     ),

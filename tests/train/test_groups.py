@@ -15,7 +15,7 @@ ORDER = (
     ("config", "state"),
     ("augment",),
     ("data", "networks"),
-    ("report",),
+    ("report", "models"),
     ("methods",),
     ("loop",),
 )

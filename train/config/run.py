@@ -117,7 +117,8 @@ class NetworkConfig(Checked):
 
     Attributes
     ----------
-    name : str. A key of `networks.NETWORKS`.
+    name : str. A key of `networks.NETWORKS`. ``"own:CLASS"`` in the settings of a run whose encoder
+        is a module of the user's own; `train` writes it, and `resume` wants such a module.
     width : int, 0 or more. Channels of the first stage, or units of the hidden layer of ``"mlp"``;
         0 takes the network's own standard.
     hidden : int. Units of the projector's hidden layers.

@@ -46,8 +46,9 @@ def evaluate_method(method: Method, loader: Loader, *, last: bool = False) -> di
 
     Returns
     -------
-    figures : dict. The target head's by their plain names; those of held-out images start with
-        ``test_``, those of other heads with ``head0_``, ``head1_``, ...
+    figures : dict. Those of the target head's labels inside the bounds by their plain names, of
+        its labels without bounds (argmax) with ``argmax_``; those of held-out images, by argmax,
+        start with ``test_``, those of other heads with ``head0_``, ``head1_``, ...
     """
     options = loader.config.evaluation
     figures: dict[str, float] = {}
@@ -56,6 +57,7 @@ def evaluate_method(method: Method, loader: Loader, *, last: bool = False) -> di
         found = evaluate(prediction.assignment.labels, loader.data)
         figures |= _named("" if head == method.target else f"head{head}_", found)
         if head == method.target:
+            figures |= _unbounded(method, loader, prediction, found)
             figures |= spread(prediction.features, prediction.assignment.counts)._asdict()
             figures |= _held_out(method, loader, prediction)
     probe, linear = options.probe and last, loader.config.linear
@@ -64,6 +66,18 @@ def evaluate_method(method: Method, loader: Loader, *, last: bool = False) -> di
         accuracy = linear_accuracy(method, loader, linear)
         figures |= {} if accuracy is None else {"probe": accuracy}
     return figures
+
+
+def _unbounded(
+    method: Method, loader: Loader, prediction: Prediction, bounded: Agreement | None
+) -> dict[str, float]:
+    """Sizes and figures of the labels without bounds, which the papers' protocol scores."""
+    labels = prediction.nearest
+    sizes = torch.bincount(labels, minlength=method.bounds[method.target].n_clusters)
+    same = torch.equal(labels, prediction.assignment.labels)
+    found = bounded if same else evaluate(labels, loader.data)
+    limits = {"argmax_size_min": int(sizes.min()), "argmax_size_max": int(sizes.max())}
+    return {**limits, **_named("argmax_", found)}
 
 
 def _held_out(method: Method, loader: Loader, prediction: Prediction) -> dict[str, float]:

@@ -35,6 +35,9 @@ def write_results(
 ) -> None:
     """Write assignments, centers, weights, the gallery and the sizes of a run.
 
+    A line of the assignments has the label inside the bounds with its margin, the best cluster
+    after it, and the label without bounds.
+
     Parameters
     ----------
     folder : Path. Exists.
@@ -53,6 +56,8 @@ def write_results(
         "id": data.ids.tolist(),
         "cluster": labels.tolist(),
         "margin": [f"{float(value):.6f}" for value in margin],
+        "runner_up": prediction.runner_up.tolist(),
+        "nearest": prediction.nearest.tolist(),
     }
     if classes is not None:
         columns["class"] = [code if code >= 0 else "" for code in classes.tolist()]

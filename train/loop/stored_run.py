@@ -46,8 +46,25 @@ def restore(run: Run, checkpoint: Checkpoint, settings: Path) -> None:
             f"To fix this, restore what the run was started with"
         )
         raise CheckpointError(msg)
+    _compare(run, checkpoint)
     try:
         run.load_state_dict(unpack(checkpoint.tensors, checkpoint.metadata["state"]))
     except (KeyError, RuntimeError, ValueError) as error:
         msg = f"the checkpoint {checkpoint.folder} does not fit this version: {error}"
         raise CheckpointError(msg) from error
+
+
+def _compare(run: Run, checkpoint: Checkpoint) -> None:
+    """Refuse the state of another network, naming the first tensor that differs."""
+    ours, _ = pack(run.method.state_dict(), "state.method")
+    kept = {k: v for k, v in checkpoint.tensors.items() if k.startswith("state.method.")}
+    for name in sorted(ours.keys() | kept.keys()):
+        a, b = (tuple(s[name].shape) if name in s else "no such tensor" for s in (ours, kept))
+        if a != b:
+            msg = (
+                f"the checkpoint {checkpoint.folder} does not fit this version, or is of another "
+                f"network: {name.removeprefix('state.method.')} has {b} there, {a} here. To fix "
+                f"this, resume with the network that the run was started with "
+                f"({run.config.network.name})"
+            )
+            raise CheckpointError(msg)

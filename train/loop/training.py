@@ -14,18 +14,22 @@ file                     what it is
 ``checkpoints/``         what `resume` reads: the last two epochs, hashed, without pickle
 ``starts/``              the beginnings of the run, where it has several
 ``starts.json``          which of them went on
-``assignments.csv``      id, cluster, margin of every image; its class where known
+``assignments.csv``      id, cluster inside the bounds, margin, runner-up, nearest cluster of every
+                         image; its class where known
 ``centers.npy``          (k, d) unit centers of the target head
 ``weights.safetensors``  the network's parameters
+``model.safetensors``    the trained model, with normalization and prices: `dualclust.load` reads it
 ``gallery.png``          what to look at, as are ``sizes.png`` and ``curves.png``
 =======================  ===========================================================================
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,13 +41,17 @@ from ...common.locks import LOCK_FILES, only_writer
 from ...common.ranks import ALONE, Ranks
 from ..config.run import RunConfig, dump_config, load_config
 from ..data.samples import EmbeddingData
+from ..data.sources import BUILT_IN
 from ..methods.base import Prediction
+from ..models.files import MODEL_FILE
+from ..networks.network import OWN, own_name
 from ..report.figures import write_curves
 from ..state.checkpoint import check_begun, latest_checkpoint
 from .results import write_metrics, write_results
 from .run import Run
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
 from .stored_run import restore, run_and_save_epoch
+from .trained import trained_model
 
 __all__ = ["RunResult", "resume", "train"]
 
@@ -101,6 +109,7 @@ def train(
         If the settings do not fit the data. Nothing is written then.
     """
     folder = Path(folder)
+    config = _named(config, network)
     _check_empty(folder)
     ranks.wait()  # before the first rank makes the folder that the others have just looked at
     with _threads(config.threads):
@@ -109,7 +118,7 @@ def train(
         with _only_run(folder, ranks):
             if ranks.first:
                 _check_empty(folder)  # another run may have begun since
-                write_file(folder / "config.toml", dump_config(config))
+                write_file(folder / "config.toml", _kept(config))
             if config.starts is not None:
                 run = best_beginning(config, folder, fresh, progress)
             return _finish(run, folder, progress)
@@ -166,6 +175,24 @@ def _only_run(folder: Path, ranks: Ranks) -> AbstractContextManager[None]:
     return only_writer(folder) if ranks.first else nullcontext()
 
 
+def _named(config: RunConfig, network: torch.nn.Module | None) -> RunConfig:
+    """Settings that say whose network a run has, and what it starts from in any folder."""
+    own = config.network.name if network is None else f"{OWN}{own_name(network)}"
+    table = getattr(config, config.method)
+    if getattr(table, "init_from", ""):
+        table = replace(table, init_from=os.path.abspath(table.init_from))
+    named = replace(config.network, name=own)
+    return replace(config, network=named, **{config.method: table})
+
+
+def _kept(config: RunConfig) -> str:
+    """Settings as the run folder keeps them: its data is found from any current folder."""
+    source = config.data.source
+    if source not in BUILT_IN:
+        source = os.path.abspath(source)
+    return dump_config(replace(config, data=replace(config.data, source=source)))
+
+
 def _maker(
     config: RunConfig, device: str, network: torch.nn.Module | None, ranks: Ranks
 ) -> Callable[[RunConfig], Run]:
@@ -192,6 +219,7 @@ def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
         write_metrics(folder, run.metrics)
         write_results(folder, prediction, bounds, run.loader.data, method.network)
         write_curves(folder / "curves.png", run.metrics)
+        write_file(folder / MODEL_FILE, trained_model(method, run.loader, prediction))
         if not isinstance(run.loader.data, EmbeddingData):
             method.write_pictures(folder, run.loader.data, prediction)
     run.ranks.wait()

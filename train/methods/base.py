@@ -114,12 +114,16 @@ class Prediction(NamedTuple):
     centers : (k, d) float32 tensor.
     assignment : OfflineAssignment. Labels, sizes, and the bound on what is possible.
     margins : (n,) float64 tensor. How clear each label is, in units of score.
+    nearest : (n,) int64 tensor. Labels without bounds: the cluster of the largest score.
+    runner_up : (n,) int64 tensor. The cluster that is best after the label, at the prices.
     """
 
     features: Tensor
     centers: Tensor
     assignment: OfflineAssignment
     margins: Tensor
+    nearest: Tensor
+    runner_up: Tensor
 
 
 class ApplyToAll(Protocol):
@@ -148,6 +152,8 @@ class Method(ABC):
     wants_labels : bool. Whether the settings ask for true labels, as weak supervision does; where
         they do not, none reach the method.
     labels : (h, n) int64 tensor. Labels stored in training, a row for each head.
+    readout : str. How `features` and `scores` follow from the network's rows, as `models.spec`
+        names it: a trained model has no method any more.
     stores_labels : bool. Whether `labels` is what the method trains on.
     capturable : bool. Whether a step acts on tensors alone and changes them in place, so that it
         can be captured as a graph (`train.loop.execution`).
@@ -164,6 +170,7 @@ class Method(ABC):
     """
 
     views: tuple[str, ...] = ("first", "second")
+    readout: str = "directions"
     stores_labels: bool = True
     capturable: bool = False
     wants_labels: bool = False
@@ -273,7 +280,10 @@ class Method(ABC):
         centers = self.target_centers(features)
         scores = self.scores(features, centers)
         found = assign_exact(scores, self.bounds[self.target])
-        return Prediction(features, centers, found, margins(scores, found.prices))
+        clear = margins(scores, found.prices)
+        return Prediction(
+            features, centers, found, clear, scores.argmax(dim=1), _runner_up(scores, found)
+        )
 
     @abstractmethod
     def target_centers(self, features: Tensor) -> Tensor:
@@ -286,6 +296,11 @@ class Method(ABC):
     def scores(self, features: Tensor, centers: Tensor) -> Tensor:
         """Scores (n, k) of features for given centers; the label is the largest."""
         return features @ centers.T
+
+    @property
+    def temperature(self) -> float:
+        """What divides the scores in the softmax of the loss."""
+        return self.config.loss.temperature
 
     def write_pictures(  # noqa: B027 - most methods have none of their own
         self, folder: Path, data: ImageData | PictureData, prediction: Prediction
@@ -314,6 +329,18 @@ class Method(ABC):
         k = self.bounds[self.target].n_clusters
         sizes: Tensor = segment_sum(torch.ones_like(labels)[:, None], labels, n_segments=k)[:, 0]
         return sizes
+
+
+def _runner_up(scores: Tensor, found: OfflineAssignment) -> Tensor:
+    """Best cluster of each row at the prices, but for its label; some rows at a time."""
+    rows = max(1, 2**22 // scores.shape[1])
+    parts = []
+    for some, labels in zip(
+        torch.split(scores, rows), torch.split(found.labels, rows), strict=True
+    ):
+        others = (some + found.prices).scatter(1, labels[:, None], -torch.inf)
+        parts.append(others.argmax(dim=1))
+    return torch.cat(parts)
 
 
 @contextmanager

@@ -214,6 +214,11 @@ class Branches(nn.Module):
         pooled = labels.mean((2, 3))
         return torch.stack([self.label_head(pooled), self.attention_head(attended)], dim=1)
 
+    def label_logits(self, rows: Tensor) -> Tensor:
+        """Map flattened maps (b, c H W) to the label branch's logits alone, (b, k)."""
+        found: Tensor = self.label_head(self.label_conv(self._clusters(rows)).mean((2, 3)))
+        return found
+
     def windows(self, rows: Tensor) -> Gaussian:
         """Return the windows of flattened maps, on a map of side 1."""
         return self._gaussian(self._clusters(rows))
@@ -224,7 +229,7 @@ class Branches(nn.Module):
         return self.options.alpha
 
     def _clusters(self, rows: Tensor) -> Tensor:
-        found: Tensor = self.to_clusters(rows.reshape(len(rows), *self.map_shape))
+        found: Tensor = self.to_clusters(rows.reshape(-1, *self.map_shape))
         return found
 
     def _gaussian(self, clusters: Tensor) -> Gaussian:

@@ -44,7 +44,7 @@ from .normalization import BatchNorm, groups
 from .resnets import DEPTHS, STEMS, resnet
 from .small import VGG4, embedding_mlp, identity, small_cnn, vgg4
 
-__all__ = ["NETWORKS", "Network", "build_network", "mlp", "run_views"]
+__all__ = ["NETWORKS", "OWN", "Network", "build_network", "mlp", "own_name", "run_views"]
 
 
 class Network(nn.Module):
@@ -55,6 +55,7 @@ class Network(nn.Module):
     encoder : nn.Module. (b, c, h, w) images or (b, d) embeddings to (b, `encoder_dim`).
     projector : nn.Module. (b, `encoder_dim`) to (b, `out_dim`), not normalized.
     predictor : nn.Module or None. (b, `out_dim`) to (b, `out_dim`); not part of `forward`.
+    own_encoder : str. Class of an encoder of the user's own; empty where it is one of ours.
     one_pass : bool. Whether `run_views` may put views into one pass.
     compiler : str or None. The backend of `torch.compile`, where `compile_with` was called.
     autocast : torch.dtype or None. Lower precision of the passes; what they return has the dtype of
@@ -66,6 +67,7 @@ class Network(nn.Module):
         self.encoder_dim = encoder_dim
         self.out_dim = config.out_dim if config.layers else encoder_dim
         self.encoder = encoder
+        self.own_encoder = ""
         widths = [encoder_dim, *[config.hidden] * (config.layers - 1), self.out_dim]
         projector = mlp(widths, last_norm=config.last_norm) if config.layers else nn.Identity()
         self.projector: nn.Module = projector
@@ -80,7 +82,7 @@ class Network(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Map (b, c, h, w) images, or (b, d) embeddings, to (b, out_dim) features."""
-        return self._cast(lambda x: self.projector(self.encoder(x)), images)
+        return self.in_precision(lambda x: self.projector(self.encoder(x)), images)
 
     def compile_with(self, compiler: str) -> None:
         """Compile the forward pass by a backend of `torch.compile`; a copy needs it anew."""
@@ -92,11 +94,12 @@ class Network(nn.Module):
         if self.predictor is None:
             msg = "the network has no predictor. To fix this, set network.predictor above 0"
             raise UsageError(msg)
-        return self._cast(self.predictor, features)
+        return self.in_precision(self.predictor, features)
 
-    def _cast(
+    def in_precision(
         self, function: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
     ) -> torch.Tensor:
+        """Apply a function under `autocast`, where that is set; the result has the dtype of x."""
         if self.autocast is None:
             return function(x)
         with kind_of(x.device).autocast(x.device, self.autocast):
@@ -196,7 +199,15 @@ def build_network(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(generator(seed, "network").initial_seed())
         if encoder is not None:
-            return Network(encoder, _output_length(encoder, shape), config)
+            network = Network(encoder, _output_length(encoder, shape), config)
+            network.own_encoder = own_name(encoder)
+            return network
+        if config.name.startswith(OWN):
+            msg = (
+                f"network.name={config.name!r}: the encoder is a module of your own, which no file "
+                f"holds. To fix this, pass it from Python: resume(folder, network=...)"
+            )
+            raise UsageError(msg)
         if config.name not in NETWORKS:
             close = difflib.get_close_matches(config.name, NETWORKS, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(NETWORKS)}"
@@ -213,6 +224,15 @@ def build_network(
             raise UsageError(msg)
         module, dim = known.build(config.width or known.standard_width, tuple(shape))
         return Network(module, dim, config)
+
+
+OWN = "own:"
+"""What ``network.name`` begins with where the encoder is a module of the user's own."""
+
+
+def own_name(encoder: nn.Module) -> str:
+    """Return the full name of the class of a module."""
+    return f"{type(encoder).__module__}.{type(encoder).__qualname__}"
 
 
 def _output_length(encoder: nn.Module, shape: Sequence[int]) -> int:

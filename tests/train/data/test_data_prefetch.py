@@ -144,7 +144,7 @@ def test_a_run_on_embeddings(tmp_path):
     assert not (tmp_path / "run" / "gallery.png").exists()
     assert (tmp_path / "run" / "sizes.png").exists()
     lines = (tmp_path / "run" / "assignments.csv").read_text().splitlines()
-    assert lines[0] == "id,cluster,margin,class"
+    assert lines[0] == "id,cluster,margin,runner_up,nearest,class"
     assert len(lines) == 121
     assert "acc" in result.metrics[-1]
 
@@ -162,5 +162,5 @@ def test_a_run_on_a_folder_lists_its_files(tmp_path):
         tiny(folder, "epochs=1", "optim.warmup_epochs=0", "heads.clusters=[10]"), tmp_path / "run"
     )
     lines = (tmp_path / "run" / "assignments.csv").read_text().splitlines()
-    assert lines[0] == "id,cluster,margin,file"
+    assert lines[0] == "id,cluster,margin,runner_up,nearest,file"
     assert [line.rpartition(",")[2] for line in lines[1:]] == [f"{i:02}.png" for i in range(64)]

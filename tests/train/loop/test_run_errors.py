@@ -75,5 +75,5 @@ def test_without_labels_nothing_is_compared(tmp_path):
     result = train(tiny(source, "epochs=2"), tmp_path / "run")
     assert not any("acc" in record for record in result.metrics)
     header = (tmp_path / "run" / "assignments.csv").read_text().partition("\n")[0]
-    assert header == "id,cluster,margin"
+    assert header == "id,cluster,margin,runner_up,nearest"
     assert without_time(result.metrics)[-1].keys() >= {"loss", "lr", "size_min", "size_max"}

@@ -75,6 +75,7 @@ class GATCluster(Method):
     """
 
     views = ("plain", "first")
+    readout = "label-branch"
     capturable = True
 
     def __init__(

@@ -85,6 +85,7 @@ class MiMargin(Method):
     """
 
     capturable = True
+    readout = "log-probabilities"
 
     def __init__(
         self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE

@@ -320,6 +320,11 @@ class ProPos(Method):
         """Unit centers (k, d) of k-means of the features of all images."""
         return self.cluster(features)[1]
 
+    @property
+    def temperature(self) -> float:
+        """That of the scattering, which compares directions with prototypes."""
+        return self.options.temperature
+
     def state_dict(self) -> dict[str, Any]:
         """All that the next epoch depends on, as a nested state of tensors."""
         return {

@@ -1,0 +1,106 @@
+"""A table of columns as CSV, Parquet, Arrow or Feather, complete or not at all."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..algos.core.errors import MissingExtraError, OutputError, UsageError
+from .files import write_file
+
+__all__ = ["TABLES", "check_table_path", "csv_text", "write_table"]
+
+TABLES = (".csv", ".parquet", ".arrow", ".feather")
+"""Ends of names of tables."""
+
+
+def check_table_path(path: Path, option: str) -> None:
+    """Refuse a table that could not be written, before there is anything to write.
+
+    Parameters
+    ----------
+    path : Path
+    option : str
+        What the user gave it by, for messages.
+
+    Raises
+    ------
+    UsageError
+        If the name does not end in one of `TABLES`.
+    OutputError
+        If there is something at `path`.
+    MissingExtraError
+        If pyarrow is needed and missing.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in TABLES:
+        msg = f"{option} must end in {', '.join(TABLES)}, got {str(path)!r}"
+        raise UsageError(msg)
+    if path.exists():
+        msg = f"{path} exists. To fix this, name another file with {option}"
+        raise OutputError(msg)
+    if suffix != ".csv":
+        try:
+            importlib.import_module("pyarrow.parquet")
+        except ImportError as error:
+            msg = f"{path} needs pyarrow. To fix this: pip install 'dualclust[parquet]'"
+            raise MissingExtraError(msg) from error
+
+
+def write_table(path: Path, columns: Mapping[str, Sequence[Any] | np.ndarray[Any, Any]]) -> None:
+    """Write a table; `check_table_path` has passed its name.
+
+    Parameters
+    ----------
+    path : Path
+    columns : mapping from name to values
+        All of one length: text, or arrays of numbers. Types are kept where the format has types.
+
+    Raises
+    ------
+    OutputError
+        If the file cannot be written.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".csv":
+        write_file(path, csv_text(columns), parents=True)
+        return
+    import pyarrow as pa
+    import pyarrow.feather as feather
+    import pyarrow.parquet as parquet
+
+    table, content = pa.table(dict(columns)), io.BytesIO()
+    if suffix == ".parquet":
+        parquet.write_table(table, content)
+    else:
+        feather.write_feather(table, content, compression="uncompressed")
+    write_file(path, content.getvalue(), parents=True)
+
+
+def csv_text(columns: Mapping[str, Sequence[Any] | np.ndarray[Any, Any]]) -> str:
+    """Return a table as CSV, with nine digits of a number that is not whole.
+
+    Examples
+    --------
+    >>> print(csv_text({"row": np.arange(2), "margin": np.array([0.5, 1 / 3])}), end="")
+    row,margin
+    0,0.5
+    1,0.333333333
+    """
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(columns)
+    table.writerows(zip(*map(_printed, columns.values()), strict=True))
+    return text.getvalue()
+
+
+def _printed(values: Sequence[Any] | np.ndarray[Any, Any]) -> list[Any]:
+    if isinstance(values, np.ndarray):
+        values = values.tolist()
+    return [f"{value:.9g}" if isinstance(value, float) else value for value in values]

@@ -1,0 +1,206 @@
+"""From pixels to scores: normalization, the network, and what the method reads off its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ...algos.core.errors import CheckpointError, DualclustError, UsageError
+from ..networks.attention_branches import Branches
+from ..networks.network import Network, build_network
+from .spec import ModelSpec
+
+__all__ = ["Classifier", "Outputs", "build_classifier"]
+
+
+class Outputs(NamedTuple):
+    """What a classifier says of samples.
+
+    Attributes
+    ----------
+    scores : (b, k) tensor. The label is the largest.
+    features : (b, d) tensor. What the scores were made of.
+    """
+
+    scores: Tensor
+    features: Tensor
+
+
+class Classifier(nn.Module):
+    """A network in evaluation mode with its normalization and its centers.
+
+    Parameters
+    ----------
+    network : Network. For the readout "label-branch", its predictor is the `Branches`.
+    readout : str. See `ModelSpec`.
+    centers : (k, d) tensor.
+    mean, std : (c,) or (d,) float32 tensors. As `data.ImageData` and `data.EmbeddingData` have
+        them.
+
+    Notes
+    -----
+    A sample's outputs do not depend on the others of its batch, but for rounding.
+    """
+
+    centers: Tensor
+    mean: Tensor
+    std: Tensor
+
+    def __init__(
+        self, network: Network, readout: str, centers: Tensor, mean: Tensor, std: Tensor
+    ) -> None:
+        super().__init__()
+        self.network, self.readout = network, readout
+        for name, tensor in (("centers", centers), ("mean", mean), ("std", std)):
+            self.register_buffer(name, tensor)
+        parameter = next(network.parameters())
+        self.dtype = parameter.dtype
+
+    def forward(self, samples: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores (b, k) and features (b, d) of (b, c, h, w) pixels, or of (b, d) embeddings."""
+        return self.read(self.network(self.normalized(samples)))
+
+    def encoded(self, samples: Tensor) -> Tensor:
+        """Rows of the encoder, in front of the projector: (b, encoder_dim)."""
+        rows: Tensor = self.network.encoder(self.normalized(samples))
+        return rows
+
+    def normalized(self, samples: Tensor) -> Tensor:
+        """Bring samples to mean 0 and deviation 1, as the training samples were."""
+        x = samples.to(torch.float32)
+        if x.ndim == 4:
+            x = (x * (1 / 255) - self.mean[:, None, None]) / self.std[:, None, None]
+        else:
+            x = (x - self.mean) / self.std
+        return x.to(self.dtype)
+
+    def read(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores and features of the rows of the network."""
+        if self.readout == "label-branch":
+            rows = self.network.in_precision(self._branches().label_logits, rows)
+        if rows.dtype.itemsize < 4:
+            rows = rows.float()
+        if self.readout == "directions":
+            features = F.normalize(rows, dim=-1)
+            return features @ self.centers.T, features
+        features = torch.softmax(rows, dim=1)
+        if self.readout == "label-branch":
+            return features, features
+        return features.clamp(min=torch.finfo(features.dtype).tiny).log(), features
+
+    def probabilities(self, scores: Tensor, temperature: float) -> Tensor:
+        """Softmax of scores (b, k), or the scores themselves where they are probabilities."""
+        if self.readout == "label-branch":
+            return scores
+        divided = scores / temperature if self.readout == "directions" else scores
+        return torch.softmax(divided, dim=1)
+
+    def _branches(self) -> Branches:
+        branches = self.network.predictor
+        assert isinstance(branches, Branches)
+        return branches
+
+
+def build_classifier(
+    spec: ModelSpec, tensors: Mapping[str, Tensor], encoder: nn.Module | None = None
+) -> Classifier:
+    """Build a classifier and give it its numbers.
+
+    Parameters
+    ----------
+    spec : ModelSpec
+    tensors : mapping from name to tensor. ``network.*`` as of the network's state; ``centers``,
+        ``mean`` and ``std``.
+    encoder : nn.Module, optional. The encoder of the user's own that `spec` names. Its parameters
+        are overwritten.
+
+    Returns
+    -------
+    classifier : Classifier. On the CPU, in evaluation mode, without gradients.
+
+    Raises
+    ------
+    UsageError
+        If `spec` names an encoder of the user's own and none is given, or the other way round.
+    CheckpointError
+        If the tensors are not those of the network.
+
+    Notes
+    -----
+    Shapes are compared before anything is allocated: what is built takes no more memory than
+    `tensors` do.
+    """
+    _check_encoder(spec, encoder)
+    state = {
+        name.removeprefix("network."): tensor
+        for name, tensor in tensors.items()
+        if name.startswith("network.")
+    }
+    if encoder is None:
+        layers = max(spec.network.layers, spec.branches.head_layers if spec.branches else 0)
+        if layers > len(state):
+            msg = f"the network has {layers} layers, and the file holds {len(state)} tensors"
+            raise CheckpointError(msg)
+        with torch.device("meta"), _explained():
+            _compare(_network(spec, None).state_dict(), state)
+    with _explained():
+        network = _network(spec, encoder)
+    _compare(network.state_dict(), state)
+    network.load_state_dict(state, strict=True)
+    if spec.autocast:
+        network.autocast = torch.bfloat16
+    centers, mean, std = (tensors[name].clone() for name in ("centers", "mean", "std"))
+    found = Classifier(network, spec.readout, centers, mean, std)
+    return found.eval().requires_grad_(False)
+
+
+def _network(spec: ModelSpec, encoder: nn.Module | None) -> Network:
+    network = build_network(spec.network, spec.input.shape, encoder=encoder)
+    if spec.branches is not None:
+        shape = getattr(network.encoder, "map_shape", (network.out_dim, 1, 1))
+        network.predictor = Branches(shape, spec.n_clusters, spec.branches)
+    return network.to(getattr(torch, spec.dtype))
+
+
+def _check_encoder(spec: ModelSpec, encoder: nn.Module | None) -> None:
+    if encoder is None and spec.own_network:
+        msg = (
+            f"the encoder is a module of its author's own, {spec.own_network}, and the file "
+            f"holds its parameters alone. To fix this, pass the module: "
+            f"dualclust.load(path, network={spec.own_network.rpartition('.')[2]}(...))"
+        )
+        raise UsageError(msg)
+    if encoder is not None and not spec.own_network:
+        msg = (
+            f"the network is {spec.network.name!r}, which needs no module of one's own. "
+            f"To fix this, leave network out"
+        )
+        raise UsageError(msg)
+
+
+def _compare(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> None:
+    """Refuse a file whose tensors are not those of the network, naming the first."""
+    for name in sorted(ours.keys() | theirs.keys()):
+        a, b = (tuple(s[name].shape) if name in s else "no such tensor" for s in (ours, theirs))
+        if a != b:
+            msg = f"the network needs {name} of shape {a}, and the file has {b}"
+            raise CheckpointError(msg)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn whatever a network of absurd sizes raises into one error."""
+    try:
+        yield
+    except DualclustError as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise CheckpointError(str(error)) from error
+    except (RuntimeError, ValueError, OverflowError, MemoryError, TypeError) as error:
+        msg = f"no network has the sizes that the file says: {error}"
+        raise CheckpointError(msg) from error

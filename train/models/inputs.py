@@ -1,0 +1,147 @@
+"""What a model is asked about, brought to batches: arrays, tensors, pictures, files of a data set.
+
+Arrays need nothing but NumPy. Pictures are decoded by Pillow, with the cut that evaluation sees;
+both that and the readers of data sets are loaded when they are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...algos.core.errors import (
+    InvalidTypeError,
+    InvalidValueError,
+    MissingExtraError,
+)
+from .spec import InputSpec
+
+__all__ = ["BATCH", "Inputs", "inputs_of", "of_array"]
+
+BATCH = 256
+"""Samples of a pass; what a pass returns does not depend on it, but for rounding."""
+
+
+class Inputs(NamedTuple):
+    """Samples that are read some at a time.
+
+    Attributes
+    ----------
+    n : int
+    read : callable. ``read(start, stop)`` returns these samples as a (b, c, h, w) uint8 or (b, d)
+        floating tensor.
+    names : tuple of str or None. The file of each sample.
+    """
+
+    n: int
+    read: Callable[[int, int], Tensor]
+    names: tuple[str, ...] | None = None
+
+    def batches(self, size: int) -> Iterator[Tensor]:
+        """Yield all samples in order, `size` at a time."""
+        for start in range(0, self.n, size):
+            yield self.read(start, min(self.n, start + size))
+
+
+def inputs_of(data: Any, spec: InputSpec, *, split: str = "auto", workers: int = 0) -> Inputs:
+    """Take what a user has as samples of a model.
+
+    Parameters
+    ----------
+    data : array or tensor; a path or several paths of pictures; or a path that
+        `data.load_source` takes: a folder, an archive, an ``.npz`` or ``.npy`` file.
+    spec : InputSpec
+    split : str. Of a source that comes split; see `config.DataConfig`.
+    workers : int. Threads that decode pictures; 0: one for each CPU.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError, UsageError, MissingFileError
+        If the samples are not what the model was made for.
+    MissingExtraError
+        If pictures are to be decoded and Pillow is missing.
+    """
+    listed = isinstance(data, (list, tuple)) and len(data) > 0
+    if isinstance(data, (str, Path)) or (
+        listed and all(isinstance(one, (str, Path)) for one in data)
+    ):
+        return _of_paths(data, spec, split, workers)
+    if isinstance(data, Tensor):
+        return of_array(data.detach().cpu(), spec)
+    try:
+        array = np.asarray(data)
+    except (ValueError, TypeError) as error:
+        msg = f"data must be an array, a tensor or paths, got {type(data).__name__}: {error}"
+        raise InvalidTypeError(msg) from error
+    return of_array(array, spec)
+
+
+def of_array(array: NDArray[Any] | Tensor, spec: InputSpec) -> Inputs:
+    """Take an array or a tensor on the CPU as samples of a model; see `inputs_of`."""
+    view = _images(array, spec) if spec.is_image else _rows(array, spec)
+
+    def read(start: int, stop: int) -> Tensor:
+        part = view[start:stop]
+        if isinstance(part, Tensor):
+            return part
+        # A copy: torch wants memory that it may write to, in the machine's order of bytes.
+        return torch.from_numpy(np.array(part, dtype=part.dtype.newbyteorder("="), order="C"))
+
+    return Inputs(len(view), read)
+
+
+def _images(array: Any, spec: InputSpec) -> Any:
+    """View images of a known size as (n, c, h, w)."""
+    c, h, w = spec.shape
+    if str(array.dtype).removeprefix("torch.") != "uint8":
+        msg = f"images must be uint8 (0 to 255), got {array.dtype}. To fix: scale, round and cast"
+        raise InvalidTypeError(msg)
+    shape = tuple(array.shape[1:])
+    if shape == (c, h, w):
+        return array
+    if shape == (h, w, c):
+        return array.permute(0, 3, 1, 2) if isinstance(array, Tensor) else np.moveaxis(array, 3, 1)
+    if c == 1 and shape == (h, w):
+        return array[:, None]
+    also = f", (n, {h}, {w})" if c == 1 else ""
+    msg = (
+        f"images must have shape (n, {h}, {w}, {c}), (n, {c}, {h}, {w}){also}, as the model was "
+        f"trained on, got {tuple(array.shape)}. To fix this, resize them, or pass the picture files"
+    )
+    raise InvalidValueError(msg)
+
+
+def _rows(array: Any, spec: InputSpec) -> Any:
+    """Check embeddings of a known length."""
+    (d,) = spec.shape
+    floating = (
+        array.dtype.is_floating_point if isinstance(array, Tensor) else array.dtype.kind == "f"
+    )
+    if not floating or array.dtype.itemsize > 8:
+        msg = f"embeddings must be floats, got {array.dtype}. To fix: cast to float32"
+        raise InvalidTypeError(msg)
+    if array.ndim != 2 or array.shape[1] != d:
+        msg = f"embeddings must have shape (n, {d}), as the model was trained on, got "
+        raise InvalidValueError(msg + f"{tuple(array.shape)}")
+    return array
+
+
+def _of_paths(data: Any, spec: InputSpec, split: str, workers: int) -> Inputs:
+    """Samples in files, by the readers of pictures and data sets, which need Pillow."""
+    try:
+        from .sources import of_files, of_path
+    except ModuleNotFoundError as error:
+        msg = (
+            f"pictures and data sets need {error.name}, which is not installed. "
+            f"To fix this: pip install 'dualclust[train]', or pass an array"
+        )
+        raise MissingExtraError(msg) from error
+    if isinstance(data, (str, Path)):
+        return of_path(data, spec, split=split, workers=workers)
+    return of_files([Path(one) for one in data], spec, workers=workers)
