@@ -81,7 +81,7 @@ def counts_of(name: str, count: Array, k: int) -> list[int]:
     if is_array(count) and count.ndim == 0:
         kinds = compat.array_namespace(count)
         count = int(count) if kinds.isdtype(count.dtype, "integral") else float(count)
-    if isinstance(count, Number) or count is None:
+    if not is_array(count) and not isinstance(count, Sequence):
         return [check_count(name, count, 0)] * k
     values = entries(name, count)
     if len(values) != k:

@@ -78,7 +78,7 @@ numbers of samples as min_count and max_count
 def _with_proof(
     msg: str,
     clusters: tuple[int, ...],
-    beyond: Fraction,
+    beyond: Fraction | float,
     counts: tuple[list[int], list[int]],
     n: int,
 ) -> InfeasibleBoundsError:

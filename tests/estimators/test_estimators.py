@@ -16,7 +16,7 @@ from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError,
 ESTIMATORS = (
     ConstrainedKMeans(n_clusters=3, lower=0.5, random_state=0),
     ConstrainedKMeans(n_clusters=2, upper=1.5, metric="cosine", random_state=0),
-    ConstrainedKMeans(n_clusters=2, lower=1, random_state=0),
+    ConstrainedKMeans(n_clusters=2, min_count=1, random_state=0),
 )
 # scikit-learn itself skips this one unless SCIPY_ARRAY_API is set.
 NOT_CLAIMED = {"check_array_api_input"}
@@ -59,7 +59,7 @@ def digits():
 @pytest.mark.parametrize("gap", [0.0, 1e-2])
 def test_sizes_are_inside(digits, metric, gap) -> None:
     model = ConstrainedKMeans(
-        10, lower=0.95, upper=200, metric=metric, gap=gap, random_state=0
+        10, lower=0.95, max_count=200, metric=metric, gap=gap, random_state=0
     ).fit(digits)
     assert (model.counts_ == np.bincount(model.labels_, minlength=10)).all()
     assert model.counts_.min() >= 170  # floor of 0.95 n / k = 170.7, rounded outward
@@ -91,13 +91,13 @@ def test_far_from_the_origin_nothing_is_lost(digits) -> None:
 
 
 def test_in_a_pipeline(digits) -> None:
-    pipe = make_pipeline(StandardScaler(), ConstrainedKMeans(10, lower=100, random_state=0))
+    pipe = make_pipeline(StandardScaler(), ConstrainedKMeans(10, min_count=100, random_state=0))
     assert np.bincount(pipe.fit_predict(digits)).min() >= 100
 
 
 def test_misuse_is_refused(digits) -> None:
     with pytest.raises(InfeasibleBoundsError, match="add up to 2000 samples"):
-        ConstrainedKMeans(10, lower=200).fit(digits)
+        ConstrainedKMeans(10, min_count=200).fit(digits)
     with pytest.raises(InvalidValueError, match=r"lower must be 0 or more, got -0\.5"):
         ConstrainedKMeans(10, lower=-0.5).fit(digits)
     with pytest.raises(InvalidValueError, match="metric must be one of"):
@@ -262,7 +262,7 @@ def test_a_stream_goes_on_from_a_fit(digits) -> None:
 
 
 def test_a_stream_has_shares_only(digits) -> None:
-    whole = ConstrainedKMeans(10, lower=5)
+    whole = ConstrainedKMeans(10, min_count=5)
     assert not hasattr(whole, "partial_fit")
     assert hasattr(ConstrainedKMeans(10, lower=0.5), "partial_fit")
     with pytest.raises(AttributeError, match="has no attribute 'partial_fit'") as caught:
