@@ -16,7 +16,6 @@ LINKS = {"algos", "backends", "train", "proofs"}
 MOST_LINES = 60
 
 REASONS = {
-    "dualclust/cli/cluster.py:register": "a list of options, without a branch",
 }
 """Functions that may be longer: "file:function", and why."""
 
