@@ -193,8 +193,8 @@ def constrained_kmeans(
 
     The second row is known to be of cluster 1, and the third must not join it:
 
-    >>> pairs = np.asarray([[2, 1]])
-    >>> constrained_kmeans(x, bounds, x[::3], fixed=np.asarray([-1, 1, -1, -1]), forbidden=pairs).labels
+    >>> known, pairs = np.asarray([-1, 1, -1, -1]), np.asarray([[2, 1]])
+    >>> constrained_kmeans(x, bounds, x[::3], fixed=known, forbidden=pairs).labels
     array([0, 1, 0, 1])
     """
     check_bounds(bounds)
