@@ -133,7 +133,7 @@ def _add_clustering(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="clusters that a row must not join: such a table, or m pairs row, cluster (.npy)",
     )
-    add("--max-iter", type=int, default=20, metavar="N", help="most center updates (default 20)")
+    add("--max-iter", type=int, default=100, metavar="N", help="most center updates (default 100)")
     add(
         "--tol",
         type=float,

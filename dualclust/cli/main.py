@@ -122,8 +122,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"dualclust: error: {error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("dualclust: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print("; ".join(["dualclust: interrupted", *map(str, stop.args)]), file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has stopped, e.g. `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -144,6 +144,7 @@ def _check_headers(file: Path, headers: dict[str, Header]) -> None:
     shape = headers["centers"].shape
     if len(shape) != 2 or 0 in shape:
         refuse(f"{file}:centers", f"has the shape {shape}", RULE, AGAIN)
+    expected: dict[str, tuple[tuple[int, ...], str]]
     expected = {name: ((), kinds) for name, kinds in SCALARS.items()}
     expected |= {name: ((shape[0],), kinds) for name, kinds in PER_CLUSTER.items()}
     expected |= {"centers": (shape, "f")}

@@ -20,10 +20,19 @@ from ..algos.core.errors import (
 )
 from .embeddings import check_path
 from .formats import Selection
+from .start import INITS
 from .table import check_table
 
-__all__ = ["LOWER", "UPPER", "check_machine", "check_options", "check_paths", "check_sizes"]
-__all__ += ["selection_of", "settle_sizes"]
+__all__ = [
+    "LOWER",
+    "UPPER",
+    "check_machine",
+    "check_options",
+    "check_paths",
+    "check_sizes",
+    "selection_of",
+    "settle_sizes",
+]
 
 LOWER, UPPER = 0.9, 1.1
 """Shares of n/k unless others are asked for."""
@@ -61,6 +70,8 @@ def check_options(options: argparse.Namespace) -> None:
     if options.init is not None and options.start is not None:
         msg = "--init and --start both say where to start. To fix this, leave one of them out"
         raise UsageError(msg)
+    if options.init is None and options.start is None:
+        options.init = INITS[0]
     _check_checkpoint(options)
     if options.report:
         try:
@@ -87,7 +98,8 @@ def check_sizes(options: argparse.Namespace) -> None:
         For shares that are no shares of n/k, and negative counts.
     """
     for share, count in (("lower", "min_count"), ("upper", "max_count")):
-        flags = [f"--{n.replace('_', '-')}" for n in (share, count) if getattr(options, n) is not None]
+        given = [name for name in (share, count) if getattr(options, name) is not None]
+        flags = [f"--{name.replace('_', '-')}" for name in given]
         if len(flags) == 2:
             msg = (
                 f"{flags[0]} and {flags[1]} both bound one side, the first in units of n/k and "
@@ -127,11 +139,12 @@ def _check_share(flag: str, share: float | None, count: str) -> None:
     if share is None or (flag == "--upper" and share == math.inf):
         return
     check_interval(flag, share, 0.0, math.inf)
-    if share > 1.0 if flag == "--lower" else share < 1.0:
-        side = "most 1: not every cluster can be larger" if flag == "--lower" else "least 1: not every cluster can be smaller"
+    is_lower = flag == "--lower"
+    if share > 1.0 if is_lower else share < 1.0:
+        limit = "at most 1" if is_lower else "at least 1"
         msg = (
-            f"{flag} is in units of the mean size n/k and must be at {side} than the mean. Got "
-            f"{share:g}. To fix this, give rows with {count}, or another share"
+            f"{flag} is in units of the mean size n/k and must be {limit}, got {share:g}. "
+            f"To fix this, give a number of rows with {count}, or another share"
         )
         raise InvalidValueError(msg)
 

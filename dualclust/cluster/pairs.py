@@ -138,12 +138,11 @@ def _array(path: Path, shape: tuple[int, ...], rule: str) -> Integers:
         refuse(path, found, rule, "save whole numbers for these very rows")
     if path.stat().st_size < header.n_bytes:
         refuse(path, "is cut off", rule, "write or copy it again")
-    return np.load(path, allow_pickle=False).astype(np.int64)
+    array: Integers = np.load(path, allow_pickle=False).astype(np.int64)
+    return array
 
 
-def _check_range(
-    path: Path, what: str, values: Integers, low: int, high: int, rule: str
-) -> None:
+def _check_range(path: Path, what: str, values: Integers, low: int, high: int, rule: str) -> None:
     wrong = np.flatnonzero((values < low) | (values >= high))
     if wrong.size:
         found = f"has {what} outside {low} to {high - 1}: {values[wrong[0]]} at {wrong[0]}"
@@ -235,7 +234,9 @@ def _places(path: Path, wanted: set[str], rows: Rows) -> dict[str, int]:
             if text not in wanted:
                 continue
             if text in place:
-                found = f"names the id {text!r}, which rows {place[text]} and {i} of {rows.name} have"
+                found = (
+                    f"names the id {text!r}, which rows {place[text]} and {i} of {rows.name} have"
+                )
                 refuse(path, found, "An id names one row", "name rows by their number: row")
             place[text] = i
         start += len(own)

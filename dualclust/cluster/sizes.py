@@ -64,7 +64,7 @@ def bounds_of(options: argparse.Namespace, n: int, **place: Any) -> SizeBounds:
 
 
 def read_bounds(path: Path, k: int, n: int) -> tuple[list[int], list[int]]:
-    """Read smallest and largest sizes from a .csv with the columns of sizes.csv.
+    r"""Read smallest and largest sizes from a .csv with the columns of sizes.csv.
 
     An empty field, or a missing column of one side, is no bound. Other columns are left unread.
 
@@ -79,7 +79,7 @@ def read_bounds(path: Path, k: int, n: int) -> tuple[list[int], list[int]]:
     --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "bounds.csv"
-    >>> _ = path.write_text("cluster,min_count,max_count\\n1,3,\\n0,2,4\\n")
+    >>> _ = path.write_text("cluster,min_count,max_count\n1,3,\n0,2,4\n")
     >>> read_bounds(path, 2, 9)
     ([2, 3], [4, 9])
     """

@@ -15,8 +15,7 @@ LINKS = {"algos", "backends", "train", "proofs"}
 
 MOST_LINES = 60
 
-REASONS = {
-}
+REASONS = {}
 """Functions that may be longer: "file:function", and why."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
