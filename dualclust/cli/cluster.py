@@ -9,7 +9,14 @@ from typing import Any
 from ..algos.bounds.sizes import ROUNDING
 from ..algos.clustering.start import METRICS
 
-__all__ = ["EXAMPLES", "add_machine_options", "add_reading_options", "register", "run_cluster"]
+__all__ = [
+    "EXAMPLES",
+    "add_bound_options",
+    "add_machine_options",
+    "add_reading_options",
+    "register",
+    "run_cluster",
+]
 
 DESCRIPTION = """\
 Cluster embeddings so that every cluster size lies between two bounds.
@@ -74,7 +81,7 @@ def register(commands: Any) -> None:
         "input", type=Path, metavar="X.npy", help="n rows of d numbers: a file, folder or pattern"
     )
     parser.add_argument("-k", type=int, required=True, metavar="K", help="number of clusters")
-    _add_bounds(parser)
+    add_bound_options(parser, "default 0.9", "inf for none; default 1.1")
     _add_clustering(parser)
     _add_start(parser)
     add_reading_options(parser)
@@ -89,11 +96,14 @@ def run_cluster(options: argparse.Namespace) -> int:
     return command.run_cluster(options)
 
 
-def _add_bounds(parser: argparse.ArgumentParser) -> None:
-    about = "a share is in units of the mean size n/k; a side has a share or a count, not both"
+def add_bound_options(
+    parser: argparse.ArgumentParser, lower: str, upper: str, more: str = ""
+) -> None:
+    """Add bounds on sizes, with words for their defaults, and more words about all of them."""
+    about = f"R is in units of the mean size n/k, N in rows; a side has one of the two.{more}"
     add = parser.add_argument_group("bounds on the sizes", about).add_argument
-    add("--lower", type=float, metavar="R", help="smallest size, as a share (default 0.9)")
-    add("--upper", type=float, metavar="R", help="largest size; inf for none (default 1.1)")
+    add("--lower", type=float, metavar="R", help=f"smallest size, in units of n/k ({lower})")
+    add("--upper", type=float, metavar="R", help=f"largest size, in units of n/k ({upper})")
     add("--min-count", type=int, metavar="N", help="smallest size, in rows")
     add("--max-count", type=int, metavar="N", help="largest size, in rows")
     add(

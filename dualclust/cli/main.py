@@ -16,13 +16,14 @@ from pathlib import Path
 from .. import __version__
 from ..algos.core.errors import DualclustError, MissingExtraError
 from ..train.config.methods import METHOD_OPTIONS
-from . import cluster, proofs
+from . import assign, cluster, proofs
 
 __all__ = ["build_parser", "main"]
 
 EXAMPLES = """\
 examples:
   dualclust cluster X.npy -k 100 --lower 0.9 --upper 1.1
+  dualclust assign X-clusters Y.npy
   dualclust train secu --data digits
   dualclust resume runs/secu-digits-seed0
   dualclust proofs
@@ -59,6 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     cluster.register(commands)
+    assign.register(commands)
     train = commands.add_parser(
         "train",
         help="train a deep clustering method on images",
@@ -139,6 +141,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _dispatch(options: argparse.Namespace) -> int:
     if options.command == "cluster":
         return cluster.run_cluster(options)
+    if options.command == "assign":
+        return assign.run_assign(options)
     if options.command == "proofs":
         return proofs.run_proofs(options)
     try:

@@ -25,7 +25,7 @@ from .ranks import row_group
 from .sizes import bounds_of
 from .start import Given, given_start
 
-__all__ = ["Problem", "on_host", "open_problem", "placed"]
+__all__ = ["Problem", "device_place", "on_host", "open_problem", "placed"]
 
 
 class Problem(NamedTuple):
@@ -65,10 +65,7 @@ def open_problem(
     if n < k:
         msg = f"-k must be at most the number of rows, got {k} for the {n} rows of {rows.name}"
         raise InvalidValueError(msg)
-    place: dict[str, Any] = {}
-    if device != "cpu":
-        place = {"xp": _torch_on(device), "device": device}
-    bounds = bounds_of(options, n, **place)
+    bounds = bounds_of(options, n, **device_place(device))
     start = given_start(options.init, options.start, k, rows.n_features, options.metric)
     weights = None if options.weights is None else read_weights(options.weights, n)
     fixed = forbidden = None
@@ -77,7 +74,7 @@ def open_problem(
     if options.forbidden is not None:
         forbidden = read_forbidden(options.forbidden, rows, k, options.id)
     group = row_group(ranks, n)
-    meter.begin("checking the rows", group.n_local)
+    meter.begin("checking the rows", group.n_local, group.first_row)
     wanted = options.checkpoint is not None
     digest = check_embeddings(meter.reading(rows), options.metric, group, digest=wanted)
     source = embedding_source(
@@ -85,6 +82,19 @@ def open_problem(
     )
     weights, fixed, forbidden = (placed(a, device) for a in (weights, fixed, forbidden))
     return Problem(rows, source, bounds, weights, fixed, forbidden, start, digest)
+
+
+def device_place(device: str) -> dict[str, Any]:
+    """Return the library and the device of new arrays, as keywords; none on the host.
+
+    Raises
+    ------
+    MissingExtraError
+        If the device needs torch, and it is not installed.
+    UsageError
+        If the device is not there.
+    """
+    return {} if device == "cpu" else {"xp": _torch_on(device), "device": device}
 
 
 def placed(array: NDArray[Any] | None, device: str) -> Any:

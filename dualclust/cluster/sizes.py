@@ -28,7 +28,13 @@ TOLD = 3
 OLD = {"lower", "upper"}
 
 
-def bounds_of(options: argparse.Namespace, n: int, **place: Any) -> SizeBounds:
+def bounds_of(
+    options: argparse.Namespace,
+    n: int,
+    *,
+    stored: tuple[list[int], list[int]] | None = None,
+    **place: Any,
+) -> SizeBounds:
     """Return the bounds that the options ask for.
 
     Parameters
@@ -38,6 +44,8 @@ def bounds_of(options: argparse.Namespace, n: int, **place: Any) -> SizeBounds:
         has no bound.
     n : int
         Number of rows, at least k.
+    stored : pair of lists of int, optional
+        Bounds of a side that the options leave out; without it such a side has none.
     **place
         `xp` and `device` of the arrays.
 
@@ -57,6 +65,10 @@ def bounds_of(options: argparse.Namespace, n: int, **place: Any) -> SizeBounds:
         given = [side for side in sides if getattr(options, side) is not None]
         said = " ".join(f"--{side.replace('_', '-')} {getattr(options, side):g}" for side in given)
         low, high = _asked(options, n, said)
+        if stored is not None:
+            low = low if {"lower", "min_count"} & {*given} else stored[0]
+            high = high if {"upper", "max_count"} & {*given} else stored[1]
+            said = said or "the bounds of the model"
     try:
         return SizeBounds.from_counts(low, high, n_samples=n, **place)
     except InfeasibleBoundsError as error:

@@ -110,8 +110,8 @@ def look_at(place: Path, selection: Selection | None = None) -> None:
     _parts(place, selection)
 
 
-def default_folder(place: Path) -> Path:
-    """Return the folder for the results: beside the input, of the same name and "-clusters".
+def default_folder(place: Path, ending: str = "-clusters") -> Path:
+    """Return the folder for the results: beside the input, of the same name and an ending.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def default_folder(place: Path) -> Path:
         file = file.with_name(stem) if stem else file.parent
         file = file if file.name else Path(file.absolute().name)
     stem = file.name if file.is_dir() else file.stem
-    return file.with_name(f"{stem}-clusters")
+    return file.with_name(f"{stem}{ending}")
 
 
 def _split_name(place: Path, selection: Selection) -> tuple[Path, Selection]:
