@@ -140,7 +140,7 @@ def _result(
 ) -> dict[str, Any]:
     n = len(found.labels)
     how = "bounded" if options.bounded else "prices" if options.prices else "nearest"
-    result = {
+    result: dict[str, Any] = {
         "n_samples": n,
         "n_clusters": len(found.counts),
         "metric": model.metric,

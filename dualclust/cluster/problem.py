@@ -25,41 +25,56 @@ from .ranks import row_group
 from .sizes import bounds_of
 from .start import Given, given_start
 
-__all__ = ["Problem", "device_place", "on_host", "open_problem", "placed"]
+__all__ = ["Inputs", "Problem", "device_place", "on_host", "open_problem", "placed", "read_inputs"]
 
 
-class Problem(NamedTuple):
-    """The problem, on the library and device that compute it.
+class Inputs(NamedTuple):
+    """What the options name, on the library and device that compute it.
 
     Attributes
     ----------
     rows : Rows
-    source : FeatureSource
-        The same rows as they are compared.
     bounds : SizeBounds
     weights : (n,) float64 array, or None
     fixed : (n,) int64 array, or None
     forbidden : (m, 2) int64 array, or None
     start : Given or None
         None where centers are drawn.
-    digest : str
-        Hash of all rows; empty without a checkpoint.
     """
 
     rows: Rows
-    source: FeatureSource
     bounds: SizeBounds
     weights: Any
     fixed: Any
     forbidden: Any
     start: Given | None
+
+
+class Problem(NamedTuple):
+    """The inputs, once all rows were looked at.
+
+    Attributes
+    ----------
+    rows, bounds, weights, fixed, forbidden, start
+        As in `Inputs`.
+    source : FeatureSource
+        The rows as they are compared.
+    digest : str
+        Hash of all rows; empty without a checkpoint.
+    """
+
+    rows: Rows
+    bounds: SizeBounds
+    weights: Any
+    fixed: Any
+    forbidden: Any
+    start: Given | None
+    source: FeatureSource
     digest: str
 
 
-def open_problem(
-    options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter
-) -> Problem:
-    """Read everything that the options name, and look at every row once."""
+def read_inputs(options: argparse.Namespace) -> Inputs:
+    """Read everything that the options name but the rows."""
     rows: Rows = open_embeddings(options.input, selection_of(options))
     n, k, device = rows.n_samples, options.k, options.device
     if n < k:
@@ -73,15 +88,22 @@ def open_problem(
         fixed = read_seeds(options.seeds, rows, k, options.id)
     if options.forbidden is not None:
         forbidden = read_forbidden(options.forbidden, rows, k, options.id)
-    group = row_group(ranks, n)
+    weights, fixed, forbidden = (placed(a, device) for a in (weights, fixed, forbidden))
+    return Inputs(rows, bounds, weights, fixed, forbidden, start)
+
+
+def open_problem(
+    options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter
+) -> Problem:
+    """Read the inputs, and look at every row once."""
+    inputs = read_inputs(options)
+    group = row_group(ranks, inputs.rows.n_samples)
+    rows = meter.reading(inputs.rows)
     meter.begin("checking the rows", group.n_local, group.first_row)
     wanted = options.checkpoint is not None
-    digest = check_embeddings(meter.reading(rows), options.metric, group, digest=wanted)
-    source = embedding_source(
-        meter.reading(rows), options.metric, group, device=device, multiply=multiply
-    )
-    weights, fixed, forbidden = (placed(a, device) for a in (weights, fixed, forbidden))
-    return Problem(rows, source, bounds, weights, fixed, forbidden, start, digest)
+    digest = check_embeddings(rows, options.metric, group, digest=wanted)
+    source = embedding_source(rows, options.metric, group, device=options.device, multiply=multiply)
+    return Problem(*inputs, source, digest)
 
 
 def device_place(device: str) -> dict[str, Any]:
