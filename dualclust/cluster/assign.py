@@ -25,7 +25,7 @@ from .labeling import around_centers, label_rows, stored_bounds, whole_result
 from .model import Model, read_model
 from .options import check_machine, check_paths, check_sizes, selection_of
 from .output import Clusters, json_text, npy, sizes_csv
-from .problem import device_place
+from .places import device_place
 from .products import Multiply, products_on
 from .progress import Meter
 from .ranks import agree, row_group

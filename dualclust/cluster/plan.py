@@ -25,7 +25,8 @@ from .embeddings import embedding_source
 from .formats import Rows
 from .model import MODEL_FILE
 from .output import json_text
-from .problem import Inputs, on_host, read_inputs
+from .places import on_host
+from .problem import Inputs, read_inputs
 from .products import Multiply
 from .progress import duration
 
@@ -180,7 +181,8 @@ def _text(plan: dict[str, Any]) -> str:
         f"bounds              {p['min_count']} to {p['max_count']} rows: {possible}",
         f"memory              about {p['memory_bytes'] / 1e6:,.0f} MB",
         f"time                about {duration(p['seconds_per_update'])} for each update, "
-        f"{duration(p['most_seconds'])} for all {p['most_updates']}; more where bounds are hard to meet",
+        f"{duration(p['most_seconds'])} for all {p['most_updates']}; more where bounds are "
+        f"hard to meet",
         f"updates             at most {p['most_updates']}, each of two passes over the rows or a "
         f"few more; fewer once --tol is met",
         f"would write         {p['out']}/: {', '.join(p['files'])}",

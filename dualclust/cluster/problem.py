@@ -8,24 +8,22 @@ from __future__ import annotations
 import argparse
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..algos.bounds.sizes import SizeBounds
-from ..algos.core.errors import InvalidValueError, MissingExtraError, UsageError
+from ..algos.core.errors import InvalidValueError
 from ..algos.scores.sources import FeatureSource
 from ..common.ranks import Ranks
 from .embeddings import check_embeddings, embedding_source, open_embeddings, read_weights
 from .formats import Rows
 from .options import selection_of
 from .pairs import read_forbidden, read_seeds
+from .places import device_place, placed
 from .products import Multiply
 from .progress import Meter
 from .ranks import row_group
 from .sizes import bounds_of
 from .start import Given, given_start
 
-__all__ = ["Inputs", "Problem", "device_place", "on_host", "open_problem", "placed", "read_inputs"]
+__all__ = ["Inputs", "Problem", "open_problem", "read_inputs"]
 
 
 class Inputs(NamedTuple):
@@ -104,48 +102,3 @@ def open_problem(
     digest = check_embeddings(rows, options.metric, group, digest=wanted)
     source = embedding_source(rows, options.metric, group, device=options.device, multiply=multiply)
     return Problem(*inputs, source, digest)
-
-
-def device_place(device: str) -> dict[str, Any]:
-    """Return the library and the device of new arrays, as keywords; none on the host.
-
-    Raises
-    ------
-    MissingExtraError
-        If the device needs torch, and it is not installed.
-    UsageError
-        If the device is not there.
-    """
-    return {} if device == "cpu" else {"xp": _torch_on(device), "device": device}
-
-
-def placed(array: NDArray[Any] | None, device: str) -> Any:
-    """Return an array on the device that computes; None stays None."""
-    if array is None or device == "cpu":
-        return array
-    import torch
-
-    return torch.from_numpy(array).to(device)
-
-
-def on_host(array: Any) -> NDArray[Any]:
-    """Return an array as a NumPy array."""
-    return array if isinstance(array, np.ndarray) else np.asarray(array.cpu())
-
-
-def _torch_on(device: str) -> Any:
-    """Return torch if it has the device."""
-    try:
-        import torch
-    except ImportError as error:
-        msg = f"--device {device} needs torch. To fix this: pip install 'dualclust[train]'"
-        raise MissingExtraError(msg) from error
-    if device.partition(":")[0] == "meta":
-        msg = "--device meta has no values to compute with. To fix this, name cpu or cuda"
-        raise UsageError(msg)
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # the second: torch built without CUDA
-        msg = f"--device {device} is not there: {str(error).splitlines()[0]}"
-        raise UsageError(msg) from error
-    return torch
