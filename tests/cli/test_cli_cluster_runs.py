@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -158,7 +159,10 @@ def test_a_report_is_two_files_more(tmp_path, monkeypatch, options) -> None:
     plain, a, b = (listing(tmp_path / name) for name in ("plain", "a", "b"))
     assert a == b
     assert set(a) - set(plain) == {"report.html", "report.png"}
-    assert all(a[name] == plain[name] for name in plain)
+    assert all(a[name] == plain[name] for name in set(plain) - {"result.json"})
+    more, less = (json.loads(each["result.json"]) for each in (a, plain))
+    assert set(more.pop("files")) - set(less.pop("files")) == {"report.html", "report.png"}
+    assert more == less
 
 
 def test_a_report_without_matplotlib_is_refused_at_once(tmp_path, capsys, monkeypatch) -> None:
