@@ -255,9 +255,9 @@ def test_prices_to_start_from_save_work_and_change_no_value(monkeypatch, rng):
     bounds = SizeBounds.of(k, n_samples=n, lower=0.95, upper=1.05)
     passed, solver = [], constrained.assign_source
 
-    def spy(source, bounds, *, prices, tol):
+    def spy(source, bounds, *, prices, **options):
         passed.append(prices)
-        return solver(source, bounds, prices=prices, tol=tol)
+        return solver(source, bounds, prices=prices, **options)
 
     monkeypatch.setattr(constrained, "assign_source", spy)
     first = constrained_kmeans(x, bounds, x[:k], max_iter=0)

@@ -52,6 +52,17 @@ def test_other_clusters_start_far_from_the_known_ones(xp):
         assert found[1] >= 90.0
 
 
+def test_no_other_cluster_starts_at_a_fixed_row(xp):
+    """The rows farthest from the mean of cluster 0 are its own."""
+    x = np.asarray([0.0, 100.0, 50.1, 49.5, 50.0])[:, None]
+    fixed = xp.asarray([0, 0, -1, -1, -1])
+    source = feature_source(xp.asarray(x))
+    for seed in range(5):
+        found = seeded_centers(source, 2, fixed=fixed, seed=seed, metric="euclidean")
+        assert to_numpy(found)[0, 0] == 50.0
+        assert to_numpy(found)[1, 0] in (50.1, 49.5)
+
+
 def test_without_fixed_rows_it_is_k_means_plus_plus(xp, rng):
     source = feature_source(xp.asarray(rng.normal(size=(40, 3))))
     want = start_centers(source, 4, seed=1, metric="euclidean")
