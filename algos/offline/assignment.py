@@ -39,7 +39,6 @@ from ..bounds.forbidden_pairs import check_feasible
 from ..bounds.sizes import SizeBounds
 from ..core.checks import check_finite, check_interval, check_real, check_same_place, check_shape
 from ..core.errors import InvalidValueError
-from ..core.reads import detached
 from ..core.types import Array
 from ..scores.sources import (
     ScoreSource,
@@ -130,7 +129,6 @@ def assign_offline(
     check_real("scores", scores)
     n, _ = check_shape("scores", scores, (bounds.n_samples or "n", bounds.n_clusters))
     check_same_place(scores=scores, bounds=bounds.lower, prices=prices, weights=weights)
-    scores, prices, weights = detached(scores), detached(prices), detached(weights)
     weights = None if weights is None else check_weights("weights", weights, n)
     source = score_source(scores, weights)
     return assign_source(source, bounds, prices=prices, tol=tol, options=options)
