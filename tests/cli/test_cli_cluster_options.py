@@ -7,6 +7,8 @@ import csv
 import numpy as np
 import pytest
 
+from dualclust.cluster.formats import Selection, open_rows
+from dualclust.cluster.pairs import read_seeds
 from tests.cli.cluster_files import check, cluster, error_of, groups, listing, outputs, save
 
 
@@ -234,9 +236,9 @@ def test_ids_go_on_from_shard_to_shard(tmp_path) -> None:
         np.savez(tmp_path / "X" / f"{part}.npz", x=x[rows], name=names)
     lines = [["name", "cluster"], *([f"id {r}", c] for r, c in KNOWN.items())]
     seeds = table(tmp_path / "s.csv", lines)
-    assert cluster(tmp_path / "X", "--array", "x", "--id", "name", "--seeds", seeds) == 0
-    labels = labels_of(tmp_path / "X-clusters")
-    assert labels[list(KNOWN)].tolist() == list(KNOWN.values())
+    rows = open_rows(tmp_path / "X", Selection(array="x", id="name"))
+    fixed = read_seeds(seeds, rows, 4, "name")
+    assert {int(row): int(fixed[row]) for row in np.flatnonzero(fixed >= 0)} == KNOWN
 
 
 # Starts ------------------------------------------------------------------------------------------
@@ -267,6 +269,9 @@ def test_random_rows_are_where_it_starts(tmp_path) -> None:
     assert len(np.unique(starts[0], axis=0)) == 4
     np.testing.assert_array_equal(starts[0], starts[1])
     assert np.abs(starts[0] - starts[2]).max() > 1e-3
+    options = ("--init", "random", "--max-iter", 0, "--out", tmp_path / "all")
+    assert cluster(path, *options, k=200) == 0
+    assert len(np.unique(outputs(tmp_path / "all")[1], axis=0)) == 200
 
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
