@@ -242,6 +242,7 @@ def constrained_kmeans(
             found.labels,
             found.objective,
             changed <= tol,
+            found.gap,
         )
         if progress is not None:
             progress(state, changed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from dualclust.cli.main import main
-from dualclust.cluster import command as cluster_command
+from dualclust.cluster import resume
 from tests.cli.cluster_files import (
     check,
     cluster,
@@ -158,7 +159,10 @@ def test_a_report_is_two_files_more(tmp_path, monkeypatch, options) -> None:
     plain, a, b = (listing(tmp_path / name) for name in ("plain", "a", "b"))
     assert a == b
     assert set(a) - set(plain) == {"report.html", "report.png"}
-    assert all(a[name] == plain[name] for name in plain)
+    assert all(a[name] == plain[name] for name in set(plain) - {"result.json"})
+    more, less = (json.loads(each["result.json"]) for each in (a, plain))
+    assert set(more.pop("files")) - set(less.pop("files")) == {"report.html", "report.png"}
+    assert more == less
 
 
 def test_a_report_without_matplotlib_is_refused_at_once(tmp_path, capsys, monkeypatch) -> None:
@@ -205,7 +209,7 @@ class StoppedError(RuntimeError):
 @pytest.mark.parametrize("updates", [1, 3, 6])
 def test_a_resumed_run_ends_with_the_same_bytes(tmp_path, monkeypatch, long_run, updates) -> None:
     path, options, whole, last = long_run
-    state, saved, save_state = tmp_path / "X.state", [], cluster_command.save_state
+    state, saved, save_state = tmp_path / "X.state", [], resume.save_state
 
     def stop(*arguments):
         save_state(*arguments)
@@ -213,7 +217,7 @@ def test_a_resumed_run_ends_with_the_same_bytes(tmp_path, monkeypatch, long_run,
         if len(saved) == updates:
             raise StoppedError
 
-    monkeypatch.setattr(cluster_command, "save_state", stop)
+    monkeypatch.setattr(resume, "save_state", stop)
     here = (*options, "--checkpoint", state, "--out", tmp_path / "out")
     assert cluster(path, *here, k=8) == 70
     assert [p.name for p in tmp_path.iterdir()] == ["X.state"]

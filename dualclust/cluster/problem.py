@@ -1,0 +1,104 @@
+"""The problem of ``dualclust cluster``: rows, bounds, weights, seeds, and where to start.
+
+Small files are read first and all rows last: a wrong option ends the run before the first pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NamedTuple
+
+from ..algos.bounds.sizes import SizeBounds
+from ..algos.core.errors import InvalidValueError
+from ..algos.scores.sources import FeatureSource
+from ..common.ranks import Ranks
+from .embeddings import check_embeddings, embedding_source, open_embeddings, read_weights
+from .formats import Rows
+from .options import selection_of
+from .pairs import read_forbidden, read_seeds
+from .places import device_place, placed
+from .products import Multiply
+from .progress import Meter
+from .ranks import row_group
+from .sizes import bounds_of
+from .start import Given, given_start
+
+__all__ = ["Inputs", "Problem", "open_problem", "read_inputs"]
+
+
+class Inputs(NamedTuple):
+    """What the options name, on the library and device that compute it.
+
+    Attributes
+    ----------
+    rows : Rows
+    bounds : SizeBounds
+    weights : (n,) float64 array, or None
+    fixed : (n,) int64 array, or None
+    forbidden : (m, 2) int64 array, or None
+    start : Given or None
+        None where centers are drawn.
+    """
+
+    rows: Rows
+    bounds: SizeBounds
+    weights: Any
+    fixed: Any
+    forbidden: Any
+    start: Given | None
+
+
+class Problem(NamedTuple):
+    """The inputs, once all rows were looked at.
+
+    Attributes
+    ----------
+    rows, bounds, weights, fixed, forbidden, start
+        As in `Inputs`.
+    source : FeatureSource
+        The rows as they are compared.
+    digest : str
+        Hash of all rows; empty without a checkpoint.
+    """
+
+    rows: Rows
+    bounds: SizeBounds
+    weights: Any
+    fixed: Any
+    forbidden: Any
+    start: Given | None
+    source: FeatureSource
+    digest: str
+
+
+def read_inputs(options: argparse.Namespace) -> Inputs:
+    """Read everything that the options name but the rows."""
+    rows: Rows = open_embeddings(options.input, selection_of(options))
+    n, k, device = rows.n_samples, options.k, options.device
+    if n < k:
+        msg = f"-k must be at most the number of rows, got {k} for the {n} rows of {rows.name}"
+        raise InvalidValueError(msg)
+    bounds = bounds_of(options, n, **device_place(device))
+    start = given_start(options.init, options.start, k, rows.n_features, options.metric)
+    weights = None if options.weights is None else read_weights(options.weights, n)
+    fixed = forbidden = None
+    if options.seeds is not None:
+        fixed = read_seeds(options.seeds, rows, k, options.id)
+    if options.forbidden is not None:
+        forbidden = read_forbidden(options.forbidden, rows, k, options.id)
+    weights, fixed, forbidden = (placed(a, device) for a in (weights, fixed, forbidden))
+    return Inputs(rows, bounds, weights, fixed, forbidden, start)
+
+
+def open_problem(
+    options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter
+) -> Problem:
+    """Read the inputs, and look at every row once."""
+    inputs = read_inputs(options)
+    group = row_group(ranks, inputs.rows.n_samples)
+    rows = meter.reading(inputs.rows)
+    meter.begin("checking the rows", group.n_local, group.first_row)
+    wanted = options.checkpoint is not None
+    digest = check_embeddings(rows, options.metric, group, digest=wanted)
+    source = embedding_source(rows, options.metric, group, device=options.device, multiply=multiply)
+    return Problem(*inputs, source, digest)
