@@ -1,0 +1,391 @@
+r"""Choosing k and bounds: clusterings of one sample for several k, judged on it and on all rows.
+
+1. *Sample*: rows from all over the data, in memory. With m rows a cluster of the largest k, the
+   centers of a sample lose about 1/m of the squared distances on other rows (a mean of m rows has
+   1/m of their variance): 1 % for 128 rows.
+2. *For each k*: k-means without bounds, then with each bounds from there; the same on two halves of
+   the sample, for several splits (`runs`); and on rows without clusters (`reference`).
+3. *Survey*: all clusterings are judged on the sample, and again on all rows of all ranks, which are
+   read once for all k together (`survey`).
+4. *Price of balance*: what bounds lose of the free objective V,
+   ``(V - V_bounded) / V >= (V - D) / V``. For V we take the best labels without bounds for any
+   centers found for this k, those of the bounded runs included, so that a price is never negative.
+   D is the upper bound on labels inside the bounds for the bounded run's centers: so much is lost
+   there, whatever the labels. On all rows D is that of the sample's prices (weak duality), so one
+   pass proves it.
+5. *Recommendation*: `recommendation`.
+
+=====================  ==============  =======  ===================================================
+symbol                 here            shape    meaning
+=====================  ==============  =======  ===================================================
+k                      ``ks``          (a,)     numbers of clusters
+l, u                   ``shares``      (b, 2)   bounds in units of n / k; row 0 is without
+\-                     figures         (a, b)   for each k and bounds
+=====================  ==============  =======  ===================================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ..clustering.start import METRICS, power_of_two
+from ..core.checks import check_choice, check_count, check_finite, check_interval, shown
+from ..core.errors import InvalidTypeError, InvalidValueError
+from ..core.types import Array
+from ..scores.sources import FeatureSource, feature_source
+from ..scores.statistics import strided_ids
+from .recommendation import recommend_bounds, recommend_k
+from .reference import reference_rows
+from .runs import FREE, Run, Shares, bounds_of, halves, runs_of, stabilities
+from .survey import Candidate, Survey, survey
+
+__all__ = ["ChoiceOfK", "choose_k"]
+
+FEWEST_ROWS, ROWS_PER_CLUSTER = 2**12, 128
+"""Rows of the sample at least, and for each cluster of the largest k."""
+
+Progress = Callable[[int, int], None]
+
+
+class ChoiceOfK(NamedTuple):
+    """Figures over several k and bounds; arrays on the library and device of the features.
+
+    Of the sample, unless the name says ``all_``. The column 0 of each (a, b) array is without
+    bounds.
+
+    Attributes
+    ----------
+    ks : (a,) int64 array
+    shares : (b, 2) float64 array
+        Smallest and largest size in units of n / k; 0 and infinity in row 0.
+    objective : (a, b) float64 array
+        Mean score of a row: ``x . c``, or half the squared distance to the sample's mean minus that
+        to the center.
+    gap : (a, b) float64 array
+        Proven relative gap of the labels for their centers; 0 without bounds.
+    silhouette : (a, b) float64 array
+        Mean simplified silhouette (`survey`).
+    reference : (a,) float64 array
+        The same for rows without clusters (`reference_rows`).
+    stability : (a, b) float64 array
+        Mean adjusted Rand index of labels from two halves.
+    stability_error : (a, b) float64 array
+        Its standard error over the splits.
+    price : (a, b) float64 array
+        Share of the free objective that the bounds lose, at least 0.
+    price_proven : (a, b) float64 array
+        Share that any labels inside the bounds lose for these centers; at most `price`.
+    smallest, largest : (a, b) int64 arrays
+        Sizes.
+    all_objective, all_silhouette : (a, b) float64 arrays
+        As above, of all rows, labeled by the sample's centers and prices.
+    all_price_proven : (a, b) float64 array
+        As above, of all rows, for bounds on all rows.
+    n_samples, n_drawn : int
+        All rows, and those of the sample.
+    recommended : int or None
+        The k that stands out, if one does.
+    reason : str
+        One sentence.
+    recommended_shares : pair of floats, or None
+        Bounds for it, or for the best k if none stands out.
+    shares_reason : str
+        One sentence; empty if no bounds were asked about.
+    """
+
+    ks: Array
+    shares: Array
+    objective: Array
+    gap: Array
+    silhouette: Array
+    reference: Array
+    stability: Array
+    stability_error: Array
+    price: Array
+    price_proven: Array
+    smallest: Array
+    largest: Array
+    all_objective: Array
+    all_silhouette: Array
+    all_price_proven: Array
+    n_samples: int
+    n_drawn: int
+    recommended: int | None
+    reason: str
+    recommended_shares: Shares | None
+    shares_reason: str
+
+
+def choose_k(
+    features: Array | FeatureSource,
+    ks: Sequence[int],
+    *,
+    shares: Sequence[Shares] = (),
+    metric: str = "cosine",
+    seed: int = 0,
+    n_drawn: int | None = None,
+    n_splits: int = 5,
+    n_init: int = 2,
+    progress: Progress | None = None,
+) -> ChoiceOfK:
+    """Compare several numbers of clusters, and several bounds, and recommend one if it stands out.
+
+    Parameters
+    ----------
+    features : (n, d) real array, or FeatureSource
+        Finite; unit rows for "cosine".
+    ks : sequence of int
+        Numbers of clusters, each at least 2, rising.
+    shares : sequence of pairs (lower, upper), optional
+        Bounds to compare, in units of the mean size n / k, with ``lower <= 1 <= upper``; rounded
+        outward. Clustering without bounds is always compared.
+    metric : {"cosine", "euclidean"}
+    seed : int in [0, 2^63)
+        Determines the sample, the splits and all starts.
+    n_drawn : int, optional
+        Rows of the sample, at least twice the largest k; by default 128 for each cluster of the
+        largest k and at least 4096, or all rows if there are not more.
+    n_splits : int >= 2
+        Splits into halves, for stability.
+    n_init : int >= 1
+        Starts of each k-means without bounds.
+    progress : callable, optional
+        Called as ``progress(done, total)`` after each k.
+
+    Returns
+    -------
+    ChoiceOfK
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError, DeviceMismatchError
+        For ks, shares and numbers out of range, fewer rows than 2 k, and features that
+        `constrained_kmeans` refuses.
+
+    Notes
+    -----
+    Cost, for each k: ``n_init`` k-means runs on the sample and one for each bounds, as many on half
+    of it ``2 n_splits`` times, and one on the reference: the work of ``n_init (1 + n_splits) + 1``
+    free runs on the sample; all rows are read once. Memory: the sample in float64.
+    Guarantee: ``0 <= price_proven <= price``; labels, hence all figures, are the same for any
+    number of ranks. Which k is recommended is a heuristic, whose errors are measured
+    (`benchmarks/results/choice.md`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> corners = np.asarray([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
+    >>> rng = np.random.default_rng(0)
+    >>> x = corners[rng.integers(3, size=300)] + rng.normal(size=(300, 2))
+    >>> found = choose_k(x, [2, 3, 4], shares=[(0.5, 2.0)], metric="euclidean")
+    >>> found.recommended, found.recommended_shares, bool(found.price[1, 1] < 0.01)
+    (3, (0.5, 2.0), True)
+    """
+    source = features if isinstance(features, FeatureSource) else feature_source(features)
+    numbers, pairs = _numbers(ks), _pairs(shares)
+    check_choice("metric", metric, METRICS)
+    if check_count("seed", seed, 0) >= 2**63:
+        msg = f"seed must be below 2^63, got {seed}"
+        raise InvalidValueError(msg)
+    check_count("n_splits", n_splits, 2)
+    check_count("n_init", n_init, 1)
+    rows = _sample(source, numbers[-1], n_drawn, seed)
+    inner, unit, rows = _around_mean(source, rows, metric)
+    m = int(rows.shape[0])
+    splits = [halves(m, seed + 1 + t, rows) for t in range(n_splits)]
+    null = reference_rows(rows, metric=metric, seed=seed)
+    runs: list[list[Run]] = []
+    found: list[list[list[float]]] = []
+    plain: list[Run] = []
+    for done, k in enumerate(numbers):
+        runs.append(runs_of(rows, k, pairs, metric=metric, seed=seed, n_init=n_init))
+        found.append(stabilities(rows, k, pairs, splits, metric=metric, seed=seed, n_init=n_init))
+        plain += runs_of(null, k, (FREE,), metric=metric, seed=seed, n_init=1)
+        if progress is not None:
+            progress(done + 1, len(numbers))
+    own = _surveyed(feature_source(rows), runs, pairs, metric)
+    whole = source.group.n_total == m
+    of_all = own if whole else _surveyed(inner, runs, pairs, metric, judged=False)
+    reference = survey(
+        feature_source(null), tuple(Candidate(run.centers) for run in plain), metric=metric
+    )
+    return _result(
+        _Parts(numbers, pairs, runs, found, own, of_all, list(reference)),
+        rows,
+        unit * unit,
+        source.group.n_total,
+    )
+
+
+def _numbers(ks: Sequence[int]) -> list[int]:
+    if isinstance(ks, str) or not isinstance(ks, Sequence):
+        msg = f"ks must be a sequence of ints, got {shown(ks)} ({type(ks).__name__})"
+        raise InvalidTypeError(msg)
+    numbers = [check_count(f"ks[{i}]", k, 2) for i, k in enumerate(ks)]
+    if not numbers or any(a >= b for a, b in zip(numbers, numbers[1:], strict=False)):
+        msg = f"ks must be rising numbers, at least one, got {shown(ks)}. To fix this, sort them"
+        raise InvalidValueError(msg)
+    return numbers
+
+
+def _pairs(shares: Sequence[Shares]) -> tuple[Shares, ...]:
+    """Return `FREE` and the pairs given, checked."""
+    pairs = [FREE]
+    for i, pair in enumerate(shares):
+        if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+            msg = f"shares[{i}] must be a pair (lower, upper), got {shown(pair)}"
+            raise InvalidTypeError(msg)
+        low = check_interval(f"shares[{i}][0]", pair[0], 0.0, 1.0)
+        high = math.inf
+        if pair[1] != math.inf:
+            high = check_interval(f"shares[{i}][1]", pair[1], 1.0, math.inf)
+        if (low, high) not in pairs:
+            pairs.append((low, high))
+    return tuple(pairs)
+
+
+def _sample(source: FeatureSource, most: int, n_drawn: int | None, seed: int) -> Array:
+    """Return the rows of the sample, in memory, the same on all ranks."""
+    n, like = source.group.n_total, source.rows(0, 0)
+    if n < 2 * most:
+        msg = (
+            f"features must have at least two rows per cluster, got {n} rows for k={most}. To fix "
+            f"this, ask for fewer clusters"
+        )
+        raise InvalidValueError(msg)
+    if n_drawn is None:
+        n_drawn = max(FEWEST_ROWS, ROWS_PER_CLUSTER * most)
+    m = min(check_count("n_drawn", n_drawn, 2 * most), n)
+    xp, device = compat.array_namespace(like), compat.device(like)
+    ids = xp.arange(n, dtype=xp.int64, device=device)
+    if m < n:
+        ids = (strided_ids(n, m, like) + seed * 0x9E3779B1 % n) % n
+    return source.take(ids)
+
+
+def _around_mean(
+    source: FeatureSource, rows: Array, metric: str
+) -> tuple[FeatureSource, float, Array]:
+    """Return source and sample around the sample's mean, with entries of about 1; and the unit."""
+    if metric == "cosine":
+        return source, 1.0, rows
+    xp = compat.array_namespace(rows)
+    check_finite("features", rows)
+    unit = power_of_two(float(xp.max(xp.abs(rows))), rows.dtype, xp)
+    inverse = 1.0 / unit
+    origin = xp.astype(xp.mean(xp.astype(rows, xp.float64) * inverse, axis=0), rows.dtype)
+    inner = source._replace(
+        rows=lambda start, stop: source.rows(start, stop) * inverse - origin,
+        take=lambda ids: source.take(ids) * inverse - origin,
+        largest=None,
+    )
+    return inner, unit, rows * inverse - origin
+
+
+def _surveyed(
+    source: FeatureSource,
+    runs: list[list[Run]],
+    pairs: tuple[Shares, ...],
+    metric: str,
+    *,
+    judged: bool = True,
+) -> list[list[Survey]]:
+    """Survey all runs in one pass; with their own labels if these are of the rows of `source`."""
+    candidates = []
+    for of_k in runs:
+        for pair, run in zip(pairs, of_k, strict=True):
+            k, n = int(run.centers.shape[0]), source.group.n_total
+            bounds = None if run.prices is None else bounds_of(pair, k, n, run.centers)
+            labels = run.labels if judged else None
+            candidates.append(Candidate(run.centers, run.prices, bounds, labels))
+    found = iter(survey(source, tuple(candidates), metric=metric))
+    return [[next(found) for _ in pairs] for _ in runs]
+
+
+class _Parts(NamedTuple):
+    """What was computed for each k and bounds."""
+
+    ks: list[int]
+    pairs: tuple[Shares, ...]
+    runs: list[list[Run]]
+    agreements: list[list[list[float]]]
+    own: list[list[Survey]]
+    of_all: list[list[Survey]]
+    reference: list[Survey]
+
+
+def _result(parts: _Parts, like: Array, unit: float, n: int) -> ChoiceOfK:
+    """Put the figures into arrays and recommend."""
+    xp, device = compat.array_namespace(like), compat.device(like)
+    whole = n == like.shape[0]
+
+    def floats(values: list[list[float]] | list[float]) -> Array:
+        return xp.asarray(values, dtype=xp.float64, device=device)
+
+    def ints(values: list[list[int]] | list[int]) -> Array:
+        return xp.asarray(values, dtype=xp.int64, device=device)
+
+    upper = [
+        [s.objective + run.lost for s, run in zip(of_k, runs, strict=True)]
+        for of_k, runs in zip(parts.own, parts.runs, strict=True)
+    ]
+    price, proven = _prices(parts.own, upper)
+    above = upper if whole else [[s.upper_bound for s in of_k] for of_k in parts.of_all]
+    all_proven = _prices(parts.of_all, above)[1]
+    stable = [[math.fsum(v) / len(v) for v in of_k] for of_k in parts.agreements]
+    silhouette = [[s.silhouette for s in of_k] for of_k in parts.own]
+    reference = [s.silhouette for s in parts.reference]
+    free = [row[0] for row in silhouette]
+    chosen = recommend_k(parts.ks, free, reference, [row[0] for row in stable])
+    at = parts.ks.index(chosen.best)
+    bounds = recommend_bounds(list(parts.pairs[1:]), price[at][1:])
+    m = int(like.shape[0])
+    return ChoiceOfK(
+        ks=ints(parts.ks),
+        shares=floats([list(pair) for pair in parts.pairs]),
+        objective=floats([[s.objective * unit / m for s in of_k] for of_k in parts.own]),
+        gap=floats([[run.gap for run in of_k] for of_k in parts.runs]),
+        silhouette=floats(silhouette),
+        reference=floats(reference),
+        stability=floats(stable),
+        stability_error=floats([[_error(v) for v in of_k] for of_k in parts.agreements]),
+        price=floats(price),
+        price_proven=floats(proven),
+        smallest=ints([[int(xp.min(s.counts)) for s in of_k] for of_k in parts.own]),
+        largest=ints([[int(xp.max(s.counts)) for s in of_k] for of_k in parts.own]),
+        all_objective=floats([[s.objective * unit / n for s in of_k] for of_k in parts.of_all]),
+        all_silhouette=floats([[s.silhouette for s in of_k] for of_k in parts.of_all]),
+        all_price_proven=floats(all_proven),
+        n_samples=n,
+        n_drawn=m,
+        recommended=chosen.n_clusters,
+        reason=chosen.reason,
+        recommended_shares=bounds.shares,
+        shares_reason=bounds.reason,
+    )
+
+
+def _prices(
+    found: list[list[Survey]], upper: list[list[float]]
+) -> tuple[list[list[float]], list[list[float]]]:
+    """Return the shares of the free objective that are lost, and those proven to be lost."""
+    price, proven = [], []
+    for of_k, above in zip(found, upper, strict=True):
+        free = max(max(s.free, s.objective) for s in of_k)
+        by = free if free > 0.0 else math.inf  # all rows are equal: nothing can be lost
+        lost = [(free - s.objective) / by for s in of_k[1:]]
+        certain = [max(0.0, (free - u) / by) for u in above[1:]]
+        price.append([0.0, *lost])
+        # By rounding alone an upper bound can lie below the objective.
+        proven.append([0.0, *(min(a, b) for a, b in zip(lost, certain, strict=True))])
+    return price, proven
+
+
+def _error(values: list[float]) -> float:
+    """Return the standard error of a mean."""
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1) / len(values))
