@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -226,7 +227,7 @@ def _numbers(ks: Sequence[int]) -> list[int]:
         msg = f"ks must be a sequence of ints, got {shown(ks)} ({type(ks).__name__})"
         raise InvalidTypeError(msg)
     numbers = [check_count(f"ks[{i}]", k, 2) for i, k in enumerate(ks)]
-    if not numbers or any(a >= b for a, b in zip(numbers, numbers[1:], strict=False)):
+    if not numbers or any(a >= b for a, b in pairwise(numbers)):
         msg = f"ks must be rising numbers, at least one, got {shown(ks)}. To fix this, sort them"
         raise InvalidValueError(msg)
     return numbers

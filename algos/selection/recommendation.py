@@ -9,8 +9,9 @@ without clusters depends on k and the dimension. The figure that we compare is
 how much clearer the clusters are than those of one round cloud, as far as they come back on other
 rows. Its largest value names a k; this k *stands out* if both factors are large by themselves:
 `LEAST_EXCESS` and `LEAST_STABILITY`. Uniform noise, which k-means cuts into four quarters of a
-square over and over, has stability but no excess; a ring has some excess but no stability. How often
-this and other rules are right is measured in `benchmarks/results/choice.md`. No label is seen.
+square over and over, has stability but no excess; a ring has some excess but no stability. How
+often this and other rules are right is measured in `benchmarks/results/choice.md`. No label is
+seen.
 
 Bounds: the tightest ones whose price, the share of the free objective that they lose, is small.
 """
@@ -121,25 +122,21 @@ def recommend_bounds(shares: list[Shares], price: list[float]) -> RecommendedBou
     --------
     >>> recommend_bounds([(0.0, math.inf), (0.5, 2.0), (0.9, 1.1)], [0.0, 0.001, 0.08])
     RecommendedBounds(shares=(0.5, 2.0), reason='sizes of 0.5 to 2 times n/k lose 0.1 % of the \
-objective, and no tighter ones of those tried lose at most 2 %')
+objective, and all tighter ones of those tried more than 2 %')
     """
     if not shares:
         return RecommendedBounds(None, "")
     order = sorted(range(len(shares)), key=lambda i: shares[i][1] - shares[i][0])
+    most = f"{100.0 * MOST_PRICE:g} %"
     fits = [i for i in order if price[i] <= MOST_PRICE]
+    best = fits[0] if fits else min(order, key=lambda i: price[i])
+    sizes, costs = shares_text(shares[best]), f"{100.0 * price[best]:.1f} % of the objective"
     if not fits:
-        cheapest = min(order, key=lambda i: price[i])
-        reason = (
-            f"no bounds are recommended: the cheapest, {shares_text(shares[cheapest])}, lose "
-            f"{100.0 * price[cheapest]:.1f} % of the objective, and {100.0 * MOST_PRICE:g} % is the "
-            f"most"
-        )
+        reason = f"no bounds are recommended: the cheapest, {sizes}, lose {costs}, more than {most}"
         return RecommendedBounds(None, reason)
-    best = fits[0]
-    reason = (
-        f"sizes of {shares_text(shares[best])} lose {100.0 * price[best]:.1f} % of the objective, and no "
-        f"tighter ones of those tried lose at most {100.0 * MOST_PRICE:g} %"
-    )
+    reason = f"sizes of {sizes} lose {costs}"
+    if best != order[0]:
+        reason += f", and all tighter ones of those tried more than {most}"
     return RecommendedBounds(shares[best], reason)
 
 

@@ -6,8 +6,9 @@ What says something about clusters is how far the sample lies above (the idea of
 Tibshirani, Walther and Hastie, 2001, for another figure).
 
 The reference is a Gaussian with the mean and the covariance of the sample, ``x = m + L z`` with
-``L L' = C``; for "cosine" its rows are scaled to unit length. A uniform box along the principal axes
-is the usual choice; we measured both (`benchmarks/results/choice.md`).
+``L L' = C``; for "cosine" its rows are scaled to unit length. (A uniform box along the principal
+axes is the other usual choice. Where the rows have heavy tails it is far wider than most of them,
+and its silhouette far above theirs, with clusters or without.)
 
 =====================  =============  ========  ===================================================
 symbol                 here           shape     meaning

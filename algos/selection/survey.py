@@ -6,7 +6,9 @@ file, so every block is read once and multiplied by the centers of all clusterin
 *Silhouette.* That of Rousseeuw (1987) needs all n^2 distances. The *simplified* silhouette
 (Hruschka et al., 2004) takes the distance to a center instead of the mean distance to a cluster,
 
-``s_i = (b_i - a_i) / max(a_i, b_i)``,   ``a_i = ||x_i - c_{y_i}||``,   ``b_i = min_{j != y_i} ||x_i - c_j||``
+``s_i = (b_i - a_i) / max(a_i, b_i)``
+
+``a_i = ||x_i - c_{y_i}||``,   ``b_i = min_{j != y_i} ||x_i - c_j||``
 
 which costs what the labels cost. Both agree where the samples of a cluster coincide. On the sphere
 the distance is the chord, ``sqrt(2 - 2 x . c)``.
