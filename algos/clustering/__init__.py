@@ -50,6 +50,10 @@ from .restarts import (
     Split,
     split_largest,
 )
+from .seeded import (
+    fixed_means,
+    seeded_centers,
+)
 from .start import (
     METRICS,
     greedy_candidates,
@@ -75,6 +79,7 @@ __all__ = [
     "clustering_scores",
     "constrained_kmeans",
     "effective_clusters",
+    "fixed_means",
     "greedy_candidates",
     "hardness",
     "hardness_centers",
@@ -89,6 +94,7 @@ __all__ = [
     "regret",
     "renormalized_centers",
     "running_average",
+    "seeded_centers",
     "split_largest",
     "start_centers",
     "sum_batch",
