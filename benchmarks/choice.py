@@ -65,7 +65,7 @@ def blobs(seed: int, k: int, d: int, kind: str) -> Rows:
     at = centers(rng, k, d)
     shares = rng.uniform(0.25, 1.0, k) if kind == "unequal sizes" else np.ones(k)
     spreads = rng.uniform(0.5, 1.2, k) if kind == "unequal spreads" else np.ones(k)
-    labels = rng.choice(k, max(1000, 60 * k), p=shares / shares.sum())
+    labels = rng.choice(k, max(800, 60 * k), p=shares / shares.sum())
     noise = rng.normal(size=(len(labels), d)) * spreads[labels, None]
     return (at[labels] + noise).astype(np.float32)
 
@@ -73,7 +73,7 @@ def blobs(seed: int, k: int, d: int, kind: str) -> Rows:
 def noise(seed: int, d: int, kind: str) -> Rows:
     """Draw rows without clusters."""
     rng = np.random.default_rng([seed, d])
-    shape = (1000, d)
+    shape = (800, d)
     draw: dict[str, Callable[[], NDArray[Any]]] = {
         "uniform": lambda: rng.uniform(size=shape),
         "normal": lambda: rng.normal(size=shape),
@@ -102,10 +102,10 @@ def cases(seeds: int, images: Path | None) -> Iterator[Case]:
                 yield Case(f"no clusters: {kind}", 0, noise(seed, d, kind))
         yield Case("digits of scikit-learn", 10, load_digits().data.astype(np.float32))
         if images is not None:
-            yield Case("MNIST, 3,000 x 50", 10, mnist(images, 3000, seed)[0])
+            yield Case("MNIST, 2,000 x 50", 10, mnist(images, 2000, seed)[0])
         for d in (2, 8, 64):
             for kind in ("equal", "unequal sizes", "unequal spreads"):
-                for k in (3, 5, 8, 12, 20, 30):
+                for k in (3, 5, 8, 12, 20):
                     yield Case(f"{kind}, d = {d}", k, blobs(seed, k, d, kind))
 
 
@@ -118,7 +118,7 @@ def squares(rows: Rows) -> float:
 def gap_rule(rows: Rows, within: NDArray[np.float64]) -> int:
     """Choose by the gap statistic: the first k whose gap is within an error of the next one's."""
     logs = []
-    for draw in range(3):
+    for draw in range(2):
         null = reference_rows(rows, metric="euclidean", seed=1000 + draw)
         total, of_k = squares(null), []
         for k in KS:
@@ -127,7 +127,7 @@ def gap_rule(rows: Rows, within: NDArray[np.float64]) -> int:
             of_k.append(math.log(max(float((apart.astype(np.float64) ** 2).sum()), 1e-30 * total)))
         logs.append(of_k)
     gaps = np.mean(logs, axis=0) - np.log(within)
-    errors = np.std(logs, axis=0) * math.sqrt(1.0 + 1.0 / 3.0)
+    errors = np.std(logs, axis=0) * math.sqrt(1.0 + 1.0 / 2.0)
     fits = [i for i in range(len(KS) - 1) if gaps[i] >= gaps[i + 1] - errors[i + 1]]
     return KS[fits[0]] if fits else KS[-1]
 
@@ -165,13 +165,17 @@ def rules_table(seeds: int, images: Path | None, only: str) -> list[str]:
     for case in cases(seeds, images):
         if only not in case.group:
             continue
-        found = choose_k(case.rows, KS, metric="euclidean", seed=seeds)
+        found = choose_k(case.rows, KS, metric="euclidean")
         named = rules(case.rows, found)
         for rule, k in named.items():
             right[case.group][rule] += k == case.truth
         counts[case.group] += 1
         refused[case.group] += found.recommended is None
-        print(case.group, case.truth, named, found.reason, file=sys.stderr, flush=True)
+        print(case.group, case.truth, named, found.reason, file=sys.stderr)
+        for name in ("silhouette", "reference", "stability"):
+            values = getattr(found, name)
+            values = values if values.ndim == 1 else values[:, 0]
+            print(f"  {name:10}", *(f"{v:.3f}" for v in values), file=sys.stderr, flush=True)
     names = list(next(iter(right.values())))
     lines = [
         f"| data | cases | {' | '.join(names)} | ours: none |",
@@ -184,7 +188,7 @@ def rules_table(seeds: int, images: Path | None, only: str) -> list[str]:
 
 
 def full_answer(rows: Rows, k: int, metric: str) -> tuple[float, float]:
-    """Return the mean objective of all rows, clustered all together, and the price of 0.9 to 1.1."""
+    """Return the mean objective of all rows clustered together, and the price of 0.9 to 1.1."""
     source = dc.feature_source(rows)
     best = -math.inf
     for seed in range(2):
@@ -227,10 +231,10 @@ def sample_table(images: Path | None) -> list[str]:
                     n_splits=2,
                 )
                 ratio = (half - found.all_objective[0, 0]) / (half - best)
+                drawn_price, proven = found.price[0, 1], found.all_price_proven[0, 1]
                 figures = (
                     f"{ratio:.4f} | {found.silhouette[0, 0]:.3f} | {found.all_silhouette[0, 0]:.3f}"
-                    f" | {100 * found.price[0, 1]:.2f} % | {100 * found.all_price_proven[0, 1]:.2f} %"
-                    f" | {100 * price:.2f} %"
+                    f" | {100 * drawn_price:.2f} % | {100 * proven:.2f} % | {100 * price:.2f} %"
                 )
                 lines.append(f"| {name} | {k} | {drawn:,} | {figures} |")
                 print(lines[-1], file=sys.stderr, flush=True)
@@ -252,7 +256,7 @@ def main() -> None:
     )
     parser.add_argument("--only", choices=["rules", "sample"], help="print one table only")
     parser.add_argument("--cases", default="", help="cases of the first table with this text")
-    parser.add_argument("--seeds", type=int, default=2, help="seeds of each case (default 2)")
+    parser.add_argument("--seeds", type=int, default=1, help="seeds of each case (default 1)")
     parser.add_argument("--mnist", type=Path, help="mnist.npz with train_images, train_labels")
     options = parser.parse_args()
     began = time.process_time()

@@ -5,12 +5,13 @@ in one pass; the other modules are its parts.
 """
 
 from .agreement import adjusted_rand_index
-from .choice import ChoiceOfK, choose_k
+from .choice import ChoiceOfK, choose_k, sample_rows
 from .recommendation import (
     RecommendedBounds,
     RecommendedK,
     recommend_bounds,
     recommend_k,
+    shares_text,
 )
 from .reference import reference_rows
 from .survey import Candidate, Survey, survey
@@ -26,5 +27,7 @@ __all__ = [
     "recommend_bounds",
     "recommend_k",
     "reference_rows",
+    "sample_rows",
+    "shares_text",
     "survey",
 ]

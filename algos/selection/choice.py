@@ -44,7 +44,7 @@ from .reference import reference_rows
 from .runs import FREE, Run, Shares, bounds_of, halves, runs_of, stabilities
 from .survey import Candidate, Survey, survey
 
-__all__ = ["ChoiceOfK", "choose_k"]
+__all__ = ["ChoiceOfK", "choose_k", "sample_rows"]
 
 FEWEST_ROWS, ROWS_PER_CLUSTER = 2**12, 128
 """Rows of the sample at least, and for each cluster of the largest k."""
@@ -222,6 +222,19 @@ def choose_k(
     )
 
 
+def sample_rows(n: int, most: int, *, n_drawn: int | None = None) -> int:
+    """Return how many of n rows `choose_k` draws, for the largest k it looks at.
+
+    Examples
+    --------
+    >>> sample_rows(10**6, 10), sample_rows(10**6, 100), sample_rows(500, 10)
+    (4096, 12800, 500)
+    """
+    if n_drawn is None:
+        n_drawn = max(FEWEST_ROWS, ROWS_PER_CLUSTER * most)
+    return min(check_count("n_drawn", n_drawn, 2 * most), n)
+
+
 def _numbers(ks: Sequence[int]) -> list[int]:
     if isinstance(ks, str) or not isinstance(ks, Sequence):
         msg = f"ks must be a sequence of ints, got {shown(ks)} ({type(ks).__name__})"
@@ -258,9 +271,7 @@ def _sample(source: FeatureSource, most: int, n_drawn: int | None, seed: int) ->
             f"this, ask for fewer clusters"
         )
         raise InvalidValueError(msg)
-    if n_drawn is None:
-        n_drawn = max(FEWEST_ROWS, ROWS_PER_CLUSTER * most)
-    m = min(check_count("n_drawn", n_drawn, 2 * most), n)
+    m = sample_rows(n, most, n_drawn=n_drawn)
     xp, device = compat.array_namespace(like), compat.device(like)
     ids = xp.arange(n, dtype=xp.int64, device=device)
     if m < n:

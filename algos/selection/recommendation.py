@@ -7,8 +7,8 @@ without clusters depends on k and the dimension. The figure that we compare is
 ``(silhouette - silhouette of the reference) x stability``
 
 how much clearer the clusters are than those of one round cloud, as far as they come back on other
-rows. Its largest value names a k; this k *stands out* if both factors are large by themselves:
-`LEAST_EXCESS` and `LEAST_STABILITY`. Uniform noise, which k-means cuts into four quarters of a
+rows. A k *stands out* if both factors are large by themselves (`LEAST_EXCESS`, `LEAST_STABILITY`);
+of those that do, the largest value names one. Uniform noise, which k-means cuts into four quarters of a
 square over and over, has stability but no excess; a ring has some excess but no stability. How
 often this and other rules are right is measured in `benchmarks/results/choice.md`. No label is
 seen.
@@ -80,24 +80,24 @@ def recommend_k(
     >>> recommend_k([2, 3, 4], [0.5, 0.8, 0.6], [0.4, 0.4, 0.4], [0.9, 1.0, 0.6]).n_clusters
     3
     >>> recommend_k([2, 3], [0.5, 0.52], [0.48, 0.46], [0.95, 0.9]).reason
-    'no k stands out: at k = 3, the best here, the silhouette is 0.52, and that of data without \
-clusters 0.46, less than 0.1 below'
+    'no k stands out: at k = 3, the best here, the silhouette is 0.520, and that of data \
+without clusters 0.460, less than 0.1 below'
     """
     excess = [s - r for s, r in zip(silhouette, reference, strict=True)]
     merit = [max(e, 0.0) * max(a, 0.0) for e, a in zip(excess, stability, strict=True)]
-    best = max(range(len(ks)), key=lambda i: (merit[i], stability[i], -ks[i]))
-    k, agrees = ks[best], f"{stability[best]:.2f}"
-    against = f"{silhouette[best]:.2f}, and that of data without clusters {reference[best]:.2f}"
-    where = f"no k stands out: at k = {k}, the best here,"
-    if excess[best] < LEAST_EXCESS:
-        reason = f"{where} the silhouette is {against}, less than {LEAST_EXCESS:g} below"
-        return RecommendedK(None, reason, k)
-    if stability[best] < LEAST_STABILITY:
-        reason = (
-            f"{where} labels from two halves of the sample agree by {agrees} (adjusted Rand "
-            f"index), and {LEAST_STABILITY:g} is asked"
+    both = zip(excess, stability, strict=True)
+    fits = [e >= LEAST_EXCESS and a >= LEAST_STABILITY for e, a in both]
+    best = max(range(len(ks)), key=lambda i: (fits[i], merit[i], stability[i], -ks[i]))
+    k, agrees = ks[best], f"{stability[best]:.3f}"
+    against = f"{silhouette[best]:.3f}, and that of data without clusters {reference[best]:.3f}"
+    if not fits[best]:
+        why = (
+            f"the silhouette is {against}, less than {LEAST_EXCESS:g} below"
+            if excess[best] < LEAST_EXCESS
+            else f"labels from two halves of the sample agree by {agrees} (adjusted Rand index), "
+            f"and {LEAST_STABILITY:g} is asked"
         )
-        return RecommendedK(None, reason, k)
+        return RecommendedK(None, f"no k stands out: at k = {k}, the best here, {why}", k)
     reason = (
         f"k = {k} stands out: labels from two halves of the sample agree by {agrees} (adjusted "
         f"Rand index), and the silhouette is {against}"

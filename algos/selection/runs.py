@@ -101,19 +101,23 @@ def runs_of(
     """
     source = feature_source(rows)
 
-    def run(start: int) -> KMeansResult:
-        centers = start_centers(source, k, seed=start, metric=metric)
+    def lloyd(centers: Array) -> KMeansResult:
         return kmeans(rows, centers, metric=metric, max_iter=MAX_ITER, tol=TOL)
 
+    def run(start: int) -> KMeansResult:
+        return lloyd(start_centers(source, k, seed=start, metric=metric))
+
     free = best_of(run, range(seed, seed + n_init))
-    runs = [Run(free.centers, None, free.labels, 0.0, 0.0)]
+    runs = []
     for pair in shares[1:]:
         bounds = bounds_of(pair, k, rows.shape[0], rows)
         bound = constrained_kmeans(rows, bounds, free.centers, metric=metric, tol=TOL)
         found = bound.assignment
         lost = found.upper_bound - found.objective
         runs.append(Run(bound.centers, found.prices, found.labels, lost, found.gap))
-    return runs
+        if bound.objective > free.objective:  # bounds have led out of a local optimum
+            free = lloyd(bound.centers)
+    return [Run(free.centers, None, free.labels, 0.0, 0.0), *runs]
 
 
 def label_rows(rows: Array, run: Run, *, metric: str) -> Array:
