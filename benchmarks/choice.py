@@ -172,7 +172,7 @@ def rules_table(seeds: int, images: Path | None, only: str) -> list[str]:
         counts[case.group] += 1
         refused[case.group] += found.recommended is None
         print(case.group, case.truth, named, found.reason, file=sys.stderr)
-        for name in ("silhouette", "reference", "stability"):
+        for name in ("silhouette", "reference", "stability", "stability_error"):
             values = getattr(found, name)
             values = values if values.ndim == 1 else values[:, 0]
             print(f"  {name:10}", *(f"{v:.3f}" for v in values), file=sys.stderr, flush=True)

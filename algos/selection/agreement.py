@@ -77,9 +77,9 @@ def adjusted_rand_index(labels: Array, other: Array, n_clusters: int) -> float:
     table = segment_sum(ones, labels * k + other, n_segments=k * k)
     table = xp.reshape(table, (k, k))
     sums = [table, xp.sum(table, axis=1), xp.sum(table, axis=0)]
-    together, first, second = read(*(xp.sum(m * (m - 1)) // 2 for m in sums))
-    total = n * (n - 1) // 2
+    found = read(*(xp.sum(m * (m - 1)) // 2 for m in sums))
+    together, first, second = (int(value) for value in found)
     if first == second == together:  # equal partitions, also those without a pair
         return 1.0
-    expected = first * second / total
-    return (together - expected) / (0.5 * (first + second) - expected)
+    total, expected = n * (n - 1) // 2, first * second
+    return 2 * (together * total - expected) / ((first + second) * total - 2 * expected)

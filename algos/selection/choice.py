@@ -351,8 +351,9 @@ def _result(parts: _Parts, like: Array, unit: float, n: int) -> ChoiceOfK:
     stable = [[math.fsum(v) / len(v) for v in of_k] for of_k in parts.agreements]
     silhouette = [[s.silhouette for s in of_k] for of_k in parts.own]
     reference = [s.silhouette for s in parts.reference]
-    free = [row[0] for row in silhouette]
-    chosen = recommend_k(parts.ks, free, reference, [row[0] for row in stable])
+    errors = [[_error(v) for v in of_k] for of_k in parts.agreements]
+    free = ([row[0] for row in rows] for rows in (silhouette, stable, errors))
+    chosen = recommend_k(parts.ks, next(free), reference, *free)
     at = parts.ks.index(chosen.best)
     bounds = recommend_bounds(list(parts.pairs[1:]), price[at][1:])
     m = int(like.shape[0])
@@ -364,7 +365,7 @@ def _result(parts: _Parts, like: Array, unit: float, n: int) -> ChoiceOfK:
         silhouette=floats(silhouette),
         reference=floats(reference),
         stability=floats(stable),
-        stability_error=floats([[_error(v) for v in of_k] for of_k in parts.agreements]),
+        stability_error=floats(errors),
         price=floats(price),
         price_proven=floats(proven),
         smallest=ints([[int(xp.min(s.counts)) for s in of_k] for of_k in parts.own]),

@@ -8,8 +8,9 @@ without clusters depends on k and the dimension. The figure that we compare is
 
 how much clearer the clusters are than those of one round cloud, as far as they come back on other
 rows. A k *stands out* if both factors are large by themselves (`LEAST_EXCESS`, `LEAST_STABILITY`);
-of those that do, the largest value names one. Uniform noise, which k-means cuts into four quarters of a
-square over and over, has stability but no excess; a ring has some excess but no stability. How
+of those that do, the largest value names one, or the smallest k that is as good within the standard
+errors of stability. Uniform noise, which k-means cuts into four quarters
+of a square over and over, has stability but no excess; a ring has some excess but no stability. How
 often this and other rules are right is measured in `benchmarks/results/choice.md`. No label is
 seen.
 
@@ -60,26 +61,31 @@ class RecommendedBounds(NamedTuple):
 
 
 def recommend_k(
-    ks: list[int], silhouette: list[float], reference: list[float], stability: list[float]
+    ks: list[int],
+    silhouette: list[float],
+    reference: list[float],
+    stability: list[float],
+    stability_error: list[float],
 ) -> RecommendedK:
     """Name the k that stands out, or say why none does.
 
     Parameters
     ----------
     ks : list of int, rising
-    silhouette, reference, stability : lists of float
-        For each k, without bounds: of the sample, of rows without clusters, of halves.
+    silhouette, reference, stability, stability_error : lists of float
+        For each k, without bounds: of the sample, of rows without clusters, of halves, and the
+        standard error of the last.
 
     Returns
     -------
     RecommendedK
-        Ties go to the smallest k.
+        Ties, also within the standard error, go to the smallest k.
 
     Examples
     --------
-    >>> recommend_k([2, 3, 4], [0.5, 0.8, 0.6], [0.4, 0.4, 0.4], [0.9, 1.0, 0.6]).n_clusters
+    >>> recommend_k([2, 3], [0.5, 0.8], [0.4, 0.4], [0.9, 1.0], [0.0, 0.0]).n_clusters
     3
-    >>> recommend_k([2, 3], [0.5, 0.52], [0.48, 0.46], [0.95, 0.9]).reason
+    >>> recommend_k([2, 3], [0.5, 0.52], [0.48, 0.46], [0.95, 0.9], [0.0, 0.0]).reason
     'no k stands out: at k = 3, the best here, the silhouette is 0.520, and that of data \
 without clusters 0.460, less than 0.1 below'
     """
@@ -87,7 +93,10 @@ without clusters 0.460, less than 0.1 below'
     merit = [max(e, 0.0) * max(a, 0.0) for e, a in zip(excess, stability, strict=True)]
     both = zip(excess, stability, strict=True)
     fits = [e >= LEAST_EXCESS and a >= LEAST_STABILITY for e, a in both]
-    best = max(range(len(ks)), key=lambda i: (fits[i], merit[i], stability[i], -ks[i]))
+    top = max(range(len(ks)), key=lambda i: (fits[i], merit[i], stability[i], -ks[i]))
+    error = [max(e, 0.0) * a for e, a in zip(excess, stability_error, strict=True)]
+    near = (i for i in range(top) if merit[i] + error[i] >= merit[top] - error[top])
+    best = next((i for i in near if fits[i]), top)
     k, agrees = ks[best], f"{stability[best]:.3f}"
     against = f"{silhouette[best]:.3f}, and that of data without clusters {reference[best]:.3f}"
     if not fits[best]:
@@ -102,6 +111,8 @@ without clusters 0.460, less than 0.1 below'
         f"k = {k} stands out: labels from two halves of the sample agree by {agrees} (adjusted "
         f"Rand index), and the silhouette is {against}"
     )
+    if best != top:
+        reason += f"; k = {ks[top]} is better only within the standard error"
     if len(ks) > 1 and best in (0, len(ks) - 1):
         side = "smaller" if best == 0 and k > 2 else "larger" if best else ""
         reason += f"; as this is the end of the range, try {side} k too" if side else ""

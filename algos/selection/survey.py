@@ -37,11 +37,12 @@ from ..bounds.sizes import SizeBounds
 from ..clustering.start import METRICS
 from ..core.checks import check_choice, check_labels, check_same_place, check_shape
 from ..core.errors import InvalidValueError
+from ..core.reads import on_host
 from ..core.segments import segment_sum
 from ..core.types import Array
 from ..online.certificates import price_of_bounds
 from ..scores.blocks import block_rows, row_blocks
-from ..scores.sources import FeatureSource
+from ..scores.sources import FeatureSource, largest_score
 
 __all__ = ["Candidate", "Survey", "survey"]
 
@@ -136,9 +137,12 @@ def survey(
     xp = compat.array_namespace(candidates[0].centers)
     centers = xp.concat([candidate.centers for candidate in candidates], axis=0)
     offsets = None if metric == "cosine" else -0.5 * xp.sum(centers * centers, axis=1)
+    limit = 0.1 * math.sqrt(float(xp.finfo(centers.dtype).max) / source.n_features)
     edges = row_blocks(source.group.n_local, block_rows(int(centers.shape[0])), at_least_one=True)
     for start, stop in edges:
         rows = source.rows(start, stop)
+        if offsets is not None and on_host(rows):
+            _check_span(largest_score(rows) <= limit)
         scores = source.multiply(rows, centers.T)
         if offsets is None:
             own = xp.full((stop - start, 1), 2.0, dtype=scores.dtype, device=compat.device(rows))
@@ -193,17 +197,21 @@ class _Tally:
         upper = free
         if bounds is not None and self.candidate.prices is not None:
             upper = priced + price_of_bounds(self.candidate.prices, bounds)
-        if not math.isfinite(value + upper + ratio):
-            msg = (
-                "features must have squared distances that do not overflow, got a sum that is not "
-                "finite. To fix this, drop or scale down the rows that lie far out"
-            )
-            raise InvalidValueError(msg)
+        _check_span(math.isfinite(value + upper + ratio))
         return Survey(value, free, upper, ratio / group.n_total, counts)
 
 
 def _floats(column: Array) -> list[float]:
     return [float(column[i]) for i in range(column.shape[0])]
+
+
+def _check_span(fits: bool) -> None:
+    if not fits:
+        msg = (
+            "features must be finite, with squared distances that do not overflow, got others. "
+            "To fix this, drop or scale down the rows that lie far out"
+        )
+        raise InvalidValueError(msg)
 
 
 def _check(candidate: Candidate, source: FeatureSource) -> None:
