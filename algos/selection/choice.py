@@ -3,8 +3,9 @@ r"""Choosing k and bounds: clusterings of one sample for several k, judged on it
 1. *Sample*: rows from all over the data, in memory. With m rows a cluster of the largest k, the
    centers of a sample lose about 1/m of the squared distances on other rows (a mean of m rows has
    1/m of their variance): 1 % for 128 rows.
-2. *For each k*: k-means without bounds, then with each bounds from there; the same on two halves of
-   the sample, for several splits (`runs`); and on rows without clusters (`reference`).
+2. *For each k*: k-means without bounds, then with each bounds from there, on two halves of the
+   sample, for several splits, and on all of it (`runs`); and on rows without clusters
+   (`reference`).
 3. *Survey*: all clusterings are judged on the sample, and again on all rows of all ranks, which are
    read once for all k together (`survey`).
 4. *Price of balance*: what bounds lose of the free objective V,
@@ -29,7 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import array_api_compat as compat
 
@@ -169,9 +170,9 @@ def choose_k(
 
     Notes
     -----
-    Cost, for each k: ``n_init`` k-means runs on the sample and one for each bounds, as many on half
-    of it ``2 n_splits`` times, and one on the reference: the work of ``n_init (1 + n_splits) + 1``
-    free runs on the sample; all rows are read once. Memory: the sample in float64.
+    Cost, for each k: ``n_init + 1`` k-means runs on the sample and one for each bounds, ``n_init``
+    and one for each bounds on half of it ``2 n_splits`` times, and one on the reference; all rows
+    are read once. Memory: the sample in float64.
     Guarantee: ``0 <= price_proven <= price``; labels, hence all figures, are the same for any
     number of ranks. Which k is recommended is a heuristic, whose errors are measured
     (`benchmarks/results/choice.md`).
@@ -203,8 +204,10 @@ def choose_k(
     found: list[list[list[float]]] = []
     plain: list[Run] = []
     for done, k in enumerate(numbers):
-        runs.append(runs_of(rows, k, pairs, metric=metric, seed=seed, n_init=n_init))
-        found.append(stabilities(rows, k, pairs, splits, metric=metric, seed=seed, n_init=n_init))
+        options: dict[str, Any] = {"metric": metric, "seed": seed, "n_init": n_init}
+        agreements, start = stabilities(rows, k, pairs, splits, **options)
+        found.append(agreements)
+        runs.append(runs_of(rows, k, pairs, centers=start, **options))
         plain += runs_of(null, k, (FREE,), metric=metric, seed=seed, n_init=1)
         if progress is not None:
             progress(done + 1, len(numbers))

@@ -7,7 +7,8 @@ centers (and prices). *Stability* is the agreement of these labels, corrected fo
 its standard error.
 
 Stability is a property of labels *and* algorithm: k-means that ends in another optimum on each half
-is unstable too. Every run therefore is the best of several starts.
+is unstable too. Every run therefore is the best of several starts, and the sample as a whole also
+starts from the best centers of a half.
 
 =====================  =============  ========  ===================================================
 symbol                 here           shape     meaning
@@ -80,7 +81,14 @@ def bounds_of(shares: Shares, k: int, n: int, like: Array) -> SizeBounds:
 
 
 def runs_of(
-    rows: Array, k: int, shares: tuple[Shares, ...], *, metric: str, seed: int, n_init: int
+    rows: Array,
+    k: int,
+    shares: tuple[Shares, ...],
+    *,
+    metric: str,
+    seed: int,
+    n_init: int,
+    centers: Array | None = None,
 ) -> list[Run]:
     """Cluster rows without bounds (the best of several starts), then from there with each bounds.
 
@@ -94,6 +102,8 @@ def runs_of(
     metric : {"cosine", "euclidean"}
     seed, n_init : int
         The starts have the seeds ``seed ... seed + n_init - 1``.
+    centers : (k, d) array, optional
+        One start more.
 
     Returns
     -------
@@ -108,6 +118,9 @@ def runs_of(
         return lloyd(start_centers(source, k, seed=start, metric=metric))
 
     free = best_of(run, range(seed, seed + n_init))
+    if centers is not None:
+        other = lloyd(centers)
+        free = other if other.objective > free.objective else free
     runs = []
     for pair in shares[1:]:
         bounds = bounds_of(pair, k, rows.shape[0], rows)
@@ -120,19 +133,23 @@ def runs_of(
     return [Run(free.centers, None, free.labels, 0.0, 0.0), *runs]
 
 
-def label_rows(rows: Array, run: Run, *, metric: str) -> Array:
-    """Return the clusters of the largest score plus price, (m,) int64; ties to the lowest."""
+def label_rows(rows: Array, run: Run, *, metric: str) -> tuple[Array, float]:
+    """Return the clusters of the largest score plus price, (m,) int64, and the sum of these.
+
+    Ties go to the lowest cluster.
+    """
     xp, centers, offsets = compat.array_namespace(rows), run.centers, None
     if metric != "cosine":
         offsets = -0.5 * xp.sum(centers * centers, axis=1)
-    parts = []
+    parts, values = [], []
     for start, stop in row_blocks(rows.shape[0], block_rows(int(centers.shape[0]))):
         scores = xp.matmul(rows[start:stop, :], centers.T)
         scores = scores if offsets is None else scores + offsets
         if run.prices is not None:
             scores = xp.astype(scores, xp.float64) + run.prices
         parts.append(xp.astype(xp.argmax(scores, axis=1), xp.int64))
-    return xp.concat(parts)
+        values.append(float(xp.sum(xp.astype(xp.max(scores, axis=1), xp.float64))))
+    return xp.concat(parts), math.fsum(values)
 
 
 def halves(m: int, seed: int, like: Array) -> tuple[Array, Array]:
@@ -152,8 +169,10 @@ def stabilities(
     metric: str,
     seed: int,
     n_init: int,
-) -> list[list[float]]:
+) -> tuple[list[list[float]], Array]:
     """Return for each bounds and split how well the clusterings of two halves agree on all rows.
+
+    And the centers without bounds of the half that suit all rows best: a start for these.
 
     Parameters
     ----------
@@ -168,12 +187,16 @@ def stabilities(
     """
     xp = compat.array_namespace(rows)
     found: list[list[float]] = [[] for _ in shares]
+    best, centers = -math.inf, rows[:k, :]
     for split in splits:
         pair = []
         for half in split:
             part = xp.take(rows, half, axis=0)
             runs = runs_of(part, k, shares, metric=metric, seed=seed, n_init=n_init)
-            pair.append([label_rows(rows, r, metric=metric) for r in runs])
+            labeled = [label_rows(rows, run, metric=metric) for run in runs]
+            pair.append([labels for labels, _ in labeled])
+            if labeled[0][1] > best:
+                best, centers = labeled[0][1], runs[0].centers
         for values, one, other in zip(found, *pair, strict=True):
             values.append(adjusted_rand_index(one, other, k))
-    return found
+    return found, centers

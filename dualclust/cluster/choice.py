@@ -211,7 +211,7 @@ def _settled(options: argparse.Namespace) -> tuple[list[int], list[Shares]]:
 def _plan(n: int, d: int, ks: list[int], shares: list[Any], sample: int | None) -> str:
     """Return what it would take."""
     m = sample_rows(n, ks[-1], n_drawn=sample)
-    free, bound = N_INIT * (1 + 2 * N_SPLITS) + 1, len(shares) * (1 + 2 * N_SPLITS)
+    free, bound = N_INIT * (1 + 2 * N_SPLITS) + 2, len(shares) * (1 + 2 * N_SPLITS)
     return "\n".join(
         [
             f"rows                {n:,} of {d:,} numbers, read twice",

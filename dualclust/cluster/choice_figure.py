@@ -82,6 +82,8 @@ def _draw(axes: Axes, name: str, rows: list[dict[str, Any]]) -> None:
         high = math.inf if pair[1] == "inf" else pair[1]
         style: dict[str, Any] = {"color": BLUE if i == 0 else LINES[1 + (i - 1) % 3], "marker": "o"}
         style |= {"markersize": 3, "linewidth": 1.4, "label": shares_text((pair[0], high))}
+        if i == 0:  # loose bounds change nothing: their line lies on this one
+            style |= {"linewidth": 4.0, "markersize": 6, "alpha": 0.45}
         style["linestyle"] = "-" if i < 4 else "--"
         ks = [row["k"] for row in own]
         if name == "stability":
