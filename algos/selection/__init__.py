@@ -5,7 +5,8 @@ in one pass; the other modules are its parts.
 """
 
 from .agreement import adjusted_rand_index
-from .choice import ChoiceOfK, choose_k, sample_rows
+from .choice import choose_k, sample_rows
+from .figures import ChoiceOfK
 from .recommendation import (
     RecommendedBounds,
     RecommendedK,

@@ -23,7 +23,7 @@ from .embeddings import check_embeddings, embedding_source, open_embeddings
 from .folder import check_folder, replace_folder
 from .formats import default_folder
 from .options import LOWER, UPPER, check_machine, check_paths, check_sizes, selection_of
-from .problem import device_place
+from .places import device_place
 from .products import Multiply, products_on
 from .progress import Meter
 from .ranks import agree, row_group
