@@ -4,7 +4,7 @@ Each case of the first table has a known number of clusters, or none; a rule nam
 none. No rule sees a label. The cases are not those on which the thresholds of `recommend_k` were
 chosen: other seeds, sizes and kinds of noise.
 
-    python benchmarks/choice.py                    # both tables, about an hour on a busy core
+    python benchmarks/choice.py                    # both tables, about five minutes on one core
     python benchmarks/choice.py --only rules --cases uniform --seeds 1
     python benchmarks/choice.py --mnist mnist.npz  # with the digits of MNIST
 """
