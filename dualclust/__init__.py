@@ -43,6 +43,7 @@ from .algos.online import (
 )
 from .algos.pseudo_labels import pseudo_labels
 from .algos.scores import feature_source, product_source, score_source
+from .algos.selection import choose_k
 from .backends import engine
 
 __version__ = "0.1.0"
@@ -65,6 +66,7 @@ __all__ = [
     "assign_exact",
     "assign_offline",
     "assign_source",
+    "choose_k",
     "compare_assignments",
     "constrained_kmeans",
     "engine",

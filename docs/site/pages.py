@@ -27,6 +27,7 @@ GROUPS = {
         "dualclust.algos.offline",
         "dualclust.algos.baselines",
         "dualclust.algos.clustering",
+        "dualclust.algos.selection",
         "dualclust.algos.losses",
         "dualclust.algos.losses.gatcluster",
         "dualclust.algos.losses.information",

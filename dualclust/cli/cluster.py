@@ -8,6 +8,7 @@ from typing import Any
 
 from ..algos.bounds.sizes import ROUNDING
 from ..algos.clustering.start import METRICS
+from ..algos.core.errors import UsageError
 
 __all__ = [
     "EXAMPLES",
@@ -32,6 +33,8 @@ examples:
       sizes between 0.9 and 1.1 times n/k, results in X-clusters/
   dualclust cluster X.npy -k 1000 --min-count 50 --upper inf --out result --report
       no cluster below 50 rows, no upper bound; with pictures
+  dualclust cluster X.npy --k-range 5:50:5 --bounds-range 0.5:2,0.9:1.1
+      which k stands out, and what bounds cost: a table and a picture in X-choice/
   dualclust cluster X.npy -k 1000 --dry-run
       what it would take: rows, sizes, memory, time, files; nothing is written
   dualclust cluster X.npy -k 1000 --metric euclidean --weights w.npy --gap 0
@@ -80,8 +83,15 @@ def register(commands: Any) -> None:
     parser.add_argument(
         "input", type=Path, metavar="X.npy", help="n rows of d numbers: a file, folder or pattern"
     )
-    parser.add_argument("-k", type=int, required=True, metavar="K", help="number of clusters")
+    number = parser.add_mutually_exclusive_group(required=True)
+    number.add_argument("-k", type=int, metavar="K", help="number of clusters")
+    number.add_argument(
+        "--k-range",
+        metavar="RANGE",
+        help="compare several numbers of clusters instead: 5:50:5 (first, last, step), 5,10,20",
+    )
     add_bound_options(parser, "default 0.9", "inf for none; default 1.1")
+    _add_choice(parser)
     _add_clustering(parser)
     _add_start(parser)
     add_reading_options(parser)
@@ -91,6 +101,14 @@ def register(commands: Any) -> None:
 
 def run_cluster(options: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
+    if options.k_range is not None:
+        from ..cluster.choice import run_choice
+
+        return run_choice(options)
+    if options.bounds_range is not None or options.sample is not None:
+        flag = "--sample" if options.bounds_range is None else "--bounds-range"
+        msg = f"{flag} goes with --k-range. To fix this, replace -k by --k-range, or leave it out"
+        raise UsageError(msg)
     from ..cluster import command
 
     return command.run_cluster(options)
@@ -118,6 +136,23 @@ def add_bound_options(
         default="outward",
         help="of shares to whole rows: outward (default) keeps every share of n/k possible, "
         "inward keeps to the letter",
+    )
+
+
+def _add_choice(parser: argparse.ArgumentParser) -> None:
+    about = "Writes choice.csv, choice.json and choice.png to the output folder X-choice/."
+    add = parser.add_argument_group("with --k-range", about).add_argument
+    add(
+        "--bounds-range",
+        metavar="PAIRS",
+        help="bounds to compare, in units of n/k: 0.5:2,0.9:1.1 (default: --lower and --upper)",
+    )
+    add(
+        "--sample",
+        type=int,
+        metavar="N",
+        help="rows to cluster (default 128 for each cluster of the largest k, at least 4096); the "
+        "result is judged on all rows",
     )
 
 

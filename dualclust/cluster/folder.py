@@ -17,7 +17,7 @@ from ..common.files import write_folder
 
 __all__ = ["check_folder", "is_ours", "replace_folder"]
 
-RESULT = "result.json"
+RESULT, CHOICE = "result.json", "choice.json"
 
 
 def check_folder(out: Path, *, overwrite: bool) -> None:
@@ -60,15 +60,16 @@ def is_ours(out: Path) -> bool:
     """
     if out.is_symlink() or not out.is_dir():
         return False
+    name = CHOICE if (out / CHOICE).is_file() else RESULT
     try:
-        result = json.loads((out / RESULT).read_bytes())
+        result = json.loads((out / name).read_bytes())
         entries = list(out.iterdir())
     except (OSError, ValueError, RecursionError):
         return False
     listed = result.get("files") if isinstance(result, dict) else None
     if not isinstance(listed, list) or any(e.is_symlink() or not e.is_file() for e in entries):
         return False
-    return RESULT in listed and sorted(e.name for e in entries) == sorted(map(str, listed))
+    return name in listed and sorted(e.name for e in entries) == sorted(map(str, listed))
 
 
 def replace_folder(out: Path, files: Mapping[str, bytes], *, overwrite: bool) -> None:

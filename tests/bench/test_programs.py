@@ -72,3 +72,13 @@ def test_recipes_row() -> None:
     found = [{"acc": 0.5, "nmi": 0.4, "ari": 0.3}, {"acc": 0.7, "nmi": 0.6, "ari": 0.5}]
     figures = program("recipes")._figures(found)
     assert figures == "0.600 +- 0.100 | 0.500 +- 0.100 | 0.400 +- 0.100"
+
+
+def test_rules_that_choose_k_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = program("choice")
+    rows = module.blobs(0, 3, 2, "unequal sizes")[:300]
+    monkeypatch.setattr(module, "KS", [2, 3, 4])
+    monkeypatch.setattr(module, "cases", lambda *_: [module.Case("three", 3, rows)])
+    _, _, line = module.rules_table(1, None, "three")
+    assert line.startswith("| three | 1 | ")
+    assert line.endswith(" | 1 | 0 |")  # ours is right, and names one

@@ -67,6 +67,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("online",),
         ("offline",),
         ("baselines", "clustering"),
+        ("selection",),
     ),
     "train": (
         ("config", "state"),

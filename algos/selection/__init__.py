@@ -1,0 +1,34 @@
+"""Choosing k and bounds: what clusterings for several k are worth, and whether one stands out.
+
+`choose_k` clusters a sample for each k, with and without bounds, and judges the results on all rows
+in one pass; the other modules are its parts.
+"""
+
+from .agreement import adjusted_rand_index
+from .choice import choose_k, sample_rows
+from .figures import ChoiceOfK
+from .recommendation import (
+    RecommendedBounds,
+    RecommendedK,
+    recommend_bounds,
+    recommend_k,
+    shares_text,
+)
+from .reference import reference_rows
+from .survey import Candidate, Survey, survey
+
+__all__ = [
+    "Candidate",
+    "ChoiceOfK",
+    "RecommendedBounds",
+    "RecommendedK",
+    "Survey",
+    "adjusted_rand_index",
+    "choose_k",
+    "recommend_bounds",
+    "recommend_k",
+    "reference_rows",
+    "sample_rows",
+    "shares_text",
+    "survey",
+]

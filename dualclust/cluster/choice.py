@@ -1,0 +1,221 @@
+"""``dualclust cluster --k-range``: several k and bounds compared, instead of one clustering.
+
+The rows are read twice, however many k there are: to check them, and to judge all clusterings of a
+sample at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from typing import Any
+
+from ..algos.core.checks import check_count
+from ..algos.core.errors import InvalidValueError, MissingExtraError, UsageError
+from ..algos.selection import choose_k, sample_rows
+from ..algos.selection.runs import Shares
+from ..common.ranks import Ranks, join_ranks
+from .choice_figure import choice_png
+from .choice_table import choice_csv, choice_of, choice_text
+from .embeddings import check_embeddings, embedding_source, open_embeddings
+from .folder import check_folder, replace_folder
+from .formats import default_folder
+from .options import LOWER, UPPER, check_machine, check_paths, check_sizes, selection_of
+from .places import device_place
+from .products import Multiply, products_on
+from .progress import Meter
+from .ranks import agree, row_group
+
+__all__ = ["bounds_range", "k_range", "run_choice"]
+
+N_SPLITS, N_INIT = 5, 2
+
+REFUSED = {
+    "weights": None,
+    "seeds": None,
+    "forbidden": None,
+    "min_count": None,
+    "max_count": None,
+    "bounds": None,
+    "init": None,
+    "start": None,
+    "checkpoint": None,
+    "table": None,
+    "report": False,
+    "resume": False,
+    "max_iter": 100,
+    "tol": 1e-3,
+    "gap": 1e-4,
+    "empty": "relocate",
+    "rounding": "outward",
+}
+"""Options of one clustering, and the values that they have if they are not given."""
+
+
+def run_choice(options: argparse.Namespace) -> int:
+    """Read, compare, write and report; return the exit code, the same on all ranks."""
+    check_machine(options)
+    ranks = join_ranks(options.device, timeout=options.timeout)
+    wanted = sys.stderr.isatty() if options.progress is None else options.progress
+    meter = Meter(ranks.first and wanted)
+    try:
+        with products_on(options.threads) as multiply:
+            return agree(ranks, lambda: _run(options, ranks, multiply, meter))
+    finally:
+        meter.end()
+        ranks.leave()
+
+
+def k_range(text: str) -> list[int]:
+    """Read numbers of clusters: numbers and ranges FIRST:LAST or FIRST:LAST:STEP, with commas.
+
+    Raises
+    ------
+    UsageError
+
+    Examples
+    --------
+    >>> k_range("5:20:5"), k_range("2:4,10")
+    ([5, 10, 15, 20], [2, 3, 4, 10])
+    """
+    ks: set[int] = set()
+    for part in text.split(","):
+        try:
+            numbers = [int(number) for number in part.split(":")]
+        except ValueError:
+            numbers = []
+        fits = 1 <= len(numbers) <= 3
+        numbers = numbers * 2 if len(numbers) == 1 else numbers
+        first, last, step = (*numbers, 1, 1, 1)[:3]
+        if not fits or first < 2 or last < first or step < 1:
+            msg = (
+                f"--k-range must be numbers from 2 on, or ranges FIRST:LAST:STEP, with commas "
+                f"between, got {part!r}. To fix this, write for example 5:50:5 or 5,10,20"
+            )
+            raise UsageError(msg)
+        ks.update(range(first, last + 1, step))
+    return sorted(ks)
+
+
+def bounds_range(text: str) -> list[Shares]:
+    """Read bounds LOWER:UPPER in units of n/k, with commas between; UPPER may be inf.
+
+    Raises
+    ------
+    UsageError
+
+    Examples
+    --------
+    >>> bounds_range("0.5:2,0.9:inf")
+    [(0.5, 2.0), (0.9, inf)]
+    """
+    pairs = []
+    for part in text.split(","):
+        try:
+            low, high = (float(number) for number in part.split(":"))
+        except ValueError:
+            low = high = math.nan
+        if not (0.0 <= low <= 1.0 <= high):
+            msg = (
+                f"--bounds-range must be pairs LOWER:UPPER in units of n/k, with commas between, "
+                f"0 <= LOWER <= 1 <= UPPER, got {part!r}. To fix this, write for example "
+                f"0.5:2,0.9:1.1 (inf: no upper bound)"
+            )
+            raise UsageError(msg)
+        pairs.append((low, high))
+    return pairs
+
+
+def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter) -> int:
+    check_paths(options)
+    ks, shares = _settled(options)
+    out = options.out or default_folder(options.input, "-choice")
+    check_folder(out, overwrite=options.overwrite)
+    device_place(options.device)
+    rows = open_embeddings(options.input, selection_of(options))
+    n = rows.n_samples
+    if n < 2 * ks[-1]:
+        msg = (
+            f"--k-range must end at half the number of rows, or before, got {ks[-1]} for the {n} "
+            f"rows of {rows.name}"
+        )
+        raise InvalidValueError(msg)
+    if options.dry_run:
+        if ranks.first:
+            print(_plan(n, rows.n_features, ks, shares, options.sample))
+        return 0
+    group = row_group(ranks, n)
+    meter.begin("checking the rows", group.n_local, group.first_row)
+    check_embeddings(meter.reading(rows), options.metric, group)
+    source = embedding_source(
+        meter.reading(rows), options.metric, group, device=options.device, multiply=multiply
+    )
+    meter.begin("judging all rows", group.n_local, group.first_row)
+    found = choose_k(
+        source,
+        ks,
+        shares=shares,
+        metric=options.metric,
+        seed=options.seed,
+        n_drawn=options.sample,
+        n_splits=N_SPLITS,
+        n_init=N_INIT,
+        progress=lambda done, total: meter.tell(f"k = {ks[done - 1]} done, {done} of {total}"),
+    )
+    meter.end()
+    if not ranks.first:
+        return 0
+    files, left_out = {"choice.csv": choice_csv(found).encode()}, ""
+    try:
+        files["choice.png"] = choice_png(found)
+    except MissingExtraError as error:
+        left_out = f"choice.png          left out: {error}"
+    result = choice_of(found, options.metric, options.seed)
+    result["files"] = [*files, "choice.json"]
+    text = json.dumps(result, indent=2) + "\n"
+    replace_folder(out, files | {"choice.json": text.encode()}, overwrite=options.overwrite)
+    if options.json:
+        print(text, end="")
+        return 0
+    print(choice_text(found), *filter(None, [left_out]), f"written to {out}/", sep="\n")
+    return 0
+
+
+def _settled(options: argparse.Namespace) -> tuple[list[int], list[Shares]]:
+    """Return what is compared; refuse what says something about one clustering only."""
+    for name, absent in REFUSED.items():
+        if getattr(options, name, absent) != absent:
+            flag = f"--{name.replace('_', '-')}"
+            msg = (
+                f"{flag} is for one clustering, and --k-range compares several, with settings of "
+                f"its own. To fix this, leave it out here, and give it with -k afterwards"
+            )
+            raise UsageError(msg)
+    check_count("--seed", options.seed, 0)
+    check_sizes(options)
+    ks = k_range(options.k_range)
+    if options.sample is not None:
+        check_count("--sample", options.sample, 2 * ks[-1])
+    if options.bounds_range is None:
+        low = LOWER if options.lower is None else options.lower
+        return ks, [(low, UPPER if options.upper is None else options.upper)]
+    if options.lower is not None or options.upper is not None:
+        flag = "--lower" if options.lower is not None else "--upper"
+        msg = f"--bounds-range and {flag} both bound the sizes. To fix this, leave out {flag}"
+        raise UsageError(msg)
+    return ks, bounds_range(options.bounds_range)
+
+
+def _plan(n: int, d: int, ks: list[int], shares: list[Any], sample: int | None) -> str:
+    """Return what it would take."""
+    m = sample_rows(n, ks[-1], n_drawn=sample)
+    free, bound = N_INIT * (1 + 2 * N_SPLITS) + 2, len(shares) * (1 + 2 * N_SPLITS)
+    return "\n".join(
+        [
+            f"rows                {n:,} of {d:,} numbers, read twice",
+            f"sample              {m:,} rows in memory, {8 * m * d / 2**20:,.0f} MiB",
+            f"runs                {len(ks)} x {free} of k-means, {len(ks)} x {bound} with bounds",
+        ]
+    )
