@@ -14,6 +14,11 @@ from .centers import (
     running_average,
     sum_batch,
 )
+from .choices import (
+    RowChoices,
+    first_of_each,
+    row_choices,
+)
 from .constrained import (
     ConstrainedKMeansResult,
     constrained_kmeans,
@@ -68,6 +73,7 @@ __all__ = [
     "KMeansState",
     "MiniBatchState",
     "MiniBatchStep",
+    "RowChoices",
     "Split",
     "add_to_sums",
     "best_of",
@@ -75,6 +81,7 @@ __all__ = [
     "clustering_scores",
     "constrained_kmeans",
     "effective_clusters",
+    "first_of_each",
     "greedy_candidates",
     "hardness",
     "hardness_centers",
@@ -88,6 +95,7 @@ __all__ = [
     "minibatch_step",
     "regret",
     "renormalized_centers",
+    "row_choices",
     "running_average",
     "split_largest",
     "start_centers",

@@ -42,10 +42,11 @@ from .embeddings import (
     read_weights,
 )
 from .formats import Ids, Rows, Selection, default_folder
+from .notable import find_notable, rows_csv
 from .output import Clusters, npy, result_of, sizes_csv, text
 from .products import Multiply, products_on
 from .ranks import agree, row_group
-from .table import check_table, second_choices, written_table
+from .table import check_table, written_table
 
 __all__ = ["run_cluster"]
 
@@ -84,9 +85,15 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> int:
         squared = squared_distances(
             problem.source, result.assignment.labels, result.centers, problem.weights
         )
-    second = None
-    if options.table is not None:
-        second = second_choices(problem.source, found, options.metric, problem.weights)
+    notable = None
+    if options.table is not None or options.report:
+        notable = find_notable(
+            problem.source,
+            found,
+            options.metric,
+            problem.weights,
+            all_rows=options.table is not None,
+        )
     if not ranks.first:
         return 0
     if sys.stderr.isatty():
