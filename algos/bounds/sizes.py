@@ -35,6 +35,7 @@ import array_api_compat.numpy as default_namespace
 
 from ..core.checks import check_choice, check_count, check_kind, check_namespace
 from ..core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
+from ..core.reads import read
 from ..core.types import Array, Namespace
 from ._ratios import Ratio, entries, is_array, ratios_of, rounded
 from .infeasibility import check_sums
@@ -74,6 +75,14 @@ class SizeBounds(NamedTuple):
     def n_clusters(self) -> int:
         """Return the number of clusters, k."""
         return int(self.lower.shape[0])
+
+    @property
+    def is_free(self) -> bool:
+        """Whether all sizes are inside: no lower bound above 0, and no upper one below n."""
+        xp = compat.array_namespace(self.lower)
+        most = sys.maxsize if self.n_samples is None else self.n_samples
+        (binds,) = read(xp.any(self.lower > 0) | xp.any(self.upper < most))
+        return not binds
 
     @property
     def total_lower_share(self) -> float:

@@ -17,6 +17,7 @@ from .centers import (
 from .choices import (
     RowChoices,
     first_of_each,
+    restricted_scores,
     row_choices,
 )
 from .constrained import (
@@ -55,6 +56,10 @@ from .restarts import (
     Split,
     split_largest,
 )
+from .seeded import (
+    fixed_means,
+    seeded_centers,
+)
 from .start import (
     METRICS,
     greedy_candidates,
@@ -82,6 +87,7 @@ __all__ = [
     "constrained_kmeans",
     "effective_clusters",
     "first_of_each",
+    "fixed_means",
     "greedy_candidates",
     "hardness",
     "hardness_centers",
@@ -95,8 +101,10 @@ __all__ = [
     "minibatch_step",
     "regret",
     "renormalized_centers",
+    "restricted_scores",
     "row_choices",
     "running_average",
+    "seeded_centers",
     "split_largest",
     "start_centers",
     "sum_batch",

@@ -3,8 +3,8 @@ r"""What each row would choose with and without prices, and the first few rows o
 Problem: a label :math:`y_i` of a row says neither how sure it is nor whose doing it is. Two numbers
 do, of the scores :math:`s_{ij}` and prices :math:`\pi_j`:
 
-1. the *margin* :math:`s_{i y_i} + \pi_{y_i} - \max_{j \ne y_i} (s_{ij} + \pi_j)`: how far the second
-   choice is behind. Rows of small margin are doubtful.
+1. the *margin* :math:`s_{i y_i} + \pi_{y_i} - \max_{j \ne y_i} (s_{ij} + \pi_j)`: how far the
+   second choice is behind. Rows of small margin are doubtful.
 2. the *loss* :math:`\max_j s_{ij} - s_{i y_i}`: what the bounds cost this row. A row of loss 0 has
    its own first choice; all others were moved.
 
@@ -27,10 +27,14 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
+from ..bounds.sizes import SizeBounds
 from ..core.checks import check_count, check_real, check_same_place, check_shape
+from ..core.reads import read
 from ..core.types import Array
+from ..scores.sources import ScoreSource
+from ._restrictions import restrictions_of
 
-__all__ = ["RowChoices", "first_of_each", "row_choices"]
+__all__ = ["RowChoices", "first_of_each", "restricted_scores", "row_choices"]
 
 
 class RowChoices(NamedTuple):
@@ -115,6 +119,37 @@ loss=array([0.  , 0.25]))
     return RowChoices(margin, runner_up, free, loss)
 
 
+def restricted_scores(
+    source: ScoreSource,
+    bounds: SizeBounds,
+    *,
+    fixed: Array | None = None,
+    forbidden: Array | None = None,
+) -> ScoreSource:
+    """Return scores that are minus infinity where `constrained_kmeans` must not put a row.
+
+    Parameters
+    ----------
+    source : ScoreSource
+    bounds : SizeBounds
+    fixed : (n,) int64 array, optional
+    forbidden : (m, 2) int64 array, optional
+        As in `constrained_kmeans`, which raises the same errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.scores.sources import score_source
+    >>> bounds = SizeBounds.from_counts([0, 0], None, n_samples=2)
+    >>> known = np.asarray([1, -1])
+    >>> restricted_scores(score_source(np.eye(2)), bounds, fixed=known).block(0, 2)
+    array([[-inf,   0.],
+           [  0.,   1.]])
+    """
+    restrictions = restrictions_of(fixed, forbidden, bounds)
+    return source if restrictions is None else restrictions.of_scores(source)
+
+
 def first_of_each(groups: Array, keys: Array, most: int) -> Array:
     """Return the places of the smallest keys of each group.
 
@@ -152,5 +187,8 @@ def first_of_each(groups: Array, keys: Array, most: int) -> Array:
     ordered = xp.take(groups, order)
     place = xp.arange(n, dtype=xp.int64, device=compat.device(keys))
     rank = place - xp.astype(xp.searchsorted(ordered, ordered), xp.int64)
-    (kept,) = xp.nonzero(rank < most)
+    # The kept ones first: a stable sort, because not every library can select by a mask.
+    late = rank >= most
+    (n_kept,) = read(xp.sum(xp.astype(~late, xp.int64)))
+    kept = xp.argsort(xp.astype(late, xp.int64), stable=True)[: int(n_kept)]
     return xp.astype(xp.take(order, kept), xp.int64)

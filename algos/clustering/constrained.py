@@ -11,7 +11,10 @@ Method: alternation of two steps. For fixed centers, `offline.assign_source` fin
 prices of the iteration before, and proves how far they can be from the best. For fixed labels, the
 centers are directions of sums (CoKe Eq. 12), or means. Neither step lowers the objective, the first
 up to its proven gap. Rows are read block by block, from memory or from a `FeatureSource`, on one
-rank or many.
+rank or many. Bounds that allow all sizes need no prices: then this is `lloyd.kmeans`.
+
+Rows whose cluster is known (`fixed`) and pairs that must not be (`forbidden`) are part of the
+problem: labels, certificate and proofs of infeasibility respect them (`_restrictions`).
 
 ==============  ============  =======  =====================================
 paper           here          shape    meaning
@@ -30,13 +33,14 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds, check_bounds
-from ..core.checks import check_interval
+from ..core.checks import check_finite, check_interval, check_same_place, check_shape
 from ..core.errors import InvalidValueError
 from ..core.types import Array
 from ..offline.assignment import OfflineAssignment, assign_source
 from ..scores.sources import FeatureSource
-from ._frame import check_reach, frame_of, scores_of
-from ._shared import gathered_sums, share_changed
+from ._frame import Frame, check_reach, frame_of, scores_of
+from ._restrictions import Restrictions, restrictions_of
+from ._shared import best_centers, gathered_sums, move_empty, share_changed
 from .lloyd import (
     KMeansResult,
     KMeansState,
@@ -45,7 +49,6 @@ from .lloyd import (
     check_arguments,
     check_state,
     kmeans,
-    updated_centers,
 )
 from .start import kmeans_plus_plus
 
@@ -60,6 +63,7 @@ __all__ = [
 ]
 
 NEAR = 1e-3  # proven gap of the labels while centers still move
+ROUNDING = 64.0 * 2.0**-52  # of a sum, relative to its terms
 
 
 class ConstrainedKMeansResult(NamedTuple):
@@ -110,7 +114,10 @@ def constrained_kmeans(
     *,
     metric: str = "cosine",
     weights: Array | None = None,
-    max_iter: int = 20,
+    fixed: Array | None = None,
+    forbidden: Array | None = None,
+    prices: Array | None = None,
+    max_iter: int = 100,
     tol: float = 1e-3,
     gap: float = 1e-4,
     state: KMeansState | None = None,
@@ -127,12 +134,18 @@ def constrained_kmeans(
     bounds : SizeBounds
         Bounds for all rows, on the library and device of the features.
     centers : (k, d) real array
-        Rows to start from, unit rows for "cosine"; see `start_centers`. Converted to the dtype of
-        the features.
+        Rows to start from, unit rows for "cosine"; see `start_centers`, or with `fixed`
+        `seeded_centers`. Converted to the dtype of the features.
     metric : {"cosine", "euclidean"}
     weights : (n,) real array, optional
         Weights of all rows of all ranks, at least 0; they count in centers and objective. Sizes
         count samples.
+    fixed : (n,) int64 array, optional
+        The cluster of each row of all ranks that is known, and -1 for a free row.
+    forbidden : (m, 2) int64 array, optional
+        Pairs of a row, counted over all ranks, and a cluster that it must not join.
+    prices : (k,) float64 array, optional
+        Prices to start from, in units of score, such as those of a similar problem.
     max_iter : int
         Most center updates, >= 0, including those of `state`; 0 only labels for `centers`.
     tol : float in [0, 1]
@@ -141,12 +154,12 @@ def constrained_kmeans(
         Relative gap to prove for the final labels; 0 for the best labels of the final centers.
     state : KMeansState, optional
         State to continue from. With the other arguments unchanged, the further iterations are
-        those of an uninterrupted run, to the last bit. `centers` is then not used.
+        those of an uninterrupted run, to the last bit. `centers` and `prices` are then not used.
     progress : callable, optional
         Called as ``progress(state, churn)`` after each center update and its labels.
     empty : {"relocate", "keep"}
         Whether the center of a cluster that got no sample, but may have one, moves to the sample
-        farthest from its own center or stays.
+        farthest from its own center that is free and may join it, or stays.
 
     Returns
     -------
@@ -154,15 +167,19 @@ def constrained_kmeans(
 
     Raises
     ------
+    InfeasibleBoundsError
+        If fixed rows or forbidden pairs leave no labels inside the bounds; with the clusters and
+        the counts that prove it.
     InvalidValueError, InvalidTypeError, DeviceMismatchError
         For NaN and infinity, and shapes, values or places that do not fit.
 
     Notes
     -----
-    Guarantee: ``lower <= counts <= upper``, and the objective never falls between two iterations by
-    more than the proven gap of the labels, 0.001 of its size.
-    Cost: O(n k d) per iteration. Memory: labels and candidates of free samples, O(n), and one block
-    of rows and scores; the rows of a source are never in memory all at once.
+    Guarantee: ``lower <= counts <= upper``, fixed rows keep their label, no pair is a forbidden
+    one, and the objective never falls between two iterations by more than the proven gap of the
+    labels, 0.001 of its size. The gap is relative to the best labels that keep all of these.
+    Cost: O(n k d) per iteration. Memory: labels and candidates of free samples, O(n), the pairs,
+    and one block of rows and scores; the rows of a source are never in memory all at once.
     Source: CoKe Eq. 3, 6 and 12 as batch alternation; the solver is ours (`offline`).
 
     Examples
@@ -170,9 +187,15 @@ def constrained_kmeans(
     >>> import numpy as np
     >>> from dualclust.algos.bounds.sizes import SizeBounds
     >>> x = np.asarray([[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
-    >>> result = constrained_kmeans(x, SizeBounds.from_ratios(2, n_samples=4, lower=1.0), x[:2])
-    >>> result.assignment.counts
-    array([2, 2])
+    >>> bounds = SizeBounds.from_ratios(2, n_samples=4, lower=1.0)
+    >>> constrained_kmeans(x, bounds, x[::3]).labels
+    array([0, 0, 1, 1])
+
+    The second row is known to be of cluster 1, and the third must not join it:
+
+    >>> known, pairs = np.asarray([-1, 1, -1, -1]), np.asarray([[2, 1]])
+    >>> constrained_kmeans(x, bounds, x[::3], fixed=known, forbidden=pairs).labels
+    array([0, 1, 0, 1])
     """
     check_bounds(bounds)
     if bounds.n_samples is None:
@@ -180,35 +203,37 @@ def constrained_kmeans(
         raise InvalidValueError(msg)
     check_interval("gap", gap, 0.0, 1.0)
     like = check_arguments(features, centers, metric, max_iter, tol, empty, bounds, progress)
-    xp, k = compat.array_namespace(like), bounds.n_clusters
+    xp = compat.array_namespace(like)
+    prices = _checked_prices(prices, bounds)
+    restrictions = restrictions_of(fixed, forbidden, bounds)
+    if restrictions is None and bounds.is_free:
+        return _of_free(
+            kmeans(
+                features,
+                centers,
+                metric=metric,
+                weights=weights,
+                max_iter=max_iter,
+                tol=tol,
+                empty=empty,
+                state=state,
+                progress=progress,
+            )
+        )
     frame = frame_of(features, metric, weights)
     if state is not None:
         check_state(state, frame, centers)
     check_reach(frame, centers if state is None else state.centers)
-    unit = frame.score_unit
-
-    def label(centers: Array, prices: Array | None, allowed: float) -> OfflineAssignment:
-        prices = None if prices is None else prices / unit
-        source = scores_of(frame, frame.inside(centers))
-        found = assign_source(source, bounds, prices=prices, tol=allowed)
-        return found._replace(
-            prices=found.prices * unit,
-            objective=found.objective * unit,
-            upper_bound=found.upper_bound * unit,
-            rounding=found.rounding * unit,
-        )
-
+    labeler = _Labeler(frame, bounds, restrictions)
     if state is None:
         centers = xp.astype(centers, like.dtype)
-        found = label(centers, None, NEAR if max_iter else gap)
+        found = labeler.labels(centers, prices, NEAR if max_iter else gap)
         if not max_iter:
             return ConstrainedKMeansResult(centers, found, 0, False)
         state = KMeansState(centers, found.prices, 0, found.labels, found.objective)
     while state.n_iter < max_iter and not state.converged:
-        sums = gathered_sums(frame, state.labels, k)
-        movable = (sums.counts == 0) & (bounds.upper > 0) & (empty == "relocate")
-        centers = updated_centers(frame, sums, state.labels, state.centers, movable)
-        found = label(centers, state.prices, NEAR)
+        centers = labeler.centers(state, movable=empty == "relocate")
+        found = labeler.labels(centers, state.prices, NEAR)
         changed = share_changed(frame.source.group, found.labels, state.labels)
         state = KMeansState(
             centers,
@@ -217,8 +242,74 @@ def constrained_kmeans(
             found.labels,
             found.objective,
             changed <= tol,
+            found.gap,
         )
         if progress is not None:
             progress(state, changed)
-    found = label(state.centers, state.prices, gap)
+    found = labeler.labels(state.centers, state.prices, gap)
     return ConstrainedKMeansResult(state.centers, found, state.n_iter, state.converged)
+
+
+class _Labeler(NamedTuple):
+    """The two steps of the alternation, in units of score of the features."""
+
+    frame: Frame
+    bounds: SizeBounds
+    restrictions: Restrictions | None
+
+    def labels(self, centers: Array, prices: Array | None, gap: float) -> OfflineAssignment:
+        """Return the best labels for these centers, to a proven gap."""
+        frame, unit = self.frame, self.frame.score_unit
+        source = scores_of(frame, frame.inside(centers))
+        if self.restrictions is not None:
+            source = self.restrictions.of_scores(source)
+        prices = None if prices is None else prices / unit
+        found = assign_source(source, self.bounds, prices=prices, tol=gap)
+        return found._replace(
+            prices=found.prices * unit,
+            objective=found.objective * unit,
+            upper_bound=found.upper_bound * unit,
+            rounding=found.rounding * unit,
+        )
+
+    def centers(self, state: KMeansState, *, movable: bool) -> Array:
+        """Return the best centers for the labels; those of empty clusters may move to a row."""
+        frame, upper = self.frame, self.bounds.upper
+        xp = compat.array_namespace(upper)
+        sums = gathered_sums(frame, state.labels, self.bounds.n_clusters)
+        centers = best_centers(frame, sums, state.centers)
+        empty = (sums.counts == 0) & (upper > 0)
+        if not movable or not bool(xp.any(empty)):
+            return centers
+        if self.restrictions is not None:  # a row of weight 0 is nobody's new center
+            free = self.restrictions.relocatable(empty, frame.source.group.n_total)
+            free = xp.astype(free, xp.float64)
+            frame = frame._replace(weights=free if frame.weights is None else free * frame.weights)
+        return move_empty(frame, state.labels, centers, empty)
+
+
+def _checked_prices(prices: Array | None, bounds: SizeBounds) -> Array | None:
+    """Return prices to start from as float64, one per cluster."""
+    if prices is None:
+        return None
+    check_same_place(bounds=bounds.lower, prices=prices)
+    check_shape("prices", prices, (bounds.n_clusters,))
+    check_finite("prices", prices)
+    xp = compat.array_namespace(prices)
+    return xp.astype(prices, xp.float64)
+
+
+def _of_free(found: KMeansResult) -> ConstrainedKMeansResult:
+    """Return the result of free k-means: nearest centers are the best labels, at prices of 0."""
+    xp, value = compat.array_namespace(found.counts), found.objective
+    assignment = OfflineAssignment(
+        labels=found.labels,
+        counts=found.counts,
+        prices=xp.zeros_like(found.counts, dtype=xp.float64),
+        objective=value,
+        upper_bound=value,
+        rounding=ROUNDING * abs(value),
+        violation=0,
+        gap=0.0,
+    )
+    return ConstrainedKMeansResult(found.centers, assignment, found.n_iter, found.converged)

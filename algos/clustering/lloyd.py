@@ -88,6 +88,8 @@ class KMeansState(NamedTuple):
         Objective over all rows.
     converged : bool
         Whether the last update changed at most the share `tol` of the labels.
+    gap : float
+        Proven relative gap of the labels, for who watches; 0 without bounds.
     """
 
     centers: Array
@@ -96,6 +98,7 @@ class KMeansState(NamedTuple):
     labels: Array
     objective: float
     converged: bool = False
+    gap: float = 0.0
 
 
 Progress = Callable[[KMeansState, float], None]

@@ -78,7 +78,13 @@ def greedy_candidates(n_clusters: int) -> int:
     return 2 + math.floor(math.log(check_count("n_clusters", n_clusters, 1)))
 
 
-def kmeans_plus_plus(features: Array, uniforms: Array, weights: Array | None = None) -> Array:
+def kmeans_plus_plus(
+    features: Array,
+    uniforms: Array,
+    weights: Array | None = None,
+    *,
+    given: Array | None = None,
+) -> Array:
     """Draw spread-out starting centers: rows with probability proportional to squared distance.
 
     The first row is drawn in proportion to the weights; each further one in proportion to weight
@@ -94,6 +100,9 @@ def kmeans_plus_plus(features: Array, uniforms: Array, weights: Array | None = N
         to the first. The first center is its first candidate.
     weights : (n,) real array, optional
         At least 0, not all 0; a row of weight 0 is never drawn.
+    given : (m, d) real array, optional
+        Centers that are there already, in the dtype of the features: k rows far from them are
+        drawn, the first one in proportion to weight times squared distance as well.
 
     Returns
     -------
@@ -122,7 +131,7 @@ def kmeans_plus_plus(features: Array, uniforms: Array, weights: Array | None = N
     xp = check_real("features", features)
     n, _ = check_shape("features", features, ("n", "d"))
     check_real("uniforms", uniforms)
-    check_same_place(features=features, uniforms=uniforms, weights=weights)
+    check_same_place(features=features, uniforms=uniforms, weights=weights, given=given)
     if uniforms.ndim == 1:
         uniforms = uniforms[:, None]
     k, tries = check_shape("uniforms", uniforms, ("k", "l"))
@@ -141,14 +150,19 @@ def kmeans_plus_plus(features: Array, uniforms: Array, weights: Array | None = N
     inverse = 1.0 if 1e-100 < unit < 1e100 else 0.5 / unit
     judge = _Judge(features, weights, inverse) if tries > 1 else None
     drawn, nearest, chosen = weights, xp.full_like(weights, math.inf), []
+    n_given = 0 if given is None else given.shape[0]
+    for j in range(n_given):
+        apart = weights * _squared_distances(features, given[j : j + 1, :], inverse)
+        nearest = xp.minimum(nearest, apart)
+        drawn = xp.where(xp.any(nearest > 0), nearest, weights)
     for j in range(k):
         running = xp.cumulative_sum(drawn)
         total = running[-1:]
-        own = uniforms[j, :] if j else uniforms[0, :1]
+        own = uniforms[j, :] if j or n_given else uniforms[0, :1]
         # The second index is the last row that can be drawn, in case the product rounds up.
         place = xp.searchsorted(running, own * total, side="right")
         place = xp.minimum(place, xp.searchsorted(running, total, side="left"))
-        if judge is not None and j:
+        if judge is not None and (j or n_given):
             place = judge.best(nearest, place)
         row = xp.take(features, place, axis=0)
         nearest = xp.minimum(nearest, weights * _squared_distances(features, row, inverse))
@@ -193,6 +207,7 @@ def start_centers(
     metric: str,
     weights: Array | None = None,
     candidates: int | None = None,
+    given: Array | None = None,
 ) -> Array:
     """Run greedy k-means++ on a sample of a source's rows; every rank gets the same centers.
 
@@ -210,6 +225,8 @@ def start_centers(
     candidates : int >= 1, optional
         Number of candidates for each center; `greedy_candidates` of k by default. 1 gives plain
         k-means++.
+    given : (m, d) array, optional
+        As in `kmeans_plus_plus`.
 
     Returns
     -------
@@ -250,7 +267,7 @@ def start_centers(
     own = None if weights is None else xp.take(weights, ids)
     if own is not None and not bool(xp.any(own > 0)):  # the sample has no weight
         own = None
-    return kmeans_plus_plus(sample, xp.reshape(draws[:-1], (k, tries)), own)
+    return kmeans_plus_plus(sample, xp.reshape(draws[:-1], (k, tries)), own, given=given)
 
 
 def power_of_two(largest: float, dtype: object, xp: Namespace) -> float:

@@ -16,51 +16,18 @@ from pathlib import Path
 from .. import __version__
 from ..algos.core.errors import DualclustError, MissingExtraError
 from ..train.config.methods import METHOD_OPTIONS
-from . import proofs
+from . import assign, cluster, proofs
 
 __all__ = ["build_parser", "main"]
 
 EXAMPLES = """\
 examples:
   dualclust cluster X.npy -k 100 --lower 0.9 --upper 1.1
+  dualclust assign X-clusters Y.npy
   dualclust train secu --data digits
   dualclust resume runs/secu-digits-seed0
   dualclust proofs
   dualclust demo
-"""
-
-CLUSTER_EXAMPLES = """\
-examples:
-  dualclust cluster X.npy -k 100
-      sizes between 0.9 and 1.1 times n/k, results in X-clusters/
-  dualclust cluster X.npy -k 1000 --lower 0.5 --upper inf --out result --report
-      no cluster below half the mean size, no upper bound; with pictures
-  dualclust cluster X.npy -k 1000 --metric euclidean --weights w.npy --gap 0
-      squared distances, weighted rows, the best labels there are for the final centers
-  dualclust cluster X.npy -k 1000 --checkpoint X.state --resume
-      continue where an earlier call with --checkpoint X.state was stopped; same bytes in the end
-  dualclust cluster X.parquet -k 100 --columns embedding --id url --table labels.parquet
-      a table in, and a table with the same ids out
-  torchrun --nproc-per-node 4 -m dualclust cluster X.npy -k 1000
-      four processes share out the rows; same labels as one
-
-X.npy holds n rows of d numbers (float16, 32, 64 or integers), the embeddings. Instead of it:
-  X.npz, X.pt, X.safetensors, X.h5      the only array, or one by name: X.npz:features
-  X.parquet, X.arrow, X.feather         a column of lists, or columns of numbers
-  X.csv, X.tsv                          a line of names, then numbers
-  shards/, 'shards/part-*.npy'          files of one format in natural order, one after the other
-  X.bin --dtype float16 --dim 768       raw numbers
-Parquet, Arrow and CSV need pyarrow (pip install 'dualclust[parquet]'), .h5 needs h5py
-('dualclust[hdf5]'), .pt needs torch. Rows are read a block at a time and may be larger than memory;
-packed files and tables are first copied, unpacked, into a temporary file (TMPDIR). With "cosine",
-rows are scaled to unit length, so that clusters are directions. Written to the output folder, all
-of it or, after an error, nothing:
-  labels.npy    (n,) int64      centers.npy  (k, d): unit rows, or means
-  sizes.csv     cluster, size, its bounds, its price
-  result.json   sizes, violation, objective, its bound, the gap
-  report.html, report.png      with --report: sizes, prices, margins, a map
-With --table, also one line per row: its id (or number), cluster, margin, the second best cluster.
-The margin is by how much score plus price of the cluster exceed those of the second best.
 """
 
 # `train.methods.METHODS` has the same keys, but would load torch.
@@ -92,15 +59,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    cluster = commands.add_parser(
-        "cluster",
-        help="cluster the rows of a file, with sizes between bounds",
-        description="Cluster embeddings so that every cluster size lies between two bounds.",
-        epilog=CLUSTER_EXAMPLES,
-        formatter_class=raw,
-    )
-    _add_cluster_options(cluster)
-
+    cluster.register(commands)
+    assign.register(commands)
     train = commands.add_parser(
         "train",
         help="train a deep clustering method on images",
@@ -152,120 +112,6 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_cluster_options(cluster: argparse.ArgumentParser) -> None:
-    add = cluster.add_argument
-    add("input", type=Path, metavar="X.npy", help="n rows of d numbers: a file, folder or pattern")
-    add("-k", type=int, required=True, metavar="K", help="number of clusters")
-    add(
-        "--lower",
-        type=float,
-        default=0.9,
-        metavar="R",
-        help="smallest size, in units of n/k (default 0.9)",
-    )
-    add(
-        "--upper",
-        type=float,
-        default=1.1,
-        metavar="R",
-        help="largest size, in units of n/k; inf for none (default 1.1)",
-    )
-    add(
-        "--rounding",
-        choices=["inward", "outward", "nearest"],
-        default="inward",
-        help="how to round a bound to whole samples (default inward)",
-    )
-    add(
-        "--metric",
-        choices=["cosine", "euclidean"],
-        default="cosine",
-        help="cluster directions (cosine) or points (euclidean; default cosine)",
-    )
-    _add_input_options(cluster)
-    add("--weights", type=Path, metavar="W.npy", help="(n,) weights of the rows, none negative")
-    add(
-        "--max-iter",
-        type=int,
-        default=20,
-        metavar="N",
-        help="limit of center updates (default 20)",
-    )
-    add(
-        "--tol",
-        type=float,
-        default=1e-3,
-        metavar="T",
-        help="stop when at most this share of the labels changes (default 0.001)",
-    )
-    add(
-        "--gap",
-        type=float,
-        default=1e-4,
-        metavar="G",
-        help="relative gap to prove for the final labels; 0 for optimal labels (default 0.0001)",
-    )
-    add(
-        "--empty",
-        choices=["relocate", "keep"],
-        default="relocate",
-        help="what to do with the center of an empty cluster (default relocate)",
-    )
-    add("--seed", type=int, default=0, help="seed of the starting centers (default 0)")
-    add(
-        "--checkpoint",
-        type=Path,
-        metavar="FILE",
-        help="save the state to this file after each center update",
-    )
-    add("--resume", action="store_true", help="continue from the state in --checkpoint")
-    add("--report", action="store_true", help="add report.html and report.png (needs matplotlib)")
-    add("--out", type=Path, metavar="DIR", help="output folder (default X-clusters, next to X.npy)")
-    add(
-        "--table",
-        type=Path,
-        metavar="FILE",
-        help="also write a line for each row, with its id: .csv, .parquet or .arrow",
-    )
-    add("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
-    add(
-        "--threads",
-        type=int,
-        default=1,
-        metavar="N",
-        help="threads that multiply rows by centers (default 1); the result has the same bytes for "
-        "any number of threads or ranks, but not always on another processor, BLAS or GPU",
-    )
-    add(
-        "--timeout",
-        type=float,
-        default=1800.0,
-        metavar="S",
-        help="seconds to wait for another rank under torchrun (default 1800)",
-    )
-
-
-def _add_input_options(cluster: argparse.ArgumentParser) -> None:
-    """Add what tells the rows inside a file."""
-    add = cluster.add_argument_group("what to read of the file").add_argument
-    add("--array", metavar="NAME", help="array of an .npz, .pt, .safetensors or .h5 file")
-    add(
-        "--columns",
-        action="append",
-        default=[],
-        metavar="NAMES",
-        help="columns of a table, with commas between; 'x*' names all that begin with x "
-        "(default: the only column of lists, or all columns)",
-    )
-    add("--id", metavar="NAME", help="column or array with the ids of the rows, for --table")
-    add(
-        "--dtype",
-        metavar="TYPE",
-        help="of raw numbers (float16, bfloat16, int8, >f4, ...), or of the numbers of a CSV file",
-    )
-    add("--dim", type=int, metavar="D", help="numbers per row of raw numbers")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     options = build_parser().parse_args(arguments)
@@ -278,8 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"dualclust: error: {error}", file=sys.stderr)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("dualclust: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print("; ".join(["dualclust: interrupted", *map(str, stop.args)]), file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has stopped, e.g. `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -294,9 +140,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _dispatch(options: argparse.Namespace) -> int:
     if options.command == "cluster":
-        from ..cluster.command import run_cluster
-
-        return run_cluster(options)
+        return cluster.run_cluster(options)
+    if options.command == "assign":
+        return assign.run_assign(options)
     if options.command == "proofs":
         return proofs.run_proofs(options)
     try:

@@ -2,248 +2,133 @@
 
 The command needs torch only for several ranks or a GPU. The rows stay in the file: each pass over
 them reads a block at a time (`embeddings`), so that memory depends on n only through the labels.
+Options are checked in `options`, files read in `problem`, results written in `folder`.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
-import math
 import sys
-from pathlib import Path
-from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from .. import __version__
-from ..algos.bounds.sizes import SizeBounds
+from ..algos.clustering.choices import restricted_scores
 from ..algos.clustering.constrained import ConstrainedKMeansResult, KMeansState, constrained_kmeans
-from ..algos.clustering.start import start_centers
-from ..algos.core.checks import check_count, check_interval
-from ..algos.core.errors import (
-    InvalidValueError,
-    MissingExtraError,
-    MissingFileError,
-    OutputError,
-    UsageError,
-)
-from ..algos.scores.sources import FeatureSource
-from ..common.files import write_folder
+from ..algos.core.errors import OutputError
+from ..algos.scores.sources import ScoreSource
 from ..common.ranks import Ranks, join_ranks
-from .checkpoint import load_state, save_state
 from .distances import squared_distances
-from .embeddings import (
-    check_embeddings,
-    check_path,
-    embedding_source,
-    open_embeddings,
-    read_weights,
-)
-from .formats import Ids, Rows, Selection, default_folder
-from .notable import find_notable, rows_csv
-from .output import Clusters, npy, result_of, sizes_csv, text
+from .folder import check_folder, replace_folder
+from .formats import default_folder, look_at
+from .model import MODEL_FILE, model_bytes
+from .notable import Notable, find_notable
+from .options import check_machine, check_options, check_paths, selection_of
+from .output import Clusters, json_text, npy, result_of, sizes_csv, text
+from .problem import Problem, on_host, open_problem, placed
 from .products import Multiply, products_on
-from .ranks import agree, row_group
-from .table import check_table, written_table
+from .progress import Meter
+from .ranks import agree
+from .resume import how_to_go_on, load, save
+from .start import drawn_centers
+from .table import written_table
 
 __all__ = ["run_cluster"]
 
 
-class _Problem(NamedTuple):
-    """The problem, on the library and device that compute it."""
-
-    source: FeatureSource
-    bounds: SizeBounds
-    weights: Any
-    digest: str
-    ids: Ids | None
-
-
 def run_cluster(options: argparse.Namespace) -> int:
-    """Read, cluster, write and report; return the exit code, the same on all ranks."""
-    check_count("--threads", options.threads, 1)
-    check_interval("--timeout", options.timeout, 0.0, 1e9, open_low=True)
+    """Read, cluster, write and report; return the exit code, the same on all ranks.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        With how to go on, for a run that is stopped.
+    """
+    check_machine(options)
     ranks = join_ranks(options.device, timeout=options.timeout)
+    wanted = sys.stderr.isatty() if options.progress is None else options.progress
+    meter = Meter(ranks.first and wanted)
     try:
         with products_on(options.threads) as multiply:
-            return agree(ranks, lambda: _run(options, ranks, multiply))
+            return agree(ranks, lambda: _run(options, ranks, multiply, meter))
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(how_to_go_on(options)) from stop
     finally:
+        meter.end()
         ranks.leave()
 
 
-def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> int:
-    _check_paths(options)
+def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter) -> int:
+    check_paths(options)
+    check_options(options)
     out = options.out or default_folder(options.input)
-    _check_options(options, out)
-    problem = _open(options, ranks, multiply)
-    result = _cluster(options, problem, ranks)
+    try:
+        check_folder(out, overwrite=options.overwrite)
+    except OutputError:
+        look_at(options.input, selection_of(options))  # what is wrong with the input comes first
+        raise
+    if options.dry_run:
+        from .plan import show_plan
+
+        return show_plan(options, ranks, multiply, out)
+    problem = open_problem(options, ranks, multiply, meter)
+    result = _cluster(options, problem, ranks, meter)
     found = _collect(result, problem)
-    squared = None
+    meter.begin("measuring", problem.source.group.n_local, problem.source.group.first_row)
+    squared = notable = None
     if options.metric == "euclidean":
         squared = squared_distances(
             problem.source, result.assignment.labels, result.centers, problem.weights
         )
-    notable = None
     if options.table is not None or options.report:
-        notable = find_notable(
-            problem.source,
-            found,
-            options.metric,
-            problem.weights,
-            all_rows=options.table is not None,
-        )
-    if not ranks.first:
-        return 0
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
-    weight = len(found.labels) if problem.weights is None else float(problem.weights.sum())
-    report = result_of(found, options, weight=weight, squared=squared)
-    files = {
-        "labels.npy": npy(found.labels),
-        "centers.npy": npy(found.centers),
-        "sizes.csv": sizes_csv(found).encode(),
-        "result.json": (json.dumps(report, indent=2) + "\n").encode(),
-    }
-    if options.report:
-        from .report import draw_report
-
-        files |= draw_report(
-            problem.source,
-            found,
-            report,
-            title=options.input.name,
-            weights=None if problem.weights is None else _numpy(problem.weights),
-        )
-    with written_table(options.table, found.labels, second, options.id, problem.ids):
-        write_folder(out, files)
-    print(text(report), f"written to          {out}/", sep="\n")
-    if options.table is not None:
-        print(f"table               {options.table}")
+        notable = _notable(options, problem, found)
+    meter.end()
+    if ranks.first:
+        _write(options, problem, found, squared, notable)
     return 0
 
 
-def _check_paths(options: argparse.Namespace) -> None:
-    """Refuse names that no file can have."""
-    paths = {"X.npy": options.input, "--weights": options.weights, "--out": options.out}
-    paths |= {"--checkpoint": options.checkpoint, "--table": options.table}
-    for name, path in paths.items():
-        if path is not None:
-            check_path(name, path)
-
-
-def _check_options(options: argparse.Namespace, out: Path) -> None:
-    """Refuse options that are wrong whatever the rows are."""
-    if out.exists():
-        msg = f"{out} exists. To fix this, name another folder with --out"
-        raise OutputError(msg)
-    if options.table is not None:
-        check_table(options.table, options.id)
-    check_count("--seed", options.seed, 0)
-    check_count("-k", options.k, 1)
-    check_interval("--lower", options.lower, 0.0, math.inf)
-    if options.upper != math.inf:
-        check_interval("--upper", options.upper, 0.0, math.inf)
-    check_count("--max-iter", options.max_iter, 0)
-    check_interval("--tol", options.tol, 0.0, 1.0)
-    check_interval("--gap", options.gap, 0.0, 1.0)
-    checkpoint = options.checkpoint
-    if options.resume and checkpoint is None:
-        msg = "--resume needs --checkpoint FILE, the state to continue from"
-        raise UsageError(msg)
-    if options.resume and not checkpoint.is_file():
-        msg = f"no checkpoint at {checkpoint}. To fix this, leave out --resume to start afresh"
-        raise MissingFileError(msg)
-    if checkpoint is not None and checkpoint.exists() and not options.resume:
-        msg = f"{checkpoint} exists. To fix this, continue with --resume, or name another file"
-        raise OutputError(msg)
-    if options.report:
-        try:
-            import matplotlib as _  # noqa: F401
-        except ImportError as error:
-            msg = "--report needs matplotlib. To fix this: pip install 'dualclust[train]'"
-            raise MissingExtraError(msg) from error
-
-
-def _open(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> _Problem:
-    rows: Rows = open_embeddings(options.input, _selection(options))
-    n, k, place = rows.n_samples, options.k, dict[str, Any]()
-    if n < k:  # before bounds are made, one per cluster
-        msg = f"features must have at least one row per center, got {n} rows for k={k}"
-        raise InvalidValueError(msg)
-    weights: Any = None if options.weights is None else read_weights(options.weights, n)
-    if options.device != "cpu":
-        torch = _torch_on(options.device)
-        place = {"xp": torch, "device": options.device}
-        weights = None if weights is None else torch.from_numpy(weights).to(options.device)
-    bounds = SizeBounds.from_ratios(
-        k,
-        n_samples=n,
-        lower=options.lower,
-        upper=options.upper,
-        rounding=options.rounding,
-        **place,
-    )
-    group = row_group(ranks, n)
-    wanted = options.checkpoint is not None
-    digest = check_embeddings(rows, options.metric, group, digest=wanted)
-    source = embedding_source(rows, options.metric, group, device=options.device, multiply=multiply)
-    return _Problem(source, bounds, weights, digest, rows.ids)
-
-
-def _selection(options: argparse.Namespace) -> Selection:
-    """Return what the options say about the file."""
-    columns = tuple(name for part in options.columns for name in part.split(",") if name)
-    return Selection(options.array or "", columns, options.id, options.dtype, options.dim)
-
-
-def _torch_on(device: str) -> Any:
-    """Return torch if it has the device."""
-    try:
-        import torch
-    except ImportError as error:
-        msg = f"--device {device} needs torch. To fix this: pip install 'dualclust[train]'"
-        raise MissingExtraError(msg) from error
-    if device.partition(":")[0] == "meta":
-        msg = "--device meta has no values to compute with. To fix this, name cpu or cuda"
-        raise UsageError(msg)
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # the second: torch built without CUDA
-        msg = f"--device {device} is not there: {str(error).splitlines()[0]}"
-        raise UsageError(msg) from error
-    return torch
-
-
 def _cluster(
-    options: argparse.Namespace, problem: _Problem, ranks: Ranks
+    options: argparse.Namespace, problem: Problem, ranks: Ranks, meter: Meter
 ) -> ConstrainedKMeansResult:
-    source = problem.source
+    source, group = problem.source, problem.source.group
 
     def progress(state: KMeansState, changed: float) -> None:
         if options.checkpoint is not None:
-            labels = _numpy(source.group.gather(state.labels))
+            labels = on_host(group.gather(state.labels))
             if ranks.first:
-                _save(options, problem, state, labels)
-        if ranks.first and sys.stderr.isatty():
-            share = f"{changed:.2%} of the labels changed"
-            print(f"\rpass {state.n_iter}: {share}   ", end="", file=sys.stderr)
+                save(options, problem, state, labels)
+        told = f"{changed:.2%} of the labels changed, gap {state.gap:.1e}"
+        meter.tell(told if meter.one_line else f"update {state.n_iter}: {told}")
+        next_one = min(state.n_iter + 1, options.max_iter)
+        meter.begin(f"update {next_one} of at most {options.max_iter}", *_own_rows(problem))
 
-    if options.resume:
-        state = _load(options, problem)
+    meter.begin("choosing the first centers", *_own_rows(problem))
+    state = load(options, problem) if options.resume else None
+    prices = None
+    if state is not None:
         centers = state.centers
+    elif problem.start is not None:
+        dtype = problem.rows.dtype
+        centers = placed(problem.start.centers.astype(dtype), options.device)
+        prices = placed(problem.start.prices, options.device)
     else:
-        state = None
-        centers = start_centers(
-            source, options.k, seed=options.seed, metric=options.metric, weights=problem.weights
+        centers = drawn_centers(
+            source,
+            options.k,
+            init=options.init,
+            seed=options.seed,
+            metric=options.metric,
+            weights=problem.weights,
+            fixed=problem.fixed,
         )
+    meter.begin("the first labels", *_own_rows(problem))
     return constrained_kmeans(
         source,
         problem.bounds,
         centers,
         metric=options.metric,
         weights=problem.weights,
+        fixed=problem.fixed,
+        forbidden=problem.forbidden,
+        prices=prices,
         max_iter=options.max_iter,
         tol=options.tol,
         gap=options.gap,
@@ -253,15 +138,20 @@ def _cluster(
     )
 
 
-def _collect(result: ConstrainedKMeansResult, problem: _Problem) -> Clusters:
+def _own_rows(problem: Problem) -> tuple[int, int]:
+    """Return how many rows of this rank a pass reads, and the first of them."""
+    return problem.source.group.n_local, problem.source.group.first_row
+
+
+def _collect(result: ConstrainedKMeansResult, problem: Problem) -> Clusters:
     found = result.assignment
     return Clusters(
-        labels=_numpy(problem.source.group.gather(found.labels)),
-        centers=_numpy(result.centers),
-        counts=_numpy(found.counts),
-        lower=_numpy(problem.bounds.lower),
-        upper=_numpy(problem.bounds.upper),
-        prices=_numpy(found.prices),
+        labels=on_host(problem.source.group.gather(found.labels)),
+        centers=on_host(result.centers),
+        counts=on_host(found.counts),
+        lower=on_host(problem.bounds.lower),
+        upper=on_host(problem.bounds.upper),
+        prices=on_host(found.prices),
         objective=found.objective,
         upper_bound=found.upper_bound,
         gap=found.gap,
@@ -270,63 +160,70 @@ def _collect(result: ConstrainedKMeansResult, problem: _Problem) -> Clusters:
     )
 
 
-def _identity(options: argparse.Namespace, problem: _Problem) -> dict[str, Any]:
-    """Return all that decides the answer, except the number of iterations: a checkpoint's run."""
-    weights = None if problem.weights is None else _numpy(problem.weights)
-    return {
-        "version": __version__,
-        "input": problem.digest,
-        "rows": [problem.source.group.n_total, problem.source.n_features],
-        "weights": None if weights is None else _digest(weights),
-        "k": options.k,
-        "bounds": _digest(_numpy(problem.bounds.lower), _numpy(problem.bounds.upper)),
-        "metric": options.metric,
-        "tol": options.tol,
-        "gap": options.gap,
-        "empty": options.empty,
-        "seed": options.seed,
-    }
+def _notable(options: argparse.Namespace, problem: Problem, found: Clusters) -> Notable:
+    """Find the rows worth a look, under the restrictions that the labels keep."""
 
+    def restricted(scores: ScoreSource) -> ScoreSource:
+        return restricted_scores(
+            scores, problem.bounds, fixed=problem.fixed, forbidden=problem.forbidden
+        )
 
-def _save(
-    options: argparse.Namespace,
-    problem: _Problem,
-    state: KMeansState,
-    labels: NDArray[np.int64],
-) -> None:
-    arrays = {
-        "centers": _numpy(state.centers),
-        "prices": _numpy(state.prices),
-        "n_iter": np.asarray(state.n_iter, dtype=np.int64),
-        "labels": labels,
-        "objective": np.asarray(state.objective, dtype=np.float64),
-        "converged": np.asarray(state.converged, dtype=np.int64),
-    }
-    save_state(options.checkpoint, _identity(options, problem), arrays)
-
-
-def _load(options: argparse.Namespace, problem: _Problem) -> KMeansState:
-    arrays: dict[str, Any] = load_state(options.checkpoint, _identity(options, problem))
-    group = problem.source.group
-    arrays["labels"] = arrays["labels"][group.first_row : group.first_row + group.n_local]
-    if options.device != "cpu":
-        import torch
-
-        for name in ("centers", "prices", "labels"):
-            arrays[name] = torch.from_numpy(arrays[name]).to(options.device)
-    return KMeansState(
-        arrays["centers"],
-        arrays["prices"],
-        int(arrays["n_iter"]),
-        arrays["labels"],
-        float(arrays["objective"]),
-        bool(arrays["converged"]),
+    return find_notable(
+        problem.source,
+        found,
+        options.metric,
+        problem.weights,
+        restricted=restricted,
+        all_rows=options.table is not None,
     )
 
 
-def _digest(*arrays: NDArray[Any]) -> str:
-    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+def _write(
+    options: argparse.Namespace,
+    problem: Problem,
+    found: Clusters,
+    squared: float | None,
+    notable: Notable | None,
+) -> None:
+    """Write the output folder and the table, and print what is in them."""
+    out = options.out or default_folder(options.input)
+    weights = None if problem.weights is None else on_host(problem.weights)
+    weight = len(found.labels) if weights is None else float(weights.sum())
+    result = result_of(found, options, weight=weight, squared=squared)
+    result |= {
+        "init": options.init or "start",
+        "fixed_rows": 0 if problem.fixed is None else int((problem.fixed >= 0).sum()),
+        "forbidden_pairs": 0 if problem.forbidden is None else len(problem.forbidden),
+    }
+    files = {
+        "labels.npy": npy(found.labels),
+        "centers.npy": npy(found.centers),
+        "sizes.csv": sizes_csv(found).encode(),
+        MODEL_FILE: model_bytes(found, options.metric),
+    }
+    if notable is not None:
+        from .report import report_files
 
-
-def _numpy(array: Any) -> NDArray[Any]:
-    return array if isinstance(array, np.ndarray) else np.asarray(array.cpu())
+        files |= report_files(
+            problem.source,
+            found,
+            result,
+            notable,
+            title=options.input.name,
+            out=out,
+            page=options.report,
+            weights=weights,
+            ids=problem.rows.ids,
+            column=problem.shown,
+        )
+    result["files"] = [*files, "result.json"]
+    files["result.json"] = json_text(result).encode()
+    choices = None if notable is None else notable.choices
+    with written_table(options.table, found.labels, choices, options.id, problem.rows.ids):
+        replace_folder(out, files, overwrite=options.overwrite)
+    if options.json:
+        print(json_text(result), end="")
+        return
+    print(text(result), f"written to          {out}/", sep="\n")
+    if options.table is not None:
+        print(f"table               {options.table}")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import array_api_compat as compat
@@ -23,11 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algos.clustering.choices import RowChoices, first_of_each, row_choices
-from ..algos.scores.sources import FeatureSource, product_source
+from ..algos.scores.sources import FeatureSource, ScoreSource, product_source
 from .distances import blocks
 from .output import Clusters
 
 __all__ = ["Lines", "Notable", "find_notable", "rows_csv"]
+
+Restricted = Callable[[ScoreSource], ScoreSource]
 
 MOST = 10
 """Most rows of each kind that are kept of a cluster."""
@@ -98,6 +101,7 @@ def find_notable(
     metric: str,
     weights: Any | None = None,
     *,
+    restricted: Restricted | None = None,
     most: int = MOST,
     all_rows: bool = False,
 ) -> Notable:
@@ -110,6 +114,8 @@ def find_notable(
     metric : {"cosine", "euclidean"}
     weights : (n,) array or None
         Of all rows. Margins and losses are those of weighted scores; exemplars do not depend on it.
+    restricted : callable, optional
+        Returns scores that are minus infinity where a row must not go (`restricted_scores`).
     most : int
         Rows of each kind that are kept of a cluster.
     all_rows : bool
@@ -121,7 +127,7 @@ def find_notable(
         The same on all ranks.
     """
     group, k = source.group, len(found.counts)
-    score = _Scores(source, found, metric, weights)
+    score = _Scores(source, found, metric, weights, restricted)
     kept, losses = _Kept(k, most), list[float]()
     parts = [RowChoices(*(np.empty(0, kind) for kind in ("f8", "i8", "i8", "f8")))]
     for start, stop in blocks(group.n_local, k):
@@ -179,7 +185,14 @@ class _Scores:
     digits left for the difference of two scores.
     """
 
-    def __init__(self, source: FeatureSource, found: Clusters, metric: str, weights: Any) -> None:
+    def __init__(
+        self,
+        source: FeatureSource,
+        found: Clusters,
+        metric: str,
+        weights: Any,
+        restricted: Restricted | None,
+    ) -> None:
         like = source.rows(0, 0)
         self.xp, self.device = compat.array_namespace(like), compat.device(like)
         self.source, self.metric, self.weights = source, metric, weights
@@ -203,6 +216,8 @@ class _Scores:
             offsets=offsets,
             weights=weights,
         )
+        if restricted is not None:
+            self.scores = restricted(self.scores)
 
     def _like(self, array: NDArray[Any], dtype: Any) -> Any:
         return self.xp.asarray(array, dtype=dtype, device=self.device)
@@ -299,7 +314,8 @@ class _Kept:
         if n_moved <= ALL_MOVED and self.all_moved is not None:
             empty = Lines(*(column[:0] for column in moved))
             parts = zip(empty, *self.all_moved, strict=True)
-            every = Lines(*(gather(np.concatenate(columns)) for columns in parts))
+            joined: list[Any] = [gather(np.concatenate(columns)) for columns in parts]
+            every = Lines(*joined)
             moved = every.take(first_of_each(every.cluster, -every.loss, max(1, n_moved)))
         return Notable(
             self.exemplars.of_all_ranks(gather),

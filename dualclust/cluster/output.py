@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import json
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Clusters", "npy", "result_of", "sizes_csv", "text"]
+from .sizes import COLUMNS
+
+__all__ = ["Clusters", "json_text", "npy", "result_of", "sizes_csv", "text"]
 
 
 class Clusters(NamedTuple):
@@ -50,7 +53,7 @@ def result_of(
     ----------
     found : Clusters
     options : argparse.Namespace
-        Of the command.
+        Of the command: `lower` and `upper` are shares, or None for bounds in rows.
     weight : float
         Sum of the weights; n without weights.
     squared : float or None
@@ -74,9 +77,9 @@ def result_of(
         "n_clusters": len(counts),
         "metric": options.metric,
         "lower": options.lower,
-        "upper": options.upper if np.isfinite(options.upper) else "inf",
-        "lower_bound": int(found.lower.min()),
-        "upper_bound": int(found.upper.max()),
+        "upper": "inf" if options.upper == np.inf else options.upper,
+        "min_count": int(found.lower.min()),
+        "max_count": int(found.upper.max()),
         "smallest_cluster": int(counts.min()),
         "largest_cluster": int(counts.max()),
         "violation": max(0, int(outside.max())),
@@ -102,7 +105,7 @@ def text(result: dict[str, Any]) -> str:
             f"clusters            {r['n_clusters']} of {r['n_samples']} samples, "
             f"{r['passes']} passes, {converged}",
             f"sizes               {r['smallest_cluster']} to {r['largest_cluster']}, "
-            f"bounds {r['lower_bound']} to {r['upper_bound']}",
+            f"bounds {r['min_count']} to {r['max_count']}",
             f"violation           {r['violation']}",
             f"{title:<20}{r[name]:.6f}",
             f"certificate         no labels inside the bounds {beyond} "
@@ -115,11 +118,16 @@ def sizes_csv(found: Clusters) -> str:
     """Return a CSV table with one line per cluster: size, bounds, price."""
     content = io.StringIO()
     table = csv.writer(content, lineterminator="\n")
-    table.writerow(["cluster", "size", "lower", "upper", "price"])
+    table.writerow(COLUMNS)
     columns = (found.counts, found.lower, found.upper, found.prices)
     for i, (size, low, high, price) in enumerate(zip(*columns, strict=True)):
         table.writerow([i, int(size), int(low), int(high), f"{price:.6f}"])
     return content.getvalue()
+
+
+def json_text(result: dict[str, Any]) -> str:
+    """Return the content of result.json, which ``--json`` prints."""
+    return json.dumps(result, indent=2) + "\n"
 
 
 def npy(array: NDArray[Any]) -> bytes:

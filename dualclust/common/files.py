@@ -76,7 +76,7 @@ def write_folder(folder: Path, files: Mapping[str, bytes], *, aside: Path | None
         If the disk is full or the folder cannot be written. What stood there stands unchanged.
     """
     _make_folder(folder.parent)
-    temporary = _temporary(folder)
+    temporary, moved = _temporary(folder), False
     try:
         temporary.mkdir()
         for name, content in files.items():
@@ -85,9 +85,13 @@ def write_folder(folder: Path, files: Mapping[str, bytes], *, aside: Path | None
         if aside is not None and folder.exists():
             shutil.rmtree(aside, ignore_errors=True)
             os.replace(folder, aside)
+            moved = True
         os.replace(temporary, folder)
         _flush_folder(folder.parent)
     except BaseException as error:  # an interrupt, too, leaves nothing behind
+        if moved and aside is not None and not folder.exists():
+            with contextlib.suppress(OSError):
+                os.replace(aside, folder)
         shutil.rmtree(temporary, ignore_errors=True)
         _raise_output_error(folder, error)
 

@@ -59,7 +59,7 @@ def test_help_fits_a_terminal(capsys, monkeypatch, command):
 
 def test_the_examples_of_the_help_parse():
     """Every printed line that starts with the command is one that it accepts."""
-    texts = (cli.EXAMPLES, cli.CLUSTER_EXAMPLES, cli.TRAIN_EXAMPLES)
+    texts = (cli.EXAMPLES, cli.cluster.EXAMPLES, cli.TRAIN_EXAMPLES)
     lines = [line.split() for text in texts for line in text.splitlines()]
     commands = [line[1:] for line in lines if line[:1] == ["dualclust"]]
     assert len(commands) >= 9

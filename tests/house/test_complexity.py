@@ -15,10 +15,7 @@ LINKS = {"algos", "backends", "train", "proofs"}
 
 MOST_LINES = 60
 
-REASONS = {
-    "dualclust/cli/main.py:_add_cluster_options": "a list of options, without a branch",
-    "dualclust/cli/main.py:build_parser": "a list of commands and their options, without a branch",
-}
+REASONS = {}
 """Functions that may be longer: "file:function", and why."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

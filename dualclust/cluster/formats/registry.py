@@ -23,7 +23,7 @@ from .shards import JoinedRows, check_widths, is_pattern, shards_of
 from .tables import open_arrow, open_parquet
 from .tensors import open_safetensors, open_torch
 
-__all__ = ["FORMATS", "Format", "default_folder", "open_rows"]
+__all__ = ["FORMATS", "Format", "default_folder", "look_at", "open_ids", "open_rows"]
 
 
 class Format(NamedTuple):
@@ -89,18 +89,12 @@ def open_rows(place: Path, selection: Selection | None = None) -> Rows:
     OutputError
         If there is no space for a temporary copy.
     """
-    place, selection = _split_name(place, selection or Selection())
+    place, parts = _parts(place, selection)
     if place.is_file():
-        part = _open_file(place, selection)
+        [part] = parts
         if isinstance(part, PlainRows):
             return part
         return copy_rows(part.name, [part], part.ids)
-    if not place.is_dir() and not is_pattern(str(place)):
-        msg = f"no file at {place}. To fix this, look at the path, and put a pattern in quotes"
-        raise MissingFileError(msg)
-    _refuse_stores(place)
-    parts = [_open_file(path, selection) for path in shards_of(place)]
-    check_widths(str(place), parts)
     ids = None if parts[0].ids is None else _joined_ids(parts)
     plain = [part for part in parts if isinstance(part, PlainRows)]
     if len(plain) == len(parts):
@@ -111,8 +105,25 @@ def open_rows(place: Path, selection: Selection | None = None) -> Rows:
     return copy_rows(str(place), parts, ids)
 
 
-def default_folder(place: Path) -> Path:
-    """Return the folder for the results: beside the input, of the same name and "-clusters".
+def open_ids(place: Path, selection: Selection) -> Ids:
+    """Return the ids of rows without their numbers, and without copying anything.
+
+    Raises
+    ------
+    DualclustError
+        As `open_rows`.
+    """
+    _, parts = _parts(place, selection)
+    return _joined_ids(parts)
+
+
+def look_at(place: Path, selection: Selection | None = None) -> None:
+    """Raise what `open_rows` raises for the beginnings of files, without copying anything."""
+    _parts(place, selection)
+
+
+def default_folder(place: Path, ending: str = "-clusters") -> Path:
+    """Return the folder for the results: beside the input, of the same name and an ending.
 
     Examples
     --------
@@ -127,7 +138,7 @@ def default_folder(place: Path) -> Path:
         file = file.with_name(stem) if stem else file.parent
         file = file if file.name else Path(file.absolute().name)
     stem = file.name if file.is_dir() else file.stem
-    return file.with_name(f"{stem}-clusters")
+    return file.with_name(f"{stem}{ending}")
 
 
 def _split_name(place: Path, selection: Selection) -> tuple[Path, Selection]:
@@ -143,6 +154,20 @@ def _split_name(place: Path, selection: Selection) -> tuple[Path, Selection]:
                 raise UsageError(msg)
             return file, selection._replace(array=name)
     return place, selection
+
+
+def _parts(place: Path, selection: Selection | None) -> tuple[Path, list[PlainRows | Stream]]:
+    """Open the only file, or all shards."""
+    place, selection = _split_name(place, selection or Selection())
+    if place.is_file():
+        return place, [_open_file(place, selection)]
+    if not place.is_dir() and not is_pattern(str(place)):
+        msg = f"no file at {place}. To fix this, look at the path, and put a pattern in quotes"
+        raise MissingFileError(msg)
+    _refuse_stores(place)
+    parts = [_open_file(path, selection) for path in shards_of(place)]
+    check_widths(str(place), parts)
+    return place, parts
 
 
 def _open_file(path: Path, selection: Selection) -> PlainRows | Stream:

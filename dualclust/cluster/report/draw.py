@@ -77,7 +77,7 @@ def draw_report(
     metric = str(result["metric"])
     sample = np.arange(0, len(found.labels), max(1, -(-len(found.labels) // SAMPLE)))
     choices = _choices(source, sample, found, metric, weights)
-    entries, notes = _entries(notable, ids, shown)
+    entries, pictures, notes = _entries(notable, ids, shown)
     data = {
         "metric": metric,
         "counts": found.counts.tolist(),
@@ -90,10 +90,13 @@ def draw_report(
         "margins": _histogram(choices.margin),
         "maps": _maps(source, sample, found, choices),
         "rows": entries,
+        "images": pictures,
         "shown": None if shown is None else shown.name,
         **{
             kind: _columns(lines)
-            for kind, lines in zip(("exemplars", "doubtful", "moved"), _on_page(notable), strict=True)
+            for kind, lines in zip(
+                ("exemplars", "doubtful", "moved"), _on_page(notable), strict=True
+            )
         },
     }
     weight = float(len(found.labels) if weights is None else weights.sum())
@@ -233,18 +236,20 @@ def _columns(lines: Lines) -> dict[str, list[Any]]:
 
 def _entries(
     notable: Notable, ids: dict[int, str] | None, shown: Shown | None
-) -> tuple[dict[str, dict[str, str]], list[str]]:
-    """Return what is shown of each row on the page, and notes about what is not."""
+) -> tuple[dict[str, dict[str, str | int]], list[str], list[str]]:
+    """Return what is shown of each row on the page, images, and notes about what is not shown."""
     if ids is None and shown is None:
-        return {}, []
+        return {}, [], []
     order: dict[int, None] = {}  # the first rows of all clusters first, while there is room
     for lines in _on_page(notable):
         rank = np.arange(len(lines.cluster)) - np.searchsorted(lines.cluster, lines.cluster)
         order |= dict.fromkeys(lines.row[np.argsort(rank, kind="stable")].tolist())
-    room, entries = Room(len(order)), dict[str, dict[str, str]]()
+    room, entries = Room(len(order)), dict[str, dict[str, str | int]]()
     for row in order:
-        entry = {} if shown is None else entry_of(shown.values[row], shown, room)
+        entry: dict[str, str | int] = {}
+        if shown is not None:
+            entry = entry_of(shown.values[row], shown, room)
         if ids is not None:
             entry["id"] = short(ids[row], 40)
         entries[str(row)] = entry
-    return entries, room.notes()
+    return entries, room.pictures, room.notes()

@@ -218,4 +218,6 @@ def rows_around(
     fan = (np.arange(len(labels)) * GOLDEN + 0.5) % 1.0 - 0.5
     angle = angle + 2.0 * np.pi * fan * (1.0 - 0.75 * doubt)
     radius = reach[labels] * np.sqrt(0.04 + 0.96 * doubt)
-    return places[labels] + radius[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    round_it = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    around: Floats = places[labels] + radius[:, None] * round_it
+    return around

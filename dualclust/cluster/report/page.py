@@ -53,7 +53,8 @@ def held_by(found: Clusters) -> NDArray[np.int64]:
     zero = 1e-9 * np.abs(found.prices).max()
     up = (found.prices > zero) & (found.lower > 0)
     down = (found.prices < -zero) & (found.upper < len(found.labels))
-    return up.astype(np.int64) - down
+    held: NDArray[np.int64] = up.astype(np.int64) - down
+    return held
 
 
 def page_of(
@@ -182,12 +183,15 @@ def _balance(found: Clusters, result: dict[str, Any], notable: Notable, weight: 
     table = "".join(
         f"<tr><th scope=row>{text}</th><td>{number:.6g}</td></tr>" for text, number in rows
     )
-    gap = "the best possible" if found.gap == 0 else f"within {found.gap:.1e} of the best possible"
+    proof = "no other labels are better, whatever method finds them."
+    if found.gap > 0:
+        proof = (
+            f"the labels are <b>within {found.gap:.1e} of the best possible</b>, relative to their "
+            "scores: no other labels are better by more, whatever method finds them."
+        )
     return (
         f"<p>Balance costs <b>{cost:.2%}</b> of the {name} that the same centers would give if "
-        f"every row went to its favorite cluster. For these centers and bounds the labels are "
-        f"<b>{gap}</b>, relative to their scores: no other labels can be better by "
-        f"more, whatever method finds them.</p>"
+        f"every row went to its favorite cluster. For these centers and bounds {proof}</p>"
         f"<table class=plain><thead><tr><td></td><th scope=col>{name}</th></tr></thead>"
         f"<tbody>{table}</tbody></table>"
     )

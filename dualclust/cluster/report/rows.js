@@ -3,8 +3,8 @@ const web = /^https?:\/\//i;
 
 function valueOf(row, withLink = true) {
   const entry = data.rows[row];
-  if (!entry || (!entry.text && !entry.image)) return null;
-  let inside = entry.image ? el("img", { src: entry.image, alt: entry.text }) : entry.text;
+  if (!entry || !entry.text) return null;
+  let inside = "image" in entry ? el("img", { src: data.images[entry.image], alt: entry.text }) : entry.text;
   // Addresses are links and nothing more: the page loads none of them.
   if (withLink && entry.link && (web.test(entry.link) || !/^[a-z][a-z0-9+.-]*:/i.test(entry.link))) {
     inside = el("a", { href: entry.link, target: "_blank", rel: "noopener noreferrer" }, inside);

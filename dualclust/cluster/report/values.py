@@ -3,7 +3,8 @@
 The kind is told from each value: one that begins with http:// or https:// is a link, which is
 loaded only when the reader follows it; one that ends like the name of an image is the path of one,
 from the folder of the input; all else is text. Images are put into the page as thumbnails while
-there is room for them, and linked where there is not, or where Pillow is missing or cannot read them.
+there is room for them, and linked where there is not, or where Pillow is missing or cannot read
+them.
 """
 
 from __future__ import annotations
@@ -71,13 +72,16 @@ class Room:
         Images and addresses for which no room was left.
     unread : int
         Images that are not there or cannot be read.
+    pictures : list of str
+        The images in the page, each once, as ``data:`` addresses.
     """
 
     def __init__(self, n_values: int = 1, images: int = ROOM) -> None:
         self.longest = min(LONGEST, max(SHORTEST, TEXTS // max(1, n_values)))
         self.images, self.links = images, LINKS
         self.left_out = self.unlinked = self.unread = self.n_images = 0
-        self._made: dict[Path, str] = {}
+        self.pictures: list[str] = []
+        self._made: dict[Path, int] = {}
         try:
             from PIL import Image
         except ImportError:
@@ -87,14 +91,15 @@ class Room:
 
     def link(self, address: str) -> dict[str, str]:
         """Return an address for the page, or nothing."""
-        if len(address) > self.links:
+        size = sum(_sizes(address))
+        if size > self.links:
             self.unlinked += 1
             return {}
-        self.links -= len(address)
+        self.links -= size
         return {"link": address}
 
-    def image(self, path: Path) -> str | None:
-        """Return the image as a ``data:`` address, or None."""
+    def image(self, path: Path) -> int | None:
+        """Return the place of an image in `pictures`, or None."""
         self.n_images += 1
         if self._pillow is None:
             return None
@@ -111,7 +116,8 @@ class Room:
             self.unread += 1
             return None
         self.images -= len(content) * 4 // 3
-        self._made[path] = "data:image/jpeg;base64," + base64.b64encode(content).decode()
+        self._made[path] = len(self.pictures)
+        self.pictures.append("data:image/jpeg;base64," + base64.b64encode(content).decode())
         return self._made[path]
 
     def _small(self, path: Path) -> bytes:
@@ -124,7 +130,6 @@ class Room:
         sheet.paste(small, mask=small.getchannel("A"))
         sheet.save(content, format="JPEG", quality=78)
         return content.getvalue()
-
 
     def notes(self) -> list[str]:
         """Return sentences about what the page does not show."""
@@ -140,13 +145,14 @@ class Room:
         return notes
 
 
-def entry_of(value: str, shown: Shown, room: Room) -> dict[str, str]:
+def entry_of(value: str, shown: Shown, room: Room) -> dict[str, str | int]:
     """Return what the page needs of a value.
 
     Returns
     -------
     dict
-        ``text`` always; ``link`` for an address or an image, ``image`` for one that is in the page.
+        ``text`` always; ``link`` for an address or an image; ``image``, its place in
+        `Room.pictures`, for an image that is in the page.
 
     Examples
     --------
@@ -158,7 +164,7 @@ def entry_of(value: str, shown: Shown, room: Room) -> dict[str, str]:
     >>> entry_of("img/a #1.png", here, Room(images=0))
     {'text': 'img/a #1.png', 'link': '../img/a%20%231.png'}
     """
-    entry = {"text": short(value, room.longest)}
+    entry: dict[str, str | int] = {"text": short(value, room.longest)}
     if re.fullmatch(r"https?://\S+", value, re.IGNORECASE):
         return entry | room.link(value)
     if not _is_image(value):
@@ -178,11 +184,16 @@ def short(text: str, longest: int) -> str:
     'a hous…'
     """
     text = "".join(" " if letter < " " else letter for letter in text[: longest + 1])
-    sizes = [_SIZES.get(letter) or len(letter.encode("utf-8", "replace")) for letter in text]
+    sizes = _sizes(text)
     if sum(sizes) <= longest:
         return text
     ends = list(accumulate(sizes))
     return text[: sum(end <= longest - 3 for end in ends)] + "…"
+
+
+def _sizes(text: str) -> list[int]:
+    """Return the bytes that each letter takes on the page."""
+    return [_SIZES.get(letter) or len(letter.encode("utf-8", "replace")) for letter in text]
 
 
 _SIZES = {"<": 6, ">": 6, "&": 6, '"': 2, "\\": 2, "\x7f": 1, "\u2028": 6, "\u2029": 6}

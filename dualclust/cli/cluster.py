@@ -1,0 +1,265 @@
+"""``dualclust cluster``: its options and its help. `dualclust.cluster.command` runs it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..algos.bounds.sizes import ROUNDING
+from ..algos.clustering.start import METRICS
+
+__all__ = [
+    "EXAMPLES",
+    "add_bound_options",
+    "add_machine_options",
+    "add_reading_options",
+    "register",
+    "run_cluster",
+]
+
+DESCRIPTION = """\
+Cluster embeddings so that every cluster size lies between two bounds.
+
+The defaults are for embeddings: directions are compared (--metric cosine), and sizes stay between
+0.9 and 1.1 of the mean size n/k. The estimator ConstrainedKMeans stands in for scikit-learn's
+KMeans instead: there the default is euclidean, without bounds.
+"""
+
+EXAMPLES = """\
+examples:
+  dualclust cluster X.npy -k 100
+      sizes between 0.9 and 1.1 times n/k, results in X-clusters/
+  dualclust cluster X.npy -k 1000 --min-count 50 --upper inf --out result --report
+      no cluster below 50 rows, no upper bound; with pictures
+  dualclust cluster X.npy -k 1000 --dry-run
+      what it would take: rows, sizes, memory, time, files; nothing is written
+  dualclust cluster X.npy -k 1000 --metric euclidean --weights w.npy --gap 0
+      squared distances, weighted rows, the best labels there are for the final centers
+  dualclust cluster X.parquet -k 100 --columns embedding --id url --table labels.parquet
+      a table in, and a table with the same ids out
+  dualclust cluster X.parquet -k 100 --columns embedding --report --show caption
+      a page about the result, with the captions of exemplars and doubtful rows
+  dualclust cluster X.parquet -k 100 --columns embedding --id url --seeds known.csv
+      rows whose cluster is known: known.csv has the columns url and cluster
+  dualclust cluster Y.npy -k 100 --start X-clusters --bounds sizes.csv
+      from the centers and prices of an earlier result, with bounds of each cluster's own
+  dualclust cluster X.npy -k 1000 --checkpoint X.state --resume
+      continue where an earlier call with --checkpoint X.state was stopped; same bytes in the end
+  torchrun --nproc-per-node 4 -m dualclust cluster X.npy -k 1000
+      four processes share out the rows; same labels as one
+
+X.npy holds n rows of d numbers (float16, 32, 64 or integers), the embeddings. Instead of it:
+  X.npz, X.pt, X.safetensors, X.h5      the only array, or one by name: X.npz:features
+  X.parquet, X.arrow, X.feather         a column of lists, or columns of numbers
+  X.csv, X.tsv                          a line of names, then numbers
+  shards/, 'shards/part-*.npy'          files of one format in natural order, one after the other
+  X.bin --dtype float16 --dim 768       raw numbers
+Parquet, Arrow and CSV need pyarrow (pip install 'dualclust[parquet]'), .h5 needs h5py
+('dualclust[hdf5]'), .pt needs torch. Rows are read a block at a time and may be larger than memory;
+packed files and tables are first copied, unpacked, into a temporary file (TMPDIR). With "cosine",
+rows are scaled to unit length, so that clusters are directions. Written to the output folder, all
+of it or, after an error, nothing:
+  labels.npy    (n,) int64      centers.npy  (k, d): unit rows, or means
+  sizes.csv     cluster, size, min_count, max_count, price; --bounds reads it
+  model.npz     centers, prices, sizes, metric: what 'dualclust assign' and --start read
+  result.json   sizes, violation, objective, its bound, the gap
+  rows.csv      with --report or --table: exemplars, most doubtful rows, rows the bounds moved
+  report.html   with --report: sizes, prices, margins, the price of balance, a map, such rows
+With --table, also one line per row: its id (or number), cluster, margin, the second best cluster,
+and the cluster it would choose without bounds. The margin is by how much score plus price of the
+cluster exceed those of the second best.
+"""
+
+
+def register(commands: Any) -> None:
+    """Add the command to the subparsers of ``dualclust``."""
+    parser = commands.add_parser(
+        "cluster",
+        help="cluster the rows of a file, with sizes between bounds",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "input", type=Path, metavar="X.npy", help="n rows of d numbers: a file, folder or pattern"
+    )
+    parser.add_argument("-k", type=int, required=True, metavar="K", help="number of clusters")
+    add_bound_options(parser, "default 0.9", "inf for none; default 1.1")
+    _add_clustering(parser)
+    _add_start(parser)
+    add_reading_options(parser)
+    _add_output(parser)
+    add_machine_options(parser)
+
+
+def run_cluster(options: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    from ..cluster import command
+
+    return command.run_cluster(options)
+
+
+def add_bound_options(
+    parser: argparse.ArgumentParser, lower: str, upper: str, more: str = ""
+) -> None:
+    """Add bounds on sizes, with words for their defaults, and more words about all of them."""
+    about = f"R is in units of the mean size n/k, N in rows; a side has one of the two.{more}"
+    add = parser.add_argument_group("bounds on the sizes", about).add_argument
+    add("--lower", type=float, metavar="R", help=f"smallest size, in units of n/k ({lower})")
+    add("--upper", type=float, metavar="R", help=f"largest size, in units of n/k ({upper})")
+    add("--min-count", type=int, metavar="N", help="smallest size, in rows")
+    add("--max-count", type=int, metavar="N", help="largest size, in rows")
+    add(
+        "--bounds",
+        type=Path,
+        metavar="FILE",
+        help="a .csv with columns cluster, min_count, max_count: a line for each cluster",
+    )
+    add(
+        "--rounding",
+        choices=ROUNDING,
+        default="outward",
+        help="of shares to whole rows: outward (default) keeps every share of n/k possible, "
+        "inward keeps to the letter",
+    )
+
+
+def _add_clustering(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("clustering").add_argument
+    add(
+        "--metric",
+        choices=METRICS,
+        default="cosine",
+        help="cluster directions (cosine, the default) or points (euclidean)",
+    )
+    add("--weights", type=Path, metavar="W.npy", help="(n,) weights of the rows, none negative")
+    add(
+        "--seeds",
+        type=Path,
+        metavar="FILE",
+        help="rows whose cluster is known: n labels (.npy, -1: not known), or a table (.csv, "
+        ".parquet) with the columns cluster and row, or the column that --id names",
+    )
+    add(
+        "--forbidden",
+        type=Path,
+        metavar="FILE",
+        help="clusters that a row must not join: such a table, or m pairs row, cluster (.npy)",
+    )
+    add("--max-iter", type=int, default=100, metavar="N", help="most center updates (default 100)")
+    add(
+        "--tol",
+        type=float,
+        default=1e-3,
+        metavar="T",
+        help="stop when at most this share of the labels changes (default 0.001)",
+    )
+    add(
+        "--gap",
+        type=float,
+        default=1e-4,
+        metavar="G",
+        help="relative gap to prove for the final labels; 0 for optimal labels (default 0.0001)",
+    )
+    add(
+        "--empty",
+        choices=["relocate", "keep"],
+        default="relocate",
+        help="what to do with the center of an empty cluster (default relocate)",
+    )
+
+
+def _add_start(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("where to start").add_argument
+    add(
+        "--init",
+        metavar="HOW",
+        help="k-means++ (default), random for k rows, or a file of k rows of d numbers",
+    )
+    add(
+        "--start",
+        type=Path,
+        metavar="MODEL",
+        help="centers and prices of an earlier result: its folder, or model.npz",
+    )
+    add("--seed", type=int, default=0, help="seed of the starting centers (default 0)")
+    add(
+        "--checkpoint",
+        type=Path,
+        metavar="FILE",
+        help="save the state to this file after each center update",
+    )
+    add("--resume", action="store_true", help="continue from the state in --checkpoint")
+
+
+def add_reading_options(parser: argparse.ArgumentParser) -> None:
+    """Add what tells the rows inside a file."""
+    add = parser.add_argument_group("what to read of the file").add_argument
+    add("--array", metavar="NAME", help="array of an .npz, .pt, .safetensors or .h5 file")
+    add(
+        "--columns",
+        action="append",
+        default=[],
+        metavar="NAMES",
+        help="columns of a table, with commas between; 'x*' names all that begin with x "
+        "(default: the only column of lists, or all columns)",
+    )
+    add("--id", metavar="NAME", help="column or array with the ids of the rows, for --table")
+    add(
+        "--dtype",
+        metavar="TYPE",
+        help="of raw numbers (float16, bfloat16, int8, >f4, ...), or of the numbers of a CSV file",
+    )
+    add("--dim", type=int, metavar="D", help="numbers per row of raw numbers")
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument_group("what to write").add_argument
+    add("--out", type=Path, metavar="DIR", help="output folder (default X-clusters, next to X.npy)")
+    add(
+        "--overwrite",
+        action="store_true",
+        help="replace the output folder, if it holds the files of an earlier call and no other",
+    )
+    add(
+        "--table",
+        type=Path,
+        metavar="FILE",
+        help="also write a line for each row, with its id: .csv, .parquet or .arrow",
+    )
+    add("--report", action="store_true", help="add report.html, one page that loads nothing else")
+    add(
+        "--show",
+        metavar="COLUMN",
+        help="what the report shows of rows: a column of text, image paths or addresses, or a text "
+        "file with one line for each row",
+    )
+    add("--json", action="store_true", help="print result.json, and nothing else, when done")
+    add("--dry-run", action="store_true", help="print what it would take, and write nothing")
+    add(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        help="updates, rows per second and time left on standard error (default: on a terminal)",
+    )
+
+
+def add_machine_options(parser: argparse.ArgumentParser) -> None:
+    """Add what does not change the result."""
+    add = parser.add_argument_group("machine").add_argument
+    add("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
+    add(
+        "--threads",
+        type=int,
+        default=1,
+        metavar="N",
+        help="threads that multiply rows by centers (default 1); the result has the same bytes for "
+        "any number of threads or ranks, but not always on another processor, BLAS or GPU",
+    )
+    add(
+        "--timeout",
+        type=float,
+        default=1800.0,
+        metavar="S",
+        help="seconds to wait for another rank under torchrun (default 1800)",
+    )

@@ -1,0 +1,208 @@
+"""``dualclust assign``: labels of new rows from the centers and prices of a model.
+
+Rows are read a block at a time, in any format of `formats`; the labels are those of `labeling`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..algos.core.checks import check_interval
+from ..algos.core.errors import OutputError, UsageError
+from ..common.files import write_file
+from ..common.ranks import Ranks, join_ranks
+from .distances import squared_distances
+from .embeddings import check_embeddings, check_path, embedding_source, open_embeddings
+from .folder import check_folder, replace_folder
+from .formats import Rows, default_folder
+from .formats.checks import refuse
+from .labeling import around_centers, label_rows, stored_bounds, whole_result
+from .model import Model, read_model
+from .notable import find_notable
+from .options import check_machine, check_paths, check_sizes, selection_of
+from .output import Clusters, json_text, npy, sizes_csv
+from .problem import device_place
+from .products import Multiply, products_on
+from .progress import Meter
+from .ranks import agree, row_group
+from .sizes import bounds_of
+from .table import check_table, written_table
+
+__all__ = ["run_assign"]
+
+BOUNDS = ("lower", "upper", "min_count", "max_count", "bounds")
+
+
+def run_assign(options: argparse.Namespace) -> int:
+    """Read, label, write and report; return the exit code, the same on all ranks."""
+    check_machine(options)
+    ranks = join_ranks(options.device, timeout=options.timeout)
+    wanted = sys.stderr.isatty() if options.progress is None else options.progress
+    meter = Meter(ranks.first and wanted)
+    try:
+        with products_on(options.threads) as multiply:
+            return agree(ranks, lambda: _run(options, ranks, multiply, meter))
+    except KeyboardInterrupt as stop:
+        msg = "nothing was written"
+        raise KeyboardInterrupt(msg) from stop
+    finally:
+        meter.end()
+        ranks.leave()
+
+
+def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter) -> int:
+    _check(options)
+    model = read_model(options.model)
+    rows: Rows = open_embeddings(options.input, selection_of(options))
+    _check_fit(options, model, rows)
+    out = options.out or default_folder(options.input, "-assigned")
+    _check_out(out, options)
+    n, options.k = rows.n_samples, len(model.centers)
+    place = device_place(options.device)
+    bounds = None
+    if options.bounded:
+        bounds = bounds_of(options, n, stored=stored_bounds(model, n), **place)
+    group = row_group(ranks, n)
+    meter.begin("checking the rows", group.n_local, group.first_row)
+    check_embeddings(meter.reading(rows), model.metric, group)
+    source = embedding_source(
+        meter.reading(rows), model.metric, group, device=options.device, multiply=multiply
+    )
+    source, centers = around_centers(source, model, rows.dtype, options.device)
+    meter.begin("labeling", group.n_local, group.first_row)
+    found = label_rows(
+        source, centers, model, bounds=bounds, priced=options.prices, gap=options.gap
+    )
+    squared = None
+    if model.metric == "euclidean":
+        squared = squared_distances(source, found.labels, centers)
+    clusters = whole_result(found, bounds, source, centers)
+    second = None
+    if options.table is not None:
+        second = find_notable(source, clusters, model.metric, all_rows=True).choices
+    meter.end()
+    if not ranks.first:
+        return 0
+    result = _result(options, model, clusters, squared)
+    with written_table(options.table, clusters.labels, second, options.id, rows.ids):
+        result = _write(out, clusters, result, options)
+    _print(options, result, out)
+    return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse options that are wrong whatever the model and the rows are."""
+    check_path("MODEL", options.model)
+    check_paths(options, "Y.npy")
+    check_sizes(options)
+    check_interval("--gap", options.gap, 0.0, 1.0)
+    options.bounded = options.bounded or any(getattr(options, b) is not None for b in BOUNDS)
+    if options.bounded and options.prices:
+        msg = (
+            "--bounded finds prices of its own, and --prices takes those of the model. "
+            "To fix this, leave one of them out"
+        )
+        raise UsageError(msg)
+    if options.table is not None:
+        check_table(options.table, options.id)
+
+
+def _check_fit(options: argparse.Namespace, model: Model, rows: Rows) -> None:
+    if options.metric not in (None, model.metric):
+        rule = "Labels are those of the metric that found the centers"
+        fix = f"leave out --metric, or cluster with --metric {options.metric}"
+        refuse(options.model, f"is a model of --metric {model.metric}", rule, fix)
+    d = model.centers.shape[1]
+    if rows.n_features != d:
+        rule = f"The centers of {options.model} have {d} numbers, and so must the rows"
+        fix = "give rows of the same embedding, or another model"
+        refuse(rows.name, f"holds rows of {rows.n_features} numbers", rule, fix)
+
+
+def _is_file(out: Path) -> bool:
+    return out.suffix.lower() == ".npy"
+
+
+def _check_out(out: Path, options: argparse.Namespace) -> None:
+    if not _is_file(out):
+        check_folder(out, overwrite=options.overwrite)
+    elif out.exists():
+        msg = f"{out} exists. To fix this, name another file with --out"
+        raise OutputError(msg)
+
+
+def _result(
+    options: argparse.Namespace, model: Model, found: Clusters, squared: float | None
+) -> dict[str, Any]:
+    n = len(found.labels)
+    how = "bounded" if options.bounded else "prices" if options.prices else "nearest"
+    result = {
+        "n_samples": n,
+        "n_clusters": len(found.counts),
+        "metric": model.metric,
+        "labels": how,
+        "smallest_cluster": int(found.counts.min()),
+        "largest_cluster": int(found.counts.max()),
+    }
+    name = "mean_similarity" if squared is None else "mean_squared_distance"
+    result[name] = (found.objective if squared is None else squared) / n
+    if options.bounded:
+        lost = max(0.0, found.upper_bound - found.objective) / n
+        best = result[name] + lost if squared is None else max(0.0, result[name] - 2.0 * lost)
+        outside = np.maximum(found.lower - found.counts, found.counts - found.upper)
+        result |= {
+            f"{name}_bound": best,
+            "relative_gap": found.gap,
+            "min_count": int(found.lower.min()),
+            "max_count": int(found.upper.max()),
+            "violation": max(0, int(outside.max())),
+        }
+    return result
+
+
+def _write(
+    out: Path, found: Clusters, result: dict[str, Any], options: argparse.Namespace
+) -> dict[str, Any]:
+    """Write the folder, or the labels alone; return the result with the names of the files."""
+    if _is_file(out):
+        write_file(out, npy(found.labels), parents=True)
+        return result | {"files": [out.name]}
+    files = {"labels.npy": npy(found.labels), "sizes.csv": sizes_csv(found).encode()}
+    result = result | {"files": [*files, "result.json"]}
+    files["result.json"] = json_text(result).encode()
+    replace_folder(out, files, overwrite=options.overwrite)
+    return result
+
+
+def _print(options: argparse.Namespace, result: dict[str, Any], out: Path) -> None:
+    if options.json:
+        print(json_text(result), end="")
+        return
+    r = result
+    how = {
+        "nearest": "the nearest centers",
+        "prices": "the best at the stored prices",
+        "bounded": "inside the bounds",
+    }
+    sizes = f"{r['smallest_cluster']} to {r['largest_cluster']}"
+    name = next(n for n in ("mean_similarity", "mean_squared_distance") if n in r)
+    title = name.replace("_", " ").replace("squared distance", "sq. distance")
+    lines = [f"labels              {r['n_samples']} rows, {how[r['labels']]}"]
+    if options.bounded:
+        sizes += f", bounds {r['min_count']} to {r['max_count']}"
+    lines += [f"sizes               {sizes}", f"{title:<20}{r[name]:.6f}"]
+    if options.bounded:
+        beyond = "exceed" if name == "mean_similarity" else "are below"
+        lines.append(
+            f"certificate         no labels inside the bounds {beyond} "
+            f"{r[name + '_bound']:.6f} for these centers (gap {r['relative_gap']:.1e})"
+        )
+    lines.append(f"written to          {out}{'' if _is_file(out) else '/'}")
+    if options.table is not None:
+        lines.append(f"table               {options.table}")
+    print("\n".join(lines))

@@ -1,0 +1,178 @@
+"""``model.npz``: what an output folder keeps of a clustering to label other rows.
+
+An uncompressed archive of NumPy arrays, without pickles (docs/decisions/0028-model-file.md)::
+
+    format       ()      int64      1
+    metric       ()      text       "cosine" or "euclidean"
+    n_samples    ()      int64      rows that were clustered
+    centers      (k, d)  float      unit rows for "cosine", or means
+    prices       (k,)    float64    in units of score
+    counts       (k,)    int64      sizes that came out
+    lower        (k,)    int64      smallest sizes that were allowed, of n_samples rows
+    upper        (k,)    int64      largest
+
+`read_model` looks at all headers before it allocates anything, and at every number.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..algos.clustering.start import METRICS
+from ..algos.core.errors import MissingFileError
+from .formats.checks import refuse
+from .formats.kinds import kind_of
+from .formats.npy import Header, read_header
+from .output import Clusters
+
+__all__ = ["FORMAT", "MODEL_FILE", "Model", "model_bytes", "read_model"]
+
+MODEL_FILE = "model.npz"
+FORMAT = 1
+
+SCALARS = {"format": "iu", "metric": "U", "n_samples": "iu"}
+PER_CLUSTER = {"prices": "f", "counts": "iu", "lower": "iu", "upper": "iu"}
+NAMES = (*SCALARS, "centers", *PER_CLUSTER)
+
+RULE = "A model is the file model.npz of an output folder of 'dualclust cluster'"
+AGAIN = "copy it again, or cluster again"
+UNIT = 1e-2
+"""How far from 1 the length of a center of directions may be."""
+
+
+class Model(NamedTuple):
+    """Centers and prices of a clustering.
+
+    Attributes
+    ----------
+    centers : (k, d) float32 or float64 array
+    prices : (k,) float64 array
+    counts, lower, upper : (k,) int64 arrays
+    metric : str
+    n_samples : int
+    """
+
+    centers: NDArray[np.floating[Any]]
+    prices: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    metric: str
+    n_samples: int
+
+
+def model_bytes(found: Clusters, metric: str) -> bytes:
+    """Return the bytes of model.npz; equal results give equal bytes."""
+    arrays: Mapping[str, Any] = {
+        "format": np.int64(FORMAT),
+        "metric": np.str_(metric),
+        "n_samples": np.int64(len(found.labels)),
+        "centers": found.centers,
+        "prices": found.prices,
+        "counts": found.counts,
+        "lower": found.lower,
+        "upper": found.upper,
+    }
+    content = io.BytesIO()
+    np.savez(content, allow_pickle=False, **arrays)
+    return content.getvalue()
+
+
+def read_model(path: Path) -> Model:
+    """Read a model from a file, or from an output folder that holds one.
+
+    Raises
+    ------
+    MissingFileError
+        If there is none.
+    InvalidValueError
+        If the file is damaged, or no model of this format.
+    """
+    file = path / MODEL_FILE if path.is_dir() else path
+    if not file.is_file():
+        msg = f"no model at {file}. To fix this, name an output folder of 'dualclust cluster'"
+        raise MissingFileError(msg)
+    if (kind := kind_of(file)).key != "npz":
+        refuse(file, f"is {kind.what}", RULE, "name that file, or its folder")
+    try:
+        headers = _headers(file)
+        _check_headers(file, headers)
+        with np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in NAMES}
+    except (zipfile.BadZipFile, OSError, EOFError, RuntimeError, KeyError) as error:
+        refuse(file, f"is damaged ({error})", RULE, AGAIN)
+    _check_values(file, arrays)
+    wide = arrays["centers"].dtype.itemsize >= 8
+    integers = {name: arrays[name].astype(np.int64) for name in ("counts", "lower", "upper")}
+    return Model(
+        centers=arrays["centers"].astype(np.float64 if wide else np.float32),
+        prices=arrays["prices"].astype(np.float64),
+        **integers,
+        metric=str(arrays["metric"]),
+        n_samples=int(arrays["n_samples"]),
+    )
+
+
+def _headers(file: Path) -> dict[str, Header]:
+    """Return what the headers of the entries say; no entry is larger than its place in the file."""
+    headers = {}
+    with zipfile.ZipFile(file) as archive:
+        for info in archive.infolist():
+            name = info.filename.removesuffix(".npy")
+            if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+                refuse(f"{file}:{name}", "is packed or locked", RULE, AGAIN)
+            with archive.open(info) as entry:
+                header = read_header(entry, f"{file}:{name}")  # type: ignore[arg-type]
+            if info.file_size != header.n_bytes:
+                found = f"has {info.file_size} bytes under a header for {header.n_bytes}"
+                refuse(f"{file}:{name}", found, RULE, AGAIN)
+            headers[name] = header
+    return headers
+
+
+def _check_headers(file: Path, headers: dict[str, Header]) -> None:
+    missing = [name for name in NAMES if name not in headers]
+    if missing:
+        refuse(file, f"holds no {', '.join(missing)}", RULE, "name an output folder")
+    shape = headers["centers"].shape
+    if len(shape) != 2 or 0 in shape:
+        refuse(f"{file}:centers", f"has the shape {shape}", RULE, AGAIN)
+    expected: dict[str, tuple[tuple[int, ...], str]]
+    expected = {name: ((), kinds) for name, kinds in SCALARS.items()}
+    expected |= {name: ((shape[0],), kinds) for name, kinds in PER_CLUSTER.items()}
+    expected |= {"centers": (shape, "f")}
+    for name, (wanted, kinds) in expected.items():
+        header = headers[name]
+        if header.shape != wanted or header.dtype.kind not in kinds:
+            found = f"holds {header.dtype} of shape {header.shape}"
+            refuse(f"{file}:{name}", found, RULE, AGAIN)
+
+
+def _check_values(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    version, metric = int(arrays["format"]), str(arrays["metric"])
+    if version != FORMAT:
+        rule = f"This version reads format {FORMAT}"
+        refuse(file, f"has the format {version}", rule, "use the version that wrote it")
+    if metric not in METRICS:
+        refuse(file, f"has the metric {metric!r}", f"It is one of {', '.join(METRICS)}", AGAIN)
+    for name in ("centers", "prices"):
+        if not np.isfinite(arrays[name]).all():
+            refuse(f"{file}:{name}", "holds NaN or infinity", RULE, AGAIN)
+    lengths = np.linalg.norm(arrays["centers"].astype(np.float64), axis=1)
+    if metric == "cosine" and not (np.abs(lengths - 1.0) <= UNIT).all():
+        worst = float(lengths[np.abs(lengths - 1.0).argmax()])
+        rule = "Centers of the metric cosine have the length 1"
+        refuse(f"{file}:centers", f"has a center of length {worst:g}", rule, AGAIN)
+    n = int(arrays["n_samples"])
+    low, sizes, high = (arrays[name] for name in ("lower", "counts", "upper"))
+    fits = (0 <= low).all() and (low <= sizes).all() and (sizes <= high).all()
+    if not fits or int(sizes.sum()) != n:
+        rule = "Sizes lie between their bounds and add up to the number of rows"
+        refuse(file, "holds sizes that do not fit each other", rule, AGAIN)

@@ -1,0 +1,160 @@
+"""What is wrong with the options of ``dualclust cluster`` whatever the rows are.
+
+Defaults that depend on other options are filled in here: a side without a count and without a file
+of bounds has its share of n/k.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+
+from ..algos.core.checks import check_count, check_interval
+from ..algos.core.errors import (
+    InvalidValueError,
+    MissingFileError,
+    OutputError,
+    UsageError,
+)
+from .embeddings import check_path
+from .formats import Selection
+from .shown import column_of
+from .start import INITS
+from .table import check_table
+
+__all__ = [
+    "LOWER",
+    "UPPER",
+    "check_machine",
+    "check_options",
+    "check_paths",
+    "check_sizes",
+    "selection_of",
+    "settle_sizes",
+]
+
+LOWER, UPPER = 0.9, 1.1
+"""Shares of n/k unless others are asked for."""
+
+PATHS = ("weights", "bounds", "seeds", "forbidden", "start", "checkpoint", "table", "out")
+
+
+def check_paths(options: argparse.Namespace, first: str = "X.npy") -> None:
+    """Refuse names that no file can have.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+    first : str
+        What the help calls the input.
+    """
+    check_path(first, options.input)
+    for name in PATHS:
+        path: Path | None = getattr(options, name, None)
+        if path is not None:
+            check_path(f"--{name}", path)
+
+
+def check_options(options: argparse.Namespace) -> None:
+    """Refuse options that are wrong whatever the rows are, and fill in defaults."""
+    if options.table is not None:
+        check_table(options.table, options.id)
+    check_count("--seed", options.seed, 0)
+    check_count("-k", options.k, 1)
+    check_sizes(options)
+    settle_sizes(options)
+    check_count("--max-iter", options.max_iter, 0)
+    check_interval("--tol", options.tol, 0.0, 1.0)
+    check_interval("--gap", options.gap, 0.0, 1.0)
+    if options.init is not None and options.start is not None:
+        msg = "--init and --start both say where to start. To fix this, leave one of them out"
+        raise UsageError(msg)
+    if options.init is None and options.start is None:
+        options.init = INITS[0]
+    _check_checkpoint(options)
+    if options.show is not None and not options.report:
+        msg = "--show is about the page of --report. To fix this, add --report, or leave it out"
+        raise UsageError(msg)
+
+
+def check_machine(options: argparse.Namespace) -> None:
+    """Refuse numbers of threads and seconds that mean nothing."""
+    check_count("--threads", options.threads, 1)
+    check_interval("--timeout", options.timeout, 0.0, 1e9, open_low=True)
+
+
+def check_sizes(options: argparse.Namespace) -> None:
+    """Refuse bounds that no rows could keep, and two bounds for one side.
+
+    Raises
+    ------
+    UsageError
+        For a share and a count of one side, or a file of bounds and either.
+    InvalidValueError
+        For shares that are no shares of n/k, and negative counts.
+    """
+    for share, count in (("lower", "min_count"), ("upper", "max_count")):
+        given = [name for name in (share, count) if getattr(options, name) is not None]
+        flags = [f"--{name.replace('_', '-')}" for name in given]
+        if len(flags) == 2:
+            msg = (
+                f"{flags[0]} and {flags[1]} both bound one side, the first in units of n/k and "
+                f"the second in rows. To fix this, leave one of them out"
+            )
+            raise UsageError(msg)
+        if flags and options.bounds is not None:
+            msg = (
+                f"{flags[0]} and --bounds both bound one side. To fix this, leave out {flags[0]}, "
+                f"or change the column {count} of the file"
+            )
+            raise UsageError(msg)
+    _check_share("--lower", options.lower, "--min-count")
+    _check_share("--upper", options.upper, "--max-count")
+    for name in ("min_count", "max_count"):
+        if getattr(options, name) is not None:
+            check_count(f"--{name.replace('_', '-')}", getattr(options, name), 0)
+
+
+def settle_sizes(options: argparse.Namespace) -> None:
+    """Give a side that has no bound the share that it has by default."""
+    if options.bounds is None:
+        if options.lower is None and options.min_count is None:
+            options.lower = LOWER
+        if options.upper is None and options.max_count is None:
+            options.upper = UPPER
+
+
+def selection_of(options: argparse.Namespace) -> Selection:
+    """Return what the options say about the file of rows."""
+    columns = tuple(name for part in options.columns for name in part.split(",") if name)
+    show = column_of(getattr(options, "show", None))
+    return Selection(options.array or "", columns, options.id, options.dtype, options.dim, show)
+
+
+def _check_share(flag: str, share: float | None, count: str) -> None:
+    """Refuse a share of n/k that all clusters cannot have: below 0, or on the wrong side of 1."""
+    if share is None or (flag == "--upper" and share == math.inf):
+        return
+    check_interval(flag, share, 0.0, math.inf)
+    is_lower = flag == "--lower"
+    if share > 1.0 if is_lower else share < 1.0:
+        limit = "at most 1" if is_lower else "at least 1"
+        msg = (
+            f"{flag} is in units of the mean size n/k and must be {limit}, got {share:g}. "
+            f"To fix this, give a number of rows with {count}, or another share"
+        )
+        raise InvalidValueError(msg)
+
+
+def _check_checkpoint(options: argparse.Namespace) -> None:
+    checkpoint = options.checkpoint
+    if options.resume and checkpoint is None:
+        msg = "--resume needs --checkpoint FILE, the state to continue from"
+        raise UsageError(msg)
+    if options.resume and not checkpoint.is_file():
+        msg = f"no checkpoint at {checkpoint}. To fix this, leave out --resume to start afresh"
+        raise MissingFileError(msg)
+    if checkpoint is not None and checkpoint.exists() and not options.resume:
+        msg = f"{checkpoint} exists. To fix this, continue with --resume, or name another file"
+        raise OutputError(msg)

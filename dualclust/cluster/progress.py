@@ -1,0 +1,151 @@
+"""How far a command is, on standard error: pass, rows per second, time left.
+
+Every read of a block goes through `Meter.reading`, which adds two numbers to what a read costs.
+A line is drawn at most five times a second. Where nothing is shown, nothing is counted.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TextIO, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .formats import Rows
+from .formats.rows import Floats
+
+__all__ = ["Meter", "duration"]
+
+EVERY = 0.2
+"""Seconds between two drawings of the line."""
+
+SETTLED = 0.5
+"""Seconds of a pass after which its speed is worth telling."""
+
+CLEAR = "\r\x1b[K"
+
+
+class Meter:
+    r"""Counts the rows that a pass has read, and shows it.
+
+    Parameters
+    ----------
+    shown : bool
+        Whether anything is printed.
+    stream : text stream, optional
+        Standard error by default. On a terminal there is one line that changes; anywhere else,
+        there is a line for each update (`Meter.tell`).
+    clock : callable, optional
+        Seconds from any start.
+
+    Examples
+    --------
+    >>> import io
+    >>> meter = Meter(True, stream=io.StringIO())
+    >>> meter.tell("update 1: 3 % of the labels changed")
+    >>> meter.stream.getvalue()
+    'update 1: 3 % of the labels changed\n'
+    """
+
+    def __init__(
+        self,
+        shown: bool,
+        *,
+        stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.stream = sys.stderr if stream is None else stream
+        self.shown, self.clock = shown, clock
+        self.one_line = shown and self.stream.isatty()
+        self.what, self.told = "", ""
+        self.n_rows, self.first_row, self.n_read, self.started, self.drawn = 0, 0, 0, 0.0, -EVERY
+        self.lock = threading.Lock()  # blocks may be read by several threads
+
+    def begin(self, what: str, n_rows: int, first_row: int = 0) -> None:
+        """Say what the next passes are for, and how many rows one of them reads."""
+        self.what, self.n_rows, self.first_row = what, n_rows, first_row
+        self.n_read, self.started = 0, self.clock()
+
+    def tell(self, text: str) -> None:
+        """Show what came out of an update: beside the line, or as a line of its own."""
+        self.told = text
+        if self.shown and not self.one_line:
+            print(text, file=self.stream, flush=True)
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self.one_line and self.drawn > -EVERY:
+            self.stream.write(CLEAR)
+            self.stream.flush()
+            self.drawn = -EVERY
+
+    def reading(self, rows: Rows) -> Rows:
+        """Return rows whose reads are counted; the same rows where no line is drawn."""
+        return cast(Rows, _Counted(rows, self)) if self.one_line else rows
+
+    def add(self, start: int, stop: int) -> None:
+        """Count the rows of a block that was read."""
+        with self.lock:
+            now = self.clock()
+            if start == self.first_row:
+                self.n_read, self.started = 0, now
+            self.n_read += stop - start
+            if now - self.drawn < EVERY:
+                return
+            self.drawn = now
+            line = self.line(now)[: shutil.get_terminal_size().columns - 1]
+            self.stream.write(f"{CLEAR}{line}")
+            self.stream.flush()
+
+    def line(self, now: float) -> str:
+        """Return the line."""
+        read = min(self.n_read, self.n_rows)
+        parts = [f"{self.what}: {read / max(1, self.n_rows):.0%} of a pass"]
+        if now - self.started >= SETTLED:
+            speed = read / (now - self.started)
+            parts.append(f"{speed:,.0f} rows/s")
+            parts.append(f"{duration((self.n_rows - read) / max(speed, 1e-9))} left")
+        text = ", ".join(parts)
+        return f"{text}; {self.told}" if self.told else text
+
+
+class _Counted:
+    """Rows that tell a meter what is read of them."""
+
+    def __init__(self, inside: Rows, meter: Meter) -> None:
+        self._inside, self._meter = inside, meter
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inside, name)
+
+    def rows(self, start: int, stop: int) -> Floats:
+        block = self._inside.rows(start, stop)
+        if stop > start:
+            self._meter.add(start, stop)
+        return block
+
+    def take(self, ids: NDArray[np.int64]) -> Floats:
+        return self._inside.take(ids)
+
+
+def duration(seconds: float) -> str:
+    """Return a time span in words.
+
+    Examples
+    --------
+    >>> [duration(s) for s in (0.04, 9.6, 75.0, 5000.0, 90000.0)]
+    ['0.04 s', '10 s', '1 min 15 s', '1 h 23 min', '25 h 0 min']
+    """
+    if seconds < 1.0:
+        return f"{seconds:.2g} s"
+    if round(seconds) < 60:
+        return f"{seconds:.0f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

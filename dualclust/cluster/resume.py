@@ -1,0 +1,103 @@
+"""The state of a run of ``dualclust cluster``: what it belongs to, and how it goes on."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import __version__
+from ..algos.clustering.constrained import KMeansState
+from .checkpoint import load_state, save_state
+from .problem import Problem, on_host, placed
+
+__all__ = ["how_to_go_on", "identity", "load", "save"]
+
+
+def identity(options: argparse.Namespace, problem: Problem) -> dict[str, Any]:
+    """Return all that decides the answer, except the number of iterations: a checkpoint's run."""
+    return {
+        "version": __version__,
+        "input": problem.digest,
+        "rows": [problem.source.group.n_total, problem.source.n_features],
+        "weights": _digest(problem.weights),
+        "k": options.k,
+        "bounds": _digest(problem.bounds.lower, problem.bounds.upper),
+        "seeds": _digest(problem.fixed),
+        "forbidden": _digest(problem.forbidden),
+        "metric": options.metric,
+        "tol": options.tol,
+        "gap": options.gap,
+        "empty": options.empty,
+        "init": options.init if problem.start is None else _digest(*problem.start),
+        "seed": options.seed,
+    }
+
+
+def save(
+    options: argparse.Namespace, problem: Problem, state: KMeansState, labels: NDArray[np.int64]
+) -> None:
+    """Write the state after a center update.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+    problem : Problem
+    state : KMeansState
+    labels : (n,) int64 array
+        Of the rows of all ranks.
+    """
+    arrays = {
+        "centers": on_host(state.centers),
+        "prices": on_host(state.prices),
+        "n_iter": np.asarray(state.n_iter, dtype=np.int64),
+        "labels": labels,
+        "objective": np.asarray(state.objective, dtype=np.float64),
+        "converged": np.asarray(state.converged, dtype=np.int64),
+    }
+    save_state(options.checkpoint, identity(options, problem), arrays)
+
+
+def load(options: argparse.Namespace, problem: Problem) -> KMeansState:
+    """Read the state to continue from, with the labels of this rank's rows.
+
+    Raises
+    ------
+    MissingFileError, CheckpointError
+        As `checkpoint.load_state`.
+    """
+    arrays: dict[str, Any] = load_state(options.checkpoint, identity(options, problem))
+    group = problem.source.group
+    own = arrays["labels"][group.first_row : group.first_row + group.n_local]
+    return KMeansState(
+        placed(arrays["centers"], options.device),
+        placed(arrays["prices"], options.device),
+        int(arrays["n_iter"]),
+        placed(own, options.device),
+        float(arrays["objective"]),
+        bool(arrays["converged"]),
+    )
+
+
+def how_to_go_on(options: argparse.Namespace) -> str:
+    """Return what someone who stopped the command should know."""
+    if options.checkpoint is None:
+        return (
+            "nothing was written. With --checkpoint FILE, a run that is stopped goes on after its "
+            "last center update by --resume"
+        )
+    if not options.checkpoint.is_file():
+        return "no center update was finished, and nothing was written"
+    more = "the same command" if options.resume else "the same command and --resume"
+    return f"the state is in {options.checkpoint}. To go on, give {more}"
+
+
+def _digest(*arrays: Any) -> str | None:
+    """Return the hash of some arrays; None if there is none."""
+    there = [on_host(array) for array in arrays if array is not None]
+    if not there:
+        return None
+    return hashlib.sha256(b"".join(array.tobytes() for array in there)).hexdigest()
