@@ -263,13 +263,15 @@ class _Best:
         (some,) = np.nonzero(where & (keys < self._full[lines.cluster]))
         if len(some) == 0:
             return
-        joined = (np.concatenate(pair) for pair in zip(self.lines, lines.take(some), strict=True))
+        pairs = zip(self.lines, lines.take(some), strict=True)
+        joined: list[Any] = [np.concatenate(pair) for pair in pairs]
         self._keep(Lines(*joined), np.concatenate([self.keys, keys[some]]))
 
     def of_all_ranks(self, gather: Any) -> Lines:
         """Return the lines of smallest keys of all ranks."""
         whole = _Best(self.k, self.most)
-        whole._keep(Lines(*map(gather, self.lines)), gather(self.keys))
+        columns: list[Any] = [gather(column) for column in self.lines]
+        whole._keep(Lines(*columns), gather(self.keys))
         return whole.lines
 
     def _keep(self, lines: Lines, keys: NDArray[np.float64]) -> None:
@@ -312,7 +314,7 @@ class _Kept:
         moved = self.moved.of_all_ranks(gather)
         # Every rank decides by the count of all ranks, so that all of them gather or none.
         if n_moved <= ALL_MOVED and self.all_moved is not None:
-            empty = Lines(*(column[:0] for column in moved))
+            empty = moved.take(np.arange(0))
             parts = zip(empty, *self.all_moved, strict=True)
             joined: list[Any] = [gather(np.concatenate(columns)) for columns in parts]
             every = Lines(*joined)
