@@ -114,7 +114,7 @@ def main() -> None:
         size = path.stat().st_size
         run = ["--metric", options.metric, "--max-iter", str(options.max_iter), "--tol", "0"]
         found = measure(path, Path(folder) / "out", k, run)
-    low, high = int(found.result["lower_bound"]), int(found.result["upper_bound"])
+    low, high = int(found.result["min_count"]), int(found.result["max_count"])
     inside = bool(((low <= found.counts) & (found.counts <= high)).all())
     print("| n | d | k | metric | file MB | peak MB | s | CPU s | sizes | bounds | inside | gap |")
     print("|---|---|---|---|---|---|---|---|---|---|---|---|")

@@ -15,6 +15,7 @@ from .forbidden_pairs import (
     feasibility,
 )
 from .infeasibility import (
+    check_ratios,
     check_sums,
     explain,
     infeasible,
@@ -34,6 +35,7 @@ __all__ = [
     "SizeBounds",
     "check_bounds",
     "check_feasible",
+    "check_ratios",
     "check_sums",
     "entries",
     "explain",

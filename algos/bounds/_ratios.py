@@ -7,6 +7,7 @@ little more: sizes are decided in whole numbers, without a tolerance.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from numbers import Number
@@ -14,13 +15,25 @@ from typing import Any
 
 import array_api_compat as compat
 
-from ..core.checks import check_interval, check_values, shown
+from ..core.checks import check_count, check_interval, check_values, shown
 from ..core.errors import InvalidTypeError, InvalidValueError
 from ..core.types import Array
 
-__all__ = ["Ratio", "entries", "is_array", "ratios_of", "rounded", "simplest"]
+__all__ = [
+    "Count",
+    "Ratio",
+    "check_given_once",
+    "counts_of",
+    "entries",
+    "integers_of",
+    "is_array",
+    "ratios_of",
+    "rounded",
+    "simplest",
+]
 
 Ratio = float | Sequence[float] | Array
+Count = int | Sequence[int] | Array
 
 
 def ratios_of(name: str, ratio: Array, k: int) -> list[Fraction]:
@@ -37,6 +50,44 @@ def ratios_of(name: str, ratio: Array, k: int) -> list[Fraction]:
         values = [k if value == math.inf else value for value in values]
     values = [check_interval(name, value, 0.0, math.inf) for value in values]
     return [Fraction(k) if name == "upper" and value > k else simplest(value) for value in values]
+
+
+def check_given_once(size: str, **given: Any) -> None:
+    """Raise if a size is bounded by a share and by a count; None is no bound."""
+    if any(value is None for value in given.values()):
+        return
+    names, values = " and ".join(given), " and ".join(shown(value) for value in given.values())
+    msg = f"{names} both bound the {size} size, got {values}. To fix this, give one of them"
+    raise InvalidValueError(msg)
+
+
+def integers_of(name: str, values: Array) -> list[int]:
+    """Return the entries of a sequence or integer array as Python integers, also negative ones."""
+    if is_array(values) and not compat.array_namespace(values).isdtype(values.dtype, "integral"):
+        msg = f"{name} must be integers, got an array of {values.dtype}"
+        raise InvalidTypeError(msg)
+    found = values if isinstance(values, list | tuple) else entries(name, values)
+    return [check_count(f"{name}[{i}]", v, -sys.maxsize) for i, v in enumerate(found)]
+
+
+def counts_of(name: str, count: Array, k: int) -> list[int]:
+    """Return one whole number of samples per cluster, of at least 0.
+
+    Examples
+    --------
+    >>> counts_of("min_count", 5, 3)
+    [5, 5, 5]
+    """
+    if is_array(count) and count.ndim == 0:
+        kinds = compat.array_namespace(count)
+        count = int(count) if kinds.isdtype(count.dtype, "integral") else float(count)
+    if not is_array(count) and not isinstance(count, Sequence):
+        return [check_count(name, count, 0)] * k
+    values = entries(name, count)
+    if len(values) != k:
+        msg = f"{name} must be one number or one per cluster (k={k}), got {len(values)}"
+        raise InvalidValueError(msg)
+    return [check_count(f"{name}[{i}]", value, 0) for i, value in enumerate(values)]
 
 
 def simplest(value: float) -> Fraction:

@@ -7,10 +7,89 @@ allowed, sums decide (`check_sums`); where some are forbidden, a vector of multi
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 from ..core.errors import InfeasibleBoundsError, InvalidValueError
 from .farkas import FarkasVector
 
-__all__ = ["check_sums", "explain", "infeasible"]
+__all__ = ["check_ratios", "check_sums", "explain", "infeasible"]
+
+ROUNDED = Fraction(1, 2**40)
+"""Relative error that k floats which are meant to add up to a number may have."""
+
+
+def check_ratios(
+    ratios: tuple[list[Fraction], list[Fraction]], counts: tuple[list[int], list[int]], n: int
+) -> None:
+    """Raise unless sizes of any real numbers fit between ratios, in units of the mean size n / k.
+
+    Rounded outward, ratios that no sizes have could allow some: 1.2 of a mean size of 4 is 4.
+
+    Parameters
+    ----------
+    ratios : pair of lists of Fraction
+        Lower and upper bound for each of k clusters.
+    counts : pair of lists of int
+        The same in whole samples: where these exclude each other as well, the error has a proof.
+    n : int
+        Number of samples.
+
+    Raises
+    ------
+    InfeasibleBoundsError
+        With the clusters, and by how many samples they miss.
+
+    Examples
+    --------
+    >>> check_ratios(([Fraction(950)], [Fraction(1)]), ([9500], [10]), 10)
+    Traceback (most recent call last):
+        ...
+    dualclust.algos.core.errors.InfeasibleBoundsError: lower bound 950 exceeds upper bound 1 for \
+cluster 0, in units of the mean size n / k = 10 samples. To fix this, widen the bounds, or give \
+numbers of samples as min_count and max_count
+    """
+    lower, upper = ratios
+    k = len(lower)
+    mean = f"in units of the mean size n / k = {n / k:g} samples"
+    crossed = [i for i in range(k) if lower[i] > upper[i]]
+    if crossed:
+        i = crossed[0]
+        msg = (
+            f"lower bound {float(lower[i]):g} exceeds upper bound {float(upper[i]):g} for cluster "
+            f"{i}, {mean}. To fix this, widen the bounds, or give numbers of samples as min_count "
+            f"and max_count"
+        )
+        raise _with_proof(msg, tuple(crossed), (lower[i] - upper[i]) * n / k, counts, n)
+    for name, side, sign, rule, other in (
+        ("lower", lower, 1, "at most", "min_count"),
+        ("upper", upper, -1, "at least", "max_count"),
+    ):
+        beyond = sign * (sum(side) - k)
+        if beyond > k * ROUNDED:
+            msg = (
+                f"{name} must be {rule} 1 on average over the clusters, {mean}, got "
+                f"{float(sum(side) / k):g}. To fix this, use a share of {rule} 1, or give a "
+                f"number of samples as {other}"
+            )
+            raise _with_proof(msg, tuple(range(k)), beyond * n / k, counts, n)
+
+
+def _with_proof(
+    msg: str,
+    clusters: tuple[int, ...],
+    beyond: Fraction | float,
+    counts: tuple[list[int], list[int]],
+    n: int,
+) -> InfeasibleBoundsError:
+    """Return an error with the proof of the counts, if they contradict each other as well."""
+    try:
+        check_sums(*counts, n, "")
+    except InfeasibleBoundsError as error:
+        return InfeasibleBoundsError(
+            msg, clusters=error.clusters, excess=error.excess, vector=error.vector
+        )
+    return InfeasibleBoundsError(msg, clusters=clusters, excess=math.ceil(beyond))
 
 
 def check_sums(lower: list[int], upper: list[int], n: int, hint: str) -> None:
@@ -49,7 +128,7 @@ def check_sums(lower: list[int], upper: list[int], n: int, hint: str) -> None:
     if crossed:
         i = crossed[0]
         msg = (
-            f"lower bound {lower[i]} exceeds upper bound {upper[i]} for cluster {i}. "
+            f"lower bound {lower[i]} exceeds upper bound {upper[i]} for cluster {i}, in samples. "
             f"To fix this, widen the bounds{hint}"
         )
         one, gap = tuple(int(j == i) for j in range(len(lower))), lower[i] - upper[i]

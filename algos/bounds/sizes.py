@@ -34,11 +34,20 @@ import array_api_compat as compat
 import array_api_compat.numpy as default_namespace
 
 from ..core.checks import check_choice, check_count, check_kind, check_namespace
-from ..core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
+from ..core.errors import InfeasibleBoundsError, InvalidValueError
 from ..core.reads import read
 from ..core.types import Array, Namespace
-from ._ratios import Ratio, entries, is_array, ratios_of, rounded
-from .infeasibility import check_sums
+from ._ratios import (
+    Count,
+    Ratio,
+    check_given_once,
+    counts_of,
+    entries,
+    integers_of,
+    ratios_of,
+    rounded,
+)
+from .infeasibility import check_ratios, check_sums
 
 __all__ = [
     "ROUNDING",
@@ -48,11 +57,14 @@ __all__ = [
     "relaxed",
 ]
 
-ROUNDING = ("inward", "outward", "nearest")
+ROUNDING = ("outward", "inward", "nearest")
 
 
 class SizeBounds(NamedTuple):
-    """Feasible bounds on cluster sizes; build them by `from_ratios`, `from_counts`, `for_stream`.
+    """Feasible bounds on cluster sizes; build them by `of`, or from one kind of bound.
+
+    `from_ratios` takes shares alone, `from_counts` whole samples alone, and `for_stream` shares of
+    a stream of unknown length.
 
     Attributes
     ----------
@@ -90,6 +102,79 @@ class SizeBounds(NamedTuple):
         return math.fsum(entries("lower_share", self.lower_share))
 
     @classmethod
+    def of(
+        cls,
+        n_clusters: int,
+        *,
+        n_samples: int,
+        lower: Ratio | None = None,
+        upper: Ratio | None = None,
+        min_count: Count | None = None,
+        max_count: Count | None = None,
+        rounding: str = "outward",
+        xp: Namespace | None = None,
+        device: object | None = None,
+    ) -> SizeBounds:
+        """Build bounds of which each side is given as shares of n / k, as counts, or not at all.
+
+        Parameters
+        ----------
+        n_clusters, n_samples : int
+            k >= 1 and n >= 1.
+        lower, upper : float or sequence of k floats, optional
+            Smallest and largest size in units of the mean size n / k; 1 and 1.0 are the same.
+        min_count, max_count : int or sequence of k ints, optional
+            Smallest and largest size in whole samples, instead of `lower` or `upper`.
+        rounding, xp, device
+            As in `from_ratios`; counts are not rounded.
+
+        Returns
+        -------
+        SizeBounds
+
+        Raises
+        ------
+        InvalidValueError, InvalidTypeError
+            If one side is given twice, a bound is out of range or of a length other than k, or a
+            count is no integer.
+        InfeasibleBoundsError
+            As in `from_ratios`.
+
+        Examples
+        --------
+        >>> bounds = SizeBounds.of(3, n_samples=100, lower=0.9, max_count=[40, 40, 50])
+        >>> bounds.lower, bounds.upper
+        (array([30, 30, 30]), array([40, 40, 50]))
+        >>> SizeBounds.of(3, n_samples=100, lower=0.9, min_count=20)
+        Traceback (most recent call last):
+            ...
+        dualclust.algos.core.errors.InvalidValueError: lower and min_count both bound the smallest \
+size, got 0.9 and 20. To fix this, give one of them
+        """
+        check_given_once("smallest", lower=lower, min_count=min_count)
+        check_given_once("largest", upper=upper, max_count=max_count)
+        shares = cls.from_ratios(
+            n_clusters,
+            n_samples=n_samples,
+            lower=0.0 if lower is None else lower,
+            upper=math.inf if upper is None else upper,
+            rounding=rounding,
+            xp=xp,
+            device=device,
+        )
+        if min_count is None and max_count is None:
+            return shares
+        n, k = _length(n_samples), shares.n_clusters
+        low, high = entries("lower", shares.lower), entries("upper", shares.upper)
+        low = low if min_count is None else counts_of("min_count", min_count, k)
+        high = high if max_count is None else counts_of("max_count", max_count, k)
+        counts = cls.from_counts(low, high, n_samples=n, xp=xp, device=device)
+        return counts._replace(
+            lower_share=(shares if min_count is None else counts).lower_share,
+            upper_share=(shares if max_count is None else counts).upper_share,
+        )
+
+    @classmethod
     def from_ratios(
         cls,
         n_clusters: int,
@@ -97,7 +182,7 @@ class SizeBounds(NamedTuple):
         n_samples: int,
         lower: Ratio = 0.9,
         upper: Ratio = math.inf,
-        rounding: str = "inward",
+        rounding: str = "outward",
         xp: Namespace | None = None,
         device: object | None = None,
     ) -> SizeBounds:
@@ -112,10 +197,10 @@ class SizeBounds(NamedTuple):
         lower, upper : float or sequence of k floats
             Smallest and largest size in units of n / k; ``lower=0`` and ``upper=inf`` mean none.
             A ratio means the simple fraction whose nearest float it is: 0.9 is 9/10 exactly.
-        rounding : {"inward", "outward", "nearest"}
-            How a bound that is no whole number is rounded. "inward" (ceil of lower, floor of
-            upper) keeps the ratios to the letter, but can be infeasible if k does not divide n.
-            "outward" is feasible whenever the ratios are.
+        rounding : {"outward", "inward", "nearest"}
+            How a bound that is no whole number is rounded. "outward" (floor of lower, ceil of
+            upper) is feasible whenever the ratios are. "inward" keeps the ratios to the letter, but
+            can be infeasible if k does not divide n.
         xp : array namespace, optional
             Library of the arrays returned; NumPy by default.
         device : optional
@@ -128,8 +213,8 @@ class SizeBounds(NamedTuple):
         Raises
         ------
         InfeasibleBoundsError
-            If no assignment satisfies the rounded bounds; the error names the clusters that prove
-            this.
+            If no assignment satisfies the ratios, or the rounded bounds; the error names the
+            clusters that prove this.
         InvalidValueError
             If a ratio is negative or NaN, or has a length other than k.
 
@@ -143,7 +228,9 @@ class SizeBounds(NamedTuple):
         >>> bounds = SizeBounds.from_ratios(3, n_samples=100, lower=0.9, upper=1.2)
         >>> bounds.lower, bounds.upper
         (array([30, 30, 30]), array([40, 40, 40]))
-        >>> SizeBounds.from_ratios(3, n_samples=100, lower=1.0)
+        >>> SizeBounds.from_ratios(3, n_samples=100, lower=1.0, upper=1.0).lower
+        array([33, 33, 33])
+        >>> SizeBounds.from_ratios(3, n_samples=100, lower=1.0, rounding="inward")
         Traceback (most recent call last):
             ...
         dualclust.algos.core.errors.InfeasibleBoundsError: lower bounds add up to 102 samples, \
@@ -156,6 +243,7 @@ class SizeBounds(NamedTuple):
         most = ratios_of("upper", upper, k)
         low = [rounded(r * n / k, rounding, up=True) for r in least]
         high = [min(rounded(r * n / k, rounding, up=False), n) for r in most]
+        check_ratios((least, most), (low, high), n)
         check_sums(low, high, n, ", or pass rounding='outward'" if rounding != "outward" else "")
         shares = [r / k for r in least], [min(r / k, Fraction(1)) for r in most]
         return _build(*shares, low, high, n, xp, device)
@@ -205,8 +293,8 @@ class SizeBounds(NamedTuple):
 2 fewer than n_samples=10. To fix this, raise them
         """
         n = _length(n_samples)
-        low = _integers("lower", lower)
-        high = [n] * len(low) if upper is None else _integers("upper", upper)
+        low = integers_of("lower", lower)
+        high = [n] * len(low) if upper is None else integers_of("upper", upper)
         if len(low) != len(high) or not low:
             msg = f"lower and upper must have one entry per cluster, got {len(low)} and {len(high)}"
             raise InvalidValueError(msg)
@@ -254,7 +342,7 @@ class SizeBounds(NamedTuple):
 
 def check_bounds(bounds: SizeBounds) -> None:
     """Raise unless `bounds` is a `SizeBounds`."""
-    fix = "build it by SizeBounds.from_ratios, .from_counts or .for_stream"
+    fix = "build it by SizeBounds.of, .from_ratios, .from_counts or .for_stream"
     check_kind("bounds", bounds, SizeBounds, fix)
 
 
@@ -269,7 +357,7 @@ def relaxed(bounds: SizeBounds) -> SizeBounds:
     --------
     >>> bounds = relaxed(SizeBounds.from_ratios(2, n_samples=20, lower=0.85))
     >>> bounds.lower, bounds.lower_share
-    (array([0, 0]), array([0.45, 0.45]))
+    (array([0, 0]), array([0.4, 0.4]))
     """
     check_bounds(bounds)
     n = bounds.n_samples
@@ -291,14 +379,6 @@ def _length(n_samples: int) -> int:
         msg = f"n_samples must be at most {sys.maxsize}, got {n}"
         raise InvalidValueError(msg)
     return n
-
-
-def _integers(name: str, values: Array) -> list[int]:
-    if is_array(values) and not compat.array_namespace(values).isdtype(values.dtype, "integral"):
-        msg = f"{name} must be integers, got an array of {values.dtype}"
-        raise InvalidTypeError(msg)
-    found = values if isinstance(values, list | tuple) else entries(name, values)
-    return [check_count(f"{name}[{i}]", v, -sys.maxsize) for i, v in enumerate(found)]
 
 
 def _build(

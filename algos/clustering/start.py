@@ -150,9 +150,10 @@ def kmeans_plus_plus(
     inverse = 1.0 if 1e-100 < unit < 1e100 else 0.5 / unit
     judge = _Judge(features, weights, inverse) if tries > 1 else None
     drawn, nearest, chosen = weights, xp.full_like(weights, math.inf), []
-    n_given = 0 if given is None else given.shape[0]
+    there = features[:0, :] if given is None else given
+    n_given = there.shape[0]
     for j in range(n_given):
-        apart = weights * _squared_distances(features, given[j : j + 1, :], inverse)
+        apart = weights * _squared_distances(features, there[j : j + 1, :], inverse)
         nearest = xp.minimum(nearest, apart)
         drawn = xp.where(xp.any(nearest > 0), nearest, weights)
     for j in range(k):

@@ -67,8 +67,8 @@ class InfeasibleBoundsError(InvalidValueError):
     excess : int
         By how many samples the proof's inequality fails; always positive.
     vector : FarkasVector or None
-        The whole proof, which `farkas.verify_infeasibility` checks. None for bounds of a stream,
-        which are no whole numbers.
+        The whole proof, which `farkas.verify_infeasibility` checks. None for shares that exclude
+        all sizes where no whole numbers do: of a stream, or rounded.
     """
 
     # Defaults, because a copy or a worker process rebuilds an exception from its message only.

@@ -26,7 +26,7 @@ from .model import Model, read_model
 from .notable import find_notable
 from .options import check_machine, check_paths, check_sizes, selection_of
 from .output import Clusters, json_text, npy, sizes_csv
-from .problem import device_place
+from .places import device_place
 from .products import Multiply, products_on
 from .progress import Meter
 from .ranks import agree, row_group
@@ -141,7 +141,7 @@ def _result(
 ) -> dict[str, Any]:
     n = len(found.labels)
     how = "bounded" if options.bounded else "prices" if options.prices else "nearest"
-    result = {
+    result: dict[str, Any] = {
         "n_samples": n,
         "n_clusters": len(found.counts),
         "metric": model.metric,

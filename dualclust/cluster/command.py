@@ -22,7 +22,8 @@ from .model import MODEL_FILE, model_bytes
 from .notable import Notable, find_notable
 from .options import check_machine, check_options, check_paths, selection_of
 from .output import Clusters, json_text, npy, result_of, sizes_csv, text
-from .problem import Problem, on_host, open_problem, placed
+from .places import on_host, placed
+from .problem import Problem, open_problem
 from .products import Multiply, products_on
 from .progress import Meter
 from .ranks import agree

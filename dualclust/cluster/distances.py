@@ -27,12 +27,34 @@ def blocks(n: int, n_clusters: int) -> Iterator[tuple[int, int]]:
     return row_blocks(n, block_rows(n_clusters))
 
 
-def nearest_centers(scores: ScoreSource) -> Array:
-    """Return the cluster of the largest score of each row of this rank, (n_local,) int64."""
+def nearest_centers(
+    scores: ScoreSource, prices: Array | None = None, weights: Array | None = None
+) -> Array:
+    """Return the cluster of the largest score of each row of this rank, (n_local,) int64.
+
+    Parameters
+    ----------
+    scores : ScoreSource
+    prices : (k,) float64 array, optional
+        Added to the scores of each row: the cluster that a row takes at these prices.
+    weights : (n_local,) float64 array, optional
+        Factors of the scores, before prices are added.
+
+    Returns
+    -------
+    (n_local,) int64 array
+        Ties go to the lowest cluster.
+    """
     parts = []
     for start, stop in blocks(scores.group.n_local, scores.n_clusters):
         block = scores.block(start, stop)
         xp = compat.array_namespace(block)
+        if prices is not None:
+            # Counted from a row's first score, as the solver does: its differences keep digits.
+            block = xp.astype(block, xp.float64)
+            block = block - block[:, :1]
+            block = block if weights is None else block * weights[start:stop, None]
+            block = block + prices
         parts.append(xp.astype(xp.argmax(block, axis=1), xp.int64))
     return xp.concat(parts)
 

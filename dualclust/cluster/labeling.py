@@ -18,7 +18,7 @@ from ..algos.scores.sources import FeatureSource, ScoreSource, product_source
 from .distances import blocks
 from .model import Model
 from .output import Clusters
-from .problem import on_host, placed
+from .places import on_host, placed
 
 __all__ = ["Labeled", "around_centers", "label_rows", "stored_bounds", "whole_result"]
 

@@ -8,17 +8,15 @@ from __future__ import annotations
 import argparse
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..algos.bounds.sizes import SizeBounds
-from ..algos.core.errors import InvalidValueError, MissingExtraError, UsageError
+from ..algos.core.errors import InvalidValueError
 from ..algos.scores.sources import FeatureSource
 from ..common.ranks import Ranks
 from .embeddings import check_embeddings, embedding_source, open_embeddings, read_weights
 from .formats import Rows
 from .options import selection_of
 from .pairs import read_forbidden, read_seeds
+from .places import device_place, placed
 from .products import Multiply
 from .progress import Meter
 from .ranks import row_group
@@ -26,17 +24,15 @@ from .shown import ShownColumn, open_shown
 from .sizes import bounds_of
 from .start import Given, given_start
 
-__all__ = ["Problem", "device_place", "on_host", "open_problem", "placed"]
+__all__ = ["Inputs", "Problem", "open_problem", "read_inputs"]
 
 
-class Problem(NamedTuple):
-    """The problem, on the library and device that compute it.
+class Inputs(NamedTuple):
+    """What the options name, on the library and device that compute it.
 
     Attributes
     ----------
     rows : Rows
-    source : FeatureSource
-        The same rows as they are compared.
     bounds : SizeBounds
     weights : (n,) float64 array, or None
     fixed : (n,) int64 array, or None
@@ -45,25 +41,43 @@ class Problem(NamedTuple):
         None where centers are drawn.
     shown : ShownColumn or None
         What the report shows of rows.
-    digest : str
-        Hash of all rows; empty without a checkpoint.
     """
 
     rows: Rows
-    source: FeatureSource
     bounds: SizeBounds
     weights: Any
     fixed: Any
     forbidden: Any
     start: Given | None
     shown: ShownColumn | None
+
+
+class Problem(NamedTuple):
+    """The inputs, once all rows were looked at.
+
+    Attributes
+    ----------
+    rows, bounds, weights, fixed, forbidden, start, shown
+        As in `Inputs`.
+    source : FeatureSource
+        The rows as they are compared.
+    digest : str
+        Hash of all rows; empty without a checkpoint.
+    """
+
+    rows: Rows
+    bounds: SizeBounds
+    weights: Any
+    fixed: Any
+    forbidden: Any
+    start: Given | None
+    shown: ShownColumn | None
+    source: FeatureSource
     digest: str
 
 
-def open_problem(
-    options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter
-) -> Problem:
-    """Read everything that the options name, and look at every row once."""
+def read_inputs(options: argparse.Namespace) -> Inputs:
+    """Read everything that the options name but the rows."""
     rows: Rows = open_embeddings(options.input, selection_of(options))
     n, k, device = rows.n_samples, options.k, options.device
     if n < k:
@@ -78,57 +92,19 @@ def open_problem(
     if options.forbidden is not None:
         forbidden = read_forbidden(options.forbidden, rows, k, options.id)
     shown = open_shown(options.show, options.input, selection_of(options), n)
-    group = row_group(ranks, n)
+    weights, fixed, forbidden = (placed(a, device) for a in (weights, fixed, forbidden))
+    return Inputs(rows, bounds, weights, fixed, forbidden, start, shown)
+
+
+def open_problem(
+    options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter
+) -> Problem:
+    """Read the inputs, and look at every row once."""
+    inputs = read_inputs(options)
+    group = row_group(ranks, inputs.rows.n_samples)
+    rows = meter.reading(inputs.rows)
     meter.begin("checking the rows", group.n_local, group.first_row)
     wanted = options.checkpoint is not None
-    digest = check_embeddings(meter.reading(rows), options.metric, group, digest=wanted)
-    source = embedding_source(
-        meter.reading(rows), options.metric, group, device=device, multiply=multiply
-    )
-    weights, fixed, forbidden = (placed(a, device) for a in (weights, fixed, forbidden))
-    return Problem(rows, source, bounds, weights, fixed, forbidden, start, shown, digest)
-
-
-def device_place(device: str) -> dict[str, Any]:
-    """Return the library and the device of new arrays, as keywords; none on the host.
-
-    Raises
-    ------
-    MissingExtraError
-        If the device needs torch, and it is not installed.
-    UsageError
-        If the device is not there.
-    """
-    return {} if device == "cpu" else {"xp": _torch_on(device), "device": device}
-
-
-def placed(array: NDArray[Any] | None, device: str) -> Any:
-    """Return an array on the device that computes; None stays None."""
-    if array is None or device == "cpu":
-        return array
-    import torch
-
-    return torch.from_numpy(array).to(device)
-
-
-def on_host(array: Any) -> NDArray[Any]:
-    """Return an array as a NumPy array."""
-    return array if isinstance(array, np.ndarray) else np.asarray(array.cpu())
-
-
-def _torch_on(device: str) -> Any:
-    """Return torch if it has the device."""
-    try:
-        import torch
-    except ImportError as error:
-        msg = f"--device {device} needs torch. To fix this: pip install 'dualclust[train]'"
-        raise MissingExtraError(msg) from error
-    if device.partition(":")[0] == "meta":
-        msg = "--device meta has no values to compute with. To fix this, name cpu or cuda"
-        raise UsageError(msg)
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # the second: torch built without CUDA
-        msg = f"--device {device} is not there: {str(error).splitlines()[0]}"
-        raise UsageError(msg) from error
-    return torch
+    digest = check_embeddings(rows, options.metric, group, digest=wanted)
+    source = embedding_source(rows, options.metric, group, device=options.device, multiply=multiply)
+    return Problem(*inputs, source, digest)

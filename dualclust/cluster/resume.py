@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from .. import __version__
 from ..algos.clustering.constrained import KMeansState
 from .checkpoint import load_state, save_state
-from .problem import Problem, on_host, placed
+from .places import on_host, placed
+from .problem import Problem
 
 __all__ = ["how_to_go_on", "identity", "load", "save"]
 

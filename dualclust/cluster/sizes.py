@@ -10,8 +10,6 @@ import csv
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..algos.bounds.sizes import SizeBounds
 from ..algos.core.errors import InfeasibleBoundsError, InvalidValueError, MissingFileError
 from .formats.checks import refuse
@@ -174,24 +172,23 @@ def _missing(there: set[int], k: int) -> list[str]:
 def _asked(options: argparse.Namespace, n: int, said: str) -> tuple[list[int], list[int]]:
     """Return whole rows for shares and counts."""
     k: int = options.k
+    if options.min_count is not None:
+        _check_total("--min-count", options.min_count, k, n, most=True)
+    if options.max_count is not None:
+        _check_total("--max-count", options.max_count, k, n, most=False)
     try:
-        shares = SizeBounds.from_ratios(
+        bounds = SizeBounds.of(
             k,
             n_samples=n,
-            lower=0.0 if options.lower is None else options.lower,
-            upper=np.inf if options.upper is None else options.upper,
+            lower=options.lower,
+            upper=options.upper,
+            min_count=options.min_count,
+            max_count=options.max_count,
             rounding=options.rounding,
         )
     except InfeasibleBoundsError as error:
         raise _in_flags(error, said, options, n) from error
-    low, high = shares.lower.tolist(), shares.upper.tolist()
-    if options.min_count is not None:
-        _check_total("--min-count", options.min_count, k, n, most=True)
-        low = [options.min_count] * k
-    if options.max_count is not None:
-        _check_total("--max-count", options.max_count, k, n, most=False)
-        high = [options.max_count] * k
-    return low, high
+    return bounds.lower.tolist(), bounds.upper.tolist()
 
 
 def _check_total(flag: str, count: int, k: int, n: int, *, most: bool) -> None:

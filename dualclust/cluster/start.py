@@ -20,6 +20,7 @@ from ..algos.scores.sources import FeatureSource
 from .formats import open_rows
 from .formats.checks import refuse
 from .model import read_model
+from .places import on_host
 
 __all__ = ["INITS", "Given", "drawn_centers", "given_start"]
 
@@ -115,7 +116,11 @@ def drawn_centers(
     if n < k:
         msg = f"-k must be at most the {n} rows of the file, got {k}"
         raise InvalidValueError(msg)
-    ids = np.random.default_rng(seed).choice(n, size=k, replace=False).astype(np.int64)
+    chances = None if weights is None else on_host(weights)
+    if chances is not None:
+        chances = chances / chances.sum() if np.count_nonzero(chances) >= k else None
+    ids = np.random.default_rng(seed).choice(n, size=k, replace=False, p=chances)
+    ids = ids.astype(np.int64)
     like = source.rows(0, 0)
     xp = compat.array_namespace(like)
     centers = source.take(xp.asarray(ids, device=compat.device(like)))

@@ -1,23 +1,25 @@
-"""The estimator's inputs: rows of NumPy or PyTorch, weights, and sizes as numbers or shares."""
+"""The estimator's inputs: rows of NumPy or PyTorch, weights, sizes, fixed rows and threads."""
 
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import array_api_compat as compat
 import numpy as np
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from ..algos.bounds.sizes import SizeBounds
-from ..algos.clustering.minibatch import MiniBatchState, init_minibatch
-from ..algos.clustering.start import METRICS, start_centers
+from ..algos.bounds.sizes import ROUNDING, SizeBounds
+from ..algos.clustering.start import METRICS
 from ..algos.core.checks import (
     check_choice,
     check_count,
     check_finite,
+    check_integral,
     check_interval,
     check_real,
     check_shape,
@@ -26,17 +28,21 @@ from ..algos.core.errors import InvalidTypeError, InvalidValueError
 from ..algos.core.precision import at_least_float32
 from ..algos.core.projections import project_sphere
 from ..algos.scores.sources import FeatureSource, check_weights, feature_source
+from ..cluster.products import products_on
 
 __all__ = [
     "bounds_of",
+    "check_enough_rows",
     "check_parameters",
     "check_rows",
+    "check_rules",
     "check_sample_weight",
     "check_stream_sizes",
     "moved_to",
+    "on_threads",
     "row_source",
     "stream_bounds_of",
-    "stream_state",
+    "threads_of",
 ]
 
 Array = Any
@@ -50,6 +56,8 @@ def check_parameters(estimator: Any) -> None:
     check_count("max_iter", estimator.max_iter, 0)
     check_interval("tol", estimator.tol, 0.0, 1.0)
     check_interval("gap", estimator.gap, 0.0, 1.0)
+    check_choice("rounding", estimator.rounding, ROUNDING)
+    threads_of(estimator.n_jobs)
 
 
 def check_rows(estimator: Any, X: Any, *, reset: bool) -> Array:
@@ -120,31 +128,34 @@ def moved_to(rows: Array, array: Array, dtype: str | None = None) -> Array:
 
 def bounds_of(estimator: Any, n: int, like: Array) -> SizeBounds:
     """Return bounds for n rows, on the library and device of `like`."""
-    k = estimator.n_clusters
-    low = _count("lower", estimator.lower, n, k, default=0, up=False)
-    high = _count("upper", estimator.upper, n, k, default=n, up=True)
-    xp, device = compat.array_namespace(like), compat.device(like)
-    return SizeBounds.from_counts([low] * k, [high] * k, n_samples=n, xp=xp, device=device)
+    return SizeBounds.of(
+        estimator.n_clusters,
+        n_samples=n,
+        lower=estimator.lower,
+        upper=estimator.upper,
+        min_count=estimator.min_count,
+        max_count=estimator.max_count,
+        rounding=estimator.rounding,
+        xp=compat.array_namespace(like),
+        device=compat.device(like),
+    )
 
 
 def check_stream_sizes(estimator: Any) -> None:
     """Refuse sizes in samples, which mean nothing if the number of rows is unknown."""
-    for name in ("lower", "upper"):
+    for name, share in (("min_count", "lower"), ("max_count", "upper")):
         size = getattr(estimator, name)
-        if size is not None and (isinstance(size, Integral) or not isinstance(size, Real)):
+        if size is not None:
             msg = (
-                f"{name} must be a float or None for partial_fit, got {size!r}: a stream has no "
-                f"known number of samples. To fix this, give it in units of the mean size"
+                f"{name} must be None for partial_fit, got {size!r}: a stream has no known number "
+                f"of samples. To fix this, give {share} in units of the mean size"
             )
             raise InvalidTypeError(msg)
 
 
 def stream_bounds_of(estimator: Any, like: Array) -> SizeBounds:
     """Return bounds for an unknown number of rows."""
-    for name, up in (("lower", False), ("upper", True)):
-        size = getattr(estimator, name)
-        if size is not None:
-            _check_share(name, size, up=up)
+    check_stream_sizes(estimator)
     return SizeBounds.for_stream(
         estimator.n_clusters,
         lower=0.0 if estimator.lower is None else estimator.lower,
@@ -154,56 +165,55 @@ def stream_bounds_of(estimator: Any, like: Array) -> SizeBounds:
     )
 
 
-def stream_state(
-    estimator: Any, source: FeatureSource, bounds: SizeBounds, weights: Array | None
-) -> MiniBatchState:
-    """Return the state after the batches so far; before the first, that of `fit` or a new one."""
-    if hasattr(estimator, "_stream"):
-        state: MiniBatchState = estimator._stream
-        return state
-    if hasattr(estimator, "cluster_centers_"):
-        state, counts = init_minibatch(estimator.cluster_centers_, bounds), estimator.counts_
-        xp = compat.array_namespace(counts)
-        counted = state.assignment._replace(
-            duals=estimator.duals_,
-            start=estimator.duals_,
-            counts=counts,
-            seen=int(xp.sum(counts)),
-        )
-        return state._replace(weight=xp.astype(counts, xp.float64), assignment=counted)
-    n, k = source.group.n_total, estimator.n_clusters
-    if n < k:
-        msg = f"n_samples={n} should be >= n_clusters={k}"
+def check_rules(rows: Array, fixed: Any, forbidden: Any) -> tuple[Array | None, Array | None]:
+    """Return fixed rows and forbidden pairs as int64 on the device of the rows."""
+    if forbidden is not None and not compat.is_array_api_obj(forbidden):
+        forbidden = np.asarray(forbidden)
+        forbidden = np.zeros((0, 2), np.int64) if forbidden.size == 0 else forbidden
+    if fixed is not None and not compat.is_array_api_obj(fixed):
+        fixed = np.asarray(fixed)
+    found = []
+    for name, rule in (("fixed", fixed), ("forbidden", forbidden)):
+        if rule is not None:
+            check_integral(name, rule)
+        found.append(None if rule is None else moved_to(rows, rule, "int64"))
+    return found[0], found[1]
+
+
+def threads_of(n_jobs: int | None) -> int:
+    """Return a number of threads: None is 1, -1 all cores, -2 all but one, as in scikit-learn.
+
+    Examples
+    --------
+    >>> threads_of(None), threads_of(3), threads_of(-1) >= 1
+    (1, 3, True)
+    """
+    if n_jobs is None:
+        return 1
+    n = check_count("n_jobs", n_jobs, -sys.maxsize)
+    if n == 0:
+        msg = "n_jobs must not be 0. To fix this, use -1 for all cores, or a number of threads"
         raise InvalidValueError(msg)
-    seed = int(check_random_state(estimator.random_state).randint(2**31 - 1))
-    centers = start_centers(source, k, seed=seed, metric=estimator.metric, weights=weights)
-    return init_minibatch(centers, bounds)
+    if n > 0:
+        return n
+    mine = getattr(os, "sched_getaffinity", None)
+    cores = len(mine(0)) if mine is not None else os.cpu_count() or 1
+    return max(1, cores + 1 + n)
 
 
-def _count(name: str, size: Any, n: int, k: int, *, default: int, up: bool) -> int:
-    """Return a bound in whole samples."""
-    if size is None:
-        return default
-    if isinstance(size, bool) or not isinstance(size, Real):
-        msg = f"{name} must be an int, a float or None, got {size!r}"
-        raise InvalidTypeError(msg)
-    if isinstance(size, Integral):
-        return min(int(size), n) if up else int(size)
-    _check_share(name, float(size), up=up)
-    ratio = {"lower": 0.0, "upper": float(size)} if up else {"lower": float(size)}
-    bounds = SizeBounds.from_ratios(k, n_samples=n, rounding="outward", **ratio)
-    return int((bounds.upper if up else bounds.lower)[0])
+@contextmanager
+def on_threads(source: FeatureSource, n_jobs: int | None) -> Iterator[FeatureSource]:
+    """Multiply NumPy rows on threads inside the context; PyTorch has threads of its own."""
+    threads = threads_of(n_jobs)
+    if not compat.is_numpy_array(source.rows(0, 0)):
+        yield source
+        return
+    with products_on(threads) as multiply:
+        yield source._replace(multiply=multiply)
 
 
-def _check_share(name: str, size: float, *, up: bool) -> None:
-    """Refuse a size in units of n / k that all clusters cannot have, whatever n is."""
-    if math.isnan(size) or size < 0:
-        msg = f"{name} must be 0 or more, got {size!r}"
-        raise InvalidValueError(msg)
-    if size < 1 if up else size > 1:
-        rule = "at least" if up else "at most"
-        msg = (
-            f"{name} must be {rule} 1 as a float, in units of the mean size n / k, got {size!r}. "
-            f"To fix this, give a number of samples as an int, or a float of {rule} 1"
-        )
+def check_enough_rows(rows: Array, n_clusters: int) -> None:
+    """Refuse fewer rows than clusters."""
+    if rows.shape[0] < n_clusters:
+        msg = f"n_samples={rows.shape[0]} should be >= n_clusters={n_clusters}"
         raise InvalidValueError(msg)

@@ -12,29 +12,30 @@ from sklearn.base import (
     ClusterMixin,
     TransformerMixin,
 )
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from ..algos.clustering.constrained import ConstrainedKMeansResult, best_of, constrained_kmeans
+from ..algos.bounds.sizes import SizeBounds
+from ..algos.clustering.constrained import ConstrainedKMeansResult, constrained_kmeans
 from ..algos.clustering.minibatch import minibatch_step
-from ..algos.clustering.start import start_centers
-from ..algos.core.errors import InvalidValueError
 from ..algos.offline.assignment import assign_source
 from ..algos.online.duals import Duals
 from ..algos.scores.sources import FeatureSource, ScoreSource, product_source
 from ..cluster.distances import blocks, half_squared_distances, nearest_centers, squared_distances
 from ._inputs import (
     bounds_of,
+    check_enough_rows,
     check_parameters,
     check_rows,
+    check_rules,
     check_sample_weight,
     check_stream_sizes,
     moved_to,
+    on_threads,
     row_source,
     stream_bounds_of,
-    stream_state,
 )
+from ._starts import Data, check_init, starting_centers, stream_state
 
 __all__ = ["ConstrainedKMeans"]
 
@@ -50,7 +51,11 @@ def _has_shares(estimator: ConstrainedKMeans) -> bool:
 class ConstrainedKMeans(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator
 ):
-    """k-means whose clusters have at least `lower` and at most `upper` samples.
+    """k-means whose cluster sizes lie between bounds; without bounds, plain k-means.
+
+    It stands in for scikit-learn's `KMeans`: the metric is "euclidean" and sizes are free by
+    default, where the functions and the command, which are for embeddings, say "cosine" and, in the
+    command, 0.9 to 1.1 of the mean size.
 
     Minimizes the sum of squared distances (or of one minus cosine) to the centers over labels and
     centers, subject to the bounds, by alternation. The final labels come with a proof of how near
@@ -59,22 +64,33 @@ class ConstrainedKMeans(
     Parameters
     ----------
     n_clusters : int
-    lower, upper : int, float or None
-        An int is a number of samples. A float is in units of the mean size n / k: at most 1 for
-        `lower` and at least 1 for `upper`, since other bounds exclude all sizes. None means no
-        bound. A float bound is rounded outward to whole samples.
+    lower, upper : float, k floats, or None
+        Smallest and largest size in units of the mean size n / k, for all clusters or for each.
+        1 and 1.0 are the same. None means no bound.
+    min_count, max_count : int, k ints, or None
+        The same in whole samples; a side has one of the two.
+    rounding : {"outward", "inward", "nearest"}
+        How a share becomes whole samples. "outward" is feasible whenever the shares are.
     metric : {"euclidean", "cosine"}
         "cosine" compares directions; a zero row has none and is equally far from all centers.
+    init : {"k-means++", "random"}, (k, d) array-like, or function
+        Where to start: rows far from each other, random rows, these centers, or what
+        ``init(X, n_clusters, random_state=...)`` returns.
     n_init : int
-        Number of starts by k-means++; the best result is kept.
+        Number of starts; the best result is kept. Given centers are one start.
     max_iter : int
         Most center updates of a start.
     tol : float in [0, 1]
         Stop once at most this share of the labels changes.
     gap : float in [0, 1]
         Relative gap to prove for the final labels; 0 for optimal labels.
+    n_jobs : int or None
+        Threads that multiply rows by centers: None is 1, -1 all cores. Results are the same to the
+        last bit for any number.
     random_state : int, RandomState instance or None
         Seed of the starts.
+    warm_start : bool
+        Whether a further `fit` starts from the centers and prices of the last one.
 
     Attributes
     ----------
@@ -83,7 +99,8 @@ class ConstrainedKMeans(
         Inside the bounds.
     counts_ : (n_clusters,) int64 array
     prices_ : (n_clusters,) float64 array
-        Dual prices: positive where the lower bound binds, negative where the upper one does.
+        Dual prices, in units of half a squared distance: positive where the lower bound binds,
+        negative where the upper one does.
     duals_ : Duals
         The same prices split into those of the lower and of the upper bounds, both at least 0.
     gap_ : float
@@ -97,20 +114,21 @@ class ConstrainedKMeans(
     Raises
     ------
     InfeasibleBoundsError
-        In `fit`, if no labels satisfy the bounds.
+        In `fit`, if no labels satisfy the bounds, the fixed rows and the forbidden pairs.
 
     Notes
     -----
     Rows may be PyTorch tensors, on any device: results are then tensors there. Weights multiply
-    squared distances. Sizes count samples whatever their weight, so a weight of 2 is not the same
-    as two equal rows. Cost of `fit`: O(n k d) per update, memory of one block of scores.
+    squared distances. Sizes count samples whatever their weight, so under bounds a weight of 2 is
+    not the same as two equal rows. Cost of `fit`: O(n k d) per update, memory of one block of
+    scores.
 
     Examples
     --------
     >>> import numpy as np
     >>> from dualclust import ConstrainedKMeans
     >>> x = np.asarray([[0.0], [0.1], [0.2], [5.0]])
-    >>> model = ConstrainedKMeans(2, lower=2, random_state=0).fit(x)
+    >>> model = ConstrainedKMeans(2, min_count=2, random_state=0).fit(x)
     >>> model.counts_
     array([2, 2])
     >>> bool((model.predict(x, bounded=True) == model.labels_).all())
@@ -121,26 +139,45 @@ class ConstrainedKMeans(
         self,
         n_clusters: int = 8,
         *,
-        lower: int | float | None = None,
-        upper: int | float | None = None,
+        lower: Any = None,
+        upper: Any = None,
+        min_count: Any = None,
+        max_count: Any = None,
+        rounding: str = "outward",
         metric: str = "euclidean",
+        init: Any = "k-means++",
         n_init: int = 1,
         max_iter: int = 100,
         tol: float = 1e-3,
         gap: float = 1e-4,
+        n_jobs: int | None = None,
         random_state: Any = None,
+        warm_start: bool = False,
     ) -> None:
         self.n_clusters = n_clusters
         self.lower = lower
         self.upper = upper
+        self.min_count = min_count
+        self.max_count = max_count
+        self.rounding = rounding
         self.metric = metric
+        self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
         self.gap = gap
+        self.n_jobs = n_jobs
         self.random_state = random_state
+        self.warm_start = warm_start
 
-    def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: object = None,
+        sample_weight: Any = None,
+        fixed: Any = None,
+        forbidden: Any = None,
+    ) -> Self:
         """Cluster the rows of `X`.
 
         Parameters
@@ -149,44 +186,58 @@ class ConstrainedKMeans(
         y : ignored
         sample_weight : (n_samples,) array-like, optional
             At least 0 each.
+        fixed : (n_samples,) array-like of ints, optional
+            The cluster of each row that is known, and -1 for a free row. Clusters with such rows
+            start at their means.
+        forbidden : (m, 2) array-like of ints, optional
+            Pairs of a row and a cluster that it must not join.
 
         Returns
         -------
         self
         """
         check_parameters(self)
+        check_init(self.init)
         rows = check_rows(self, X, reset=True)
         weights = check_sample_weight(sample_weight, rows)
-        if rows.shape[0] < self.n_clusters:
-            msg = f"n_samples={rows.shape[0]} should be >= n_clusters={self.n_clusters}"
-            raise InvalidValueError(msg)
-        bounds, source = bounds_of(self, rows.shape[0], rows), row_source(rows, self.metric)
-        seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_init).tolist()
+        fixed, forbidden = check_rules(rows, fixed, forbidden)
+        check_enough_rows(rows, self.n_clusters)
+        bounds = bounds_of(self, rows.shape[0], rows)
+        with on_threads(row_source(rows, self.metric), self.n_jobs) as source:
+            best = self._best(Data(rows, source, weights, fixed, forbidden), bounds)
+            inertia = squared_distances(source, best.labels, best.centers, weights)
+        self.cluster_centers_ = best.centers
+        self.labels_ = best.labels
+        self.counts_ = best.counts
+        self._set_prices(best.assignment.prices)
+        self.gap_ = best.gap
+        self.inertia_ = inertia
+        self.n_iter_ = best.n_iter
+        self.__dict__.pop("_stream", None)
+        return self
 
-        def run(seed: int) -> ConstrainedKMeansResult:
-            return constrained_kmeans(
-                source,
+    def _best(self, data: Data, bounds: SizeBounds) -> ConstrainedKMeansResult:
+        """Return the result of the best start."""
+        prices = None
+        if self.warm_start and hasattr(self, "prices_"):
+            prices = moved_to(data.rows, self.prices_, "float64")
+        results = (
+            constrained_kmeans(
+                data.source,
                 bounds,
-                start_centers(
-                    source, self.n_clusters, seed=seed, metric=self.metric, weights=weights
-                ),
+                centers,
                 metric=self.metric,
-                weights=weights,
+                weights=data.weights,
+                fixed=data.fixed,
+                forbidden=data.forbidden,
+                prices=prices,
                 max_iter=self.max_iter,
                 tol=self.tol,
                 gap=self.gap,
             )
-
-        best = best_of(run, seeds)
-        self.cluster_centers_ = best.centers
-        self.labels_ = best.assignment.labels
-        self.counts_ = best.assignment.counts
-        self._set_prices(best.assignment.prices)
-        self.gap_ = best.assignment.gap
-        self.inertia_ = squared_distances(source, self.labels_, best.centers, weights)
-        self.n_iter_ = best.n_iter
-        self.__dict__.pop("_stream", None)
-        return self
+            for centers in starting_centers(self, data)
+        )
+        return max(results, key=lambda found: found.objective)  # the first of equal ones
 
     @available_if(_has_shares)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
@@ -194,7 +245,7 @@ class ConstrainedKMeans(
 
         The first call draws the centers from its batch, unless `fit` has found some. Bounds steer
         the prices; sizes meet them in the long run, not in each batch. Hence `partial_fit` exists
-        only if `lower` and `upper` are floats or None. `labels_` and `inertia_` describe the batch,
+        only without `min_count` and `max_count`. `labels_` and `inertia_` describe the batch,
         `counts_` all batches, and `gap_` is infinite, since nothing is proven.
 
         Parameters
@@ -208,11 +259,12 @@ class ConstrainedKMeans(
         self
         """
         check_parameters(self)
+        check_init(self.init)
         rows = check_rows(self, X, reset=not hasattr(self, "cluster_centers_"))
         weights = check_sample_weight(sample_weight, rows)
         bounds, source = stream_bounds_of(self, rows), row_source(rows, self.metric)
         points = source.rows(0, rows.shape[0])
-        state = stream_state(self, source, bounds, weights)
+        state = stream_state(self, Data(rows, source, weights), bounds)
         labels, state = minibatch_step(points, state, bounds, metric=self.metric, weights=weights)
         self._stream = state
         self.cluster_centers_, self.labels_ = state.centers, labels
@@ -223,26 +275,36 @@ class ConstrainedKMeans(
         self.n_iter_ = getattr(self, "n_iter_", 0) + 1
         return self
 
-    def predict(self, X: Any, *, bounded: bool = False) -> Array:
-        """Return the cluster of each row of `X`.
+    def predict(self, X: Any, *, bounded: bool = False, sample_weight: Any = None) -> Array:
+        """Return the cluster of each row of `X`, at the prices of the fit.
+
+        The rows of `fit` get `labels_` back, up to rows for which two clusters are equally good at
+        these prices: fewer than there are clusters where `gap_` is 0 and rows differ, more within
+        a `gap_` above 0, and any number of equal rows.
 
         Parameters
         ----------
         X : (n_samples, n_features) array-like or tensor
         bounded : bool
-            False gives each row its nearest center. True keeps the cluster sizes of these rows
-            inside the estimator's bounds.
+            False gives each row its best cluster at the prices, which without bounds is that of
+            the nearest center, whatever the other rows are. True keeps the cluster sizes of these
+            rows inside the estimator's bounds.
+        sample_weight : (n_samples,) array-like, optional
+            Those of `fit`, if it had any: a heavier row minds its distance more than the price.
 
         Returns
         -------
         (n_samples,) int64 array or tensor
         """
-        rows, scores, _ = self._scores(X)
-        if bounded:
+        rows = self._checked(X)
+        weights = check_sample_weight(sample_weight, rows)
+        prices = moved_to(rows, self.prices_, "float64")
+        with on_threads(row_source(rows, self.metric), self.n_jobs) as source:
+            if not bounded:
+                return nearest_centers(self._scores(rows, source)[0], prices, weights)
+            scores = self._scores(rows, source, weights)[0]
             bounds = bounds_of(self, rows.shape[0], rows)
-            prices = moved_to(rows, self.prices_, "float64")
             return assign_source(scores, bounds, prices=prices, tol=self.gap).labels
-        return nearest_centers(scores)
 
     def transform(self, X: Any) -> Array:
         """Return the distances of rows to centers, Euclidean or 1 - cos, accurate near centers.
@@ -255,7 +317,8 @@ class ConstrainedKMeans(
         -------
         (n_samples, n_clusters) array or tensor
         """
-        rows, scores, source = self._scores(X)
+        rows = self._checked(X)
+        scores, source = self._scores(rows, row_source(rows, self.metric))
         xp, parts = compat.array_namespace(rows), []
         centers = self._centers(rows) - self._origin(rows)
         for start, stop in blocks(rows.shape[0], scores.n_clusters):
@@ -266,8 +329,9 @@ class ConstrainedKMeans(
 
     def score(self, X: Any, y: object = None, sample_weight: Any = None) -> float:
         """Return minus the weighted sum of squared distances to the nearest centers."""
-        rows, scores, source = self._scores(X)
+        rows = self._checked(X)
         weights = check_sample_weight(sample_weight, rows)
+        scores, source = self._scores(rows, row_source(rows, self.metric))
         centers = self._centers(rows) - self._origin(rows)
         return -squared_distances(source, nearest_centers(scores), centers, weights)
 
@@ -290,17 +354,21 @@ class ConstrainedKMeans(
             xp.mean(centers, axis=0) if self.metric == "euclidean" else xp.zeros_like(centers[0, :])
         )
 
-    def _scores(self, X: Any) -> tuple[Array, ScoreSource, FeatureSource]:
-        """Return rows, their scores, and a source of the rows relative to the scores' origin."""
+    def _checked(self, X: Any) -> Array:
         check_is_fitted(self)
-        rows = check_rows(self, X, reset=False)
+        return check_rows(self, X, reset=False)
+
+    def _scores(
+        self, rows: Array, source: FeatureSource, weights: Array | None = None
+    ) -> tuple[ScoreSource, FeatureSource]:
+        """Return the scores of rows, and a source of the rows relative to the scores' origin."""
         xp, origin = compat.array_namespace(rows), self._origin(rows)
-        centers, source = self._centers(rows) - origin, row_source(rows, self.metric)
+        centers = self._centers(rows) - origin
         if self.metric == "cosine":
-            return rows, product_source(source, centers), source
+            return product_source(source, centers, weights=weights), source
         around = source._replace(
             rows=lambda start, stop: source.rows(start, stop) - origin,
             take=lambda ids: source.take(ids) - origin,
         )
         offsets = -0.5 * xp.sum(centers * centers, axis=1)
-        return rows, product_source(around, centers, offsets=offsets), around
+        return product_source(around, centers, offsets=offsets, weights=weights), around

@@ -43,7 +43,9 @@ def raised_bounds() -> float:
     share = np.full(k, (lower + extra) / n)
     run = online_runs.run_online(rows, share, step_size=h)
     missing = float((lower - online_runs.counts_of(run.labels, k)).max())
-    aimed = sizes.SizeBounds.from_ratios(k, n_samples=n, lower=k * (lower + extra) / n)
+    aimed = sizes.SizeBounds.from_ratios(
+        k, n_samples=n, lower=k * (lower + extra) / n, rounding="inward"
+    )
     off = float(np.abs(aimed.lower_share - share).max())
     off = max(off - 1e-12, float((n * share - aimed.lower).max()), 0.0)
     try:

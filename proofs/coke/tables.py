@@ -77,7 +77,7 @@ def violations() -> float:
     hypotheses="gamma' N / K rounded to nearest, which is not said.",
     status=Status.HOLDS,
     derivation="427.06, 341.64, 256.23, 170.82; 512.47 and 102.49. Check: the bounds of"
-    " `from_ratios` with that rounding. By its default, inward, three would be larger by one sample"
+    " `from_ratios` with that rounding. Rounded inward, three would be larger by one sample"
     " and the first would be infeasible: 3000 clusters of 428 are more than there are images.",
     covers=("bounds.sizes.SizeBounds.from_ratios",),
 )
@@ -92,7 +92,9 @@ def printed_bounds() -> float:
         ).lower
         worst = max(worst, float(np.abs(near - printed).max()))
         try:
-            inward = sizes.SizeBounds.from_ratios(k, n_samples=IMAGES, lower=ratio).lower
+            inward = sizes.SizeBounds.from_ratios(
+                k, n_samples=IMAGES, lower=ratio, rounding="inward"
+            ).lower
             larger += int(inward[0] == printed + 1)
         except InfeasibleBoundsError:
             infeasible.append(ratio)

@@ -92,7 +92,9 @@ def real_ratios_mislead(k: int) -> float:
     if found is None:
         return math.inf
     try:
-        bounds.SizeBounds.from_ratios(k, n_samples=int(found["n"]), lower=1.0, upper=1.0)
+        bounds.SizeBounds.from_ratios(
+            k, n_samples=int(found["n"]), lower=1.0, upper=1.0, rounding="inward"
+        )
     except InfeasibleBoundsError:
         return 0.0
     return 1.0

@@ -288,7 +288,9 @@ def _wrong_verdicts() -> float:
         for low, high in product(ratios, tops):
             exists = any(all(low * n <= k * m <= high * n for m in c) for c in sizes)
             try:
-                bounds.SizeBounds.from_ratios(k, n_samples=n, lower=float(low), upper=float(high))
+                bounds.SizeBounds.from_ratios(
+                    k, n_samples=n, lower=float(low), upper=float(high), rounding="inward"
+                )
                 wrong += not exists
             except InfeasibleBoundsError:
                 wrong += exists
@@ -313,7 +315,9 @@ def _wrong_bounds() -> float:
             wrong += sum(not _rounded(int(v), n * b, rounding, up=False) for v in found.upper)
             shares = np.concatenate([found.lower_share - float(a), found.upper_share - float(b)])
             wrong += int((np.abs(shares) > 1e-15).sum()) + (found.n_samples != n)
-    uneven = bounds.SizeBounds.from_ratios(2, n_samples=10, lower=[0.5, 1.1], upper=[0.9, 1.7])
+    uneven = bounds.SizeBounds.from_ratios(
+        2, n_samples=10, lower=[0.5, 1.1], upper=[0.9, 1.7], rounding="inward"
+    )
     wrong += uneven.lower.tolist() != [3, 6]
     wrong += uneven.upper.tolist() != [4, 8]
     return float(wrong)

@@ -161,7 +161,9 @@ def _pass_excess(scores: Floats) -> float:
     """Return labels of a counted pass that break the rule, and their value beyond D."""
     n, k = scores.shape
     low, high = ([k * share for share in side] for side in SHARES[k])
-    counted = bounds.SizeBounds.from_ratios(k, n_samples=n, lower=low, upper=high)
+    counted = bounds.SizeBounds.from_ratios(
+        k, n_samples=n, lower=low, upper=high, rounding="inward"
+    )
     inside, state = assignment.assign(scores, counted, steps=RULE)
     told, last = online_runs.enforced_labels(scores, counted, step_size=1.0 / 64.0, chunk_size=4)
     wrong = float((inside != told).sum() + np.abs(np.subtract(state.duals, last)).max() * 64.0)

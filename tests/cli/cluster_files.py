@@ -11,7 +11,7 @@ import pytest
 from dualclust.cli.main import main
 from tests.problems import unit_rows
 
-OUTPUTS = {"labels.npy", "centers.npy", "sizes.csv", "result.json"}
+OUTPUTS = {"labels.npy", "centers.npy", "sizes.csv", "model.npz", "result.json"}
 
 
 def groups(n=200, k=4, d=8, spread=0.3, seed=0):
@@ -39,7 +39,7 @@ def cluster(path, *options, k=4):
 
 
 def outputs(folder):
-    """The four files, read."""
+    """The files, read."""
     assert {path.name for path in folder.iterdir()} == OUTPUTS
     with (folder / "sizes.csv").open() as file:
         sizes = list(csv.DictReader(file))
@@ -64,14 +64,14 @@ def check(folder, x, k):
     assert [int(row["cluster"]) for row in sizes] == list(range(k))
     assert [int(row["size"]) for row in sizes] == counts.tolist()
     for row in sizes:
-        assert int(row["lower"]) <= int(row["size"]) <= int(row["upper"])
+        assert int(row["min_count"]) <= int(row["size"]) <= int(row["max_count"])
     value = (x * centers.astype(np.float64)[labels]).sum() / n
     assert report["mean_similarity"] == pytest.approx(value, abs=1e-6)
     assert report["mean_similarity_bound"] >= report["mean_similarity"] - 1e-9
     assert report["relative_gap"] >= 0
     assert (report["n_samples"], report["n_clusters"], report["violation"]) == (n, k, 0)
-    assert report["smallest_cluster"] == counts.min() >= report["lower_bound"]
-    assert report["largest_cluster"] == counts.max() <= report["upper_bound"]
+    assert report["smallest_cluster"] == counts.min() >= report["min_count"]
+    assert report["largest_cluster"] == counts.max() <= report["max_count"]
     return labels, report
 
 

@@ -13,7 +13,7 @@ from dualclust.cli import main as cli
 from dualclust.cli.main import build_parser, main
 from dualclust.cluster import command as cluster_command
 
-COMMANDS = ("cluster", "train", "resume", "demo", "proofs")
+COMMANDS = ("cluster", "assign", "train", "resume", "demo", "proofs")
 
 
 @pytest.fixture
@@ -59,7 +59,12 @@ def test_help_fits_a_terminal(capsys, monkeypatch, command):
 
 def test_the_examples_of_the_help_parse():
     """Every printed line that starts with the command is one that it accepts."""
-    texts = (cli.EXAMPLES, cli.cluster.EXAMPLES, cli.TRAIN_EXAMPLES)
+    texts = (
+        cli.EXAMPLES,
+        cli.cluster.EXAMPLES,
+        cli.assign.EXAMPLES,
+        cli.TRAIN_EXAMPLES,
+    )
     lines = [line.split() for text in texts for line in text.splitlines()]
     commands = [line[1:] for line in lines if line[:1] == ["dualclust"]]
     assert len(commands) >= 9

@@ -8,7 +8,7 @@ from tests.cli.cluster_files import OUTPUTS, check, cluster, groups, listing, ou
 from tests.problems import unit_rows
 
 
-def test_the_four_files_and_the_report(tmp_path, capsys):
+def test_the_files_and_the_report(tmp_path, capsys):
     x, member = groups()
     path = save(tmp_path / "X.npy", x)
     before = path.read_bytes()
@@ -19,7 +19,7 @@ def test_the_four_files_and_the_report(tmp_path, capsys):
     assert report["converged"] is True
     assert report["seed"] == 0
     assert (report["lower"], report["upper"]) == (0.9, 1.1)
-    assert (report["lower_bound"], report["upper_bound"]) == (45, 55)
+    assert (report["min_count"], report["max_count"]) == (45, 55)
     out, err = capsys.readouterr()
     assert err == ""
     assert "violation           0" in out
@@ -63,12 +63,16 @@ def test_a_seed_gives_the_same_bytes(tmp_path):
     ("k", "options", "bounds"),
     [
         (4, ["--lower", 1, "--upper", 1], (50, 50)),
-        (7, ["--lower", 1, "--upper", 1, "--rounding", "outward"], (28, 29)),
+        (7, ["--lower", 1, "--upper", 1], (28, 29)),
+        (7, ["--rounding", "inward"], (26, 31)),
         (7, ["--rounding", "nearest"], (26, 31)),
         (4, ["--lower", 0, "--upper", "inf"], (0, 200)),
-        (6, ["--lower", 0.5, "--upper", "inf"], (17, 200)),
+        (6, ["--lower", 0.5, "--upper", "inf"], (16, 200)),
+        (6, ["--min-count", 30], (30, 37)),
+        (6, ["--min-count", 30, "--max-count", 40], (30, 40)),
+        (6, ["--lower", 0, "--max-count", 34], (0, 34)),
         (1, [], (180, 200)),
-        (200, [], (1, 1)),
+        (200, [], (0, 2)),
         (4, ["--max-iter", 0], (45, 55)),
     ],
     ids=str,
@@ -77,7 +81,7 @@ def test_options_of_sizes(tmp_path, k, options, bounds):
     x, _ = groups()
     assert cluster(save(tmp_path / "X.npy", x), *options, k=k) == 0
     _, report = check(tmp_path / "X-clusters", x, k)
-    assert (report["lower_bound"], report["upper_bound"]) == bounds
+    assert (report["min_count"], report["max_count"]) == bounds
     if "inf" in options:
         assert report["upper"] == "inf"
 

@@ -73,20 +73,41 @@ def test_a_file_that_cannot_be_clustered(tmp_path, capsys, name):
 BAD_OPTIONS = {
     "k zero": (["-k", 0], "-k must be at least 1, got 0"),
     "k negative": (["-k", -3], "-k must be at least 1, got -3"),
-    "k above n": (["-k", 201], "at least one row per center, got 200 rows for k=201"),
-    "k beyond memory": (["-k", 999999999999], "got 200 rows for k=999999999999"),
+    "k above n": (["-k", 201], "-k must be at most the number of rows, got 201 for the 200 rows"),
+    "k beyond memory": (["-k", 999999999999], "got 999999999999 for the 200 rows"),
     "k above n, no bounds": (
         ["-k", 201, "--lower", 0, "--upper", "inf"],
-        "at least one row per center, got 200 rows for k=201",
+        "-k must be at most the number of rows, got 201 for the 200 rows",
     ),
-    "lower too large": (["-k", 7, "--lower", 1], "lower bounds add up to 203 samples, 3 more"),
+    "lower too large": (
+        ["-k", 7, "--lower", 1, "--rounding", "inward"],
+        "--lower 1 --upper 1.1, where the mean size n/k is 28.5714 rows: lower bounds add up to "
+        "203 samples, 3 more than the 200 rows of the file. To fix this, lower them, or leave out "
+        "--rounding",
+    ),
     "upper too small": (
-        ["-k", 7, "--lower", 0, "--upper", 1],
+        ["-k", 7, "--lower", 0, "--upper", 1, "--rounding", "inward"],
         "upper bounds add up to 196 samples, 4 fewer",
     ),
+    "rows as a share": (
+        ["-k", 4, "--lower", 45],
+        "--lower is in units of the mean size n/k and must be at most 1, got 45. To fix this, give "
+        "a number of rows with --min-count",
+    ),
+    "rows as an upper share": (["-k", 4, "--upper", 0.5], "--upper is in units of the mean size"),
+    "count too large": (
+        ["-k", 4, "--min-count", 51],
+        "--min-count 51 asks for 204 rows in 4 clusters, 4 more than the 200 rows of the file. "
+        "To fix this, give at most 50",
+    ),
+    "count too small": (
+        ["-k", 7, "--max-count", 28],
+        "--max-count 28 allows 196 rows in 7 clusters, 4 fewer than the 200 rows of the file. "
+        "To fix this, give at least 29",
+    ),
+    "negative count": (["-k", 4, "--min-count=-1"], "--min-count must be at least 0, got -1"),
     "tolerance": (["-k", 4, "--tol", 2], "--tol must lie in [0, 1], got 2.0"),
     "gap": (["-k", 4, "--gap", "nan"], "--gap must lie in [0, 1], got nan"),
-    "crossed": (["-k", 4, "--lower", 0.9, "--upper", 0.5], "lower bound"),
     "negative ratio": (["-k", 4, "--lower=-1"], "--lower must lie in [0, inf"),
     "NaN ratio": (["-k", 4, "--lower", "nan"], "--lower must lie in [0, inf"),
     "infinite lower": (["-k", 4, "--lower", "inf"], "--lower must lie in [0, inf), got inf"),
@@ -104,7 +125,9 @@ def test_options_that_do_not_fit_the_rows(tmp_path, capsys, name):
 
 
 @pytest.mark.parametrize("name", ["", ".", "/", "a" * 300, "b" * 5000, "nul\0.npy"])
-@pytest.mark.parametrize("option", ["X.npy", "--weights", "--out", "--checkpoint"])
+@pytest.mark.parametrize(
+    "option", ["X.npy", "--weights", "--out", "--checkpoint", "--bounds", "--seeds", "--start"]
+)
 def test_names_that_no_file_can_have(tmp_path, capsys, option, name):
     path = save(tmp_path / "X.npy")
     before = listing(tmp_path)
@@ -180,6 +203,9 @@ def test_an_interrupt_while_writing_leaves_nothing(tmp_path, capsys, monkeypatch
 
     monkeypatch.setattr(files, "_write_flushed", interrupted)
     assert cluster(path) == 130
-    assert capsys.readouterr().err == "dualclust: interrupted\n"
+    assert capsys.readouterr().err == (
+        "dualclust: interrupted; nothing was written. With --checkpoint FILE, a run that is "
+        "stopped goes on after its last center update by --resume\n"
+    )
     monkeypatch.undo()
     assert listing(tmp_path) == before

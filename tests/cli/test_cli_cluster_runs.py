@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dualclust.cli.main import main
-from dualclust.cluster import command as cluster_command
+from dualclust.cluster import resume
 from tests.cli.cluster_files import (
     check,
     cluster,
@@ -226,7 +226,7 @@ class StoppedError(RuntimeError):
 @pytest.mark.parametrize("updates", [1, 3, 6])
 def test_a_resumed_run_ends_with_the_same_bytes(tmp_path, monkeypatch, long_run, updates) -> None:
     path, options, whole, last = long_run
-    state, saved, save_state = tmp_path / "X.state", [], cluster_command.save_state
+    state, saved, save_state = tmp_path / "X.state", [], resume.save_state
 
     def stop(*arguments):
         save_state(*arguments)
@@ -234,7 +234,7 @@ def test_a_resumed_run_ends_with_the_same_bytes(tmp_path, monkeypatch, long_run,
         if len(saved) == updates:
             raise StoppedError
 
-    monkeypatch.setattr(cluster_command, "save_state", stop)
+    monkeypatch.setattr(resume, "save_state", stop)
     here = (*options, "--checkpoint", state, "--out", tmp_path / "out")
     assert cluster(path, *here, k=8) == 70
     assert [p.name for p in tmp_path.iterdir()] == ["X.state"]

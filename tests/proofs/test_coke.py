@@ -87,4 +87,4 @@ def test_a_label_softmax_is_that_of_the_definition() -> None:
 
 def test_three_thousand_clusters_have_no_room_for_inward_bounds() -> None:
     with pytest.raises(InfeasibleBoundsError, match="2833 more"):
-        sizes.SizeBounds.from_ratios(3000, n_samples=tables.IMAGES, lower=1.0)
+        sizes.SizeBounds.from_ratios(3000, n_samples=tables.IMAGES, lower=1.0, rounding="inward")

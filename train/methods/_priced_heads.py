@@ -118,7 +118,7 @@ def kmeans_centers(features: Tensor, bounds: SizeBounds, seed: int, head: int) -
     draws = generator(seed, "kmeans", head)
     uniforms = torch.rand(bounds.n_clusters, generator=draws, dtype=torch.float64)
     start = kmeans_plus_plus(features, uniforms.to(features.device))
-    centers: Tensor = constrained_kmeans(features, bounds, start).centers
+    centers: Tensor = constrained_kmeans(features, bounds, start, max_iter=20).centers
     return centers
 
 

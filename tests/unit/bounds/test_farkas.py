@@ -136,7 +136,7 @@ def test_bounds_refuse_with_the_whole_proof(lower, upper, n):
 
 def test_ratios_too_and_a_stream_has_no_whole_numbers():
     with pytest.raises(InfeasibleBoundsError) as caught:
-        SizeBounds.from_ratios(3, n_samples=100, lower=1.0)
+        SizeBounds.from_ratios(3, n_samples=100, lower=1.0, rounding="inward")
     assert verify_infeasibility([34] * 3, [100] * 3, 100, caught.value.vector)
     with pytest.raises(InfeasibleBoundsError) as caught:
         SizeBounds.for_stream(2, lower=0.0, upper=0.9)

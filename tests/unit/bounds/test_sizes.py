@@ -20,8 +20,8 @@ def test_bounds_are_arrays_of_the_library_asked_for(xp):
     bounds = SizeBounds.from_ratios(
         2, n_samples=10, lower=0.5, upper=1.5, xp=xp.namespace, device=xp.device
     )
-    assert_equal(bounds.lower, xp.asarray([3, 3]))
-    assert_equal(bounds.upper, xp.asarray([7, 7]))
+    assert_equal(bounds.lower, xp.asarray([2, 2]))
+    assert_equal(bounds.upper, xp.asarray([8, 8]))
     assert_equal(bounds.lower_share, xp.asarray([0.25, 0.25]))
     assert_equal(bounds.upper_share, xp.asarray([0.75, 0.75]))
     assert (bounds.n_samples, bounds.n_clusters, bounds.total_lower_share) == (10, 2, 0.5)
@@ -59,10 +59,10 @@ def test_a_ratio_means_its_simple_fraction(ratio, n, k, size, rounding):
 
 def test_a_ratio_that_is_no_simple_fraction_is_taken_to_the_letter():
     awkward = math.nextafter(0.9, 1.0)
-    assert SizeBounds.from_ratios(1, n_samples=1000, lower=awkward).lower.tolist() == [901]
-    assert SizeBounds.from_ratios(1, n_samples=10**9, lower=math.pi / 4).lower.tolist() == [
-        math.ceil(Fraction(math.pi / 4) * 10**9)
-    ]
+    found = SizeBounds.from_ratios(1, n_samples=1000, lower=awkward, rounding="inward")
+    assert found.lower.tolist() == [901]
+    found = SizeBounds.from_ratios(1, n_samples=10**9, lower=math.pi / 4)
+    assert found.lower.tolist() == [math.floor(Fraction(math.pi / 4) * 10**9)]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_one_ratio_per_cluster(xp):
     ratios = [0.5, 0.0, 1.5]
     for lower in (ratios, tuple(ratios), xp.asarray(ratios), xp.asarray(ratios, "float32")):
         bounds = SizeBounds.from_ratios(3, n_samples=9, lower=lower, upper=[1.0, math.inf, 2.0])
-        assert sizes(bounds) == ([2, 0, 5], [3, 9, 6])
+        assert sizes(bounds) == ([1, 0, 4], [3, 9, 6])
 
 
 def test_zero_and_infinity_mean_no_bound():
@@ -158,7 +158,8 @@ def check_proof(error, lower, upper, n):
             9,
             (1, 2),
             2,
-            "lower bound 4 exceeds upper bound 2 for cluster 1. To fix this, widen the bounds",
+            "lower bound 4 exceeds upper bound 2 for cluster 1, in samples. "
+            "To fix this, widen the bounds",
         ),
         (
             [0],
@@ -166,7 +167,8 @@ def check_proof(error, lower, upper, n):
             1,
             (0,),
             1,
-            "lower bound 0 exceeds upper bound -1 for cluster 0. To fix this, widen the bounds",
+            "lower bound 0 exceeds upper bound -1 for cluster 0, in samples. "
+            "To fix this, widen the bounds",
         ),
     ],
 )
@@ -186,22 +188,146 @@ def test_a_wrong_proof_does_not_pass():
 
 def test_infeasible_ratios_come_with_a_proof():
     with pytest.raises(InfeasibleBoundsError) as caught:
-        SizeBounds.from_ratios(3, n_samples=100, lower=1.0)
+        SizeBounds.from_ratios(3, n_samples=100, lower=1.0, rounding="inward")
     assert str(caught.value) == (
         "lower bounds add up to 102 samples, 2 more than n_samples=100. "
         "To fix this, lower them, or pass rounding='outward'"
     )
     check_proof(caught.value, [34] * 3, [100] * 3, 100)
-    assert (
-        sizes(SizeBounds.from_ratios(3, n_samples=100, lower=1.0, rounding="outward"))[0]
-        == [33] * 3
-    )
+    assert sizes(SizeBounds.from_ratios(3, n_samples=100, lower=1.0))[0] == [33] * 3
 
 
-def test_no_advice_to_round_outward_where_that_is_done_already():
+@pytest.mark.parametrize("rounding", ["inward", "outward", "nearest"])
+@pytest.mark.parametrize(
+    ("lower", "upper", "text"),
+    [
+        (
+            1.2,
+            2.0,
+            "lower must be at most 1 on average over the clusters, in units of the mean size "
+            "n / k = 4 samples, got 1.2. To fix this, use a share of at most 1, or give a number "
+            "of samples as min_count",
+        ),
+        (
+            [0.0, 0.5, 0.0],
+            [0.75, 1.0, 1.0],
+            "upper must be at least 1 on average over the clusters, in units of the mean size "
+            "n / k = 4 samples, got 0.916667. To fix this, use a share of at least 1, or give a "
+            "number of samples as max_count",
+        ),
+        (
+            [0.0, 950.0, 0.0],
+            1.1,
+            "lower bound 950 exceeds upper bound 1.1 for cluster 1, in units of the mean size "
+            "n / k = 4 samples. To fix this, widen the bounds, or give numbers of samples as "
+            "min_count and max_count",
+        ),
+    ],
+)
+def test_shares_that_no_sizes_have_are_refused_however_they_are_rounded(
+    lower, upper, text, rounding
+):
     with pytest.raises(InfeasibleBoundsError) as caught:
-        SizeBounds.from_ratios(2, n_samples=10, lower=2.0, rounding="outward")
-    assert str(caught.value).endswith("To fix this, lower them")
+        SizeBounds.from_ratios(3, n_samples=12, lower=lower, upper=upper, rounding=rounding)
+    assert str(caught.value) == text
+    assert caught.value.clusters
+    assert caught.value.excess > 0
+
+
+def test_shares_that_add_up_to_k_but_for_rounding_are_taken():
+    shares = np.random.default_rng(0).dirichlet(np.ones(1000), size=20) * 1000
+    assert any(sum(map(Fraction, row)) > 1000 for row in shares)
+    for row in shares:
+        bounds = SizeBounds.from_ratios(1000, n_samples=10**6, lower=row, upper=row)
+        assert int(bounds.lower.sum()) <= 10**6 <= int(bounds.upper.sum())
+
+
+# Shares and counts ------------------------------------------------------------------------------
+
+
+def test_each_side_is_a_share_or_a_count(xp):
+    place = {"xp": xp.namespace, "device": xp.device}
+    one = SizeBounds.of(4, n_samples=18, lower=1, max_count=6, **place)
+    assert sizes(one) == ([4] * 4, [6] * 4)
+    assert_equal(one.lower_share, xp.asarray([0.25] * 4))
+    assert_equal(one.upper_share, xp.asarray([6 / 18] * 4))
+    counts = xp.asarray([5, 0, 1, 0], "int32")
+    other = SizeBounds.of(4, n_samples=18, min_count=counts, upper=[1.5, 1.5, 1, 1], **place)
+    assert sizes(other) == ([5, 0, 1, 0], [7, 7, 5, 5])
+    assert_equal(other.lower_share, xp.asarray([5 / 18, 0.0, 1 / 18, 0.0]))
+    assert sizes(SizeBounds.of(4, n_samples=18, min_count=xp.asarray(2), **place))[0] == [2] * 4
+
+
+def test_one_is_a_share_whether_it_is_whole_or_not():
+    for one in (1, 1.0, np.int64(1), np.float32(1)):
+        assert sizes(SizeBounds.of(4, n_samples=40, lower=one))[0] == [10] * 4
+
+
+def test_without_bounds_all_sizes_are_inside(xp):
+    place = {"xp": xp.namespace, "device": xp.device}
+    assert SizeBounds.of(3, n_samples=7, **place).is_free
+    assert SizeBounds.of(3, n_samples=7, min_count=0, max_count=700, **place).is_free
+    assert not SizeBounds.of(3, n_samples=7, max_count=6, **place).is_free
+    assert not SizeBounds.of(3, n_samples=7, min_count=[0, 0, 1], **place).is_free
+    assert SizeBounds.for_stream(3, lower=0.0, **place).is_free
+
+
+def test_counts_and_rounding_of_shares_are_those_of_the_other_constructors():
+    for rounding in ("inward", "outward", "nearest"):
+        share = {"lower": 0.89, "upper": 1.1, "rounding": rounding}
+        for a, b in zip(
+            SizeBounds.of(3, n_samples=100, **share)[:4],
+            SizeBounds.from_ratios(3, n_samples=100, **share)[:4],
+            strict=True,
+        ):
+            assert_equal(a, b)
+    by_count = SizeBounds.of(2, n_samples=9, min_count=[1, 2], max_count=[5, 900])
+    for a, b in zip(
+        by_count[:4], SizeBounds.from_counts([1, 2], [5, 900], n_samples=9)[:4], strict=True
+    ):
+        assert_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("error", "options", "text"),
+    [
+        (
+            InvalidValueError,
+            {"lower": 0.9, "min_count": 5},
+            "lower and min_count both bound the smallest size, got 0.9 and 5. "
+            "To fix this, give one of them",
+        ),
+        (
+            InvalidValueError,
+            {"upper": 1.1, "max_count": [5, 5, 5]},
+            "upper and max_count both bound the largest size, got 1.1 and [5, 5, 5]. "
+            "To fix this, give one of them",
+        ),
+        (InvalidTypeError, {"min_count": 0.9}, "min_count must be an int, got 0.9 (float)"),
+        (InvalidTypeError, {"max_count": True}, "max_count must be an int, got True (bool)"),
+        (InvalidTypeError, {"max_count": "5"}, "max_count must be numbers, got '5' (str)"),
+        (InvalidValueError, {"min_count": -1}, "min_count must be at least 0, got -1"),
+        (InvalidValueError, {"min_count": [0, 0, -2]}, "min_count[2] must be at least 0, got -2"),
+        (
+            InvalidValueError,
+            {"max_count": [4, 5]},
+            "max_count must be one number or one per cluster (k=3), got 2",
+        ),
+        (
+            InfeasibleBoundsError,
+            {"min_count": 4},
+            "lower bounds add up to 12 samples, 3 more than n_samples=9. To fix this, lower them",
+        ),
+        (
+            InfeasibleBoundsError,
+            {"lower": 0.9, "max_count": [1, 9, 9]},
+            "lower bound 2 exceeds upper bound 1 for cluster 0, in samples. "
+            "To fix this, widen the bounds",
+        ),
+    ],
+)
+def test_wrong_shares_and_counts_are_named(error, options, text):
+    assert message_of(error, SizeBounds.of, 3, n_samples=9, **options) == text
 
 
 @pytest.mark.parametrize(
@@ -279,7 +405,7 @@ def test_invalid_options_are_named(k, n, rounding):
     assert text in (
         "n_clusters must be at least 1, got 0",
         "n_samples must be at least 1, got 0",
-        "rounding must be one of 'inward', 'outward', 'nearest', got 'up'",
+        "rounding must be one of 'outward', 'inward', 'nearest', got 'up'",
     )
 
 
