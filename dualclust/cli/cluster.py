@@ -64,7 +64,7 @@ of it or, after an error, nothing:
   sizes.csv     cluster, size, min_count, max_count, price; --bounds reads it
   model.npz     centers, prices, sizes, metric: what 'dualclust assign' and --start read
   result.json   sizes, violation, objective, its bound, the gap
-  rows.csv      with --report or --table: exemplars, most doubtful rows, rows the bounds moved
+  rows.csv      with --report: exemplars, the most doubtful rows, rows that the bounds moved
   report.html   with --report: sizes, prices, margins, the price of balance, a map, such rows
 With --table, also one line per row: its id (or number), cluster, margin, the second best cluster,
 and the cluster it would choose without bounds. The margin is by how much score plus price of the

@@ -202,7 +202,7 @@ def _write(
         "sizes.csv": sizes_csv(found).encode(),
         MODEL_FILE: model_bytes(found, options.metric),
     }
-    if notable is not None:
+    if notable is not None and options.report:
         from .report import report_files
 
         files |= report_files(
@@ -212,7 +212,6 @@ def _write(
             notable,
             title=options.input.name,
             out=out,
-            page=options.report,
             weights=weights,
             ids=problem.rows.ids,
             column=problem.shown,

@@ -177,6 +177,7 @@ def test_what_a_report_shows(tmp_path, capsys, monkeypatch) -> None:
     exemplar = int((tmp_path / "X-clusters" / "rows.csv").read_text().split("\n")[1].split(",")[2])
     assert f"picture \\u003c{exemplar}\\u003e" in page
     before = listing(tmp_path)
+    capsys.readouterr()
     lines.write_text("one\n")
     few = ("cluster", path, "-k", 4, "--out", "b", "--report", "--show")
     assert "has 1 lines, and the input has 200 rows" in error_of(capsys, 65, *few, lines)

@@ -250,6 +250,30 @@ def test_every_element_that_the_script_asks_for_is_there() -> None:
     assert len(set(there)) == len(there)
 
 
+def test_a_browser_runs_it(tmp_path) -> None:
+    """The policy lets our script run, the script ends, and text of rows stays text."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no browser is there to open the page")
+    made = result(30, 900)
+    rows = rows_of(find_notable(made[0], made[1], "cosine"))
+    _, _, notable, content = page_of(made, shown=shown_of(dict.fromkeys(rows, EVIL), tmp_path))
+    (tmp_path / "report.html").write_bytes(content)
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'user'}"]
+    flags += ["--enable-logging=stderr", "--window-size=1280,900", "--dump-dom"]
+    flags += ["--virtual-time-budget=2000"]
+    address = (tmp_path / "report.html").as_uri()
+    done = subprocess.run([browser, *flags, address], capture_output=True, text=True, timeout=300)
+    assert "CONSOLE" not in done.stderr
+    page = Page(done.stdout)
+    clusters = [a["data-cluster"] for tag, a in page.tags if tag == "tr" and "data-cluster" in a]
+    assert clusters[:12] == [str(i) for i in range(12)]  # those in sight
+    assert sum(tag == "svg" for tag, _ in page.tags) == 3
+    # Exemplars of the table, doubtful and moved rows of the lists.
+    assert page.words.count("</script><script>alert(1)") >= 3 * 12
+    assert f"{notable.n_moved} rows would choose another cluster" in page.words
+
+
 # Size and sameness --------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""The files of a result that are about single rows: ``rows.csv``, and the page."""
+"""The files of ``--report``: the rows worth a look as a table, and the page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ def report_files(
     *,
     title: str,
     out: Path,
-    page: bool,
     weights: Any | None = None,
     ids: Ids | None = None,
     column: ShownColumn | None = None,
@@ -39,8 +38,6 @@ def report_files(
         As in `draw_report`.
     out : Path
         The folder that they go to.
-    page : bool
-        Whether the page is wanted; ``rows.csv`` always is.
     ids : callable, optional
         Of all rows of the input.
     column : ShownColumn, optional
@@ -48,13 +45,11 @@ def report_files(
     lists = (notable.exemplars, notable.doubtful, notable.moved)
     rows = np.unique(np.concatenate([lines.row for lines in lists]))
     own = None if ids is None else values_of(ids, rows)
-    files = {"rows.csv": rows_csv(notable, str(result["metric"]), own).encode()}
-    if page:
-        shown = None
-        if column is not None:
-            values = values_of(column.values, rows)
-            shown = Shown(column.name, values, column.folder, out)
-        files |= draw_report(
-            source, found, result, notable, title=title, weights=weights, ids=own, shown=shown
-        )
-    return files
+    shown = None
+    if column is not None:
+        values = values_of(column.values, rows)
+        shown = Shown(column.name, values, column.folder, out)
+    page = draw_report(
+        source, found, result, notable, title=title, weights=weights, ids=own, shown=shown
+    )
+    return {"rows.csv": rows_csv(notable, str(result["metric"]), own).encode()} | page
