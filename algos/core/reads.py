@@ -12,7 +12,7 @@ import array_api_compat as compat
 
 from .types import Array
 
-__all__ = ["on_host", "read", "unread"]
+__all__ = ["detached", "on_host", "read", "unread"]
 
 
 def on_host(array: Array) -> bool:
@@ -25,6 +25,18 @@ def on_host(array: Array) -> bool:
     True
     """
     return compat.is_numpy_array(array) or "cpu" in str(compat.device(array)).lower()
+
+
+def detached(array: Array) -> Array:
+    """Return an array without its graph, in a library that has one: a read would warn of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> detached(np.asarray([1.0]))
+    array([1.])
+    """
+    return array.detach() if hasattr(array, "detach") else array
 
 
 def unread(value: Array) -> Array | float:

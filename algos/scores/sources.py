@@ -30,7 +30,7 @@ import array_api_compat as compat
 from ..core.checks import check_real, check_same_place, check_shape
 from ..core.errors import InvalidTypeError, InvalidValueError
 from ..core.precision import at_least_float32
-from ..core.reads import on_host, read
+from ..core.reads import detached, on_host, read
 from ..core.types import Array
 from .blocks import block_rows, row_blocks
 
@@ -153,6 +153,7 @@ def score_source(scores: Array, weights: Array | None = None) -> ScoreSource:
     _check_bits("scores", scores)
     n, k = check_shape("scores", scores, ("n", "k"))
     check_same_place(scores=scores, weights=weights)
+    scores = detached(scores)
     if weights is None:
         return ScoreSource(
             n_clusters=k,
@@ -288,7 +289,7 @@ def check_weights(name: str, weights: Array, n: int) -> Array:
     """Return weights as float64 if they are n finite numbers of at least 0, not all of them 0."""
     xp = check_real(name, weights)
     check_shape(name, weights, (n,))
-    weights = xp.astype(weights, xp.float64)
+    weights = xp.astype(detached(weights), xp.float64)
     negative, total = read(xp.any(~(weights >= 0.0)), xp.sum(weights)) if n else (0.0, 1.0)
     if negative or not 0.0 < total < math.inf:
         worst = float(xp.min(weights))

@@ -53,6 +53,22 @@ def register(commands: Any) -> None:
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL", help="output folder of 'cluster', or its model.npz")
     add("input", type=Path, metavar="Y.npy", help="n rows of d numbers: a file, folder or pattern")
+    _add_labeling(parser)
+    default = "default: as the model"
+    add_bound_options(parser, default, default, " A bound implies --bounded.")
+    add_reading_options(parser)
+    _add_output(parser)
+    add_machine_options(parser)
+
+
+def run_assign(options: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    from ..cluster import assign
+
+    return assign.run_assign(options)
+
+
+def _add_labeling(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("how to label").add_argument
     add(
         "--bounded",
@@ -76,9 +92,9 @@ def register(commands: Any) -> None:
         metavar="G",
         help="with --bounded: relative gap to prove; 0 for optimal labels (default 0.0001)",
     )
-    default = "default: as the model"
-    add_bound_options(parser, default, default, " A bound implies --bounded")
-    add_reading_options(parser)
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("what to write").add_argument
     add(
         "--out",
@@ -104,11 +120,3 @@ def register(commands: Any) -> None:
         action=argparse.BooleanOptionalAction,
         help="rows per second and time left on standard error (default: on a terminal)",
     )
-    add_machine_options(parser)
-
-
-def run_assign(options: argparse.Namespace) -> int:
-    """Run the command and return its exit code."""
-    from ..cluster import assign
-
-    return assign.run_assign(options)

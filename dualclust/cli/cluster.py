@@ -104,7 +104,7 @@ def add_bound_options(
     parser: argparse.ArgumentParser, lower: str, upper: str, more: str = ""
 ) -> None:
     """Add bounds on sizes, with words for their defaults, and more words about all of them."""
-    about = f"R is in units of the mean size n/k, N in rows; a side has one of the two.{more}"
+    about = f"R is in units of the mean size n/k, N in rows; a side has one of them.{more}"
     add = parser.add_argument_group("bounds on the sizes", about).add_argument
     add("--lower", type=float, metavar="R", help=f"smallest size, in units of n/k ({lower})")
     add("--upper", type=float, metavar="R", help=f"largest size, in units of n/k ({upper})")

@@ -36,6 +36,18 @@ def run(options: argparse.Namespace) -> int:
     return {"train": _train, "resume": _resume, "demo": _demo}[options.command](options)
 
 
+@contextmanager
+def _resumable(folder: Path) -> Iterator[None]:
+    """Say how to go on where a run is stopped."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        how = f"to go on after its last epoch: dualclust resume {folder}"
+        if not (folder / "checkpoints").is_dir():
+            how = "no epoch was finished"
+        raise KeyboardInterrupt(how) from stop
+
+
 def read_recipe(name: str) -> RunConfig:
     """Read the settings of a TOML file, or of a built-in recipe by its name.
 
@@ -73,7 +85,11 @@ def _train(options: argparse.Namespace) -> int:
     stem = Path(config.data.source).stem
     folder = options.out or Path("runs") / f"{config.method}-{stem}-seed{config.seed}"
     ranks = join_ranks(options.device)
-    with _progress(config.epochs, f"{config.method} on {stem}", quiet=not ranks.first) as progress:
+    title = f"{config.method} on {stem}"
+    with (
+        _resumable(folder),
+        _progress(config.epochs, title, quiet=not ranks.first) as progress,
+    ):
         result = train(config, folder, device=ranks.device, ranks=ranks, progress=progress)
     return _end(result, ranks)
 
@@ -81,7 +97,8 @@ def _train(options: argparse.Namespace) -> int:
 def _resume(options: argparse.Namespace) -> int:
     _check_device(options.device)
     ranks = join_ranks(options.device)
-    with _progress(None, f"resuming {options.run}", quiet=not ranks.first) as progress:
+    title = f"resuming {options.run}"
+    with _resumable(options.run), _progress(None, title, quiet=not ranks.first) as progress:
         result = resume(options.run, device=ranks.device, ranks=ranks, progress=progress)
     return _end(result, ranks)
 

@@ -98,8 +98,9 @@ def _cluster(
                 save(options, problem, state, labels)
         told = f"{changed:.2%} of the labels changed, gap {state.gap:.1e}"
         meter.tell(told if meter.one_line else f"update {state.n_iter}: {told}")
-        next_one = min(state.n_iter + 1, options.max_iter)
-        meter.begin(f"update {next_one} of at most {options.max_iter}", *_own_rows(problem))
+        last = state.converged or state.n_iter == options.max_iter
+        nexts = f"update {state.n_iter + 1} of at most {options.max_iter}"
+        meter.begin("the final labels" if last else nexts, *_own_rows(problem))
 
     meter.begin("choosing the first centers", *_own_rows(problem))
     state = load(options, problem) if options.resume else None

@@ -225,6 +225,20 @@ def test_ids_that_no_row_or_two_rows_have(tmp_path, capsys) -> None:
     assert "names the id 'a', which rows 0 and 2 of" in error
 
 
+def test_ids_go_on_from_shard_to_shard(tmp_path) -> None:
+    x = groups(spread=2.0)[0]
+    (tmp_path / "X").mkdir()
+    for part in range(2):
+        rows = slice(100 * part, 100 * part + 100)
+        names = np.asarray([f"id {i}" for i in range(200)])[rows]
+        np.savez(tmp_path / "X" / f"{part}.npz", x=x[rows], name=names)
+    lines = [["name", "cluster"], *([f"id {r}", c] for r, c in KNOWN.items())]
+    seeds = table(tmp_path / "s.csv", lines)
+    assert cluster(tmp_path / "X", "--array", "x", "--id", "name", "--seeds", seeds) == 0
+    labels = labels_of(tmp_path / "X-clusters")
+    assert labels[list(KNOWN)].tolist() == list(KNOWN.values())
+
+
 # Starts ------------------------------------------------------------------------------------------
 
 

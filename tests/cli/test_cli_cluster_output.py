@@ -250,6 +250,7 @@ def test_a_terminal_sees_progress_and_the_result_is_the_same(tmp_path, monkeypat
     assert listing(tmp_path / "plain") == listing(tmp_path / "shown")
     assert re.search(r"checking the rows: 100% of a pass", shown)
     assert re.search(r"update \d+ of at most 100: \d+% of a pass", shown)
+    assert re.search(r"the final labels: \d+% of a pass", shown)
     assert re.search(r"[\d.]+% of the labels changed, gap \d", shown)
     assert shown.endswith("\r\x1b[K")
     screen.truncate(0)

@@ -1,5 +1,6 @@
 """`dualclust train` and `resume`, on a run of a second, and the table of the demo."""
 
+import contextlib
 import re
 
 import numpy as np
@@ -44,6 +45,41 @@ def error_of(capsys, code, *arguments):
     assert out == ""
     assert re.fullmatch(r"dualclust: error: [^\n]*\n", err), err
     return err
+
+
+@pytest.mark.parametrize("epochs", [0, 1])
+def test_who_stops_a_run_learns_how_to_go_on(images, capsys, monkeypatch, epochs):
+    whole, done = train_commands._progress, []
+
+    def stopping(*arguments, **options):
+        shown = whole(*arguments, **options)
+        progress = shown.__enter__()
+
+        def stop(*state):
+            progress(*state)
+            done.append(1)
+            if len(done) > epochs - 1:
+                raise KeyboardInterrupt
+
+        return contextlib.nullcontext(stop)
+
+    def at_once(*arguments, **options):
+        raise KeyboardInterrupt
+
+    if epochs:
+        monkeypatch.setattr(train_commands, "_progress", stopping)
+    else:
+        monkeypatch.setattr(train_commands, "train", at_once)
+    assert train(images, "--out", "run") == 130
+    err = capsys.readouterr().err
+    how = (
+        "to go on after its last epoch: dualclust resume run" if epochs else "no epoch was finished"
+    )
+    assert err.endswith(f"dualclust: interrupted; {how}\n")
+    monkeypatch.undo()
+    if epochs:
+        monkeypatch.chdir(images.parent)
+        assert main(["resume", "run"]) == 0
 
 
 def test_train_then_resume(images, capsys):
@@ -129,7 +165,7 @@ def test_options_outrank_the_recipe_and_the_seed_outranks_all(images, monkeypatc
         (["--data", "small.csv"], 2, "no recipe is known for --data small.csv"),
         (["--data", "notes.txt", "--recipe", "secu_digits"], 2, "cannot read notes.txt"),
         (["--out", "small.npz"], 73, "small.npz exists"),
-        (["--out", "small.npz/run"], 73, "cannot create the run folder"),
+        (["--out", "small.npz/run"], 73, "cannot write into"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -540,12 +540,12 @@ def test_a_folder_that_cannot_be_written_takes_the_table_with_it(tmp_path, monke
     np.save(tmp_path / "X.npy", X)
     before = listing(tmp_path)
 
-    def full(*arguments):
+    def full(*arguments, **options):
         assert (tmp_path / "t.csv").exists()
         msg = "disk full"
         raise OutputError(msg)
 
-    monkeypatch.setattr(command, "write_folder", full)
+    monkeypatch.setattr(command, "replace_folder", full)
     assert cluster(tmp_path / "X.npy", tmp_path / "out", "--table", str(tmp_path / "t.csv")) == 73
     assert listing(tmp_path) == before
 

@@ -92,6 +92,7 @@ WRONG = {
     "NaN price": (lambda: nan("prices"), "prices holds NaN or infinity"),
     "long": (lambda: arrays() | {"centers": 2 * arrays()["centers"]}, "a center of length 2"),
     "sizes": (lambda: arrays() | {"counts": np.asarray([2, 2, 2])}, "sizes that do not fit"),
+    "caps": (lambda: arrays() | {"upper": np.asarray([2, 1, 3])}, "sizes that do not fit"),
     "bounds": (lambda: arrays() | {"lower": np.asarray([3, 0, 1])}, "sizes that do not fit"),
 }
 

@@ -209,7 +209,7 @@ def test_more_ranks_than_blocks_and_another_number_after_a_stop(rows, answers, t
 REFUSED = {
     "missing": (("gone.npy", "-k", 3), 66, "no file at"),
     "not finite": (("bad.npy", "-k", 3), 65, f"in row {3 * MOST_ROWS + 1}."),
-    "infeasible": (("X.npy", "-k", 3, "--lower", 2), 65, "exceeds upper bound"),
+    "infeasible": (("X.npy", "-k", 3, "--min-count", 10**9), 65, "asks for 3000000000 rows"),
 }
 FAIL = """
 from dualclust.algos.core.errors import OutputError
@@ -219,17 +219,17 @@ if rank == {rank}:
     cluster_command.{where} = fail
 """
 FAILED = {
-    "write_folder": (0, "OutputError('disk full')", 73, "disk full"),
-    "save_state": (0, "OutputError('disk full')", 73, "disk full"),
-    "open_embeddings": (1, "OutputError('not mounted')", 73, "not mounted"),
-    "start_centers": (2, "ZeroDivisionError('a bug')", 70, "ZeroDivisionError: a bug"),
+    "replace_folder": (0, "OutputError('disk full')", 73, "disk full"),
+    "save": (0, "OutputError('disk full')", 73, "disk full"),
+    "open_problem": (1, "OutputError('not mounted')", 73, "not mounted"),
+    "drawn_centers": (2, "ZeroDivisionError('a bug')", 70, "ZeroDivisionError: a bug"),
     "_collect": (1, "MemoryError()", 70, "MemoryError"),
 }
 LOST = """
 def lost(*arguments, **options):
     {what}
 if rank == 1:
-    cluster_command.start_centers = lost
+    cluster_command.drawn_centers = lost
 """
 
 # Ranks that are only slow have joined before the clock starts. The second says nothing until the
@@ -237,7 +237,7 @@ if rank == 1:
 HUNG = """
 from datetime import timedelta
 from torch.distributed.distributed_c10d import _set_pg_timeout
-started = cluster_command.start_centers
+started = cluster_command.drawn_centers
 def hang(*arguments, **options):
     if rank == 1:
         while not os.path.getsize("err0"):
@@ -245,7 +245,7 @@ def hang(*arguments, **options):
         raise ZeroDivisionError
     _set_pg_timeout(timedelta(seconds=1))
     return started(*arguments, **options)
-cluster_command.start_centers = hang
+cluster_command.drawn_centers = hang
 """
 
 

@@ -357,3 +357,14 @@ def test_misuse_is_refused(xp, rng):
     other = next(library for library in LIBRARIES if library.namespace is not xp.namespace)
     with pytest.raises(DeviceMismatchError, match="same array library"):
         assign_offline(scores, ratios(other, 20, 3))
+
+
+def test_a_tensor_with_a_graph_gives_labels_without_one_and_without_a_warning() -> None:
+    torch = pytest.importorskip("torch")
+    scores = torch.randn(600, 4, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    weights = torch.ones(600, dtype=torch.float64, requires_grad=True)
+    bounds = SizeBounds.from_ratios(4, n_samples=600, lower=1.0, xp=torch)
+    for own in (None, weights):  # warnings are errors
+        found = assign_exact(scores, bounds, weights=own)
+        assert not found.prices.requires_grad
+        assert found.counts.tolist() == [150] * 4
