@@ -14,6 +14,12 @@ from .centers import (
     running_average,
     sum_batch,
 )
+from .choices import (
+    RowChoices,
+    first_of_each,
+    restricted_scores,
+    row_choices,
+)
 from .constrained import (
     ConstrainedKMeansResult,
     constrained_kmeans,
@@ -72,6 +78,7 @@ __all__ = [
     "KMeansState",
     "MiniBatchState",
     "MiniBatchStep",
+    "RowChoices",
     "Split",
     "add_to_sums",
     "best_of",
@@ -79,6 +86,7 @@ __all__ = [
     "clustering_scores",
     "constrained_kmeans",
     "effective_clusters",
+    "first_of_each",
     "fixed_means",
     "greedy_candidates",
     "hardness",
@@ -93,6 +101,8 @@ __all__ = [
     "minibatch_step",
     "regret",
     "renormalized_centers",
+    "restricted_scores",
+    "row_choices",
     "running_average",
     "seeded_centers",
     "split_largest",

@@ -41,6 +41,8 @@ examples:
       squared distances, weighted rows, the best labels there are for the final centers
   dualclust cluster X.parquet -k 100 --columns embedding --id url --table labels.parquet
       a table in, and a table with the same ids out
+  dualclust cluster X.parquet -k 100 --columns embedding --report --show caption
+      a page about the result, with the captions of exemplars and doubtful rows
   dualclust cluster X.parquet -k 100 --columns embedding --id url --seeds known.csv
       rows whose cluster is known: known.csv has the columns url and cluster
   dualclust cluster Y.npy -k 100 --start X-clusters --bounds sizes.csv
@@ -65,9 +67,11 @@ of it or, after an error, nothing:
   sizes.csv     cluster, size, min_count, max_count, price; --bounds reads it
   model.npz     centers, prices, sizes, metric: what 'dualclust assign' and --start read
   result.json   sizes, violation, objective, its bound, the gap
-  report.html, report.png      with --report: sizes, prices, margins, a map
-With --table, also one line per row: its id (or number), cluster, margin, the second best cluster.
-The margin is by how much score plus price of the cluster exceed those of the second best.
+  rows.csv      with --report: exemplars, the most doubtful rows, rows that the bounds moved
+  report.html   with --report: sizes, prices, margins, the price of balance, a map, such rows
+With --table, also one line per row: its id (or number), cluster, margin, the second best cluster,
+and the cluster it would choose without bounds. The margin is by how much score plus price of the
+cluster exceed those of the second best.
 """
 
 
@@ -259,7 +263,13 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="also write a line for each row, with its id: .csv, .parquet or .arrow",
     )
-    add("--report", action="store_true", help="add report.html and report.png (needs matplotlib)")
+    add("--report", action="store_true", help="add report.html, one page that loads nothing else")
+    add(
+        "--show",
+        metavar="COLUMN",
+        help="what the report shows of rows: a column of text, image paths or addresses, or a text "
+        "file with one line for each row",
+    )
     add("--json", action="store_true", help="print result.json, and nothing else, when done")
     add("--dry-run", action="store_true", help="print what it would take, and write nothing")
     add(

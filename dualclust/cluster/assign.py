@@ -23,6 +23,7 @@ from .formats import Rows, default_folder
 from .formats.checks import refuse
 from .labeling import around_centers, label_rows, stored_bounds, whole_result
 from .model import Model, read_model
+from .notable import find_notable
 from .options import check_machine, check_paths, check_sizes, selection_of
 from .output import Clusters, json_text, npy, sizes_csv
 from .places import device_place
@@ -30,7 +31,7 @@ from .products import Multiply, products_on
 from .progress import Meter
 from .ranks import agree, row_group
 from .sizes import bounds_of
-from .table import check_table, second_choices, written_table
+from .table import check_table, written_table
 
 __all__ = ["run_assign"]
 
@@ -83,7 +84,7 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
     clusters = whole_result(found, bounds, source, centers)
     second = None
     if options.table is not None:
-        second = second_choices(source, clusters, model.metric, None)
+        second = find_notable(source, clusters, model.metric, all_rows=True).choices
     meter.end()
     if not ranks.first:
         return 0

@@ -10,13 +10,16 @@ from __future__ import annotations
 import argparse
 import sys
 
+from ..algos.clustering.choices import restricted_scores
 from ..algos.clustering.constrained import ConstrainedKMeansResult, KMeansState, constrained_kmeans
 from ..algos.core.errors import OutputError
+from ..algos.scores.sources import ScoreSource
 from ..common.ranks import Ranks, join_ranks
 from .distances import squared_distances
 from .folder import check_folder, replace_folder
 from .formats import default_folder, look_at
 from .model import MODEL_FILE, model_bytes
+from .notable import Notable, find_notable
 from .options import check_machine, check_options, check_paths, selection_of
 from .output import Clusters, json_text, npy, result_of, sizes_csv, text
 from .places import on_host, placed
@@ -26,7 +29,7 @@ from .progress import Meter
 from .ranks import agree
 from .resume import how_to_go_on, load, save
 from .start import drawn_centers
-from .table import Second, second_choices, written_table
+from .table import written_table
 
 __all__ = ["run_cluster"]
 
@@ -70,16 +73,16 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
     result = _cluster(options, problem, ranks, meter)
     found = _collect(result, problem)
     meter.begin("measuring", problem.source.group.n_local, problem.source.group.first_row)
-    squared = second = None
+    squared = notable = None
     if options.metric == "euclidean":
         squared = squared_distances(
             problem.source, result.assignment.labels, result.centers, problem.weights
         )
-    if options.table is not None:
-        second = second_choices(problem.source, found, options.metric, problem.weights)
+    if options.table is not None or options.report:
+        notable = _notable(options, problem, found)
     meter.end()
     if ranks.first:
-        _write(options, problem, found, squared, second)
+        _write(options, problem, found, squared, notable)
     return 0
 
 
@@ -159,12 +162,30 @@ def _collect(result: ConstrainedKMeansResult, problem: Problem) -> Clusters:
     )
 
 
+def _notable(options: argparse.Namespace, problem: Problem, found: Clusters) -> Notable:
+    """Find the rows worth a look, under the restrictions that the labels keep."""
+
+    def restricted(scores: ScoreSource) -> ScoreSource:
+        return restricted_scores(
+            scores, problem.bounds, fixed=problem.fixed, forbidden=problem.forbidden
+        )
+
+    return find_notable(
+        problem.source,
+        found,
+        options.metric,
+        problem.weights,
+        restricted=restricted,
+        all_rows=options.table is not None,
+    )
+
+
 def _write(
     options: argparse.Namespace,
     problem: Problem,
     found: Clusters,
     squared: float | None,
-    second: Second | None,
+    notable: Notable | None,
 ) -> None:
     """Write the output folder and the table, and print what is in them."""
     out = options.out or default_folder(options.input)
@@ -182,15 +203,24 @@ def _write(
         "sizes.csv": sizes_csv(found).encode(),
         MODEL_FILE: model_bytes(found, options.metric),
     }
-    if options.report:
-        from .report import draw_report
+    if notable is not None and options.report:
+        from .report import report_files
 
-        files |= draw_report(
-            problem.source, found, result, title=options.input.name, weights=weights
+        files |= report_files(
+            problem.source,
+            found,
+            result,
+            notable,
+            title=options.input.name,
+            out=out,
+            weights=weights,
+            ids=problem.rows.ids,
+            column=problem.shown,
         )
     result["files"] = [*files, "result.json"]
     files["result.json"] = json_text(result).encode()
-    with written_table(options.table, found.labels, second, options.id, problem.rows.ids):
+    choices = None if notable is None else notable.choices
+    with written_table(options.table, found.labels, choices, options.id, problem.rows.ids):
         replace_folder(out, files, overwrite=options.overwrite)
     if options.json:
         print(json_text(result), end="")

@@ -13,13 +13,13 @@ from pathlib import Path
 from ..algos.core.checks import check_count, check_interval
 from ..algos.core.errors import (
     InvalidValueError,
-    MissingExtraError,
     MissingFileError,
     OutputError,
     UsageError,
 )
 from .embeddings import check_path
 from .formats import Selection
+from .shown import column_of
 from .start import INITS
 from .table import check_table
 
@@ -73,12 +73,9 @@ def check_options(options: argparse.Namespace) -> None:
     if options.init is None and options.start is None:
         options.init = INITS[0]
     _check_checkpoint(options)
-    if options.report:
-        try:
-            import matplotlib as _  # noqa: F401
-        except ImportError as error:
-            msg = "--report needs matplotlib. To fix this: pip install 'dualclust[train]'"
-            raise MissingExtraError(msg) from error
+    if options.show is not None and not options.report:
+        msg = "--show is about the page of --report. To fix this, add --report, or leave it out"
+        raise UsageError(msg)
 
 
 def check_machine(options: argparse.Namespace) -> None:
@@ -131,7 +128,8 @@ def settle_sizes(options: argparse.Namespace) -> None:
 def selection_of(options: argparse.Namespace) -> Selection:
     """Return what the options say about the file of rows."""
     columns = tuple(name for part in options.columns for name in part.split(",") if name)
-    return Selection(options.array or "", columns, options.id, options.dtype, options.dim)
+    show = column_of(getattr(options, "show", None))
+    return Selection(options.array or "", columns, options.id, options.dtype, options.dim, show)
 
 
 def _check_share(flag: str, share: float | None, count: str) -> None:

@@ -73,7 +73,7 @@ def show_plan(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, out
     factor = 1.0 if problem.bounds.is_free else BOUNDED
     each = cost.update * factor / ranks.world_size
     files = ["labels.npy", "centers.npy", "sizes.csv", MODEL_FILE, "result.json"]
-    files += ["report.png", "report.html"] if options.report else []
+    files += ["rows.csv", "report.html"] if options.report else []
     low, high = on_host(problem.bounds.lower), on_host(problem.bounds.upper)
     plan = {
         "n_samples": n,

@@ -20,6 +20,7 @@ from .places import device_place, placed
 from .products import Multiply
 from .progress import Meter
 from .ranks import row_group
+from .shown import ShownColumn, open_shown
 from .sizes import bounds_of
 from .start import Given, given_start
 
@@ -38,6 +39,8 @@ class Inputs(NamedTuple):
     forbidden : (m, 2) int64 array, or None
     start : Given or None
         None where centers are drawn.
+    shown : ShownColumn or None
+        What the report shows of rows.
     """
 
     rows: Rows
@@ -46,6 +49,7 @@ class Inputs(NamedTuple):
     fixed: Any
     forbidden: Any
     start: Given | None
+    shown: ShownColumn | None
 
 
 class Problem(NamedTuple):
@@ -53,7 +57,7 @@ class Problem(NamedTuple):
 
     Attributes
     ----------
-    rows, bounds, weights, fixed, forbidden, start
+    rows, bounds, weights, fixed, forbidden, start, shown
         As in `Inputs`.
     source : FeatureSource
         The rows as they are compared.
@@ -67,6 +71,7 @@ class Problem(NamedTuple):
     fixed: Any
     forbidden: Any
     start: Given | None
+    shown: ShownColumn | None
     source: FeatureSource
     digest: str
 
@@ -86,8 +91,9 @@ def read_inputs(options: argparse.Namespace) -> Inputs:
         fixed = read_seeds(options.seeds, rows, k, options.id)
     if options.forbidden is not None:
         forbidden = read_forbidden(options.forbidden, rows, k, options.id)
+    shown = open_shown(options.show, options.input, selection_of(options), n)
     weights, fixed, forbidden = (placed(a, device) for a in (weights, fixed, forbidden))
-    return Inputs(rows, bounds, weights, fixed, forbidden, start)
+    return Inputs(rows, bounds, weights, fixed, forbidden, start, shown)
 
 
 def open_problem(

@@ -1,48 +1,30 @@
-"""``--table``: one line for each row, with its id, its cluster and its second choice."""
+"""``--table``: one line for each row, with its id, its cluster and its other choices."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
+from ..algos.clustering.choices import RowChoices
 from ..algos.core.errors import InvalidValueError, OutputError, UsageError
-from ..algos.scores.sources import FeatureSource
 from ..common.files import write_file
-from .distances import blocks
 from .formats import Ids
 from .formats.checks import load_extra
-from .output import Clusters
 
-__all__ = ["Second", "check_table", "second_choices", "written_table"]
+__all__ = ["check_table", "written_table"]
 
 SUFFIXES = (".csv", ".parquet", ".arrow", ".feather")
-COLUMNS = ("cluster", "margin", "runner_up")
+COLUMNS = ("cluster", "margin", "runner_up", "free_choice")
 LINES = 2**16
 """Lines written at a time."""
-
-
-class Second(NamedTuple):
-    """The second best cluster of each row.
-
-    Attributes
-    ----------
-    margin : (n,) float64 array
-        By how much score plus price of the row's cluster exceed those of the second best. Below 0
-        by no more than the gap allows. NaN if there is one cluster only.
-    runner_up : (n,) int64 array
-        -1 if there is one cluster only.
-    """
-
-    margin: NDArray[np.float64]
-    runner_up: NDArray[np.int64]
 
 
 def check_table(path: Path, key: str | None) -> None:
@@ -72,51 +54,11 @@ def check_table(path: Path, key: str | None) -> None:
         load_extra("pyarrow.parquet", "parquet", path, "a Parquet or Arrow file")
 
 
-def second_choices(
-    source: FeatureSource, found: Clusters, metric: str, weights: Any | None
-) -> Second:
-    """Return the second best cluster of every row of all ranks, in one more pass over the rows.
-
-    Parameters
-    ----------
-    source : FeatureSource
-    found : Clusters
-    metric : {"cosine", "euclidean"}
-    weights : (n,) array or None
-        Of all rows.
-    """
-    group, k = source.group, len(found.counts)
-    offsets = np.zeros(k)
-    if metric == "euclidean":
-        offsets = -0.5 * (found.centers.astype(np.float64) ** 2).sum(axis=1)
-    margin, runner_up = np.full(group.n_local, np.nan), np.full(group.n_local, -1, np.int64)
-    for start, stop in blocks(group.n_local, k) if k > 1 else ():
-        rows = source.rows(start, stop)
-        xp = compat.array_namespace(rows)
-        centers = xp.asarray(found.centers, device=compat.device(rows))
-        product = source.multiply(rows, centers.T)
-        scores = np.asarray(product if isinstance(product, np.ndarray) else product.cpu())
-        first = group.first_row + start
-        priced = scores.astype(np.float64) + offsets
-        if weights is not None:
-            priced *= np.asarray(compat.to_device(weights[first : first + stop - start], "cpu"))[
-                :, None
-            ]
-        priced += found.prices
-        line = np.arange(stop - start)
-        labels = found.labels[first : first + stop - start]
-        own = priced[line, labels]
-        priced[line, labels] = -np.inf
-        runner_up[start:stop] = priced.argmax(axis=1)
-        margin[start:stop] = own - priced.max(axis=1)
-    return Second(group.gather(margin), group.gather(runner_up))
-
-
 @contextmanager
 def written_table(
     path: Path | None,
     labels: NDArray[np.int64],
-    second: Second | None,
+    choices: RowChoices | None,
     key: str | None,
     ids: Ids | None,
 ) -> Iterator[None]:
@@ -127,19 +69,20 @@ def written_table(
     path : Path or None
         Without a path nothing happens.
     labels : (n,) int64 array
-    second : Second or None
+    choices : RowChoices or None
+        Of all rows (`notable`).
     key : str or None
         Name of the column of ids; without ids, the column "row" has the numbers of the rows.
     ids : callable or None
     """
-    if path is None or second is None:
+    if path is None or choices is None:
         yield
         return
     parts = _lines(path, labels, ids)
     name = "row" if ids is None or key is None else key
-    made = _csv(name, parts, labels, second)
+    made = _csv(name, parts, labels, choices)
     if path.suffix.lower() != ".csv":
-        made = _arrow(path.suffix.lower(), name, parts, labels, second)
+        made = _arrow(path.suffix.lower(), name, parts, labels, choices)
     write_file(path, made, parents=True)
     try:
         yield
@@ -165,19 +108,19 @@ def _lines(path: Path, labels: NDArray[np.int64], ids: Ids | None) -> Iterator[t
 
 
 def _csv(
-    name: str, parts: Iterator[tuple[int, Any]], labels: NDArray[np.int64], second: Second
+    name: str, parts: Iterator[tuple[int, Any]], labels: NDArray[np.int64], choices: RowChoices
 ) -> Iterator[bytes]:
     content = io.StringIO()
     table = csv.writer(content, lineterminator="\n")
     table.writerow([name, *COLUMNS])
-    alone = len(labels) > 0 and int(second.runner_up[0]) < 0
     for start, part in parts:
         own = part.tolist() if isinstance(part, np.ndarray) else part.to_pylist()
         own = [each.decode() if isinstance(each, bytes) else each for each in own]
         some = slice(start, start + len(own))
-        margins = ["" if alone else f"{m:.9g}" for m in second.margin[some].tolist()]
-        others = ["" if alone else m for m in second.runner_up[some].tolist()]
-        table.writerows(zip(own, labels[some].tolist(), margins, others, strict=True))
+        margins = ["" if m == math.inf else f"{m:.9g}" for m in choices.margin[some].tolist()]
+        others = ["" if m < 0 else m for m in choices.runner_up[some].tolist()]
+        free = choices.free[some].tolist()
+        table.writerows(zip(own, labels[some].tolist(), margins, others, free, strict=True))
         yield content.getvalue().encode()
         content.seek(0)
         content.truncate()
@@ -207,13 +150,13 @@ def _arrow(
     name: str,
     parts: Iterator[tuple[int, Any]],
     labels: NDArray[np.int64],
-    second: Second,
+    choices: RowChoices,
 ) -> Iterator[bytes]:
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
     sink, writer = _Sink(), None
-    missing = second.runner_up < 0
+    missing = choices.runner_up < 0
     for start, part in parts:
         own = part
         if isinstance(part, np.ndarray):
@@ -222,8 +165,9 @@ def _arrow(
         columns = [
             own,
             pa.array(labels[some]),
-            pa.array(second.margin[some], mask=missing[some]),
-            pa.array(second.runner_up[some], mask=missing[some]),
+            pa.array(choices.margin[some], mask=missing[some]),
+            pa.array(choices.runner_up[some], mask=missing[some]),
+            pa.array(choices.free[some]),
         ]
         batch = pa.RecordBatch.from_arrays(columns, names=[name, *COLUMNS])
         if writer is None:

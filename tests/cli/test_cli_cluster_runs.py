@@ -149,7 +149,7 @@ def test_a_device_that_is_not_there(tmp_path, capsys, device) -> None:
 
 @pytest.mark.parametrize("options", [(), ("--metric", "euclidean", "--weights", "w.npy")])
 def test_a_report_is_two_files_more(tmp_path, monkeypatch, options) -> None:
-    pytest.importorskip("matplotlib")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # it is not needed
     monkeypatch.chdir(tmp_path)
     save(tmp_path / "w.npy", np.arange(200.0))
     path = save(tmp_path / "X.npy")
@@ -158,18 +158,36 @@ def test_a_report_is_two_files_more(tmp_path, monkeypatch, options) -> None:
         assert cluster(path, *options, "--report", "--out", name) == 0
     plain, a, b = (listing(tmp_path / name) for name in ("plain", "a", "b"))
     assert a == b
-    assert set(a) - set(plain) == {"report.html", "report.png"}
-    assert all(a[name] == plain[name] for name in set(plain) - {"result.json"})
-    more, less = (json.loads(each["result.json"]) for each in (a, plain))
-    assert set(more.pop("files")) - set(less.pop("files")) == {"report.html", "report.png"}
-    assert more == less
+    assert set(a) - set(plain) == {"report.html", "rows.csv"}
+    listed = json.loads(a.pop("result.json"))
+    assert sorted(listed.pop("files")) == sorted([*a, "result.json"])
+    expected = json.loads(plain.pop("result.json"))
+    del expected["files"]
+    assert listed == expected
+    assert all(a[name] == plain[name] for name in plain)
 
 
-def test_a_report_without_matplotlib_is_refused_at_once(tmp_path, capsys, monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    path = save(tmp_path / "X.npy", np.full((9, 2), np.nan))  # not even read
-    error = error_of(capsys, 69, "cluster", path, "-k", 3, "--report")
-    assert "pip install 'dualclust[train]'" in error
+def test_what_a_report_shows(tmp_path, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = save(tmp_path / "X.npy")
+    lines = tmp_path / "captions.txt"
+    lines.write_text("".join(f"picture <{i}>\n" for i in range(200)))
+    assert cluster(path, "--report", "--show", lines) == 0
+    page = (tmp_path / "X-clusters" / "report.html").read_text()
+    exemplar = int((tmp_path / "X-clusters" / "rows.csv").read_text().split("\n")[1].split(",")[2])
+    assert f"picture \\u003c{exemplar}\\u003e" in page
+    before = listing(tmp_path)
+    capsys.readouterr()
+    lines.write_text("one\n")
+    few = ("cluster", path, "-k", 4, "--out", "b", "--report", "--show")
+    assert "has 1 lines, and the input has 200 rows" in error_of(capsys, 65, *few, lines)
+    error = error_of(capsys, 2, *few, "caption")
+    assert "--show caption is no file, so it must be a column of the input" in error
+    assert "--id" not in error
+    error = error_of(capsys, 2, "cluster", path, "-k", 4, "--out", "b", "--show", "caption")
+    assert "--show is about the page of --report" in error
+    lines.write_bytes(before["captions.txt"])
+    assert listing(tmp_path) == before
 
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])

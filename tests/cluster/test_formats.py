@@ -460,6 +460,9 @@ def test_margins_and_second_choices(tmp_path, monkeypatch, options) -> None:
     scores = x @ centers.T
     if options:
         scores = weights[:, None] * (X @ centers.T - 0.5 * (centers**2).sum(axis=1))
+    free = np.asarray([int(line["free_choice"]) for line in lines])
+    tol = 1e-5 * np.abs(scores).max()
+    np.testing.assert_allclose(scores[np.arange(N), free], scores.max(axis=1), atol=tol)
     scores = scores + prices
     labels = np.load("out/labels.npy")
     assert [int(line["cluster"]) for line in lines] == labels.tolist()
@@ -488,11 +491,11 @@ def test_tables_of_arrow(tmp_path, name) -> None:
     else:
         with pa.OSFile(str(other)) as file:
             table = pa.ipc.open_file(file).read_all()
-    assert table.column_names == ["year", "cluster", "margin", "runner_up"]
+    assert table.column_names == ["year", "cluster", "margin", "runner_up", "free_choice"]
     assert table.schema.field("year").type == pa.int64()  # as in the input
     with csv_file.open() as file:
         lines = list(csv.DictReader(file))
-    for key in ("year", "cluster", "runner_up"):
+    for key in ("year", "cluster", "runner_up", "free_choice"):
         assert table[key].to_pylist() == [int(line[key]) for line in lines]
     assert table["margin"].to_pylist() == pytest.approx([float(ln["margin"]) for ln in lines])
 
@@ -510,7 +513,7 @@ def test_one_cluster_has_no_second(tmp_path) -> None:
     arguments = ["cluster", str(tmp_path / "X.npy"), "-k", "1", "--table"]
     assert main([*arguments, str(tmp_path / "t.csv")]) == 0
     text = (tmp_path / "t.csv").read_text()
-    assert text == "row,cluster,margin,runner_up\n0,0,,\n1,0,,\n2,0,,\n"
+    assert text == "row,cluster,margin,runner_up,free_choice\n0,0,,,0\n1,0,,,0\n2,0,,,0\n"
     pq = pytest.importorskip("pyarrow.parquet")
     assert main([*arguments, str(tmp_path / "t.parquet"), "--out", str(tmp_path / "b")]) == 0
     assert pq.read_table(tmp_path / "t.parquet")["margin"].to_pylist() == [None] * 3

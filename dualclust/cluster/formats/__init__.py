@@ -11,7 +11,7 @@ and Arrow, `delimited` CSV, `hdf5` HDF5; `shards` joins the files of a folder. N
 pickle, and pyarrow, h5py and torch are loaded when a file needs them.
 """
 
-from .registry import default_folder, look_at, open_rows
+from .registry import default_folder, look_at, open_ids, open_rows
 from .rows import Ids, Rows, Selection
 
-__all__ = ["Ids", "Rows", "Selection", "default_folder", "look_at", "open_rows"]
+__all__ = ["Ids", "Rows", "Selection", "default_folder", "look_at", "open_ids", "open_rows"]

@@ -57,7 +57,7 @@ def choose_names(name: object, there: list[str], selection: Selection) -> list[s
         fix = "name one of these with --id, or leave --id out"
         refuse(name, f"has no column {selection.id!r} for the ids", has, fix)
     if not selection.columns:
-        return [column for column in there if column != selection.id]
+        return [column for column in there if column not in (selection.id, selection.show)]
     chosen: set[str] = set()
     for pattern in selection.columns:
         some = {column for column in there if column == pattern or fnmatchcase(column, pattern)}

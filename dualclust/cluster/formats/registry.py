@@ -23,7 +23,7 @@ from .shards import JoinedRows, check_widths, is_pattern, shards_of
 from .tables import open_arrow, open_parquet
 from .tensors import open_safetensors, open_torch
 
-__all__ = ["FORMATS", "Format", "default_folder", "look_at", "open_rows"]
+__all__ = ["FORMATS", "Format", "default_folder", "look_at", "open_ids", "open_rows"]
 
 
 class Format(NamedTuple):
@@ -103,6 +103,18 @@ def open_rows(place: Path, selection: Selection | None = None) -> Rows:
         dtype = np.dtype(np.float64 if wide else np.float32)
         return JoinedRows(str(place), list(plain), edges, dtype, ids)
     return copy_rows(str(place), parts, ids)
+
+
+def open_ids(place: Path, selection: Selection) -> Ids:
+    """Return the ids of rows without their numbers, and without copying anything.
+
+    Raises
+    ------
+    DualclustError
+        As `open_rows`.
+    """
+    _, parts = _parts(place, selection)
+    return _joined_ids(parts)
 
 
 def look_at(place: Path, selection: Selection | None = None) -> None:

@@ -42,6 +42,8 @@ class Selection(NamedTuple):
         Of the numbers of a raw file, or of those that are read from text.
     dim : int or None
         Numbers per row of a raw file.
+    show : str or None
+        A further column that is not clustered: `registry.open_ids` reads it in the place of `id`.
     """
 
     array: str = ""
@@ -49,6 +51,7 @@ class Selection(NamedTuple):
     id: str | None = None
     dtype: str | None = None
     dim: int | None = None
+    show: str | None = None
 
 
 class Rows(Protocol):

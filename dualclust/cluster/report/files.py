@@ -1,0 +1,55 @@
+"""The files of ``--report``: the rows worth a look as a table, and the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...algos.scores.sources import FeatureSource
+from ..formats import Ids
+from ..notable import Notable, rows_csv
+from ..output import Clusters
+from ..shown import ShownColumn, values_of
+from .draw import draw_report
+from .values import Shown
+
+__all__ = ["report_files"]
+
+
+def report_files(
+    source: FeatureSource,
+    found: Clusters,
+    result: dict[str, Any],
+    notable: Notable,
+    *,
+    title: str,
+    out: Path,
+    weights: Any | None = None,
+    ids: Ids | None = None,
+    column: ShownColumn | None = None,
+) -> dict[str, bytes]:
+    """Return the files, by their names.
+
+    Parameters
+    ----------
+    source, found, result, notable, title, weights
+        As in `draw_report`.
+    out : Path
+        The folder that they go to.
+    ids : callable, optional
+        Of all rows of the input.
+    column : ShownColumn, optional
+    """
+    lists = (notable.exemplars, notable.doubtful, notable.moved)
+    rows = np.unique(np.concatenate([lines.row for lines in lists]))
+    own = None if ids is None else values_of(ids, rows)
+    shown = None
+    if column is not None:
+        values = values_of(column.values, rows)
+        shown = Shown(column.name, values, column.folder, out)
+    page = draw_report(
+        source, found, result, notable, title=title, weights=weights, ids=own, shown=shown
+    )
+    return {"rows.csv": rows_csv(notable, str(result["metric"]), own).encode()} | page

@@ -1,0 +1,232 @@
+"""The file ``report.html``: words and numbers for everybody, data and scripts for the charts.
+
+The page forbids itself to load or run anything but what is in it, by a content security policy with
+the hashes of its style and its script. Text of the user is escaped where it stands in HTML; in the
+data, no letter of it can end the element that holds the data.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..notable import Notable
+from ..output import Clusters
+
+__all__ = ["SCRIPTS", "Figure", "held_by", "page_of"]
+
+SCRIPTS = ("base.js", "charts.js", "map.js", "rows.js", "clusters.js", "main.js")
+"""Parts of the script, in order; together they are one function."""
+
+
+class Figure(NamedTuple):
+    """A picture of another part of the command.
+
+    Attributes
+    ----------
+    title : str
+    svg : str
+        Complete and self-contained; it is shown as an image, so scripts in it do not run.
+    caption : str
+        What it says, also to those who do not see it.
+    """
+
+    title: str
+    svg: str
+    caption: str
+
+
+def held_by(found: Clusters) -> NDArray[np.int64]:
+    """Return which bound acts on each cluster, (k,): 1 the lower one, -1 the upper one, 0 none.
+
+    A price above 0 holds a cluster up at its lower bound, one below 0 holds it down. Without that
+    bound a price is a mere shift of all scores.
+    """
+    zero = 1e-9 * np.abs(found.prices).max()
+    up = (found.prices > zero) & (found.lower > 0)
+    down = (found.prices < -zero) & (found.upper < len(found.labels))
+    held: NDArray[np.int64] = up.astype(np.int64) - down
+    return held
+
+
+def page_of(
+    found: Clusters,
+    result: dict[str, Any],
+    notable: Notable,
+    data: dict[str, Any],
+    *,
+    title: str,
+    weight: float,
+    notes: Sequence[str] = (),
+    figures: Sequence[Figure] = (),
+) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    found : Clusters
+    result : dict
+        The contents of result.json.
+    notable : Notable
+    data : dict
+        What the script needs (`draw`).
+    title : str
+    weight : float
+        Sum of the weights; n without weights.
+    notes : sequence of str
+        About what is not shown.
+    figures : sequence of Figure
+    """
+    k, n = len(found.counts), len(found.labels)
+    name = html.escape(title)
+    style, script = _text("page.css"), _script()
+    policy = (
+        f"default-src 'none'; img-src data:; style-src 'sha256-{_hash(style)}'; "
+        f"script-src 'sha256-{_hash(script)}'; base-uri 'none'; form-action 'none'"
+    )
+    fields = {
+        "policy": policy,
+        "style": style,
+        "script": script,
+        "data": _json(data),
+        "title": name,
+        "heading": f"{k:,} cluster{'s' * (k != 1)} of {n:,} rows",
+        "summary": _summary(found, notable),
+        "tiles": _tiles(found, notable),
+        "balance": _balance(found, result, notable, weight),
+        "notes": "".join(f"<p class=note>{html.escape(note)}</p>" for note in notes),
+        "figures": "".join(map(_figure, figures)),
+        "facts": "".join(
+            f"<tr><th scope=row>{html.escape(key.replace('_', ' '))}</th>"
+            f"<td>{html.escape(_number(value))}</td></tr>"
+            for key, value in result.items()
+        ),
+    }
+    page = _text("page.html")
+    parts = page.split("{{")
+    return parts[0] + "".join(
+        fields[key] + rest for key, rest in (part.split("}}", 1) for part in parts[1:])
+    )
+
+
+def _summary(found: Clusters, notable: Notable) -> str:
+    k, n = len(found.counts), len(found.labels)
+    outside = int(((found.counts < found.lower) | (found.counts > found.upper)).sum())
+    if outside:
+        inside = f"<strong>{outside:,} of {k:,} sizes lie outside their bounds.</strong>"
+    elif not (found.lower > 0).any() and not (found.upper < n).any():
+        inside = "No bounds were asked for."
+    else:
+        inside = f"{'All' if k > 1 else 'Its'} sizes lie inside their bounds."
+    moved = f"{notable.n_moved:,} row{'s' * (notable.n_moved != 1)} ({notable.n_moved / n:.1%})"
+    rest = f"{moved} would be elsewhere without bounds." if notable.n_moved else ""
+    if not notable.n_moved:
+        rest = "Every row is in the cluster that scores highest for it."
+    return f"{inside} {rest}"
+
+
+def _tiles(found: Clusters, notable: Notable) -> str:
+    k, n = len(found.counts), len(found.labels)
+    held = [int((held_by(found) == side).sum()) for side in (1, -1)]
+    tiles = [
+        ("Sizes", f"{found.counts.min():,} to {found.counts.max():,}", f"mean {n / k:,.1f}"),
+        ("Bounds", _bounds(found), "smallest to largest allowed"),
+        ("Held by a bound", f"{sum(held):,} of {k:,}", f"{held[0]:,} up, {held[1]:,} down"),
+        ("Moved rows", f"{notable.n_moved:,}", f"{notable.n_moved / n:.2%} of all"),
+        ("Proven gap", f"{found.gap:.1e}" if found.gap else "0", "0 is the best there is"),
+        (
+            "Passes",
+            f"{found.n_iter:,}",
+            "converged" if found.converged else "stopped at the limit",
+        ),
+    ]
+    return "".join(
+        f"<div class=tile><dt>{name}</dt><dd><b>{value}</b><span>{more}</span></dd></div>"
+        for name, value, more in tiles
+    )
+
+
+def _bounds(found: Clusters) -> str:
+    n = len(found.labels)
+    low, high = int(found.lower.min()), int(found.upper.max())
+    if low <= 0 and high >= n:
+        return "none"
+    if low <= 0:
+        return f"at most {high:,}"
+    return f"at least {low:,}" if high >= n else f"{low:,} to {high:,}"
+
+
+def _balance(found: Clusters, result: dict[str, Any], notable: Notable, weight: float) -> str:
+    """Return the values with and without bounds as a table, and the certificate in words."""
+    similar = "mean_similarity" in result
+    key = "mean_similarity" if similar else "mean_squared_distance"
+    value, bound = float(result[key]), float(result[f"{key}_bound"])
+    # Scores are similarities, or minus half the squared distances.
+    loss = notable.loss / weight
+    free = value + loss if similar else max(0.0, value - 2.0 * loss)
+    cost = abs(free - value) / abs(free) if free else 0.0
+    name = key.replace("_", " ")
+    beyond = "more" if similar else "less"
+    rows = [
+        ("Every row in its favorite cluster, bounds ignored", free),
+        ("These labels, inside the bounds", value),
+        (f"Proven: no labels inside the bounds give {beyond} than", bound),
+    ]
+    table = "".join(
+        f"<tr><th scope=row>{text}</th><td>{number:.6g}</td></tr>" for text, number in rows
+    )
+    proof = "no other labels are better, whatever method finds them."
+    if found.gap > 0:
+        proof = (
+            f"the labels are <b>within {found.gap:.1e} of the best possible</b>, relative to their "
+            "scores: no other labels are better by more, whatever method finds them."
+        )
+    return (
+        f"<p>Balance costs <b>{cost:.2%}</b> of the {name} that the same centers would give if "
+        f"every row went to its favorite cluster. For these centers and bounds {proof}</p>"
+        f"<table class=plain><thead><tr><td></td><th scope=col>{name}</th></tr></thead>"
+        f"<tbody>{table}</tbody></table>"
+    )
+
+
+def _figure(figure: Figure) -> str:
+    source = base64.b64encode(figure.svg.encode()).decode()
+    caption = html.escape(figure.caption)
+    return (
+        f"<section class=card><h2>{html.escape(figure.title)}</h2><figure>"
+        f'<img class=figure alt="{caption}" src="data:image/svg+xml;base64,{source}">'
+        f"<figcaption>{caption}</figcaption></figure></section>"
+    )
+
+
+def _number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _json(data: dict[str, Any]) -> str:
+    """Return JSON that can stand inside a script element."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    for letter in "<>&\u2028\u2029":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text.encode("utf-8", "replace").decode()
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _text(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _script() -> str:
+    parts = "".join(_text(name) for name in SCRIPTS)
+    return f'"use strict";\n(() => {{\n{parts}}})();\n'
