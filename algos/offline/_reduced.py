@@ -64,6 +64,7 @@ def solve_reduced(
     tol: float,
     *,
     max_truncation: float | None = None,
+    deep: bool = False,
     options: SolverOptions = DEFAULT_OPTIONS,
 ) -> ReducedSolution:
     """Solve the problem that is left: Newton's method, then paths in windows that grow.
@@ -96,7 +97,7 @@ def solve_reduced(
     problem = candidates.problem(bounds.lower, bounds.upper)
     # Step 1: prices.
     start = max(float(xp.mean(region.radius)) * options.pass_temperature, LEAST_TEMPERATURE)
-    refined = refine_prices(problem, region.center, start=start, border=options.path_undecided)
+    refined = refine_prices(problem, region.center, start=start, border=options.path_undecided, deep=deep)
     prices = refined.prices
     # Step 2: bound.
     truncated, worth, size, fixed = _worth(candidates, prices, options)
@@ -114,7 +115,7 @@ def solve_ties(
 ) -> OfflineAssignment | None:
     """Return labels for prices of 0, from the clusters that tie there, or None if none fit."""
     zero = compat.array_namespace(bounds.lower).zeros_like(candidates.low)
-    slots, _, _, is_stuck = augmenting_paths(
+    slots, *_, is_stuck = augmenting_paths(
         candidates.values,
         candidates.clusters,
         zero,
@@ -140,7 +141,7 @@ def _labels_by_paths(
     largest_lead = 2.0 * float(xp.max(candidates.high - candidates.low))
     prices, window = refined.prices, options.window * refined.temperature
     for attempt in range(options.max_windows + 1):
-        slots, moved, _, is_stuck = augmenting_paths(
+        slots, moved, _, _, is_stuck = augmenting_paths(
             candidates.values,
             candidates.clusters,
             prices,

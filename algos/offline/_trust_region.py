@@ -126,7 +126,7 @@ def initial_region(
         free = relaxed(bounds)._replace(upper=xp.full_like(bounds.upper, m), n_samples=m)
         prices = learn_prices(rows_of_sample, free, n_passes=options.online_passes, options=options)
     some_rows = rows_of_sample.block(0, min(m, options.range_rows))
-    prices = raise_empty_clusters(some_rows, prices, bounds.lower)
+    prices = shifted(raise_empty_clusters(some_rows, prices, bounds.lower), bounds)
     max_radius = 2.0 * score_range(some_rows)
     region = TrustRegion(prices, _initial_radius(some_rows, prices, options))
     while m < n:
@@ -142,6 +142,25 @@ def initial_region(
         m = larger
         rows_of_sample = _rows_of_sample(source, bounds, m, options)
     return region
+
+
+def shifted(prices: Array, bounds: SizeBounds) -> Array:
+    xp = compat.array_namespace(prices)
+    order = xp.argsort(prices, stable=True)
+    low = xp.take(bounds.lower, order)
+    high = xp.take(bounds.upper, order)
+    # With the i-th smallest price at 0, those before it are negative: 
+    above = xp.sum(low) - xp.cumulative_sum(low)
+    below = xp.cumulative_sum(high) - high
+    n = bounds.n_samples
+    # slope of D just right of it (all from i on pay lower, i included): n - below_i - low_i - above_i  (>=0 -> optimum at or left)
+    right = n - below - low - above
+    left = n - below - high - above
+    is_best = (right >= 0) & (left <= 0)
+    taken = xp.take(prices, order)
+    middle = float(xp.min(xp.where(is_best, taken, xp.full_like(taken, math.inf)))) , float(xp.max(xp.where(is_best, taken, xp.full_like(taken, -math.inf))))
+    shift = min(max(0.0, middle[0]), middle[1])
+    return prices - shift
 
 
 def next_region(

@@ -255,6 +255,7 @@ class _Search(NamedTuple):
     best: OfflineAssignment | None
     least_bound: float
     best_prices: Array
+    is_tied: bool = False
 
 
 def _solved(problem: _Problem, prices: Array | None) -> OfflineAssignment:
@@ -276,6 +277,8 @@ def _solved(problem: _Problem, prices: Array | None) -> OfflineAssignment:
         search = _after_pass(problem, search, n_passes)  # steps 2 to 5
         if search.best is not None and search.best.gap <= tol:
             return search.best
+        if search.is_tied:
+            break
     return _last_resort(problem, search)  # step 6
 
 
@@ -319,6 +322,9 @@ def _after_pass(problem: _Problem, search: _Search, n_passes: int) -> _Search:
         return judged
     xp = compat.array_namespace(center)
     width, is_limited = search.width, search.is_limited
+    n_truncated = int(xp.sum(xp.astype(candidates.is_truncated, xp.int64)))
+    if n_passes > 0 and 2 * n_truncated > source.group.n_total:
+        return judged._replace(is_tied=True)
     if bool(xp.any(candidates.is_truncated)) and not is_limited:
         width *= 2
         is_limited = not problem.is_exact and source.group.n_total * width > options.max_entries
@@ -392,7 +398,7 @@ def _solve_in_full(problem: _Problem, prices: Array | None) -> OfflineAssignment
     if prices is None:
         prices = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
     region = TrustRegion(prices, xp.full_like(prices, 2.0 * score_range(candidates.values)))
-    assignment = solve_reduced(candidates, bounds, region, 0.0, options=options).assignment
+    assignment = solve_reduced(candidates, bounds, region, 0.0, deep=True, options=options).assignment
     if assignment is None:
         check_feasible(allowed_pairs(source), bounds.lower, bounds.upper)
         msg = "scores differ too much for float64: no labels were found, although some are inside"
