@@ -40,6 +40,10 @@ class SolverOptions:
     """Passes over all scores, after which all clusters become candidates."""
     max_limited_passes: int = 5
     """The same once `max_entries` limits the trust region: little changes after a few."""
+    tied_share: float = 0.99
+    """Share of the rows with truncated candidates above which nothing is learned from a pass."""
+    often_tied_share: float = 0.5
+    """The same for passes after the first: all clusters become candidates at once."""
     rough_after: int = 3
     """Passes after which labels with a gap of `rough_gap` are worth looking for."""
     rough_gap: float = 1e-2

@@ -64,7 +64,6 @@ def solve_reduced(
     tol: float,
     *,
     max_truncation: float | None = None,
-    deep: bool = False,
     options: SolverOptions = DEFAULT_OPTIONS,
 ) -> ReducedSolution:
     """Solve the problem that is left: Newton's method, then paths in windows that grow.
@@ -97,7 +96,7 @@ def solve_reduced(
     problem = candidates.problem(bounds.lower, bounds.upper)
     # Step 1: prices.
     start = max(float(xp.mean(region.radius)) * options.pass_temperature, LEAST_TEMPERATURE)
-    refined = refine_prices(problem, region.center, start=start, border=options.path_undecided, deep=deep)
+    refined = refine_prices(problem, region.center, start=start, border=options.path_undecided)
     prices = refined.prices
     # Step 2: bound.
     truncated, worth, size, fixed = _worth(candidates, prices, options)

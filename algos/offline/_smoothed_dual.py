@@ -56,7 +56,6 @@ from ..core.random import random_signs
 from ..core.reads import read, unread
 from ..core.segments import segment_sum
 from ..core.types import Array
-from ..scores.sources import largest_score
 
 __all__ = [
     "Problem",
@@ -69,8 +68,7 @@ __all__ = [
 ]
 
 DENSE = 256  # clusters up to which a linear system is solved by elimination, above by CG
-COOLING, TIED, LEAP = 4.0, 0.8, 16.0
-ROUNDINGS, PLATEAU = 64.0, 1
+COOLING, TIED = 4.0, 0.8
 MOST_STEPS, MOST_LEVELS = 16, 30
 LONGEST, SHORTEST = 8.0, 1e-4  # step of a price in units of T; part of a step
 ARMIJO = 1e-4  # of the decrease that the gradient promises
@@ -171,9 +169,7 @@ def curvature_product(probabilities: Array, clusters: Array, direction: Array) -
     return xp.astype(sums[:, 0], xp.float64) * (largest / UNITS)
 
 
-def refine_prices(
-    problem: Problem, prices: Array, *, start: float, border: float, deep: bool = False
-) -> RefinedPrices:
+def refine_prices(problem: Problem, prices: Array, *, start: float, border: float) -> RefinedPrices:
     """Minimize the smoothed dual over the box, at falling temperatures.
 
     Parameters
@@ -198,24 +194,14 @@ def refine_prices(
     """
     xp = compat.array_namespace(prices)
     prices = xp.clip(prices, problem.low, problem.high)
-    temperature, before, n_tied, has_fallen = start, math.inf, 0, False
+    temperature, before = start, math.inf
     for _ in range(MOST_LEVELS):
         prices, at_border = _descend(problem, prices, temperature)  # steps 1 to 5
-        if at_border <= border * prices.shape[0] or temperature <= _least(problem, prices):
+        # Samples that tie are parted later, by augmenting paths.
+        if at_border <= border * prices.shape[0] or at_border > TIED * before:
             break
-        n_tied = n_tied + 1 if at_border > TIED * before else 0
-        has_fallen = has_fallen or (n_tied == 0 and before < math.inf)
-        if n_tied and (has_fallen or not deep):
-            break
-        temperature /= LEAP if n_tied else COOLING  # step 6
-        before = at_border
+        temperature, before = temperature / COOLING, at_border  # step 6
     return RefinedPrices(prices, temperature)
-
-
-def _least(problem: Problem, prices: Array) -> float:
-    """Temperature below which rounding of the value hides what a step is to gain."""
-    size = problem.values.shape[0] * largest_score(prices)
-    return ROUNDINGS * 2.0**-52 * size / (PROMISE * prices.shape[0])
 
 
 def price_errors(problem: Problem, found: RefinedPrices, share: float) -> Array:

@@ -134,7 +134,9 @@ def initial_region(
         lower, upper = (share * xp.astype(v, xp.float64) for v in (bounds.lower, bounds.upper))
         sample = _Sample(rows_of_sample, share, lower, upper, max_radius)
         n_attempts = options.attempts if m > first_m else options.initial_attempts
-        region = _refine_on(sample, region, n_attempts, options)  # steps 2 to 5
+        region, is_tied = _refine_on(sample, region, n_attempts, options)  # steps 2 to 5
+        if is_tied:
+            break
         # Step 6. A sample of nearly all rows would cost as much as they do, and save nothing.
         larger = options.sample_growth * m
         if 4 * larger >= 3 * n or larger * options.sample_width > options.sample_entries:
@@ -268,8 +270,8 @@ def _rows_of_sample(
 
 def _refine_on(
     sample: _Sample, region: TrustRegion, n_attempts: int, options: SolverOptions
-) -> TrustRegion:
-    """Steps 2 to 5: the region of the best prices, by Newton's method on a sample."""
+) -> tuple[TrustRegion, bool]:
+    """Steps 2 to 5: the region of the best prices on a sample, and whether all rows tie there."""
     xp, m = compat.array_namespace(region.center), sample.source.group.n_total
     width = options.sample_width if m <= options.full_width_rows else options.sample_width // 2
     attempt, is_last = _Attempt(region, width, n_left=n_attempts, n_moves=0), False
@@ -279,7 +281,9 @@ def _refine_on(
     errors = price_errors(look.problem, look.refined, sample.share)
     radius = options.deviations * errors + 2.0 * look.refined.temperature
     grown = _grown(attempt.region, look.at_edge, sample.max_radius, options)
-    return TrustRegion(look.refined.prices, xp.where(look.at_edge, grown, radius))
+    n_truncated = int(xp.sum(xp.astype(look.candidates.is_truncated, xp.int64)))
+    region = TrustRegion(look.refined.prices, xp.where(look.at_edge, grown, radius))
+    return region, n_truncated > options.tied_share * m
 
 
 def _refined(sample: _Sample, attempt: _Attempt, options: SolverOptions) -> _Look:

@@ -56,6 +56,7 @@ from ..scores.statistics import (
     strided_ids,
 )
 from ._candidates import (
+    Candidates,
     TooManyCandidatesError,
     TrustRegion,
     all_candidates,
@@ -277,7 +278,7 @@ def _solved(problem: _Problem, prices: Array | None) -> OfflineAssignment:
         search = _after_pass(problem, search, n_passes)  # steps 2 to 5
         if search.best is not None and search.best.gap <= tol:
             return search.best
-        if search.is_tied:
+        if search.is_tied and problem.n_scores <= options.last_entries:
             break
     return _last_resort(problem, search)  # step 6
 
@@ -312,6 +313,10 @@ def _after_pass(problem: _Problem, search: _Search, n_passes: int) -> _Search:
         )
     except TooManyCandidatesError:
         return search._replace(region=TrustRegion(center, radius / 2.0), is_limited=True)
+    tied = _tied_share(candidates, source)
+    if tied > options.tied_share:  # nothing would be learned
+        search = search._replace(width=2 * search.width)
+        return search._replace(is_tied=n_passes > 0 or search.width > 2 * source.n_clusters)
     is_rough = n_passes >= options.rough_after and not problem.is_exact
     max_truncation = max(tol, options.rough_gap) if is_rough else tol
     solution = solve_reduced(  # step 3
@@ -320,17 +325,22 @@ def _after_pass(problem: _Problem, search: _Search, n_passes: int) -> _Search:
     judged = _judged(search, solution)  # step 4
     if judged.best is not None and judged.best.gap <= tol:
         return judged
+    if n_passes > 0 and tied > options.often_tied_share:
+        return judged._replace(is_tied=True)
     xp = compat.array_namespace(center)
     width, is_limited = search.width, search.is_limited
-    n_truncated = int(xp.sum(xp.astype(candidates.is_truncated, xp.int64)))
-    if n_passes > 0 and 2 * n_truncated > source.group.n_total:
-        return judged._replace(is_tied=True)
     if bool(xp.any(candidates.is_truncated)) and not is_limited:
         width *= 2
         is_limited = not problem.is_exact and source.group.n_total * width > options.max_entries
     is_limited = is_limited or (n_passes > 0 and solution.assignment is None)
     region = next_region(search.region, solution.prices, is_moving=is_limited, options=options)
     return judged._replace(region=region, width=width, is_limited=is_limited)  # step 5
+
+
+def _tied_share(candidates: Candidates, source: ScoreSource) -> float:
+    """Share of all rows that have lost a candidate to the width: so many clusters tie."""
+    xp = compat.array_namespace(candidates.truncation)
+    return int(xp.sum(xp.astype(candidates.is_truncated, xp.int64))) / source.group.n_total
 
 
 def _judged(search: _Search, solution: ReducedSolution) -> _Search:
@@ -398,7 +408,7 @@ def _solve_in_full(problem: _Problem, prices: Array | None) -> OfflineAssignment
     if prices is None:
         prices = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
     region = TrustRegion(prices, xp.full_like(prices, 2.0 * score_range(candidates.values)))
-    assignment = solve_reduced(candidates, bounds, region, 0.0, deep=True, options=options).assignment
+    assignment = solve_reduced(candidates, bounds, region, 0.0, options=options).assignment
     if assignment is None:
         check_feasible(allowed_pairs(source), bounds.lower, bounds.upper)
         msg = "scores differ too much for float64: no labels were found, although some are inside"
