@@ -19,6 +19,12 @@ LANES = 64  # independent running maxima, so that the loop vectorizes; see `numb
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
 def _row_max(row, low, lanes):
     k = row.shape[0]
+    if k <= LANES:  # a lane for each cluster
+        best = lanes[0] = row[0] + low[0]
+        for j in range(1, k):
+            lanes[j] = row[j] + low[j]
+            best = max(best, lanes[j])
+        return best
     lanes[:] = -np.inf
     for start in range(0, k - LANES + 1, LANES):
         values, prices = row[start : start + LANES], low[start : start + LANES]
@@ -52,21 +58,28 @@ def _none_wrong(row):
     return True
 
 
+@njit(nogil=True)
+def _is_first(j, other, i, k):
+    """Whether cluster `j` comes before another that ties with it: ties begin at cluster i."""
+    return (j - i) % k < (other - i) % k
+
+
 @njit(cache=True, nogil=True)
 def _insert(clusters, values, keys, truncation, i, j, score, at_most, kept, k):
     """Insert a cluster into the sorted candidates of row `i`; return how many there are now."""
     width = clusters.shape[1]
-    rotated = (j - i) % k  # ties begin at cluster i
     if kept == width:
         last = keys[width - 1]
         truncation[i] = max(truncation[i], np.float64(min(at_most, last)))
-        if at_most < last or (at_most == last and rotated > (clusters[i, width - 1] - i) % k):
+        if at_most < last or (
+            at_most == last and not _is_first(j, clusters[i, width - 1], i, k)
+        ):
             return kept
         kept -= 1
     place = kept
     while place > 0 and (
         keys[place - 1] < at_most
-        or (keys[place - 1] == at_most and (clusters[i, place - 1] - i) % k > rotated)
+        or (keys[place - 1] == at_most and _is_first(j, clusters[i, place - 1], i, k))
     ):
         keys[place] = keys[place - 1]
         clusters[i, place] = clusters[i, place - 1]

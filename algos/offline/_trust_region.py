@@ -119,7 +119,8 @@ def initial_region(
     Cost: O(m k) for each sample of m rows, a fraction of all. Guarantee: none; see the module.
     """
     xp, n, k = compat.array_namespace(bounds.lower), source.group.n_total, source.n_clusters
-    m = first_m = min(n, max(options.min_sample_rows, options.sample_rows_per_cluster * k))
+    few = min(options.min_sample_rows, n // options.sample_part)
+    m = first_m = min(n, max(few, options.sample_rows_per_cluster * k))
     # Step 1: start.
     rows_of_sample = _rows_of_sample(source, bounds, m, options)
     if prices is None:
