@@ -2,9 +2,9 @@
 
 The steps are those of the reference text, with the same numbers. Beside it: a search touches only
 the nodes on its way, and only these are reset after it; and the samples that may go from one
-cluster to another are a heap (`numba_path_heaps`), whose root is the one that loses least. A search looks at
-roots, not at samples, so that even prices that are far off cost no more than a short walk on the
-clusters for each sample to be moved.
+cluster to another are a heap (`numba_path_heaps`), whose root is the one that loses least. A search
+looks at roots, not at samples, so that even prices that are far off cost no more than a short walk
+on the clusters for each sample to be moved.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from . import numba_path_heaps as h
+from .numba_compilation import ENTRY
 
 __all__ = ["augmenting_paths"]
 
@@ -146,7 +147,7 @@ def _reach_from_roots(problem, state, heaps, tree, u, limit, n_touched):
         h.fill(heaps, problem.values, clusters, state.slots, u)
     width, x = clusters.shape[1], np.int64(heaps.of_cluster[u, h.FIRST])
     while x >= 0:
-        v = clusters[heaps.of_sample[x // width, h.ROW], x % width]
+        v = np.int64(clusters[heaps.of_sample[x // width, h.ROW], x % width])
         if not tree.done[v]:
             cost = heaps.loss[x] + (prices[u] - prices[v])
             # Rounding can leave a reduced cost a few ulp below 0; Dijkstra needs it at 0.
@@ -165,7 +166,7 @@ def _search(source, problem, state, heaps, tree):
     k = state.prices.shape[0]
     tree.dist[source] = 0.0
     tree.touched[0] = source
-    n_touched = 1
+    n_touched, no_sample = np.int64(1), np.int64(-1)
     limit = np.inf  # no path to a deficit is longer than one that is known
     while True:
         u = _nearest(tree, n_touched)
@@ -176,11 +177,11 @@ def _search(source, problem, state, heaps, tree):
             for v in range(k):
                 if not tree.done[v] and state.reported[v] > problem.lower[v]:
                     length = tree.dist[u] + max(-state.prices[v], 0.0)
-                    n_touched = _reach(tree, v, length, u, -1, n_touched)
+                    n_touched = _reach(tree, v, length, u, no_sample, n_touched)
             continue
         if not tree.done[k] and state.reported[u] < problem.upper[u]:
             length = tree.dist[u] + max(state.prices[u], 0.0)
-            n_touched = _reach(tree, k, length, u, -1, n_touched)
+            n_touched = _reach(tree, k, length, u, no_sample, n_touched)
         limit, n_touched = _reach_from_roots(problem, state, heaps, tree, u, limit, n_touched)
 
 
@@ -234,7 +235,7 @@ def _move(problem, state, heaps, u, v, units):
     values, clusters, width = problem.values, problem.clusters, problem.clusters.shape[1]
     is_filled = h.is_filled(heaps, v)
     if is_filled:
-        h.name_roots(heaps, clusters, v, True)
+        h.name_roots(heaps, clusters, v, np.int64(1))
     for _ in range(units):
         x = np.int64(heaps.of_cluster[u, h.FIRST])
         while clusters[heaps.of_sample[x // width, h.ROW], x % width] != v:
@@ -248,7 +249,7 @@ def _move(problem, state, heaps, u, v, units):
         else:
             h.join(heaps, v, t)
     if is_filled:
-        h.name_roots(heaps, clusters, v, False)
+        h.name_roots(heaps, clusters, v, np.int64(0))
 
 
 @h.inner
@@ -306,7 +307,7 @@ def _reset(tree, n_touched):
         tree.dist[a], tree.parent[a], tree.via[a], tree.done[a] = np.inf, -1, -1, False
 
 
-@njit(cache=True, nogil=True)
+@njit(**ENTRY)
 def _begin(problem, state, leads, counts):
     """Steps 1 and 2; writes by how much the label of each row leads."""
     slots, prices = state.slots, state.prices
@@ -315,13 +316,13 @@ def _begin(problem, state, leads, counts):
     _report(problem, state, counts)  # step 2
 
 
-@njit(cache=True, nogil=True)
+@njit(**ENTRY)
 def _augment_all(problem, state, heaps, tree):
     """Steps 3 to 6; returns samples moved, paths, and whether a search found none."""
     k = state.prices.shape[0]
     for t in range(heaps.of_sample.shape[0]):
         i = heaps.of_sample[t, h.ROW]
-        h.join(heaps, problem.clusters[i, state.slots[i]], t)
+        h.join(heaps, np.int64(problem.clusters[i, state.slots[i]]), t)
     n_moved = n_paths = 0
     for node in range(k + 1):
         source = (node + k) % (k + 1)  # the bounds first

@@ -21,6 +21,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from .numba_compilation import INNER
+
 __all__ = ["Heaps", "empty_heaps", "fill", "inner", "is_filled", "join", "name_roots", "put_in"]
 __all__ += ["take_out"]
 
@@ -37,8 +39,11 @@ ROW, FOLLOWING, STACK = 0, 1, 2
 
 NONE, FILLED = -1, -2
 
-inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
-"""For functions that only compiled ones call: nothing is compiled for calls from Python."""
+# Numbers in calls of inner functions are written as np.int64(0): for a literal numba would compile
+# them once more.
+
+inner = njit(**INNER, error_model="numpy")
+"""Marks functions that only compiled ones call."""
 
 
 class Heaps(NamedTuple):
@@ -141,7 +146,12 @@ def take_out(heaps, clusters, u, t, slot):
 @inner
 def put_in(heaps, values, clusters, u, t, slot):
     """Put the t-th sample into the heaps from cluster `u`, whose roots `ROOT_TO` names."""
-    width, i, links, ends = clusters.shape[1], heaps.of_sample[t, ROW], heaps.links, heaps.of_cluster
+    width, i, links, ends = (
+        clusters.shape[1],
+        heaps.of_sample[t, ROW],
+        heaps.links,
+        heaps.of_cluster,
+    )
     base = np.float64(values[i, 0])
     label = np.float64(values[i, slot]) - base
     for j in range(width):
@@ -168,7 +178,7 @@ def put_in(heaps, values, clusters, u, t, slot):
 
 @inner
 def name_roots(heaps, clusters, u, is_named):
-    """Enter the roots of cluster `u` into the column `ROOT_TO`, or clear it again."""
+    """Enter the roots of cluster `u` into the column `ROOT_TO`, or clear it (`is_named` 0)."""
     width, x = clusters.shape[1], np.int64(heaps.of_cluster[u, FIRST])
     while x >= 0:
         v = clusters[heaps.of_sample[x // width, ROW], x % width]
@@ -196,5 +206,5 @@ def fill(heaps, values, clusters, slots, u):
     while t >= 0:
         put_in(heaps, values, clusters, u, t, slots[heaps.of_sample[t, ROW]])
         t = np.int64(heaps.of_sample[t, FOLLOWING])
-    name_roots(heaps, clusters, u, False)
+    name_roots(heaps, clusters, u, np.int64(0))
     heaps.of_cluster[u, WAITING] = FILLED

@@ -86,7 +86,7 @@ class SolverOptions:
     """First temperature on a sample, in mean radii."""
     min_undecided: float = 8.0
     """Undecided rows a cluster keeps at least: with fewer, the curvature is noise."""
-    deviations: float = 3.0
+    deviations: float = 4.0
     """Radius of the next trust region, in standard deviations of the prices."""
     attempts: int = 2
     """Trust regions tried on one sample."""

@@ -127,7 +127,7 @@ def initial_region(
         free = relaxed(bounds)._replace(upper=xp.full_like(bounds.upper, m), n_samples=m)
         prices = learn_prices(rows_of_sample, free, n_passes=options.online_passes, options=options)
     some_rows = rows_of_sample.block(0, min(m, options.range_rows))
-    prices = shifted(raise_empty_clusters(some_rows, prices, bounds.lower), bounds)
+    prices = shifted_together(raise_empty_clusters(some_rows, prices, bounds.lower), bounds)
     max_radius = 2.0 * score_range(some_rows)
     region = TrustRegion(prices, _initial_radius(some_rows, prices, options))
     while m < n:
@@ -147,23 +147,47 @@ def initial_region(
     return region
 
 
-def shifted(prices: Array, bounds: SizeBounds) -> Array:
+def shifted_together(prices: Array, bounds: SizeBounds) -> Array:
+    """Add the number to all prices that makes their upper bound least.
+
+    The same number more for every price changes no label, but which bounds are paid for: prices
+    learned from a cluster that everybody wants may all be far above 0. The upper bound is convex
+    and piecewise linear in the number, with a corner where a price becomes 0.
+
+    Parameters
+    ----------
+    prices : (k,) float64 array
+    bounds : SizeBounds of a known number of samples
+
+    Returns
+    -------
+    (k,) float64 array
+        As given where no shift is better.
+
+    Examples
+    --------
+    Nobody pays for a lower bound where one cluster pays for its upper one.
+
+    >>> import numpy as np
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
+    >>> bounds = SizeBounds.from_counts([1, 1, 1], [3, 3, 3], n_samples=6)
+    >>> shifted_together(np.asarray([-6.0, 4.0, 4.0]), bounds)
+    array([-10.,   0.,   0.])
+    """
     xp = compat.array_namespace(prices)
     order = xp.argsort(prices, stable=True)
-    low = xp.take(bounds.lower, order)
-    high = xp.take(bounds.upper, order)
-    # With the i-th smallest price at 0, those before it are negative: 
-    above = xp.sum(low) - xp.cumulative_sum(low)
-    below = xp.cumulative_sum(high) - high
-    n = bounds.n_samples
-    # slope of D just right of it (all from i on pay lower, i included): n - below_i - low_i - above_i  (>=0 -> optimum at or left)
-    right = n - below - low - above
-    left = n - below - high - above
-    is_best = (right >= 0) & (left <= 0)
-    taken = xp.take(prices, order)
-    middle = float(xp.min(xp.where(is_best, taken, xp.full_like(taken, math.inf)))) , float(xp.max(xp.where(is_best, taken, xp.full_like(taken, -math.inf))))
-    shift = min(max(0.0, middle[0]), middle[1])
-    return prices - shift
+    rising = xp.take(prices, order)
+    lower, upper = xp.take(bounds.lower, order), xp.take(bounds.upper, order)
+    # With the i-th price at 0, those before it pay for upper bounds, those after it for lower ones.
+    others = xp.cumulative_sum(upper) - upper + xp.sum(lower) - xp.cumulative_sum(lower)
+    free = (
+        bounds.n_samples - others
+    )  # what is left for it; inside its bounds the slopes change sign
+    is_best = (lower <= free) & (free <= upper)
+    infinite = xp.full_like(rising, math.inf)
+    least = float(xp.min(xp.where(is_best, rising, infinite)))
+    most = float(xp.max(xp.where(is_best, rising, -infinite)))
+    return prices - min(max(0.0, least), most)
 
 
 def next_region(

@@ -295,8 +295,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _dispatch(options: argparse.Namespace) -> int:
     if options.command == "cluster":
         from ..cluster.command import run_cluster
+        from .first_call import announced_compilation
 
-        return run_cluster(options)
+        with announced_compilation(sys.stderr):
+            return run_cluster(options)
     if options.command == "proofs":
         return proofs.run_proofs(options)
     try:
