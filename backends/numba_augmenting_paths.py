@@ -1,8 +1,10 @@
 """The kernel `augmenting_paths`, compiled by numba: exact repair of an assignment, on one core.
 
-The steps are those of the reference text, with the same numbers. Beside it: the samples of each
-cluster are a doubly linked list, so that moving one takes constant time; a search touches only the
-nodes on its way, and only these are reset after it.
+The steps are those of the reference text, with the same numbers. Beside it: a search touches only
+the nodes on its way, and only these are reset after it; and the samples that may go from one
+cluster to another are a heap (`numba_path_heaps`), whose root is the one that loses least. A search
+looks at roots, not at samples, so that even prices that are far off cost no more than a short walk
+on the clusters for each sample to be moved.
 """
 
 from __future__ import annotations
@@ -12,6 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from . import numba_path_heaps as h
+from .numba_compilation import ENTRY
 
 __all__ = ["augmenting_paths"]
 
@@ -39,17 +44,11 @@ class _State(NamedTuple):
     excess: IntArray
 
 
-class _Members(NamedTuple):
-    """The samples of each cluster that may move: a doubly linked list in order of arrival."""
-
-    head: IntArray
-    tail: IntArray
-    before: NDArray[np.int32]
-    after: NDArray[np.int32]
-
-
 class _Tree(NamedTuple):
-    """Shortest paths from one node; `touched` names the nodes with a finite distance."""
+    """Shortest paths from one node; `touched` names the nodes with a finite distance.
+
+    `via` is the root of the heap whose sample is on the arc, or -1.
+    """
 
     dist: Doubles
     parent: IntArray
@@ -58,7 +57,7 @@ class _Tree(NamedTuple):
     touched: IntArray
 
 
-@njit(cache=True, nogil=True)
+@h.inner
 def _best_slots(values, clusters, prices, slots, leads, counts):
     """Step 1: label every row by its best candidate; count those that do not tie."""
     for i in range(values.shape[0]):
@@ -79,10 +78,10 @@ def _best_slots(values, clusters, prices, slots, leads, counts):
             counts[clusters[i, slot]] += 1
 
 
-@njit(cache=True, nogil=True)
+@h.inner
 def _break_ties(problem, prices, slots, leads, counts):
     """Step 1: rows that tie go where the residual capacity is largest."""
-    values, clusters = problem.values, problem.clusters
+    values, clusters, lower, upper = problem
     for i in range(values.shape[0]):
         if leads[i] != 0.0:
             continue
@@ -94,39 +93,14 @@ def _break_ties(problem, prices, slots, leads, counts):
             if a < 0:
                 break
             if (np.float64(values[i, j]) - base) + prices[a] == best:
-                full = problem.lower[a] if prices[a] > 0.0 else problem.upper[a]
+                full = lower[a] if prices[a] > 0.0 else upper[a]
                 if full - counts[a] > most:
                     most = full - counts[a]
                     slots[i] = j
         counts[clusters[i, slots[i]]] += 1
 
 
-@njit(cache=True, nogil=True)
-def _append(members, a, i):
-    """Append sample `i` to those of cluster `a`."""
-    members.before[i], members.after[i] = members.tail[a], -1
-    if members.tail[a] >= 0:
-        members.after[members.tail[a]] = i
-    else:
-        members.head[a] = i
-    members.tail[a] = i
-
-
-@njit(cache=True, nogil=True)
-def _remove(members, a, i):
-    """Take sample `i` out of those of cluster `a`."""
-    before, after = members.before[i], members.after[i]
-    if before >= 0:
-        members.after[before] = after
-    else:
-        members.head[a] = after
-    if after >= 0:
-        members.before[after] = before
-    else:
-        members.tail[a] = before
-
-
-@njit(cache=True, nogil=True)
+@h.inner
 def _report(problem, state, counts):
     """Step 2: what complementary slackness asks each cluster to report, and the excesses."""
     k = state.prices.shape[0]
@@ -141,24 +115,7 @@ def _report(problem, state, counts):
         state.excess[k] -= state.excess[a]
 
 
-@njit(cache=True, nogil=True)
-def _slot_of(clusters, i, a):
-    for j in range(clusters.shape[1]):
-        if clusters[i, j] == a:
-            return j
-    return -1
-
-
-@njit(cache=True, nogil=True)
-def _reduced_cost(problem, state, i, j):
-    """What sample `i` loses by leaving its cluster for the one in slot `j`."""
-    values, clusters, slot = problem.values, problem.clusters, state.slots[i]
-    base = np.float64(values[i, 0])
-    label = (np.float64(values[i, slot]) - base) + state.prices[clusters[i, slot]]
-    return label - ((np.float64(values[i, j]) - base) + state.prices[clusters[i, j]])
-
-
-@njit(cache=True, nogil=True)
+@h.inner
 def _nearest(tree, n_touched):
     """The nearest node that is not done, the smaller one of two; or -1."""
     u = -1
@@ -171,50 +128,45 @@ def _nearest(tree, n_touched):
     return u
 
 
-@njit(cache=True, nogil=True)
-def _reach(tree, v, length, u, i, n_touched):
+@h.inner
+def _reach(tree, v, length, u, x, n_touched):
     """Enter a path to node `v` if it is the shortest so far; returns the nodes touched."""
     if length < tree.dist[v]:
         if tree.dist[v] == np.inf:
             tree.touched[n_touched] = v
             n_touched += 1
-        tree.dist[v], tree.parent[v], tree.via[v] = length, u, i
+        tree.dist[v], tree.parent[v], tree.via[v] = length, u, x
     return n_touched
 
 
-@njit(cache=True, nogil=True)
-def _reach_from_members(problem, state, members, tree, u, limit, n_touched):
+@h.inner
+def _reach_from_roots(problem, state, heaps, tree, u, limit, n_touched):
     """Follow the arcs of the samples of `u`; returns the length of the shortest path to an end."""
-    values, clusters, prices = problem.values, problem.clusters, state.prices
-    i = members.head[u]
-    while i >= 0:
-        base = np.float64(values[i, 0])
-        label = (np.float64(values[i, state.slots[i]]) - base) + prices[u]
-        for j in range(values.shape[1]):
-            v = clusters[i, j]
-            if v < 0:
-                break
-            if tree.done[v]:
-                continue
+    clusters, prices = problem.clusters, state.prices
+    if not h.is_filled(heaps, u):
+        h.fill(heaps, problem.values, clusters, state.slots, u)
+    width, x = clusters.shape[1], np.int64(heaps.of_cluster[u, h.FIRST])
+    while x >= 0:
+        v = np.int64(clusters[heaps.of_sample[x // width, h.ROW], x % width])
+        if not tree.done[v]:
+            cost = heaps.loss[x] + (prices[u] - prices[v])
             # Rounding can leave a reduced cost a few ulp below 0; Dijkstra needs it at 0.
-            cost = label - ((np.float64(values[i, j]) - base) + prices[v])
             length = tree.dist[u] + max(cost, 0.0)
-            if length > limit:
-                continue
-            n_touched = _reach(tree, v, length, u, i, n_touched)
-            if state.excess[v] < 0:
-                limit = length
-        i = members.after[i]
+            if length <= limit:
+                n_touched = _reach(tree, v, length, u, x, n_touched)
+                if state.excess[v] < 0:
+                    limit = length
+        x = np.int64(heaps.links[x, h.AFTER])
     return limit, n_touched
 
 
-@njit(cache=True, nogil=True)
-def _search(source, problem, state, members, tree):
+@h.inner
+def _search(source, problem, state, heaps, tree):
     """Step 3: Dijkstra's algorithm to the nearest node with a deficit; returns it, or -1."""
     k = state.prices.shape[0]
     tree.dist[source] = 0.0
     tree.touched[0] = source
-    n_touched = 1
+    n_touched, no_sample = np.int64(1), np.int64(-1)
     limit = np.inf  # no path to a deficit is longer than one that is known
     while True:
         u = _nearest(tree, n_touched)
@@ -225,67 +177,86 @@ def _search(source, problem, state, members, tree):
             for v in range(k):
                 if not tree.done[v] and state.reported[v] > problem.lower[v]:
                     length = tree.dist[u] + max(-state.prices[v], 0.0)
-                    n_touched = _reach(tree, v, length, u, -1, n_touched)
+                    n_touched = _reach(tree, v, length, u, no_sample, n_touched)
             continue
         if not tree.done[k] and state.reported[u] < problem.upper[u]:
             length = tree.dist[u] + max(state.prices[u], 0.0)
-            n_touched = _reach(tree, k, length, u, -1, n_touched)
-        limit, n_touched = _reach_from_members(problem, state, members, tree, u, limit, n_touched)
+            n_touched = _reach(tree, k, length, u, no_sample, n_touched)
+        limit, n_touched = _reach_from_roots(problem, state, heaps, tree, u, limit, n_touched)
 
 
-@njit(cache=True, nogil=True)
-def _n_alike(problem, state, members, u, v, i, most):
-    """How many samples of cluster `u` lose by going to `v` just what sample `i` does."""
-    cost = _reduced_cost(problem, state, i, _slot_of(problem.clusters, i, v))
-    n_alike = 0
-    h = members.head[u]
-    while h >= 0 and n_alike < most:
-        j = _slot_of(problem.clusters, h, v)
-        if j >= 0 and _reduced_cost(problem, state, h, j) == cost:
-            n_alike += 1
-        h = members.after[h]
+@h.inner
+def _n_alike(heaps, root, most):
+    """How many samples of a heap lose just what that of its root does; at most `most`."""
+    links, stack, loss = heaps.links, heaps.of_sample, heaps.loss
+    stack[0, h.STACK] = root
+    n_alike, n_stacked = 0, 1
+    while n_stacked > 0 and n_alike < most:
+        n_stacked -= 1
+        n_alike += 1
+        x = np.int64(links[stack[n_stacked, h.STACK], h.CHILD])
+        while x >= 0:
+            if loss[x] == loss[root]:
+                stack[n_stacked, h.STACK] = x
+                n_stacked += 1
+            x = np.int64(links[x, h.AFTER])
     return n_alike
 
 
-@njit(cache=True, nogil=True)
-def _residual_capacity(source, end, problem, state, members, tree):
+@h.inner
+def _residual_capacity(source, end, problem, state, heaps, tree):
     """Step 4: how many units the path from `source` to `end` takes at its reduced costs."""
     k = state.prices.shape[0]
     units = min(state.excess[source], -state.excess[end])
     v = end
-    while v != source and units > 1:
+    while v != source:
         u = tree.parent[v]
         if u == k:
             units = min(units, state.reported[v] - problem.lower[v])
         elif v == k:
             units = min(units, problem.upper[u] - state.reported[u])
-        else:
-            units = min(units, _n_alike(problem, state, members, u, v, tree.via[v], units))
         v = u
+    most = 1
+    while most < units:  # by doubling: no arc is asked for many more than the path takes
+        most = min(2 * most, units)
+        found, v = most, end
+        while v != source:
+            if tree.via[v] >= 0:
+                found = min(found, _n_alike(heaps, tree.via[v], found))
+            v = tree.parent[v]
+        if found < most:
+            return found
     return units
 
 
-@njit(cache=True, nogil=True)
-def _move(problem, state, members, u, v, i, units):
-    """Move `units` samples like `i` from cluster `u` to `v`, in the order of the list."""
-    cost = _reduced_cost(problem, state, i, _slot_of(problem.clusters, i, v))
-    h = members.head[u]
-    while units > 0:
-        following = members.after[h]
-        j = _slot_of(problem.clusters, h, v)
-        if j >= 0 and _reduced_cost(problem, state, h, j) == cost:
-            state.slots[h] = j
-            _remove(members, u, h)
-            _append(members, v, h)
-            units -= 1
-        h = following
+@h.inner
+def _move(problem, state, heaps, u, v, units):
+    """Move `units` samples from cluster `u` to `v`, those that lose least."""
+    values, clusters, width = problem.values, problem.clusters, problem.clusters.shape[1]
+    is_filled = h.is_filled(heaps, v)
+    if is_filled:
+        h.name_roots(heaps, clusters, v, np.int64(1))
+    for _ in range(units):
+        x = np.int64(heaps.of_cluster[u, h.FIRST])
+        while clusters[heaps.of_sample[x // width, h.ROW], x % width] != v:
+            x = np.int64(heaps.links[x, h.AFTER])
+        t, slot = x // width, x % width
+        i = heaps.of_sample[t, h.ROW]
+        h.take_out(heaps, clusters, u, t, state.slots[i])
+        state.slots[i] = slot
+        if is_filled:
+            h.put_in(heaps, values, clusters, v, t, slot)
+        else:
+            h.join(heaps, v, t)
+    if is_filled:
+        h.name_roots(heaps, clusters, v, np.int64(0))
 
 
-@njit(cache=True, nogil=True)
-def _augment(source, end, problem, state, members, tree):
+@h.inner
+def _augment(source, end, problem, state, heaps, tree):
     """Step 4: send what the path can take; returns how many samples moved."""
     k = state.prices.shape[0]
-    units = _residual_capacity(source, end, problem, state, members, tree)
+    units = _residual_capacity(source, end, problem, state, heaps, tree)
     moves = 0
     v = end
     while v != source:
@@ -296,14 +267,14 @@ def _augment(source, end, problem, state, members, tree):
             state.reported[u] += units
         else:
             moves += units
-            _move(problem, state, members, u, v, tree.via[v], units)
+            _move(problem, state, heaps, u, v, units)
         v = u
     state.excess[source] -= units
     state.excess[end] += units
     return moves
 
 
-@njit(cache=True, nogil=True)
+@h.inner
 def _update(source, end, state, tree, n_touched):
     """Step 5: new prices, at which the arcs of the path cost nothing."""
     prices = state.prices
@@ -328,7 +299,7 @@ def _update(source, end, state, tree, n_touched):
         v = u
 
 
-@njit(cache=True, nogil=True)
+@h.inner
 def _reset(tree, n_touched):
     """Forget the paths of a search."""
     for t in range(n_touched):
@@ -336,42 +307,34 @@ def _reset(tree, n_touched):
         tree.dist[a], tree.parent[a], tree.via[a], tree.done[a] = np.inf, -1, -1, False
 
 
-@njit(cache=True, nogil=True)
-def _augmenting_paths(values, clusters, prices, lower, upper, window, slots):
-    m, k = values.shape[0], prices.shape[0]
-    problem = _Problem(values, clusters, lower, upper)
-    counts, leads = np.zeros(k, dtype=np.int64), np.empty(m)
-    _best_slots(values, clusters, prices, slots, leads, counts)  # step 1
+@njit(**ENTRY)
+def _begin(problem, state, leads, counts):
+    """Steps 1 and 2; writes by how much the label of each row leads."""
+    slots, prices = state.slots, state.prices
+    _best_slots(problem.values, problem.clusters, prices, slots, leads, counts)  # step 1
     _break_ties(problem, prices, slots, leads, counts)
-    members = _Members(
-        np.full(k, -1, dtype=np.int64),
-        np.full(k, -1, dtype=np.int64),
-        np.full(m, -1, dtype=np.int32),
-        np.full(m, -1, dtype=np.int32),
-    )
-    for i in range(m):
-        if leads[i] <= window:
-            _append(members, clusters[i, slots[i]], i)
-    state = _State(slots, prices, np.empty(k, dtype=np.int64), np.zeros(k + 1, dtype=np.int64))
     _report(problem, state, counts)  # step 2
-    tree = _Tree(
-        np.full(k + 1, np.inf),
-        np.full(k + 1, -1, dtype=np.int64),
-        np.full(k + 1, -1, dtype=np.int64),
-        np.zeros(k + 1, dtype=np.bool_),
-        np.empty(k + 1, dtype=np.int64),
-    )
-    moves = 0
+
+
+@njit(**ENTRY)
+def _augment_all(problem, state, heaps, tree):
+    """Steps 3 to 6; returns samples moved, paths, and whether a search found none."""
+    k = state.prices.shape[0]
+    for t in range(heaps.of_sample.shape[0]):
+        i = heaps.of_sample[t, h.ROW]
+        h.join(heaps, np.int64(problem.clusters[i, state.slots[i]]), t)
+    n_moved = n_paths = 0
     for node in range(k + 1):
         source = (node + k) % (k + 1)  # the bounds first
         while state.excess[source] > 0:  # step 6: repeat
-            end, n_touched = _search(source, problem, state, members, tree)  # step 3
+            end, n_touched = _search(source, problem, state, heaps, tree)  # step 3
             if end < 0:
-                return moves, True
-            moves += _augment(source, end, problem, state, members, tree)  # step 4
+                return n_moved, n_paths, True
+            n_moved += _augment(source, end, problem, state, heaps, tree)  # step 4
+            n_paths += 1
             _update(source, end, state, tree, n_touched)  # step 5
             _reset(tree, n_touched)
-    return moves, False
+    return n_moved, n_paths, False
 
 
 def augmenting_paths(
@@ -382,10 +345,25 @@ def augmenting_paths(
     lower: IntArray,
     upper: IntArray,
     window: float,
-) -> tuple[IntArray, Doubles, int, bool]:
+) -> tuple[IntArray, Doubles, int, int, bool]:
     """See `dualclust.algos.offline._augmenting_paths.augmenting_paths`."""
-    slots, prices = np.zeros(values.shape[0], dtype=np.int64), prices.copy()
-    moves, is_stuck = _augmenting_paths(
-        values, clusters, prices, lower, upper, float(window), slots
+    m, k = values.shape[0], prices.shape[0]
+    slots, prices, leads = np.zeros(m, dtype=np.int64), prices.copy(), np.empty(m)
+    counts = np.zeros(k, dtype=np.int64)
+    problem = _Problem(values, clusters, lower, upper)
+    state = _State(slots, prices, np.empty(k, dtype=np.int64), np.zeros(k + 1, dtype=np.int64))
+    _begin(problem, state, leads, counts)
+    heaps = h.empty_heaps(np.flatnonzero(leads <= window), values.shape[1], k)
+    n_moved, n_paths, is_stuck = _augment_all(problem, state, heaps, _tree(k))
+    return slots, prices, n_moved, n_paths, is_stuck
+
+
+def _tree(k: int) -> _Tree:
+    """The paths of a search that has not begun, on k clusters and the bounds."""
+    return _Tree(
+        np.full(k + 1, np.inf),
+        np.full(k + 1, -1, dtype=np.int64),
+        np.full(k + 1, -1, dtype=np.int64),
+        np.zeros(k + 1, dtype=np.bool_),
+        np.empty(k + 1, dtype=np.int64),
     )
-    return slots, prices, int(moves), bool(is_stuck)

@@ -8,6 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from .numba_compilation import ENTRY, INNER
+
 __all__ = ["select_candidates"]
 
 FloatArray = NDArray[np.floating[Any]]
@@ -16,9 +18,15 @@ LANES = 64  # independent running maxima, so that the loop vectorizes; see `numb
 
 
 # Rows with NaN or an infinity are found by `total`; "nnan" only lets the maximum vectorize.
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+@njit(**INNER, fastmath={"nnan", "nsz"})
 def _row_max(row, low, lanes):
     k = row.shape[0]
+    if k <= LANES:  # a lane for each cluster
+        best = lanes[0] = row[0] + low[0]
+        for j in range(1, k):
+            lanes[j] = row[j] + low[j]
+            best = max(best, lanes[j])
+        return best
     lanes[:] = -np.inf
     for start in range(0, k - LANES + 1, LANES):
         values, prices = row[start : start + LANES], low[start : start + LANES]
@@ -35,7 +43,7 @@ def _row_max(row, low, lanes):
 
 
 # 0 * x is 0 for every finite x and NaN otherwise, so the order of this sum is free.
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
+@njit(**INNER, fastmath={"reassoc", "nsz"})
 def _all_finite(row, zero):
     total = zero
     for j in range(row.shape[0]):
@@ -43,7 +51,7 @@ def _all_finite(row, zero):
     return total == zero
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _none_wrong(row):
     """No NaN and no plus infinity."""
     for value in row:
@@ -52,21 +60,26 @@ def _none_wrong(row):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
+def _is_first(j, other, i, k):
+    """Whether cluster `j` comes before another that ties with it: ties begin at cluster i."""
+    return (j - i) % k < (other - i) % k
+
+
+@njit(**INNER)
 def _insert(clusters, values, keys, truncation, i, j, score, at_most, kept, k):
     """Insert a cluster into the sorted candidates of row `i`; return how many there are now."""
     width = clusters.shape[1]
-    rotated = (j - i) % k  # ties begin at cluster i
     if kept == width:
         last = keys[width - 1]
         truncation[i] = max(truncation[i], np.float64(min(at_most, last)))
-        if at_most < last or (at_most == last and rotated > (clusters[i, width - 1] - i) % k):
+        if at_most < last or (at_most == last and not _is_first(j, clusters[i, width - 1], i, k)):
             return kept
         kept -= 1
     place = kept
     while place > 0 and (
         keys[place - 1] < at_most
-        or (keys[place - 1] == at_most and (clusters[i, place - 1] - i) % k > rotated)
+        or (keys[place - 1] == at_most and _is_first(j, clusters[i, place - 1], i, k))
     ):
         keys[place] = keys[place - 1]
         clusters[i, place] = clusters[i, place - 1]
@@ -76,7 +89,7 @@ def _insert(clusters, values, keys, truncation, i, j, score, at_most, kept, k):
     return kept + 1
 
 
-@njit(cache=True, nogil=True)
+@njit(**ENTRY)
 def _select_candidates(
     scores, low, high, slack, largest, lanes, clusters, values, n_candidates, truncation, keys
 ):
@@ -97,8 +110,7 @@ def _select_candidates(
         threshold = best - slack * (abs(best) + largest)
         # Only a lane whose largest entry is this near can hold a candidate.
         near = threshold - width_of_region - slack * abs(threshold)
-        kept = 0
-        total = 0
+        kept, total = np.int64(0), 0
         for lane in range(min(LANES, k)):
             if lanes[lane] < near:
                 continue
@@ -117,7 +129,8 @@ def select_candidates(
 ) -> tuple[NDArray[np.int32], FloatArray, NDArray[np.int64], NDArray[np.float64]]:
     """See `dualclust.algos.offline._candidates.select_candidates`."""
     native = scores.dtype.newbyteorder("=")
-    scores = np.ascontiguousarray(scores, dtype=native)
+    # Of one kind whoever calls: read-only arrays would be compiled for once more.
+    scores = np.require(scores, native, ("C", "W"))
     n, k = scores.shape
     width = min(width, k)
     kind = scores.dtype.type

@@ -13,6 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from .numba_compilation import ENTRY, INNER
+
 __all__ = ["assign_stream", "segment_sum"]
 
 FloatArray = NDArray[np.floating[Any]]
@@ -25,7 +27,7 @@ LANES = 64
 
 # "nnan" and "nsz" let the compiler vectorize the maximum. They are safe: rows that hold a NaN or an
 # infinity are found by `_all_finite`, and their label is never used.
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+@njit(**INNER, fastmath={"nnan", "nsz"})
 def _first_argmax(row, price, lanes):  # noqa: C901  one scan of a row: calls in it cost more
     k = row.shape[0]
     full = k // LANES * LANES
@@ -56,7 +58,7 @@ def _first_argmax(row, price, lanes):  # noqa: C901  one scan of a row: calls in
 
 
 # 0 * x is 0 for every finite x and NaN otherwise, so the order of this sum is free ("reassoc").
-@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
+@njit(**INNER, fastmath={"reassoc", "nsz"})
 def _all_finite(row, zero):
     total = zero
     for j in range(row.shape[0]):
@@ -64,7 +66,7 @@ def _all_finite(row, zero):
     return total == zero
 
 
-@njit(cache=True, nogil=True)
+@njit(**ENTRY)
 def _assign_stream(  # noqa: C901  one pass, in the order of the reference text
     scores,
     zero,
@@ -179,7 +181,7 @@ def assign_stream(
     return labels, rho, rho_up, counts, int(bad_row)
 
 
-@njit(cache=True, nogil=True)
+@njit(**ENTRY)
 def _segment_sum(values, segments, sums):
     for i in range(values.shape[0]):
         segment = segments[i]

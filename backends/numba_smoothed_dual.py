@@ -8,6 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from .numba_compilation import ENTRY
+
 __all__ = ["curvature", "curvature_product", "soft_counts"]
 
 FloatArray = NDArray[np.floating[Any]]
@@ -17,7 +19,7 @@ Candidates = NDArray[np.int32]
 FAR = 24.0  # as in `dualclust.algos.offline._smoothed_dual`
 
 
-@njit(cache=True, nogil=True)
+@njit(**ENTRY)
 def _soft_counts(values, clusters, prices, temperature, counts, spread, p):
     n, width = values.shape
     total_best = 0.0
@@ -69,7 +71,7 @@ def soft_counts(
     return float(value), counts, spread, p
 
 
-@njit(cache=True, nogil=True)
+@njit(**ENTRY)
 def _curvature(p, clusters, matrix):
     n, width = p.shape
     for i in range(n):
@@ -91,7 +93,7 @@ def curvature(probabilities: FloatArray, clusters: Candidates, *, n_clusters: in
     return matrix
 
 
-@njit(cache=True, nogil=True)
+@njit(**ENTRY)
 def _curvature_product(p, clusters, direction, out):
     n, width = p.shape
     for i in range(n):

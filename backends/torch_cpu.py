@@ -60,7 +60,7 @@ def augmenting_paths(
     lower: Tensor,
     upper: Tensor,
     window: float,
-) -> tuple[Tensor, Tensor, int, bool]:
+) -> tuple[Tensor, Tensor, int, int, bool]:
     """See `dualclust.algos.offline._augmenting_paths.augmenting_paths`; on the host for a GPU.
 
     Paths are sequential. From a GPU, three copies come down: scores and clusters of the candidates,
@@ -68,7 +68,7 @@ def augmenting_paths(
     """
     bits = prices.detach().to(torch.float64).contiguous().view(torch.int64)
     bits, lower, upper = torch.stack([bits, lower, upper]).cpu()  # one copy instead of three
-    slots, moved, moves, is_stuck = numba_augmenting_paths.augmenting_paths(
+    slots, moved, *paths = numba_augmenting_paths.augmenting_paths(
         _shared(values),
         _shared(clusters),
         bits.view(torch.float64).numpy(),
@@ -76,7 +76,7 @@ def augmenting_paths(
         upper=upper.numpy(),
         window=window,
     )
-    return _back(slots, values.device), _back(moved, values.device), moves, is_stuck
+    return _back(slots, values.device), _back(moved, values.device), *paths
 
 
 def _run(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:

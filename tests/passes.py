@@ -2,7 +2,8 @@
 
 A pass over the scores is one scan of a matrix, or of a sample of its rows, block by block, however
 many blocks there are. A pass over the candidates is one call of a kernel of the smoothed dual, or
-one scan for a bound or a proof. Both are counted where they begin.
+one scan for a bound or a proof. Both are counted where they begin. "paths" and "moved" add up the
+augmenting paths, and the rows that they moved.
 """
 
 from __future__ import annotations
@@ -32,7 +33,21 @@ def counted_passes() -> Iterator[Counter[str]]:
     with ExitStack() as stack:
         for module, name in BEGINS:
             stack.enter_context(patch.object(module, name, _counting(module, name, passes)))
+        stack.enter_context(patch.object(_reduced, "augmenting_paths", _adding_up(passes)))
         yield passes
+
+
+def _adding_up(passes: Counter[str]) -> Any:
+    real = _reduced.augmenting_paths
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        found = real(*args, **kwargs)
+        _, _, n_moved, n_paths, _ = found
+        passes["moved"] += n_moved
+        passes["paths"] += n_paths
+        return found
+
+    return counted
 
 
 def _counting(module: Any, name: str, passes: Counter[str]) -> Any:

@@ -64,7 +64,7 @@ def augmenting_paths(
     lower: Array,
     upper: Array,
     window: float,
-) -> tuple[Array, Array, int, bool]:
+) -> tuple[Array, Array, int, int, bool]:
     """Move samples along shortest augmenting paths until counts obey the bounds and the prices.
 
     Arguments are assumed checked: candidates as `select_candidates` gives them, at least one in
@@ -73,7 +73,8 @@ def augmenting_paths(
     `window` move.
 
     Returns the slots, prices for which they are best (of the samples inside the window), the number
-    of samples moved, and whether a search found no path: then candidates or window are too few.
+    of samples moved and that of the paths, and whether a search found none: then candidates or
+    window are too few.
     """
     xp = compat.array_namespace(values)
     device = compat.device(values)
@@ -93,11 +94,12 @@ def augmenting_paths(
         high=[int(v) for v in entries("upper", upper)],
         window=window,
     )
-    moves, is_stuck = flow.run()
+    n_moved, n_paths, is_stuck = flow.run()
     return (
         xp.asarray(flow.slots, dtype=xp.int64, device=device),
         xp.asarray(flow.prices, dtype=xp.float64, device=device),
-        moves,
+        n_moved,
+        n_paths,
         is_stuck,
     )
 
@@ -139,17 +141,18 @@ class _Flow:
         self.excess = [n - r for n, r in zip(counts, self.reported, strict=True)]
         self.excess.append(-sum(self.excess))
 
-    def run(self) -> tuple[int, bool]:
+    def run(self) -> tuple[int, int, bool]:
         """Empty every node that has an excess, the bounds first."""
-        moves = 0
+        n_moved = n_paths = 0
         for source in (self.bounds, *range(self.bounds)):
             while self.excess[source] > 0:  # step 6: repeat
                 end, tree = self._search(source)  # step 3
                 if end is None:
-                    return moves, True
-                moves += self._augment(source, end, tree)  # step 4
+                    return n_moved, n_paths, True
+                n_moved += self._augment(source, end, tree)  # step 4
+                n_paths += 1
                 self._update(end, tree)  # step 5
-        return moves, False
+        return n_moved, n_paths, False
 
     def _label(self) -> tuple[list[float], list[int]]:
         """Step 1: label every sample; return by how much its cluster leads, and the counts."""
@@ -179,13 +182,14 @@ class _Flow:
         ]
         return capacity.index(max(capacity))
 
-    def _reduced_cost(self, i: int, v: int) -> float:
-        """What sample i loses by leaving its cluster for v; infinite if v is no candidate."""
-        label, score = self.rows[i][self.slots[i]]
-        for b, s in self.rows[i]:
-            if b == v:
-                return (score + self.prices[label]) - (s + self.prices[v])
-        return math.inf
+    def _loss(self, i: int, v: int) -> float:
+        """What sample i loses by going to v, before prices; infinite if v is no candidate."""
+        _, score = self.rows[i][self.slots[i]]
+        return next((score - s for b, s in self.rows[i] if b == v), math.inf)
+
+    def _reduced_cost(self, loss: float, u: int, v: int) -> float:
+        """What a sample loses by going from u to v, with prices."""
+        return loss + (self.prices[u] - self.prices[v])
 
     def _search(self, source: int) -> tuple[int | None, _Tree]:
         """Step 3: Dijkstra's algorithm to the nearest node with a deficit, or to None."""
@@ -215,8 +219,11 @@ class _Flow:
         arcs = []
         if self.reported[u] < self.high[u]:
             arcs.append((self.bounds, self.prices[u], -1))
+        least: dict[int, tuple[float, int]] = {}  # of equal samples the first
         for i in self.members[u]:
-            arcs += [(v, self._reduced_cost(i, v), i) for v, _ in self.rows[i]]
+            for v, _ in self.rows[i]:
+                least[v] = min(least.get(v, (math.inf, i)), (self._loss(i, v), i))
+        arcs += [(v, self._reduced_cost(loss, u, v), i) for v, (loss, i) in least.items()]
         return arcs
 
     def _augment(self, source: int, end: int, tree: _Tree) -> int:
@@ -251,8 +258,12 @@ class _Flow:
             return self.reported[v] - self.low[v]
         if v == self.bounds:
             return self.high[u] - self.reported[u]
-        cost = self._reduced_cost(i, v)
-        return sum(self._reduced_cost(h, v) == cost for h in self.members[u])
+        return len(self._alike(u, v, i))
+
+    def _alike(self, u: int, v: int, i: int) -> list[int]:
+        """The samples of u that lose by going to v just what sample i does, in order."""
+        loss = self._loss(i, v)
+        return [h for h in sorted(self.members[u]) if self._loss(h, v) == loss]
 
     def _send(self, u: int, v: int, i: int, units: int) -> int:
         """Send units along one arc; return how many samples moved."""
@@ -262,9 +273,7 @@ class _Flow:
         if v == self.bounds:
             self.reported[u] += units
             return 0
-        cost = self._reduced_cost(i, v)
-        alike = [h for h in self.members[u] if self._reduced_cost(h, v) == cost][:units]
-        for h in alike:
+        for h in self._alike(u, v, i)[:units]:
             self.slots[h] = [b for b, _ in self.rows[h]].index(v)
             self.members[u].remove(h)
             self.members[v].append(h)

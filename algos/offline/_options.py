@@ -29,7 +29,7 @@ class SolverOptions:
     # Passes over all rows (`assignment`).
     full_entries: int = 2**16
     """Scores up to which every cluster is a candidate of every row: no pass is worth it."""
-    pass_width: int = 8
+    pass_width: int = 12
     """Candidates of a row in a pass: few rows have more within a trust region learned well."""
     large_pass_width: int = 3
     """The same for more than `large_pass_rows` rows, whose prices are known better."""
@@ -40,6 +40,10 @@ class SolverOptions:
     """Passes over all scores, after which all clusters become candidates."""
     max_limited_passes: int = 5
     """The same once `max_entries` limits the trust region: little changes after a few."""
+    tied_share: float = 0.99
+    """Share of the rows with truncated candidates above which nothing is learned from a pass."""
+    often_tied_share: float = 0.5
+    """The same for passes after the first: all clusters become candidates at once."""
     rough_after: int = 3
     """Passes after which labels with a gap of `rough_gap` are worth looking for."""
     rough_gap: float = 1e-2
@@ -60,6 +64,8 @@ class SolverOptions:
     """Rows of the first sample, per cluster: counts scatter by a quarter."""
     min_sample_rows: int = 2**12
     """Rows of the first sample at least; it costs less than the overhead of the steps."""
+    sample_part: int = 4
+    """What part of all rows that is at most: looks at a larger one would cost as much as a pass."""
     sample_growth: int = 8
     """Rows of a sample over those of the one before: the error of the prices falls to a third."""
     sample_width: int = 16
@@ -114,7 +120,7 @@ class SolverOptions:
     """The same away from the host, where each time is a read: 128 MiB for eight candidates."""
     pass_temperature: float = 0.125
     """First temperature in a pass, in mean radii."""
-    path_undecided: float = 2.0
+    path_undecided: float = 32.0
     """Undecided rows per cluster at which augmenting paths become cheaper than Newton steps."""
     max_stranded: float = 0.25
     """Rows per cluster that prices at the edge misplace at most: each costs a long path."""

@@ -114,7 +114,7 @@ def solve_ties(
 ) -> OfflineAssignment | None:
     """Return labels for prices of 0, from the clusters that tie there, or None if none fit."""
     zero = compat.array_namespace(bounds.lower).zeros_like(candidates.low)
-    slots, _, _, is_stuck = augmenting_paths(
+    slots, *_, is_stuck = augmenting_paths(
         candidates.values,
         candidates.clusters,
         zero,
@@ -140,7 +140,7 @@ def _labels_by_paths(
     largest_lead = 2.0 * float(xp.max(candidates.high - candidates.low))
     prices, window = refined.prices, options.window * refined.temperature
     for attempt in range(options.max_windows + 1):
-        slots, moved, _, is_stuck = augmenting_paths(
+        slots, moved, _, _, is_stuck = augmenting_paths(
             candidates.values,
             candidates.clusters,
             prices,

@@ -263,7 +263,7 @@ def _evaluate(problem: Problem, prices: Array, temperature: float) -> _Point:
     counts = counts + problem.settled
     slack = problem.upper - problem.lower
     decay = xp.exp(-xp.abs(prices) / temperature)
-    softplus = temperature * xp.log1p(decay) + xp.clip(-prices, min=0.0)
+    softplus = temperature * xp.log1p(decay) + xp.maximum(-prices, xp.zeros_like(prices))
     sigmoid = xp.where(prices < 0, xp.ones_like(decay), decay) / (1.0 + decay)
     bounds_term = xp.sum((problem.settled - problem.lower) * prices + slack * softplus)
     value = value + unread(bounds_term)
@@ -302,7 +302,7 @@ def _search(
     """Prices along a direction whose value falls as it should, and their point; None if none do."""
     xp, length = compat.array_namespace(prices), 1.0
     while length > SHORTEST:
-        tried = xp.clip(prices + length * step, problem.low, problem.high)
+        tried = xp.minimum(xp.maximum(prices + length * step, problem.low), problem.high)
         found = _evaluate(problem, tried, point.temperature)
         promised = unread(xp.sum(point.gradient * (tried - prices)))
         if bool(found.value <= point.value + ARMIJO * promised):

@@ -119,14 +119,15 @@ def initial_region(
     Cost: O(m k) for each sample of m rows, a fraction of all. Guarantee: none; see the module.
     """
     xp, n, k = compat.array_namespace(bounds.lower), source.group.n_total, source.n_clusters
-    m = first_m = min(n, max(options.min_sample_rows, options.sample_rows_per_cluster * k))
+    few = min(options.min_sample_rows, n // options.sample_part)
+    m = first_m = min(n, max(few, options.sample_rows_per_cluster * k))
     # Step 1: start.
     rows_of_sample = _rows_of_sample(source, bounds, m, options)
     if prices is None:
         free = relaxed(bounds)._replace(upper=xp.full_like(bounds.upper, m), n_samples=m)
         prices = learn_prices(rows_of_sample, free, n_passes=options.online_passes, options=options)
     some_rows = rows_of_sample.block(0, min(m, options.range_rows))
-    prices = raise_empty_clusters(some_rows, prices, bounds.lower)
+    prices = shifted_together(raise_empty_clusters(some_rows, prices, bounds.lower), bounds)
     max_radius = 2.0 * score_range(some_rows)
     region = TrustRegion(prices, _initial_radius(some_rows, prices, options))
     while m < n:
@@ -134,7 +135,9 @@ def initial_region(
         lower, upper = (share * xp.astype(v, xp.float64) for v in (bounds.lower, bounds.upper))
         sample = _Sample(rows_of_sample, share, lower, upper, max_radius)
         n_attempts = options.attempts if m > first_m else options.initial_attempts
-        region = _refine_on(sample, region, n_attempts, options)  # steps 2 to 5
+        region, is_tied = _refine_on(sample, region, n_attempts, options)  # steps 2 to 5
+        if is_tied:
+            break
         # Step 6. A sample of nearly all rows would cost as much as they do, and save nothing.
         larger = options.sample_growth * m
         if 4 * larger >= 3 * n or larger * options.sample_width > options.sample_entries:
@@ -142,6 +145,49 @@ def initial_region(
         m = larger
         rows_of_sample = _rows_of_sample(source, bounds, m, options)
     return region
+
+
+def shifted_together(prices: Array, bounds: SizeBounds) -> Array:
+    """Add the number to all prices that makes their upper bound least.
+
+    The same number more for every price changes no label, but which bounds are paid for: prices
+    learned from a cluster that everybody wants may all be far above 0. The upper bound is convex
+    and piecewise linear in the number, with a corner where a price becomes 0.
+
+    Parameters
+    ----------
+    prices : (k,) float64 array
+    bounds : SizeBounds of a known number of samples
+
+    Returns
+    -------
+    (k,) float64 array
+        As given where no shift is better.
+
+    Examples
+    --------
+    Nobody pays for a lower bound where one cluster pays for its upper one.
+
+    >>> import numpy as np
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
+    >>> bounds = SizeBounds.from_counts([1, 1, 1], [3, 3, 3], n_samples=6)
+    >>> shifted_together(np.asarray([-6.0, 4.0, 4.0]), bounds)
+    array([-10.,   0.,   0.])
+    """
+    xp = compat.array_namespace(prices)
+    order = xp.argsort(prices, stable=True)
+    rising = xp.take(prices, order)
+    lower, upper = xp.take(bounds.lower, order), xp.take(bounds.upper, order)
+    # With the i-th price at 0, those before it pay for upper bounds, those after it for lower ones.
+    others = xp.cumulative_sum(upper) - upper + xp.sum(lower) - xp.cumulative_sum(lower)
+    free = (
+        bounds.n_samples - others
+    )  # what is left for it; inside its bounds the slopes change sign
+    is_best = (lower <= free) & (free <= upper)
+    infinite = xp.full_like(rising, math.inf)
+    least = float(xp.min(xp.where(is_best, rising, infinite)))
+    most = float(xp.max(xp.where(is_best, rising, -infinite)))
+    return prices - min(max(0.0, least), most)
 
 
 def next_region(
@@ -249,8 +295,8 @@ def _rows_of_sample(
 
 def _refine_on(
     sample: _Sample, region: TrustRegion, n_attempts: int, options: SolverOptions
-) -> TrustRegion:
-    """Steps 2 to 5: the region of the best prices, by Newton's method on a sample."""
+) -> tuple[TrustRegion, bool]:
+    """Steps 2 to 5: the region of the best prices on a sample, and whether all rows tie there."""
     xp, m = compat.array_namespace(region.center), sample.source.group.n_total
     width = options.sample_width if m <= options.full_width_rows else options.sample_width // 2
     attempt, is_last = _Attempt(region, width, n_left=n_attempts, n_moves=0), False
@@ -260,7 +306,9 @@ def _refine_on(
     errors = price_errors(look.problem, look.refined, sample.share)
     radius = options.deviations * errors + 2.0 * look.refined.temperature
     grown = _grown(attempt.region, look.at_edge, sample.max_radius, options)
-    return TrustRegion(look.refined.prices, xp.where(look.at_edge, grown, radius))
+    n_truncated = int(xp.sum(xp.astype(look.candidates.is_truncated, xp.int64)))
+    region = TrustRegion(look.refined.prices, xp.where(look.at_edge, grown, radius))
+    return region, n_truncated > options.tied_share * m
 
 
 def _refined(sample: _Sample, attempt: _Attempt, options: SolverOptions) -> _Look:

@@ -56,6 +56,7 @@ from ..scores.statistics import (
     strided_ids,
 )
 from ._candidates import (
+    Candidates,
     TooManyCandidatesError,
     TrustRegion,
     all_candidates,
@@ -255,6 +256,7 @@ class _Search(NamedTuple):
     best: OfflineAssignment | None
     least_bound: float
     best_prices: Array
+    is_tied: bool = False
 
 
 def _solved(problem: _Problem, prices: Array | None) -> OfflineAssignment:
@@ -276,6 +278,8 @@ def _solved(problem: _Problem, prices: Array | None) -> OfflineAssignment:
         search = _after_pass(problem, search, n_passes)  # steps 2 to 5
         if search.best is not None and search.best.gap <= tol:
             return search.best
+        if search.is_tied and problem.n_scores <= options.last_entries:
+            break
     return _last_resort(problem, search)  # step 6
 
 
@@ -309,6 +313,10 @@ def _after_pass(problem: _Problem, search: _Search, n_passes: int) -> _Search:
         )
     except TooManyCandidatesError:
         return search._replace(region=TrustRegion(center, radius / 2.0), is_limited=True)
+    tied = _tied_share(candidates, source)
+    if tied > options.tied_share:  # nothing would be learned
+        search = search._replace(width=2 * search.width)
+        return search._replace(is_tied=n_passes > 0 or search.width > 2 * source.n_clusters)
     is_rough = n_passes >= options.rough_after and not problem.is_exact
     max_truncation = max(tol, options.rough_gap) if is_rough else tol
     solution = solve_reduced(  # step 3
@@ -317,6 +325,8 @@ def _after_pass(problem: _Problem, search: _Search, n_passes: int) -> _Search:
     judged = _judged(search, solution)  # step 4
     if judged.best is not None and judged.best.gap <= tol:
         return judged
+    if n_passes > 0 and tied > options.often_tied_share:
+        return judged._replace(is_tied=True)
     xp = compat.array_namespace(center)
     width, is_limited = search.width, search.is_limited
     if bool(xp.any(candidates.is_truncated)) and not is_limited:
@@ -325,6 +335,12 @@ def _after_pass(problem: _Problem, search: _Search, n_passes: int) -> _Search:
     is_limited = is_limited or (n_passes > 0 and solution.assignment is None)
     region = next_region(search.region, solution.prices, is_moving=is_limited, options=options)
     return judged._replace(region=region, width=width, is_limited=is_limited)  # step 5
+
+
+def _tied_share(candidates: Candidates, source: ScoreSource) -> float:
+    """Share of all rows that have lost a candidate to the width: so many clusters tie."""
+    xp = compat.array_namespace(candidates.truncation)
+    return int(xp.sum(xp.astype(candidates.is_truncated, xp.int64))) / source.group.n_total
 
 
 def _judged(search: _Search, solution: ReducedSolution) -> _Search:

@@ -17,6 +17,7 @@ from .. import __version__
 from ..algos.core.errors import DualclustError, MissingExtraError
 from ..train.config.methods import METHOD_OPTIONS
 from . import assign, cluster, models, proofs
+from .first_call import announced_compilation
 
 __all__ = ["build_parser", "main"]
 
@@ -141,9 +142,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _dispatch(options: argparse.Namespace) -> int:
     if options.command == "cluster":
-        return cluster.run_cluster(options)
+        with announced_compilation(sys.stderr):
+            return cluster.run_cluster(options)
     if options.command == "assign":
-        return assign.run_assign(options)
+        with announced_compilation(sys.stderr):
+            return assign.run_assign(options)
     if options.command == "proofs":
         return proofs.run_proofs(options)
     if options.command in models.COMMANDS:

@@ -294,8 +294,8 @@ PLANTED: tuple[PlantedError, ...] = (
         "algos.offline._augmenting_paths._Flow._reduced_cost",
         (
             "sign",
-            "(score + self.prices[label]) - (s + self.prices[v])",
-            "(s + self.prices[v]) - (score + self.prices[label])",
+            "loss + (self.prices[u] - self.prices[v])",
+            "loss + (self.prices[v] - self.prices[u])",
         ),
         claims=("C4",),
     ),
@@ -309,8 +309,8 @@ PLANTED: tuple[PlantedError, ...] = (
         claims=("C4",),
     ),
     *errors_in(
-        "backends.numba_augmenting_paths._reduced_cost",
-        ("dropped", "return label - (", "return 0.0 * label - 0.0 * ("),
+        "backends.numba_augmenting_paths._reach_from_roots",
+        ("dropped", "heaps.loss[x] + (", "0.0 * heaps.loss[x] + 0.0 * ("),
         claims=("C4",),
     ),
     *errors_in(

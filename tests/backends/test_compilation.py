@@ -1,0 +1,82 @@
+"""What numba compiles: told before it happens, kept for the next process, once for each dtype."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from dualclust.backends import numba_compilation
+
+PROGRAM = """
+import json, sys
+import numpy as np
+from dualclust.backends.numba_compilation import watched
+from dualclust.backends import numba_engine
+told = []
+values = np.ones((3, 1), dtype=np.int64)
+with watched(lambda name, seconds: told.append((name, seconds))):
+    for _ in range(2):
+        numba_engine.segment_sum(values, np.zeros(3, dtype=np.int64), n_segments=1)
+print(json.dumps(told))
+"""
+
+
+def told_in_a_process(folder):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder)}
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return json.loads(done.stdout)
+
+
+def test_the_first_process_is_told_and_the_second_finds_the_cache(tmp_path):
+    first = told_in_a_process(tmp_path)
+    assert [name for name, _ in first] == ["segment_sum"]
+    assert first[0][1] == 0.0
+    assert told_in_a_process(tmp_path) == []
+
+
+def test_nested_functions_are_told_with_the_time_so_far():
+    seen = []
+    listener = numba_compilation._Listener(lambda name, seconds: seen.append((name, seconds)))
+
+    class Event:
+        data = {"dispatcher": type("D", (), {"py_func": _outer})}  # noqa: RUF012
+
+    for step in (listener.on_start, listener.on_start, listener.on_end, listener.on_end):
+        step(Event)
+    listener.on_start(Event)
+    assert [name for name, _ in seen] == ["outer"] * 3
+    assert 0.0 == seen[0][1] < seen[1][1] < seen[2][1]
+
+
+def _outer():
+    """Stand for a kernel."""
+
+
+def test_no_place_to_keep_anything_is_no_error(monkeypatch):
+    """As where neither the package nor the home can be written."""
+
+    def njit(**options):
+        assert options == {"cache": True}
+        msg = "cannot cache function: no locator available"
+        raise RuntimeError(msg)
+
+    monkeypatch.setattr(numba_compilation, "njit", njit)
+    assert not numba_compilation._can_keep()
+
+
+@pytest.mark.parametrize("kind", ["C", "F", "read-only"])
+def test_candidates_are_compiled_once_for_a_dtype(kind):
+    from dualclust.backends import numba_candidates
+
+    compiled = numba_candidates._select_candidates
+    scores = np.zeros((4, 3), dtype=np.float32)
+    numba_candidates.select_candidates(scores, np.zeros(3), np.zeros(3), width=2)
+    before = len(compiled.signatures)
+    scores = np.asfortranarray(scores) if kind == "F" else scores
+    scores.flags.writeable = kind != "read-only"
+    numba_candidates.select_candidates(scores, np.zeros(3), np.zeros(3), width=2)
+    assert len(compiled.signatures) == before

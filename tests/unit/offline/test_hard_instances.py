@@ -1,0 +1,63 @@
+"""Twenty hard instances: right by HiGHS where they are small, and in bounded work where not.
+
+The work is counted, not timed: passes over the scores, looks of Newton's method at the candidates,
+and augmenting paths. The bounds leave a factor of about two to what was counted.
+"""
+
+import numpy as np
+import pytest
+
+import dualclust as dc
+from tests.bench.test_programs import program
+from tests.highs import best_plan
+from tests.passes import counted_passes
+
+PROGRAM = program("hard_instances")
+each = pytest.mark.parametrize("name", list(PROGRAM.HARD))
+
+# Passes over scores or samples of them, and looks at the candidates.
+MOST = {"exactly three": (50, 60), "nearly as many": (50, 60), "scaled rows": (50, 300)}
+USUAL = (25, 140)
+
+
+def test_there_are_twenty():
+    assert len(PROGRAM.HARD) == 20
+
+
+@each
+def test_small_ones_are_as_good_as_those_of_highs(name):
+    hard = PROGRAM.HARD[name](60)
+    found = dc.assign_exact(hard.scores, hard.bounds)
+    allowed = np.isfinite(hard.scores)
+    scores = np.where(allowed, hard.scores, 0.0)
+    best = best_plan(scores, hard.lower, hard.upper, allowed=allowed)
+    # HiGHS is content with reduced costs of 1e-7.
+    assert found.objective == pytest.approx(best.value, rel=1e-6, abs=1e-6)
+    assert found.gap == 0.0
+
+
+@each
+def test_work_is_bounded(name):
+    hard = PROGRAM.HARD[name](20_000)
+    n, k = hard.scores.shape
+    with counted_passes() as count:
+        found = dc.assign_exact(hard.scores, hard.bounds)
+    assert found.gap == 0.0
+    assert np.all((hard.lower <= found.counts) & (found.counts <= hard.upper))
+    assert np.all(np.isfinite(hard.scores[np.arange(n), found.labels]))
+    passes, steps = MOST.get(name, USUAL)
+    assert count["_candidates.row_blocks"] + count["_online_passes.row_blocks"] <= passes
+    assert count["_smoothed_dual.soft_counts"] <= steps
+    # A path moves a row at least, and a row does not come back more than a few times.
+    assert count["paths"] <= n + k
+    assert count["moved"] <= 5 * n
+
+
+@pytest.mark.parametrize("name", ["identical rows", "twin columns", "duplicates", "all equal"])
+def test_rows_that_are_alike_move_together(name):
+    """As many paths as pairs of clusters at most, for however many rows."""
+    hard = PROGRAM.HARD[name](5_000)
+    k = hard.scores.shape[1]
+    with counted_passes() as count:
+        dc.assign_exact(hard.scores, hard.bounds)
+    assert count["paths"] <= k * k
