@@ -35,8 +35,9 @@ from ..core.errors import InvalidValueError
 from ..core.types import Array
 from ..offline.assignment import OfflineAssignment, assign_source
 from ..scores.sources import FeatureSource
+from ._cluster_sums import gathered_sums
 from ._frame import check_reach, frame_of, scores_of
-from ._shared import gathered_sums, share_changed
+from ._unbounded import as_assignment, is_unbounded
 from .lloyd import (
     KMeansResult,
     KMeansState,
@@ -45,6 +46,7 @@ from .lloyd import (
     check_arguments,
     check_state,
     kmeans,
+    share_changed,
     updated_centers,
 )
 from .start import kmeans_plus_plus
@@ -161,7 +163,8 @@ def constrained_kmeans(
     -----
     Guarantee: ``lower <= counts <= upper``, and the objective never falls between two iterations by
     more than the proven gap of the labels, 0.001 of its size.
-    Cost: O(n k d) per iteration. Memory: labels and candidates of free samples, O(n), and one block
+    Cost: O(n k d) per iteration. Bounds that exclude no labels cost no more than `kmeans`, which
+    then runs. Memory: labels and candidates of free samples, O(n), and one block
     of rows and scores; the rows of a source are never in memory all at once.
     Source: CoKe Eq. 3, 6 and 12 as batch alternation; the solver is ours (`offline`).
 
@@ -181,6 +184,20 @@ def constrained_kmeans(
     check_interval("gap", gap, 0.0, 1.0)
     like = check_arguments(features, centers, metric, max_iter, tol, empty, bounds, progress)
     xp, k = compat.array_namespace(like), bounds.n_clusters
+    if is_unbounded(bounds):
+        free = kmeans(
+            features,
+            centers,
+            metric=metric,
+            weights=weights,
+            max_iter=max_iter,
+            tol=tol,
+            empty=empty,
+            state=state,
+            progress=progress,
+        )
+        found = as_assignment(free)
+        return ConstrainedKMeansResult(free.centers, found, free.n_iter, free.converged)
     frame = frame_of(features, metric, weights)
     if state is not None:
         check_state(state, frame, centers)
@@ -204,8 +221,10 @@ def constrained_kmeans(
         if not max_iter:
             return ConstrainedKMeansResult(centers, found, 0, False)
         state = KMeansState(centers, found.prices, 0, found.labels, found.objective)
+    before = None
     while state.n_iter < max_iter and not state.converged:
-        sums = gathered_sums(frame, state.labels, k)
+        sums = gathered_sums(frame, state.labels, k, before)
+        before = sums, state.labels
         movable = (sums.counts == 0) & (bounds.upper > 0) & (empty == "relocate")
         centers = updated_centers(frame, sums, state.labels, state.centers, movable)
         found = label(centers, state.prices, NEAR)

@@ -45,19 +45,11 @@ from ..core.checks import (
 )
 from ..core.errors import InvalidTypeError, InvalidValueError
 from ..core.types import Array
-from ..scores.sources import FeatureSource
-from ._frame import Frame, blocks_of, check_reach, frame_of
-from ._shared import (
-    EMPTY,
-    Entries,
-    add_block,
-    best_centers,
-    gathered_sums,
-    move_empty,
-    over_ranks,
-    share_changed,
-    start_sums,
-)
+from ..scores.nearest import best_clusters
+from ..scores.sources import FeatureSource, Group
+from ._cluster_sums import PassSums, best_centers, gathered_sums
+from ._empty_clusters import EMPTY, move_empty
+from ._frame import Frame, check_reach, frame_of, map_rows
 from .centers import CenterSums
 from .start import METRICS
 
@@ -68,8 +60,12 @@ __all__ = [
     "check_arguments",
     "check_state",
     "kmeans",
+    "share_changed",
     "updated_centers",
 ]
+
+ROUNDINGS = 64.0 * 2.0**-52
+"""By how much, relative to its terms, a sum in float64 may be off."""
 
 
 class KMeansState(NamedTuple):
@@ -118,6 +114,8 @@ class KMeansResult(NamedTuple):
         Iterations with a center update.
     converged : bool
         Whether the last update changed at most the share `tol` of the labels.
+    rounding : float
+        By how much the additions can be off that led to the objective.
     """
 
     labels: Array
@@ -126,6 +124,7 @@ class KMeansResult(NamedTuple):
     objective: float
     n_iter: int
     converged: bool
+    rounding: float
 
 
 class HasObjective(Protocol):
@@ -226,23 +225,31 @@ def kmeans(
     if state is None:
         check_reach(frame, centers)
         centers = xp.astype(centers, like.dtype)
-        labels, sums, value = _nearest(frame, frame.inside(centers))
+        labels, sums, value, rounding = _nearest(frame, frame.inside(centers))
         prices = xp.zeros((k,), dtype=xp.float64, device=compat.device(like))
         state = KMeansState(centers, prices, 0, labels, value)
     else:
         check_state(state, frame, centers)
         check_reach(frame, state.centers)
         sums = gathered_sums(frame, state.labels, k)
+        rounding = _nearest(frame, frame.inside(state.centers)).rounding
     while state.n_iter < max_iter and not state.converged:
         movable = (sums.counts == 0) & (empty == "relocate")
         centers = updated_centers(frame, sums, state.labels, state.centers, movable)
-        labels, sums, value = _nearest(frame, frame.inside(centers))
+        before = sums, state.labels
+        labels, sums, value, rounding = _nearest(frame, frame.inside(centers), before)
         changed = share_changed(frame.source.group, labels, state.labels)
         state = KMeansState(centers, state.prices, state.n_iter + 1, labels, value, changed <= tol)
         if progress is not None:
             progress(state, changed)
     return KMeansResult(
-        state.labels, state.centers, sums.counts, state.objective, state.n_iter, state.converged
+        state.labels,
+        state.centers,
+        sums.counts,
+        state.objective,
+        state.n_iter,
+        state.converged,
+        rounding,
     )
 
 
@@ -253,28 +260,49 @@ def updated_centers(
     return move_empty(frame, labels, best_centers(frame, sums, centers), movable)
 
 
-def _nearest(frame: Frame, centers: Array) -> tuple[Array, CenterSums, float]:
-    """Return the best cluster of each row, the cluster sums and the objective, in one pass."""
+def share_changed(group: Group, labels: Array, previous: Array) -> float:
+    """Return the share of all rows of all ranks whose label changed."""
+    xp = compat.array_namespace(labels)
+    changed = xp.sum(xp.astype(labels != previous, xp.int64))
+    return int(xp.sum(group.gather(xp.reshape(changed, (1,))))) / group.n_total
+
+
+class _Pass(NamedTuple):
+    """Best clusters, their sums over all ranks, the objective, and by how much it can be off."""
+
+    labels: Array
+    sums: CenterSums
+    value: float
+    rounding: float
+
+
+def _nearest(frame: Frame, centers: Array, before: tuple[CenterSums, Array] | None = None) -> _Pass:
+    """Find the best cluster of each row in one pass; `before` as in `PassSums`."""
     xp, group, k = compat.array_namespace(centers), frame.source.group, centers.shape[0]
-    device = compat.device(centers)
-    offsets = None if frame.spherical else -0.5 * xp.sum(centers * centers, axis=1)
-    sums, transposed, seen = start_sums(frame, k), centers.T, Entries(frame)
-    labels = [xp.zeros((0,), dtype=xp.int64, device=device)]
-    values = [xp.zeros((0,), dtype=xp.float64, device=device)]
-    for block, start, stop in blocks_of(frame.raw, k):
-        scores = frame.raw.multiply(frame.inside(block), transposed)
-        scores = scores if offsets is None else scores + offsets
-        own = xp.astype(xp.argmax(scores, axis=1), xp.int64)
-        best = xp.astype(xp.take_along_axis(scores, own[:, None], axis=1)[:, 0], xp.float64)
+    offsets = xp.zeros_like(centers[:, 0])
+    if not frame.spherical:
+        offsets = -0.5 * xp.sum(centers * centers, axis=1)
+    sums, transposed = PassSums(frame, k, before), centers.T
+
+    def look(block: Array, start: int, stop: int) -> tuple[Array, Array]:
+        scores = frame.raw.multiply(frame.block(block, start, stop), transposed)
+        own, best = best_clusters(scores, offsets)
+        best = xp.astype(best, xp.float64)
         if frame.weights is not None:
             best = best * frame.weights[group.first_row + start : group.first_row + stop]
-        sums = add_block(sums, frame, block, start, own)
-        seen.add(block)
+        sums.add_block(block, start, own)
+        return own, xp.stack([xp.sum(best), xp.sum(xp.abs(best))])[None, :]
+
+    device = compat.device(centers)
+    labels = [xp.zeros((0,), dtype=xp.int64, device=device)]
+    values = [xp.zeros((0, 2), dtype=xp.float64, device=device)]
+    for own, value in map_rows(look, frame.raw, k):
         labels.append(own)
-        values.append(xp.reshape(xp.sum(best), (1,)))
-    seen.check()
-    value = math.fsum(entries("values", group.gather(xp.concat(values)))) * frame.score_unit
-    return xp.concat(labels), over_ranks(group, sums), value
+        values.append(value)
+    total = sums.total()
+    parts = entries("values", xp.reshape(group.gather(xp.concat(values)), (-1,)))
+    value, size = (math.fsum(parts[i::2]) * frame.score_unit for i in (0, 1))
+    return _Pass(xp.concat(labels), total, value, ROUNDINGS * size)
 
 
 def check_arguments(

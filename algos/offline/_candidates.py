@@ -39,6 +39,7 @@ from ..bounds.sizes import entries
 from ..core.reads import on_host, read
 from ..core.segments import segment_sum
 from ..core.types import Array
+from ..core.workers import map_in_order
 from ..scores.blocks import block_rows, row_blocks
 from ..scores.sources import Group, ScoreSource
 from ..scores.statistics import check_range
@@ -258,9 +259,13 @@ def collect_candidates(
     rows = block_rows(source.n_clusters)
     blocks = row_blocks(group.n_local, rows, at_least_one=True)
     n_at_once = 1 if on_host(low) else max(1, DEVICE_ROWS // rows)
-    while at_once := list(islice(blocks, n_at_once)):
+    batches = iter(lambda: list(islice(blocks, n_at_once)), [])
+
+    def kept(at_once: list[tuple[int, int]]) -> tuple[_Part, int]:
         looks = [_look(source.block(*edges), low, high, width) for edges in at_once]  # steps 1, 2
-        part, bad = _free_rows(looks, largest)  # step 3
+        return _free_rows(looks, largest)  # step 3
+
+    for part, bad in map_in_order(kept, batches, like=None if source.in_turn else low):
         parts.append(part)
         if bad >= 0:
             row = source.block(first - group.first_row + bad, first - group.first_row + bad + 1)
@@ -277,7 +282,7 @@ def collect_candidates(
     if n_all > max_rows:
         raise TooManyCandidatesError
     columns = [list(column) for column in zip(*joined, *parts, strict=True)]
-    del joined, parts, part, looks
+    del joined, parts, part
     whole = []
     while columns:  # one at a time, so that no more than one of them is there twice
         whole.append(xp.concat(columns.pop(0)))
@@ -292,8 +297,7 @@ def all_candidates(source: ScoreSource, *, like: Array) -> Candidates:
     """
     xp, group, k = compat.array_namespace(like), source.group, source.n_clusters
     device = compat.device(like)
-    blocks = row_blocks(group.n_local, block_rows(k), at_least_one=True)
-    scores = xp.concat([source.block(start, stop) for start, stop in blocks])
+    scores = xp.concat(list(source.map_blocks(source.block, like=like, at_least_one=True)))
     allowed = xp.isfinite(scores)
     bad = ~xp.all(scores < math.inf, axis=1) | ~xp.any(allowed, axis=1)
     wrong = (-1, 0)

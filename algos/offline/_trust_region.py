@@ -38,7 +38,6 @@ import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds, relaxed
 from ..core.types import Array
-from ..scores.blocks import block_rows, row_blocks
 from ..scores.sources import ScoreSource, score_source, subsample
 from ..scores.statistics import median, score_range, strided_ids
 from ._candidates import Candidates, TrustRegion, collect_candidates
@@ -243,7 +242,7 @@ def _rows_of_sample(
     sample = subsample(source, strided_ids(n, m, bounds.lower))
     if m * k > options.kept_entries:
         return sample
-    blocks = [sample.block(start, stop) for start, stop in row_blocks(m, block_rows(k))]
+    blocks = list(sample.map_blocks(sample.block, like=bounds.lower))
     return score_source(compat.array_namespace(bounds.lower).concat(blocks))
 
 

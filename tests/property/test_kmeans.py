@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.clustering._cluster_sums import best_centers, gathered_sums
 from dualclust.algos.clustering._frame import frame_of
-from dualclust.algos.clustering._shared import best_centers, gathered_sums
 from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans
 from dualclust.algos.clustering.minibatch import init_minibatch, minibatch_step
 from dualclust.algos.clustering.start import start_centers
