@@ -9,7 +9,8 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from ..algos.scores.blocks import block_rows, row_blocks
+from ..algos.scores.blocks import block_rows, map_blocks, row_blocks
+from ..algos.scores.nearest import best_clusters
 from ..algos.scores.sources import FeatureSource, ScoreSource
 
 __all__ = ["blocks", "half_squared_distances", "nearest_centers", "squared_distances"]
@@ -29,12 +30,14 @@ def blocks(n: int, n_clusters: int) -> Iterator[tuple[int, int]]:
 
 def nearest_centers(scores: ScoreSource) -> Array:
     """Return the cluster of the largest score of each row of this rank, (n_local,) int64."""
-    parts = []
-    for start, stop in blocks(scores.group.n_local, scores.n_clusters):
-        block = scores.block(start, stop)
-        xp = compat.array_namespace(block)
-        parts.append(xp.astype(xp.argmax(block, axis=1), xp.int64))
-    return xp.concat(parts)
+    like = scores.block(0, 0)
+    xp = compat.array_namespace(like)
+    zero = xp.zeros((scores.n_clusters,), dtype=like.dtype, device=compat.device(like))
+
+    def nearest(start: int, stop: int) -> Array:
+        return best_clusters(scores.block(start, stop), zero)[0]
+
+    return xp.concat(list(scores.map_blocks(nearest, like=like, at_least_one=True)))
 
 
 def half_squared_distances(rows: Array, centers: Array, *, spherical: bool = False) -> Array:
@@ -109,11 +112,14 @@ def squared_distances(
     25.0
     """
     xp, group = compat.array_namespace(centers), source.group
-    sums: list[float] = []
-    for start, stop in blocks(group.n_local, centers.shape[0]):
+
+    def added(start: int, stop: int) -> float:
         apart = source.rows(start, stop) - xp.take(centers, labels[start:stop], axis=0)
         squared = xp.sum(xp.astype(apart, xp.float64) ** 2, axis=1)
         if weights is not None:
             squared = squared * weights[group.first_row + start : group.first_row + stop]
-        sums.append(float(xp.sum(squared)))
+        return float(xp.sum(squared))
+
+    rows = block_rows(centers.shape[0])
+    sums = list(map_blocks(added, group.n_local, rows, like=centers))
     return math.fsum(group.gather(np.asarray(sums, dtype=np.float64)).tolist())
