@@ -37,7 +37,6 @@ from ..offline.assignment import OfflineAssignment, assign_source
 from ..scores.sources import FeatureSource
 from ._cluster_sums import gathered_sums
 from ._frame import check_reach, frame_of, scores_of
-from ._unbounded import as_assignment, is_unbounded
 from .lloyd import (
     KMeansResult,
     KMeansState,
@@ -62,6 +61,13 @@ __all__ = [
 ]
 
 NEAR = 1e-3  # proven gap of the labels while centers still move
+ROUNDING = 64.0 * 2.0**-52  # of a sum, relative to its terms
+
+# Prices change less and less from one iteration to the next. So the trust region of the next ones
+# is known without samples: `REACH` times the largest change of the last. A region that is too small
+# costs a pass, one too large only candidates. What counts as the last change falls to `LEAST` of it
+# at most, so that prices which happen to stay leave a region in which they can move again.
+REACH, LEAST = 2.0, 0.25
 
 
 class ConstrainedKMeansResult(NamedTuple):
@@ -184,7 +190,7 @@ def constrained_kmeans(
     check_interval("gap", gap, 0.0, 1.0)
     like = check_arguments(features, centers, metric, max_iter, tol, empty, bounds, progress)
     xp, k = compat.array_namespace(like), bounds.n_clusters
-    if is_unbounded(bounds):
+    if bool(xp.all((bounds.lower <= 0) & (bounds.upper >= bounds.n_samples))):
         free = kmeans(
             features,
             centers,
@@ -196,18 +202,20 @@ def constrained_kmeans(
             state=state,
             progress=progress,
         )
-        found = as_assignment(free)
-        return ConstrainedKMeansResult(free.centers, found, free.n_iter, free.converged)
+        return _of_free(free)
     frame = frame_of(features, metric, weights)
     if state is not None:
         check_state(state, frame, centers)
     check_reach(frame, centers if state is None else state.centers)
     unit = frame.score_unit
 
-    def label(centers: Array, prices: Array | None, allowed: float) -> OfflineAssignment:
+    def label(
+        centers: Array, prices: Array | None, allowed: float, drift: float = 0.0
+    ) -> OfflineAssignment:
         prices = None if prices is None else prices / unit
+        radius = xp.full_like(prices, REACH * drift / unit) if drift > 0.0 else None
         source = scores_of(frame, frame.inside(centers))
-        found = assign_source(source, bounds, prices=prices, tol=allowed)
+        found = assign_source(source, bounds, prices=prices, radius=radius, tol=allowed)
         return found._replace(
             prices=found.prices * unit,
             objective=found.objective * unit,
@@ -227,7 +235,8 @@ def constrained_kmeans(
         before = sums, state.labels
         movable = (sums.counts == 0) & (bounds.upper > 0) & (empty == "relocate")
         centers = updated_centers(frame, sums, state.labels, state.centers, movable)
-        found = label(centers, state.prices, NEAR)
+        found = label(centers, state.prices, NEAR, state.drift)
+        drift = max(float(xp.max(xp.abs(found.prices - state.prices))), LEAST * state.drift)
         changed = share_changed(frame.source.group, found.labels, state.labels)
         state = KMeansState(
             centers,
@@ -236,8 +245,25 @@ def constrained_kmeans(
             found.labels,
             found.objective,
             changed <= tol,
+            drift,
         )
         if progress is not None:
             progress(state, changed)
-    found = label(state.centers, state.prices, gap)
+    found = label(state.centers, state.prices, gap, state.drift)
     return ConstrainedKMeansResult(state.centers, found, state.n_iter, state.converged)
+
+
+def _of_free(found: KMeansResult) -> ConstrainedKMeansResult:
+    """Return the result of free k-means: nearest centers are the best labels, at prices of 0."""
+    xp, value = compat.array_namespace(found.counts), found.objective
+    assignment = OfflineAssignment(
+        labels=found.labels,
+        counts=found.counts,
+        prices=xp.zeros_like(found.counts, dtype=xp.float64),
+        objective=value,
+        upper_bound=value,
+        rounding=ROUNDING * abs(value),
+        violation=0,
+        gap=0.0,
+    )
+    return ConstrainedKMeansResult(found.centers, assignment, found.n_iter, found.converged)

@@ -25,6 +25,7 @@ symbol          here          shape    meaning
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -64,9 +65,6 @@ __all__ = [
     "updated_centers",
 ]
 
-ROUNDINGS = 64.0 * 2.0**-52
-"""By how much, relative to its terms, a sum in float64 may be off."""
-
 
 class KMeansState(NamedTuple):
     """Everything that the next iteration depends on; `progress` receives it.
@@ -84,6 +82,8 @@ class KMeansState(NamedTuple):
         Objective over all rows.
     converged : bool
         Whether the last update changed at most the share `tol` of the labels.
+    drift : float
+        About how much a price changes in an iteration, in units of score; 0 if that is not known.
     """
 
     centers: Array
@@ -92,6 +92,7 @@ class KMeansState(NamedTuple):
     labels: Array
     objective: float
     converged: bool = False
+    drift: float = 0.0
 
 
 Progress = Callable[[KMeansState, float], None]
@@ -114,8 +115,6 @@ class KMeansResult(NamedTuple):
         Iterations with a center update.
     converged : bool
         Whether the last update changed at most the share `tol` of the labels.
-    rounding : float
-        By how much the additions can be off that led to the objective.
     """
 
     labels: Array
@@ -124,7 +123,6 @@ class KMeansResult(NamedTuple):
     objective: float
     n_iter: int
     converged: bool
-    rounding: float
 
 
 class HasObjective(Protocol):
@@ -225,31 +223,24 @@ def kmeans(
     if state is None:
         check_reach(frame, centers)
         centers = xp.astype(centers, like.dtype)
-        labels, sums, value, rounding = _nearest(frame, frame.inside(centers))
+        labels, sums, value = _nearest(frame, frame.inside(centers))
         prices = xp.zeros((k,), dtype=xp.float64, device=compat.device(like))
         state = KMeansState(centers, prices, 0, labels, value)
     else:
         check_state(state, frame, centers)
         check_reach(frame, state.centers)
         sums = gathered_sums(frame, state.labels, k)
-        rounding = _nearest(frame, frame.inside(state.centers)).rounding
     while state.n_iter < max_iter and not state.converged:
         movable = (sums.counts == 0) & (empty == "relocate")
         centers = updated_centers(frame, sums, state.labels, state.centers, movable)
         before = sums, state.labels
-        labels, sums, value, rounding = _nearest(frame, frame.inside(centers), before)
+        labels, sums, value = _nearest(frame, frame.inside(centers), before)
         changed = share_changed(frame.source.group, labels, state.labels)
         state = KMeansState(centers, state.prices, state.n_iter + 1, labels, value, changed <= tol)
         if progress is not None:
             progress(state, changed)
     return KMeansResult(
-        state.labels,
-        state.centers,
-        sums.counts,
-        state.objective,
-        state.n_iter,
-        state.converged,
-        rounding,
+        state.labels, state.centers, sums.counts, state.objective, state.n_iter, state.converged
     )
 
 
@@ -267,17 +258,13 @@ def share_changed(group: Group, labels: Array, previous: Array) -> float:
     return int(xp.sum(group.gather(xp.reshape(changed, (1,))))) / group.n_total
 
 
-class _Pass(NamedTuple):
-    """Best clusters, their sums over all ranks, the objective, and by how much it can be off."""
+def _nearest(
+    frame: Frame, centers: Array, before: tuple[CenterSums, Array] | None = None
+) -> tuple[Array, CenterSums, float]:
+    """Return the best cluster of each row, the cluster sums and the objective, in one pass.
 
-    labels: Array
-    sums: CenterSums
-    value: float
-    rounding: float
-
-
-def _nearest(frame: Frame, centers: Array, before: tuple[CenterSums, Array] | None = None) -> _Pass:
-    """Find the best cluster of each row in one pass; `before` as in `PassSums`."""
+    `before` as in `PassSums`.
+    """
     xp, group, k = compat.array_namespace(centers), frame.source.group, centers.shape[0]
     offsets = xp.zeros_like(centers[:, 0])
     if not frame.spherical:
@@ -291,18 +278,17 @@ def _nearest(frame: Frame, centers: Array, before: tuple[CenterSums, Array] | No
         if frame.weights is not None:
             best = best * frame.weights[group.first_row + start : group.first_row + stop]
         sums.add_block(block, start, own)
-        return own, xp.stack([xp.sum(best), xp.sum(xp.abs(best))])[None, :]
+        return own, xp.reshape(xp.sum(best), (1,))
 
     device = compat.device(centers)
     labels = [xp.zeros((0,), dtype=xp.int64, device=device)]
-    values = [xp.zeros((0, 2), dtype=xp.float64, device=device)]
+    values = [xp.zeros((0,), dtype=xp.float64, device=device)]
     for own, value in map_rows(look, frame.raw, k):
         labels.append(own)
         values.append(value)
     total = sums.total()
-    parts = entries("values", xp.reshape(group.gather(xp.concat(values)), (-1,)))
-    value, size = (math.fsum(parts[i::2]) * frame.score_unit for i in (0, 1))
-    return _Pass(xp.concat(labels), total, value, ROUNDINGS * size)
+    value = math.fsum(entries("values", group.gather(xp.concat(values)))) * frame.score_unit
+    return xp.concat(labels), total, value
 
 
 def check_arguments(
@@ -356,3 +342,4 @@ def check_state(state: KMeansState, frame: Frame, centers: Array) -> None:
         features=frame.origin, centers=state.centers, prices=state.prices, labels=state.labels
     )
     check_count("state.n_iter", state.n_iter, 0)
+    check_interval("state.drift", state.drift, 0.0, sys.float_info.max)

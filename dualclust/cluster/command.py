@@ -294,6 +294,7 @@ def _save(
         "labels": labels,
         "objective": np.asarray(state.objective, dtype=np.float64),
         "converged": np.asarray(state.converged, dtype=np.int64),
+        "drift": np.asarray(state.drift, dtype=np.float64),
     }
     save_state(options.checkpoint, _identity(options, problem), arrays)
 
@@ -314,6 +315,7 @@ def _load(options: argparse.Namespace, problem: _Problem) -> KMeansState:
         arrays["labels"],
         float(arrays["objective"]),
         bool(arrays["converged"]),
+        float(arrays["drift"]),
     )
 
 

@@ -5,16 +5,18 @@ The instances are such that sums would differ if threads added up what they have
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.clustering import _frame, lloyd
+from dualclust.algos.clustering import lloyd
 from dualclust.algos.clustering.constrained import constrained_kmeans
 from dualclust.algos.clustering.lloyd import kmeans
 from dualclust.algos.clustering.start import start_centers
-from dualclust.algos.core import workers as core_workers
 from dualclust.algos.offline.assignment import assign_source
+from dualclust.algos.scores import blocks
 from dualclust.algos.scores.blocks import block_rows, row_blocks
 from dualclust.algos.scores.sources import feature_source, product_source
 from dualclust.cluster.distances import nearest_centers, squared_distances
@@ -58,7 +60,7 @@ def on_all(run):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_assignments_from_features(shape):
-    (n, d, k), (x, _, bounds) = shape, problem(*shape)
+    (n, _, k), (x, _, bounds) = shape, problem(*shape)
     x = unit_rows(x).astype(np.float32)
     source = product_source(feature_source(x), x[:: n // k][:k])
 
@@ -74,7 +76,7 @@ def test_assignments_from_features(shape):
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 @pytest.mark.parametrize("shape", SHAPES[:2], ids=str)
 def test_free_kmeans_and_its_start(shape, metric, weighted):
-    (n, d, k), (x, weights, _) = shape, problem(*shape)
+    (x, weights, _), k = problem(*shape), shape[2]
     weights = weights if weighted else None
     x = unit_rows(x).astype(np.float32) if metric == "cosine" else x
 
@@ -91,7 +93,7 @@ def test_free_kmeans_and_its_start(shape, metric, weighted):
 
 @pytest.mark.parametrize("shape", [SHAPES[0], (3_001, 9, 129)], ids=str)
 def test_constrained_kmeans(shape):
-    (n, d, k), (x, weights, bounds) = shape, problem(*shape, dtype="float64")
+    (n, _, k), (x, weights, bounds) = shape, problem(*shape, dtype="float64")
 
     def run():
         start = x[:: n // k][:k]
@@ -116,7 +118,7 @@ def naive_sums(x, k, labels, threads):
     """Sums of clusters and of all, as threads add them up that take every t-th block each."""
     parts = np.zeros((threads, k, x.shape[1]), dtype=x.dtype)
     values = np.zeros(threads)
-    for turn, (start, stop) in enumerate(row_blocks(len(x), 512)):
+    for turn, (start, stop) in enumerate(row_blocks(len(x), 64)):
         np.add.at(parts[turn % threads], labels[start:stop], x[start:stop])
         values[turn % threads] += float((x[start:stop].astype(np.float64) ** 2).sum())
     return parts.sum(axis=0).tobytes(), float(values.sum())
@@ -124,7 +126,7 @@ def naive_sums(x, k, labels, threads):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_sums_that_each_thread_adds_up_would_differ(shape):
-    (n, d, k), (x, _, _) = shape, problem(*shape)
+    (n, _, k), (x, _, _) = shape, problem(*shape)
     labels = np.random.default_rng(0).integers(0, k, size=n)
     found = [naive_sums(x, k, labels, threads) for threads in THREADS]
     assert len({sums for sums, _ in found}) > 1
@@ -132,28 +134,22 @@ def test_sums_that_each_thread_adds_up_would_differ(shape):
 
 
 def test_an_error_in_the_order_of_the_blocks_is_noticed(monkeypatch):
-    x, _, bounds = problem(*SHAPES[0])
+    x, _, _ = problem(*SHAPES[0])
     start = x[:: len(x) // 7][:7]
 
     def run():
         return kmeans(x, start, metric="euclidean", max_iter=1)
 
-    right, real = on_all(run), core_workers.map_in_order
+    right, real = on_all(run), blocks.map_in_order
 
     def reversed_order(function, items, *, like):
         return iter(list(real(function, items, like=like))[::-1])
 
-    for module in (core_workers, _frame.map_blocks.__globals__):
-        if isinstance(module, dict):
-            monkeypatch.setitem(module, "map_in_order", reversed_order)
-        else:
-            monkeypatch.setattr(module, "map_in_order", reversed_order)
+    monkeypatch.setattr(blocks, "map_in_order", reversed_order)
     assert bits(run()) != bits(right)
 
 
 def test_the_blocks_really_run_on_several_threads(monkeypatch):
-    import threading
-
     x, _, _ = problem(*SHAPES[0])
     seen, real = set(), lloyd.best_clusters
 
