@@ -8,7 +8,6 @@ same for any number of threads.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from ..algos.core.workers import workers
 
-__all__ = ["Multiply", "available_threads", "products_on"]
+__all__ = ["Multiply", "products_on"]
 
 Multiply = Callable[[Any, Any], Any]
 
@@ -52,14 +51,3 @@ def products_on(threads: int) -> Iterator[Multiply]:
     """
     with workers(threads), threadpool_limits(1, user_api="blas"):
         yield np.matmul
-
-
-def available_threads() -> int:
-    """Return the number of cores that this process may use.
-
-    Examples
-    --------
-    >>> available_threads() >= 1
-    True
-    """
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

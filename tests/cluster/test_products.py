@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dualclust.algos.core.errors import InvalidValueError
-from dualclust.cluster.products import available_threads, products_on
+from dualclust.cluster.products import products_on
 
 # With OpenBLAS's own threads, the third and the fourth differ on every processor that we tried.
 SHAPES = [(0, 3, 4), (1, 1, 1), (777, 24, 12), (4096, 300, 13), (64, 513, 2000), (200, 700, 200)]
@@ -47,16 +47,3 @@ def test_blas_has_one_thread_inside():
 def test_no_threads_are_refused_before_blas_is_touched():
     with pytest.raises(InvalidValueError, match="n_threads must be at least 1, got 0"):
         products_on(0).__enter__()
-
-
-def test_the_cores_of_this_process_are_counted(monkeypatch):
-    import os
-
-    if hasattr(os, "sched_getaffinity"):
-        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 5, 7})
-        assert available_threads() == 3
-    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
-    monkeypatch.setattr(os, "cpu_count", lambda: 6)
-    assert available_threads() == 6
-    monkeypatch.setattr(os, "cpu_count", lambda: None)
-    assert available_threads() == 1
