@@ -1,14 +1,14 @@
 """Compare k-means, free and with bounded sizes, with its peers: CPU time, wall time and objective.
 
 Rows: points of an imbalanced mixture with noise; every method starts by k-means++ (or its own
-start), once, and runs until its own rule stops it. Bounds are 0.9 and 1.1 times n / k, or equal
-sizes where a package knows no others. All methods run in one process on one thread, in turn, some
-rounds: the table has the smallest CPU time of each, so that what else the machine does counts
-little, and the ratio of the column "x" is to the peer named. Below the table: versions.
+start), once, and runs until its own rule stops it. Bounds are 0.9 and 1.1 times n / k. All methods
+run in one process on one thread, in turn, some rounds: the table has the smallest CPU time of each,
+so that what else the machine does counts little, and the ratio of the column "x" is to the peer
+named. Inertia is relative to the best of those that keep bounds, or of those that do not.
 
-Peers that are not installed are left out: faiss-cpu, k-means-constrained, balanced-kmeans.
+Peers that are not installed are left out: faiss-cpu, k-means-constrained.
 
-    pip install faiss-cpu k-means-constrained balanced-kmeans
+    pip install faiss-cpu k-means-constrained
     python benchmarks/kmeans.py --n 10000 --k 10 --against scikit-learn
     python benchmarks/kmeans.py --n 100000 --k 100 --against faiss
 """
@@ -88,19 +88,6 @@ def kmeans_constrained(x: Array, k: int, seed: int) -> Found:
     return found.labels_, found.n_iter_
 
 
-def balanced_kmeans(x: Array, k: int, seed: int) -> Found:
-    """balanced-kmeans, equal sizes only; at most 100 iterations of its own auction."""
-    import torch
-    from balanced_kmeans import kmeans_equal
-
-    torch.manual_seed(seed)
-    torch.set_num_threads(1)
-    rows = torch.from_numpy(x)[None]
-    start = rows[:, torch.randperm(len(x))[:k]]
-    labels = kmeans_equal(rows, num_clusters=k, cluster_size=len(x) // k, initial_state=start)[0]
-    return np.asarray(labels[0]), 0
-
-
 class Method(NamedTuple):
     """What runs, the package that it needs, whether it keeps bounds, and the largest n k."""
 
@@ -119,7 +106,6 @@ METHODS: dict[str, Method] = {
     "k-means-constrained, 0.9 to 1.1": Method(
         kmeans_constrained, "k_means_constrained", True, 10**6
     ),
-    "balanced-kmeans, equal": Method(balanced_kmeans, "balanced_kmeans", True, 10**6),
 }
 
 
@@ -185,7 +171,7 @@ def main() -> None:
             f"| {min(r[3] for r in rows)} to {max(r[3] for r in rows)} |"
         )
     print(f"\n{platform.machine()}, Python {platform.python_version()}", end="")
-    for package in ("numpy", "scikit-learn", "faiss-cpu", "k-means-constrained", "balanced-kmeans"):
+    for package in ("numpy", "scikit-learn", "faiss-cpu", "k-means-constrained"):
         try:
             print(f", {package} {version(package)}", end="")
         except PackageNotFoundError:

@@ -357,3 +357,30 @@ def test_misuse_is_refused(xp, rng):
     other = next(library for library in LIBRARIES if library.namespace is not xp.namespace)
     with pytest.raises(DeviceMismatchError, match="same array library"):
         assign_offline(scores, ratios(other, 20, 3))
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1.0, 1e3], ids=["too small", "right", "too large"])
+def test_a_radius_saves_the_samples_and_no_radius_is_wrong(monkeypatch, rng, factor):
+    from dualclust.algos.offline import assignment
+
+    x = rng.normal(size=(9_000, 6))
+    source = product_source(feature_source(x), x[:12])
+    bounds = SizeBounds.from_ratios(12, n_samples=9_000, lower=0.9, upper=1.1)
+    best = assign_source(source, bounds, tol=0.0)
+    near = best.prices + rng.normal(size=12) * 1e-3
+    sampled, real = [], assignment.initial_region
+
+    def spy(*args, **kwargs):
+        sampled.append(args)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(assignment, "initial_region", spy)
+    radius = np.full(12, 4e-3 * factor)
+    found = assign_source(source, bounds, prices=near, radius=radius, tol=0.0)
+    assert not sampled
+    assert found.gap == 0.0
+    assert abs(found.objective - best.objective) <= found.rounding + best.rounding
+    assign_source(source, bounds, prices=near, tol=1e-3)
+    assert len(sampled) == 1
+    with pytest.raises(InvalidValueError, match=r"radius must have shape \(12,\)"):
+        assign_source(source, bounds, prices=near, radius=radius[:3])
