@@ -25,7 +25,8 @@ paper           here          shape    meaning
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import array_api_compat as compat
 
@@ -33,6 +34,7 @@ from ..bounds.sizes import SizeBounds, check_bounds
 from ..core.checks import check_interval
 from ..core.errors import InvalidValueError
 from ..core.types import Array
+from ..offline import DEFAULT_OPTIONS
 from ..offline.assignment import OfflineAssignment, assign_source
 from ..scores.sources import FeatureSource
 from ._cluster_sums import gathered_sums
@@ -191,18 +193,9 @@ def constrained_kmeans(
     like = check_arguments(features, centers, metric, max_iter, tol, empty, bounds, progress)
     xp, k = compat.array_namespace(like), bounds.n_clusters
     if bool(xp.all((bounds.lower <= 0) & (bounds.upper >= bounds.n_samples))):
-        free = kmeans(
-            features,
-            centers,
-            metric=metric,
-            weights=weights,
-            max_iter=max_iter,
-            tol=tol,
-            empty=empty,
-            state=state,
-            progress=progress,
-        )
-        return _of_free(free)
+        common: dict[str, Any] = {"metric": metric, "weights": weights, "empty": empty}
+        common |= {"max_iter": max_iter, "tol": tol, "state": state, "progress": progress}
+        return _of_free(kmeans(features, centers, **common))
     frame = frame_of(features, metric, weights)
     if state is not None:
         check_state(state, frame, centers)
@@ -213,9 +206,9 @@ def constrained_kmeans(
         centers: Array, prices: Array | None, allowed: float, drift: float = 0.0
     ) -> OfflineAssignment:
         prices = None if prices is None else prices / unit
-        radius = xp.full_like(prices, REACH * drift / unit) if drift > 0.0 else None
+        options = replace(DEFAULT_OPTIONS, price_reach=REACH * drift / unit)
         source = scores_of(frame, frame.inside(centers))
-        found = assign_source(source, bounds, prices=prices, radius=radius, tol=allowed)
+        found = assign_source(source, bounds, prices=prices, tol=allowed, options=options)
         return found._replace(
             prices=found.prices * unit,
             objective=found.objective * unit,
@@ -238,14 +231,9 @@ def constrained_kmeans(
         found = label(centers, state.prices, NEAR, state.drift)
         drift = max(float(xp.max(xp.abs(found.prices - state.prices))), LEAST * state.drift)
         changed = share_changed(frame.source.group, found.labels, state.labels)
+        n_iter, is_last = state.n_iter + 1, changed <= tol
         state = KMeansState(
-            centers,
-            found.prices,
-            state.n_iter + 1,
-            found.labels,
-            found.objective,
-            changed <= tol,
-            drift,
+            centers, found.prices, n_iter, found.labels, found.objective, is_last, drift
         )
         if progress is not None:
             progress(state, changed)

@@ -253,13 +253,12 @@ def collect_candidates(
     xp, group = compat.array_namespace(low), source.group
     max_rows = math.inf if max_entries is None else max_entries // min(width, source.n_clusters)
     largest = float(xp.max(xp.maximum(xp.abs(low), xp.abs(high))))
-    joined: list[_Part] = []
-    parts: list[_Part] = []
+    joined, parts = list[_Part](), list[_Part]()
     wrong, n_free, first = (-1, 0), 0, group.first_row
     rows = block_rows(source.n_clusters)
-    blocks = row_blocks(group.n_local, rows, at_least_one=True)
+    edges = row_blocks(group.n_local, rows, at_least_one=True)
     n_at_once = 1 if on_host(low) else max(1, DEVICE_ROWS // rows)
-    batches = iter(lambda: list(islice(blocks, n_at_once)), [])
+    batches = iter(lambda: list(islice(edges, n_at_once)), [])
 
     def kept(at_once: list[tuple[int, int]]) -> tuple[_Part, int]:
         looks = [_look(source.block(*edges), low, high, width) for edges in at_once]  # steps 1, 2
@@ -283,9 +282,8 @@ def collect_candidates(
         raise TooManyCandidatesError
     columns = [list(column) for column in zip(*joined, *parts, strict=True)]
     del joined, parts, part
-    whole = []
-    while columns:  # one at a time, so that no more than one of them is there twice
-        whole.append(xp.concat(columns.pop(0)))
+    # One at a time, so that no more than one of them is there twice.
+    whole = [xp.concat(columns.pop(0)) for _ in range(len(columns))]
     return _of_all_ranks(_Part(*whole), group, first_free, low, high)  # step 4
 
 
@@ -298,9 +296,8 @@ def all_candidates(source: ScoreSource, *, like: Array) -> Candidates:
     xp, group, k = compat.array_namespace(like), source.group, source.n_clusters
     device = compat.device(like)
     scores = xp.concat(list(source.map_blocks(source.block, like=like, at_least_one=True)))
-    allowed = xp.isfinite(scores)
+    allowed, wrong = xp.isfinite(scores), (-1, 0)
     bad = ~xp.all(scores < math.inf, axis=1) | ~xp.any(allowed, axis=1)
-    wrong = (-1, 0)
     if scores.shape[0] and bool(xp.any(bad)):
         first = int(xp.argmax(xp.astype(bad, xp.int8)))
         wrong = group.first_row + first, what_is_wrong(scores[first, :])

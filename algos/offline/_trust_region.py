@@ -118,6 +118,9 @@ def initial_region(
     Cost: O(m k) for each sample of m rows, a fraction of all. Guarantee: none; see the module.
     """
     xp, n, k = compat.array_namespace(bounds.lower), source.group.n_total, source.n_clusters
+    if prices is not None and options.price_reach > 0.0:
+        reach = math.ldexp(options.price_reach, -source.exponent)
+        return TrustRegion(prices, xp.full_like(prices, reach))
     m = first_m = min(n, max(options.min_sample_rows, options.sample_rows_per_cluster * k))
     # Step 1: start.
     rows_of_sample = _rows_of_sample(source, bounds, m, options)

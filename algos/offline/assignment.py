@@ -168,7 +168,6 @@ def assign_source(
     bounds: SizeBounds,
     *,
     prices: Array | None = None,
-    radius: Array | None = None,
     tol: float = 1e-4,
     options: SolverOptions = DEFAULT_OPTIONS,
 ) -> OfflineAssignment:
@@ -182,9 +181,6 @@ def assign_source(
         Of all rows of all ranks.
     prices, tol, options
         As in `assign_offline`.
-    radius : (k,) float64 array, optional
-        How far the best prices may be from `prices`, above 0, in units of score: then they are not
-        learned on samples. If it is too small, passes are repeated; if too large, each keeps more.
 
     Returns
     -------
@@ -217,18 +213,13 @@ def assign_source(
         check_shape("prices", prices, (k,))
         check_finite("prices", prices)
         prices = xp.astype(prices, xp.float64)
-    region = None
-    if radius is not None and prices is not None:
-        check_shape("radius", radius, (k,))
-        check_finite("radius", radius)
-        region = TrustRegion(prices, xp.astype(radius, xp.float64))
     if n:
         source = in_range(source, strided_ids(n, min(n, options.unit_rows), bounds.lower))
     try:
-        result = _solved(_Problem(source, bounds, tol, options), prices, region)
+        result = _solved(_Problem(source, bounds, tol, options), prices)
     except ScoresOutOfRangeError:  # a row that the sample did not have
         source = rescaled(source)
-        result = _solved(_Problem(source, bounds, tol, options), prices, region)
+        result = _solved(_Problem(source, bounds, tol, options), prices)
     return in_unit(result, source.exponent)
 
 
@@ -266,21 +257,17 @@ class _Search(NamedTuple):
     best_prices: Array
 
 
-def _solved(
-    problem: _Problem, prices: Array | None, region: TrustRegion | None = None
-) -> OfflineAssignment:
+def _solved(problem: _Problem, prices: Array | None) -> OfflineAssignment:
     """Solve in the unit of the source: steps 1 to 6."""
     source, _, tol, options = problem
     if prices is not None:
         prices = times_power_of_two(prices, -source.exponent)
-    if region is not None:
-        region = TrustRegion(*(times_power_of_two(v, -source.exponent) for v in region))
     if problem.n_scores <= options.full_entries:
         return _solve_in_full(problem, prices)
     free = _without_prices(problem) if prices is None else None
     if free is not None:
         return free
-    search = _start(problem, prices, region)  # step 1
+    search = _start(problem, prices)  # step 1
     for n_passes in range(options.max_passes):
         if search.is_limited:
             if n_passes >= options.max_limited_passes and not problem.is_exact:
@@ -292,11 +279,10 @@ def _solved(
     return _last_resort(problem, search)  # step 6
 
 
-def _start(problem: _Problem, prices: Array | None, region: TrustRegion | None = None) -> _Search:
+def _start(problem: _Problem, prices: Array | None) -> _Search:
     """Step 1: the first region, and whether memory limits the candidates from the start."""
     source, bounds, _, options = problem
-    if region is None:
-        region = initial_region(source, bounds, prices, options)
+    region = initial_region(source, bounds, prices, options)
     n = source.group.n_total
     return _Search(
         region=region,
