@@ -254,8 +254,7 @@ def collect_candidates(
     max_rows = math.inf if max_entries is None else max_entries // min(width, source.n_clusters)
     largest = float(xp.max(xp.maximum(xp.abs(low), xp.abs(high))))
     joined, parts = list[_Part](), list[_Part]()
-    wrong, n_free, first = (-1, 0), 0, group.first_row
-    rows = block_rows(source.n_clusters)
+    wrong, n_free, first, rows = (-1, 0), 0, group.first_row, block_rows(source.n_clusters)
     edges = row_blocks(group.n_local, rows, at_least_one=True)
     n_at_once = 1 if on_host(low) else max(1, DEVICE_ROWS // rows)
     batches = iter(lambda: list(islice(edges, n_at_once)), [])
@@ -283,7 +282,7 @@ def collect_candidates(
     columns = [list(column) for column in zip(*joined, *parts, strict=True)]
     del joined, parts, part
     # One at a time, so that no more than one of them is there twice.
-    whole = [xp.concat(columns.pop(0)) for _ in range(len(columns))]
+    whole = (xp.concat(columns.pop(0)) for _ in range(len(columns)))
     return _of_all_ranks(_Part(*whole), group, first_free, low, high)  # step 4
 
 
