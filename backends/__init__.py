@@ -67,6 +67,12 @@ TABLE: dict[str, dict[Placement, str]] = {
         ("torch", "cpu"): "torch_cpu:augmenting_paths",
         ("torch", "cuda"): "torch_cpu:augmenting_paths",
     },
+    "add_limbs": {
+        ("numpy", "cpu"): "numba_engine:add_limbs",
+    },
+    "best_clusters": {
+        ("numpy", "cpu"): "numba_engine:best_clusters",
+    },
     "segment_sum": {
         ("numpy", "cpu"): "numba_engine:segment_sum",
         ("torch", "cpu"): "torch_engine:segment_sum",

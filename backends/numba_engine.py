@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .numba_compilation import ENTRY, INNER
 
-__all__ = ["assign_stream", "segment_sum"]
+__all__ = ["add_limbs", "assign_stream", "best_clusters", "segment_sum"]
 
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
@@ -194,3 +194,77 @@ def segment_sum(values: IntArray, segments: IntArray, *, n_segments: int) -> Int
     sums = np.zeros((n_segments, values.shape[1]), dtype=np.int64)
     _segment_sum(values, segments, sums)
     return sums
+
+
+# A float64 below 2^51 plus this lies where floats are the integers: the sum rounds to the nearest,
+# halves to even, and its bits count on from these. Both steps vectorize on any processor.
+MAGIC = 1.5 * 2.0**52
+MAGIC_BITS = int(np.float64(MAGIC).view(np.int64))
+
+
+@njit(**ENTRY)
+def _add_limbs(values, labels, sums, first, scale, depth, rest, rounded, bits):
+    n, d = values.shape
+    for i in range(n):
+        for j in range(d):
+            rest[j] = values[i, j] * first
+        for limb in range(depth):
+            for j in range(d):
+                rounded[j] = rest[j] + MAGIC
+            own = sums[labels[i], limb * d : (limb + 1) * d]
+            for j in range(d):
+                own[j] += bits[j] - MAGIC_BITS
+            if limb + 1 < depth:
+                for j in range(d):
+                    rest[j] = (rest[j] - (rounded[j] - MAGIC)) * scale
+
+
+def add_limbs(
+    values: FloatArray,
+    labels: IntArray,
+    sums: IntArray,
+    *,
+    unit: float,
+    bits: int,
+    depth: int,
+) -> IntArray:
+    """See `dualclust.algos.core.exact_sums.add_limbs`; writes into `sums`."""
+    wide = np.float32 if values.dtype.kind == "f" and values.dtype.itemsize <= 4 else np.float64
+    scale, rounded = 2.0**bits, np.empty(values.shape[1])
+    _add_limbs(
+        np.ascontiguousarray(values, dtype=wide),
+        np.ascontiguousarray(labels),
+        sums,
+        scale / unit,
+        scale,
+        depth,
+        np.empty_like(rounded),
+        rounded,
+        rounded.view(np.int64),
+    )
+    return sums
+
+
+@njit(**ENTRY)
+def _best_clusters(scores, offsets, lanes, labels, values):
+    for i in range(scores.shape[0]):
+        row = scores[i]
+        label = _first_argmax(row, offsets, lanes)
+        labels[i] = label
+        values[i] = row[label] + offsets[label]
+
+
+def best_clusters(scores: FloatArray, offsets: FloatArray) -> tuple[IntArray, FloatArray]:
+    """See `dualclust.algos.scores.nearest.best_clusters`."""
+    native = scores.dtype.newbyteorder("=")
+    scores = np.ascontiguousarray(scores, dtype=native)
+    n = scores.shape[0]
+    labels, values = np.empty(n, dtype=np.int64), np.empty(n, dtype=native)
+    _best_clusters(
+        scores,
+        np.ascontiguousarray(offsets, dtype=native),
+        np.empty(LANES, dtype=native),
+        labels,
+        values,
+    )
+    return labels, values

@@ -14,11 +14,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from dualclust.algos.offline import _candidates, _online_passes, _reduced, _smoothed_dual
+from dualclust.algos.offline import _candidates, _reduced, _smoothed_dual
+from dualclust.algos.scores.sources import ScoreSource
 
 BEGINS = (
     (_candidates, "row_blocks"),
-    (_online_passes, "row_blocks"),
+    (ScoreSource, "map_blocks"),
     (_reduced, "soft_counts"),
     (_smoothed_dual, "soft_counts"),
     (_smoothed_dual, "curvature"),

@@ -23,8 +23,8 @@ symbol                 here           shape      meaning
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
 
 import array_api_compat as compat
 
@@ -34,7 +34,7 @@ from ..core.errors import InvalidValueError
 from ..core.exact_sums import LIMIT, UNIT_GRID, Grid, grid_of, means_of_sums, sum_rows
 from ..core.reads import on_host, read
 from ..core.types import Array
-from ..scores.blocks import FEWEST_ROWS, block_rows, row_blocks
+from ..scores.blocks import FEWEST_ROWS, block_rows, map_blocks
 from ..scores.sources import (
     FeatureSource,
     ScoreSource,
@@ -44,9 +44,13 @@ from ..scores.sources import (
 )
 from .start import power_of_two
 
-__all__ = ["Frame", "blocks_of", "check_reach", "frame_of", "scores_of"]
+__all__ = ["Frame", "check_reach", "frame_of", "map_rows", "scores_of"]
+
+R = TypeVar("R")
 
 CACHED_ENTRIES = 2**18  # 1 MiB of float32
+
+HELD_ENTRIES = 2**23  # 32 MiB of float32: rows up to so many are kept in the frame's coordinates
 
 WEIGHTED = 120  # bits that sums keep below the largest product: weights may vary as much as rows
 
@@ -70,6 +74,8 @@ class Frame(NamedTuple):
         In units of `weight_unit`.
     weight_unit : float
         A power of two above the largest weight.
+    held : (n_local, d) array, or None
+        Rows of `source`, where they are few: then a pass does not compute them anew.
     """
 
     raw: FeatureSource
@@ -80,6 +86,7 @@ class Frame(NamedTuple):
     spherical: bool
     weights: Array | None
     weight_unit: float
+    held: Array | None = None
 
     @property
     def score_unit(self) -> float:
@@ -89,6 +96,10 @@ class Frame(NamedTuple):
     def inside(self, points: Array) -> Array:
         """Return rows, or centers, in the coordinates of the frame."""
         return points if self.spherical else (points - self.origin) * (1.0 / self.unit)
+
+    def block(self, raw: Array, start: int, stop: int) -> Array:
+        """Return this rank's rows `start` to `stop` in the coordinates of the frame."""
+        return self.inside(raw) if self.held is None else self.held[start:stop, :]
 
 
 def frame_of(features: Array | FeatureSource, metric: str, weights: Array | None) -> Frame:
@@ -140,8 +151,12 @@ def frame_of(features: Array | FeatureSource, metric: str, weights: Array | None
     unit = power_of_two(unit, like.dtype, xp)
     if weights is not None:
         grid = grid_of(largest, group.n_total, finest=WEIGHTED)
-    inside = _shifted(source, origin, unit)
-    frame = Frame(source, inside, grid, origin, unit, False, weights, weight_unit)
+    inside, held = _shifted(source, origin, unit), None
+    if on_host(like) and group.n_local * d <= HELD_ENTRIES:
+        parts = map_rows(lambda block, a, b: (block - origin) * (1.0 / unit), source, 1)
+        held = xp.concat([zero[None, :][:0, :], *parts])
+        inside = inside._replace(rows=lambda start, stop: held[start:stop, :])
+    frame = Frame(source, inside, grid, origin, unit, False, weights, weight_unit, held)
     _check_span(1e-300 < frame.score_unit < 1e300, reach)
     return frame
 
@@ -151,9 +166,13 @@ def _mean(source: FeatureSource, grid: Grid) -> Array:
     like, group = source.rows(0, 0), source.group
     xp, device = compat.array_namespace(like), compat.device(like)
     sums = xp.zeros((1, grid.depth * source.n_features), dtype=xp.int64, device=device)
-    for block, start, stop in blocks_of(source, 1):
+
+    def added(block: Array, start: int, stop: int) -> Array:
         one = xp.zeros((stop - start,), dtype=xp.int64, device=device)
-        sums = sums + sum_rows(block, one, grid, n_clusters=1, check=on_host(block))
+        return sum_rows(block, one, grid, n_clusters=1, check=on_host(block))
+
+    for part in map_rows(added, source, 1):
+        sums = sums + part
     sums = xp.sum(group.gather(sums), axis=0, keepdims=True)
     counts = xp.asarray([group.n_total], dtype=xp.int64, device=device)
     return means_of_sums(sums, counts, grid)[0, :]
@@ -189,18 +208,23 @@ def _check_span(fits: bool, reach: float) -> None:
         raise InvalidValueError(msg)
 
 
-def blocks_of(source: FeatureSource, n_clusters: int) -> Iterator[tuple[Array, int, int]]:
-    """Yield the rows of this rank block by block, each block with its first row and its end.
+def map_rows(
+    function: Callable[[Array, int, int], R], source: FeatureSource, n_clusters: int
+) -> Iterator[R]:
+    """Yield ``function(rows, start, stop)`` of this rank's blocks of rows, in order (`blocks`).
 
     The edges do not depend on the ranks. On a CPU, the results for one block fit into the cache.
     """
-    rows, n = block_rows(n_clusters), source.group.n_local
-    if on_host(source.rows(0, 0)):
+    rows, like = block_rows(n_clusters), source.rows(0, 0)
+    if on_host(like):
         widest = max(n_clusters, source.n_features)
         while rows > FEWEST_ROWS and rows * widest > CACHED_ENTRIES:
             rows //= 2
-    for start, stop in row_blocks(n, rows):
-        yield source.rows(start, stop), start, stop
+
+    def read_and(start: int, stop: int) -> R:
+        return function(source.rows(start, stop), start, stop)
+
+    return map_blocks(read_and, source.group.n_local, rows, like=like)
 
 
 def _shifted(source: FeatureSource, origin: Array, unit: float) -> FeatureSource:
@@ -214,12 +238,15 @@ def _shifted(source: FeatureSource, origin: Array, unit: float) -> FeatureSource
 
 def _first_not_finite(source: FeatureSource) -> int:
     """Return the first row of this rank that holds a NaN or an infinity; one does."""
-    for block, start, _ in blocks_of(source, 1):
+
+    def look(block: Array, start: int, stop: int) -> int:
         xp = compat.array_namespace(block)
         rows = xp.all(xp.isfinite(block), axis=1)
-        if not bool(xp.all(rows)):
-            return start + int(xp.argmin(xp.astype(rows, xp.int8)))
-    return 0
+        if bool(xp.all(rows)):
+            return -1
+        return start + int(xp.argmin(xp.astype(rows, xp.int8)))
+
+    return next((row for row in map_rows(look, source, 1) if row >= 0), 0)
 
 
 def _extremes(source: FeatureSource) -> tuple[Array, Array]:
@@ -228,11 +255,13 @@ def _extremes(source: FeatureSource) -> tuple[Array, Array]:
     xp, device, d = compat.array_namespace(like), compat.device(like), source.n_features
     low = xp.full((1, d), math.inf, dtype=like.dtype, device=device)
     high, bad = -low, -1
-    for block, _, _ in blocks_of(source, 1):
+
+    def look(block: Array, start: int, stop: int) -> tuple[Array, Array]:
         check_shape("features", block, ("n", d))
-        # A NaN stays in both.
-        low = xp.minimum(low, xp.min(block, axis=0, keepdims=True))
-        high = xp.maximum(high, xp.max(block, axis=0, keepdims=True))
+        return xp.min(block, axis=0, keepdims=True), xp.max(block, axis=0, keepdims=True)
+
+    for least, most in map_rows(look, source, 1):  # a NaN stays in both
+        low, high = xp.minimum(low, least), xp.maximum(high, most)
     if group.n_local and not bool(xp.all(xp.isfinite(low) & xp.isfinite(high))):
         bad = group.first_row + _first_not_finite(source)
     found = entries("rows", group.gather(xp.asarray([bad], dtype=xp.int64, device=device)))

@@ -28,6 +28,7 @@ paper           here          shape    meaning
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -36,11 +37,14 @@ from ..bounds.sizes import SizeBounds, check_bounds
 from ..core.checks import check_finite, check_interval, check_same_place, check_shape
 from ..core.errors import InvalidValueError
 from ..core.types import Array
+from ..offline import DEFAULT_OPTIONS
 from ..offline.assignment import OfflineAssignment, assign_source
 from ..scores.sources import FeatureSource
+from ._cluster_sums import best_centers, gathered_sums
+from ._empty_clusters import move_empty
 from ._frame import Frame, check_reach, frame_of, scores_of
 from ._restrictions import Restrictions, restrictions_of
-from ._shared import best_centers, gathered_sums, move_empty, share_changed
+from .centers import CenterSums
 from .lloyd import (
     KMeansResult,
     KMeansState,
@@ -49,6 +53,7 @@ from .lloyd import (
     check_arguments,
     check_state,
     kmeans,
+    share_changed,
 )
 from .start import kmeans_plus_plus
 
@@ -64,6 +69,12 @@ __all__ = [
 
 NEAR = 1e-3  # proven gap of the labels while centers still move
 ROUNDING = 64.0 * 2.0**-52  # of a sum, relative to its terms
+
+# Prices change less and less from one iteration to the next. So the trust region of the next ones
+# is known without samples: `REACH` times the largest change of the last. A region that is too small
+# costs a pass, one too large only candidates. What counts as the last change falls to `LEAST` of it
+# at most, so that prices which happen to stay leave a region in which they can move again.
+REACH, LEAST = 2.0, 0.25
 
 
 class ConstrainedKMeansResult(NamedTuple):
@@ -178,8 +189,9 @@ def constrained_kmeans(
     Guarantee: ``lower <= counts <= upper``, fixed rows keep their label, no pair is a forbidden
     one, and the objective never falls between two iterations by more than the proven gap of the
     labels, 0.001 of its size. The gap is relative to the best labels that keep all of these.
-    Cost: O(n k d) per iteration. Memory: labels and candidates of free samples, O(n), the pairs,
-    and one block of rows and scores; the rows of a source are never in memory all at once.
+    Cost: O(n k d) per iteration; bounds that exclude no labels cost no more than `kmeans`, which
+    then runs. Memory: labels and candidates of free samples, O(n), the pairs, and one block of rows
+    and scores; the rows of a source are never in memory all at once.
     Source: CoKe Eq. 3, 6 and 12 as batch alternation; the solver is ours (`offline`).
 
     Examples
@@ -231,22 +243,28 @@ def constrained_kmeans(
         if not max_iter:
             return ConstrainedKMeansResult(centers, found, 0, False)
         state = KMeansState(centers, found.prices, 0, found.labels, found.objective)
+    before = None
     while state.n_iter < max_iter and not state.converged:
-        centers = labeler.centers(state, movable=empty == "relocate")
-        found = labeler.labels(centers, state.prices, NEAR)
+        sums = gathered_sums(frame, state.labels, bounds.n_clusters, before)
+        before = sums, state.labels
+        centers = labeler.centers(sums, state, movable=empty == "relocate")
+        found = labeler.labels(centers, state.prices, NEAR, state.drift)
+        drift = max(float(xp.max(xp.abs(found.prices - state.prices))), LEAST * state.drift)
         changed = share_changed(frame.source.group, found.labels, state.labels)
+        n_iter, is_last = state.n_iter + 1, changed <= tol
         state = KMeansState(
             centers,
             found.prices,
-            state.n_iter + 1,
+            n_iter,
             found.labels,
             found.objective,
-            changed <= tol,
+            is_last,
             found.gap,
+            drift,
         )
         if progress is not None:
             progress(state, changed)
-    found = labeler.labels(state.centers, state.prices, gap)
+    found = labeler.labels(state.centers, state.prices, gap, state.drift)
     return ConstrainedKMeansResult(state.centers, found, state.n_iter, state.converged)
 
 
@@ -257,14 +275,20 @@ class _Labeler(NamedTuple):
     bounds: SizeBounds
     restrictions: Restrictions | None
 
-    def labels(self, centers: Array, prices: Array | None, gap: float) -> OfflineAssignment:
-        """Return the best labels for these centers, to a proven gap."""
+    def labels(
+        self, centers: Array, prices: Array | None, gap: float, drift: float = 0.0
+    ) -> OfflineAssignment:
+        """Return the best labels for these centers, to a proven gap.
+
+        `drift` is about how far the prices are from the best ones; 0 if that is not known.
+        """
         frame, unit = self.frame, self.frame.score_unit
         source = scores_of(frame, frame.inside(centers))
         if self.restrictions is not None:
             source = self.restrictions.of_scores(source)
         prices = None if prices is None else prices / unit
-        found = assign_source(source, self.bounds, prices=prices, tol=gap)
+        options = replace(DEFAULT_OPTIONS, price_reach=REACH * drift / unit)
+        found = assign_source(source, self.bounds, prices=prices, tol=gap, options=options)
         return found._replace(
             prices=found.prices * unit,
             objective=found.objective * unit,
@@ -272,11 +296,10 @@ class _Labeler(NamedTuple):
             rounding=found.rounding * unit,
         )
 
-    def centers(self, state: KMeansState, *, movable: bool) -> Array:
+    def centers(self, sums: CenterSums, state: KMeansState, *, movable: bool) -> Array:
         """Return the best centers for the labels; those of empty clusters may move to a row."""
         frame, upper = self.frame, self.bounds.upper
         xp = compat.array_namespace(upper)
-        sums = gathered_sums(frame, state.labels, self.bounds.n_clusters)
         centers = best_centers(frame, sums, state.centers)
         empty = (sums.counts == 0) & (upper > 0)
         if not movable or not bool(xp.any(empty)):

@@ -25,6 +25,7 @@ symbol          here          shape    meaning
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -45,19 +46,11 @@ from ..core.checks import (
 )
 from ..core.errors import InvalidTypeError, InvalidValueError
 from ..core.types import Array
-from ..scores.sources import FeatureSource
-from ._frame import Frame, blocks_of, check_reach, frame_of
-from ._shared import (
-    EMPTY,
-    Entries,
-    add_block,
-    best_centers,
-    gathered_sums,
-    move_empty,
-    over_ranks,
-    share_changed,
-    start_sums,
-)
+from ..scores.nearest import best_clusters
+from ..scores.sources import FeatureSource, Group
+from ._cluster_sums import PassSums, best_centers, gathered_sums
+from ._empty_clusters import EMPTY, move_empty
+from ._frame import Frame, check_reach, frame_of, map_rows
 from .centers import CenterSums
 from .start import METRICS
 
@@ -68,6 +61,7 @@ __all__ = [
     "check_arguments",
     "check_state",
     "kmeans",
+    "share_changed",
     "updated_centers",
 ]
 
@@ -90,6 +84,8 @@ class KMeansState(NamedTuple):
         Whether the last update changed at most the share `tol` of the labels.
     gap : float
         Proven relative gap of the labels, for who watches; 0 without bounds.
+    drift : float
+        About how much a price changes in an iteration, in units of score; 0 if that is not known.
     """
 
     centers: Array
@@ -99,6 +95,7 @@ class KMeansState(NamedTuple):
     objective: float
     converged: bool = False
     gap: float = 0.0
+    drift: float = 0.0
 
 
 Progress = Callable[[KMeansState, float], None]
@@ -239,7 +236,8 @@ def kmeans(
     while state.n_iter < max_iter and not state.converged:
         movable = (sums.counts == 0) & (empty == "relocate")
         centers = updated_centers(frame, sums, state.labels, state.centers, movable)
-        labels, sums, value = _nearest(frame, frame.inside(centers))
+        before = sums, state.labels
+        labels, sums, value = _nearest(frame, frame.inside(centers), before)
         changed = share_changed(frame.source.group, labels, state.labels)
         state = KMeansState(centers, state.prices, state.n_iter + 1, labels, value, changed <= tol)
         if progress is not None:
@@ -256,28 +254,44 @@ def updated_centers(
     return move_empty(frame, labels, best_centers(frame, sums, centers), movable)
 
 
-def _nearest(frame: Frame, centers: Array) -> tuple[Array, CenterSums, float]:
-    """Return the best cluster of each row, the cluster sums and the objective, in one pass."""
+def share_changed(group: Group, labels: Array, previous: Array) -> float:
+    """Return the share of all rows of all ranks whose label changed."""
+    xp = compat.array_namespace(labels)
+    changed = xp.sum(xp.astype(labels != previous, xp.int64))
+    return int(xp.sum(group.gather(xp.reshape(changed, (1,))))) / group.n_total
+
+
+def _nearest(
+    frame: Frame, centers: Array, before: tuple[CenterSums, Array] | None = None
+) -> tuple[Array, CenterSums, float]:
+    """Return the best cluster of each row, the cluster sums and the objective, in one pass.
+
+    `before` as in `PassSums`.
+    """
     xp, group, k = compat.array_namespace(centers), frame.source.group, centers.shape[0]
-    device = compat.device(centers)
-    offsets = None if frame.spherical else -0.5 * xp.sum(centers * centers, axis=1)
-    sums, transposed, seen = start_sums(frame, k), centers.T, Entries(frame)
-    labels = [xp.zeros((0,), dtype=xp.int64, device=device)]
-    values = [xp.zeros((0,), dtype=xp.float64, device=device)]
-    for block, start, stop in blocks_of(frame.raw, k):
-        scores = frame.raw.multiply(frame.inside(block), transposed)
-        scores = scores if offsets is None else scores + offsets
-        own = xp.astype(xp.argmax(scores, axis=1), xp.int64)
-        best = xp.astype(xp.take_along_axis(scores, own[:, None], axis=1)[:, 0], xp.float64)
+    offsets = xp.zeros_like(centers[:, 0])
+    if not frame.spherical:
+        offsets = -0.5 * xp.sum(centers * centers, axis=1)
+    sums, transposed = PassSums(frame, k, before), centers.T
+
+    def look(block: Array, start: int, stop: int) -> tuple[Array, Array]:
+        scores = frame.raw.multiply(frame.block(block, start, stop), transposed)
+        own, best = best_clusters(scores, offsets)
+        best = xp.astype(best, xp.float64)
         if frame.weights is not None:
             best = best * frame.weights[group.first_row + start : group.first_row + stop]
-        sums = add_block(sums, frame, block, start, own)
-        seen.add(block)
+        sums.add_block(block, start, own)
+        return own, xp.reshape(xp.sum(best), (1,))
+
+    device = compat.device(centers)
+    labels = [xp.zeros((0,), dtype=xp.int64, device=device)]
+    values = [xp.zeros((0,), dtype=xp.float64, device=device)]
+    for own, value in map_rows(look, frame.raw, k):
         labels.append(own)
-        values.append(xp.reshape(xp.sum(best), (1,)))
-    seen.check()
+        values.append(value)
+    total = sums.total()
     value = math.fsum(entries("values", group.gather(xp.concat(values)))) * frame.score_unit
-    return xp.concat(labels), over_ranks(group, sums), value
+    return xp.concat(labels), total, value
 
 
 def check_arguments(
@@ -331,3 +345,4 @@ def check_state(state: KMeansState, frame: Frame, centers: Array) -> None:
         features=frame.origin, centers=state.centers, prices=state.prices, labels=state.labels
     )
     check_count("state.n_iter", state.n_iter, 0)
+    check_interval("state.drift", state.drift, 0.0, sys.float_info.max)

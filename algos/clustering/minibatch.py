@@ -46,8 +46,9 @@ from ..online.assignment import AssignmentState, assign, init_state
 from ..online.step_sizes import StepRule, measured_steps
 from ..scores.sources import check_weights
 from ..scores.statistics import score_range
+from ._cluster_sums import weighted_means, weighted_sums
+from ._empty_clusters import EMPTY
 from ._frame import WEIGHTED
-from ._shared import EMPTY, weighted_means, weighted_sums
 from .start import METRICS, power_of_two
 
 __all__ = ["MiniBatchState", "MiniBatchStep", "init_minibatch", "minibatch_step"]

@@ -24,9 +24,9 @@ from ..core.checks import check_choice, check_count, check_kind, check_same_plac
 from ..core.reads import read
 from ..core.types import Array
 from ..scores.sources import FeatureSource
+from ._cluster_sums import best_centers, gathered_sums
 from ._frame import frame_of
 from ._restrictions import check_fixed
-from ._shared import best_centers, gathered_sums
 from .start import METRICS, start_centers
 
 __all__ = ["fixed_means", "seeded_centers"]

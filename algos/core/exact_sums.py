@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
+from ...backends import kernel
 from .errors import InvalidValueError
 from .reads import on_host
 from .segments import segment_sum
@@ -38,6 +39,8 @@ __all__ = [
     "LIMIT",
     "UNIT_GRID",
     "Grid",
+    "add_limbs",
+    "add_rows",
     "check_entries",
     "grid_of",
     "largest_entry",
@@ -153,16 +156,59 @@ def sum_rows(
     >>> sums_to_floats(sums, grid)
     array([[1.]])
     """
-    xp, (n, d) = compat.array_namespace(values), values.shape
-    sums = xp.zeros((n_clusters, grid.depth * d), dtype=xp.int64, device=compat.device(values))
+    xp, (_, d) = compat.array_namespace(values), values.shape
+    zero = xp.zeros((n_clusters, grid.depth * d), dtype=xp.int64, device=compat.device(values))
+    return add_rows(zero, values, labels, grid, check=check)
+
+
+def add_rows(sums: Array, values: Array, labels: Array, grid: Grid, *, check: bool = True) -> Array:
+    """Add rows to the sums of their clusters; `sums` is used up, since an engine writes into it.
+
+    Parameters
+    ----------
+    sums : (k, depth d) int64 array
+        Of `sum_rows`, or zeros.
+    values, labels, grid, check
+        As in `sum_rows`.
+
+    Returns
+    -------
+    (k, depth d) int64 array
+
+    Raises
+    ------
+    InvalidValueError
+        As `sum_rows`, before anything is added.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sums = np.zeros((2, 1), dtype=np.int64)
+    >>> sums = add_rows(sums, np.asarray([[0.5]]), np.asarray([1]), UNIT_GRID)
+    >>> sums_to_floats(sums, UNIT_GRID)
+    array([[0. ],
+           [0.5]])
+    """
+    if check and values.shape[0]:
+        check_entries(largest_entry(values), grid)
+    return add_limbs(values, labels, sums, unit=grid.unit, bits=grid.bits, depth=grid.depth)
+
+
+@kernel
+def add_limbs(
+    values: Array, labels: Array, sums: Array, *, unit: float, bits: int, depth: int
+) -> Array:
+    """Add the limbs of rows to the sums of their clusters; an engine may write into `sums`.
+
+    Parameters and result as in `add_rows`, with the fields of the grid as numbers.
+    """
+    grid, (n, d) = Grid(unit, bits, depth), values.shape
     entries = CHUNK_ENTRIES if on_host(values) else DEVICE_CHUNK_ENTRIES
-    rows = max(1, entries // (d * grid.depth))
+    rows = max(1, entries // max(1, d * depth))
     for i in range(0, n, rows):
         last = min(i + rows, n)
-        part = values[i:last, :]
-        if check:
-            check_entries(largest_entry(part), grid)
-        sums = sums + segment_sum(split(part, grid), labels[i:last], n_segments=n_clusters)
+        limbs = split(values[i:last, :], grid)
+        sums = sums + segment_sum(limbs, labels[i:last], n_segments=sums.shape[0])
     return sums
 
 

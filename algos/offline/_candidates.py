@@ -39,6 +39,7 @@ from ..bounds.sizes import entries
 from ..core.reads import on_host, read
 from ..core.segments import segment_sum
 from ..core.types import Array
+from ..core.workers import map_in_order
 from ..scores.blocks import block_rows, row_blocks
 from ..scores.sources import Group, ScoreSource
 from ..scores.statistics import check_range
@@ -252,15 +253,17 @@ def collect_candidates(
     xp, group = compat.array_namespace(low), source.group
     max_rows = math.inf if max_entries is None else max_entries // min(width, source.n_clusters)
     largest = float(xp.max(xp.maximum(xp.abs(low), xp.abs(high))))
-    joined: list[_Part] = []
-    parts: list[_Part] = []
-    wrong, n_free, first = (-1, 0), 0, group.first_row
-    rows = block_rows(source.n_clusters)
-    blocks = row_blocks(group.n_local, rows, at_least_one=True)
+    joined, parts = list[_Part](), list[_Part]()
+    wrong, n_free, first, rows = (-1, 0), 0, group.first_row, block_rows(source.n_clusters)
+    edges = row_blocks(group.n_local, rows, at_least_one=True)
     n_at_once = 1 if on_host(low) else max(1, DEVICE_ROWS // rows)
-    while at_once := list(islice(blocks, n_at_once)):
+    batches = iter(lambda: list(islice(edges, n_at_once)), [])
+
+    def kept(at_once: list[tuple[int, int]]) -> tuple[_Part, int]:
         looks = [_look(source.block(*edges), low, high, width) for edges in at_once]  # steps 1, 2
-        part, bad = _free_rows(looks, largest)  # step 3
+        return _free_rows(looks, largest)  # step 3
+
+    for part, bad in map_in_order(kept, batches, like=None if source.in_turn else low):
         parts.append(part)
         if bad >= 0:
             row = source.block(first - group.first_row + bad, first - group.first_row + bad + 1)
@@ -277,10 +280,9 @@ def collect_candidates(
     if n_all > max_rows:
         raise TooManyCandidatesError
     columns = [list(column) for column in zip(*joined, *parts, strict=True)]
-    del joined, parts, part, looks
-    whole = []
-    while columns:  # one at a time, so that no more than one of them is there twice
-        whole.append(xp.concat(columns.pop(0)))
+    del joined, parts, part
+    # One at a time, so that no more than one of them is there twice.
+    whole = (xp.concat(columns.pop(0)) for _ in range(len(columns)))
     return _of_all_ranks(_Part(*whole), group, first_free, low, high)  # step 4
 
 
@@ -292,11 +294,9 @@ def all_candidates(source: ScoreSource, *, like: Array) -> Candidates:
     """
     xp, group, k = compat.array_namespace(like), source.group, source.n_clusters
     device = compat.device(like)
-    blocks = row_blocks(group.n_local, block_rows(k), at_least_one=True)
-    scores = xp.concat([source.block(start, stop) for start, stop in blocks])
-    allowed = xp.isfinite(scores)
+    scores = xp.concat(list(source.map_blocks(source.block, like=like, at_least_one=True)))
+    allowed, wrong = xp.isfinite(scores), (-1, 0)
     bad = ~xp.all(scores < math.inf, axis=1) | ~xp.any(allowed, axis=1)
-    wrong = (-1, 0)
     if scores.shape[0] and bool(xp.any(bad)):
         first = int(xp.argmax(xp.astype(bad, xp.int8)))
         wrong = group.first_row + first, what_is_wrong(scores[first, :])

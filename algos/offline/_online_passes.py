@@ -45,7 +45,6 @@ from ..online.assignment import AssignmentState, assign, init_state, next_pass
 from ..online.certificates import price_of_bounds, violation
 from ..online.duals import Duals
 from ..online.step_sizes import StepRule, measured_steps
-from ..scores.blocks import block_rows, row_blocks
 from ..scores.sources import ScoreSource
 from ..scores.statistics import score_range, strided_ids
 from ._options import DEFAULT_OPTIONS, SolverOptions
@@ -104,12 +103,13 @@ def learn_prices(
     if prices is not None:
         state = state._replace(duals=Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0)))
     scale = score_range(source.block(0, min(n, options.range_rows)))
-    floor, rows = options.learning_floor, block_rows(source.n_clusters)
+    floor = options.learning_floor
     for epoch in range(n_passes):
         steps = measured_steps(bounds, epoch=epoch, kappa_floor=floor, scale=scale)
         state = next_pass(state)
-        for start, stop in row_blocks(n, rows):
-            block = xp.clip(source.block(start, stop), min=FORBIDDEN)
+        # Each block's labels wait for those before it; its scores do not.
+        for scores in source.map_blocks(source.block, like=bounds.lower):
+            block = xp.clip(scores, min=FORBIDDEN)
             _, state = assign(block, bounds, state, steps=steps)
     return state.duals.lower - state.duals.upper
 
@@ -293,12 +293,11 @@ def _one_pass(
     steps: StepRule,
 ) -> _Pass:
     """Label all rows under the bounds `enforced`, and price all rows under `bounds`."""
-    xp, n = compat.array_namespace(bounds.lower), source.group.n_total
+    xp = compat.array_namespace(bounds.lower)
     prices = state.duals.lower - state.duals.upper
     bound = price_of_bounds(prices, bounds)
     objective, worth, size, labels = 0.0, 0.0, abs(bound), []
-    for start, stop in row_blocks(n, block_rows(source.n_clusters)):
-        block = source.block(start, stop)
+    for block in source.map_blocks(source.block, like=bounds.lower):
         y, state = assign(xp.clip(block, min=FORBIDDEN), enforced, state, steps=steps)
         value = xp.astype(xp.take_along_axis(block, y[:, None], axis=1), xp.float64)
         best = xp.max(xp.astype(block, xp.float64) + prices, axis=1)

@@ -38,7 +38,6 @@ import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds, relaxed
 from ..core.types import Array
-from ..scores.blocks import block_rows, row_blocks
 from ..scores.sources import ScoreSource, score_source, subsample
 from ..scores.statistics import median, score_range, strided_ids
 from ._candidates import Candidates, TrustRegion, collect_candidates
@@ -119,6 +118,9 @@ def initial_region(
     Cost: O(m k) for each sample of m rows, a fraction of all. Guarantee: none; see the module.
     """
     xp, n, k = compat.array_namespace(bounds.lower), source.group.n_total, source.n_clusters
+    if prices is not None and options.price_reach > 0.0:
+        reach = math.ldexp(options.price_reach, -source.exponent)
+        return TrustRegion(prices, xp.full_like(prices, reach))
     few = min(options.min_sample_rows, n // options.sample_part)
     m = first_m = min(n, max(few, options.sample_rows_per_cluster * k))
     # Step 1: start.
@@ -289,7 +291,7 @@ def _rows_of_sample(
     sample = subsample(source, strided_ids(n, m, bounds.lower))
     if m * k > options.kept_entries:
         return sample
-    blocks = [sample.block(start, stop) for start, stop in row_blocks(m, block_rows(k))]
+    blocks = list(sample.map_blocks(sample.block, like=bounds.lower))
     return score_source(compat.array_namespace(bounds.lower).concat(blocks))
 
 

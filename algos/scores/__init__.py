@@ -4,7 +4,8 @@ A source gives rows in blocks, on one rank or many, so that no algorithm holds a
 it does not need. Scores have a unit in which sums neither overflow nor vanish.
 """
 
-from .blocks import MOST_ROWS, block_rows, row_blocks
+from .blocks import MOST_ROWS, block_rows, map_blocks, row_blocks
+from .nearest import best_clusters
 from .sources import (
     FeatureSource,
     Group,
@@ -39,12 +40,14 @@ __all__ = [
     "ScoresOutOfRangeError",
     "allowed_pairs",
     "alone",
+    "best_clusters",
     "block_rows",
     "check_range",
     "check_weights",
     "feature_source",
     "in_range",
     "largest_score",
+    "map_blocks",
     "median",
     "product_source",
     "rescaled",

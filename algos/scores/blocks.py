@@ -6,13 +6,21 @@ a file read in pieces and of one array must be the same, so all of them read the
 1. A block has a power of two rows, as many as fit into about `BLOCK_ENTRIES` scores.
 2. Blocks are counted from the first row of the whole problem; every rank owns whole multiples of
    the largest block, `MOST_ROWS` rows.
+3. Every pass goes through `map_blocks`: the workers of the caller compute the blocks, whose results
+   come in the order of the rows (`core.workers`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
-__all__ = ["BLOCK_ENTRIES", "FEWEST_ROWS", "MOST_ROWS", "block_rows", "row_blocks"]
+from ..core.types import Array
+from ..core.workers import map_in_order
+
+__all__ = ["BLOCK_ENTRIES", "FEWEST_ROWS", "MOST_ROWS", "block_rows", "map_blocks", "row_blocks"]
+
+R = TypeVar("R")
 
 BLOCK_ENTRIES = 2**20
 """Scores in a block: 4 MiB of float32, about the size of a core's cache."""
@@ -54,3 +62,32 @@ def row_blocks(n: int, rows: int, *, at_least_one: bool = False) -> Iterator[tup
     """
     for start in range(0, max(n, 1) if at_least_one else n, rows):
         yield start, min(start + rows, n)
+
+
+def map_blocks(
+    function: Callable[[int, int], R],
+    n: int,
+    rows: int,
+    *,
+    like: Array | None,
+    at_least_one: bool = False,
+) -> Iterator[R]:
+    """Yield ``function(start, stop)`` of the blocks of `row_blocks`, in the order of the rows.
+
+    Parameters
+    ----------
+    function : callable
+        Inside `workers`, several threads call it at once.
+    n, rows, at_least_one
+        As in `row_blocks`.
+    like : array, or None
+        As in `map_in_order`: None calls `function` in the caller's thread.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> list(map_blocks(lambda start, stop: stop - start, 5, 2, like=np.zeros(1)))
+    [2, 2, 1]
+    """
+    edges = row_blocks(n, rows, at_least_one=at_least_one)
+    return map_in_order(lambda edge: function(*edge), edges, like=like)

@@ -22,8 +22,8 @@ symbol               here             shape           meaning
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
 
 import array_api_compat as compat
 
@@ -32,7 +32,7 @@ from ..core.errors import InvalidTypeError, InvalidValueError
 from ..core.precision import at_least_float32
 from ..core.reads import detached, on_host, read
 from ..core.types import Array
-from .blocks import block_rows, row_blocks
+from .blocks import block_rows, map_blocks
 
 __all__ = [
     "FeatureSource",
@@ -48,6 +48,9 @@ __all__ = [
     "subsample",
     "times_power_of_two",
 ]
+
+
+R = TypeVar("R")
 
 
 class Group(NamedTuple):
@@ -90,7 +93,8 @@ class FeatureSource(NamedTuple):
     ----------
     n_features : int
     rows : callable
-        ``rows(a, b)``: rows a to b of this rank, (b - a, d), float32 or float64.
+        ``rows(a, b)``: rows a to b of this rank, (b - a, d), float32 or float64. Inside
+        `core.workers.workers`, several threads call it at once.
     take : callable
         ``take(ids)``: rows by their (m,) int64 ids among those of *all* ranks, in any order;
         every rank calls it with the same ids and gets all these rows.
@@ -117,12 +121,15 @@ class ScoreSource(NamedTuple):
     ----------
     n_clusters : int
     block : callable
-        ``block(a, b)``: scores of rows a to b of this rank, (b - a, k), float32 or float64.
+        ``block(a, b)``: scores of rows a to b of this rank, (b - a, k), float32 or float64. Inside
+        `core.workers.workers`, several threads call it at once, unless `in_turn`.
     take : callable
         ``take(ids)``: as in `FeatureSource`.
     group : Group
     exponent : int
         True scores are ``2**exponent`` times these; 0 unless weights or `in_range` need it.
+    in_turn : bool
+        Whether all ranks call `block` together: then one thread does, block after block.
     """
 
     n_clusters: int
@@ -130,6 +137,15 @@ class ScoreSource(NamedTuple):
     take: Callable[[Array], Array]
     group: Group
     exponent: int = 0
+    in_turn: bool = False
+
+    def map_blocks(
+        self, function: Callable[[int, int], R], *, like: Array, at_least_one: bool = False
+    ) -> Iterator[R]:
+        """Yield ``function(start, stop)`` of all blocks of this rank, in order (`blocks`)."""
+        n, rows = self.group.n_local, block_rows(self.n_clusters)
+        like = None if self.in_turn else like
+        return map_blocks(function, n, rows, like=like, at_least_one=at_least_one)
 
 
 def score_source(scores: Array, weights: Array | None = None) -> ScoreSource:
@@ -163,9 +179,10 @@ def score_source(scores: Array, weights: Array | None = None) -> ScoreSource:
         )
     factors, exponent = _normalized(check_weights("weights", weights, n))
     # A product keeps its digits if neither factor is near the limits of the range.
-    largest = 0.0
-    for start, stop in row_blocks(n, block_rows(k)):
-        largest = max(largest, largest_score(scores[start:stop, :]))
+    sizes = map_blocks(
+        lambda start, stop: largest_score(scores[start:stop, :]), n, block_rows(k), like=scores
+    )
+    largest = max(sizes, default=0.0)
     unit = math.frexp(largest)[1]
 
     def weighted(part: Array, weights: Array) -> Array:
@@ -268,10 +285,14 @@ def product_source(
 
 def allowed_pairs(source: ScoreSource) -> Array:
     """Return which pairs are not forbidden, (n, k) bool of all ranks."""
-    edges = row_blocks(source.group.n_local, block_rows(source.n_clusters), at_least_one=True)
-    blocks = [source.block(start, stop) for start, stop in edges]
-    xp = compat.array_namespace(blocks[0])
-    return source.group.gather(xp.concat([xp.isfinite(block) for block in blocks]))
+    like = source.block(0, 0)
+    xp = compat.array_namespace(like)
+
+    def allowed(start: int, stop: int) -> Array:
+        return xp.isfinite(source.block(start, stop))
+
+    parts = list(source.map_blocks(allowed, like=like, at_least_one=True))
+    return source.group.gather(xp.concat(parts))
 
 
 def subsample(source: ScoreSource, ids: Array) -> ScoreSource:
@@ -282,6 +303,7 @@ def subsample(source: ScoreSource, ids: Array) -> ScoreSource:
         take=lambda inner: source.take(compat.array_namespace(ids).take(ids, inner)),
         group=alone(int(ids.shape[0])),
         exponent=source.exponent,
+        in_turn=source.in_turn or source.group.n_local != source.group.n_total,
     )
 
 

@@ -29,7 +29,6 @@ import math
 import array_api_compat as compat
 
 from ..core.types import Array
-from .blocks import block_rows, row_blocks
 from .sources import ScoreSource, largest_score, times_power_of_two
 
 __all__ = [
@@ -141,10 +140,11 @@ def rescaled(source: ScoreSource) -> ScoreSource:
     >>> found.exponent, found.block(0, 1) == [[2.0**99, 2.0**-924]]
     (924, array([[ True,  True]]))
     """
-    group, here = source.group, 0.0
-    for start, stop in row_blocks(group.n_local, block_rows(source.n_clusters)):
-        here = max(here, largest_score(source.block(start, stop)))
-    empty = source.block(0, 0)
+    group, empty = source.group, source.block(0, 0)
+    sizes = source.map_blocks(
+        lambda start, stop: largest_score(source.block(start, stop)), like=empty
+    )
+    here = max(sizes, default=0.0)
     xp, device = compat.array_namespace(empty), compat.device(empty)
     of_ranks = group.gather(xp.asarray([here], dtype=xp.float64, device=device))
     largest = math.frexp(float(xp.max(of_ranks)))[1]

@@ -9,7 +9,8 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from ..algos.scores.blocks import block_rows, row_blocks
+from ..algos.scores.blocks import block_rows, map_blocks, row_blocks
+from ..algos.scores.nearest import best_clusters
 from ..algos.scores.sources import FeatureSource, ScoreSource
 
 __all__ = ["blocks", "half_squared_distances", "nearest_centers", "squared_distances"]
@@ -45,18 +46,21 @@ def nearest_centers(
     (n_local,) int64 array
         Ties go to the lowest cluster.
     """
-    parts = []
-    for start, stop in blocks(scores.group.n_local, scores.n_clusters):
+    like = scores.block(0, 0)
+    xp = compat.array_namespace(like)
+    zero = xp.zeros((scores.n_clusters,), dtype=like.dtype, device=compat.device(like))
+
+    def nearest(start: int, stop: int) -> Array:
         block = scores.block(start, stop)
-        xp = compat.array_namespace(block)
-        if prices is not None:
-            # Counted from a row's first score, as the solver does: its differences keep digits.
-            block = xp.astype(block, xp.float64)
-            block = block - block[:, :1]
-            block = block if weights is None else block * weights[start:stop, None]
-            block = block + prices
-        parts.append(xp.astype(xp.argmax(block, axis=1), xp.int64))
-    return xp.concat(parts)
+        if prices is None:
+            return best_clusters(block, zero)[0]
+        # Counted from a row's first score, as the solver does: its differences keep digits.
+        block = xp.astype(block, xp.float64)
+        block = block - block[:, :1]
+        block = block if weights is None else block * weights[start:stop, None]
+        return xp.astype(xp.argmax(block + prices, axis=1), xp.int64)
+
+    return xp.concat(list(scores.map_blocks(nearest, like=like, at_least_one=True)))
 
 
 def half_squared_distances(rows: Array, centers: Array, *, spherical: bool = False) -> Array:
@@ -131,11 +135,14 @@ def squared_distances(
     25.0
     """
     xp, group = compat.array_namespace(centers), source.group
-    sums: list[float] = []
-    for start, stop in blocks(group.n_local, centers.shape[0]):
+
+    def added(start: int, stop: int) -> float:
         apart = source.rows(start, stop) - xp.take(centers, labels[start:stop], axis=0)
         squared = xp.sum(xp.astype(apart, xp.float64) ** 2, axis=1)
         if weights is not None:
             squared = squared * weights[group.first_row + start : group.first_row + stop]
-        sums.append(float(xp.sum(squared)))
+        return float(xp.sum(squared))
+
+    rows = block_rows(centers.shape[0])
+    sums = list(map_blocks(added, group.n_local, rows, like=centers))
     return math.fsum(group.gather(np.asarray(sums, dtype=np.float64)).tolist())

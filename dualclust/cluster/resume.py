@@ -58,6 +58,7 @@ def save(
         "labels": labels,
         "objective": np.asarray(state.objective, dtype=np.float64),
         "converged": np.asarray(state.converged, dtype=np.int64),
+        "drift": np.asarray(state.drift, dtype=np.float64),
     }
     save_state(options.checkpoint, identity(options, problem), arrays)
 
@@ -80,6 +81,7 @@ def load(options: argparse.Namespace, problem: Problem) -> KMeansState:
         placed(own, options.device),
         float(arrays["objective"]),
         bool(arrays["converged"]),
+        drift=float(arrays["drift"]),
     )
 
 

@@ -251,15 +251,15 @@ def test_constrained_kmeans_reads_at_most_five_times_an_iteration_beside_its_sol
 
 
 def test_a_read_for_each_block_of_rows_is_noticed(transfers, monkeypatch):
-    from dualclust.algos.clustering import lloyd
+    from dualclust.algos.clustering._cluster_sums import PassSums
 
-    real, away = lloyd.add_block, rows(20_000).to(DEVICE)
+    real, away = PassSums.add_block, rows(20_000).to(DEVICE)
 
-    def reading(sums, frame, block, start, labels):
+    def reading(self, block, start, labels):
         assert float(block[0, 0]) == float(block[0, 0])
-        return real(sums, frame, block, start, labels)
+        return real(self, block, start, labels)
 
-    monkeypatch.setattr(lloyd, "add_block", reading)
+    monkeypatch.setattr(PassSums, "add_block", reading)
 
     def run(max_iter):
         return kmeans(away, away[:10], metric="euclidean", max_iter=max_iter).n_iter

@@ -1,4 +1,4 @@
-"""A product has the same bits on any number of threads."""
+"""A product has the same bits on any number of threads, and BLAS has one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from dualclust.cluster.products import TILES, products_on, tiles
+from dualclust.algos.core.errors import InvalidValueError
+from dualclust.cluster.products import products_on
 
 # With OpenBLAS's own threads, the third and the fourth differ on every processor that we tried.
 SHAPES = [(0, 3, 4), (1, 1, 1), (777, 24, 12), (4096, 300, 13), (64, 513, 2000), (200, 700, 200)]
@@ -43,16 +44,6 @@ def test_blas_has_one_thread_inside():
         assert counts() == before
 
 
-@pytest.mark.parametrize(("m", "n"), [(0, 5), (1, 1), (64, 63), (65, 1), (8192, 10), (3, 10**5)])
-def test_tiles_cover_the_product_once(m, n):
-    seen = np.zeros((m, n), dtype=np.int64)
-    parts = tiles(m, n)
-    for tile in parts:
-        seen[tile] += 1
-    assert (seen == 1).all()
-    assert len(parts) <= TILES
-
-
-def test_an_error_in_a_tile_is_raised():
-    with products_on(2) as multiply, pytest.raises(ValueError, match="mismatch"):
-        multiply(np.ones((300, 3)), np.ones((4, 200)))
+def test_no_threads_are_refused_before_blas_is_touched():
+    with pytest.raises(InvalidValueError, match="n_threads must be at least 1, got 0"):
+        products_on(0).__enter__()

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.clustering._cluster_sums import best_centers, gathered_sums
 from dualclust.algos.clustering._frame import frame_of
-from dualclust.algos.clustering._shared import best_centers, gathered_sums
 from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans
 from dualclust.algos.clustering.minibatch import init_minibatch, minibatch_step
 from dualclust.algos.clustering.start import start_centers
@@ -139,3 +139,16 @@ def test_mini_batches_stay_finite(empty, problem):
     if metric == "cosine":
         norms = np.linalg.norm(state.centers, axis=1)
         np.testing.assert_allclose(norms, 1.0, atol=4 * float(np.finfo(x.dtype).eps))
+
+
+@settings(max_examples=60)
+@given(clusterings(), st.integers(0, 2**32))
+def test_sums_of_what_moved_are_the_sums_of_all_rows(problem, seed):
+    x, weights, _, start, metric = problem
+    frame, k = frame_of(x, metric, weights), len(start)
+    rng = np.random.default_rng(seed)
+    old = rng.integers(0, k, size=len(x))
+    new = np.where(rng.random(len(x)) < rng.random(), rng.integers(0, k, size=len(x)), old)
+    moved = gathered_sums(frame, new, k, (gathered_sums(frame, old, k), old))
+    for found, expected in zip(moved, gathered_sums(frame, new, k), strict=True):
+        np.testing.assert_array_equal(found, expected, strict=True)

@@ -59,7 +59,7 @@ PLANTED: tuple[PlantedError, ...] = (
         claims=("C20",),
     ),
     *errors_in(
-        "algos.core.exact_sums.sum_rows",
+        "algos.core.exact_sums.add_limbs",
         ("wrong index", "labels[i:last]", "labels[: last - i]"),
         ("dropped", "sums = sums + segment_sum(", "sums = segment_sum("),
         claims=("C20",),
@@ -106,6 +106,16 @@ PLANTED: tuple[PlantedError, ...] = (
         "backends.numba_engine._segment_sum",
         ("dropped", "+= values[i, j]", "= values[i, j]"),
         ("wrong index", "sums[segment, j] +=", "sums[segment, 0] +="),
+        claims=(
+            "C19",
+            "C20",
+        ),
+    ),
+    *errors_in(
+        "backends.numba_engine._add_limbs",
+        ("dropped", "+= bits[j] - MAGIC_BITS", "= bits[j] - MAGIC_BITS"),
+        ("wrong index", "limb * d : (limb + 1) * d", ": d"),
+        ("factor", "values[i, j] * first", "values[i, j] * scale"),
         claims=(
             "C19",
             "C20",

@@ -6,7 +6,8 @@ from ..planting import PlantedError
 
 _DENSITY = "algos.theory.von_mises_fisher."
 _KMEANS = "algos.clustering.lloyd."
-_PARTS = "algos.clustering._shared."
+_SUMS = "algos.clustering._cluster_sums."
+_EMPTY = "algos.clustering._empty_clusters."
 _SOFTMAX = "algos.losses.cross_entropy.log_softmax"
 
 PLANTED: tuple[PlantedError, ...] = (
@@ -153,9 +154,9 @@ PLANTED: tuple[PlantedError, ...] = (
     ),
     PlantedError(
         _KMEANS + "_nearest",
-        "wrong operator",
-        "xp.argmax(scores, axis=1)",
-        "xp.argmin(scores, axis=1)",
+        "sign",
+        "best_clusters(scores, offsets)",
+        "best_clusters(-scores, offsets)",
         ("P19",),
     ),
     PlantedError(_KMEANS + "_nearest", "dropped", "* frame.score_unit", "", ("P19",)),
@@ -167,21 +168,21 @@ PLANTED: tuple[PlantedError, ...] = (
         ("P19",),
     ),
     PlantedError(
-        _PARTS + "best_centers",
+        _SUMS + "best_centers",
         "wrong branch",
         "if frame.spherical:\n        return",
         "if False:\n        return",
         ("P19",),
     ),
     PlantedError(
-        _PARTS + "move_empty",
+        _EMPTY + "move_empty",
         "dropped",
         "squared = squared * frame.weights[first : group.first_row + stop]",
         "pass",
         ("P19",),
     ),
     PlantedError(
-        _PARTS + "_farthest", "wrong order", "descending=True", "descending=False", ("P19",)
+        _EMPTY + "_farthest", "wrong order", "descending=True", "descending=False", ("P19",)
     ),
     # Figures
     PlantedError(

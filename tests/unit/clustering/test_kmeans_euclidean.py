@@ -171,3 +171,21 @@ def test_what_is_refused(xp):
     for scale in (1e200, 1e-200):
         with pytest.raises(InvalidValueError, match="neither overflow nor vanish"):
             euclidean(xp.asarray(x * scale), *arguments[1:])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_that_are_kept_in_the_frame_change_no_bit(monkeypatch, weighted):
+    from dualclust.algos.clustering import _frame
+    from dualclust.algos.clustering.lloyd import kmeans
+
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(9_000, 5)) + 7.0
+    weights = rng.random(9_000) if weighted else None
+    kept = kmeans(x, x[:4], metric="euclidean", weights=weights, max_iter=5)
+    assert _frame.frame_of(x, "euclidean", weights).held is not None
+    monkeypatch.setattr(_frame, "HELD_ENTRIES", 0)
+    assert _frame.frame_of(x, "euclidean", weights).held is None
+    anew = kmeans(x, x[:4], metric="euclidean", weights=weights, max_iter=5)
+    assert kept.objective == anew.objective
+    np.testing.assert_array_equal(kept.centers, anew.centers)
+    np.testing.assert_array_equal(kept.labels, anew.labels)

@@ -1,0 +1,136 @@
+r"""Threads that share out a pass over rows, with its results in the order of the rows.
+
+Problem: products and compiled kernels release Python's lock, so blocks of rows can be computed at
+the same time. Sums and lists must not depend on which block is ready first.
+
+1. *The caller decides.* A function of `algos` names no number of threads: whoever calls it opens
+   `workers` around it, and every pass inside runs there. Without one, passes run as plain loops.
+2. *Results come in order.* `map_in_order` hands them out as a loop would. What is added up or
+   appended from them is the same to the last bit for any number of threads, as long as a block's
+   result depends on the block alone.
+3. *One level.* Inside a worker there are no workers: a pass within a pass is a loop, so that no
+   thread ever waits for another's place in the pool.
+
+NumPy arrays alone are shared out: PyTorch and JAX have threads of their own, and a GPU its queue.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from itertools import islice
+from typing import NamedTuple, TypeVar
+
+import array_api_compat as compat
+
+from .checks import check_count
+from .types import Array
+
+__all__ = ["map_in_order", "workers"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+AHEAD = 2
+"""Items per thread that are begun before the caller has taken the result of the first."""
+
+
+class _Pool(NamedTuple):
+    """Threads, and how many they are."""
+
+    executor: ThreadPoolExecutor
+    n_threads: int
+
+
+_pool: ContextVar[_Pool | None] = ContextVar("dualclust_workers", default=None)
+
+
+@contextmanager
+def workers(n_threads: int) -> Iterator[None]:
+    """Run the passes over rows inside this context on some threads.
+
+    Parameters
+    ----------
+    n_threads : int
+        At least 1. It changes the time that a pass takes, and none of its bits, as long as products
+        of matrices run on one thread each (`dualclust.cluster.products`).
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        If `n_threads` is no integer of at least 1.
+
+    Notes
+    -----
+    The threads end with the context, also by an error. Contexts may be nested, and opened by
+    several threads at the same time: each has its own workers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> with workers(2):
+    ...     list(map_in_order(lambda i: i * i, range(5), like=np.zeros(1)))
+    [0, 1, 4, 9, 16]
+    """
+    check_count("n_threads", n_threads, 1)
+    if n_threads == 1:
+        token = _pool.set(None)
+        try:
+            yield
+        finally:
+            _pool.reset(token)
+        return
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="dualclust") as executor:
+        token = _pool.set(_Pool(executor, n_threads))
+        try:
+            yield
+        finally:
+            _pool.reset(token)
+
+
+def map_in_order(
+    function: Callable[[T], R], items: Iterable[T], *, like: Array | None
+) -> Iterator[R]:
+    """Yield ``function(item)`` of each item, in their order, computed ahead by the workers.
+
+    Parameters
+    ----------
+    function : callable
+        Called by several threads at once.
+    items : iterable
+        Read by the caller's thread alone.
+    like : array, or None
+        Of the library that computes. For other libraries than NumPy, or None, everything runs in
+        the caller's thread, each item when its result is asked for.
+
+    Raises
+    ------
+    Whatever `function` raises, for the first item that does. Items that have not begun are then
+    dropped, and none is still running.
+    """
+    pool = _pool.get()
+    if pool is None or like is None or not compat.is_numpy_array(like):
+        yield from map(function, items)
+        return
+    # What the caller has chosen holds in the workers too: the engine, how NumPy treats overflow.
+    chosen = copy_context()
+    chosen.run(_pool.set, None)
+    rest, running = iter(items), deque[Future[R]]()
+
+    def begin(most: int) -> None:
+        for item in islice(rest, most):
+            running.append(pool.executor.submit(chosen.copy().run, function, item))
+
+    try:
+        begin(AHEAD * pool.n_threads)
+        while running:
+            result = running.popleft().result()
+            begin(1)
+            yield result
+    finally:
+        for future in running:
+            future.cancel()
+        wait(running)

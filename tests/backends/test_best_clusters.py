@@ -1,0 +1,47 @@
+"""Engines of `best_clusters` against its text: one addition and a comparison, so equal bits."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dualclust.algos.scores.nearest import best_clusters
+from tests.backends.rows import row_id, rows_of
+from tests.compare import to_numpy
+
+ROWS = rows_of("best_clusters")
+each_row = pytest.mark.parametrize("row", ROWS, ids=row_id)
+
+
+def assert_conforms(row, scores, offsets):
+    expected = best_clusters.reference(scores, offsets)
+    asarray = (lambda a: a) if row.library == "numpy" else row.arrays().asarray
+    found = row.engine()(asarray(scores), asarray(offsets))
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(to_numpy(one), other, strict=True)
+
+
+@each_row
+@given(
+    seed=st.integers(0, 2**32),
+    n=st.integers(0, 9),
+    k=st.sampled_from([1, 2, 7, 63, 64, 65, 127, 128, 200]),
+    dtype=st.sampled_from(["float32", "float64"]),
+    levels=st.sampled_from([2, 5, 10**6]),
+)
+@settings(max_examples=150)
+def test_an_engine_finds_the_first_of_the_best(row, seed, n, k, dtype, levels):
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(-levels, levels, size=(n, k)).astype(dtype)  # few levels: many ties
+    scores = np.where(rng.random((n, k)) < 0.1, -np.inf, scores / 4).astype(dtype)
+    scores[:, rng.integers(k)] = -levels  # no row without a cluster
+    assert_conforms(row, scores, (rng.integers(-3, 3, size=k) / 4).astype(dtype))
+
+
+@each_row
+def test_any_layout(row):
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(30, 140))
+    for layout in (np.asfortranarray(scores), scores[::-1, ::2], scores.astype(">f4")):
+        offsets = np.linspace(0, 1, layout.shape[1]).astype(layout.dtype)
+        assert_conforms(row, layout, offsets)

@@ -1,0 +1,158 @@
+"""A map over blocks gives results in order, ends its threads, and hands errors to the caller."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import array_api_strict
+import numpy as np
+import pytest
+
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.core.workers import AHEAD, map_in_order, workers
+from dualclust.backends import engine, select
+
+LIKE = np.zeros(1)
+THREADS = (1, 2, 4, 16)
+
+
+def names():
+    return [thread for thread in threading.enumerate() if thread.name.startswith("dualclust")]
+
+
+@pytest.mark.parametrize("n_threads", THREADS)
+def test_results_come_in_the_order_of_the_items(n_threads):
+    def late(i):
+        time.sleep(0.002 * ((7 * i) % 5))  # the first is not the first to be ready
+        return i
+
+    with workers(n_threads):
+        assert list(map_in_order(late, range(23), like=LIKE)) == list(range(23))
+        assert list(map_in_order(late, [], like=LIKE)) == []
+
+
+def test_several_items_are_computed_at_the_same_time():
+    both = threading.Barrier(2, timeout=30.0)  # broken, unless two threads meet at it
+    with workers(2):
+        assert len(list(map_in_order(lambda i: both.wait(), range(2), like=LIKE))) == 2
+
+
+def test_no_more_is_begun_than_the_caller_has_asked_for():
+    begun = []
+    with workers(3):
+        results = map_in_order(begun.append, range(100), like=LIKE)
+        for taken in range(1, 5):
+            next(results)
+            assert len(begun) <= AHEAD * 3 + taken
+        results.close()
+    assert len(begun) <= AHEAD * 3 + 4
+
+
+@pytest.mark.parametrize("n_threads", THREADS)
+def test_an_error_reaches_the_caller_and_ends_the_pass(n_threads):
+    begun = []
+
+    def fails(i):
+        begun.append(i)
+        if i == 5:
+            msg = "block 5"
+            raise ZeroDivisionError(msg)
+        return i
+
+    seen = []
+    with workers(n_threads):
+        with pytest.raises(ZeroDivisionError, match="block 5"):
+            seen.extend(map_in_order(fails, range(1000), like=LIKE))
+        assert seen == [0, 1, 2, 3, 4]
+        at_the_end = len(begun)
+        assert at_the_end <= 5 + 2 * AHEAD * n_threads + 1
+        time.sleep(0.02)
+        assert len(begun) == at_the_end  # nothing goes on
+        assert list(map_in_order(abs, [-1], like=LIKE)) == [1]  # the threads are as they were
+    assert not names()
+
+
+def test_nothing_runs_on_once_a_caller_leaves_a_pass():
+    running = []
+
+    def slow(i):
+        running.append(i)
+        time.sleep(0.02)
+        running.remove(i)
+
+    with workers(4):
+        for _ in map_in_order(slow, range(50), like=LIKE):
+            break
+        assert running == []
+
+
+def test_the_threads_end_with_the_context_also_by_an_error():
+    def interrupted():
+        with workers(4):
+            list(map_in_order(abs, range(40), like=LIKE))
+            assert names()
+            raise KeyError
+
+    before = threading.active_count()
+    with pytest.raises(KeyError):
+        interrupted()
+    assert threading.active_count() == before
+    with workers(1):
+        list(map_in_order(abs, range(40), like=LIKE))
+        assert not names()
+
+
+def test_a_pass_inside_a_pass_is_a_loop():
+    def inner(i):
+        here = threading.get_ident()
+        return {threading.get_ident() for _ in map_in_order(abs, range(9), like=LIKE)} == {here}
+
+    with workers(2):
+        assert all(map_in_order(inner, range(20), like=LIKE))
+
+
+def test_several_threads_may_open_workers_at_once():
+    def run(seed):
+        with workers(2):
+            return list(map_in_order(lambda i: i * seed, range(200), like=LIKE))
+
+    with ThreadPoolExecutor(6) as pool:
+        for seed, found in enumerate(pool.map(run, range(12))):
+            assert found == [i * seed for i in range(200)]
+    assert not names()
+
+
+def test_several_threads_may_share_the_same_workers():
+    def run(seed):
+        return list(map_in_order(lambda i: i * seed, range(200), like=LIKE))
+
+    with workers(2), ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(contextvars.copy_context().run, run, seed) for seed in range(8)]
+        for seed, future in enumerate(asked):
+            assert future.result(timeout=60) == [i * seed for i in range(200)]
+
+
+def test_workers_do_as_the_caller_has_chosen():
+    with workers(2), engine("reference"), np.errstate(over="raise"):
+        chosen = list(map_in_order(lambda i: select("segment_sum", LIKE), range(6), like=LIKE))
+        assert chosen == [None] * 6
+        with pytest.raises(FloatingPointError):
+            list(map_in_order(lambda i: np.float32(1e38) * np.float32(9.0), range(3), like=LIKE))
+    assert select("segment_sum", LIKE) is not None
+
+
+@pytest.mark.parametrize("like", [None, array_api_strict.zeros(1)], ids=["none", "strict"])
+def test_other_libraries_stay_in_the_thread_of_the_caller(like):
+    with workers(4):
+        seen = list(map_in_order(lambda i: threading.get_ident(), range(9), like=like))
+    assert set(seen) == {threading.get_ident()}
+
+
+def test_the_number_of_threads_is_checked():
+    with pytest.raises(InvalidValueError, match="n_threads must be at least 1, got 0"):
+        workers(0).__enter__()
+    with pytest.raises(InvalidTypeError, match="n_threads"):
+        workers(2.5).__enter__()
