@@ -29,6 +29,7 @@ from .statistics import (
     score_range,
     strided_ids,
 )
+from .turns import Turn, hand_on, turns_of
 
 __all__ = [
     "FAR",
@@ -37,12 +38,14 @@ __all__ = [
     "Group",
     "ScoreSource",
     "ScoresOutOfRangeError",
+    "Turn",
     "allowed_pairs",
     "alone",
     "block_rows",
     "check_range",
     "check_weights",
     "feature_source",
+    "hand_on",
     "in_range",
     "largest_score",
     "median",
@@ -54,4 +57,5 @@ __all__ = [
     "strided_ids",
     "subsample",
     "times_power_of_two",
+    "turns_of",
 ]

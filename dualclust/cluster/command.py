@@ -32,6 +32,8 @@ from ..algos.core.errors import (
 from ..algos.scores.sources import FeatureSource
 from ..common.files import write_folder
 from ..common.ranks import Ranks, join_ranks
+from ..common.watch import watched
+from .agreement import agree
 from .checkpoint import load_state, save_state
 from .distances import squared_distances
 from .embeddings import (
@@ -44,7 +46,7 @@ from .embeddings import (
 from .formats import Ids, Rows, Selection, default_folder
 from .output import Clusters, npy, result_of, sizes_csv, text
 from .products import Multiply, products_on
-from .ranks import agree, row_group
+from .shares import row_group
 from .table import check_table, second_choices, written_table
 
 __all__ = ["run_cluster"]
@@ -66,7 +68,7 @@ def run_cluster(options: argparse.Namespace) -> int:
     check_interval("--timeout", options.timeout, 0.0, 1e9, open_low=True)
     ranks = join_ranks(options.device, timeout=options.timeout)
     try:
-        with products_on(options.threads) as multiply:
+        with products_on(options.threads) as multiply, watched(ranks):
             return agree(ranks, lambda: _run(options, ranks, multiply))
     finally:
         ranks.leave()
@@ -87,28 +89,30 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply) -> int:
     second = None
     if options.table is not None:
         second = second_choices(problem.source, found, options.metric, problem.weights)
-    if not ranks.first:
-        return 0
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
     weight = len(found.labels) if problem.weights is None else float(problem.weights.sum())
     report = result_of(found, options, weight=weight, squared=squared)
-    files = {
-        "labels.npy": npy(found.labels),
-        "centers.npy": npy(found.centers),
-        "sizes.csv": sizes_csv(found).encode(),
-        "result.json": (json.dumps(report, indent=2) + "\n").encode(),
-    }
+    pictures: dict[str, bytes] = {}
     if options.report:
         from .report import draw_report
 
-        files |= draw_report(
+        pictures = draw_report(  # on all ranks: each reads its own rows of the sample
             problem.source,
             found,
             report,
             title=options.input.name,
             weights=None if problem.weights is None else _numpy(problem.weights),
         )
+    if not ranks.first:
+        return 0
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    files = {
+        "labels.npy": npy(found.labels),
+        "centers.npy": npy(found.centers),
+        "sizes.csv": sizes_csv(found).encode(),
+        "result.json": (json.dumps(report, indent=2) + "\n").encode(),
+        **pictures,
+    }
     with written_table(options.table, found.labels, second, options.id, problem.ids):
         write_folder(out, files)
     print(text(report), f"written to          {out}/", sep="\n")

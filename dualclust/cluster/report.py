@@ -58,7 +58,7 @@ def draw_report(
     Parameters
     ----------
     source : FeatureSource
-        Gives a sample of rows by ids, on this rank alone (`embeddings.embedding_source`).
+        Gives a sample of rows by ids; all ranks ask for it together.
     found : Clusters
     result : dict
         The contents of result.json.

@@ -50,10 +50,14 @@ class Ranks:
         This process, of how many. With a world size of 1 nothing is communicated.
     device : str
         Where this process computes, and where what it sends must lie.
+    host : str
+        Name or address of the machine of the first rank, as the others know it.
     """
 
-    def __init__(self, rank: int = 0, world_size: int = 1, device: str = "cpu") -> None:
-        self.rank, self.world_size, self.device = rank, world_size, device
+    def __init__(
+        self, rank: int = 0, world_size: int = 1, device: str = "cpu", host: str = "127.0.0.1"
+    ) -> None:
+        self.rank, self.world_size, self.device, self.host = rank, world_size, device, host
 
     @property
     def first(self) -> bool:
@@ -258,7 +262,7 @@ def join_ranks(device: str = "cpu", *, timeout: float = 600.0) -> Ranks:
             reason = str(error).splitlines()[0]
             msg = f"rank {launch.rank} of {launch.world_size} found no others: {reason}"
             raise RankLostError(msg) from error
-    return Ranks(dist.get_rank(), dist.get_world_size(), place)
+    return Ranks(dist.get_rank(), dist.get_world_size(), place, os.environ["MASTER_ADDR"])
 
 
 def _whole(name: str, default: str = "") -> int:
