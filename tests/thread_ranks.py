@@ -10,6 +10,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import array_api_compat as compat
+
+from dualclust.algos.scores.sources import Group
 from dualclust.common.ranks import RankLostError, Ranks
 
 
@@ -70,6 +73,29 @@ def on_threads(world_size: int, work: Callable[[ThreadRanks], Any]) -> list[Any]
         thread.start()
     for thread in threads:
         thread.join()
+    left_alone = (RankLostError, threading.BrokenBarrierError)
     if errors:
-        raise next((e for e in errors if not isinstance(e, RankLostError)), errors[0])
+        raise next((e for e in errors if not isinstance(e, left_alone)), errors[0])
     return results
+
+
+def groups_on_threads(edges: Sequence[int], work: Callable[[Group], Any]) -> list[Any]:
+    """Call ``work(group)`` in one thread per rank, which has rows ``edges[i]`` to ``edges[i + 1]``.
+
+    Arrays of any library meet at a barrier; the first error of a rank is raised.
+    """
+
+    def one(ranks: ThreadRanks) -> Any:
+        first, last = edges[ranks.rank : ranks.rank + 2]
+
+        def gather(array: Any) -> Any:
+            slots, barrier = ranks.meeting.slots, ranks.meeting.barrier
+            slots[ranks.rank] = array
+            barrier.wait()
+            joined = compat.array_namespace(array).concat(list(slots))
+            barrier.wait()
+            return joined
+
+        return work(Group(first, last - first, edges[-1], gather))
+
+    return on_threads(len(edges) - 1, one)

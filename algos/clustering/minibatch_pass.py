@@ -123,7 +123,7 @@ def minibatch_pass(
 
 def _handed_on(group: Group, turn: Turn, state: MiniBatchState) -> MiniBatchState:
     """Return the state of the rank whose turn it was."""
-    if group.n_local == group.n_total:
+    if group.is_alone:
         return state
     xp, before = compat.array_namespace(state.means), state.assignment
     rule = state.steps or StepRule(1.0)  # of the others before the first batch: not looked at

@@ -338,7 +338,7 @@ def _handed_on(
     group: Group, turn: Turn, state: AssignmentState, sums: _Sums, steps: StepRule
 ) -> tuple[AssignmentState, _Sums]:
     """Return state and sums of the rank whose turn it was."""
-    if group.n_local == group.n_total:
+    if group.is_alone:
         return state, sums
     xp, device = compat.array_namespace(state.counts), compat.device(state.counts)
     numbers = xp.asarray(read(*sums), dtype=xp.float64, device=device)

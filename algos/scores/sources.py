@@ -71,10 +71,19 @@ class Group(NamedTuple):
     n_total: int
     gather: Callable[[Array], Array]
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is a single rank; one of several may have all rows, and others none."""
+        return self.gather is _itself
+
 
 def alone(n: int) -> Group:
     """Return the group of a single rank that has all rows."""
-    return Group(first_row=0, n_local=n, n_total=n, gather=lambda array: array)
+    return Group(first_row=0, n_local=n, n_total=n, gather=_itself)
+
+
+def _itself(array: Array) -> Array:
+    return array
 
 
 def _multiply(rows: Array, columns: Array) -> Array:

@@ -59,7 +59,7 @@ def turns_of(group: Group, *, like: Array) -> Iterator[Turn]:
     """
     xp, device = compat.array_namespace(like), compat.device(like)
     own = xp.asarray([[group.first_row, group.n_local]], dtype=xp.int64, device=device)
-    shares = own if group.n_local == group.n_total else group.gather(own)
+    shares = group.gather(own)
     for rank in range(shares.shape[0]):
         first, n = (int(shares[rank, column]) for column in (0, 1))
         is_own = group.n_local > 0 and first == group.first_row
@@ -85,7 +85,7 @@ def hand_on(group: Group, turn: Turn, arrays: Sequence[Array]) -> list[Array]:
     >>> hand_on(alone(5), Turn(0, 5, is_own=True), [np.asarray([1, 2])])
     [array([1, 2])]
     """
-    if group.n_local == group.n_total:
+    if group.is_alone:
         return list(arrays)
     sent = [array[None, ...] if turn.is_own else array[None, ...][:0, ...] for array in arrays]
     return [group.gather(array)[0, ...] for array in sent]

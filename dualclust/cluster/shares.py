@@ -53,7 +53,7 @@ def take_over_ranks(take: Take, group: Group, ids: NDArray[np.int64]) -> NDArray
     -------
     (m, d) array, on every rank
     """
-    if group.n_local == group.n_total:
+    if group.is_alone:
         return take(ids)
     order = np.argsort(ids, kind="stable")
     ascending = ids[order]  # so those of one rank come before those of the next

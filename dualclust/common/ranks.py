@@ -99,7 +99,6 @@ class Ranks:
             If another rank has gone, or does not answer in time.
         """
         import torch
-        import torch.distributed as dist
 
         # One message of equal lengths.
         sent = rows.new_zeros((max(lengths), *rows.shape[1:]))
@@ -107,11 +106,17 @@ class Ranks:
         parts = [torch.empty_like(sent) for _ in lengths]
         try:
             if sent.numel():
-                dist.all_gather(parts, sent)
+                self._all_gather(parts, sent)
         except RuntimeError as error:
             msg = f"lost a rank: {str(error).splitlines()[0]}"
             raise RankLostError(msg) from error
         return torch.cat([part[:length] for part, length in zip(parts, lengths, strict=True)])
+
+    def _all_gather(self, parts: list[Tensor], own: Tensor) -> None:
+        """Fill `parts` with the tensors of all ranks."""
+        import torch.distributed as dist
+
+        dist.all_gather(parts, own)
 
     def gather(self, rows: Tensor, total: int, dim: int = 0) -> Tensor:
         """Join the rows of all ranks along `dim`; gradients flow.
