@@ -6,6 +6,7 @@ file for are recorded; those of the other ranks are a failure, whichever step wa
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import defaultdict
 
@@ -13,11 +14,11 @@ import numpy as np
 import pytest
 
 from dualclust.algos.scores.blocks import MOST_ROWS
-from dualclust.cli.main import build_parser, main
+from dualclust.cli.main import main
 from dualclust.cluster import command as cluster_command
-from dualclust.cluster.formats import open_rows
+from dualclust.cluster.formats import copies, open_rows
 from dualclust.cluster.formats import plain as plain_rows
-from dualclust.common.ranks import Ranks
+from dualclust.common.ranks import Launch, Ranks
 from tests.cli.cluster_files import listing
 from tests.problems import unit_rows
 from tests.thread_ranks import on_threads
@@ -133,6 +134,47 @@ def test_no_rank_reads_the_rows_of_another(shards, metric, size, tmp_path, monke
             assert both[0] == both[1]
 
 
+def test_a_rank_unpacks_its_own_shards_alone(shards, tmp_path, monkeypatch) -> None:
+    """Parquet has to be unpacked: each rank copies its share, out of the files that hold it."""
+    pytest.importorskip("pyarrow")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder, edges = shards
+    packed = tmp_path / "X"
+    packed.mkdir()
+    for i in range(PARTS):
+        x = np.load(folder / f"part-{i}.npy").astype(np.float32)
+        lists = pa.FixedSizeListArray.from_arrays(x.ravel(), D)
+        pq.write_table(pa.table({"x": lists}), packed / f"part-{i}.parquet", row_group_size=1000)
+    x, size, here = open_rows(packed).rows(0, N), 3, threading.local()
+    unpacked = defaultdict(set)
+    batches = copies._batches
+
+    def recorded(part):
+        unpacked[here.rank].add(part.name.rpartition("/")[2])
+        return batches(part)
+
+    monkeypatch.setattr(copies, "_batches", recorded)
+    monkeypatch.setattr(copies, "read_launch", lambda: Launch(here.rank, size, here.rank))
+
+    def work(ranks):
+        here.rank = ranks.rank
+        rows = open_rows(packed)
+        start, stop = ranks.shard(N, unit=MOST_ROWS)
+        assert rows.n_samples == N
+        assert os.fstat(rows.place.fileno()).st_size == copies.START + (stop - start) * D * 4
+        np.testing.assert_array_equal(rows.rows(start, stop), x[start:stop])
+        some = np.asarray([stop - 1, start, start + 7])
+        np.testing.assert_array_equal(rows.take(some), x[some])
+
+    on_threads(size, work)
+    for rank in range(size):
+        start, stop = Ranks(rank, size).shard(N, unit=MOST_ROWS)
+        holds = [i for i in range(PARTS) if edges[i] < stop and edges[i + 1] > start]
+        assert unpacked[rank] == {f"part-{i}.parquet" for i in holds}
+
+
 def test_the_recorder_notices_a_row_of_another_rank(shards, tmp_path, monkeypatch) -> None:
     """Reads that the test above must see: those of a `take` that does not share out its ids."""
     from dualclust.cluster import embeddings
@@ -140,7 +182,6 @@ def test_the_recorder_notices_a_row_of_another_rank(shards, tmp_path, monkeypatc
     folder, _ = shards
     monkeypatch.setattr(embeddings, "take_over_ranks", lambda take, group, ids: take(ids))
     words = ["cluster", str(folder), "-k", "9", "--max-iter", "0", "--out", str(tmp_path / "out")]
-    assert build_parser().parse_args(words)
     _, rows, _ = on_ranks(2, words, monkeypatch)
     start, stop = Ranks(0, 2).shard(N, unit=MOST_ROWS)
     assert not rows[0] <= set(range(start, stop))
