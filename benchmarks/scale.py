@@ -140,7 +140,8 @@ def run(case: Case, folder: Path, iterations: int) -> tuple[dict[str, Any], dict
     said = [json.loads(child.communicate()[0].splitlines()[-1]) for child in children]
     seconds = time.perf_counter() - began
     if any(one["code"] for one in said):
-        raise SystemExit(f"{case} failed")
+        msg = f"{case} failed"
+        raise SystemExit(msg)
     result = json.loads((out / "result.json").read_text())
     for file in (*out.iterdir(), path):
         file.unlink()

@@ -112,9 +112,7 @@ def minibatch_pass(
                 if weights is not None:
                     own = weights[group.first_row + start : group.first_row + stop]
                 rows = source.rows(start, stop)
-                step = minibatch_step(
-                    rows, state, bounds, metric=metric, weights=own, empty=empty
-                )
+                step = minibatch_step(rows, state, bounds, metric=metric, weights=own, empty=empty)
                 state = step.state
                 labels.append(step.labels)
         state = _handed_on(group, turn, state)
@@ -128,8 +126,8 @@ def _handed_on(group: Group, turn: Turn, state: MiniBatchState) -> MiniBatchStat
     xp, before = compat.array_namespace(state.means), state.assignment
     rule = state.steps or StepRule(1.0)  # of the others before the first batch: not looked at
     step = float("nan") if before.step_size is None else before.step_size
-    numbers = (rule.step_size, rule.chunk_size, rule.free_sign, rule.mean_over_chunk)
-    numbers = (*(float(number) for number in numbers), rule.l1_radius, step)
+    whole = (rule.chunk_size, rule.free_sign, rule.mean_over_chunk)
+    numbers = (rule.step_size, *(float(number) for number in whole), rule.l1_radius, step)
     arrays = (
         xp.asarray(numbers, dtype=xp.float64, device=compat.device(state.means)),
         *(state.centers, state.means, state.weight),

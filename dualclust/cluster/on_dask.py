@@ -15,6 +15,7 @@ A task that fails ends all, and its error is raised where `cluster_on_dask` was 
 
 from __future__ import annotations
 
+import importlib
 import uuid
 from datetime import timedelta
 from itertools import pairwise
@@ -134,16 +135,18 @@ def cluster_on_dask(
 
 
 def _client(client: Any) -> Any:
-    try:
-        import dask.array as _  # noqa: F401
-        import distributed
-        import torch as _  # noqa: F401
-    except ImportError as error:
-        msg = (
-            f"rows of a Dask cluster need dask, distributed and torch, and {error.name} is not "
-            f"installed. To fix this: pip install 'dualclust[dask]'"
-        )
-        raise MissingExtraError(msg) from error
+    """Return the client, or the current one; raise if a library is not there."""
+    for library in ("torch", "dask.array", "distributed"):
+        try:
+            importlib.import_module(library)
+        except ImportError as error:
+            msg = (
+                f"rows of a Dask cluster need dask, distributed and torch, and {library} is not "
+                f"installed. To fix this: pip install 'dualclust[dask]'"
+            )
+            raise MissingExtraError(msg) from error
+    import distributed
+
     return distributed.get_client() if client is None else client
 
 
@@ -286,24 +289,25 @@ def _clustered(plan: _Plan, ranks: Ranks, rows: Rows, multiply: Any) -> Constrai
 def _gloo(rank: int, plan: _Plan) -> Any:
     """Meet the other ranks: the first opens a port, and the scheduler tells the others."""
     import distributed
-    import torch.distributed as dist
+    from torch._C._distributed_c10d import ProcessGroupGloo
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]  # of C++
 
     limit, size = timedelta(seconds=plan.timeout), len(plan.hosts)
     with distributed.worker_client(separate_thread=False) as client:
         port = distributed.Variable(plan.key, client=client)
         try:
             if rank == 0:
-                store = dist.TCPStore(
+                store = TCPStore(
                     plan.hosts[0], 0, size, is_master=True, timeout=limit, wait_for_workers=False
                 )
                 port.set(store.port)
             else:
                 number = port.get(timeout=plan.timeout)
-                store = dist.TCPStore(plan.hosts[0], number, size, timeout=limit)
-            options = dist.ProcessGroupGloo._Options()
+                store = TCPStore(plan.hosts[0], number, size, timeout=limit)
+            options: Any = ProcessGroupGloo._Options()  # type: ignore[attr-defined]
             options._timeout = limit
-            options._devices = [dist.ProcessGroupGloo.create_device(hostname=plan.hosts[rank])]
-            group = dist.ProcessGroupGloo(store, rank, size, options)
+            options._devices = [ProcessGroupGloo.create_device(hostname=plan.hosts[rank])]
+            group = ProcessGroupGloo(store, rank, size, options)
         except (RuntimeError, TimeoutError) as error:
             msg = f"rank {rank} of {size} found no others: {str(error).partition(chr(10))[0]}"
             raise RankLostError(msg) from error

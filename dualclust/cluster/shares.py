@@ -2,8 +2,8 @@
 
 ``torchrun -m dualclust cluster X.npy ...`` starts several processes. Each reads the rows of its own
 share alone, from the same path or from the same folder of shards, of which it needs only those that
-hold its rows. Ranks send each other integers, or floats in the order of the rows, so that the answer
-does not depend on their number (`docs/decisions/0011-blocks.md`).
+hold its rows. Ranks send each other integers, or floats in the order of the rows, so that their
+number does not change the answer (`docs/decisions/0011-blocks.md`).
 
 Some steps need rows by their numbers: the sample of k-means++, those on which prices are learned,
 the row that an empty cluster moves to, the rows of the report. Each rank reads those of its share
@@ -59,7 +59,7 @@ def take_over_ranks(take: Take, group: Group, ids: NDArray[np.int64]) -> NDArray
     ascending = ids[order]  # so those of one rank come before those of the next
     edges = group.first_row, group.first_row + group.n_local
     first, last = np.searchsorted(ascending, edges)
-    joined = group.gather(take(ascending[first:last]))
+    joined: NDArray[Any] = group.gather(take(ascending[first:last]))
     rows = np.empty_like(joined)
     rows[order] = joined
     return rows

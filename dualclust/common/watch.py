@@ -2,14 +2,14 @@
 
 An exchange fails at once where the process at its other end has died, but a rank may be far from
 its next exchange: a pass over a thousand million rows takes minutes. And a machine that loses its
-power closes no connection. So each rank holds one connection to the first rank for nothing but this:
+power closes no connection. So each rank holds one connection to the first for nothing but this:
 
 1. A thread waits on it. Its end without a goodbye is the death of the process behind it; the
    system's own probes (`PROBES`) find machines that have gone.
 2. The first rank tells all others which rank it was.
 3. The main thread normally fails in an exchange of its own by then, and names the rank. Where it
-   has not after `GRACE` seconds, the thread prints the message and ends the process: what is written
-   is always complete (`files`), so nothing is damaged.
+   has not after `GRACE` seconds, the thread prints the message and ends the process: files appear
+   only when they are complete (`files`), so nothing is damaged.
 
 The first rank is reached at the address that the launcher gave to all (``MASTER_ADDR``).
 """

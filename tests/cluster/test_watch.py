@@ -85,7 +85,11 @@ def test_a_stranger_at_the_port_is_sent_away(monkeypatch):
     def tell(ranks, numbers):
         port, token = told(ranks, numbers)
         if ranks.rank == 1:
-            for words in (struct.pack("<QQq", token ^ 1, 2, 1), b"GET / HTTP/1.0\r\n\r\n      ", b""):
+            for words in (
+                struct.pack("<QQq", token ^ 1, 2, 1),
+                b"GET / HTTP/1.0\r\n\r\n      ",
+                b"",
+            ):
                 with socket.create_connection(("127.0.0.1", port)) as stranger:
                     stranger.sendall(words)
         return [port, token]

@@ -15,7 +15,11 @@ from tests.refusals import assert_refused
 from tests.thread_ranks import groups_on_threads
 
 N, D, K, BATCH = 300, 3, 4, 32
-EDGES = {"two": [0, 128, N], "one has all": [0, N, N], "some without rows": [0, 0, 64, 64, 192, N, N]}
+EDGES = {
+    "two": [0, 128, N],
+    "one has all": [0, N, N],
+    "some without rows": [0, 0, 64, 64, 192, N, N],
+}
 
 
 def problem(xp, metric):
@@ -79,9 +83,7 @@ def test_what_does_not_fit_is_refused(xp):
     state = init_minibatch(x[:K, :], bounds)
     source = feature_source(x)
     words = "batch_size must divide 8192"
-    assert_refused(
-        InvalidValueError, words, minibatch_pass, source, state, bounds, batch_size=1000
-    )
+    assert_refused(InvalidValueError, words, minibatch_pass, source, state, bounds, batch_size=1000)
     with pytest.raises(InvalidTypeError, match="source"):
         minibatch_pass(x, state, bounds)
     short = xp.asarray(np.ones(N - 1))
@@ -94,16 +96,21 @@ def test_the_steps_travel_with_the_state(xp):
     x, bounds = problem(xp, "cosine")
     rules = groups_on_threads(
         [0, 128, N],
-        lambda group: minibatch_pass(
-            feature_source(x[group.first_row : group.first_row + group.n_local, :])._replace(
-                group=group
-            ),
-            init_minibatch(x[:K, :], bounds),
-            bounds,
-            batch_size=BATCH,
-        ).state.steps,
+        lambda group: (
+            minibatch_pass(
+                feature_source(x[group.first_row : group.first_row + group.n_local, :])._replace(
+                    group=group
+                ),
+                init_minibatch(x[:K, :], bounds),
+                bounds,
+                batch_size=BATCH,
+            ).state.steps
+        ),
     )
     assert rules[0] == rules[1]
-    assert rules[0] == minibatch_pass(
-        feature_source(x), init_minibatch(x[:K, :], bounds), bounds, batch_size=BATCH
-    ).state.steps
+    assert (
+        rules[0]
+        == minibatch_pass(
+            feature_source(x), init_minibatch(x[:K, :], bounds), bounds, batch_size=BATCH
+        ).state.steps
+    )
