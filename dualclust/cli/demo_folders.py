@@ -14,6 +14,7 @@ import re
 from pathlib import Path
 
 from ..algos.core.errors import OutputError
+from ..common.locks import LOCK_FILES
 
 __all__ = ["run_folder"]
 
@@ -27,7 +28,8 @@ _NAMES = (
 _CHECKPOINT = (
     r"checkpoints/\.?epoch-\d{6,}(\.old|\.tmp-\w+|\.old\.tmp-\w+)?/[\w-]+\.(safetensors|json)"
 )
-_OURS = re.compile(rf"{_NAMES}|\.{_NAMES}\.tmp|{_CHECKPOINT}")
+_LOCKS = "|".join(re.escape(name) for name in sorted(LOCK_FILES))
+_OURS = re.compile(rf"{_NAMES}|\.{_NAMES}\.tmp|{_CHECKPOINT}|{_LOCKS}")
 
 
 def run_folder(out: Path, name: str, settings: str) -> Path:

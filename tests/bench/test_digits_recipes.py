@@ -18,14 +18,15 @@ from dualclust.train.loop.agreement import kmeans_on_pixels
 SEEDS = (0, 1, 2)
 LEAST = {"secu": 0.95, "coke": 0.95, "propos": 0.88, "gatcluster": 0.84, "mi_margin": 0.86}
 BOUNDED = ("secu", "coke")
-# Methods whose seeds differ by little: one of them says in every run whether the method works.
-STEADY = ("secu", "coke")
+# Every run of the suite trains one seed, which says whether a method works at all: seeds of the
+# last three differ by many points. What they reach is the mean of all seeds.
+ONE_SEED = {"secu": 0.95, "coke": 0.95, "propos": 0.70, "gatcluster": 0.70, "mi_margin": 0.70}
 RUNS = [
+    *(pytest.param(m, SEEDS[:1], least, id=m) for m, least in ONE_SEED.items()),
     *(
-        pytest.param(method, SEEDS[:1] if method in STEADY else SEEDS, id=method)
-        for method in LEAST
+        pytest.param(m, SEEDS, least, id=f"{m}-all seeds", marks=pytest.mark.slow)
+        for m, least in LEAST.items()
     ),
-    *(pytest.param(m, SEEDS, id=f"{m}-all seeds", marks=pytest.mark.slow) for m in STEADY),
 ]
 
 
@@ -35,8 +36,8 @@ def pixels():
     return statistics.mean(kmeans_on_pixels(data, 10, seed=seed).acc for seed in SEEDS)
 
 
-@pytest.mark.parametrize(("method", "seeds"), RUNS)
-def test_the_recipe_of_the_digits(method, seeds, pixels, tmp_path):
+@pytest.mark.parametrize(("method", "seeds", "least"), RUNS)
+def test_the_recipe_of_the_digits(method, seeds, least, pixels, tmp_path):
     recipe, accuracies = read_recipe(f"{method}_digits"), []
     for seed in seeds:
         config = override(recipe, [f"seed={seed}", f"evaluation.every={recipe.epochs}"])
@@ -48,8 +49,9 @@ def test_the_recipe_of_the_digits(method, seeds, pixels, tmp_path):
             assert (result.lower, result.upper) == (162, 197)
             assert result.lower <= int(found.counts.min())
             assert int(found.counts.max()) <= result.upper
-    assert statistics.mean(accuracies) > LEAST[method], accuracies
-    assert statistics.mean(accuracies) > pixels + 0.02, accuracies
+    assert statistics.mean(accuracies) > least, accuracies
+    if len(seeds) > 1:
+        assert statistics.mean(accuracies) > pixels + 0.02, accuracies
     pictures = {path.name for path in (tmp_path / "0").glob("*.png")}
     assert pictures >= {"gallery.png", "sizes.png", "curves.png"}
     assert ("attention.png" in pictures) == (method == "gatcluster")

@@ -129,7 +129,7 @@ def test_options_outrank_the_recipe_and_the_seed_outranks_all(images, monkeypatc
         (["--data", "small.csv"], 2, "no recipe is known for --data small.csv"),
         (["--data", "notes.txt", "--recipe", "secu_digits"], 2, "cannot read notes.txt"),
         (["--out", "small.npz"], 73, "small.npz exists"),
-        (["--out", "small.npz/run"], 73, "cannot create the run folder"),
+        (["--out", "small.npz/run"], 73, "cannot write into"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.gpu.program import build_parser as gpu_parser
 from dualclust.cli.main import build_parser
+
+pytest.importorskip("torch")  # the pages train
+from benchmarks.gpu.program import build_parser as gpu_parser
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

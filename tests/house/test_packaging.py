@@ -177,6 +177,7 @@ def test_the_sdist_holds_the_sources_once_and_the_tests(built: tuple[Path, Path]
 
 
 def test_every_module_of_the_wheel_imports(installed: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
     files = import_all(installed, tmp_path, hidden=["triton"])
     assert listed_packages(ROOT) <= set(files)
     waiting = {name for name, file in files.items() if file == "needs triton"}

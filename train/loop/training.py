@@ -24,7 +24,7 @@ file                     what it is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,12 +33,13 @@ import torch
 
 from ...algos.core.errors import OutputError
 from ...common.files import remove_leftovers, write_file
+from ...common.locks import LOCK_FILES, only_writer
 from ...common.ranks import ALONE, Ranks
 from ..config.run import RunConfig, dump_config, load_config
 from ..data.samples import EmbeddingData
 from ..methods.base import Prediction
 from ..report.figures import write_curves
-from ..state.checkpoint import latest_checkpoint
+from ..state.checkpoint import check_begun, latest_checkpoint
 from .results import write_metrics, write_results
 from .run import Run
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
@@ -95,30 +96,23 @@ def train(
     Raises
     ------
     OutputError
-        If the folder has content, or cannot be written.
+        If the folder has content, cannot be written, or is that of a living run.
     UsageError, InfeasibleBoundsError, MissingFileError
         If the settings do not fit the data. Nothing is written then.
     """
     folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        started = (folder / "checkpoints").is_dir()
-        other = f", or continue that run with: dualclust resume {folder}" if started else ""
-        msg = f"{folder} exists and is not empty. To fix this, choose another folder{other}"
-        raise OutputError(msg)
+    _check_empty(folder)
     ranks.wait()  # before the first rank makes the folder that the others have just looked at
     with _threads(config.threads):
         fresh = _maker(config, device, network, ranks)
         run = fresh(config if config.starts is None else settings_of(config, 0))
-        if ranks.first:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                msg = f"cannot create the run folder {folder}: {error.strerror or error}"
-                raise OutputError(msg) from error
-            write_file(folder / "config.toml", dump_config(config))
-        if config.starts is not None:
-            run = best_beginning(config, folder, fresh, progress)
-        return _finish(run, folder, progress)
+        with _only_run(folder, ranks):
+            if ranks.first:
+                _check_empty(folder)  # another run may have begun since
+                write_file(folder / "config.toml", dump_config(config))
+            if config.starts is not None:
+                run = best_beginning(config, folder, fresh, progress)
+            return _finish(run, folder, progress)
 
 
 def resume(
@@ -137,13 +131,16 @@ def resume(
         If the folder, its settings or its checkpoints are not there; never a fresh start.
     CheckpointError
         If no checkpoint is intact, or it does not fit the settings.
+    OutputError
+        If the folder is that of a living run.
     """
     folder = Path(folder)
-    checkpoint = None if is_undecided(folder) else latest_checkpoint(folder)
+    check_begun(folder)
     config = load_config(folder / "config.toml")
-    if ranks.first:
-        remove_leftovers(folder)
-    with _threads(config.threads):
+    with _only_run(folder, ranks), _threads(config.threads):
+        checkpoint = None if is_undecided(folder) else latest_checkpoint(folder)
+        if ranks.first:
+            remove_leftovers(folder)
         if checkpoint is None:
             fresh = _maker(config, device, network, ranks)
             run = best_beginning(config, folder, fresh, progress)
@@ -151,6 +148,22 @@ def resume(
             run = Run(chosen_settings(config, folder), device, network, ranks)
             restore(run, checkpoint, folder / "config.toml")
         return _finish(run, folder, progress)
+
+
+def _check_empty(folder: Path) -> None:
+    """Refuse a folder with content, other than that somebody writes or wrote there."""
+    if folder.exists() and (
+        not folder.is_dir() or any(path.name not in LOCK_FILES for path in folder.iterdir())
+    ):
+        started = (folder / "checkpoints").is_dir()
+        other = f", or continue that run with: dualclust resume {folder}" if started else ""
+        msg = f"{folder} exists and is not empty. To fix this, choose another folder{other}"
+        raise OutputError(msg)
+
+
+def _only_run(folder: Path, ranks: Ranks) -> AbstractContextManager[None]:
+    """Keep other runs out of a folder; its first rank is the one that writes."""
+    return only_writer(folder) if ranks.first else nullcontext()
 
 
 def _maker(

@@ -7,6 +7,7 @@ tensors and JSON, and `seeding` names every stream of random numbers by the run'
 from .checkpoint import (
     Checkpoint,
     CheckpointWarning,
+    check_begun,
     checkpoint_folder,
     latest_checkpoint,
     load_checkpoint,
@@ -18,6 +19,7 @@ from .seeding import generator, permutation
 __all__ = [
     "Checkpoint",
     "CheckpointWarning",
+    "check_begun",
     "checkpoint_folder",
     "generator",
     "latest_checkpoint",

@@ -37,6 +37,7 @@ from .packing import JSON, check_json, pack, unpack
 __all__ = [
     "Checkpoint",
     "CheckpointWarning",
+    "check_begun",
     "checkpoint_folder",
     "latest_checkpoint",
     "load_checkpoint",
@@ -158,6 +159,18 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
     return Checkpoint(tensors, metadata, folder)
 
 
+def check_begun(run: str | Path) -> None:
+    """Refuse a folder in which no run has begun.
+
+    Raises
+    ------
+    MissingFileError
+    """
+    home = Path(run) / "checkpoints"
+    if not (Path(run) / "starts").is_dir() and not (home.is_dir() and _epochs(home)):
+        raise _no_checkpoint(Path(run))
+
+
 def latest_checkpoint(run: str | Path) -> Checkpoint:
     """Read the newest checkpoint of a run that is complete and undamaged.
 
@@ -173,11 +186,7 @@ def latest_checkpoint(run: str | Path) -> Checkpoint:
     home = Path(run) / "checkpoints"
     found = _epochs(home) if home.is_dir() else {}
     if not found:
-        what = "does not exist"
-        if Path(run).is_dir():
-            what = "holds no checkpoint. To fix this, train into another folder"
-        msg = f"cannot resume: the run folder {run} {what}"
-        raise MissingFileError(msg)
+        raise _no_checkpoint(Path(run))
     complaints = []
     for epoch in sorted(found, reverse=True):
         try:
@@ -191,6 +200,13 @@ def latest_checkpoint(run: str | Path) -> Checkpoint:
         return checkpoint
     msg = f"no checkpoint of {run} is intact: " + "; ".join(complaints)
     raise CheckpointError(msg)
+
+
+def _no_checkpoint(run: Path) -> MissingFileError:
+    what = "does not exist"
+    if run.is_dir():
+        what = "holds no checkpoint. To fix this, train into another folder"
+    return MissingFileError(f"cannot resume: the run folder {run} {what}")
 
 
 def _tensor_bytes(tensors: Mapping[str, torch.Tensor]) -> bytes:

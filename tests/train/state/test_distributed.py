@@ -132,8 +132,14 @@ def test_names_of_clusters_do_not_count():
     assert (by_first_member(np.array([1, 1, 0])) != by_first_member(np.array([1, 0, 0]))).any()
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_ranks_are_one_process(method, source, tmp_path):
+WORLDS = [
+    *(pytest.param(m, (1, 2, 4) if m in ("secu", "propos") else (1, 2), id=m) for m in METHODS),
+    *(pytest.param(m, (1, 4), id=f"{m}-4", marks=pytest.mark.slow) for m in METHODS),
+]
+
+
+@pytest.mark.parametrize(("method", "worlds"), WORLDS)
+def test_ranks_are_one_process(method, worlds, source, tmp_path):
     """In float64, with batches of 15 and 16 that neither 2 nor 4 ranks share evenly.
 
     Equal to rounding, since a rank multiplies fewer rows. Labels and counts follow scores that are
@@ -142,7 +148,7 @@ def test_ranks_are_one_process(method, source, tmp_path):
     from dualclust.train.config.run import dump_config
 
     config = tiny_recipe(f"{method}_digits", source, *SETTINGS, *METHODS[method])
-    found = run_ranks(tmp_path, dump_config(config), (1, 2, 4))
+    found = run_ranks(tmp_path, dump_config(config), worlds)
     one = found[1, 0]
     for (world, rank), arrays in found.items():
         for name, expected in one.items():

@@ -1,0 +1,80 @@
+"""One writer a folder: a lock that ends with its process, however that ends.
+
+The operating system holds the lock of the open file ``.lock`` and drops it when the process ends,
+killed or not, so that none is ever stale. ``.lock-holder`` says who holds it, for the message.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..algos.core.errors import OutputError
+from .files import write_file
+
+__all__ = ["LOCK_FILES", "only_writer"]
+
+_LOCK, _HOLDER = ".lock", ".lock-holder"
+
+LOCK_FILES = frozenset({_LOCK, _HOLDER})
+"""Names in a folder that has, or had, a writer."""
+
+
+@contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Keep all other processes that ask from writing into a folder; it is made if it is not there.
+
+    Raises
+    ------
+    OutputError
+        If another writer holds it, and which process that is; if it cannot be made or written.
+
+    Warns
+    -----
+    RuntimeWarning
+        Where the file system has no locks: then two writers would not notice each other.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / _LOCK)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout:
+        msg = (
+            f"{folder} is in use by {_holder(folder)}. "
+            f"To fix this, wait until it has ended, or end it"
+        )
+        raise OutputError(msg) from None
+    except NotImplementedError:
+        msg = f"{folder} is on a file system without locks: make sure that nobody else writes there"
+        warnings.warn(msg, RuntimeWarning, stacklevel=3)
+        yield
+        return
+    except OSError as error:
+        msg = f"cannot write into {folder}: {error.strerror or error}"
+        raise OutputError(msg) from error
+    try:
+        holder = {"pid": os.getpid(), "host": socket.gethostname()}
+        write_file(folder / _HOLDER, json.dumps(holder) + "\n")
+        yield
+    finally:
+        # Removed while it is held: who has already opened the file finds that its name has gone,
+        # and opens the name again.
+        for name in LOCK_FILES:
+            (folder / name).unlink(missing_ok=True)
+        lock.release()
+
+
+def _holder(folder: Path) -> str:
+    """Say who holds a folder, as far as it has said so."""
+    try:
+        holder = json.loads((folder / _HOLDER).read_text(encoding="utf-8"))
+        return f"process {int(holder['pid'])} on {str(holder['host'])[:64]!r}"
+    except (OSError, ValueError, KeyError, TypeError):  # it has just begun, or just ended
+        return "another process"
