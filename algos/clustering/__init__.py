@@ -52,6 +52,7 @@ from .minibatch import (
     init_minibatch,
     minibatch_step,
 )
+from .minibatch_pass import minibatch_pass
 from .restarts import (
     Split,
     split_largest,
@@ -98,6 +99,7 @@ __all__ = [
     "kmeans_plus_plus",
     "mean_centers",
     "merge_sums",
+    "minibatch_pass",
     "minibatch_step",
     "regret",
     "renormalized_centers",

@@ -38,15 +38,15 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds, relaxed
-from ..core.errors import InvalidValueError
 from ..core.reads import read, unread
 from ..core.types import Array
 from ..online.assignment import AssignmentState, assign, init_state, next_pass
 from ..online.certificates import price_of_bounds, violation
 from ..online.duals import Duals
 from ..online.step_sizes import StepRule, measured_steps
-from ..scores.sources import ScoreSource
+from ..scores.sources import Group, ScoreSource
 from ..scores.statistics import score_range, strided_ids
+from ..scores.turns import Turn, hand_on, turns_of
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, relative_gap, rounding_of
 
@@ -197,7 +197,6 @@ def assign_in_passes(
     Parameters
     ----------
     source : ScoreSource
-        Of one rank.
     bounds : SizeBounds
         Of a known number of samples.
     prices : (k,) float64 array
@@ -207,17 +206,14 @@ def assign_in_passes(
     Returns
     -------
     OfflineAssignment or None
-        None if a sample would have to go to a cluster that it must not.
-
-    Raises
-    ------
-    InvalidValueError
-        If the rows are shared out over ranks: each label depends on those before it.
+        Labels of this rank's rows, all else of all rows. None if a sample would have to go to a
+        cluster that it must not.
 
     Notes
     -----
     Guarantee: ``lower <= counts <= upper``, for any scores and prices; how large the gap is depends
-    on both. Cost: O(n k) time; O(n) memory for the labels.
+    on both. Cost: O(n k) time, on several ranks one after the other (`scores.turns`); O(n) memory
+    for the labels.
     Source: CoKe section 3.2.1; SeCu supplement section 2; dual values in the same pass are ours.
 
     Examples
@@ -231,15 +227,7 @@ def assign_in_passes(
     >>> found.labels, round(found.upper_bound, 3)
     (array([0, 0, 1]), 2.2)
     """
-    group = source.group
-    if group.n_local != group.n_total:
-        msg = (
-            f"source must be of one rank where the candidates that memory holds allow no labels, "
-            f"got {group.n_local} of {group.n_total} rows. To fix this, loosen the bounds, raise "
-            f"options.max_entries, or run one process"
-        )
-        raise InvalidValueError(msg)
-    xp, n = compat.array_namespace(prices), group.n_total
+    xp, n = compat.array_namespace(prices), source.group.n_total
     rows = source.take(strided_ids(n, min(n, options.range_rows), prices))
     steps = measured_steps(
         bounds,
@@ -271,7 +259,7 @@ def assign_in_passes(
 
 
 class _Pass(NamedTuple):
-    """Labels and their value, and the dual value of the prices at the start.
+    """Labels of this rank; the value of all labels, and the dual value of the prices at the start.
 
     `worth` adds up the absolute values of the terms of the first, `size` those of both.
     """
@@ -293,20 +281,17 @@ def _one_pass(
     steps: StepRule,
 ) -> _Pass:
     """Label all rows under the bounds `enforced`, and price all rows under `bounds`."""
-    xp = compat.array_namespace(bounds.lower)
+    xp, group = compat.array_namespace(bounds.lower), source.group
     prices = state.duals.lower - state.duals.upper
     bound = price_of_bounds(prices, bounds)
-    objective, worth, size, labels = 0.0, 0.0, abs(bound), []
-    for block in source.map_blocks(source.block, like=bounds.lower):
-        y, state = assign(xp.clip(block, min=FORBIDDEN), enforced, state, steps=steps)
-        value = xp.astype(xp.take_along_axis(block, y[:, None], axis=1), xp.float64)
-        best = xp.max(xp.astype(block, xp.float64) + prices, axis=1)
-        objective = objective + unread(xp.sum(value))
-        bound = bound + unread(xp.sum(best))
-        worth = worth + unread(xp.sum(xp.abs(value)))
-        size = size + unread(xp.sum(xp.abs(best)))
-        labels.append(y)
-    objective, bound, worth, size = read(objective, bound, worth, size)
+    sums = _Sums(0.0, bound, 0.0, abs(bound))
+    labels = [xp.zeros((0,), dtype=xp.int64, device=compat.device(prices))]
+    for turn in turns_of(group, like=prices):
+        if turn.is_own:
+            y, state, sums = _one_turn(source, enforced, prices, state, sums, steps, turn)
+            labels.append(y)
+        state, sums = _handed_on(group, turn, state, sums, steps)
+    objective, bound, worth, size = read(*sums)
     return _Pass(
         labels=xp.concat(labels),
         objective=objective,
@@ -316,3 +301,49 @@ def _one_pass(
         size=worth + size,
         state=state,
     )
+
+
+class _Sums(NamedTuple):
+    """Value of the labels, dual value, and the sizes of the terms of both, of the rows so far."""
+
+    objective: Array | float
+    bound: Array | float
+    worth: Array | float
+    size: Array | float
+
+
+def _one_turn(
+    source: ScoreSource,
+    enforced: SizeBounds,
+    prices: Array,
+    state: AssignmentState,
+    sums: _Sums,
+    steps: StepRule,
+    turn: Turn,
+) -> tuple[Array, AssignmentState, _Sums]:
+    """Label and price some rows of this rank, block by block."""
+    xp, labels = compat.array_namespace(prices), []
+    rows = turn.start, turn.stop
+    for block in source.map_blocks(source.block, like=prices, within=rows):
+        y, state = assign(xp.clip(block, min=FORBIDDEN), enforced, state, steps=steps)
+        value = xp.astype(xp.take_along_axis(block, y[:, None], axis=1), xp.float64)
+        best = xp.max(xp.astype(block, xp.float64) + prices, axis=1)
+        added = (xp.sum(v) for v in (value, best, xp.abs(value), xp.abs(best)))
+        sums = _Sums(*(so_far + unread(more) for so_far, more in zip(sums, added, strict=True)))
+        labels.append(y)
+    return xp.concat(labels), state, sums
+
+
+def _handed_on(
+    group: Group, turn: Turn, state: AssignmentState, sums: _Sums, steps: StepRule
+) -> tuple[AssignmentState, _Sums]:
+    """Return state and sums of the rank whose turn it was."""
+    if group.is_alone:
+        return state, sums
+    xp, device = compat.array_namespace(state.counts), compat.device(state.counts)
+    numbers = xp.asarray(read(*sums), dtype=xp.float64, device=device)
+    handed = (numbers, state.duals.lower, state.duals.upper, state.counts)
+    numbers, lower, upper, counts = hand_on(group, turn, handed)
+    duals, seen = Duals(lower, upper), int(xp.sum(counts))
+    state = AssignmentState(duals, state.start, counts, seen, steps.step_size, steps.free_sign)
+    return state, _Sums(*(numbers[i] for i in range(4)))

@@ -195,7 +195,7 @@ def assign_source(
     most ``options.max_entries``, of 8 bytes each and about as much again while they are solved.
     With a `tol` of 0 there is no such limit. Where so many candidates do not prove the gap, the
     best labels found are returned, with their gap; where they allow no labels, those of online
-    passes, which need all rows on one rank.
+    passes, in which the ranks take turns.
     """
     n, k = source.group.n_total, source.n_clusters
     if bounds.n_samples is None:

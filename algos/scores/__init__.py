@@ -30,6 +30,7 @@ from .statistics import (
     score_range,
     strided_ids,
 )
+from .turns import Turn, hand_on, turns_of
 
 __all__ = [
     "FAR",
@@ -38,6 +39,7 @@ __all__ = [
     "Group",
     "ScoreSource",
     "ScoresOutOfRangeError",
+    "Turn",
     "allowed_pairs",
     "alone",
     "best_clusters",
@@ -45,6 +47,7 @@ __all__ = [
     "check_range",
     "check_weights",
     "feature_source",
+    "hand_on",
     "in_range",
     "largest_score",
     "map_blocks",
@@ -57,4 +60,5 @@ __all__ = [
     "strided_ids",
     "subsample",
     "times_power_of_two",
+    "turns_of",
 ]

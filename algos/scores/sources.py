@@ -74,10 +74,19 @@ class Group(NamedTuple):
     n_total: int
     gather: Callable[[Array], Array]
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether there is a single rank; one of several may have all rows, and others none."""
+        return self.gather is _itself
+
 
 def alone(n: int) -> Group:
     """Return the group of a single rank that has all rows."""
-    return Group(first_row=0, n_local=n, n_total=n, gather=lambda array: array)
+    return Group(first_row=0, n_local=n, n_total=n, gather=_itself)
+
+
+def _itself(array: Array) -> Array:
+    return array
 
 
 def _multiply(rows: Array, columns: Array) -> Array:
@@ -140,12 +149,24 @@ class ScoreSource(NamedTuple):
     in_turn: bool = False
 
     def map_blocks(
-        self, function: Callable[[int, int], R], *, like: Array, at_least_one: bool = False
+        self,
+        function: Callable[[int, int], R],
+        *,
+        like: Array,
+        at_least_one: bool = False,
+        within: tuple[int, int] | None = None,
     ) -> Iterator[R]:
-        """Yield ``function(start, stop)`` of all blocks of this rank, in order (`blocks`)."""
-        n, rows = self.group.n_local, block_rows(self.n_clusters)
-        like = None if self.in_turn else like
-        return map_blocks(function, n, rows, like=like, at_least_one=at_least_one)
+        """Yield ``function(start, stop)`` of all blocks of this rank, in order (`blocks`).
+
+        With `within`, of the blocks between two rows, the first of which begins a block.
+        """
+        first, last = (0, self.group.n_local) if within is None else within
+
+        def shifted(start: int, stop: int) -> R:
+            return function(first + start, first + stop)
+
+        rows, like = block_rows(self.n_clusters), None if self.in_turn else like
+        return map_blocks(shifted, last - first, rows, like=like, at_least_one=at_least_one)
 
 
 def score_source(scores: Array, weights: Array | None = None) -> ScoreSource:

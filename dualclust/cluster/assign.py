@@ -16,6 +16,8 @@ from ..algos.core.checks import check_interval
 from ..algos.core.errors import OutputError, UsageError
 from ..common.files import write_file
 from ..common.ranks import Ranks, join_ranks
+from ..common.watch import watched
+from .agreement import agree
 from .distances import squared_distances
 from .embeddings import check_embeddings, check_path, embedding_source, open_embeddings
 from .folder import check_folder, replace_folder
@@ -29,7 +31,7 @@ from .output import Clusters, json_text, npy, sizes_csv
 from .places import device_place
 from .products import Multiply, products_on
 from .progress import Meter
-from .ranks import agree, row_group
+from .shares import row_group
 from .sizes import bounds_of
 from .table import check_table, written_table
 
@@ -45,7 +47,7 @@ def run_assign(options: argparse.Namespace) -> int:
     wanted = sys.stderr.isatty() if options.progress is None else options.progress
     meter = Meter(ranks.first and wanted)
     try:
-        with products_on(options.threads) as multiply:
+        with products_on(options.threads) as multiply, watched(ranks):
             return agree(ranks, lambda: _run(options, ranks, multiply, meter))
     except KeyboardInterrupt as stop:
         msg = "nothing was written"

@@ -17,6 +17,8 @@ from ..algos.core.errors import InvalidValueError, MissingExtraError, UsageError
 from ..algos.selection import choose_k, sample_rows
 from ..algos.selection.runs import Shares
 from ..common.ranks import Ranks, join_ranks
+from ..common.watch import watched
+from .agreement import agree
 from .choice_figure import choice_png
 from .choice_table import choice_csv, choice_of, choice_text
 from .embeddings import check_embeddings, embedding_source, open_embeddings
@@ -26,7 +28,7 @@ from .options import LOWER, UPPER, check_machine, check_paths, check_sizes, sele
 from .places import device_place
 from .products import Multiply, products_on
 from .progress import Meter
-from .ranks import agree, row_group
+from .shares import row_group
 
 __all__ = ["bounds_range", "k_range", "run_choice"]
 
@@ -61,7 +63,7 @@ def run_choice(options: argparse.Namespace) -> int:
     wanted = sys.stderr.isatty() if options.progress is None else options.progress
     meter = Meter(ranks.first and wanted)
     try:
-        with products_on(options.threads) as multiply:
+        with products_on(options.threads) as multiply, watched(ranks):
             return agree(ranks, lambda: _run(options, ranks, multiply, meter))
     finally:
         meter.end()

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from ..algos.clustering.choices import restricted_scores
 from ..algos.clustering.constrained import ConstrainedKMeansResult, KMeansState, constrained_kmeans
 from ..algos.core.errors import OutputError
 from ..algos.scores.sources import ScoreSource
 from ..common.ranks import Ranks, join_ranks
+from ..common.watch import watched
+from .agreement import agree
 from .distances import squared_distances
 from .folder import check_folder, replace_folder
 from .formats import default_folder, look_at
@@ -26,7 +29,6 @@ from .places import on_host, placed
 from .problem import Problem, open_problem
 from .products import Multiply, products_on
 from .progress import Meter
-from .ranks import agree
 from .resume import how_to_go_on, load, save
 from .start import drawn_centers
 from .table import written_table
@@ -47,7 +49,7 @@ def run_cluster(options: argparse.Namespace) -> int:
     wanted = sys.stderr.isatty() if options.progress is None else options.progress
     meter = Meter(ranks.first and wanted)
     try:
-        with products_on(options.threads) as multiply:
+        with products_on(options.threads) as multiply, watched(ranks):
             return agree(ranks, lambda: _run(options, ranks, multiply, meter))
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(how_to_go_on(options)) from stop
@@ -80,9 +82,13 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
         )
     if options.table is not None or options.report:
         notable = _notable(options, problem, found)
+    report = _result(options, problem, found, squared)
+    page: dict[str, bytes] = {}
+    if options.report and notable is not None:  # on all ranks: each reads its own rows
+        page = _page(options, problem, found, report, notable, ranks)
     meter.end()
     if ranks.first:
-        _write(options, problem, found, squared, notable)
+        _write(options, problem, found, report, notable, page)
     return 0
 
 
@@ -180,44 +186,61 @@ def _notable(options: argparse.Namespace, problem: Problem, found: Clusters) -> 
     )
 
 
-def _write(
-    options: argparse.Namespace,
-    problem: Problem,
-    found: Clusters,
-    squared: float | None,
-    notable: Notable | None,
-) -> None:
-    """Write the output folder and the table, and print what is in them."""
-    out = options.out or default_folder(options.input)
-    weights = None if problem.weights is None else on_host(problem.weights)
-    weight = len(found.labels) if weights is None else float(weights.sum())
-    result = result_of(found, options, weight=weight, squared=squared)
-    result |= {
+def _result(
+    options: argparse.Namespace, problem: Problem, found: Clusters, squared: float | None
+) -> dict[str, Any]:
+    """Return the contents of result.json, but for the names of the files."""
+    weights = problem.weights
+    weight = len(found.labels) if weights is None else float(on_host(weights).sum())
+    return result_of(found, options, weight=weight, squared=squared) | {
         "init": options.init or "start",
         "fixed_rows": 0 if problem.fixed is None else int((problem.fixed >= 0).sum()),
         "forbidden_pairs": 0 if problem.forbidden is None else len(problem.forbidden),
     }
+
+
+def _page(
+    options: argparse.Namespace,
+    problem: Problem,
+    found: Clusters,
+    result: dict[str, Any],
+    notable: Notable,
+    ranks: Ranks,
+) -> dict[str, bytes]:
+    """Draw the report; the first rank alone reads ids and what the page shows of rows."""
+    from .report import report_files
+
+    return report_files(
+        problem.source,
+        found,
+        result,
+        notable,
+        title=options.input.name,
+        out=options.out or default_folder(options.input),
+        weights=None if problem.weights is None else on_host(problem.weights),
+        ids=problem.rows.ids if ranks.first else None,
+        column=problem.shown if ranks.first else None,
+    )
+
+
+def _write(
+    options: argparse.Namespace,
+    problem: Problem,
+    found: Clusters,
+    result: dict[str, Any],
+    notable: Notable | None,
+    page: dict[str, bytes],
+) -> None:
+    """Write the output folder and the table, and print what is in them."""
+    out = options.out or default_folder(options.input)
     files = {
         "labels.npy": npy(found.labels),
         "centers.npy": npy(found.centers),
         "sizes.csv": sizes_csv(found).encode(),
         MODEL_FILE: model_bytes(found, options.metric),
+        **page,
     }
-    if notable is not None and options.report:
-        from .report import report_files
-
-        files |= report_files(
-            problem.source,
-            found,
-            result,
-            notable,
-            title=options.input.name,
-            out=out,
-            weights=weights,
-            ids=problem.rows.ids,
-            column=problem.shown,
-        )
-    result["files"] = [*files, "result.json"]
+    result = result | {"files": [*files, "result.json"]}
     files["result.json"] = json_text(result).encode()
     choices = None if notable is None else notable.choices
     with written_table(options.table, found.labels, choices, options.id, problem.rows.ids):

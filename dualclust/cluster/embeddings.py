@@ -23,6 +23,7 @@ from .formats.checks import refuse
 from .formats.kinds import kind_of
 from .formats.npy import read_header
 from .products import Multiply
+from .shares import take_over_ranks
 
 __all__ = [
     "check_embeddings",
@@ -124,7 +125,8 @@ def embedding_source(
     rows : Rows
     metric : {"cosine", "euclidean"}
     group : Group, optional
-        Which rows are this rank's. Rows by id are read from the file, also those of other ranks.
+        Which rows are this rank's: it reads no others. Rows by id are read by the rank whose they
+        are and sent to all, so all ranks ask for them together.
     device : str
         "cpu" gives NumPy arrays, any other device gives tensors there.
     multiply : callable, optional
@@ -141,10 +143,14 @@ def embedding_source(
 
         return torch.from_numpy(points).to(device)
 
+    def take(ids: Any) -> Any:
+        numbers = ids if isinstance(ids, np.ndarray) else ids.cpu().numpy()
+        return finish(take_over_ranks(rows.take, group, numbers))
+
     source = FeatureSource(
         rows.n_features,
         lambda start, stop: finish(rows.rows(first + start, first + stop)),
-        lambda ids: finish(rows.take(ids if isinstance(ids, np.ndarray) else ids.cpu().numpy())),
+        take,
         group,
     )
     return source if multiply is None or device != "cpu" else source._replace(multiply=multiply)

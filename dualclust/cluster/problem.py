@@ -19,7 +19,7 @@ from .pairs import read_forbidden, read_seeds
 from .places import device_place, placed
 from .products import Multiply
 from .progress import Meter
-from .ranks import row_group
+from .shares import row_group
 from .shown import ShownColumn, open_shown
 from .sizes import bounds_of
 from .start import Given, given_start

@@ -50,10 +50,14 @@ class Ranks:
         This process, of how many. With a world size of 1 nothing is communicated.
     device : str
         Where this process computes, and where what it sends must lie.
+    host : str
+        Name or address of the machine of the first rank, as the others know it.
     """
 
-    def __init__(self, rank: int = 0, world_size: int = 1, device: str = "cpu") -> None:
-        self.rank, self.world_size, self.device = rank, world_size, device
+    def __init__(
+        self, rank: int = 0, world_size: int = 1, device: str = "cpu", host: str = "127.0.0.1"
+    ) -> None:
+        self.rank, self.world_size, self.device, self.host = rank, world_size, device, host
 
     @property
     def first(self) -> bool:
@@ -95,7 +99,6 @@ class Ranks:
             If another rank has gone, or does not answer in time.
         """
         import torch
-        import torch.distributed as dist
 
         # One message of equal lengths.
         sent = rows.new_zeros((max(lengths), *rows.shape[1:]))
@@ -103,11 +106,17 @@ class Ranks:
         parts = [torch.empty_like(sent) for _ in lengths]
         try:
             if sent.numel():
-                dist.all_gather(parts, sent)
+                self._all_gather(parts, sent)
         except RuntimeError as error:
             msg = f"lost a rank: {str(error).splitlines()[0]}"
             raise RankLostError(msg) from error
         return torch.cat([part[:length] for part, length in zip(parts, lengths, strict=True)])
+
+    def _all_gather(self, parts: list[Tensor], own: Tensor) -> None:
+        """Fill `parts` with the tensors of all ranks."""
+        import torch.distributed as dist
+
+        dist.all_gather(parts, own)
 
     def gather(self, rows: Tensor, total: int, dim: int = 0) -> Tensor:
         """Join the rows of all ranks along `dim`; gradients flow.
@@ -258,7 +267,7 @@ def join_ranks(device: str = "cpu", *, timeout: float = 600.0) -> Ranks:
             reason = str(error).splitlines()[0]
             msg = f"rank {launch.rank} of {launch.world_size} found no others: {reason}"
             raise RankLostError(msg) from error
-    return Ranks(dist.get_rank(), dist.get_world_size(), place)
+    return Ranks(dist.get_rank(), dist.get_world_size(), place, os.environ["MASTER_ADDR"])
 
 
 def _whole(name: str, default: str = "") -> int:

@@ -93,12 +93,19 @@ def test_a_source_of_unit_rows_and_one_of_points(tmp_path, dtype) -> None:
         np.testing.assert_array_equal(source.take(np.asarray([3, 499, 3])), want[[3, 499, 3]])
 
 
-def test_a_rank_reads_its_own_rows_and_any_by_id(tmp_path) -> None:
+def test_a_rank_reads_its_own_rows_and_no_others(tmp_path) -> None:
     x = numbers().astype(np.float32)
-    group = Group(100, 50, 500, lambda array: array)
-    source = embedding_source(open_embeddings(save(tmp_path, x)), "euclidean", group)
+    other = {"low": x[[0, 3]], "high": x[[499]]}  # what two other ranks send
+
+    def gather(array):
+        return np.concatenate([other["low"], array, other["high"]])
+
+    source = embedding_source(
+        open_embeddings(save(tmp_path, x)), "euclidean", Group(100, 50, 500, gather)
+    )
     np.testing.assert_array_equal(source.rows(0, 50), x[100:150])
-    np.testing.assert_array_equal(source.take(np.asarray([0, 499])), x[[0, 499]])
+    ids = np.asarray([499, 120, 0, 101, 3])
+    np.testing.assert_array_equal(source.take(ids), x[ids])
 
 
 def test_tensors_on_request(tmp_path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from dualclust.algos.core.errors import UsageError
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.cli.main import main
-from dualclust.cluster.ranks import row_group
+from dualclust.cluster.shares import row_group
 from dualclust.common.ranks import Ranks, join_ranks
 from tests.cli.cluster_files import listing
 from tests.problems import unit_rows
@@ -232,10 +232,41 @@ if rank == 1:
     cluster_command.drawn_centers = lost
 """
 
+# Dies in the middle of the work: before the exchange, or the read of rows, of this number.
+KILLED = """
+from dualclust.cluster.formats.plain import PlainRows
+from dualclust.common.ranks import Ranks
+joined, read, steps = Ranks.join, PlainRows.rows, []
+def counted(plain):
+    def call(self, *arguments):
+        steps.append(plain)
+        if rank == 1 and len(steps) == {at}:
+            os.kill(os.getpid(), 9)
+        return plain(self, *arguments)
+    return call
+Ranks.join, PlainRows.rows = counted(joined), counted(read)
+"""
+SEEDS = (11, 12, 13, 14)
+LATEST = 60
+"""All the work of the killed run takes more exchanges and reads than that."""
+
+# Far from its next exchange when another dies: only the watch can end it.
+BUSY = """
+from dualclust.common import watch
+watch.GRACE = 0.5
+def start(*arguments, **options):
+    if rank == 1:
+        os.kill(os.getpid(), 9)
+    time.sleep(3600)
+cluster_command.start_centers = start
+"""
+
 # Ranks that are only slow have joined before the clock starts. The second says nothing until the
 # first has given up, however long that takes.
 HUNG = """
 from datetime import timedelta
+from dualclust.common import watch
+watch.GRACE = 0.5
 from torch.distributed.distributed_c10d import _set_pg_timeout
 started = cluster_command.drawn_centers
 def hang(*arguments, **options):
@@ -260,6 +291,18 @@ def errors(rows, tmp_path_factory):
         calls[where] = Call(3, (*once, "--checkpoint", "state"), plan)
     calls["killed"] = Call(3, once, LOST.format(what="os.kill(os.getpid(), 9)"))
     calls["hung"] = Call(2, once, HUNG)
+    calls["busy"] = Call(3, once, BUSY)
+    more = (rows / "X.npy", "-k", 9, "--tol", 0, "--checkpoint", "../state")
+    calls["begun"] = Call(2, (*more, "--max-iter", 1, "--out", "out"))
+    for seed in SEEDS:
+        at = int(np.random.default_rng(seed).integers(1, LATEST))
+        print(f"seed {seed}: rank 1 of {2 + seed % 2} dies at step {at}")
+        state = ("--checkpoint", f"../state-{seed}", "--max-iter", 3, "--resume", "--out", "out")
+        copied = f"import shutil\nif rank == 0: shutil.copy('../state', '../state-{seed}')\n"
+        wait = f"while not os.path.exists('../state-{seed}'): time.sleep(0.01)\ntime.sleep(0.1)\n"
+        plan = copied + wait + KILLED.format(at=at)
+        calls[f"killed {seed}"] = Call(2 + seed % 2, (*more[:-2], *state), plan)
+        calls[f"resumed {seed}"] = Call(3 - seed % 2, (*more[:-2], *state))
     return run(tmp_path_factory.mktemp("errors"), calls)
 
 
@@ -286,13 +329,45 @@ def test_one_rank_that_fails_ends_all(errors, where) -> None:
     assert not (folder / "out").exists()
 
 
+LOST_ONE = "dualclust: error: lost rank 1: its process or its machine has ended"
+
+
 def test_a_rank_that_is_killed_ends_all(errors) -> None:
     codes, _, errs, folder = errors["killed"]
     assert codes == [70, -9, 70]
     for err in (errs[0], errs[2]):
-        assert err.startswith("dualclust: error: lost a rank: ")
+        assert err.startswith(LOST_ONE)
+        assert "--resume" in err
         assert err.count("\n") == 1
     assert not (folder / "out").exists()
+
+
+def test_a_rank_far_from_its_next_exchange_ends_too(errors) -> None:
+    codes, _, errs, _ = errors["busy"]
+    assert codes == [70, -9, 70]
+    for err in (errs[0], errs[2]):
+        assert err.startswith(LOST_ONE)
+        assert err.count("\n") == 1
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(rows, tmp_path_factory):
+    out = tmp_path_factory.mktemp("one") / "out"
+    words = (rows / "X.npy", "-k", 9, "--tol", 0, "--max-iter", 3, "--out", out)
+    assert main(["cluster", *map(str, words)]) == 0
+    return listing(out)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_killed_anywhere_and_continued_by_other_ranks(errors, uninterrupted, seed) -> None:
+    codes, outs, errs, folder = errors[f"killed {seed}"]
+    assert codes == [-9 if rank == 1 else 70 for rank in range(2 + seed % 2)]
+    assert all(err.startswith(LOST_ONE) for rank, err in enumerate(errs) if rank != 1), errs
+    assert not any(outs)
+    assert not (folder / "out").exists()
+    codes, _, errs, folder = errors[f"resumed {seed}"]
+    assert codes == [0] * (3 - seed % 2), errs
+    assert listing(folder / "out") == uninterrupted
 
 
 def test_a_rank_that_hangs_ends_all_in_time(errors) -> None:

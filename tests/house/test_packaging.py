@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ("algos", "backends", "train", "proofs")
 # What only the extras bring, and triton, which only the CUDA builds of torch bring.
 EXTRAS = ["torch", "triton", "cvxpy", "safetensors", "PIL", "matplotlib", "rich", "tensorboard"]
-EXTRAS += ["pyarrow", "h5py"]
+EXTRAS += ["pyarrow", "h5py", "dask", "distributed"]
 
 # Imports every module of the wheel and prints {name: its file, or the library it waits for}.
 IMPORT_ALL = """

@@ -16,7 +16,7 @@ from .rows import Row
 __all__ = ["NotHereError", "interpreter", "requirements"]
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = ("train", "parquet", "hdf5", "proofs", "dev")
+EXTRAS = ("train", "parquet", "hdf5", "dask", "proofs", "dev")
 
 # Pinned in constraints.txt next to a direct requirement of ours whose lowest version wants another.
 FOLLOWS = {"numba": "llvmlite"}

@@ -3,8 +3,12 @@
 Clustering takes up to 20 passes over the rows, and rows by their numbers in between. From a packed
 file, each of these would unpack everything again (`docs/decisions/0025-formats.md` has the times).
 So the rows are laid down once as plain numbers, a batch at a time, in a file that has no name: the
-system gives its space back whatever ends the process. Ranks of one machine share a copy. For this
-it has a name until the last of them has opened it.
+system gives its space back whatever ends the process.
+
+Ranks copy the rows of their own share alone where these lie in several files that know their
+lengths: no rank then unpacks the shards of another. The ranks of one machine share a copy of a
+single file, which has to be unpacked from its beginning anyway. For this the copy has a name until
+the last of them has opened it.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import hashlib
 import os
 import shutil
 import struct
+import sys
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
@@ -24,7 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algos.core.errors import OutputError
-from ...common.ranks import local_world_size, read_launch
+from ...algos.scores.blocks import MOST_ROWS
+from ...common.ranks import Ranks, local_world_size, read_launch
 from .checks import refuse
 from .plain import OpenFile, PlainRows
 from .rows import BATCH_BYTES, Ids, Stream, common_dtype, computed_dtype
@@ -62,15 +68,17 @@ def copy_rows(name: str, parts: list[Stream | PlainRows], ids: Ids | None) -> Pl
         stored = np.dtype(np.float32)
     d = parts[0].n_features
     known = [part.n_samples for part in parts]
-    needed = sum(n for n in known if n is not None) * d * stored.itemsize
+    span = _own_span(known)
+    n_rows = sum(n for n in known if n is not None) if span is None else span[1] - span[0]
+    needed = n_rows * d * stored.itemsize
     free = shutil.disk_usage(tempfile.gettempdir()).free
     if needed + START > free:
         _refuse_space(name, f"{needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB are free there")
     try:
-        if read_launch() is None or not hasattr(os, "O_NOFOLLOW"):
+        if span is not None or read_launch() is None or not hasattr(os, "O_NOFOLLOW"):
             file: BinaryIO = tempfile.TemporaryFile()
             place = OpenFile(file)
-            n = _lay_down(file, parts, stored)
+            n = _lay_down(file, parts, stored, span)
         else:
             place, n = _shared_copy(_key(name, parts), parts, stored)
     except OSError as error:
@@ -79,7 +87,9 @@ def copy_rows(name: str, parts: list[Stream | PlainRows], ids: Ids | None) -> Pl
         rule = "Embeddings have at least one row"
         refuse(name, "has no rows", rule, "look at the program that wrote it")
     dtype = computed_dtype(stored)
-    return PlainRows(name, place, n, d, stored, dtype, offset=START, ids=ids)
+    # Where the first row of all would lie, if it were in the copy.
+    offset = START - (span[0] * d * stored.itemsize if span is not None else 0)
+    return PlainRows(name, place, n, d, stored, dtype, offset=offset, ids=ids)
 
 
 def _refuse_space(name: str, why: str) -> NoReturn:
@@ -90,17 +100,39 @@ def _refuse_space(name: str, why: str) -> NoReturn:
     raise OutputError(msg)
 
 
-def _lay_down(file: BinaryIO, parts: list[Stream | PlainRows], dtype: np.dtype[Any]) -> int:
-    """Write all rows after `START`, and return their number."""
-    n = 0
+def _own_span(known: list[int | None]) -> tuple[int, int] | None:
+    """Return the first and the last row of this rank's share; None if it copies all rows."""
+    launch, lengths = read_launch(), [n for n in known if n is not None]
+    if launch is None or len(known) < 2 or len(lengths) < len(known):
+        return None
+    return Ranks(launch.rank, launch.world_size).shard(sum(lengths), unit=MOST_ROWS)
+
+
+def _lay_down(
+    file: BinaryIO,
+    parts: list[Stream | PlainRows],
+    dtype: np.dtype[Any],
+    span: tuple[int, int] | None = None,
+) -> int:
+    """Write all rows after `START`, or those of a span, and return the number of all rows."""
+    row = 0
+    start, stop = (0, sys.maxsize) if span is None else span
     file.seek(START)
     for part in parts:
+        after = sys.maxsize if part.n_samples is None else row + part.n_samples
+        if span is not None and (after <= start or row >= stop):
+            row = after  # nothing of it is opened
+            continue
         for batch in _batches(part):
+            own = batch[max(0, start - row) : max(0, stop - row)]
             with np.errstate(over="ignore"):  # infinity is reported by the check of all values
-                file.write(np.ascontiguousarray(batch, dtype=dtype).data)
-            n += len(batch)
+                file.write(np.ascontiguousarray(own, dtype=dtype).data)
+            row += len(batch)
+            if row >= stop:
+                row = after
+                break
     file.flush()
-    return n
+    return row
 
 
 def _batches(part: Stream | PlainRows) -> Iterable[NDArray[Any]]:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds, relaxed
-from dualclust.algos.core.errors import InvalidValueError
-from dualclust.algos.offline import SolverOptions, assignment
+from dualclust.algos.offline import SolverOptions, _online_passes, assignment
 from dualclust.algos.offline._candidates import TooManyCandidatesError, collect_candidates
 from dualclust.algos.offline._online_passes import (
     assign_in_passes,
@@ -16,9 +15,12 @@ from dualclust.algos.offline._online_passes import (
 )
 from dualclust.algos.offline.assignment import assign_exact, assign_offline, assign_source
 from dualclust.algos.online.certificates import dual_value
-from dualclust.algos.scores.sources import Group, score_source
+from dualclust.algos.scores import turns
+from dualclust.algos.scores.blocks import MOST_ROWS
+from dualclust.algos.scores.sources import score_source
 from tests.compare import assert_same_kind, to_numpy
 from tests.problems import cone_scores, mixture_scores
+from tests.thread_ranks import groups_on_threads
 
 
 def ratios(xp, n, k):
@@ -105,11 +107,63 @@ def test_a_forbidden_pair_that_labels_would_need_gives_none(xp):
     np.testing.assert_array_equal(to_numpy(eager.labels), [1, 1, 1, 0, 0, 0])
 
 
-def test_rows_of_several_ranks_are_refused(xp):
-    source = score_source(xp.asarray(np.eye(4)))._replace(group=Group(0, 4, 8, lambda a: a))
-    bounds = SizeBounds.from_ratios(4, n_samples=8, lower=1.0, xp=xp.namespace, device=xp.device)
-    with pytest.raises(InvalidValueError, match=r"source must be of one rank .* got 4 of 8 rows"):
-        assign_in_passes(source, bounds, xp.asarray(np.zeros(4)))
+EDGES = {
+    "two": [0, 128, 300],
+    "many": [0, 64, 128, 192, 256, 300],
+    "some without rows": [0, 0, 64, 64, 300, 300],
+    "one has all": [0, 300, 300],
+}
+
+
+def of_ranks(source, group):
+    """The part of a source that one rank has."""
+    first, last = group.first_row, group.first_row + group.n_local
+    return source._replace(block=lambda a, b: source.block(first, last)[a:b, ...], group=group)
+
+
+@pytest.mark.parametrize("ranks", EDGES)
+def test_ranks_that_take_turns_change_no_bit(xp, rng, ranks, monkeypatch):
+    n, k = 300, 5
+    scores = xp.asarray(rng.normal(size=(n, k)).astype(np.float32))
+    bounds, prices = ratios(xp, n, k), xp.asarray(0.1 * rng.normal(size=k))
+    monkeypatch.setattr(_online_passes, "block_rows", lambda n_clusters: 64)
+    monkeypatch.setattr(turns, "TURN_ROWS", 128)
+    source = score_source(scores)
+    expected = assign_in_passes(source, bounds, prices)
+    found = groups_on_threads(
+        EDGES[ranks], lambda group: assign_in_passes(of_ranks(source, group), bounds, prices)
+    )
+    labels = np.concatenate([to_numpy(one.labels) for one in found])
+    np.testing.assert_array_equal(labels, to_numpy(expected.labels))
+    for one in found:
+        assert_same_kind(one.labels[:0], expected.labels[:0])
+        for ours, theirs in zip(one[1:], expected[1:], strict=True):
+            np.testing.assert_array_equal(to_numpy(ours), to_numpy(theirs))
+    check(expected, to_numpy(scores), bounds)
+
+
+def test_a_solve_over_ranks_ends_in_turns(rng, monkeypatch):
+    n, k = 2 * MOST_ROWS + 500, 8
+    scores = (0.05 * rng.normal(size=(n, k)) + np.linspace(0.0, 1.0, k)).astype(np.float32)
+    options = SolverOptions(full_entries=0, max_entries=8, last_entries=0, min_sample_rows=500)
+    source, bounds = score_source(scores), ratios_of_numpy(n, k)
+    called = []
+
+    def spy(*args):
+        called.append(args)
+        return assign_in_passes(*args)
+
+    monkeypatch.setattr(assignment, "assign_in_passes", spy)
+    expected = assign_source(source, bounds, options=options)
+    found = groups_on_threads(
+        [0, MOST_ROWS, n],
+        lambda group: assign_source(of_ranks(source, group), bounds, options=options),
+    )
+    assert len(called) == 3
+    np.testing.assert_array_equal(np.concatenate([one.labels for one in found]), expected.labels)
+    assert found[0].objective == found[1].objective == expected.objective
+    assert found[0].gap == found[1].gap == expected.gap
+    assert expected.violation == 0
 
 
 def test_more_candidates_than_allowed_are_refused(xp, rng):

@@ -1,0 +1,80 @@
+"""The rows of a rank: whole blocks of one problem, read by no other rank.
+
+``torchrun -m dualclust cluster X.npy ...`` starts several processes. Each reads the rows of its own
+share alone, from the same path or from the same folder of shards, of which it needs only those that
+hold its rows. Ranks send each other integers, or floats in the order of the rows, so that their
+number does not change the answer (`docs/decisions/0011-blocks.md`).
+
+Some steps need rows by their numbers: the sample of k-means++, those on which prices are learned,
+the row that an empty cluster moves to, the rows of the report. Each rank reads those of its share
+and sends them to all (`take_over_ranks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+
+from ..algos.scores.blocks import MOST_ROWS
+from ..algos.scores.sources import Group, alone
+from ..common.ranks import Ranks
+from .agreement import exchange_lengths
+
+__all__ = ["row_group", "take_over_ranks"]
+
+Array = Any
+Take = Callable[[NDArray[np.int64]], NDArray[Any]]
+
+
+def row_group(ranks: Ranks, n: int) -> Group:
+    """Return the rows of this rank out of n: whole blocks, so that no block lies on two ranks."""
+    if ranks.world_size == 1:
+        return alone(n)
+    start, stop = ranks.shard(n, unit=MOST_ROWS)
+    return Group(start, stop - start, n, lambda array: _gather(ranks, array))
+
+
+def take_over_ranks(take: Take, group: Group, ids: NDArray[np.int64]) -> NDArray[Any]:
+    """Return rows by their numbers among those of all ranks; each rank reads its own.
+
+    Parameters
+    ----------
+    take : callable
+        ``take(ids)``: rows by number, (m, d); asked only for rows of this rank.
+    group : Group
+    ids : (m,) int64 array
+        In any order, the same on all ranks.
+
+    Returns
+    -------
+    (m, d) array, on every rank
+    """
+    if group.is_alone:
+        return take(ids)
+    order = np.argsort(ids, kind="stable")
+    ascending = ids[order]  # so those of one rank come before those of the next
+    edges = group.first_row, group.first_row + group.n_local
+    first, last = np.searchsorted(ascending, edges)
+    joined: NDArray[Any] = group.gather(take(ascending[first:last]))
+    rows = np.empty_like(joined)
+    rows[order] = joined
+    return rows
+
+
+def _gather(ranks: Ranks, array: Array) -> Array:
+    """Join the arrays of all ranks along the first axis; any library, any lengths."""
+    import torch
+
+    tensor = array
+    if not compat.is_torch_array(array):
+        tensor = torch.from_numpy(np.ascontiguousarray(array))
+    lengths = exchange_lengths(ranks, 0, tensor.shape[0])
+    own = tensor.to(ranks.device)
+    # Not every backend sends booleans.
+    sent = own.to(torch.uint8) if own.dtype == torch.bool else own
+    joined = ranks.join(sent, lengths).to(own.dtype)
+    return joined.to(array.device) if compat.is_torch_array(array) else joined.cpu().numpy()
