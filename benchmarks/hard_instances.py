@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dualclust as dc
-from tests.passes import counted_passes
+from tests.passes import counted_work
 
 Scores = NDArray[np.floating[Any]]
 Counts = NDArray[np.int64]
@@ -230,7 +230,7 @@ class Work(NamedTuple):
 def solve(instance: Instance) -> Work:
     """Solve an instance exactly, and count."""
     bounds, begin = instance.bounds, time.process_time()
-    with counted_passes() as count:
+    with counted_work() as count:
         found = dc.assign_exact(instance.scores, bounds)
     seconds = time.process_time() - begin
     passes = count["_candidates.row_blocks"] + count["_online_passes.row_blocks"]

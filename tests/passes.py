@@ -2,8 +2,7 @@
 
 A pass over the scores is one scan of a matrix, or of a sample of its rows, block by block, however
 many blocks there are. A pass over the candidates is one call of a kernel of the smoothed dual, or
-one scan for a bound or a proof. Both are counted where they begin. "paths" and "moved" add up the
-augmenting paths, and the rows that they moved.
+one scan for a bound or a proof. Both are counted where they begin.
 """
 
 from __future__ import annotations
@@ -34,8 +33,16 @@ def counted_passes() -> Iterator[Counter[str]]:
     with ExitStack() as stack:
         for module, name in BEGINS:
             stack.enter_context(patch.object(module, name, _counting(module, name, passes)))
-        stack.enter_context(patch.object(_reduced, "augmenting_paths", _adding_up(passes)))
         yield passes
+
+
+@contextmanager
+def counted_work() -> Iterator[Counter[str]]:
+    """Count passes, "paths", the augmenting paths, and "moved", the rows that these moved."""
+    with counted_passes() as passes:
+        adding_up = _adding_up(passes)
+        with patch.object(_reduced, "augmenting_paths", adding_up):
+            yield passes
 
 
 def _adding_up(passes: Counter[str]) -> Any:

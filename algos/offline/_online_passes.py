@@ -51,6 +51,7 @@ from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, relative_gap, rounding_of
 
 __all__ = ["assign_in_passes", "learn_prices", "may_be_free", "raise_empty_clusters"]
+__all__ += ["shifted_together"]
 
 FORBIDDEN = -1e37
 """Score of a forbidden pair in an online pass, which takes finite scores."""
@@ -149,6 +150,49 @@ def raise_empty_clusters(scores: Array, prices: Array, lower: Array) -> Array:
     missing = xp.where(xp.isfinite(missing), missing, xp.zeros_like(missing))
     most = xp.where(lower > 0, missing, xp.clip(-prices, min=0.0))
     return prices + xp.minimum(missing, most)
+
+
+def shifted_together(prices: Array, bounds: SizeBounds) -> Array:
+    """Add the number to all prices that makes their upper bound least.
+
+    The same number more for every price changes no label, but which bounds are paid for: prices
+    learned from a cluster that everybody wants may all be far above 0. The upper bound is convex
+    and piecewise linear in the number, with a corner where a price becomes 0.
+
+    Parameters
+    ----------
+    prices : (k,) float64 array
+    bounds : SizeBounds of a known number of samples
+
+    Returns
+    -------
+    (k,) float64 array
+        As given where no shift is better.
+
+    Examples
+    --------
+    Nobody pays for a lower bound where one cluster pays for its upper one.
+
+    >>> import numpy as np
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
+    >>> bounds = SizeBounds.from_counts([1, 1, 1], [3, 3, 3], n_samples=6)
+    >>> shifted_together(np.asarray([-6.0, 4.0, 4.0]), bounds)
+    array([-10.,   0.,   0.])
+    """
+    xp = compat.array_namespace(prices)
+    order = xp.argsort(prices, stable=True)
+    rising = xp.take(prices, order)
+    lower, upper = xp.take(bounds.lower, order), xp.take(bounds.upper, order)
+    # With the i-th price at 0, those before it pay for upper bounds, those after it for lower ones.
+    others = xp.cumulative_sum(upper) - upper + xp.sum(lower) - xp.cumulative_sum(lower)
+    free = (
+        bounds.n_samples - others
+    )  # what is left for it; inside its bounds the slopes change sign
+    is_best = (lower <= free) & (free <= upper)
+    infinite = xp.full_like(rising, math.inf)
+    least = float(xp.min(xp.where(is_best, rising, infinite)))
+    most = float(xp.max(xp.where(is_best, rising, -infinite)))
+    return prices - min(max(0.0, least), most)
 
 
 def may_be_free(

@@ -41,7 +41,7 @@ from ..core.types import Array
 from ..scores.sources import ScoreSource, score_source, subsample
 from ..scores.statistics import median, score_range, strided_ids
 from ._candidates import Candidates, TrustRegion, collect_candidates
-from ._online_passes import learn_prices, raise_empty_clusters
+from ._online_passes import learn_prices, raise_empty_clusters, shifted_together
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._reduced import LEAST_TEMPERATURE
 from ._smoothed_dual import Problem, RefinedPrices, price_errors, refine_prices
@@ -147,49 +147,6 @@ def initial_region(
         m = larger
         rows_of_sample = _rows_of_sample(source, bounds, m, options)
     return region
-
-
-def shifted_together(prices: Array, bounds: SizeBounds) -> Array:
-    """Add the number to all prices that makes their upper bound least.
-
-    The same number more for every price changes no label, but which bounds are paid for: prices
-    learned from a cluster that everybody wants may all be far above 0. The upper bound is convex
-    and piecewise linear in the number, with a corner where a price becomes 0.
-
-    Parameters
-    ----------
-    prices : (k,) float64 array
-    bounds : SizeBounds of a known number of samples
-
-    Returns
-    -------
-    (k,) float64 array
-        As given where no shift is better.
-
-    Examples
-    --------
-    Nobody pays for a lower bound where one cluster pays for its upper one.
-
-    >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import SizeBounds
-    >>> bounds = SizeBounds.from_counts([1, 1, 1], [3, 3, 3], n_samples=6)
-    >>> shifted_together(np.asarray([-6.0, 4.0, 4.0]), bounds)
-    array([-10.,   0.,   0.])
-    """
-    xp = compat.array_namespace(prices)
-    order = xp.argsort(prices, stable=True)
-    rising = xp.take(prices, order)
-    lower, upper = xp.take(bounds.lower, order), xp.take(bounds.upper, order)
-    # With the i-th price at 0, those before it pay for upper bounds, those after it for lower ones.
-    others = xp.cumulative_sum(upper) - upper + xp.sum(lower) - xp.cumulative_sum(lower)
-    free = (
-        bounds.n_samples - others
-    )  # what is left for it; inside its bounds the slopes change sign
-    is_best = (lower <= free) & (free <= upper)
-    infinite = xp.full_like(rising, math.inf)
-    least = float(xp.min(xp.where(is_best, rising, infinite)))
-    most = float(xp.max(xp.where(is_best, rising, -infinite)))
-    return prices - min(max(0.0, least), most)
 
 
 def next_region(

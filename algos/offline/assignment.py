@@ -56,16 +56,16 @@ from ..scores.statistics import (
     strided_ids,
 )
 from ._candidates import (
-    Candidates,
     TooManyCandidatesError,
     TrustRegion,
     all_candidates,
     collect_candidates,
 )
-from ._online_passes import assign_in_passes, may_be_free
+from ._online_passes import assign_in_passes
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, in_unit
-from ._reduced import ReducedSolution, solve_reduced, solve_ties
+from ._reduced import ReducedSolution, solve_reduced
+from ._ties import tied_share, without_prices
 from ._trust_region import initial_region, largest_radius, next_region
 
 __all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "assign_source"]
@@ -261,12 +261,12 @@ class _Search(NamedTuple):
 
 def _solved(problem: _Problem, prices: Array | None) -> OfflineAssignment:
     """Solve in the unit of the source: steps 1 to 6."""
-    source, _, tol, options = problem
+    source, bounds, tol, options = problem
     if prices is not None:
         prices = times_power_of_two(prices, -source.exponent)
     if problem.n_scores <= options.full_entries:
         return _solve_in_full(problem, prices)
-    free = _without_prices(problem) if prices is None else None
+    free = without_prices(source, bounds, tol, options) if prices is None else None
     if free is not None:
         return free
     search = _start(problem, prices)  # step 1
@@ -313,7 +313,7 @@ def _after_pass(problem: _Problem, search: _Search, n_passes: int) -> _Search:
         )
     except TooManyCandidatesError:
         return search._replace(region=TrustRegion(center, radius / 2.0), is_limited=True)
-    tied = _tied_share(candidates, source)
+    tied = tied_share(candidates, source.group.n_total)
     if tied > options.tied_share:  # nothing would be learned
         search = search._replace(width=2 * search.width)
         return search._replace(is_tied=n_passes > 0 or search.width > 2 * source.n_clusters)
@@ -335,12 +335,6 @@ def _after_pass(problem: _Problem, search: _Search, n_passes: int) -> _Search:
     is_limited = is_limited or (n_passes > 0 and solution.assignment is None)
     region = next_region(search.region, solution.prices, is_moving=is_limited, options=options)
     return judged._replace(region=region, width=width, is_limited=is_limited)  # step 5
-
-
-def _tied_share(candidates: Candidates, source: ScoreSource) -> float:
-    """Share of all rows that have lost a candidate to the width: so many clusters tie."""
-    xp = compat.array_namespace(candidates.truncation)
-    return int(xp.sum(xp.astype(candidates.is_truncated, xp.int64))) / source.group.n_total
 
 
 def _judged(search: _Search, solution: ReducedSolution) -> _Search:
@@ -382,22 +376,6 @@ def _last_resort(problem: _Problem, search: _Search) -> OfflineAssignment:
             if assignment is not None:
                 return assignment
     return _solve_in_full(problem, search.prices)
-
-
-def _without_prices(problem: _Problem) -> OfflineAssignment | None:
-    """Return the best labels of all if they, with ties broken the right way, prove the gap."""
-    source, bounds, tol, options = problem
-    if not may_be_free(source, bounds, options):
-        return None
-    xp = compat.array_namespace(bounds.lower)
-    zero = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
-    width, most = options.pass_width, options.max_entries
-    try:
-        candidates = collect_candidates(source, zero, zero, width=width, max_entries=most)
-    except TooManyCandidatesError:
-        return None
-    assignment = solve_ties(candidates, bounds, options)
-    return assignment if assignment is not None and assignment.gap <= tol else None
 
 
 def _solve_in_full(problem: _Problem, prices: Array | None) -> OfflineAssignment:

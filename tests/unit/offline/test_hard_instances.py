@@ -10,7 +10,7 @@ import pytest
 import dualclust as dc
 from tests.bench.test_programs import program
 from tests.highs import best_plan
-from tests.passes import counted_passes
+from tests.passes import counted_work
 
 PROGRAM = program("hard_instances")
 each = pytest.mark.parametrize("name", list(PROGRAM.HARD))
@@ -40,7 +40,7 @@ def test_small_ones_are_as_good_as_those_of_highs(name):
 def test_work_is_bounded(name):
     hard = PROGRAM.HARD[name](20_000)
     n, k = hard.scores.shape
-    with counted_passes() as count:
+    with counted_work() as count:
         found = dc.assign_exact(hard.scores, hard.bounds)
     assert found.gap == 0.0
     assert np.all((hard.lower <= found.counts) & (found.counts <= hard.upper))
@@ -58,6 +58,6 @@ def test_rows_that_are_alike_move_together(name):
     """As many paths as pairs of clusters at most, for however many rows."""
     hard = PROGRAM.HARD[name](5_000)
     k = hard.scores.shape[1]
-    with counted_passes() as count:
+    with counted_work() as count:
         dc.assign_exact(hard.scores, hard.bounds)
     assert count["paths"] <= k * k
