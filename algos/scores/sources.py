@@ -156,17 +156,15 @@ class ScoreSource(NamedTuple):
         at_least_one: bool = False,
         within: tuple[int, int] | None = None,
     ) -> Iterator[R]:
-        """Yield ``function(start, stop)`` of all blocks of this rank, in order (`blocks`).
-
-        With `within`, of the blocks between two rows, the first of which begins a block.
-        """
+        """Yield ``function(start, stop)`` of all blocks, or of those `within` rows, in order."""
         first, last = (0, self.group.n_local) if within is None else within
-
-        def shifted(start: int, stop: int) -> R:
-            return function(first + start, first + stop)
-
-        rows, like = block_rows(self.n_clusters), None if self.in_turn else like
-        return map_blocks(shifted, last - first, rows, like=like, at_least_one=at_least_one)
+        return map_blocks(
+            lambda start, stop: function(first + start, first + stop),
+            last - first,
+            block_rows(self.n_clusters),
+            like=None if self.in_turn else like,
+            at_least_one=at_least_one,
+        )
 
 
 def score_source(scores: Array, weights: Array | None = None) -> ScoreSource:
