@@ -28,7 +28,7 @@ from sklearn.datasets import load_digits
 import dualclust as dc
 from dualclust.algos.clustering import start_centers
 from dualclust.algos.selection import ChoiceOfK, choose_k, reference_rows
-from dualclust.algos.selection.runs import FREE, runs_of
+from dualclust.algos.selection._runs import FREE, runs_of
 
 Rows = NDArray[np.float32]
 

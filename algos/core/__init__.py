@@ -39,6 +39,10 @@ from .random import (
 from .segments import (
     segment_sum,
 )
+from .workers import (
+    map_in_order,
+    workers,
+)
 
 __all__ = [
     "CheckpointError",
@@ -54,6 +58,7 @@ __all__ = [
     "OutputError",
     "UsageError",
     "conjugate_gradients",
+    "map_in_order",
     "normal_noise",
     "philox",
     "project_capped",
@@ -64,4 +69,5 @@ __all__ = [
     "segment_sum",
     "uniforms",
     "unit_directions",
+    "workers",
 ]

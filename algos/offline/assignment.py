@@ -42,13 +42,13 @@ from ..core.errors import InvalidValueError
 from ..core.types import Array
 from ..scores.sources import (
     ScoreSource,
-    allowed_pairs,
     check_weights,
     score_source,
     times_power_of_two,
 )
 from ..scores.statistics import (
     ScoresOutOfRangeError,
+    allowed_pairs,
     in_range,
     median,
     rescaled,

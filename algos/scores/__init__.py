@@ -10,7 +10,6 @@ from .sources import (
     FeatureSource,
     Group,
     ScoreSource,
-    allowed_pairs,
     alone,
     check_weights,
     feature_source,
@@ -23,6 +22,7 @@ from .sources import (
 from .statistics import (
     FAR,
     ScoresOutOfRangeError,
+    allowed_pairs,
     check_range,
     in_range,
     median,

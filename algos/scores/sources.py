@@ -38,7 +38,6 @@ __all__ = [
     "FeatureSource",
     "Group",
     "ScoreSource",
-    "allowed_pairs",
     "alone",
     "check_weights",
     "feature_source",
@@ -300,18 +299,6 @@ def product_source(
         return scores(features.take(ids), None if weights is None else xp.take(weights, ids))
 
     return ScoreSource(k, block=block, take=take, group=group, exponent=exponent)
-
-
-def allowed_pairs(source: ScoreSource) -> Array:
-    """Return which pairs are not forbidden, (n, k) bool of all ranks."""
-    like = source.block(0, 0)
-    xp = compat.array_namespace(like)
-
-    def allowed(start: int, stop: int) -> Array:
-        return xp.isfinite(source.block(start, stop))
-
-    parts = list(source.map_blocks(allowed, like=like, at_least_one=True))
-    return source.group.gather(xp.concat(parts))
 
 
 def subsample(source: ScoreSource, ids: Array) -> ScoreSource:

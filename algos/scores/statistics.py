@@ -34,6 +34,7 @@ from .sources import ScoreSource, largest_score, times_power_of_two
 __all__ = [
     "FAR",
     "ScoresOutOfRangeError",
+    "allowed_pairs",
     "check_range",
     "in_range",
     "median",
@@ -158,3 +159,15 @@ def rescaled(source: ScoreSource) -> ScoreSource:
         take=lambda ids: scaled(source.take(ids)),
         exponent=source.exponent + exponent,
     )
+
+
+def allowed_pairs(source: ScoreSource) -> Array:
+    """Return which pairs are not forbidden, (n, k) bool of all ranks."""
+    like = source.block(0, 0)
+    xp = compat.array_namespace(like)
+
+    def allowed(start: int, stop: int) -> Array:
+        return xp.isfinite(source.block(start, stop))
+
+    parts = list(source.map_blocks(allowed, like=like, at_least_one=True))
+    return source.group.gather(xp.concat(parts))

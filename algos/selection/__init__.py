@@ -4,10 +4,14 @@
 in one pass; the other modules are its parts.
 """
 
+from ._runs import FREE, Shares
 from .agreement import adjusted_rand_index
 from .choice import choose_k, sample_rows
 from .figures import ChoiceOfK
 from .recommendation import (
+    LEAST_EXCESS,
+    LEAST_STABILITY,
+    MOST_PRICE,
     RecommendedBounds,
     RecommendedK,
     recommend_bounds,
@@ -18,10 +22,15 @@ from .reference import reference_rows
 from .survey import Candidate, Survey, survey
 
 __all__ = [
+    "FREE",
+    "LEAST_EXCESS",
+    "LEAST_STABILITY",
+    "MOST_PRICE",
     "Candidate",
     "ChoiceOfK",
     "RecommendedBounds",
     "RecommendedK",
+    "Shares",
     "Survey",
     "adjusted_rand_index",
     "choose_k",

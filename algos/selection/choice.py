@@ -4,7 +4,7 @@ r"""Choosing k and bounds: clusterings of one sample for several k, judged on it
    centers of a sample lose about 1/m of the squared distances on other rows (a mean of m rows has
    1/m of their variance): 1 % for 128 rows.
 2. *For each k*: k-means without bounds, then with each bounds from there, on two halves of the
-   sample, for several splits, and on all of it (`runs`); and on rows without clusters
+   sample, for several splits, and on all of it (`_runs`); and on rows without clusters
    (`reference`).
 3. *Survey*: all clusterings are judged on the sample, and again on all rows of all ranks, which are
    read once for all k together (`survey`).
@@ -40,9 +40,9 @@ from ..core.errors import InvalidTypeError, InvalidValueError
 from ..core.types import Array
 from ..scores.sources import FeatureSource, feature_source
 from ..scores.statistics import strided_ids
+from ._runs import FREE, Run, Shares, bounds_of, halves, runs_of, stabilities
 from .figures import ChoiceOfK, Parts, result_of
 from .reference import reference_rows
-from .runs import FREE, Run, Shares, bounds_of, halves, runs_of, stabilities
 from .survey import Candidate, Survey, survey
 
 __all__ = ["choose_k", "sample_rows"]

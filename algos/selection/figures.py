@@ -8,8 +8,8 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ..core.types import Array
+from ._runs import Run, Shares
 from .recommendation import recommend_bounds, recommend_k
-from .runs import Run, Shares
 from .survey import Survey
 
 __all__ = ["ChoiceOfK", "Parts", "result_of"]

@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from .runs import Shares
+from ._runs import Shares
 
 __all__ = [
     "LEAST_EXCESS",

@@ -14,8 +14,7 @@ from typing import Any
 
 from ..algos.core.checks import check_count
 from ..algos.core.errors import InvalidValueError, MissingExtraError, UsageError
-from ..algos.selection import choose_k, sample_rows
-from ..algos.selection.runs import Shares
+from ..algos.selection import Shares, choose_k, sample_rows
 from ..common.ranks import Ranks, join_ranks
 from ..common.watch import watched
 from .agreement import agree
