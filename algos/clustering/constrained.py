@@ -71,9 +71,10 @@ NEAR = 1e-3  # proven gap of the labels while centers still move
 ROUNDING = 64.0 * 2.0**-52  # of a sum, relative to its terms
 
 # Prices change less and less from one iteration to the next. So the trust region of the next ones
-# is known without samples: `REACH` times the largest change of the last. A region that is too small
-# costs a pass, one too large only candidates. What counts as the last change falls to `LEAST` of it
-# at most, so that prices which happen to stay leave a region in which they can move again.
+# is known without samples: `REACH` times the mean change of the last. A region that is too small
+# for some prices costs a pass, one too large many candidates: hence the mean, not the largest. What
+# counts as the last change falls to `LEAST` of it at most, so that prices which happen to stay
+# leave a region in which they can move again.
 REACH, LEAST = 2.0, 0.25
 
 
@@ -249,7 +250,8 @@ def constrained_kmeans(
         before = sums, state.labels
         centers = labeler.centers(sums, state, movable=empty == "relocate")
         found = labeler.labels(centers, state.prices, NEAR, state.drift)
-        drift = max(float(xp.max(xp.abs(found.prices - state.prices))), LEAST * state.drift)
+        moved = float(xp.mean(xp.abs(found.prices - state.prices)))
+        drift = max(moved, LEAST * state.drift)
         changed = share_changed(frame.source.group, found.labels, state.labels)
         n_iter, is_last = state.n_iter + 1, changed <= tol
         state = KMeansState(

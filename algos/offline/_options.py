@@ -39,15 +39,18 @@ class SolverOptions:
     max_passes: int = 10
     """Passes over all scores, after which all clusters become candidates."""
     max_limited_passes: int = 5
-    """The same once `max_entries` limits the trust region: little changes after a few."""
+    """The same once `max_entries` limits the trust region, for more than `last_entries` scores:
+    little changes after a few."""
     tied_share: float = 0.99
     """Share of the rows with truncated candidates above which nothing is learned from a pass."""
     often_tied_share: float = 0.5
-    """The same for passes after the first: all clusters become candidates at once."""
+    """The same for passes after the first whose width is near k: all clusters become candidates."""
     rough_after: int = 3
     """Passes after which labels with a gap of `rough_gap` are worth looking for."""
     rough_gap: float = 1e-2
     """Relative; below it labels are returned with their gap rather than none."""
+    online_after: int = 1
+    """The pass after which online passes look for labels, if candidates allow none."""
     retry_entries: int = 2**22
     """Scores up to which all are candidates if passes have not proven the gap: seconds."""
     last_entries: int = 2**27

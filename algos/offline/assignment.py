@@ -16,8 +16,8 @@ maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``.
    question make it; labels within `tol` end the search.
 5. *Next region*: around the new prices, with more candidates per row where they were truncated;
    repeat from 2.
-6. *Last resort*, where passes have not proven the gap: all clusters as candidates of a problem of
-   moderate size, or two online passes (`_online_passes`) of a large one.
+6. *Last resort*, where passes have not proven the gap: two online passes (`_online_passes`), which
+   step 5 tries once before, or all clusters as candidates of a problem of moderate size.
 
 =====================  ===============  =======  =================================================
 paper                  here             shape    meaning
@@ -31,6 +31,7 @@ paper                  here             shape    meaning
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -262,23 +263,29 @@ class _Search(NamedTuple):
 def _solved(problem: _Problem, prices: Array | None) -> OfflineAssignment:
     """Solve in the unit of the source: steps 1 to 6."""
     source, bounds, tol, options = problem
-    if prices is not None:
-        prices = times_power_of_two(prices, -source.exponent)
+    given, unit = prices, -source.exponent
+    prices = None if prices is None else times_power_of_two(prices, unit)
     if problem.n_scores <= options.full_entries:
         return _solve_in_full(problem, prices)
-    free = without_prices(source, bounds, tol, options) if prices is None else None
-    if free is not None:
+    if prices is None and (free := without_prices(source, bounds, tol, options)) is not None:
         return free
     search = _start(problem, prices)  # step 1
+    may_end_full = problem.n_scores <= options.last_entries
     for n_passes in range(options.max_passes):
         if search.is_limited:
-            if n_passes >= options.max_limited_passes and not problem.is_exact:
+            if n_passes >= options.max_limited_passes and not (problem.is_exact or may_end_full):
                 break
             search = _within_memory(problem, search)
         search = _after_pass(problem, search, n_passes)  # steps 2 to 5
+        if n_passes == options.online_after and search.best is None and not problem.is_exact:
+            found = assign_in_passes(source, bounds, search.best_prices, options)
+            if found is not None and found.gap <= tol:
+                return found
         if search.best is not None and search.best.gap <= tol:
             return search.best
-        if search.is_tied and problem.n_scores <= options.last_entries:
+        if search.is_tied and options.price_reach > 0.0:
+            return _solved(problem._replace(options=replace(options, price_reach=0.0)), given)
+        if search.is_tied and may_end_full:
             break
     return _last_resort(problem, search)  # step 6
 
@@ -314,6 +321,8 @@ def _after_pass(problem: _Problem, search: _Search, n_passes: int) -> _Search:
     except TooManyCandidatesError:
         return search._replace(region=TrustRegion(center, radius / 2.0), is_limited=True)
     tied = tied_share(candidates, source.group.n_total)
+    if tied > options.often_tied_share and options.price_reach > 0.0:
+        return search._replace(is_tied=True)  # a region not from samples may just be too large
     if tied > options.tied_share:  # nothing would be learned
         search = search._replace(width=2 * search.width)
         return search._replace(is_tied=n_passes > 0 or search.width > 2 * source.n_clusters)
@@ -325,7 +334,7 @@ def _after_pass(problem: _Problem, search: _Search, n_passes: int) -> _Search:
     judged = _judged(search, solution)  # step 4
     if judged.best is not None and judged.best.gap <= tol:
         return judged
-    if n_passes > 0 and tied > options.often_tied_share:
+    if n_passes > 0 and tied > options.often_tied_share and 4 * search.width > source.n_clusters:
         return judged._replace(is_tied=True)
     xp = compat.array_namespace(center)
     width, is_limited = search.width, search.is_limited
@@ -350,10 +359,7 @@ def _judged(search: _Search, solution: ReducedSolution) -> _Search:
 
 
 def _within_memory(problem: _Problem, search: _Search) -> _Search:
-    """Make the region so small that its candidates fit into memory.
-
-    Where most rows tie no region is small enough: then only more candidates per row can help.
-    """
+    """Make the region so small that its candidates fit into memory, or rows wider if most tie."""
     (center, radius), width, options = search.region, search.width, problem.options
     n, most = problem.source.group.n_total, options.max_entries
     rows = problem.source.take(strided_ids(n, min(n, options.memory_rows), center))
@@ -371,10 +377,10 @@ def _last_resort(problem: _Problem, search: _Search) -> OfflineAssignment:
     if not problem.is_exact:
         if search.best is not None and problem.n_scores > options.retry_entries:
             return search.best
-        if problem.n_scores > options.last_entries:
-            assignment = assign_in_passes(source, bounds, search.best_prices, options)
-            if assignment is not None:
-                return assignment
+        assignment = assign_in_passes(source, bounds, search.best_prices, options)
+        is_last = problem.n_scores > options.last_entries
+        if assignment is not None and (is_last or assignment.gap <= problem.tol):
+            return assignment
     return _solve_in_full(problem, search.prices)
 
 

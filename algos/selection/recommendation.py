@@ -112,10 +112,11 @@ without clusters 0.460, less than 0.1 below'
         f"Rand index), and the silhouette is {against}"
     )
     if best != top:
-        reason += f"; k = {ks[top]} is better only within the standard error"
+        reason = f"{reason}; k = {ks[top]} is better only within the standard error"
     if len(ks) > 1 and best in (0, len(ks) - 1):
         side = "smaller" if best == 0 and k > 2 else "larger" if best else ""
-        reason += f"; as this is the end of the range, try {side} k too" if side else ""
+        more = f"; as this is the end of the range, try {side} k too" if side else ""
+        reason = f"{reason}{more}"
     return RecommendedK(k, reason, k)
 
 
@@ -147,7 +148,7 @@ objective, and all tighter ones of those tried more than 2 %')
         return RecommendedBounds(None, reason)
     reason = f"sizes of {sizes} lose {costs}"
     if best != order[0]:
-        reason += f", and all tighter ones of those tried more than {most}"
+        reason = f"{reason}, and all tighter ones of those tried more than {most}"
     return RecommendedBounds(shares[best], reason)
 
 

@@ -49,7 +49,9 @@ def test_the_files_say_what_the_function_finds(written):
     for row, other in zip(result["rows"], expected, strict=True):
         assert tuple(row) == COLUMNS
         for name in COLUMNS:
-            assert row[name] == pytest.approx(other[name], abs=1e-6), name
+            # Rows of unit length to the last bit or not: tied labels of a half may differ.
+            near = 0.02 if name.startswith("stability") else 1e-6
+            assert row[name] == pytest.approx(other[name], abs=near), name
     with (out / "choice.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert [int(line["k"]) for line in lines] == [2] * 3 + [4] * 3 + [6] * 3

@@ -63,7 +63,9 @@ def test_against_all_rows_at_once(metric, weighted) -> None:
         mine = np.flatnonzero(found.labels == i)
         for lines, key in ((got.exemplars, far), (got.doubtful, margin)):
             rows = lines.row[lines.cluster == i]
-            assert rows.tolist() == mine[np.argsort(key[mine], kind="stable")][:4].tolist()
+            assert set(rows) <= set(mine)
+            # Not the rows: on the border between two clusters margins tie up to rounding.
+            np.testing.assert_allclose(key[rows], np.sort(key[mine])[:4], atol=1e-12)
         lost = loss[got.moved.row[got.moved.cluster == i]]
         assert (np.diff(lost) <= 0).all()
 

@@ -16,6 +16,7 @@ import pytest
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.cli.main import main
 from dualclust.cluster import command as cluster_command
+from dualclust.cluster import problem
 from dualclust.cluster.formats import copies, open_rows
 from dualclust.cluster.formats import plain as plain_rows
 from dualclust.common.ranks import Launch, Ranks
@@ -103,7 +104,7 @@ def on_ranks(size, words, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(cluster_command, "join_ranks", lambda *_, **__: here.ranks)
-        patch.setattr(cluster_command, "open_embeddings", open_embeddings)
+        patch.setattr(problem, "open_embeddings", open_embeddings)
         patch.setattr(plain_rows, "_descriptor", descriptor)
         codes = on_threads(size, work)
     return codes, rows, files
@@ -114,8 +115,8 @@ def test_no_rank_reads_the_rows_of_another(shards, metric, size, tmp_path, monke
     folder, edges = shards
     for name in ("one", "many"):
         (tmp_path / name).mkdir()
-    started = far_start(cluster_command.start_centers)
-    monkeypatch.setattr(cluster_command, "start_centers", started)
+    started = far_start(cluster_command.drawn_centers)
+    monkeypatch.setattr(cluster_command, "drawn_centers", started)
     words = arguments(folder, tmp_path / "one", metric)
     assert main([*words, "--out", str(tmp_path / "one/out")]) == 0
     words = arguments(folder, tmp_path / "many", metric)

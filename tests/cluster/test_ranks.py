@@ -258,7 +258,7 @@ def start(*arguments, **options):
     if rank == 1:
         os.kill(os.getpid(), 9)
     time.sleep(3600)
-cluster_command.start_centers = start
+cluster_command.drawn_centers = start
 """
 
 # Ranks that are only slow have joined before the clock starts. The second says nothing until the
