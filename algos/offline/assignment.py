@@ -277,16 +277,16 @@ def _solved(problem: _Problem, prices: Array | None) -> OfflineAssignment:
                 break
             search = _within_memory(problem, search)
         search = _after_pass(problem, search, n_passes)  # steps 2 to 5
+        if search.best is not None and search.best.gap <= tol:
+            return search.best
+        if search.is_tied and (may_end_full or options.price_reach > 0.0):
+            break
         if n_passes == options.online_after and search.best is None and not problem.is_exact:
             found = assign_in_passes(source, bounds, search.best_prices, options)
             if found is not None and found.gap <= tol:
                 return found
-        if search.best is not None and search.best.gap <= tol:
-            return search.best
-        if search.is_tied and options.price_reach > 0.0:
-            return _solved(problem._replace(options=replace(options, price_reach=0.0)), given)
-        if search.is_tied and may_end_full:
-            break
+    if options.price_reach > 0.0:  # prices were farther off than that, or not nearly so far
+        return _solved(problem._replace(options=replace(options, price_reach=0.0)), given)
     return _last_resort(problem, search)  # step 6
 
 
@@ -325,7 +325,7 @@ def _after_pass(problem: _Problem, search: _Search, n_passes: int) -> _Search:
         return search._replace(is_tied=True)  # a region not from samples may just be too large
     if tied > options.tied_share:  # nothing would be learned
         search = search._replace(width=2 * search.width)
-        return search._replace(is_tied=n_passes > 0 or search.width > 2 * source.n_clusters)
+        return search._replace(is_tied=n_passes > 0)
     is_rough = n_passes >= options.rough_after and not problem.is_exact
     max_truncation = max(tol, options.rough_gap) if is_rough else tol
     solution = solve_reduced(  # step 3

@@ -309,7 +309,7 @@ def subsample(source: ScoreSource, ids: Array) -> ScoreSource:
         take=lambda inner: source.take(compat.array_namespace(ids).take(ids, inner)),
         group=alone(int(ids.shape[0])),
         exponent=source.exponent,
-        in_turn=source.in_turn or source.group.n_local != source.group.n_total,
+        in_turn=source.in_turn or not source.group.is_alone,
     )
 
 

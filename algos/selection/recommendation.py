@@ -138,7 +138,7 @@ objective, and all tighter ones of those tried more than 2 %')
     """
     if not shares:
         return RecommendedBounds(None, "")
-    order = sorted(range(len(shares)), key=lambda i: shares[i][1] - shares[i][0])
+    order = sorted(range(len(shares)), key=lambda i: (shares[i][1] - shares[i][0], -shares[i][0]))
     most = f"{100.0 * MOST_PRICE:g} %"
     fits = [i for i in order if price[i] <= MOST_PRICE]
     best = fits[0] if fits else min(order, key=lambda i: price[i])

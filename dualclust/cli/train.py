@@ -43,7 +43,7 @@ def _resumable(folder: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt as stop:
         how = f"to go on after its last epoch: dualclust resume {folder}"
-        if not (folder / "checkpoints").is_dir():
+        if not any((folder / name).is_dir() for name in ("checkpoints", "starts")):
             how = "no epoch was finished"
         raise KeyboardInterrupt(how) from stop
 

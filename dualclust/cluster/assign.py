@@ -132,7 +132,9 @@ def _is_file(out: Path) -> bool:
 
 def _check_out(out: Path, options: argparse.Namespace) -> None:
     if not _is_file(out):
-        check_folder(out, overwrite=options.overwrite)
+        model = options.model if options.model.is_dir() else options.model.parent
+        inputs = {"MODEL": model, "Y.npy": options.input, "--table": options.table}
+        check_folder(out, overwrite=options.overwrite, inputs=inputs)
     elif out.exists():
         msg = f"{out} exists. To fix this, name another file with --out"
         raise OutputError(msg)

@@ -45,6 +45,7 @@ REFUSED = {
     "checkpoint": None,
     "table": None,
     "report": False,
+    "show": None,
     "resume": False,
     "max_iter": 100,
     "tol": 1e-3,

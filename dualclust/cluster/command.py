@@ -63,7 +63,9 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
     check_options(options)
     out = options.out or default_folder(options.input)
     try:
-        check_folder(out, overwrite=options.overwrite)
+        inputs = {"X.npy": options.input, "--table": options.table}
+        inputs |= {"--checkpoint": options.checkpoint, "--start": options.start}
+        check_folder(out, overwrite=options.overwrite, inputs=inputs)
     except OutputError:
         look_at(options.input, selection_of(options))  # what is wrong with the input comes first
         raise

@@ -8,9 +8,13 @@ aside by a rename, the new one takes its place by a rename, and then the old one
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import shutil
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from ..algos.core.errors import OutputError
 from ..common.files import write_folder
@@ -18,15 +22,27 @@ from ..common.files import write_folder
 __all__ = ["check_folder", "is_ours", "replace_folder"]
 
 RESULT, CHOICE = "result.json", "choice.json"
+_NONE: Mapping[str, Path | None] = MappingProxyType({})
 
 
-def check_folder(out: Path, *, overwrite: bool) -> None:
+def check_folder(out: Path, *, overwrite: bool, inputs: Mapping[str, Path | None] = _NONE) -> None:
     """Refuse a folder that stands and may not be replaced.
+
+    Parameters
+    ----------
+    out : Path
+    overwrite : bool
+    inputs : mapping from option to path
+        What is read or written beside the folder: none of them may lie in it.
 
     Raises
     ------
     OutputError
     """
+    for name, path in inputs.items():
+        if path is not None and out.resolve() in (path.resolve(), *path.resolve().parents):
+            msg = f"{name} {path} lies in the output folder {out}. To fix this, name another --out"
+            raise OutputError(msg)
     if not (out.exists() or out.is_symlink()):
         return
     if not overwrite:
@@ -93,4 +109,10 @@ def replace_folder(out: Path, files: Mapping[str, bytes], *, overwrite: bool) ->
         return
     aside = out.with_name(f".{out.name}.tmp-doomed")
     write_folder(out, files, aside=aside)
-    shutil.rmtree(aside, ignore_errors=True)
+    if is_ours(aside):
+        shutil.rmtree(aside, ignore_errors=True)
+        return
+    kept = out.with_name(f"{out.name}-old-{secrets.token_hex(3)}")
+    os.replace(aside, kept)
+    msg = f"{out} got other files while it was replaced: what stood there is now {kept}"
+    warnings.warn(msg, RuntimeWarning, stacklevel=2)

@@ -65,7 +65,7 @@ def cluster_on_dask(
     client: Any = None,
     metric: str = "cosine",
     seed: int = 0,
-    max_iter: int = 20,
+    max_iter: int = 100,
     tol: float = 1e-3,
     gap: float = 1e-4,
     empty: str = "relocate",

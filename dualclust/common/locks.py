@@ -6,12 +6,13 @@ killed or not, so that none is ever stale. ``.lock-holder`` says who holds it, f
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..algos.core.errors import OutputError
@@ -41,7 +42,7 @@ def only_writer(folder: Path) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / _LOCK)
+    lock = FileLock(folder / _LOCK, fallback_to_soft=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
@@ -51,12 +52,12 @@ def only_writer(folder: Path) -> Iterator[None]:
             f"To fix this, wait until it has ended, or end it"
         )
         raise OutputError(msg) from None
-    except NotImplementedError:
-        msg = f"{folder} is on a file system without locks: make sure that nobody else writes there"
-        warnings.warn(msg, RuntimeWarning, stacklevel=3)
-        yield
-        return
     except OSError as error:
+        if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK):
+            msg = f"{folder} is on a file system without locks: see that nobody else writes there"
+            warnings.warn(msg, RuntimeWarning, stacklevel=3)
+            yield
+            return
         msg = f"cannot write into {folder}: {error.strerror or error}"
         raise OutputError(msg) from error
     try:
@@ -66,8 +67,9 @@ def only_writer(folder: Path) -> Iterator[None]:
     finally:
         # Removed while it is held: who has already opened the file finds that its name has gone,
         # and opens the name again.
-        for name in LOCK_FILES:
-            (folder / name).unlink(missing_ok=True)
+        with suppress(OSError):
+            for name in LOCK_FILES:
+                (folder / name).unlink(missing_ok=True)
         lock.release()
 
 

@@ -103,7 +103,7 @@ def draw_report(
     page = page_of(
         found, result, notable, data, title=title, weight=weight, notes=notes, figures=figures
     )
-    return {"report.html": page.encode()}
+    return {"report.html": page.encode("utf-8", "replace")}
 
 
 def _choices(

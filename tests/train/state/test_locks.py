@@ -1,5 +1,6 @@
 """A run folder has one writer, and the lock ends with it."""
 
+import errno
 import json
 import os
 import signal
@@ -122,7 +123,7 @@ def test_a_holder_that_has_not_said_so_yet(tmp_path):
 
 def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
     def refuse(self, timeout=None):
-        raise NotImplementedError
+        raise OSError(errno.ENOSYS, "no locks here")
 
     monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
     with pytest.warns(RuntimeWarning, match="without locks"), only_writer(tmp_path):
