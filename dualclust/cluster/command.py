@@ -64,7 +64,7 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
     out = options.out or default_folder(options.input)
     try:
         inputs = {"X.npy": options.input, "--table": options.table}
-        inputs |= {"--checkpoint": options.checkpoint, "--start": options.start}
+        inputs["--checkpoint"] = options.checkpoint
         check_folder(out, overwrite=options.overwrite, inputs=inputs)
     except OutputError:
         look_at(options.input, selection_of(options))  # what is wrong with the input comes first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -189,6 +190,14 @@ def test_threads_change_no_byte(tmp_path, model) -> None:
         options = ("--bounded", "--threads", threads, "--out", tmp_path / f"{threads}")
         assert assign(model[2], path, *options) == 0
     assert listing(tmp_path / "1") == listing(tmp_path / "2")
+
+
+def test_a_model_is_not_overwritten_by_its_labels(tmp_path, capsys, model) -> None:
+    own = shutil.copytree(model[2], tmp_path / "own")
+    before, path = listing(own), save(tmp_path / "Y.npy", near(model))
+    error = error_of(capsys, 73, "assign", own, path, "--out", own, "--overwrite")
+    assert "lies in the output folder" in error
+    assert listing(own) == before
 
 
 def test_json_and_overwrite(tmp_path, capsys, model) -> None:

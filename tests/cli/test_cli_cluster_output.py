@@ -13,7 +13,7 @@ import pytest
 
 from dualclust.cli.main import main
 from dualclust.cluster import command as cluster_command
-from dualclust.cluster import plan, resume
+from dualclust.cluster import folder, plan, resume
 from dualclust.cluster.progress import Meter
 from dualclust.common import files
 from tests.cli.cluster_files import OUTPUTS, cluster, error_of, groups, listing, outputs, save
@@ -32,6 +32,39 @@ def test_only_what_the_command_wrote_is_replaced(tmp_path, capsys) -> None:
     assert {p.name for p in tmp_path.iterdir()} == {"X.npy", "X-clusters"}  # nothing is left aside
     capsys.readouterr()
     assert "or replace it with --overwrite" in error_of(capsys, 73, "cluster", path, "-k", 4)
+
+
+@pytest.mark.parametrize("flag", ["--table", "--checkpoint"])
+def test_nothing_beside_the_result_lies_in_its_folder(tmp_path, capsys, flag) -> None:
+    """Found after the run, it would cost all of it."""
+    path, out = save(tmp_path / "X.npy"), tmp_path / "out"
+    before, name = listing(tmp_path), out / "t.csv"
+    error = error_of(capsys, 73, "cluster", path, "-k", 4, "--out", out, flag, name)
+    assert f"{flag} {name} lies in the output folder" in error
+    assert listing(tmp_path) == before
+
+
+def test_a_result_may_be_replaced_by_what_started_from_it(tmp_path) -> None:
+    path = save(tmp_path / "X.npy")
+    assert cluster(path) == 0
+    assert cluster(path, "--start", tmp_path / "X-clusters", "--overwrite") == 0
+
+
+def test_what_was_added_meanwhile_is_kept(tmp_path, monkeypatch) -> None:
+    path, out = save(tmp_path / "X.npy"), tmp_path / "X-clusters"
+    assert cluster(path) == 0
+    write = folder.write_folder
+
+    def late(*arguments, **options):
+        (out / "notes.txt").write_text("mine")
+        write(*arguments, **options)
+
+    monkeypatch.setattr(folder, "write_folder", late)
+    with pytest.warns(RuntimeWarning, match="got other files while it was replaced"):
+        assert cluster(path, "--overwrite") == 0
+    assert set(listing(out)) == OUTPUTS
+    (kept,) = tmp_path.glob("X-clusters-old-*")
+    assert (kept / "notes.txt").read_text() == "mine"
 
 
 def spoil_more(out):
