@@ -4,7 +4,6 @@
 in one pass; the other modules are its parts.
 """
 
-from ._runs import FREE, Shares
 from .agreement import adjusted_rand_index
 from .choice import choose_k, sample_rows
 from .figures import ChoiceOfK
@@ -22,7 +21,6 @@ from .reference import reference_rows
 from .survey import Candidate, Survey, survey
 
 __all__ = [
-    "FREE",
     "LEAST_EXCESS",
     "LEAST_STABILITY",
     "MOST_PRICE",
@@ -30,7 +28,6 @@ __all__ = [
     "ChoiceOfK",
     "RecommendedBounds",
     "RecommendedK",
-    "Shares",
     "Survey",
     "adjusted_rand_index",
     "choose_k",

@@ -15,11 +15,11 @@ from typing import NamedTuple
 from urllib.parse import unquote, urldefrag
 
 ANSWERS = {
-    "counts instead of ratios": ("guides/bounds.html", "SizeBounds.from_counts"),
+    "counts instead of ratios": ("guides/bounds.html", "min_count"),
     "an empty cluster": ("guides/troubleshooting.html", "A cluster is empty"),
     "CoKe's Theorem 1": ("math/theorem_r.html", "Theorem 1 of CoKe is false as printed"),
     "four GPUs": ("guides/machines.html", "torchrun --nproc-per-node 4"),
-    "export a model": ("guides/serving.html", "weights.safetensors"),
+    "export a model": ("guides/model.html", "dualclust export"),
     "what the gap means": ("guides/certificates.html", "The gap is"),
 }
 """What a reader must find from the front page: a page, and words that it must hold."""

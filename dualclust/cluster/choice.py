@@ -14,7 +14,7 @@ from typing import Any
 
 from ..algos.core.checks import check_count
 from ..algos.core.errors import InvalidValueError, MissingExtraError, UsageError
-from ..algos.selection import Shares, choose_k, sample_rows
+from ..algos.selection import choose_k, sample_rows
 from ..common.ranks import Ranks, join_ranks
 from ..common.watch import watched
 from .agreement import agree
@@ -30,6 +30,8 @@ from .progress import Meter
 from .shares import row_group
 
 __all__ = ["bounds_range", "k_range", "run_choice"]
+
+Shares = tuple[float, float]
 
 N_SPLITS, N_INIT = 5, 2
 
