@@ -6,7 +6,6 @@ Rows are read a block at a time, in any format of `formats`; the labels are thos
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +14,20 @@ import numpy as np
 from ..algos.core.checks import check_interval
 from ..algos.core.errors import OutputError, UsageError
 from ..common.files import write_file
-from ..common.ranks import Ranks, join_ranks
-from ..common.watch import watched
-from .agreement import agree
+from ..common.ranks import Ranks
 from .distances import squared_distances
 from .embeddings import check_embeddings, check_path, embedding_source, open_embeddings
 from .folder import check_folder, replace_folder
 from .formats import Rows, default_folder
 from .formats.checks import refuse
 from .labeling import around_centers, label_rows, stored_bounds, whole_result
+from .launch import on_ranks
 from .model import Model, read_model
 from .notable import find_notable
-from .options import check_machine, check_paths, check_sizes, selection_of
+from .options import check_paths, check_sizes, selection_of
 from .output import Clusters, json_text, npy, sizes_csv
 from .places import device_place
-from .products import Multiply, products_on
+from .products import Multiply
 from .progress import Meter
 from .shares import row_group
 from .sizes import bounds_of
@@ -42,19 +40,7 @@ BOUNDS = ("lower", "upper", "min_count", "max_count", "bounds")
 
 def run_assign(options: argparse.Namespace) -> int:
     """Read, label, write and report; return the exit code, the same on all ranks."""
-    check_machine(options)
-    ranks = join_ranks(options.device, timeout=options.timeout)
-    wanted = sys.stderr.isatty() if options.progress is None else options.progress
-    meter = Meter(ranks.first and wanted)
-    try:
-        with products_on(options.threads) as multiply, watched(ranks):
-            return agree(ranks, lambda: _run(options, ranks, multiply, meter))
-    except KeyboardInterrupt as stop:
-        msg = "nothing was written"
-        raise KeyboardInterrupt(msg) from stop
-    finally:
-        meter.end()
-        ranks.leave()
+    return on_ranks(options, _run)
 
 
 def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter) -> int:

@@ -9,23 +9,21 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
 from typing import Any
 
 from ..algos.core.checks import check_count
 from ..algos.core.errors import InvalidValueError, MissingExtraError, UsageError
 from ..algos.selection import choose_k, sample_rows
-from ..common.ranks import Ranks, join_ranks
-from ..common.watch import watched
-from .agreement import agree
+from ..common.ranks import Ranks
 from .choice_figure import choice_png
 from .choice_table import choice_csv, choice_of, choice_text
 from .embeddings import check_embeddings, embedding_source, open_embeddings
 from .folder import check_folder, replace_folder
 from .formats import default_folder
-from .options import LOWER, UPPER, check_machine, check_paths, check_sizes, selection_of
+from .launch import on_ranks
+from .options import LOWER, UPPER, check_paths, check_sizes, selection_of
 from .places import device_place
-from .products import Multiply, products_on
+from .products import Multiply
 from .progress import Meter
 from .shares import row_group
 
@@ -60,16 +58,7 @@ REFUSED = {
 
 def run_choice(options: argparse.Namespace) -> int:
     """Read, compare, write and report; return the exit code, the same on all ranks."""
-    check_machine(options)
-    ranks = join_ranks(options.device, timeout=options.timeout)
-    wanted = sys.stderr.isatty() if options.progress is None else options.progress
-    meter = Meter(ranks.first and wanted)
-    try:
-        with products_on(options.threads) as multiply, watched(ranks):
-            return agree(ranks, lambda: _run(options, ranks, multiply, meter))
-    finally:
-        meter.end()
-        ranks.leave()
+    return on_ranks(options, _run)
 
 
 def k_range(text: str) -> list[int]:

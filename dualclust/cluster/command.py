@@ -8,26 +8,24 @@ Options are checked in `options`, files read in `problem`, results written in `f
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import Any
 
 from ..algos.clustering.choices import restricted_scores
 from ..algos.clustering.constrained import ConstrainedKMeansResult, KMeansState, constrained_kmeans
 from ..algos.core.errors import OutputError
 from ..algos.scores.sources import ScoreSource
-from ..common.ranks import Ranks, join_ranks
-from ..common.watch import watched
-from .agreement import agree
+from ..common.ranks import Ranks
 from .distances import squared_distances
 from .folder import check_folder, replace_folder
 from .formats import default_folder, look_at
+from .launch import on_ranks
 from .model import MODEL_FILE, model_bytes
 from .notable import Notable, find_notable
-from .options import check_machine, check_options, check_paths, selection_of
+from .options import check_options, check_paths, selection_of
 from .output import Clusters, json_text, npy, result_of, sizes_csv, text
 from .places import on_host, placed
 from .problem import Problem, open_problem
-from .products import Multiply, products_on
+from .products import Multiply
 from .progress import Meter
 from .resume import how_to_go_on, load, save
 from .start import drawn_centers
@@ -44,18 +42,7 @@ def run_cluster(options: argparse.Namespace) -> int:
     KeyboardInterrupt
         With how to go on, for a run that is stopped.
     """
-    check_machine(options)
-    ranks = join_ranks(options.device, timeout=options.timeout)
-    wanted = sys.stderr.isatty() if options.progress is None else options.progress
-    meter = Meter(ranks.first and wanted)
-    try:
-        with products_on(options.threads) as multiply, watched(ranks):
-            return agree(ranks, lambda: _run(options, ranks, multiply, meter))
-    except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(how_to_go_on(options)) from stop
-    finally:
-        meter.end()
-        ranks.leave()
+    return on_ranks(options, _run, stopped=lambda: how_to_go_on(options))
 
 
 def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter) -> int:

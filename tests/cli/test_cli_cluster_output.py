@@ -13,7 +13,7 @@ import pytest
 
 from dualclust.cli.main import main
 from dualclust.cluster import command as cluster_command
-from dualclust.cluster import folder, plan, resume
+from dualclust.cluster import folder, launch, plan, resume
 from dualclust.cluster.progress import Meter
 from dualclust.common import files
 from tests.cli.cluster_files import OUTPUTS, cluster, error_of, groups, listing, outputs, save
@@ -277,7 +277,7 @@ def test_a_terminal_sees_progress_and_the_result_is_the_same(tmp_path, monkeypat
     assert capsys.readouterr().err == ""  # no terminal
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(cluster_command, "Meter", lambda shown: Meter(shown, clock=ticking()))
+    monkeypatch.setattr(launch, "Meter", lambda shown: Meter(shown, clock=ticking()))
     assert cluster(path, "--out", tmp_path / "shown") == 0
     shown = screen.getvalue()
     assert listing(tmp_path / "plain") == listing(tmp_path / "shown")

@@ -16,7 +16,7 @@ import pytest
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.cli.main import main
 from dualclust.cluster import command as cluster_command
-from dualclust.cluster import problem
+from dualclust.cluster import launch, problem
 from dualclust.cluster.formats import copies, open_rows
 from dualclust.cluster.formats import plain as plain_rows
 from dualclust.common.ranks import Launch, Ranks
@@ -103,7 +103,7 @@ def on_ranks(size, words, monkeypatch):
         return main(words)
 
     with monkeypatch.context() as patch:
-        patch.setattr(cluster_command, "join_ranks", lambda *_, **__: here.ranks)
+        patch.setattr(launch, "join_ranks", lambda *_, **__: here.ranks)
         patch.setattr(problem, "open_embeddings", open_embeddings)
         patch.setattr(plain_rows, "_descriptor", descriptor)
         codes = on_threads(size, work)
