@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import array_api_compat as compat
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import maximum_flow
 
 from ..core.checks import check_count, check_shape
@@ -217,7 +217,9 @@ def _flow(
     arcs.append((rest, sink, total - sum(low)))
     tails, heads, capacities = zip(*arcs, strict=True)
     graph = coo_array((capacities, (tails, heads)), shape=(sink + 1, sink + 1)).tocsr()
-    graph = graph.astype("int32")
+    # Old versions of SciPy want 32-bit numbers of nodes too.
+    parts = (part.astype("int32") for part in (graph.data, graph.indices, graph.indptr))
+    graph = csr_array(tuple(parts), shape=graph.shape)
     result = maximum_flow(graph, source, sink)
     if int(result.flow_value) == total:
         flow = [[0] * k for _ in range(m)]

@@ -50,7 +50,8 @@ def test_scikit_learn_contract(estimator, check) -> None:
 
 def test_all_but_the_named_checks_run() -> None:
     offered = {c.func.__name__ for _, c in estimator_checks_generator(ESTIMATORS[0])}
-    assert offered >= {*NOT_CLAIMED, *DECLARED}
+    # Old versions of scikit-learn do not offer what is not claimed.
+    assert offered >= set(DECLARED)
     assert len(CHECKS) >= 120
 
 
