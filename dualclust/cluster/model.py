@@ -81,7 +81,7 @@ def model_bytes(found: Clusters, metric: str) -> bytes:
         "upper": found.upper,
     }
     content = io.BytesIO()
-    np.savez(content, allow_pickle=False, **arrays)
+    np.savez(content, **arrays)  # numbers and a text: nothing that wants a pickle
     return content.getvalue()
 
 
