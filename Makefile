@@ -121,8 +121,15 @@ machines: $(STAMP)
 slow: $(STAMP)
 	"$(PY)" -m pytest -m slow
 
-mutants: $(STAMP)
-	"$(PY)" -m tests.mutation.run $(MUTANTS_ARGS)
+# Which tests run which lines is asked once: `make clean` forgets it.
+TRACE = build/trace
+$(TRACE): $(STAMP)
+	@rm -rf "$(TRACE).part"
+	"$(PY)" -m pytest -p tests.mutation.trace --trace-lines "$(TRACE).part" $(TEST_ARGS)
+	@mv "$(TRACE).part" "$(TRACE)"
+
+mutants: $(TRACE)
+	"$(PY)" -m tests.mutation.run --trace "$(TRACE)" $(MUTANTS_ARGS)
 
 bench: $(STAMP)
 	"$(PY)" benchmarks/assign_stream.py --small

@@ -10,8 +10,9 @@ from functools import cache
 from pathlib import Path
 
 from tests.mutation.operators import Mutant, is_python, mutants
+from tests.mutation.trace import Trace
 
-__all__ = ["GROUPS", "draw", "group", "likely_files", "modules"]
+__all__ = ["GROUPS", "draw", "group", "likely_files", "line_tests", "modules"]
 
 GROUPS = ("algos", "backends", "train/methods", "train", "dualclust/common")
 # Pictures and words for people: their tests look at what is there, not at where.
@@ -130,13 +131,45 @@ def likely_files(root: Path, mutant: Mutant, most: int) -> list[str]:
         score += 1.0 * any(file == f"test_{s}" or file.startswith(f"test_{s}_") for s in near)
         score += 0.5 * any(_imports(text, s) for s in near)
         if part == "backends" and home:
-            score += 1.0 + 8.0 * (file == "test_table")  # every engine against its reference
+            # Every engine against its reference, and the row's own file, by whose name it goes.
+            rows = {re.sub(r"^(numba|torch_cpu|torch_cuda|torch)_", "", s) for s in (stem, *near)}
+            score += 1.0 + 8.0 * (file == "test_table") + 8.0 * (file.removeprefix("test_") in rows)
         if score > 0:
             # Unit tests are quicker than the others, and short files than long ones.
             score += 2.0 * home + 0.3 * (folder == "unit") - len(text) / 1e5
             ranked.append((score, path))
     ranked.sort(key=lambda pair: (-pair[0], pair[1]))
     return [path for _, path in ranked[:most]]
+
+
+def line_tests(
+    trace: Trace, source: str, mutant: Mutant, files: Sequence[str], most: float
+) -> list[str]:
+    """Test functions that run a mutant's lines: those of likely files first, the quickest first.
+
+    They take at most about `most` seconds together, without a single one that takes more.
+    """
+    found = trace.through(mutant.module, _lines(source, mutant))
+    rank = {file: i for i, file in enumerate(files)}
+    found.sort(key=lambda test: rank.get(test.partition("::")[0], len(rank)))
+    chosen, total = [], 0.0
+    for test in found:
+        seconds = trace.seconds.get(test, 0.0)
+        if total + seconds <= most:
+            chosen.append(test)
+            total += seconds
+    return chosen
+
+
+def _lines(source: str, mutant: Mutant) -> range:
+    """Lines of what is replaced, from the first line of the statement around it."""
+    first, last = (source.count("\n", 0, at) + 1 for at in (mutant.start, mutant.stop))
+    around = [
+        node.lineno
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.stmt) and node.lineno <= first <= (node.end_lineno or node.lineno)
+    ]
+    return range(max(around, default=first), last + 1)
 
 
 def _titles(module: str) -> set[str]:

@@ -1,10 +1,12 @@
 """Make the library wrong in many small ways, one at a time, and see whether the tests notice.
 
-Run as ``python -m tests.mutation.run --n 60 --seed 0`` or ``make mutants``. Each mutant is written
-into a copy of the repository, never into the checkout, and the test files that are likely to see it
-run there, the likeliest first, to the first failure. One that uses up its CPU time is killed too:
-it did not end. In the end every test that killed must pass on the copy without an error in it. The
-exit code is 1 if fewer than 97 % of those that are not equivalent are killed.
+Run as ``make mutants``, which asks the suite first which tests run which lines (`trace`), or as
+``python -m tests.mutation.run --n 60 --seed 0 --trace build/trace``. Each mutant is written into a
+copy of the repository, never into the checkout, and the tests that run its lines run there, to the
+first failure; without a trace of these lines, the test files that are likely to see it. One that
+uses up its CPU time is killed too: it did not end. In the end every test that killed must pass on
+the copy without an error in it. The exit code is 1 if fewer than 97 % of those that are not
+equivalent are killed.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from tests.mutation.choice import GROUPS, draw, group, likely_files, modules
+from tests.mutation.choice import GROUPS, draw, group, likely_files, line_tests, modules
 from tests.mutation.operators import Mutant
+from tests.mutation.trace import Trace, read_trace
 
 __all__ = ["BAR", "Tree", "Verdict", "equivalents", "main", "report"]
 
@@ -202,9 +205,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = draw(ROOT, modules(ROOT, options.modules), options.n, options.seed)
     if options.operators:
         chosen = [m for m in chosen if m.operator in options.operators]
-    plan = [
-        (m, () if m.key in known else tuple(likely_files(ROOT, m, options.files))) for m in chosen
-    ]
+    trace = read_trace(options.trace) if options.trace else Trace({}, {})
+    plan = [(m, () if m.key in known else _tests(m, trace, options)) for m in chosen]
     if options.list:
         for mutant, files in plan:
             print(f"{difference(mutant)}\n{known.get(mutant.key, ' '.join(files))}\n")
@@ -244,6 +246,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if rate(verdicts) >= BAR and not unsound else 1
 
 
+def _tests(mutant: Mutant, trace: Trace, options: argparse.Namespace) -> tuple[str, ...]:
+    """The test functions that run a mutant's lines; where the trace has none, likely files."""
+    files = likely_files(ROOT, mutant, options.files)
+    source = (ROOT / mutant.module).read_text(encoding="utf-8")
+    return tuple(line_tests(trace, source, mutant, files, options.seconds) or files)
+
+
 def _unsound(tree: Tree, verdicts: Sequence[Verdict]) -> str:
     """Run each test that killed on the tree without an error; return what failed."""
     tests = sorted({v.why for v in verdicts if "::" in v.why})
@@ -261,6 +270,10 @@ def _parser() -> argparse.ArgumentParser:
     add("--modules", nargs="+", default=(), help="such as algos/online/duals.py or 'train/*' (all)")
     add("--operators", nargs="+", default=(), help="keep these kinds of the drawn ones")
     add("--files", type=int, default=6, help="most test files for one mutant (default 6)")
+    says = "what `tests.mutation.trace` wrote: which tests run which lines"
+    add("--trace", type=Path, metavar="FOLDER", help=says)
+    says = "of tests for one mutant, as the trace has timed them (default 100)"
+    add("--seconds", type=float, default=100.0, help=says)
     add("--jobs", type=int, default=1, help="trees at a time (default 1)")
     add("--list", action="store_true", help="show the mutants and their test files, run nothing")
     return parser

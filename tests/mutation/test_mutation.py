@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.mutation import run
-from tests.mutation.choice import GROUPS, draw, group, likely_files, modules
+from tests.mutation.choice import GROUPS, draw, group, likely_files, line_tests, modules
 from tests.mutation.operators import OPERATORS, Mutant, is_python, mutants
 from tests.mutation.run import Verdict, difference, equivalents, rate, report
+from tests.mutation.trace import Trace, read_trace
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = '''\
@@ -123,7 +127,11 @@ def test_drawing_takes_turns_and_repeats_itself() -> None:
     ("module", "function", "first"),
     [
         ("algos/online/duals.py", "update_duals", "tests/unit/online/test_duals.py"),
-        ("backends/numba_augmenting_paths.py", "_move", "tests/backends/test_table.py"),
+        (
+            "backends/numba_path_heaps.py",
+            "_replace",
+            "tests/backends/test_augmenting_paths.py",
+        ),
         (
             "train/methods/propos/_passes.py",
             "grow",
@@ -138,6 +146,39 @@ def test_the_likeliest_test_file_comes_first(module: str, function: str, first: 
     assert files[0] == first
     assert len(files) <= 5
     assert all((ROOT / file).is_file() for file in files)
+
+
+def test_the_tests_that_run_a_line_are_chosen(tmp_path: Path) -> None:
+    """Asked of a real run: near files first, what takes too long last and alone."""
+    module, tests = "algos/online/step_sizes.py", "tests/unit/online/test_step_sizes.py"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["-p", "tests.mutation.trace", "--trace-lines", str(tmp_path), tests]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=environment)
+    trace = read_trace(tmp_path)
+    source = (ROOT / module).read_text(encoding="utf-8")
+    inside = [m for m in mutants(module, source) if m.function and m.operator == "arithmetic"]
+    found = [line_tests(trace, source, m, [tests], 1e9) for m in inside]
+    assert all(found)
+    assert {test.partition("::")[0] for chosen in found for test in chosen} == {tests}
+    assert all("[" not in test for chosen in found for test in chosen)
+    assert len({tuple(chosen) for chosen in found}) > 1  # not every test runs every line
+    # A module that has changed since is not believed.
+    (tmp_path / "algos" / "online").mkdir(parents=True)
+    (tmp_path / module).write_text(source + "\n", encoding="utf-8")
+    assert read_trace(tmp_path, tmp_path).lines == {}
+
+
+def test_tests_of_likely_files_come_first_and_long_ones_not_at_all() -> None:
+    source = "def f(x):\n    y = g(\n        x + 1\n    )\n    return y\n"
+    mutant = Mutant("m.py", "f", "arithmetic", source.index("x +"), source.index("1\n"), "", "", "")
+    lines = {2: {"b.py::slow", "b.py::quick", "a.py::test"}, 3: {"c.py::test"}, 5: {"d.py::test"}}
+    seconds = {"b.py::slow": 9.0, "b.py::quick": 1.0, "a.py::test": 3.0, "c.py::test": 2.0}
+    trace = Trace({"m.py": {n: frozenset(t) for n, t in lines.items()}}, seconds)
+    near = line_tests(trace, source, mutant, ["a.py"], 100.0)
+    assert near == ["a.py::test", "b.py::quick", "c.py::test", "b.py::slow"]
+    assert line_tests(trace, source, mutant, ["a.py"], 6.5) == near[:3]
+    assert line_tests(Trace({}, {}), source, mutant, ["a.py"], 6.5) == []
 
 
 # What becomes of a mutant -----------------------------------------------------------------------
