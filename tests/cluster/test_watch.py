@@ -79,6 +79,33 @@ def test_all_others_name_the_rank_that_ended_without_a_word(dead):
     assert no_threads()
 
 
+def test_a_rank_that_lost_another_and_was_not_told_does_not_say_goodbye(monkeypatch):
+    """Its peers must not take its end for an orderly one."""
+    monkeypatch.setattr(watch, "GRACE", 2.0)
+    said = {}
+
+    def work(ranks):
+        try:
+            with watched(ranks, ends_process=False):
+                meet(ranks)
+                if ranks.rank == 1:
+                    raise RankLostError(alone)
+                waiting.wait(20.0)
+                raise RankLostError(alone)
+        except RankLostError as error:
+            said[ranks.rank] = str(error)
+            waiting.set()
+            if ranks.rank == 0:
+                raise
+
+    waiting, alone = threading.Event(), "an exchange has failed"
+    with pytest.raises(RankLostError):
+        on_threads(2, work)
+    assert said[1] == alone
+    assert said[0].startswith("lost rank 1: ")
+    assert no_threads()
+
+
 def test_a_stranger_at_the_port_is_sent_away(monkeypatch):
     told = watch._told
 

@@ -27,6 +27,8 @@ SLOW = (
     "test_readme",
     "test_claims",
 )
+# What pins every constant of a folder.
+PINNED = {"train/config/": "tests/train/config/test_defaults.py"}
 FOLDERS = {
     "algos": ("unit", "property", "reference"),
     "backends": ("backends",),
@@ -134,6 +136,9 @@ def likely_files(root: Path, mutant: Mutant, most: int) -> list[str]:
             # Every engine against its reference, and the row's own file, by whose name it goes.
             rows = {re.sub(r"^(numba|torch_cpu|torch_cuda|torch)_", "", s) for s in (stem, *near)}
             score += 1.0 + 8.0 * (file == "test_table") + 8.0 * (file.removeprefix("test_") in rows)
+        score += 16.0 * any(
+            mutant.module.startswith(part) and path == pins for part, pins in PINNED.items()
+        )
         if score > 0:
             # Unit tests are quicker than the others, and short files than long ones.
             score += 2.0 * home + 0.3 * (folder == "unit") - len(text) / 1e5

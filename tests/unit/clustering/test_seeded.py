@@ -52,6 +52,17 @@ def test_other_clusters_start_far_from_the_known_ones(xp):
         assert found[1] >= 90.0
 
 
+def test_free_rows_are_drawn_by_their_weights(xp):
+    """The farthest row has no weight, and the next one nearly all of it."""
+    x = np.asarray([0.0, 30.0, 40.0, 90.0])[:, None]
+    fixed = xp.asarray([0, -1, -1, -1])
+    weights = xp.asarray([1.0, 1e-9, 1e9, 0.0])
+    options = {"fixed": fixed, "metric": "euclidean", "weights": weights}
+    for seed in range(5):
+        found = seeded_centers(feature_source(xp.asarray(x)), 2, seed=seed, **options)
+        assert to_numpy(found)[:, 0].tolist() == [0.0, 40.0]
+
+
 def test_no_other_cluster_starts_at_a_fixed_row(xp):
     """The rows farthest from the mean of cluster 0 are its own."""
     x = np.asarray([0.0, 100.0, 50.1, 49.5, 50.0])[:, None]
