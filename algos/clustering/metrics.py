@@ -107,6 +107,9 @@ def clustering_scores(labels: Array, classes: Array) -> ClusteringScores:
         msg = "labels must not be empty"
         raise InvalidValueError(msg)
     table = metrics.cluster.contingency_matrix(true, found)
+    # Equal but for names. Old versions of scikit-learn say AMI = 0 where all are alone.
+    if table.shape[0] == table.shape[1] == (table > 0).sum():
+        return ClusteringScores(1.0, 1.0, 1.0, 1.0, 1.0)
     rows, columns = linear_sum_assignment(table, maximize=True)
     nmi = metrics.normalized_mutual_info_score
     return ClusteringScores(
