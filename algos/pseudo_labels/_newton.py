@@ -147,7 +147,8 @@ def _predict(problem: Problem, linear: System) -> Affine:
     dp = solve(problem, linear, _right_side(problem, linear, problem.shares, linear.b_target))
     dt = _mass_step(problem, linear, problem.shares, dp)
     priced, safe_p = _priced(problem, state)
-    inverse = xp.maximum(_largest(-dp / safe_p, priced), _largest(-dt / linear.mass, priced))
+    # A mass is a sum of labels: it does not reach 0 before one of them.
+    inverse = _largest(-dp / safe_p, priced)
     second = xp.zeros_like(dp)
     for block in blocks(problem, state):
         _, dg, dy = _row_step(block, block.targets, dp)
