@@ -148,7 +148,8 @@ SMALL = SolverOptions(full_entries=0, max_entries=8, last_entries=0, min_sample_
 
 
 def in_full(*args):
-    raise AssertionError("all scores were kept")
+    msg = "all scores were kept"
+    raise AssertionError(msg)
 
 
 def test_a_solve_with_fixed_rows_stays_within_memory(xp, rng, monkeypatch):
@@ -176,7 +177,8 @@ def test_labels_beyond_memory_are_an_error_that_says_so(xp, rng, monkeypatch):
             assign_offline(xp.asarray(scores), bounds, options=SMALL)
     assert "last_entries=0" in str(error.value)
     best = assign_offline(xp.asarray(scores), bounds, tol=0.0, options=SMALL)  # as the text says
-    assert best.violation == 0 and best.status == "optimal"
+    assert best.violation == 0
+    assert best.status == "optimal"
 
 
 @pytest.mark.parametrize("reach", [0.0, 1e-3])
@@ -194,7 +196,8 @@ def test_labels_of_an_early_pass_are_kept_until_better_ones_are_found(rng, monke
     given = np.zeros(k) if reach else None
     options = replace(SMALL, price_reach=reach)
     found = assign_offline(scores, ratios_of_numpy(n, k), prices=given, options=options)
-    assert len(labeled) >= 2 and labeled[0].gap > 1e-4
+    assert len(labeled) >= 2
+    assert labeled[0].gap > 1e-4
     assert found.gap == labeled[0].gap
     np.testing.assert_array_equal(found.labels, labeled[0].labels)
 
@@ -211,7 +214,8 @@ def test_the_better_labels_of_two_passes_are_returned(rng, monkeypatch):
 
     monkeypatch.setattr(assignment, "assign_in_passes", worse)
     found = assign_offline(scores, ratios_of_numpy(n, k), options=SMALL)
-    assert len(gaps) == 2 and found.gap == gaps[0] < 0.5
+    assert len(gaps) == 2
+    assert found.gap == gaps[0] < 0.5
 
 
 EDGES = {
