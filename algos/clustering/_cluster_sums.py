@@ -77,10 +77,21 @@ class PassSums:
         self.largest: deque[Array] = deque()
 
     def add_block(self, block: Array, start: int, labels: Array) -> None:
-        """Add the raw rows from this rank's row `start` on, with their labels.
+        """Add consecutive raw rows of this rank with their labels, or what has changed of them.
 
-        On the host this checks the rows; elsewhere each block would be a read, and `total` looks at
-        all blocks at once.
+        Parameters
+        ----------
+        block : (b, d) array
+            This rank's rows from `start` on.
+        start : int
+        labels : (b,) int64 array
+            Of these rows.
+
+        Notes
+        -----
+        With `before`, rows that keep their label are passed over. Rows that are added are checked
+        against the grid at once on the host; elsewhere each block would be a read, and `total`
+        looks at all blocks together. Several threads may call this at once.
         """
         xp, frame = compat.array_namespace(block), self.frame
         weights, check = None, on_host(block)

@@ -190,9 +190,11 @@ def constrained_kmeans(
     Guarantee: ``lower <= counts <= upper``, fixed rows keep their label, no pair is a forbidden
     one, and the objective never falls between two iterations by more than the proven gap of the
     labels, 0.001 of its size. The gap is relative to the best labels that keep all of these.
-    Cost: O(n k d) per iteration; bounds that exclude no labels cost no more than `kmeans`, which
-    then runs. Memory: labels and candidates of free samples, O(n), the pairs, and one block of rows
-    and scores; the rows of a source are never in memory all at once.
+    Cost: O(n k d) per iteration. Without fixed rows and forbidden pairs, bounds that exclude no
+    labels cost no more than `kmeans`, which then runs. With them the solver runs whatever the
+    bounds are; m pairs cost O(m log m) once, and then O(n k) for each pass over the scores.
+    Memory: labels and candidates of free samples, O(n), the pairs, and one block of rows and
+    scores; the rows of a source are never in memory all at once.
     Source: CoKe Eq. 3, 6 and 12 as batch alternation; the solver is ours (`offline`).
 
     Examples

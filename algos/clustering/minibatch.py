@@ -41,6 +41,7 @@ from ..core.checks import (
 from ..core.exact_sums import grid_of
 from ..core.precision import at_least_float32
 from ..core.projections import project_sphere
+from ..core.reads import read
 from ..core.types import Array
 from ..online.assignment import AssignmentState, assign, init_state
 from ..online.step_sizes import StepRule, measured_steps
@@ -134,7 +135,8 @@ def minibatch_step(
         Only its shares are used; a known number of samples is ignored.
     metric : {"cosine", "euclidean"}
     weights : (b,) real array, optional
-        At least 0; they weight the rows in the means. Shares count samples.
+        At least 0; they weight the rows in the means. Shares count samples. A batch of weights that
+        are all 0 moves prices and counts, and leaves centers and means as they are.
     empty : {"relocate", "keep"}
         Whether a cluster that never got a sample, but may have one, moves to the row farthest from
         its own center or stays.
@@ -182,7 +184,7 @@ def minibatch_step(
         return MiniBatchStep(labels, state)
     if weights is None:
         weights = xp.ones((b,), dtype=xp.float64, device=compat.device(features))
-    weights = check_weights("weights", weights, b)
+    weights, is_weighted = _batch_weights(weights, b)
     origin = xp.zeros_like(state.means[0, :]) if spherical else xp.mean(state.means, axis=0)
     rows = features if spherical else xp.astype(features, xp.float64) - origin
     scores = _scores(rows, state, origin, spherical)
@@ -191,6 +193,8 @@ def minibatch_step(
         n = STREAM_SAMPLES_PER_CLUSTER * k
         steps = measured_steps(endless, n_samples=n, scale=score_range(scores))
     labels, assignment = assign(scores, endless, state.assignment, steps=steps)
+    if not is_weighted:
+        return MiniBatchStep(labels, state._replace(assignment=assignment, steps=steps))
     means, weight = _add(rows, labels, weights, state.means - origin, state.weight)
     if empty == "relocate":
         idle = (assignment.counts == 0) & (bounds.upper_share > 0)
@@ -206,6 +210,16 @@ def _endless(bounds: SizeBounds) -> SizeBounds:
     xp = compat.array_namespace(bounds.lower)
     none, all_ = xp.zeros_like(bounds.lower), xp.full_like(bounds.upper, sys.maxsize)
     return bounds._replace(lower=none, upper=all_, n_samples=None)
+
+
+def _batch_weights(weights: Array, b: int) -> tuple[Array, bool]:
+    """Return the weights of a batch, checked, and whether any of them is above 0."""
+    xp = check_real("weights", weights)
+    check_shape("weights", weights, (b,))
+    (some,) = read(xp.any(weights != 0))  # also of NaN, which is refused
+    if some:
+        return check_weights("weights", weights, b), True
+    return xp.astype(weights, xp.float64), False
 
 
 def _scores(rows: Array, state: MiniBatchState, origin: Array, spherical: bool) -> Array:

@@ -18,16 +18,19 @@ symbol          here             shape    meaning
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds
-from ..core.checks import check_count, check_kind
-from ..core.errors import InvalidValueError
+from ..bounds.sizes import SizeBounds, entries
+from ..core.checks import check_count, check_kind, check_same_place
+from ..core.errors import DualclustError, InvalidValueError
 from ..core.types import Array
 from ..online.assignment import AssignmentState
 from ..online.duals import Duals
 from ..online.step_sizes import StepRule
-from ..scores.blocks import MOST_ROWS, row_blocks
+from ..scores.blocks import MOST_ROWS, map_blocks
 from ..scores.sources import FeatureSource, Group, check_weights
 from ..scores.turns import Turn, hand_on, turns_of
 from .minibatch import MiniBatchState, MiniBatchStep, minibatch_step
@@ -70,13 +73,14 @@ def minibatch_pass(
     Raises
     ------
     InvalidValueError, InvalidTypeError, DeviceMismatchError
-        As `minibatch_step`.
+        As `minibatch_step`, on all ranks alike; for values of rows with the rows of the batch.
 
     Notes
     -----
     Guarantee: the bits do not depend on the number of ranks. Cost O(n k d), one rank after the
-    other: ranks share out the reading and the memory, and save no time. Memory: one batch, and the
-    labels. Source: CoKe Eq. 10, 11 and 13; turns of ranks are ours.
+    other: ranks share out the reading and the memory, and save no time. Inside `workers`, threads
+    read batches ahead; each is labeled after those before it. Memory: one batch, or as many as are
+    read ahead, and the labels. Source: CoKe Eq. 10, 11 and 13; turns of ranks are ours.
 
     Examples
     --------
@@ -101,22 +105,72 @@ def minibatch_pass(
         raise InvalidValueError(msg)
     group, like = source.group, source.rows(0, 0)
     xp = compat.array_namespace(like)
+    # What is wrong with the arguments is so on all ranks: each says it before the first turn.
+    minibatch_step(like, state, bounds, metric=metric, empty=empty)
+    check_same_place(features=like, weights=weights)
     if weights is not None:
         weights = check_weights("weights", weights, group.n_total)
     labels = [xp.zeros((0,), dtype=xp.int64, device=compat.device(like))]
     for turn in turns_of(group, like=state.means):
+        error: DualclustError | None = None
         if turn.is_own:
-            for first, last in row_blocks(turn.stop - turn.start, batch_size):
-                start, stop = turn.start + first, turn.start + last
-                own = None
-                if weights is not None:
-                    own = weights[group.first_row + start : group.first_row + stop]
-                rows = source.rows(start, stop)
-                step = minibatch_step(rows, state, bounds, metric=metric, weights=own, empty=empty)
-                state = step.state
-                labels.append(step.labels)
+            try:
+                for batch in _batches(source, turn, batch_size, weights):
+                    step = _step(batch, state, bounds, metric=metric, empty=empty)
+                    state = step.state
+                    labels.append(step.labels)
+            except DualclustError as wrong:
+                error = wrong
+        _raise_together(group, error, like=state.means)
         state = _handed_on(group, turn, state)
     return MiniBatchStep(xp.concat(labels), state)
+
+
+class _Batch(NamedTuple):
+    """Rows of all ranks from `first` on, and their weights."""
+
+    first: int
+    rows: Array
+    weights: Array | None
+
+
+def _batches(
+    source: FeatureSource, turn: Turn, batch_size: int, weights: Array | None
+) -> Iterator[_Batch]:
+    """Yield the batches of a turn; the threads of the caller read ahead."""
+
+    def batch(first: int, last: int) -> _Batch:
+        start, stop = turn.start + first, turn.start + last
+        place = source.group.first_row + start
+        own = None if weights is None else weights[place : place + stop - start]
+        return _Batch(place, source.rows(start, stop), own)
+
+    return map_blocks(batch, turn.stop - turn.start, batch_size, like=source.rows(0, 0))
+
+
+def _step(
+    batch: _Batch, state: MiniBatchState, bounds: SizeBounds, *, metric: str, empty: str
+) -> MiniBatchStep:
+    """Label a batch; an error says which rows of all ranks it has met."""
+    first, rows, weights = batch
+    try:
+        return minibatch_step(rows, state, bounds, metric=metric, weights=weights, empty=empty)
+    except InvalidValueError as error:
+        msg = f"the batch of rows {first} to {first + rows.shape[0] - 1} cannot be added: {error}"
+        raise InvalidValueError(msg) from error
+
+
+def _raise_together(group: Group, error: DualclustError | None, *, like: Array) -> None:
+    """Raise on every rank what one of them has met in its turn, for which the others wait."""
+    if not group.is_alone:
+        xp = compat.array_namespace(like)
+        codes = [] if error is None else [ord(letter) for letter in str(error)]
+        own = xp.asarray(codes, dtype=xp.int64, device=compat.device(like))
+        text = "".join(map(chr, entries("text", group.gather(own))))
+        if error is None and text:
+            raise InvalidValueError(text)
+    if error is not None:
+        raise error
 
 
 def _handed_on(group: Group, turn: Turn, state: MiniBatchState) -> MiniBatchState:

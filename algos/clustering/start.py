@@ -45,7 +45,7 @@ from ..core.projections import project_sphere
 from ..core.random import uniforms
 from ..core.reads import on_host
 from ..core.types import Array, Namespace
-from ..scores.blocks import row_blocks
+from ..scores.blocks import map_blocks
 from ..scores.sources import FeatureSource, check_weights
 from ..scores.statistics import strided_ids
 
@@ -116,9 +116,9 @@ def kmeans_plus_plus(
 
     Notes
     -----
-    Cost O(n k l d), in chunks of rows; nothing is read back from a device between two centers.
-    Once all rows coincide with centers, the remaining rows are drawn like the first. Candidates
-    need a float64 copy of the rows.
+    Cost O(n k l d), in chunks of rows, which the threads of `workers` share out; nothing is read
+    back from a device between two centers. Once all rows coincide with centers, the remaining rows
+    are drawn like the first. Candidates need a float64 copy of the rows.
 
     Examples
     --------
@@ -293,9 +293,11 @@ def _squared_distances(features: Array, row: Array, inverse: float) -> Array:
     n, d = features.shape
     entries = CHUNK_ENTRIES if on_host(features) else DEVICE_CHUNK_ENTRIES
     rows = max(1, entries // max(d, 1))
-    row, parts = xp.astype(row, xp.float64) * inverse, []
-    for first, last in row_blocks(n, rows):
+    row = xp.astype(row, xp.float64) * inverse
+
+    def of_chunk(first: int, last: int) -> Array:
         chunk = xp.astype(features[first:last, :], xp.float64)
         apart = (chunk if inverse == 1.0 else chunk * inverse) - row
-        parts.append(xp.vecdot(apart, apart))
-    return xp.concat(parts)
+        return xp.vecdot(apart, apart)
+
+    return xp.concat(list(map_blocks(of_chunk, n, rows, like=features)))

@@ -15,7 +15,8 @@ two passes and the memory of one block (`assign_in_passes`):
 
 1. *Learn* in one pass under relaxed bounds, from prices that are good already, with steps so small
    that they hardly leave them.
-2. *Enforce* the bounds in a second pass, which labels all rows.
+2. *Enforce* the bounds in a second pass, which labels all rows; those that one cluster alone may
+   take have their room there (`_forced_rows`).
 3. *Prove*: each pass adds up the dual value of the prices that it starts from, block by block
    beside the labels, ``D(pi) = sum_i max_k (s_ik + pi_k) - sum_k pi+_k l_k + sum_k pi-_k u_k``; the
    smaller is the upper bound.
@@ -33,6 +34,7 @@ paper                  here             shape    meaning
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -47,14 +49,11 @@ from ..online.step_sizes import StepRule, measured_steps
 from ..scores.sources import Group, ScoreSource
 from ..scores.statistics import score_range, strided_ids
 from ..scores.turns import Turn, hand_on, turns_of
+from ._forced_rows import FORBIDDEN, assign_beside, beside, forced_counts
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, relative_gap, rounding_of
 
-__all__ = ["assign_in_passes", "learn_prices", "may_be_free", "raise_empty_clusters"]
-__all__ += ["shifted_together"]
-
-FORBIDDEN = -1e37
-"""Score of a forbidden pair in an online pass, which takes finite scores."""
+__all__ = ["assign_in_passes", "learn_prices", "raise_empty_clusters", "shifted_together"]
 
 
 def learn_prices(
@@ -195,41 +194,6 @@ def shifted_together(prices: Array, bounds: SizeBounds) -> Array:
     return prices - min(max(0.0, least), most)
 
 
-def may_be_free(
-    source: ScoreSource, bounds: SizeBounds, options: SolverOptions = DEFAULT_OPTIONS
-) -> bool:
-    """Tell from a few rows whether best clusters can be inside the bounds without prices.
-
-    Parameters
-    ----------
-    source : ScoreSource
-    bounds : SizeBounds of a known number of samples
-    options : SolverOptions
-
-    Returns
-    -------
-    bool
-        True wherever bounds cannot bind.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import SizeBounds
-    >>> from dualclust.algos.scores.sources import score_source
-    >>> source = score_source(np.asarray([[1.0, 1.0], [1.0, 0.0]]))
-    >>> bounds = [SizeBounds.from_counts(lower, n_samples=2) for lower in ([1, 1], [0, 2])]
-    >>> [may_be_free(source, b) for b in bounds]  # a row that ties may go to either
-    [True, False]
-    """
-    xp, n = compat.array_namespace(bounds.lower), source.group.n_total
-    m = min(n, options.range_rows)
-    rows = source.take(strided_ids(n, m, bounds.lower))
-    best = xp.astype(rows == xp.max(rows, axis=1, keepdims=True), xp.int64)
-    is_only = xp.where(xp.sum(best, axis=1, keepdims=True) == 1, best, xp.zeros_like(best))
-    at_most, at_least = xp.sum(best, axis=0), xp.sum(is_only, axis=0)
-    return bool(xp.all((at_most * n >= bounds.lower * m) & (at_least * n <= bounds.upper * m)))
-
-
 def assign_in_passes(
     source: ScoreSource,
     bounds: SizeBounds,
@@ -251,7 +215,8 @@ def assign_in_passes(
     -------
     OfflineAssignment or None
         Labels of this rank's rows, all else of all rows. None if a sample would have to go to a
-        cluster that it must not.
+        cluster that it must not: never where each may join one cluster or all of them, and labels
+        inside the bounds exist.
 
     Notes
     -----
@@ -281,8 +246,26 @@ def assign_in_passes(
     )
     start = Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0))
     state = init_state(bounds)._replace(duals=start)
-    learned = _one_pass(source, relaxed(bounds), bounds, state, steps)  # step 1: learn
-    last = _one_pass(source, bounds, bounds, next_pass(learned.state), steps)  # step 2: enforce
+    loose, forced = relaxed(bounds), xp.zeros_like(bounds.lower)
+
+    def learning(block: Array, state: AssignmentState) -> tuple[Array, AssignmentState]:
+        nonlocal forced
+        forced = forced + forced_counts(block)
+        return assign(xp.clip(block, min=FORBIDDEN), loose, state, steps=steps)
+
+    learned = _one_pass(source, bounds, state, learning, steps, keep=False)  # step 1: learn
+    forced = xp.sum(source.group.gather(forced[None, :]), axis=0)
+    left, is_any = beside(bounds, forced), bool(xp.any(forced > 0))
+    if left is None:
+        return None
+
+    def enforcing(block: Array, state: AssignmentState) -> tuple[Array, AssignmentState]:
+        if is_any:
+            return assign_beside(block, left, state, steps)
+        return assign(xp.clip(block, min=FORBIDDEN), bounds, state, steps=steps)
+
+    state = next_pass(learned.state)
+    last = _one_pass(source, bounds, state, enforcing, steps, keep=True)  # step 2: enforce
     if not math.isfinite(last.objective):
         return None
     # Step 3: prove.
@@ -290,16 +273,21 @@ def assign_in_passes(
     rounding = rounding_of(last.size + best.size)
     # A difference of two large sums: what rounding can hide of it counts as lost.
     lost = max(best.dual - last.objective, 0.0) + rounding
+    counts = last.state.counts + forced
     return OfflineAssignment(
         labels=last.labels,
-        counts=last.state.counts,
+        counts=counts,
         prices=best.prices,
         objective=last.objective,
         upper_bound=best.dual,
         rounding=rounding,
-        violation=violation(last.state.counts, bounds),
+        violation=violation(counts, bounds),
         gap=relative_gap(lost, last.worth, best.dual),
     )
+
+
+_Label = Callable[[Array, AssignmentState], tuple[Array, AssignmentState]]
+"""Labels of a block of rows, and the state after it."""
 
 
 class _Pass(NamedTuple):
@@ -319,12 +307,14 @@ class _Pass(NamedTuple):
 
 def _one_pass(
     source: ScoreSource,
-    enforced: SizeBounds,
     bounds: SizeBounds,
     state: AssignmentState,
+    label: _Label,
     steps: StepRule,
+    *,
+    keep: bool,
 ) -> _Pass:
-    """Label all rows under the bounds `enforced`, and price all rows under `bounds`."""
+    """Label all rows, whether the labels are kept or not, and price all rows under `bounds`."""
     xp, group = compat.array_namespace(bounds.lower), source.group
     prices = state.duals.lower - state.duals.upper
     bound = price_of_bounds(prices, bounds)
@@ -332,8 +322,9 @@ def _one_pass(
     labels = [xp.zeros((0,), dtype=xp.int64, device=compat.device(prices))]
     for turn in turns_of(group, like=prices):
         if turn.is_own:
-            y, state, sums = _one_turn(source, enforced, prices, state, sums, steps, turn)
-            labels.append(y)
+            y, state, sums = _one_turn(source, prices, state, sums, label, turn)
+            if keep:
+                labels.append(y)
         state, sums = _handed_on(group, turn, state, sums, steps)
     objective, bound, worth, size = read(*sums)
     return _Pass(
@@ -358,18 +349,17 @@ class _Sums(NamedTuple):
 
 def _one_turn(
     source: ScoreSource,
-    enforced: SizeBounds,
     prices: Array,
     state: AssignmentState,
     sums: _Sums,
-    steps: StepRule,
+    label: _Label,
     turn: Turn,
 ) -> tuple[Array, AssignmentState, _Sums]:
     """Label and price some rows of this rank, block by block."""
     xp, labels = compat.array_namespace(prices), []
     rows = turn.start, turn.stop
     for block in source.map_blocks(source.block, like=prices, within=rows):
-        y, state = assign(xp.clip(block, min=FORBIDDEN), enforced, state, steps=steps)
+        y, state = label(block, state)
         value = xp.astype(xp.take_along_axis(block, y[:, None], axis=1), xp.float64)
         best = xp.max(xp.astype(block, xp.float64) + prices, axis=1)
         added = (xp.sum(v) for v in (value, best, xp.abs(value), xp.abs(best)))

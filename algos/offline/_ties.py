@@ -10,13 +10,48 @@ import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
 from ..scores.sources import ScoreSource
+from ..scores.statistics import strided_ids
 from ._candidates import Candidates, TooManyCandidatesError, collect_candidates
-from ._online_passes import may_be_free
-from ._options import SolverOptions
+from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment
 from ._reduced import solve_ties
 
-__all__ = ["tied_share", "without_prices"]
+__all__ = ["may_be_free", "tied_share", "without_prices"]
+
+
+def may_be_free(
+    source: ScoreSource, bounds: SizeBounds, options: SolverOptions = DEFAULT_OPTIONS
+) -> bool:
+    """Tell from a few rows whether best clusters can be inside the bounds without prices.
+
+    Parameters
+    ----------
+    source : ScoreSource
+    bounds : SizeBounds of a known number of samples
+    options : SolverOptions
+
+    Returns
+    -------
+    bool
+        True wherever bounds cannot bind.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
+    >>> from dualclust.algos.scores.sources import score_source
+    >>> source = score_source(np.asarray([[1.0, 1.0], [1.0, 0.0]]))
+    >>> bounds = [SizeBounds.from_counts(lower, n_samples=2) for lower in ([1, 1], [0, 2])]
+    >>> [may_be_free(source, b) for b in bounds]  # a row that ties may go to either
+    [True, False]
+    """
+    xp, n = compat.array_namespace(bounds.lower), source.group.n_total
+    m = min(n, options.range_rows)
+    rows = source.take(strided_ids(n, m, bounds.lower))
+    best = xp.astype(rows == xp.max(rows, axis=1, keepdims=True), xp.int64)
+    is_only = xp.where(xp.sum(best, axis=1, keepdims=True) == 1, best, xp.zeros_like(best))
+    at_most, at_least = xp.sum(best, axis=0), xp.sum(is_only, axis=0)
+    return bool(xp.all((at_most * n >= bounds.lower * m) & (at_least * n <= bounds.upper * m)))
 
 
 def tied_share(candidates: Candidates, n_rows: int) -> float:

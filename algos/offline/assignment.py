@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
 
 import array_api_compat as compat
 
@@ -51,7 +50,6 @@ from ..scores.statistics import (
     ScoresOutOfRangeError,
     allowed_pairs,
     in_range,
-    median,
     rescaled,
     score_range,
     strided_ids,
@@ -62,12 +60,14 @@ from ._candidates import (
     all_candidates,
     collect_candidates,
 )
+from ._memory import raise_no_labels, within_memory
 from ._online_passes import assign_in_passes
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, in_unit
-from ._reduced import ReducedSolution, solve_reduced
+from ._reduced import solve_reduced
+from ._search import Problem, Search, best_of
 from ._ties import tied_share, without_prices
-from ._trust_region import initial_region, largest_radius, next_region
+from ._trust_region import initial_region, next_region
 
 __all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "assign_source"]
 
@@ -196,7 +196,8 @@ def assign_source(
     most ``options.max_entries``, of 8 bytes each and about as much again while they are solved.
     With a `tol` of 0 there is no such limit. Where so many candidates do not prove the gap, the
     best labels found are returned, with their gap; where they allow no labels, those of online
-    passes, in which the ranks take turns.
+    passes, in which the ranks take turns. If forbidden pairs leave none there either, all scores
+    become candidates, up to ``options.last_entries`` of them; beyond, `InvalidValueError` says so.
     """
     n, k = source.group.n_total, source.n_clusters
     if bounds.n_samples is None:
@@ -218,50 +219,17 @@ def assign_source(
     if n:
         source = in_range(source, strided_ids(n, min(n, options.unit_rows), bounds.lower))
     try:
-        result = _solved(_Problem(source, bounds, tol, options), prices)
+        result = _solved(Problem(source, bounds, tol, options), prices)
     except ScoresOutOfRangeError:  # a row that the sample did not have
         source = rescaled(source)
-        result = _solved(_Problem(source, bounds, tol, options), prices)
+        result = _solved(Problem(source, bounds, tol, options), prices)
     return in_unit(result, source.exponent)
 
 
-class _Problem(NamedTuple):
-    """What is to be solved; scores and prices are in the unit of the source."""
-
-    source: ScoreSource
-    bounds: SizeBounds
-    tol: float
-    options: SolverOptions
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the optimum is asked for, whatever memory it takes."""
-        return self.tol == 0.0
-
-    @property
-    def n_scores(self) -> int:
-        """Scores of all ranks."""
-        return self.source.group.n_total * self.source.n_clusters
-
-
-class _Search(NamedTuple):
-    """What the passes know so far, and what the next one is to do.
-
-    Prices are those of the last pass, or as given; `is_limited` says that memory limits candidates.
-    """
-
-    region: TrustRegion
-    width: int
-    is_limited: bool
-    prices: Array | None
-    best: OfflineAssignment | None
-    least_bound: float
-    best_prices: Array
-    is_tied: bool = False
-
-
-def _solved(problem: _Problem, prices: Array | None) -> OfflineAssignment:
-    """Solve in the unit of the source: steps 1 to 6."""
+def _solved(
+    problem: Problem, prices: Array | None, known: OfflineAssignment | None = None
+) -> OfflineAssignment:
+    """Solve in the unit of the source: steps 1 to 6, or labels that are `known` already."""
     source, bounds, tol, options = problem
     given, unit = prices, -source.exponent
     prices = None if prices is None else times_power_of_two(prices, unit)
@@ -269,33 +237,35 @@ def _solved(problem: _Problem, prices: Array | None) -> OfflineAssignment:
         return _solve_in_full(problem, prices)
     if prices is None and (free := without_prices(source, bounds, tol, options)) is not None:
         return free
-    search = _start(problem, prices)  # step 1
+    search = _start(problem, prices)._replace(online=known)  # step 1
     may_end_full = problem.n_scores <= options.last_entries
     for n_passes in range(options.max_passes):
         if search.is_limited:
             if n_passes >= options.max_limited_passes and not (problem.is_exact or may_end_full):
                 break
-            search = _within_memory(problem, search)
+            region, width = within_memory(source, search.region, search.width, options)
+            search = search._replace(region=region, width=width)
         search = _after_pass(problem, search, n_passes)  # steps 2 to 5
         if search.best is not None and search.best.gap <= tol:
             return search.best
         if search.is_tied and (may_end_full or options.price_reach > 0.0):
             break
         if n_passes == options.online_after and search.best is None and not problem.is_exact:
-            found = assign_in_passes(source, bounds, search.best_prices, options)
-            if found is not None and found.gap <= tol:
-                return found
+            search = _with_online_passes(problem, search)
+            if search.online is not None and search.online.gap <= tol:
+                return search.online
     if options.price_reach > 0.0:  # prices were farther off than that, or not nearly so far
-        return _solved(problem._replace(options=replace(options, price_reach=0.0)), given)
+        known = best_of(search.best, search.online)
+        return _solved(problem._replace(options=replace(options, price_reach=0.0)), given, known)
     return _last_resort(problem, search)  # step 6
 
 
-def _start(problem: _Problem, prices: Array | None) -> _Search:
+def _start(problem: Problem, prices: Array | None) -> Search:
     """Step 1: the first region, and whether memory limits the candidates from the start."""
     source, bounds, _, options = problem
     region = initial_region(source, bounds, prices, options)
     n = source.group.n_total
-    return _Search(
+    return Search(
         region=region,
         width=options.large_pass_width if n > options.large_pass_rows else options.pass_width,
         is_limited=not problem.is_exact and n * options.pass_width > options.max_entries,
@@ -306,7 +276,7 @@ def _start(problem: _Problem, prices: Array | None) -> _Search:
     )
 
 
-def _after_pass(problem: _Problem, search: _Search, n_passes: int) -> _Search:
+def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
     """Steps 2 to 5: one pass over all scores, and what it adds to the search."""
     source, bounds, tol, options = problem
     center, radius = search.region
@@ -331,7 +301,7 @@ def _after_pass(problem: _Problem, search: _Search, n_passes: int) -> _Search:
     solution = solve_reduced(  # step 3
         candidates, bounds, search.region, tol, max_truncation=max_truncation, options=options
     )
-    judged = _judged(search, solution)  # step 4
+    judged = search.judged(solution)  # step 4
     if judged.best is not None and judged.best.gap <= tol:
         return judged
     if n_passes > 0 and tied > options.often_tied_share and 4 * search.width > source.n_clusters:
@@ -346,45 +316,33 @@ def _after_pass(problem: _Problem, search: _Search, n_passes: int) -> _Search:
     return judged._replace(region=region, width=width, is_limited=is_limited)  # step 5
 
 
-def _judged(search: _Search, solution: ReducedSolution) -> _Search:
-    """Step 4: keep the best labels, and the prices that prove most."""
-    assignment, prices, bound = solution
-    best = search.best
-    if assignment is not None and (best is None or assignment.gap < best.gap):
-        best = assignment
-    search = search._replace(prices=prices, best=best)
-    if bound < search.least_bound:
-        search = search._replace(least_bound=bound, best_prices=prices)
-    return search
+def _with_online_passes(problem: Problem, search: Search) -> Search:
+    """Label all rows by online passes, unless these have begun at the same prices before."""
+    prices, (source, bounds, _, options) = search.best_prices, problem
+    if search.online_prices is prices:
+        return search
+    found = assign_in_passes(source, bounds, prices, options)
+    return search._replace(online=best_of(search.online, found), online_prices=prices)
 
 
-def _within_memory(problem: _Problem, search: _Search) -> _Search:
-    """Make the region so small that its candidates fit into memory, or rows wider if most tie."""
-    (center, radius), width, options = search.region, search.width, problem.options
-    n, most = problem.source.group.n_total, options.max_entries
-    rows = problem.source.take(strided_ids(n, min(n, options.memory_rows), center))
-    wanted = median(radius)  # some, of prices that travel, may be much larger
-    limit = largest_radius(rows, center, n_rows=n, max_entries=most, wanted=wanted, options=options)
-    if limit.radius <= options.min_radius_share * wanted:
-        return search._replace(width=2 * width if 2 * width * n <= most else width)
-    share = limit.radius / wanted if limit.radius < wanted else 1.0
-    return search._replace(region=TrustRegion(center, share * radius), width=limit.width)
-
-
-def _last_resort(problem: _Problem, search: _Search) -> OfflineAssignment:
+def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:
     """Step 6: the best labels so far, those of online passes, or the optimum from all scores."""
-    source, bounds, _, options = problem
-    if not problem.is_exact:
-        if search.best is not None and problem.n_scores > options.retry_entries:
-            return search.best
-        assignment = assign_in_passes(source, bounds, search.best_prices, options)
-        is_last = problem.n_scores > options.last_entries
-        if assignment is not None and (is_last or assignment.gap <= problem.tol):
-            return assignment
+    options, n_scores = problem.options, problem.n_scores
+    if problem.is_exact:
+        return _solve_in_full(problem, search.prices)
+    if search.best is None or n_scores <= options.retry_entries:
+        search = _with_online_passes(problem, search)
+    found = best_of(search.best, search.online)
+    is_last = n_scores > options.last_entries
+    is_enough = is_last or (search.best is not None and n_scores > options.retry_entries)
+    if found is not None and (is_enough or found.gap <= problem.tol):
+        return found
+    if is_last:
+        raise_no_labels(n_scores, options)
     return _solve_in_full(problem, search.prices)
 
 
-def _solve_in_full(problem: _Problem, prices: Array | None) -> OfflineAssignment:
+def _solve_in_full(problem: Problem, prices: Array | None) -> OfflineAssignment:
     """Return the optimum from all scores: for few, or where nothing else has helped."""
     source, bounds, _, options = problem
     xp = compat.array_namespace(bounds.lower)

@@ -102,8 +102,11 @@ def choose_k(
     Notes
     -----
     Cost, for each k: ``n_init + 1`` k-means runs on the sample and one for each bounds, ``n_init``
-    and one for each bounds on half of it ``2 n_splits`` times, and one on the reference; all rows
-    are read once. Memory: the sample in float64.
+    and one for each bounds on half of it ``2 n_splits`` times, and one on a reference of as many
+    rows as the sample; one more without bounds wherever those with bounds end in better centers.
+    Then one pass over all rows, O(n d (1 + b) sum k) for b bounds, unless the sample has them all.
+    Memory: sample and reference, one of them in float64, the labels of each run on the sample, and
+    the scores of one block of rows for all clusterings.
     Guarantee: ``0 <= price_proven <= price``; labels, hence all figures, are the same for any
     number of ranks. Which k is recommended is a heuristic, whose errors are measured
     (`benchmarks/results/choice.md`).

@@ -86,8 +86,8 @@ def recommend_k(
     >>> recommend_k([2, 3], [0.5, 0.8], [0.4, 0.4], [0.9, 1.0], [0.0, 0.0]).n_clusters
     3
     >>> recommend_k([2, 3], [0.5, 0.52], [0.48, 0.46], [0.95, 0.9], [0.0, 0.0]).reason
-    'no k stands out: at k = 3, the best here, the silhouette is 0.520, and that of data \
-without clusters 0.460, less than 0.1 below'
+    'no k stands out: at k = 3, the best here, the silhouette is 0.520, and not 0.1 above that of \
+data without clusters, 0.460'
     """
     excess = [s - r for s, r in zip(silhouette, reference, strict=True)]
     merit = [max(e, 0.0) * max(a, 0.0) for e, a in zip(excess, stability, strict=True)]
@@ -101,7 +101,8 @@ without clusters 0.460, less than 0.1 below'
     against = f"{silhouette[best]:.3f}, and that of data without clusters {reference[best]:.3f}"
     if not fits[best]:
         why = (
-            f"the silhouette is {against}, less than {LEAST_EXCESS:g} below"
+            f"the silhouette is {silhouette[best]:.3f}, and not {LEAST_EXCESS:g} above that of "
+            f"data without clusters, {reference[best]:.3f}"
             if excess[best] < LEAST_EXCESS
             else f"labels from two halves of the sample agree by {agrees} (adjusted Rand index), "
             f"and {LEAST_STABILITY:g} is asked"

@@ -88,7 +88,6 @@ def _add_labeling(parser: argparse.ArgumentParser) -> None:
     add(
         "--gap",
         type=float,
-        default=1e-4,
         metavar="G",
         help="with --bounded: relative gap to prove; 0 for optimal labels (default 0.0001)",
     )

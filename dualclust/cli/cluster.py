@@ -137,7 +137,6 @@ def add_bound_options(
     add(
         "--rounding",
         choices=ROUNDING,
-        default="outward",
         help="of shares to whole rows: outward (default) keeps every share of n/k possible, "
         "inward keeps to the letter",
     )

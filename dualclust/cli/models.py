@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..algos.core.checks import check_count
 from ..algos.core.errors import InvalidValueError, MissingExtraError, OutputError, UsageError
 from ..common.files import write_file
 from ..common.tables import check_table_path, csv_text, write_table
@@ -121,6 +122,8 @@ def _add_input(command: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run one of the three commands and return the exit code."""
+    if options.command != "export":
+        check_count("--batch-size", options.batch_size, 1)
     try:
         return {"predict": _predict, "embed": _embed, "export": _export}[options.command](options)
     except ModuleNotFoundError as error:
@@ -221,9 +224,24 @@ def _opened(options: argparse.Namespace) -> tuple[Model, Inputs]:
     from .train import check_device
 
     check_device(options.device)
+    _check_split(options)
     model = load_model(options.model, device=options.device)
     data = options.data[0] if len(options.data) == 1 else options.data
     return model, model.inputs(data, split=options.split)
+
+
+def _check_split(options: argparse.Namespace) -> None:
+    """Refuse a part of pictures that are named one by one."""
+    from ..train.data.image_files import SUFFIXES as PICTURES
+
+    data = [Path(one) for one in options.data]
+    one_by_one = len(data) > 1 or (data[0].suffix.lower() in PICTURES and not data[0].is_dir())
+    if one_by_one and options.split != "auto":
+        msg = (
+            f"--split {options.split} is of a folder or archive that comes split, and "
+            f"{data[0].name} is a picture. To fix this, leave out --split"
+        )
+        raise UsageError(msg)
 
 
 def _check_free(path: Path) -> None:

@@ -35,6 +35,9 @@ from .table import check_table, written_table
 
 __all__ = ["run_assign"]
 
+GAP = 1e-4
+"""Relative gap to prove unless another is asked for."""
+
 BOUNDS = ("lower", "upper", "min_count", "max_count", "bounds")
 
 
@@ -54,7 +57,8 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
     place = device_place(options.device)
     bounds = None
     if options.bounded:
-        bounds = bounds_of(options, n, stored=stored_bounds(model, n), **place)
+        stored = stored_bounds(model, n, rounding=options.rounding)
+        bounds = bounds_of(options, n, stored=stored, **place)
     group = row_group(ranks, n)
     meter.begin("checking the rows", group.n_local, group.first_row)
     check_embeddings(meter.reading(rows), model.metric, group)
@@ -87,9 +91,17 @@ def _check(options: argparse.Namespace) -> None:
     """Refuse options that are wrong whatever the model and the rows are."""
     check_path("MODEL", options.model)
     check_paths(options, "Y.npy")
-    check_sizes(options)
-    check_interval("--gap", options.gap, 0.0, 1.0)
     options.bounded = options.bounded or any(getattr(options, b) is not None for b in BOUNDS)
+    for flag, value in (("--gap", options.gap), ("--rounding", options.rounding)):
+        if value is not None and not options.bounded:
+            msg = (
+                f"{flag} is about sizes between bounds, and without --bounded there are none. "
+                f"To fix this, add --bounded, or leave out {flag}"
+            )
+            raise UsageError(msg)
+    check_sizes(options)
+    options.gap = GAP if options.gap is None else options.gap
+    check_interval("--gap", options.gap, 0.0, 1.0)
     if options.bounded and options.prices:
         msg = (
             "--bounded finds prices of its own, and --prices takes those of the model. "
@@ -122,8 +134,9 @@ def _check_out(out: Path, options: argparse.Namespace) -> None:
         inputs = {"MODEL": model, "Y.npy": options.input, "--table": options.table}
         check_folder(out, overwrite=options.overwrite, inputs=inputs)
     elif out.exists():
-        msg = f"{out} exists. To fix this, name another file with --out"
-        raise OutputError(msg)
+        why = ", and --overwrite replaces a folder of results, no single file"
+        msg = f"{out} exists{why if options.overwrite else ''}. To fix this, name another file "
+        raise OutputError(msg + "with --out")
 
 
 def _result(

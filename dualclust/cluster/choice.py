@@ -22,6 +22,7 @@ from .folder import check_folder, replace_folder
 from .formats import default_folder
 from .launch import on_ranks
 from .options import LOWER, UPPER, check_paths, check_sizes, selection_of
+from .output import json_text
 from .places import device_place
 from .products import Multiply
 from .progress import Meter
@@ -32,6 +33,9 @@ __all__ = ["bounds_range", "k_range", "run_choice"]
 Shares = tuple[float, float]
 
 N_SPLITS, N_INIT = 5, 2
+
+MOST_KS = 1000
+"""Most numbers of clusters that are compared."""
 
 REFUSED = {
     "weights": None,
@@ -51,7 +55,7 @@ REFUSED = {
     "tol": 1e-3,
     "gap": 1e-4,
     "empty": "relocate",
-    "rounding": "outward",
+    "rounding": None,
 }
 """Options of one clustering, and the values that they have if they are not given."""
 
@@ -73,7 +77,7 @@ def k_range(text: str) -> list[int]:
     >>> k_range("5:20:5"), k_range("2:4,10")
     ([5, 10, 15, 20], [2, 3, 4, 10])
     """
-    ks: set[int] = set()
+    parts: list[range] = []
     for part in text.split(","):
         try:
             numbers = [int(number) for number in part.split(":")]
@@ -88,8 +92,16 @@ def k_range(text: str) -> list[int]:
                 f"between, got {part!r}. To fix this, write for example 5:50:5 or 5,10,20"
             )
             raise UsageError(msg)
-        ks.update(range(first, last + 1, step))
-    return sorted(ks)
+        parts.append(range(first, last + 1, step))
+    # Counted before any list is built: a slip of a few zeros would fill the memory.
+    count = sum((part[-1] - part[0]) // part.step + 1 for part in parts)
+    if count > MOST_KS:
+        msg = (
+            f"--k-range must name at most {MOST_KS:,} numbers of clusters, since each takes tens "
+            f"of runs, got {count:,} in {text!r}. To fix this, give a step: FIRST:LAST:STEP"
+        )
+        raise UsageError(msg)
+    return sorted(set[int]().union(*parts))
 
 
 def bounds_range(text: str) -> list[Shares]:
@@ -136,8 +148,9 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
         )
         raise InvalidValueError(msg)
     if options.dry_run:
+        plan = _plan(n, rows.n_features, ks, shares, options.sample) | {"out": str(out)}
         if ranks.first:
-            print(_plan(n, rows.n_features, ks, shares, options.sample))
+            print(json_text(plan) if options.json else _plan_text(plan), end="")
         return 0
     group = row_group(ranks, n)
     meter.begin("checking the rows", group.n_local, group.first_row)
@@ -201,14 +214,30 @@ def _settled(options: argparse.Namespace) -> tuple[list[int], list[Shares]]:
     return ks, bounds_range(options.bounds_range)
 
 
-def _plan(n: int, d: int, ks: list[int], shares: list[Any], sample: int | None) -> str:
+def _plan(n: int, d: int, ks: list[int], shares: list[Any], sample: int | None) -> dict[str, Any]:
     """Return what it would take."""
     m = sample_rows(n, ks[-1], n_drawn=sample)
-    free, bound = N_INIT * (1 + 2 * N_SPLITS) + 2, len(shares) * (1 + 2 * N_SPLITS)
-    return "\n".join(
-        [
-            f"rows                {n:,} of {d:,} numbers, read twice",
-            f"sample              {m:,} rows in memory, {8 * m * d / 2**20:,.0f} MiB",
-            f"runs                {len(ks)} x {free} of k-means, {len(ks)} x {bound} with bounds",
-        ]
-    )
+    return {
+        "n_samples": n,
+        "n_features": d,
+        "k_range": ks,
+        "bounds_range": [[low, None if math.isinf(high) else high] for low, high in shares],
+        "sample_rows": m,
+        "sample_bytes": 8 * m * d,
+        "runs_per_k": N_INIT * (1 + 2 * N_SPLITS) + 2,
+        "bounded_runs_per_k": len(shares) * (1 + 2 * N_SPLITS),
+    }
+
+
+def _plan_text(plan: dict[str, Any]) -> str:
+    p, count = plan, len(plan["k_range"])
+    size = p["sample_bytes"] / 2**20
+    lines = [
+        f"rows                {p['n_samples']:,} of {p['n_features']:,} numbers, read twice",
+        f"sample              {p['sample_rows']:,} rows in memory, {size:,.0f} MiB",
+        f"runs                {count} x {p['runs_per_k']} of k-means, "
+        f"{count} x {p['bounded_runs_per_k']} with bounds",
+        f"would write         {p['out']}/",
+        "nothing was written",
+    ]
+    return "\n".join([*lines, ""])

@@ -20,7 +20,7 @@ from .folder import check_folder, replace_folder
 from .formats import default_folder, look_at
 from .launch import on_ranks
 from .model import MODEL_FILE, model_bytes
-from .notable import Notable, find_notable
+from .notable import Notable, Restricted, find_notable
 from .options import check_options, check_paths, selection_of
 from .output import Clusters, json_text, npy, result_of, sizes_csv, text
 from .places import on_host, placed
@@ -157,20 +157,27 @@ def _collect(result: ConstrainedKMeansResult, problem: Problem) -> Clusters:
     )
 
 
-def _notable(options: argparse.Namespace, problem: Problem, found: Clusters) -> Notable:
-    """Find the rows worth a look, under the restrictions that the labels keep."""
+def _restrictions(problem: Problem) -> Restricted | None:
+    """Return what makes scores of choices that the labels must not have minus infinity."""
+    if problem.fixed is None and problem.forbidden is None:
+        return None
 
     def restricted(scores: ScoreSource) -> ScoreSource:
         return restricted_scores(
             scores, problem.bounds, fixed=problem.fixed, forbidden=problem.forbidden
         )
 
+    return restricted
+
+
+def _notable(options: argparse.Namespace, problem: Problem, found: Clusters) -> Notable:
+    """Find the rows worth a look, under the restrictions that the labels keep."""
     return find_notable(
         problem.source,
         found,
         options.metric,
         problem.weights,
-        restricted=restricted,
+        restricted=_restrictions(problem),
         all_rows=options.table is not None,
     )
 
@@ -207,6 +214,7 @@ def _page(
         title=options.input.name,
         out=options.out or default_folder(options.input),
         weights=None if problem.weights is None else on_host(problem.weights),
+        restricted=_restrictions(problem),
         ids=problem.rows.ids if ranks.first else None,
         column=problem.shown if ranks.first else None,
     )

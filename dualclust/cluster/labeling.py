@@ -7,6 +7,7 @@ its file, but for ties: scores are computed around the mean of the centers, not 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import array_api_compat as compat
@@ -23,8 +24,17 @@ from .places import on_host, placed
 __all__ = ["Labeled", "around_centers", "label_rows", "stored_bounds", "whole_result"]
 
 
-def stored_bounds(model: Model, n: int) -> tuple[list[int], list[int]]:
-    """Return the bounds of a model for n rows: the same shares of all rows, rounded outward.
+def stored_bounds(
+    model: Model, n: int, *, rounding: str = "outward"
+) -> tuple[list[int], list[int]]:
+    """Return the bounds of a model for n rows: the same shares of all rows, in whole rows.
+
+    Parameters
+    ----------
+    model : Model
+    n : int
+    rounding : {"outward", "inward", "nearest"}
+        As in `SizeBounds.from_ratios`.
 
     Examples
     --------
@@ -32,10 +42,17 @@ def stored_bounds(model: Model, n: int) -> tuple[list[int], list[int]]:
     >>> stored = Model(one[:, None], one * 0, *np.asarray([[60], [50], [70]]), "euclidean", 100)
     >>> stored_bounds(stored, 25)
     ([12], [18])
+    >>> stored_bounds(stored, 25, rounding="inward")
+    ([13], [17])
     """
-    low = [int(size) * n // model.n_samples for size in model.lower]
-    high = [-(-int(size) * n // model.n_samples) for size in model.upper]
-    return low, high
+    low, high = (
+        [Fraction(int(size) * n, model.n_samples) for size in side]
+        for side in (model.lower, model.upper)
+    )
+    if rounding == "nearest":
+        return [round(share) for share in low], [round(share) for share in high]
+    down, up = (math.floor, math.ceil) if rounding == "outward" else (math.ceil, math.floor)
+    return [down(share) for share in low], [up(share) for share in high]
 
 
 class Labeled(NamedTuple):

@@ -28,7 +28,7 @@ from ..algos.scores.sources import FeatureSource, ScoreSource, product_source
 from .distances import blocks
 from .output import Clusters
 
-__all__ = ["Lines", "Notable", "find_notable", "rows_csv"]
+__all__ = ["Lines", "Notable", "Restricted", "find_notable", "rows_csv"]
 
 Restricted = Callable[[ScoreSource], ScoreSource]
 

@@ -10,6 +10,7 @@ import argparse
 import math
 from pathlib import Path
 
+from ..algos.bounds.sizes import ROUNDING
 from ..algos.core.checks import check_count, check_interval
 from ..algos.core.errors import (
     InvalidValueError,
@@ -85,12 +86,13 @@ def check_machine(options: argparse.Namespace) -> None:
 
 
 def check_sizes(options: argparse.Namespace) -> None:
-    """Refuse bounds that no rows could keep, and two bounds for one side.
+    """Refuse bounds that no rows could keep, two bounds for one side, and rounding of none.
 
     Raises
     ------
     UsageError
-        For a share and a count of one side, or a file of bounds and either.
+        For a share and a count of one side, a file of bounds and either, or ``--rounding`` where no
+        side is a share.
     InvalidValueError
         For shares that are no shares of n/k, and negative counts.
     """
@@ -114,6 +116,7 @@ def check_sizes(options: argparse.Namespace) -> None:
     for name in ("min_count", "max_count"):
         if getattr(options, name) is not None:
             check_count(f"--{name.replace('_', '-')}", getattr(options, name), 0)
+    _settle_rounding(options)
 
 
 def settle_sizes(options: argparse.Namespace) -> None:
@@ -123,6 +126,19 @@ def settle_sizes(options: argparse.Namespace) -> None:
             options.lower = LOWER
         if options.upper is None and options.max_count is None:
             options.upper = UPPER
+
+
+def _settle_rounding(options: argparse.Namespace) -> None:
+    """Refuse rounding of bounds that are all in rows, and fill in the default."""
+    in_rows = options.min_count is not None and options.max_count is not None
+    if options.rounding is not None and (in_rows or options.bounds is not None):
+        which = "--min-count and --max-count are" if in_rows else "--bounds is"
+        msg = (
+            f"--rounding is of shares of n/k to whole rows, and {which} in rows. To fix this, "
+            f"leave out --rounding"
+        )
+        raise UsageError(msg)
+    options.rounding = options.rounding or ROUNDING[0]
 
 
 def selection_of(options: argparse.Namespace) -> Selection:

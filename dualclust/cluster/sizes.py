@@ -210,6 +210,8 @@ def _in_flags(
     """Return the error of the functions in the words of the command."""
     text = str(error).replace(f"n_samples={n}", f"the {n} rows of the file")
     text = text.replace("pass rounding='outward'", "leave out --rounding")
+    if options.rounding != "outward" and "--rounding" not in text:
+        text += ", or leave out --rounding"
     mean = f"the mean size n/k is {n / options.k:.6g} rows"
     msg = f"{said}, where {mean}: {text}"
     return InfeasibleBoundsError(

@@ -128,6 +128,10 @@ def test_bounded_keeps_the_shares_of_the_model(tmp_path, model, capsys) -> None:
         (("--lower", 1), 22, 26),
         (("--bounded", "--lower", 0, "--upper", "inf"), 0, 137),
         (("--max-count", 23, "--bounded"), 20, 23),
+        (("--bounded", "--rounding", "outward"), 20, 26),
+        (("--bounded", "--rounding", "inward"), 21, 25),
+        (("--bounded", "--rounding", "nearest"), 21, 25),
+        (("--max-count", 24, "--rounding", "inward"), 21, 24),
         (("--lower", 1, "--upper", 1.2, "--rounding", "inward", "--min-count"), None, None),
     ],
     ids=str,
@@ -144,6 +148,17 @@ def test_other_bounds(tmp_path, capsys, model, options, low, high) -> None:
     assert {(int(r["min_count"]), int(r["max_count"])) for r in sizes} == {(low, high)}
     assert low <= counts.min()
     assert counts.max() <= high
+
+
+def test_shares_of_the_model_that_rounding_makes_impossible(tmp_path, capsys) -> None:
+    exact = ("--lower", 1, "--upper", 1, "--out", tmp_path / "M")
+    assert cluster(save(tmp_path / "X.npy"), *exact, k=4) == 0
+    capsys.readouterr()
+    path = save(tmp_path / "Y.npy", groups()[0][:101])
+    options = ("--bounded", "--rounding", "inward")
+    error = error_of(capsys, 65, "assign", tmp_path / "M", path, *options)
+    assert "the bounds of the model, where the mean size n/k is 25.25 rows: " in error
+    assert ", or leave out --rounding" in error
 
 
 def test_a_file_of_bounds(tmp_path, model) -> None:
@@ -211,7 +226,10 @@ def test_json_and_overwrite(tmp_path, capsys, model) -> None:
     save(tmp_path / "l.npy", np.zeros(3))
     before = listing(tmp_path)
     options = ("--out", tmp_path / "l.npy", "--overwrite")
-    assert "l.npy exists" in error_of(capsys, 73, "assign", model[2], path, *options)
+    error = error_of(capsys, 73, "assign", model[2], path, *options)
+    assert "l.npy exists, and --overwrite replaces a folder of results, no single file" in error
+    error = error_of(capsys, 73, "assign", model[2], path, *options[:2])
+    assert "l.npy exists. To fix this, name another file with --out" in error
     assert listing(tmp_path) == before
     assert assign(model[2], path, "--bounded", "--overwrite") == 0
     assert read(out)[2]["labels"] == "bounded"
@@ -226,6 +244,23 @@ WRONG = {
     "both": (("M", "Y.npy", "--bounded", "--prices"), 2, "--bounded finds prices of its own"),
     "priced bounds": (("M", "Y.npy", "--prices", "--lower", "1"), 2, "--bounded finds prices"),
     "gap": (("M", "Y.npy", "--bounded", "--gap", "2"), 65, "--gap must lie in [0, 1], got 2.0"),
+    "gap of nothing": (("M", "Y.npy", "--gap", "0"), 2, "--gap is about sizes between bounds"),
+    "gap at prices": (("M", "Y.npy", "--prices", "--gap", "0"), 2, "--gap is about sizes"),
+    "rounding of nothing": (
+        ("M", "Y.npy", "--rounding", "inward"),
+        2,
+        "--rounding is about sizes between bounds, and without --bounded there are none",
+    ),
+    "rounding of rows": (
+        ("M", "Y.npy", "--min-count", "1", "--max-count", "99", "--rounding", "outward"),
+        2,
+        "--rounding is of shares of n/k to whole rows, and --min-count and --max-count are in rows",
+    ),
+    "rounding of a file": (
+        ("M", "Y.npy", "--bounds", "b.csv", "--rounding", "inward"),
+        2,
+        "and --bounds is in rows. To fix this, leave out --rounding",
+    ),
     "count": (
         ("M", "Y.npy", "--min-count", "23"),
         65,

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -80,6 +81,13 @@ def test_json_dry_run_and_overwrite(tmp_path, capsys):
     assert choice(path, "--dry-run") == 0
     assert "200 of 8 numbers, read twice" in capsys.readouterr().out
     assert [p.name for p in tmp_path.iterdir()] == ["X.npy"]
+    assert choice(path, "--dry-run", "--json", "--bounds-range", "0.5:inf,0.9:1.1") == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert (plan["n_samples"], plan["n_features"], plan["k_range"]) == (200, 8, [2, 4, 6])
+    assert (plan["sample_rows"], plan["bounds_range"]) == (200, [[0.5, None], [0.9, 1.1]])
+    assert (plan["runs_per_k"], plan["bounded_runs_per_k"]) == (24, 22)
+    assert plan["out"] == str(tmp_path / "X-choice")
+    assert [p.name for p in tmp_path.iterdir()] == ["X.npy"]
     assert choice(path, "--json", ks="3") == 0
     printed = capsys.readouterr().out
     assert printed == (tmp_path / "X-choice" / "choice.json").read_text()
@@ -117,6 +125,25 @@ def test_without_matplotlib_the_picture_is_left_out_and_said_so(tmp_path, capsys
 )
 def test_ranges_of_k(text, ks):
     assert k_range(text) == ks
+
+
+@pytest.mark.parametrize("text", ["2:3000000000", "2:9000000000000000000", "2:600,700:1200"])
+def test_a_range_that_nobody_means_is_counted_and_not_built(tmp_path, capsys, text):
+    """By the memory that it takes: a list of so many numbers would be 24 GB."""
+    path = save(tmp_path / "X.npy")
+    tracemalloc.start()
+    error = error_of(capsys, 2, "cluster", path, f"--k-range={text}")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "--k-range must name at most 1,000 numbers of clusters" in error
+    assert "FIRST:LAST:STEP" in error
+    assert peak < 2**24
+
+
+def test_a_range_far_beyond_the_rows_is_refused(tmp_path, capsys):
+    path = save(tmp_path / "X.npy")
+    error = error_of(capsys, 65, "cluster", path, "--k-range=2:3000000000:1000000000")
+    assert "--k-range must end at half the number of rows, or before, got 2000000002" in error
 
 
 def test_ranges_of_bounds():

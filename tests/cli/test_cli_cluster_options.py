@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import re
 
 import numpy as np
 import pytest
@@ -89,6 +91,11 @@ def test_files_that_are_no_bounds(tmp_path, capsys) -> None:
         (("--lower", 0.5, "--min-count", 3), "--lower and --min-count both bound one side"),
         (("--upper", 2, "--max-count", 90), "--upper and --max-count both bound one side"),
         (("--bounds", "b.csv", "--lower", 1), "--lower and --bounds both bound one side"),
+        (("--bounds", "b.csv", "--rounding", "inward"), "--rounding is of shares of n/k"),
+        (
+            ("--min-count", 3, "--max-count", 90, "--rounding", "outward"),
+            "--min-count and --max-count are in rows",
+        ),
         (("--init", "random", "--start", "a"), "--init and --start both say where to start"),
     ],
     ids=str,
@@ -165,6 +172,17 @@ def test_forbidden_pairs_by_array_and_by_table(tmp_path) -> None:
         assert (labels[:30] != free[:30]).all()
         assert report["forbidden_pairs"] == 30
     assert listing(tmp_path / "array") == listing(tmp_path / "table")
+
+
+def test_the_page_knows_the_choices_that_rows_have(tmp_path) -> None:
+    path, known = save(tmp_path / "X.npy"), np.full(200, -1)
+    assert cluster(path, "--out", tmp_path / "free") == 0
+    known[::4] = labels_of(tmp_path / "free")[::4]
+    seeds = save(tmp_path / "seeds.npy", known)
+    assert cluster(path, "--seeds", seeds, "--report", "--out", tmp_path / "out") == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    (margins,) = re.findall(r'"margins": ?(\{[^}]*\})', page)
+    assert json.loads(margins)["n"] == 150  # a row without another choice has no margin
 
 
 def csv_of(text):

@@ -156,7 +156,7 @@ def test_what_is_refused(home, elsewhere, capsys):
     (elsewhere / "old.csv").write_text("mine")
     (elsewhere / "old.npy").write_text("mine")
     (elsewhere / "run.safetensors").write_text("mine")
-    before = listing(elsewhere)
+    before, picture = listing(elsewhere), photos / "class0" / "000.jpeg"
     cases = [
         (66, "no model at gone", ["predict", "gone", photos]),
         (66, "which holds no run", ["predict", photos, photos]),
@@ -165,7 +165,11 @@ def test_what_is_refused(home, elsewhere, capsys):
         (65, "images must have shape", ["predict", run, home / "images.npz"]),
         (2, "--table must end in .csv, .parquet", ["predict", run, photos, "--table", "l.txt"]),
         (73, "old.csv exists", ["predict", run, photos, "--table", "old.csv"]),
-        (65, "batch_size must be 1 or more", ["predict", run, photos, "--batch-size", 0]),
+        (65, "--batch-size must be at least 1, got 0", ["predict", "gone", "a", "--batch-size", 0]),
+        (65, "--batch-size must be", ["embed", run, photos, "--out", "e.npy", "--batch-size", -1]),
+        (2, "--split test is of a folder", ["predict", run, picture, "--split", "test"]),
+        (2, "--split test is of", ["predict", run, picture, picture, "--split", "test"]),
+        (2, "--split all", ["embed", run, picture, "--split", "all", "--out", "e.npy"]),
         (2, "not split into train and test", ["predict", run, photos, "--split", "test"]),
         (2, "no CUDA device", ["predict", run, photos, "--device", "cuda"]),
         (2, "--out must end in .npy", ["embed", run, photos, "--out", "x.csv"]),

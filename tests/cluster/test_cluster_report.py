@@ -14,6 +14,8 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
+from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.clustering import restricted_scores
 from dualclust.algos.scores.sources import feature_source
 from dualclust.cluster.notable import find_notable
 from dualclust.cluster.report import Figure, Shown, draw, draw_report, layout
@@ -352,6 +354,34 @@ def test_a_sample_of_many_rows(monkeypatch) -> None:
     assert [each["name"] for each in data["maps"]["all"]] == ["Main directions"]
     dots = np.frombuffer(base64.b64decode(data["maps"]["cluster"]), "<u4")
     assert dots.tolist() == found.labels[::5][::3].tolist()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_margins_of_a_sample_know_what_its_rows_may_not_join(monkeypatch, weighted) -> None:
+    n = 450
+    weights = np.random.default_rng(3).uniform(0.5, 2.0, n) if weighted else None
+    source, found, numbers = result(8, n, weights=weights)
+    bounds = SizeBounds.from_counts(found.lower, found.upper, n_samples=n)
+    plain = find_notable(source, found, "cosine", weights, all_rows=True).choices
+    known = np.where(np.arange(n) % 3 == 0, found.labels, -1)
+    barred = np.flatnonzero(known < 0)[::2]
+    pairs = np.stack([barred, plain.runner_up[barred]], axis=1)
+
+    def restricted(scores):
+        return restricted_scores(scores, bounds, fixed=known, forbidden=pairs)
+
+    expected = find_notable(
+        source, found, "cosine", weights, restricted=restricted, all_rows=True
+    ).choices
+    sample = np.arange(0, n, 5)
+    got = draw._choices(source, sample, found, "cosine", weights, restricted)
+    np.testing.assert_array_equal(got.runner_up, expected.runner_up[sample])
+    np.testing.assert_allclose(got.margin, expected.margin[sample], rtol=1e-9, atol=1e-12)
+    assert (got.runner_up != plain.runner_up[sample]).sum() > 20
+    monkeypatch.setattr(draw, "SAMPLE", 100)
+    made = source, found, numbers
+    _, data, _, _ = page_of(made, weights=weights, restricted=restricted)
+    assert data["margins"]["n"] == (known[sample] < 0).sum() < len(sample)
 
 
 # What is shown of rows ----------------------------------------------------------------------------

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
 from ...algos.clustering.choices import RowChoices
-from ...algos.scores.sources import FeatureSource, alone
-from ..notable import Lines, Notable, find_notable
+from ...algos.scores.sources import FeatureSource, ScoreSource, alone
+from ..notable import Lines, Notable, Restricted, find_notable
 from ..output import Clusters
 from .layout import main_plane, neighbor_map, rows_around
 from .page import Figure, held_by, page_of
@@ -42,6 +44,7 @@ def draw_report(
     *,
     title: str,
     weights: Floats | None = None,
+    restricted: Restricted | None = None,
     ids: dict[int, str] | None = None,
     shown: Shown | None = None,
     figures: Sequence[Figure] = (),
@@ -58,6 +61,8 @@ def draw_report(
     notable : Notable
     title : str
     weights : (n,) float64 array, optional
+    restricted : callable, optional
+        As in `find_notable`: margins and map then know which choices a row has.
     ids : dict from row to str, optional
         Of the rows in `notable`.
     shown : Shown, optional
@@ -76,7 +81,7 @@ def draw_report(
     """
     metric = str(result["metric"])
     sample = np.arange(0, len(found.labels), max(1, -(-len(found.labels) // SAMPLE)))
-    choices = _choices(source, sample, found, metric, weights)
+    choices = _choices(source, sample, found, metric, weights, restricted)
     entries, pictures, notes = _entries(notable, ids, shown)
     data = {
         "metric": metric,
@@ -112,8 +117,9 @@ def _choices(
     found: Clusters,
     metric: str,
     weights: Floats | None,
+    restricted: Restricted | None,
 ) -> RowChoices:
-    """Return the choices of a sample of rows."""
+    """Return the choices of a sample of rows, among the clusters that these may join."""
     some = source._replace(
         rows=lambda start, stop: source.take(sample[start:stop]), group=alone(len(sample))
     )
@@ -121,9 +127,29 @@ def _choices(
     own = None if weights is None else weights[sample]
     if own is not None and not own.any():  # the sample may have met rows of weight 0 alone
         own = None
-    choices = find_notable(some, part, metric, own, most=1, all_rows=True).choices
+    among = None if restricted is None else partial(_of_sample, restricted, sample)
+    choices = find_notable(some, part, metric, own, restricted=among, most=1, all_rows=True).choices
     assert choices is not None
     return choices
+
+
+def _of_sample(
+    restricted: Restricted, sample: NDArray[np.int64], scores: ScoreSource
+) -> ScoreSource:
+    """Restrict the scores of a sample by what holds for its rows among all rows."""
+
+    def scores_of(ids: Any) -> Any:
+        first = int(np.searchsorted(sample, int(ids[0])))
+        return scores.block(first, first + len(ids))
+
+    among_all = restricted(scores._replace(take=scores_of))
+
+    def block(start: int, stop: int) -> Any:
+        like = scores.block(start, stop)
+        xp = compat.array_namespace(like)
+        return among_all.take(xp.asarray(sample[start:stop], device=compat.device(like)))
+
+    return scores._replace(block=block)
 
 
 def _rounded(values: Floats, digits: int) -> list[float]:

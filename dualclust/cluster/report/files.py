@@ -9,7 +9,7 @@ import numpy as np
 
 from ...algos.scores.sources import FeatureSource
 from ..formats import Ids
-from ..notable import Notable, rows_csv
+from ..notable import Notable, Restricted, rows_csv
 from ..output import Clusters
 from ..shown import ShownColumn, values_of
 from .draw import draw_report
@@ -27,6 +27,7 @@ def report_files(
     title: str,
     out: Path,
     weights: Any | None = None,
+    restricted: Restricted | None = None,
     ids: Ids | None = None,
     column: ShownColumn | None = None,
 ) -> dict[str, bytes]:
@@ -34,7 +35,7 @@ def report_files(
 
     Parameters
     ----------
-    source, found, result, notable, title, weights
+    source, found, result, notable, title, weights, restricted
         As in `draw_report`.
     out : Path
         The folder that they go to.
@@ -50,6 +51,14 @@ def report_files(
         values = values_of(column.values, rows)
         shown = Shown(column.name, values, column.folder, out)
     page = draw_report(
-        source, found, result, notable, title=title, weights=weights, ids=own, shown=shown
+        source,
+        found,
+        result,
+        notable,
+        title=title,
+        weights=weights,
+        restricted=restricted,
+        ids=own,
+        shown=shown,
     )
     return {"rows.csv": rows_csv(notable, str(result["metric"]), own).encode()} | page

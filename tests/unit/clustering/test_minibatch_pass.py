@@ -1,5 +1,7 @@
 """Mini-batches of the rows of a source, on one rank and on several."""
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering.minibatch import init_minibatch, minibatch_step
 from dualclust.algos.clustering.minibatch_pass import minibatch_pass
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.core.workers import workers
 from dualclust.algos.scores import turns
 from dualclust.algos.scores.sources import alone, feature_source
 from tests.compare import assert_same_kind, to_numpy
@@ -114,3 +117,106 @@ def test_the_steps_travel_with_the_state(xp):
             feature_source(x), init_minibatch(x[:K, :], bounds), bounds, batch_size=BATCH
         ).state.steps
     )
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_a_batch_without_weight_leaves_the_centers(xp, metric):
+    x, bounds = problem(xp, metric)
+    options = {"metric": metric, "batch_size": BATCH}
+    w = np.ones(N)
+    w[2 * BATCH : 4 * BATCH] = 0.0
+    start = init_minibatch(x[:K, :], bounds)
+    before = minibatch_pass(
+        feature_source(x[: 2 * BATCH, :]),
+        start,
+        bounds,
+        weights=xp.asarray(w[: 2 * BATCH]),
+        **options,
+    ).state
+    found = minibatch_pass(
+        feature_source(x[: 4 * BATCH, :]),
+        start,
+        bounds,
+        weights=xp.asarray(w[: 4 * BATCH]),
+        **options,
+    )
+    for name in ("centers", "means", "weight"):
+        np.testing.assert_array_equal(
+            to_numpy(getattr(found.state, name)), to_numpy(getattr(before, name))
+        )
+    assert found.labels.shape == (4 * BATCH,)
+    assert found.state.assignment.seen == 4 * BATCH  # sizes count samples
+    whole = minibatch_pass(feature_source(x), start, bounds, weights=xp.asarray(w), **options)
+    assert to_numpy(whole.state.weight).sum() == pytest.approx(w.sum())
+
+
+def test_weights_of_no_meaning_are_still_refused(xp):
+    x, bounds = problem(xp, "cosine")
+    start = init_minibatch(x[:K, :], bounds)
+    for bad in (np.full(N, np.nan), np.full(N, -1.0)):
+        with pytest.raises(InvalidValueError, match="weights must be finite, at least 0"):
+            minibatch_step(x, start, bounds, weights=xp.asarray(bad))
+    with pytest.raises(InvalidValueError, match="weights"):
+        minibatch_step(x, start, bounds, weights=xp.asarray(np.zeros(N - 1)))
+
+
+@pytest.mark.parametrize("row", [5, 200])
+def test_all_ranks_raise_what_one_has_met(row, monkeypatch):
+    """Each rank catches its own error: one that is told of none waits for ever."""
+    monkeypatch.setattr(turns, "TURN_ROWS", 64)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(N, D))
+    bounds = SizeBounds.for_stream(K, lower=0.8)
+    start = init_minibatch(x[:K].copy(), bounds)
+    x[row, 1] = np.nan
+    edges = EDGES["two"]
+
+    def work(group):
+        last = group.first_row + group.n_local
+        own = feature_source(x[group.first_row : last])._replace(group=group)
+        with pytest.raises(InvalidValueError) as caught:
+            minibatch_pass(own, start, bounds, metric="euclidean", batch_size=BATCH)
+        return str(caught.value)
+
+    first = row // BATCH * BATCH
+    words = f"the batch of rows {first} to {first + BATCH - 1} cannot be added: features must be"
+    texts = groups_on_threads(edges, work)
+    assert texts[0] == texts[1] == work(alone(N))
+    assert texts[0].startswith(words)
+
+
+def test_a_wrong_argument_is_told_by_every_rank():
+    x, bounds = problem_of_numpy()
+    start = init_minibatch(x[:K], bounds)
+
+    def work(group):
+        own = feature_source(x[group.first_row : group.first_row + group.n_local])
+        with pytest.raises(InvalidValueError, match="metric must be") as caught:
+            minibatch_pass(own._replace(group=group), start, bounds, metric="manhattan")
+        return str(caught.value)
+
+    texts = groups_on_threads(EDGES["two"], work)
+    assert texts[0] == texts[1]
+
+
+def problem_of_numpy():
+    x = np.random.default_rng(0).normal(size=(N, D))
+    return x, SizeBounds.for_stream(K, lower=0.8)
+
+
+def test_threads_read_ahead_and_change_no_bit():
+    x, bounds = problem_of_numpy()
+    start, names = init_minibatch(x[:K], bounds), set()
+
+    def rows(first, last):
+        names.add(threading.current_thread().name)
+        return x[first:last]
+
+    source = feature_source(x)._replace(rows=rows)
+    expected = minibatch_pass(source, start, bounds, metric="euclidean", batch_size=BATCH)
+    assert names == {threading.current_thread().name}
+    for n_threads in (1, 2, 4, 16):
+        with workers(n_threads):
+            found = minibatch_pass(source, start, bounds, metric="euclidean", batch_size=BATCH)
+        assert_same_bits(found, expected)
+    assert any(name.startswith("dualclust") for name in names)

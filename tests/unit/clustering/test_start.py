@@ -2,10 +2,12 @@
 
 import itertools
 import math
+import threading
 
 import numpy as np
 import pytest
 
+from dualclust.algos.clustering import start
 from dualclust.algos.clustering.constrained import kmeans
 from dualclust.algos.clustering.start import (
     greedy_candidates,
@@ -13,6 +15,8 @@ from dualclust.algos.clustering.start import (
     start_centers,
 )
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.core.workers import workers
+from dualclust.algos.scores.blocks import map_blocks
 from dualclust.algos.scores.sources import FeatureSource, alone, feature_source
 from tests.compare import assert_equal, assert_same_kind, to_numpy
 from tests.libraries import LIBRARIES
@@ -308,3 +312,27 @@ def test_start_centers_refused():
         start_centers(source, 2, seed=0, metric="cosine", weights=np.ones(2))
     with pytest.raises(InvalidValueError, match="candidates must be at least 1, got 0"):
         start_centers(source, 2, seed=0, metric="cosine", candidates=0)
+
+
+@pytest.mark.parametrize("tries", [1, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_threads_share_out_the_potentials_and_change_no_bit(dtype, tries, monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 24)).astype(dtype)
+    draws, names = rng.random((12, tries)), set()
+    monkeypatch.setattr(start, "CHUNK_ENTRIES", 2**12)
+
+    def spying(function, *arguments, **options):
+        def named(first, last):
+            names.add(threading.current_thread().name)
+            return function(first, last)
+
+        return map_blocks(named, *arguments, **options)
+
+    monkeypatch.setattr(start, "map_blocks", spying)
+    expected = kmeans_plus_plus(x, draws)
+    assert names == {threading.current_thread().name}
+    for n_threads in (1, 2, 4, 16):
+        with workers(n_threads):
+            np.testing.assert_array_equal(kmeans_plus_plus(x, draws), expected)
+    assert any(name.startswith("dualclust") for name in names)

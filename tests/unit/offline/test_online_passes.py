@@ -1,11 +1,13 @@
 """Prices to start from, and labels where few candidates do not help, by online passes."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds, relaxed
+from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.offline import SolverOptions, assignment
 from dualclust.algos.offline._candidates import TooManyCandidatesError, collect_candidates
 from dualclust.algos.offline._online_passes import (
@@ -97,14 +99,123 @@ def test_online_passes_end_a_solve_that_can_hold_few_candidates(xp, rng, monkeyp
 
 
 def test_a_forbidden_pair_that_labels_would_need_gives_none(xp):
-    scores = np.asarray([[1.0, 0.0]] * 3 + [[1.0, -math.inf]] * 3)
-    bounds = SizeBounds.from_counts([2, 2], n_samples=6, xp=xp.namespace, device=xp.device)
-    prices = xp.asarray(np.asarray([0.0, -9.0]))
+    scores = np.asarray([[1.0, 0.0, 0.0]] * 3 + [[1.0, -math.inf, 0.0]] * 3)
+    bounds = SizeBounds.from_counts([2, 2, 0], n_samples=6, xp=xp.namespace, device=xp.device)
+    prices = xp.asarray(np.asarray([0.0, -9.0, -9.0]))
     assert assign_in_passes(score_source(xp.asarray(scores)), bounds, prices) is None
     eager = assign_in_passes(
-        score_source(xp.asarray(scores)), bounds, xp.asarray(np.asarray([0.0, 1.5]))
+        score_source(xp.asarray(scores)), bounds, xp.asarray(np.asarray([0.0, 1.5, -9.0]))
     )
     np.testing.assert_array_equal(to_numpy(eager.labels), [1, 1, 1, 0, 0, 0])
+
+
+def with_fixed_rows(scores, share, seed):
+    """Scores of which a share of the rows may join one cluster alone; balanced labels exist."""
+    n, k = scores.shape
+    rng = np.random.default_rng(seed)
+    labels = rng.permutation(n) % k
+    fixed = rng.random(n) < share
+    return np.where(fixed[:, None] & (labels[:, None] != np.arange(k)), -math.inf, scores), fixed
+
+
+@pytest.mark.parametrize("lower", [0.9, 1.0])
+@pytest.mark.parametrize("share", [0.1, 0.3, 1.0])
+def test_rows_that_may_join_one_cluster_have_their_room(xp, share, lower):
+    n, k = 300, 6
+    bounds = SizeBounds.from_ratios(
+        k, n_samples=n, lower=lower, upper=2.0 - lower, xp=xp.namespace, device=xp.device
+    )
+    prices = xp.asarray(np.zeros(k))
+    for seed in range(4):
+        scores = np.random.default_rng(seed).normal(size=(n, k)).astype(np.float32)
+        scores, fixed = with_fixed_rows(scores, share, seed)
+        found = assign_in_passes(score_source(xp.asarray(scores)), bounds, prices)
+        check(found, scores, bounds)
+        own = scores[fixed].argmax(axis=1)
+        np.testing.assert_array_equal(to_numpy(found.labels)[fixed], own)
+
+
+def test_more_forced_rows_than_a_cluster_takes_give_none(xp):
+    scores = np.asarray([[0.0, -math.inf]] * 3 + [[0.0, 1.0]] * 3)
+    bounds = SizeBounds.from_counts([1, 1], [2, 4], n_samples=6)
+    assert assign_in_passes(score_source(scores), bounds, np.zeros(2)) is None
+    needy = SizeBounds.from_counts([1, 4], n_samples=6)  # and too few are left for the other
+    assert assign_in_passes(score_source(scores), needy, np.zeros(2)) is None
+
+
+SMALL = SolverOptions(full_entries=0, max_entries=8, last_entries=0, min_sample_rows=500)
+"""A memory of next to nothing."""
+
+
+def in_full(*args):
+    msg = "all scores were kept"
+    raise AssertionError(msg)
+
+
+def test_a_solve_with_fixed_rows_stays_within_memory(xp, rng, monkeypatch):
+    n, k = 3000, 8
+    near = (0.05 * rng.normal(size=(n, k)) + np.linspace(0.0, 1.0, k)).astype(np.float32)
+    scores, _ = with_fixed_rows(near, 0.3, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(assignment, "_solve_in_full", in_full)
+        found = assign_offline(xp.asarray(scores), ratios(xp, n, k), options=SMALL)
+    check(found, scores, ratios(xp, n, k))
+    assert found.gap < 0.05
+
+
+def test_labels_beyond_memory_are_an_error_that_says_so(xp, rng, monkeypatch):
+    """The last rows fill two clusters alone, so no other row may be there: passes slip."""
+    n, k = 2000, 8
+    scores = (0.05 * rng.normal(size=(n, k))).astype(np.float32)
+    scores[1500:, 2:] = -math.inf
+    bounds = SizeBounds.from_counts(
+        [250] * k, [250] * k, n_samples=n, xp=xp.namespace, device=xp.device
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(assignment, "_solve_in_full", in_full)
+        with pytest.raises(InvalidValueError, match=r"16000 scores are more than .*tol=0") as error:
+            assign_offline(xp.asarray(scores), bounds, options=SMALL)
+    assert "last_entries=0" in str(error.value)
+    best = assign_offline(xp.asarray(scores), bounds, tol=0.0, options=SMALL)  # as the text says
+    assert best.violation == 0
+    assert best.status == "optimal"
+
+
+@pytest.mark.parametrize("reach", [0.0, 1e-3])
+def test_labels_of_an_early_pass_are_kept_until_better_ones_are_found(rng, monkeypatch, reach):
+    n, k = 3000, 8
+    scores = (0.05 * rng.normal(size=(n, k)) + np.linspace(0.0, 1.0, k)).astype(np.float32)
+    labeled = []
+
+    def once(*args):
+        labeled.append(assign_in_passes(*args) if not labeled else None)
+        return labeled[-1]
+
+    monkeypatch.setattr(assignment, "assign_in_passes", once)
+    monkeypatch.setattr(assignment, "_solve_in_full", in_full)
+    given = np.zeros(k) if reach else None
+    options = replace(SMALL, price_reach=reach)
+    found = assign_offline(scores, ratios_of_numpy(n, k), prices=given, options=options)
+    assert len(labeled) >= 2
+    assert labeled[0].gap > 1e-4
+    assert found.gap == labeled[0].gap
+    np.testing.assert_array_equal(found.labels, labeled[0].labels)
+
+
+def test_the_better_labels_of_two_passes_are_returned(rng, monkeypatch):
+    n, k = 3000, 8
+    scores = (0.05 * rng.normal(size=(n, k)) + np.linspace(0.0, 1.0, k)).astype(np.float32)
+    gaps = []
+
+    def worse(*args):
+        found = assign_in_passes(*args)
+        gaps.append(0.5 if gaps else found.gap)
+        return found._replace(gap=gaps[-1])
+
+    monkeypatch.setattr(assignment, "assign_in_passes", worse)
+    found = assign_offline(scores, ratios_of_numpy(n, k), options=SMALL)
+    assert len(gaps) == 2
+    assert found.gap == gaps[0] < 0.5
 
 
 EDGES = {
@@ -121,10 +232,12 @@ def of_ranks(source, group):
     return source._replace(block=lambda a, b: source.block(first, last)[a:b, ...], group=group)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.4])
 @pytest.mark.parametrize("ranks", EDGES)
-def test_ranks_that_take_turns_change_no_bit(xp, rng, ranks, monkeypatch):
+def test_ranks_that_take_turns_change_no_bit(xp, rng, ranks, share, monkeypatch):
     n, k = 300, 5
-    scores = xp.asarray(rng.normal(size=(n, k)).astype(np.float32))
+    scores, _ = with_fixed_rows(rng.normal(size=(n, k)).astype(np.float32), share, 0)
+    scores = xp.asarray(scores)
     bounds, prices = ratios(xp, n, k), xp.asarray(0.1 * rng.normal(size=k))
     monkeypatch.setattr(sources, "block_rows", lambda n_clusters: 64)
     monkeypatch.setattr(turns, "TURN_ROWS", 128)

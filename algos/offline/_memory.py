@@ -1,0 +1,65 @@
+"""What the offline solver does where memory is short: smaller trust regions, or a clear error.
+
+Candidates of all rows may take `max_entries`, and all scores `last_entries` (`SolverOptions`). A
+region is first made as small as its candidates have to be few. Where even that leads to no labels,
+online passes find some in the memory of one block, unless forbidden pairs stand in their way.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from ..core.errors import InvalidValueError
+from ..scores.sources import ScoreSource
+from ..scores.statistics import median, strided_ids
+from ._candidates import TrustRegion
+from ._options import SolverOptions
+from ._trust_region import largest_radius
+
+__all__ = ["raise_no_labels", "within_memory"]
+
+
+def within_memory(
+    source: ScoreSource, region: TrustRegion, width: int, options: SolverOptions
+) -> tuple[TrustRegion, int]:
+    """Make the region so small that its candidates fit into memory, or rows wider if most tie.
+
+    Parameters
+    ----------
+    source : ScoreSource
+    region : TrustRegion
+    width : int
+        Candidates of a row.
+    options : SolverOptions
+
+    Returns
+    -------
+    region : TrustRegion
+    width : int
+    """
+    (center, radius), n, most = region, source.group.n_total, options.max_entries
+    rows = source.take(strided_ids(n, min(n, options.memory_rows), center))
+    wanted = median(radius)  # some, of prices that travel, may be much larger
+    limit = largest_radius(rows, center, n_rows=n, max_entries=most, wanted=wanted, options=options)
+    if limit.radius <= options.min_radius_share * wanted:
+        return region, 2 * width if 2 * width * n <= most else width
+    share = limit.radius / wanted if limit.radius < wanted else 1.0
+    return TrustRegion(center, share * radius), limit.width
+
+
+def raise_no_labels(n_scores: int, options: SolverOptions) -> NoReturn:
+    """Say that forbidden pairs leave no labels, or none that this much memory has found.
+
+    Raises
+    ------
+    InvalidValueError
+        Always, and on all ranks alike.
+    """
+    msg = (
+        f"scores must leave labels that can be found within the memory of the options: forbidden "
+        f"pairs let neither candidates nor online passes end inside the bounds, and {n_scores} "
+        f"scores are more than options.last_entries={options.last_entries}, up to which all of "
+        f"them are kept. To fix this, forbid fewer pairs, widen the bounds, or ask for the optimum "
+        f"(tol=0), which keeps about {16 * n_scores / 2**30:.2g} GiB of candidates"
+    )
+    raise InvalidValueError(msg)

@@ -1,0 +1,96 @@
+"""What the offline solver is to solve, and what its passes have found so far."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..bounds.sizes import SizeBounds
+from ..core.types import Array
+from ..scores.sources import ScoreSource
+from ._candidates import TrustRegion
+from ._options import SolverOptions
+from ._proof import OfflineAssignment
+from ._reduced import ReducedSolution
+
+__all__ = ["Problem", "Search", "best_of"]
+
+
+class Problem(NamedTuple):
+    """What is to be solved; scores and prices are in the unit of the source.
+
+    Attributes
+    ----------
+    source : ScoreSource
+    bounds : SizeBounds
+        Of all rows of all ranks.
+    tol : float
+        Relative gap to prove; 0 for the optimum.
+    options : SolverOptions
+    """
+
+    source: ScoreSource
+    bounds: SizeBounds
+    tol: float
+    options: SolverOptions
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the optimum is asked for, whatever memory it takes."""
+        return self.tol == 0.0
+
+    @property
+    def n_scores(self) -> int:
+        """Scores of all ranks."""
+        return self.source.group.n_total * self.source.n_clusters
+
+
+class Search(NamedTuple):
+    """What the passes know so far, and what the next one is to do.
+
+    Attributes
+    ----------
+    region : TrustRegion
+        Where the next pass looks for candidates.
+    width : int
+        Candidates of a row in it.
+    is_limited : bool
+        Whether memory limits candidates.
+    prices : (k,) float64 array, or None
+        Of the last pass, or as given.
+    best : OfflineAssignment or None
+        The best labels from candidates.
+    least_bound : float
+        The least upper bound that a pass has proven.
+    best_prices : (k,) float64 array
+        The prices that prove it.
+    is_tied : bool
+        Whether further passes would learn nothing, because most rows tie.
+    online : OfflineAssignment or None
+        The best labels of online passes, or of a search before this one.
+    online_prices : (k,) float64 array, or None
+        Where the last online passes began.
+    """
+
+    region: TrustRegion
+    width: int
+    is_limited: bool
+    prices: Array | None
+    best: OfflineAssignment | None
+    least_bound: float
+    best_prices: Array
+    is_tied: bool = False
+    online: OfflineAssignment | None = None
+    online_prices: Array | None = None
+
+    def judged(self, solution: ReducedSolution) -> Search:
+        """Keep the best labels, and the prices that prove most (step 4)."""
+        assignment, prices, bound = solution
+        search = self._replace(prices=prices, best=best_of(self.best, assignment))
+        if bound < search.least_bound:
+            search = search._replace(least_bound=bound, best_prices=prices)
+        return search
+
+
+def best_of(*found: OfflineAssignment | None) -> OfflineAssignment | None:
+    """Return the labels of the smallest gap, the first of equals; None if there are none."""
+    return min((one for one in found if one is not None), key=lambda one: one.gap, default=None)
