@@ -54,6 +54,11 @@ def test_numbers_are_read_together(transfers):
     assert transfers.reads.total() == 1
 
 
+def test_the_host_is_known_by_the_kind_of_the_device(xp):
+    assert on_host(xp.asarray([1.0])) == (xp.name not in ("torch:second", "torch:cuda"))
+    assert not on_host(torch.zeros(1, device="meta"))
+
+
 # -- the online pass
 
 
@@ -276,12 +281,14 @@ def test_a_read_for_each_block_of_rows_is_noticed(transfers, monkeypatch):
 
 
 class Largest(TorchDispatchMode):
-    """The largest array that an operation has made."""
+    """The largest array that an operation has made; a view of one is none."""
 
     entries = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         made = function(*args, **(kwargs or {}))
+        if function.is_view:
+            return made
         sizes = [t.numel() for t in tree_flatten(made)[0] if isinstance(t, torch.Tensor)]
         self.entries = max(self.entries, *sizes, 0)
         return made
