@@ -3,9 +3,9 @@
 A read waits for everything that the device has to do. This program counts them on a second device
 that computes on the CPU (`tests/second_device.py`), so it needs no card and measures no time. It
 prints a row for each function and size: reads, uploads, and reads for each chunk of an online pass,
-for each pass of the offline solver over scores or candidates (`tests/passes.py`), for each iteration
-of k-means, the assignment inside it counted, for each block of rows, each mini-batch, or each
-training step of a method, from the first of an epoch to the last.
+for each pass of the offline solver over scores or candidates (`tests/passes.py`), each iteration of
+k-means, the assignment inside it counted, each block of rows, each mini-batch, or each training
+step of a method, from the first of an epoch to the last.
 
     python benchmarks/reads.py             # a minute
     python benchmarks/reads.py --small     # seconds

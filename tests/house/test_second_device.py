@@ -63,6 +63,18 @@ def test_gradients_optimizers_and_copies(transfers):
     torch.testing.assert_close(kept.weight.cpu(), twin.weight)
 
 
+def test_inference_mode_takes_tensors_from_before(transfers):
+    before = torch.arange(3.0).to(DEVICE)
+    with torch.inference_mode():
+        found = (before[:, None] * before[None, :])[1:].sum(dim=0)
+        assert found.is_inference()
+        transfers.clear()
+        here = found.cpu()
+    assert type(here) is torch.Tensor
+    assert here.numpy().tolist() == [0, 3, 6]
+    assert transfers.reads.total() == 1
+
+
 @pytest.mark.parametrize(
     "mix",
     [
