@@ -188,7 +188,7 @@ class Counter:
             run.run_epoch()  # in CoKe's first one nothing is learned
         reads, uploads, lines = steps.reads, steps.uploads, steps.reads.most_common(12)
         name = f"a training step of `{method}`"
-        return Count(name, "", reads.total(), uploads.total(), steps.count, "steps", lines)
+        return Count(name, "49 images", reads.total(), uploads.total(), steps.count, "steps", lines)
 
     def table(self, *, small: bool = False) -> Iterator[Count]:
         """Yield every row."""
