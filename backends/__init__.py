@@ -72,6 +72,7 @@ TABLE: dict[str, dict[Placement, str]] = {
     },
     "best_clusters": {
         ("numpy", "cpu"): "numba_engine:best_clusters",
+        ("torch", "cuda"): "torch_engine:best_clusters",
     },
     "segment_sum": {
         ("numpy", "cpu"): "numba_engine:segment_sum",

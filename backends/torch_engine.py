@@ -11,6 +11,7 @@ from torch import Tensor
 
 __all__ = [
     "assign_stream",
+    "best_clusters",
     "curvature",
     "curvature_product",
     "segment_sum",
@@ -77,14 +78,15 @@ def assign_stream(
 
     The host reads three numbers at a time: where the event was, how many rows can follow before
     the next one is possible (each adds 1 to one count), and the first row that is not finite. A
-    chunk inside these rows needs no read. So a pass has at most 2 reads, one more for each chunk
-    in which an event is possible, and one for each event, of which there are 2 k + 1 at most.
+    chunk inside these rows needs no read. So a call has at most 2 reads, one more for each chunk
+    after the first in which an event is possible, and one for each event, of which there are
+    2 k + 1 at most.
     """
     n, device = scores.shape[0], scores.device
     facts = _Pass(lower, upper, remaining, n)
     labels = torch.empty(n, dtype=torch.int64, device=device)
     bad = torch.full((), n, dtype=torch.int64, device=device)  # first row that is not finite
-    safe = int(facts.safe(counts, 0)) if n else 0
+    safe = 0  # until the host has read how many rows can come next; see _Pass.safe
     is_checked = False  # whether the host has seen `bad` for all rows so far
     for start in range(0, n, chunk_size):
         stop = min(start + chunk_size, n)
@@ -136,16 +138,21 @@ def _first_event(
 
 def _best(scores: Tensor, price: Tensor) -> Tensor:
     """Best cluster of each row, in blocks of rows: float64 copies stay small."""
-    rows = max(1, BLOCK_ENTRIES // scores.shape[1])
-    parts = [(part.to(torch.float64) + price).argmax(dim=1) for part in torch.split(scores, rows)]
+    parts = [(part.to(torch.float64) + price).argmax(dim=1) for part in _row_blocks(scores)]
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _first_not_finite(scores: Tensor) -> Tensor:
     """The first row with NaN or an infinity; a large number if there is none."""
-    wrong = ~torch.isfinite(scores).all(dim=1)
+    parts = [~torch.isfinite(part).all(dim=1) for part in _row_blocks(scores)]
+    wrong = parts[0] if len(parts) == 1 else torch.cat(parts)
     row = torch.arange(scores.shape[0], device=scores.device)
     return torch.where(wrong, row, torch.iinfo(torch.int64).max // 2).min()
+
+
+def _row_blocks(scores: Tensor) -> tuple[Tensor, ...]:
+    """Blocks of rows of at most `BLOCK_ENTRIES` scores each."""
+    return torch.split(scores, max(1, BLOCK_ENTRIES // scores.shape[1]))
 
 
 def _rank_in_segment(labels: Tensor) -> Tensor:
@@ -156,6 +163,17 @@ def _rank_in_segment(labels: Tensor) -> Tensor:
     rank = torch.empty_like(labels)
     rank[order] = position - torch.searchsorted(grouped, grouped)
     return rank
+
+
+def best_clusters(scores: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+    """See `dualclust.algos.scores.nearest.best_clusters`. Reads nothing.
+
+    The sums of a block of rows are all that is ever in memory beside the scores.
+    """
+    found = [(part + offsets).max(dim=1) for part in _row_blocks(scores)]  # the first of equal ones
+    if len(found) == 1:
+        return found[0].indices, found[0].values
+    return torch.cat([one.indices for one in found]), torch.cat([one.values for one in found])
 
 
 def segment_sum(values: Tensor, segments: Tensor, *, n_segments: int) -> Tensor:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -22,6 +23,9 @@ from tests.libraries import (
     SECOND,
     Library,
 )
+
+if TYPE_CHECKING:
+    from tests.second_device import Transfers
 
 # Health checks measure time, which a shared machine makes random; explaining a failure traces every
 # line of it, for minutes.
@@ -79,6 +83,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for start, (mark, reason) in left_out.items():
             if item.nodeid.startswith(start):
                 item.add_marker(getattr(pytest.mark, mark)(reason=reason))
+
+
+@pytest.fixture
+def transfers() -> Iterator[Transfers]:
+    """What crosses between the host and the second device, which is active during the test."""
+    from tests.second_device import second_device
+
+    with second_device() as found:
+        yield found
 
 
 @pytest.fixture

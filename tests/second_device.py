@@ -157,6 +157,11 @@ class _Dispatch(TorchDispatchMode):
         wanted = target is not None and torch.device(target).type == DEVICE.type
         if not ours and not wanted:
             return function(*args, **kwargs)
+        if torch.is_inference_mode_enabled():  # which leaves it to us to take operations apart
+            with self:
+                made = function.decompose(*args, **kwargs)
+            if made is not NotImplemented:
+                return made
         packet = function.overloadpacket
         if target is not None:
             kwargs["device"] = torch.device("cpu")
@@ -172,7 +177,10 @@ class _Dispatch(TorchDispatchMode):
         if packet is aten.copy_:
             return args[0]
         known = {id(tensor.inner): tensor for tensor in ours}
-        return tree_map(lambda x: _outer(x, known), result)
+        # A view of a tensor that is none of inference is none either, also in inference mode.
+        plain = function.is_view and not any(tensor.is_inference() for tensor in ours)
+        with torch.inference_mode(False) if plain else nullcontext():
+            return tree_map(lambda x: _outer(x, known), result)
 
     def _count_copy(self, packet: Any, args: Any, wanted: bool, target: Any) -> None:
         if packet is aten.copy_:

@@ -2,8 +2,9 @@ r"""Rows whose cluster is known, and pairs of row and cluster that are forbidden
 
 A forbidden pair has the score minus infinity, and a fixed row has it in all clusters but its own.
 So the solver's labels respect both, its certificate holds for the restricted problem, and so does
-a proof that no labels exist. No n x k mask is kept: the pairs of a block are found by binary search
-among all pairs, sorted by row.
+a proof that no labels exist. No n x k mask is kept: the pairs are sorted by row, those of a block
+lie between two places that are found once, and those of single rows by binary search. Neither makes
+the host wait for a device.
 
 =====================  =============  =======  ====================================================
 symbol                 here           shape    meaning
@@ -29,6 +30,7 @@ from ..core.errors import InfeasibleBoundsError, InvalidValueError
 from ..core.reads import read
 from ..core.segments import segment_sum
 from ..core.types import Array
+from ..scores.blocks import block_rows
 from ..scores.sources import ScoreSource
 
 __all__ = ["Restrictions", "check_fixed", "counts_of_fixed", "restrictions_of"]
@@ -44,11 +46,20 @@ class Restrictions(NamedTuple):
         -1 for a free row.
     keys : (m,) int64 array, or None
         ``row * n_clusters + cluster`` of the forbidden pairs, ascending.
+    n_rows : int
+        Rows of all ranks; 0 without pairs, as what follows.
+    edges : tuple of int
+        How many pairs come before each block of `block_rows` rows, and after the last one.
+    most : int
+        Most pairs of a row.
     """
 
     n_clusters: int
     fixed: Array | None
     keys: Array | None
+    n_rows: int = 0
+    edges: tuple[int, ...] = ()
+    most: int = 0
 
     def of_scores(self, source: ScoreSource) -> ScoreSource:
         """Return scores that are minus infinity wherever a row must not go."""
@@ -84,27 +95,40 @@ class Restrictions(NamedTuple):
             scores = _only(scores, self.fixed[start:stop])
         if self.keys is None or start == stop:
             return scores
-        edges = xp.asarray([start * k, stop * k], dtype=xp.int64, device=compat.device(scores))
-        place = xp.searchsorted(self.keys, edges)
-        low, high = (int(edge) for edge in read(place[0], place[1]))
+        rows = block_rows(k)
+        if start % rows or (stop % rows and stop != self.n_rows):  # no whole blocks
+            ids = xp.arange(start, stop, dtype=xp.int64, device=compat.device(scores))
+            return self._without_rows(scores, ids)
+        low, high = self.edges[start // rows], self.edges[-(-stop // rows)]
         return _without(scores, self.keys[low:high] - start * k)
 
     def _rows(self, scores: Array, ids: Array) -> Array:
         """Restrict rows in any order, also repeated ones, by their ids."""
-        xp, k = compat.array_namespace(scores), self.n_clusters
+        xp = compat.array_namespace(scores)
         if self.fixed is not None:
             scores = _only(scores, xp.take(self.fixed, ids))
-        if self.keys is None or not ids.shape[0]:
+        return scores if self.keys is None else self._without_rows(scores, ids)
+
+    def _without_rows(self, scores: Array, ids: Array) -> Array:
+        """Forbid the pairs of rows by their ids.
+
+        As many places for each row as any row has pairs: how many pairs these rows have would be a
+        read.
+        """
+        assert self.keys is not None
+        xp, k, b = compat.array_namespace(scores), self.n_clusters, ids.shape[0]
+        if not b:
             return scores
+        device = compat.device(scores)
         first = xp.searchsorted(self.keys, ids * k)
-        lengths = xp.searchsorted(self.keys, ids * k + k) - first
-        ends = xp.cumulative_sum(lengths)
-        (total,) = read(ends[-1])
-        # The pairs of all these rows one after the other, and the row to which each belongs.
-        pair = xp.arange(int(total), dtype=xp.int64, device=compat.device(scores))
-        row = xp.astype(xp.searchsorted(ends, pair, side="right"), xp.int64)
-        key = xp.take(self.keys, pair + xp.take(first + lengths - ends, row))
-        return _without(scores, key - xp.take(ids, row) * k + row * k)
+        n_pairs = xp.searchsorted(self.keys, ids * k + k) - first
+        pair = xp.arange(self.most, dtype=xp.int64, device=device)
+        place = xp.clip(first[:, None] + pair, max=self.keys.shape[0] - 1)
+        key = xp.reshape(xp.take(self.keys, xp.reshape(place, (-1,))), (b, self.most))
+        row = xp.arange(b, dtype=xp.int64, device=device)
+        place = key + ((row - ids) * k)[:, None]
+        place = xp.where(pair < n_pairs[:, None], place, xp.full_like(place, b * k))  # to nowhere
+        return _without(scores, xp.reshape(place, (-1,)))
 
 
 def restrictions_of(
@@ -150,7 +174,19 @@ def restrictions_of(
     _check_range("forbidden", "clusters", clusters, k)
     if fixed is not None:
         _check_not_forbidden(fixed, rows, clusters)
-    return Restrictions(k, fixed, xp.sort(rows * k + clusters))
+    return _with_pairs(fixed, xp.sort(rows * k + clusters), n, k)
+
+
+def _with_pairs(fixed: Array | None, keys: Array, n: int, k: int) -> Restrictions:
+    """Count the pairs of blocks and rows, which are then never counted again."""
+    xp, rows = compat.array_namespace(keys), block_rows(k)
+    blocks = xp.arange(-(-n // rows) + 1, dtype=xp.int64, device=compat.device(keys))
+    own = keys // k
+    n_pairs = xp.searchsorted(own, own, side="right") - xp.searchsorted(own, own)
+    most = xp.reshape(xp.max(n_pairs), (1,))
+    counted = xp.concat([xp.searchsorted(keys, blocks * (rows * k)), most])
+    *edges, largest = entries("counted", xp.astype(counted, xp.int64))
+    return Restrictions(k, fixed, keys, n, tuple(edges), largest)
 
 
 def check_fixed(name: str, fixed: Array, n: int, k: int) -> Array:
@@ -186,11 +222,11 @@ def _only(scores: Array, own: Array) -> Array:
 
 
 def _without(scores: Array, places: Array) -> Array:
-    """Put minus infinity at places of the flattened scores."""
+    """Put minus infinity at places of the flattened scores; the place after the last is none."""
     xp, (b, k) = compat.array_namespace(scores), scores.shape
     if not places.shape[0]:
         return scores
-    barred = segment_sum(xp.ones_like(places)[:, None], places, n_segments=b * k)
+    barred = segment_sum(xp.ones_like(places)[:, None], places, n_segments=b * k + 1)[: b * k, 0]
     return xp.where(xp.reshape(barred, (b, k)) > 0, xp.full_like(scores, -math.inf), scores)
 
 

@@ -182,9 +182,9 @@ def minibatch_step(
     if b == 0:
         labels = xp.zeros((0,), dtype=xp.int64, device=compat.device(features))
         return MiniBatchStep(labels, state)
-    if weights is None:
-        weights = xp.ones((b,), dtype=xp.float64, device=compat.device(features))
-    weights, is_weighted = _batch_weights(weights, b)
+    is_weighted = True
+    if weights is not None:
+        weights, is_weighted = _batch_weights(weights, b)
     origin = xp.zeros_like(state.means[0, :]) if spherical else xp.mean(state.means, axis=0)
     rows = features if spherical else xp.astype(features, xp.float64) - origin
     scores = _scores(rows, state, origin, spherical)
@@ -232,15 +232,21 @@ def _scores(rows: Array, state: MiniBatchState, origin: Array, spherical: bool) 
 
 
 def _add(
-    rows: Array, labels: Array, weights: Array, means: Array, weight: Array
+    rows: Array, labels: Array, weights: Array | None, means: Array, weight: Array
 ) -> tuple[Array, Array]:
     """Add a batch to means and weights; its sums are integers."""
     xp = compat.array_namespace(means)
-    k = means.shape[0]
+    k, heaviest = means.shape[0], 1.0
     rows = xp.astype(rows, xp.float64)
-    grid = grid_of(float(xp.max(xp.abs(rows))), rows.shape[0], finest=WEIGHTED)
-    weight_unit = power_of_two(float(xp.max(weights)), weights.dtype, xp)
-    sums = weighted_sums(rows, weights / weight_unit, labels, grid, n_clusters=k)
+    if weights is None:
+        weights = xp.ones_like(rows[:, 0])
+        (largest,) = read(xp.max(xp.abs(rows)))
+    else:
+        largest, heaviest = read(xp.max(xp.abs(rows)), xp.max(weights))
+    grid = grid_of(largest, rows.shape[0], finest=WEIGHTED)
+    weight_unit = power_of_two(heaviest, weights.dtype, xp)
+    # The grid is that of these very rows: there is nothing to check.
+    sums = weighted_sums(rows, weights / weight_unit, labels, grid, n_clusters=k, check=False)
     mean, added = weighted_means(sums, grid)
     added = added * weight_unit
     weight = weight + added
@@ -251,7 +257,7 @@ def _add(
 
 
 def _relocate(
-    rows: Array, labels: Array, weights: Array, means: Array, idle: Array, spherical: bool
+    rows: Array, labels: Array, weights: Array | None, means: Array, idle: Array, spherical: bool
 ) -> Array:
     """Move idle means to the rows farthest from their own centers; ties go to the lowest row."""
     xp = compat.array_namespace(means)
@@ -262,7 +268,8 @@ def _relocate(
     rows = xp.astype(rows, xp.float64)
     own = project_sphere(means) if spherical else means
     apart = rows - xp.take(own, labels, axis=0)
-    far = xp.sum(apart * apart, axis=1) * weights
+    far = xp.sum(apart * apart, axis=1)
+    far = far if weights is None else far * weights
     order = xp.argsort(far, descending=True, stable=True)[: len(which)]
     distances, index = entries("far", xp.take(far, order)), list(range(k))
     for turn, j in enumerate(which):

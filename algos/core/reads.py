@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import array_api_compat as compat
 
+from ...backends import placement
 from .types import Array
 
 __all__ = ["detached", "on_host", "read", "unread"]
 
 
 def on_host(array: Array) -> bool:
-    """Tell whether an array lives in the memory of the host, by the name of its device.
+    """Tell whether an array lives in the memory of the host, by the kind of its device.
+
+    The kind is that by which the table of engines files arrays (`backends.placement`).
 
     Examples
     --------
@@ -24,7 +27,7 @@ def on_host(array: Array) -> bool:
     >>> on_host(np.zeros(3))
     True
     """
-    return compat.is_numpy_array(array) or "cpu" in str(compat.device(array)).lower()
+    return placement(array)[1] == "cpu"
 
 
 def detached(array: Array) -> Array:

@@ -1,8 +1,9 @@
-r"""The best cluster of each row of a block of scores: the kernel of every pass without prices.
+r"""The best cluster of each row of a block of scores, also at prices: the kernel of every look.
 
-Problem: ``argmax_k s_ik + o_k`` and its value, where the offsets ``o_k = -||c_k||^2 / 2`` turn
-products with centers into distances. In two steps the sum is written to memory and read again,
-which takes as long as a product with few columns.
+Problem: ``argmax_k s_ik + o_k`` and its value. Offsets ``o_k = -||c_k||^2 / 2`` turn products with
+centers into distances; prices as offsets give the cluster that a row takes at these prices. In two
+steps the sum is written to memory and read again, which takes as long as a product with few
+columns. Scores come a block of rows at a time (`blocks`), so that no pass holds n x k of them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def best_clusters(scores: Array, offsets: Array) -> tuple[Array, Array]:
     scores : (n, k) array
         Without NaN; k >= 1.
     offsets : (k,) array
-        Finite, of the dtype of the scores.
+        Finite, of the dtype of the scores: halves of squared lengths, or prices.
 
     Returns
     -------

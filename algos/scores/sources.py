@@ -32,7 +32,7 @@ from ..core.errors import InvalidTypeError, InvalidValueError
 from ..core.precision import at_least_float32
 from ..core.reads import detached, on_host, read
 from ..core.types import Array
-from .blocks import block_rows, map_blocks
+from .blocks import MOST_ROWS, block_rows, map_blocks, row_blocks
 
 __all__ = [
     "FeatureSource",
@@ -228,11 +228,16 @@ def feature_source(features: Array) -> FeatureSource:
     xp = check_real("features", features)
     _check_bits("features", features)
     n, d = check_shape("features", features, ("n", "d"))
+    largest = None
+    if n and d and not on_host(features):  # one read now, where each block would be one
+        parts = [_largest_size(features[a:b, :]) for a, b in row_blocks(n, MOST_ROWS)]
+        largest = float(detached(xp.max(xp.stack(parts))))
     return FeatureSource(
         n_features=d,
         rows=lambda start, stop: at_least_float32(features[start:stop, :]),
         take=lambda ids: at_least_float32(xp.take(features, ids, axis=0)),
         group=alone(n),
+        largest=largest,
     )
 
 

@@ -30,8 +30,10 @@ from ..clustering.constrained import constrained_kmeans
 from ..clustering.lloyd import KMeansResult, best_of, kmeans
 from ..clustering.start import start_centers
 from ..core.random import uniforms
+from ..core.reads import read
 from ..core.types import Array
 from ..scores.blocks import block_rows, row_blocks
+from ..scores.nearest import best_clusters
 from ..scores.sources import feature_source
 from .agreement import adjusted_rand_index
 
@@ -145,11 +147,13 @@ def label_rows(rows: Array, run: Run, *, metric: str) -> tuple[Array, float]:
     for start, stop in row_blocks(rows.shape[0], block_rows(int(centers.shape[0]))):
         scores = xp.matmul(rows[start:stop, :], centers.T)
         scores = scores if offsets is None else scores + offsets
+        added = xp.zeros_like(scores[0, :])
         if run.prices is not None:
-            scores = xp.astype(scores, xp.float64) + run.prices
-        parts.append(xp.astype(xp.argmax(scores, axis=1), xp.int64))
-        values.append(float(xp.sum(xp.astype(xp.max(scores, axis=1), xp.float64))))
-    return xp.concat(parts), math.fsum(values)
+            scores, added = xp.astype(scores, xp.float64), run.prices
+        labels, best = best_clusters(scores, added)
+        parts.append(labels)
+        values.append(xp.sum(xp.astype(best, xp.float64)))
+    return xp.concat(parts), math.fsum(read(*values))
 
 
 def halves(m: int, seed: int, like: Array) -> tuple[Array, Array]:

@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds
+from ..bounds.sizes import SizeBounds, entries
 from ..clustering.start import METRICS
 from ..core.checks import check_choice, check_labels, check_same_place, check_shape
 from ..core.errors import InvalidValueError
@@ -191,7 +191,8 @@ class _Tally:
         group, bounds = source.group, self.candidate.bounds
         xp = compat.array_namespace(self.candidate.centers)
         blocks = group.gather(xp.concat(self.sums, axis=0))
-        value, free, priced, ratio = (math.fsum(_floats(blocks[:, j])) for j in range(4))
+        sums = entries("sums", xp.reshape(blocks, (-1,)))
+        value, free, priced, ratio = (math.fsum(sums[j::4]) for j in range(4))
         assert self.counts is not None
         counts = xp.sum(group.gather(self.counts[None, :]), axis=0)
         upper = free
@@ -199,10 +200,6 @@ class _Tally:
             upper = priced + price_of_bounds(self.candidate.prices, bounds)
         _check_span(math.isfinite(value + upper + ratio))
         return Survey(value, free, upper, ratio / group.n_total, counts)
-
-
-def _floats(column: Array) -> list[float]:
-    return [float(column[i]) for i in range(column.shape[0])]
 
 
 def _check_span(fits: bool) -> None:

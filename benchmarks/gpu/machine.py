@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .needs import OPTIONAL, REQUIRED, versions
+from .needs import OPTIONAL, REQUIRED, compat_version, versions
 
 __all__ = ["ROOT", "Machine", "Profile", "Quiet", "environment", "sources_digest"]
 
@@ -100,7 +100,8 @@ def environment(machine: Machine) -> dict[str, Any]:
         "commit": commit(),
         "sources": sources_digest(),
         "python": platform.python_version(),
-        "versions": {k: v for k, v in versions([*REQUIRED, *OPTIONAL]).items() if v},
+        "versions": {k: v for k, v in versions([*REQUIRED, *OPTIONAL]).items() if v}
+        | {"array-api-compat": compat_version()},
         "host": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
     }
 

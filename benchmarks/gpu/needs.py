@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
-__all__ = ["PYTHON", "REQUIRED", "CannotRun", "check", "prepare", "versions"]
+__all__ = ["PYTHON", "REQUIRED", "CannotRun", "check", "compat_version", "prepare", "versions"]
 
 PYTHON = (3, 11)
 # Lowest versions; `make gpu` runs on what it finds, from these on.
@@ -33,6 +33,7 @@ REQUIRED = {
 }
 # Named in the results where they are there; nothing fails without them.
 OPTIONAL = ("triton", "array-api-compat", "array-api-extra", "hypothesis", "pytest")
+COMPAT = (1, 14)  # of array-api-compat, whose clip reads from the device before that
 VENDORED = {
     "array_api_compat": "sklearn.externals.array_api_compat",
     "array_api_extra": "sklearn.externals.array_api_extra",
@@ -75,6 +76,11 @@ def versions(names: Iterable[str]) -> dict[str, str | None]:
     return found
 
 
+def compat_version() -> str:
+    """The version of array-api-compat that is used, that of scikit-learn or one of its own."""
+    return str(importlib.import_module("array_api_compat").__version__)
+
+
 def prepare() -> None:
     """Check the versions, make the array API packages findable, and find the library.
 
@@ -91,6 +97,12 @@ def prepare() -> None:
             msg = f"{name} is missing, and this scikit-learn does not bring it: install {name}"
             raise CannotRun(msg)
         sys.meta_path.insert(0, _Alias(name, other))  # before that which looks into folders
+    if _numbers(compat_version()) < COMPAT:
+        print(
+            f"array-api-compat {compat_version()}: below {_shown(COMPAT)} training steps read from "
+            f"the device, so that `reads` and `graph` of the conformance will differ",
+            file=sys.stderr,
+        )
     try:
         import dualclust.algos  # noqa: F401
     except ModuleNotFoundError as error:

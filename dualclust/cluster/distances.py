@@ -9,11 +9,12 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
+from ..algos.core.reads import read
 from ..algos.scores.blocks import block_rows, map_blocks, row_blocks
 from ..algos.scores.nearest import best_clusters
 from ..algos.scores.sources import FeatureSource, ScoreSource
 
-__all__ = ["blocks", "half_squared_distances", "nearest_centers", "squared_distances"]
+__all__ = ["around", "blocks", "half_squared_distances", "nearest_centers", "squared_distances"]
 
 CANCELLED = 2.0**-5
 """A squared distance below this share of the squared lengths has lost five bits, so it is computed
@@ -26,6 +27,24 @@ Array = Any
 def blocks(n: int, n_clusters: int) -> Iterator[tuple[int, int]]:
     """Yield the first row and the last (excluded) of each block of n rows."""
     return row_blocks(n, block_rows(n_clusters))
+
+
+def around(source: FeatureSource, origin: Array) -> FeatureSource:
+    """Return rows relative to an origin: near the centers, scores keep their digits.
+
+    Examples
+    --------
+    >>> from dualclust.algos.scores.sources import feature_source
+    >>> around(feature_source(np.asarray([[3.0], [5.0]])), np.asarray([4.0])).rows(0, 2)
+    array([[-1.],
+           [ 1.]])
+    """
+    xp, largest = compat.array_namespace(origin), source.largest
+    return source._replace(
+        rows=lambda start, stop: source.rows(start, stop) - origin,
+        take=lambda ids: source.take(ids) - origin,
+        largest=None if largest is None else largest + float(xp.max(xp.abs(origin))),
+    )
 
 
 def nearest_centers(
@@ -58,7 +77,7 @@ def nearest_centers(
         block = xp.astype(block, xp.float64)
         block = block - block[:, :1]
         block = block if weights is None else block * weights[start:stop, None]
-        return xp.astype(xp.argmax(block + prices, axis=1), xp.int64)
+        return best_clusters(block, prices)[0]
 
     return xp.concat(list(scores.map_blocks(nearest, like=like, at_least_one=True)))
 
@@ -136,13 +155,13 @@ def squared_distances(
     """
     xp, group = compat.array_namespace(centers), source.group
 
-    def added(start: int, stop: int) -> float:
+    def added(start: int, stop: int) -> Array:
         apart = source.rows(start, stop) - xp.take(centers, labels[start:stop], axis=0)
         squared = xp.sum(xp.astype(apart, xp.float64) ** 2, axis=1)
         if weights is not None:
             squared = squared * weights[group.first_row + start : group.first_row + stop]
-        return float(xp.sum(squared))
+        return xp.sum(squared)
 
     rows = block_rows(centers.shape[0])
-    sums = list(map_blocks(added, group.n_local, rows, like=centers))
+    sums = read(*map_blocks(added, group.n_local, rows, like=centers))
     return math.fsum(group.gather(np.asarray(sums, dtype=np.float64)).tolist())

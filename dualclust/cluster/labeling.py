@@ -14,9 +14,11 @@ import array_api_compat as compat
 import numpy as np
 
 from ..algos.bounds.sizes import SizeBounds
+from ..algos.core.reads import read
 from ..algos.offline.assignment import assign_source
+from ..algos.scores.nearest import best_clusters
 from ..algos.scores.sources import FeatureSource, ScoreSource, product_source
-from .distances import blocks
+from .distances import around, blocks
 from .model import Model
 from .output import Clusters
 from .places import on_host, placed
@@ -84,11 +86,7 @@ def around_centers(
         return source, centers
     xp = compat.array_namespace(centers)
     origin = xp.mean(centers, axis=0)
-    around = source._replace(
-        rows=lambda start, stop: source.rows(start, stop) - origin,
-        take=lambda ids: source.take(ids) - origin,
-    )
-    return around, centers - origin
+    return around(source, origin), centers - origin
 
 
 def label_rows(
@@ -130,13 +128,13 @@ def _best(scores: ScoreSource, prices: Any) -> Labeled:
     """Return the cluster of the largest score plus price of each row; ties go to the lowest."""
     xp, group, k = compat.array_namespace(prices), scores.group, scores.n_clusters
     labels = [xp.zeros((0,), dtype=xp.int64, device=compat.device(prices))]
-    values: list[float] = []
+    values = []
     for start, stop in blocks(group.n_local, k):
         block = xp.astype(scores.block(start, stop), xp.float64)
-        own = xp.astype(xp.argmax(block + prices, axis=1), xp.int64)
-        values.append(float(xp.sum(xp.take_along_axis(block, own[:, None], axis=1))))
+        own, _ = best_clusters(block, prices)
+        values.append(xp.sum(xp.take_along_axis(block, own[:, None], axis=1)))
         labels.append(own)
-    value = math.fsum(group.gather(np.asarray(values, dtype=np.float64)).tolist())
+    value = math.fsum(group.gather(np.asarray(read(*values), dtype=np.float64)).tolist())
     return Labeled(xp.concat(labels), value, math.inf, math.inf, prices)
 
 

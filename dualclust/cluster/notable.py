@@ -211,7 +211,7 @@ class _Scores:
         self.rounding = 8.0 * float(self.xp.finfo(like.dtype).eps)
         self._rows = like
         self.scores = product_source(
-            source._replace(rows=lambda _start, _stop: self._rows),
+            source._replace(rows=lambda _start, _stop: self._rows, largest=None),
             self.centers,
             offsets=offsets,
             weights=weights,

@@ -97,6 +97,7 @@ def row_source(rows: Array, metric: str) -> FeatureSource:
     return source._replace(
         rows=lambda start, stop: _unit(source.rows(start, stop)),
         take=lambda ids: _unit(source.take(ids)),
+        largest=2.0,  # 1, and what rounding adds
     )
 
 

@@ -21,7 +21,13 @@ from ..algos.clustering.minibatch import minibatch_step
 from ..algos.offline.assignment import assign_source
 from ..algos.online.duals import Duals
 from ..algos.scores.sources import FeatureSource, ScoreSource, product_source
-from ..cluster.distances import blocks, half_squared_distances, nearest_centers, squared_distances
+from ..cluster.distances import (
+    around,
+    blocks,
+    half_squared_distances,
+    nearest_centers,
+    squared_distances,
+)
 from ._inputs import (
     bounds_of,
     check_enough_rows,
@@ -366,9 +372,6 @@ class ConstrainedKMeans(
         centers = self._centers(rows) - origin
         if self.metric == "cosine":
             return product_source(source, centers, weights=weights), source
-        around = source._replace(
-            rows=lambda start, stop: source.rows(start, stop) - origin,
-            take=lambda ids: source.take(ids) - origin,
-        )
+        inner = around(source, origin)
         offsets = -0.5 * xp.sum(centers * centers, axis=1)
-        return product_source(around, centers, offsets=offsets, weights=weights), around
+        return product_source(inner, centers, offsets=offsets, weights=weights), inner

@@ -20,20 +20,11 @@ from dualclust.algos.core.reads import on_host, read, unread  # noqa: E402
 from dualclust.algos.offline import _smoothed_dual, assign_exact  # noqa: E402
 from dualclust.algos.offline._candidates import collect_candidates  # noqa: E402
 from dualclust.algos.online import StepRule  # noqa: E402
+from dualclust.algos.scores.nearest import best_clusters  # noqa: E402
 from dualclust.algos.scores.sources import score_source  # noqa: E402
-from dualclust.backends import torch_cpu, torch_engine  # noqa: E402
+from dualclust.backends import TABLE, torch_cpu, torch_engine  # noqa: E402
 from tests.passes import counted_passes  # noqa: E402
-from tests.second_device import DEVICE, is_second, second_device  # noqa: E402
-
-
-@pytest.fixture
-def transfers():
-    with second_device() as found:
-        yield found
-
-
-def total(counter):
-    return sum(counter.values())
+from tests.second_device import DEVICE, is_second  # noqa: E402
 
 
 def problem(n, k, *, lower=0.9, upper=1.1, seed=0, dtype=np.float32):
@@ -57,10 +48,15 @@ def test_numbers_are_read_together(transfers):
     x = torch.arange(3.0, device=DEVICE)
     assert (on_host(x), on_host(torch.zeros(3)), on_host(np.zeros(3))) == (False, True, True)
     assert read(x.sum(), 2, x.max() > 1, x.to(torch.int64)[1]) == [3.0, 2.0, 1.0, 1.0]
-    assert total(transfers.reads) == 1
+    assert transfers.reads.total() == 1
     assert is_second(unread(x.sum()))
     assert unread(torch.tensor(0.5)) == 0.5
-    assert total(transfers.reads) == 1
+    assert transfers.reads.total() == 1
+
+
+def test_the_host_is_known_by_the_kind_of_the_device(xp):
+    assert on_host(xp.asarray([1.0])) == (xp.name not in ("torch:second", "torch:cuda"))
+    assert not on_host(torch.zeros(1, device="meta"))
 
 
 # -- the online pass
@@ -72,11 +68,11 @@ def check_online_pass(transfers, n, k, *, at_most=math.inf, steps=None, **ratios
     steps = measured_steps(here) if steps is None else steps
     transfers.clear()
     found = assign(away, there, steps=steps)
-    n_reads, n_chunks = total(transfers.reads), -(-n // steps.chunk_size)
+    n_reads, n_chunks = transfers.reads.total(), -(-n // steps.chunk_size)
     expected = assign(scores, here, steps=steps)
     torch.testing.assert_close(found.labels.cpu(), expected.labels, rtol=0, atol=0)
     torch.testing.assert_close(found.state.counts.cpu(), expected.state.counts, rtol=0, atol=0)
-    assert n_reads <= 2 + n_chunks + 2 * k + 1, transfers.reads
+    assert n_reads <= 1 + n_chunks + 2 * k + 1, transfers.reads
     assert n_reads <= at_most, transfers.reads
 
 
@@ -101,7 +97,7 @@ def test_the_published_steps_read_twice_a_batch_and_once_an_event(transfers):
     away = scores.to(DEVICE)
     transfers.clear()
     labels = assign(away, there, steps=steps).labels
-    assert total(transfers.reads) <= 2 * 8 + 2 * 10 + 1
+    assert transfers.reads.total() <= 2 * 8 + 2 * 10 + 1
     assert labels.cpu().tolist() == assign(scores, here, steps=steps).labels.tolist()
 
 
@@ -133,11 +129,11 @@ def check_offline(transfers, n, k, *, solve=assign_offline, at_most=math.inf, **
     transfers.clear()
     with counted_passes() as passes:
         found = solve(away, there, **options)
-    n_reads = total(transfers.reads)
+    n_reads = transfers.reads.total()
     expected = solve(scores, here, **options)
     assert found.objective == pytest.approx(expected.objective, rel=1e-4)
     assert found.gap <= max(expected.gap, 1e-4)
-    assert n_reads <= 10 * total(passes), (transfers.reads, passes)
+    assert n_reads <= 10 * passes.total(), (transfers.reads, passes)
     assert n_reads <= at_most, transfers.reads
 
 
@@ -161,7 +157,7 @@ def test_a_scan_of_many_blocks_reads_as_often_as_one_of_few(transfers):
         box = box.to(torch.float64)
         transfers.clear()
         collect_candidates(source, -box, box, width=8, max_entries=2**24)
-        found.append(total(transfers.reads))
+        found.append(transfers.reads.total())
         assert there.n_clusters == 300
     assert found[0] == found[1] <= 6
 
@@ -199,7 +195,7 @@ def reads_an_iteration(transfers, run, few=2, many=5):
     for max_iter in (few, many):
         transfers.clear()
         assert run(max_iter) == max_iter
-        counts.append(total(transfers.reads))
+        counts.append(transfers.reads.total())
     return (counts[1] - counts[0]) / (many - few)
 
 
@@ -214,25 +210,37 @@ def test_balanced_lloyd_reads_at_most_five_times_an_iteration(transfers, metric)
     assert reads_an_iteration(transfers, run) <= 5
 
 
-def constrained_reads(transfers, monkeypatch):
+def some_rules(n, k):
+    """The cluster of some rows, and pairs that are forbidden to others."""
+    fixed = torch.full((n,), -1)
+    fixed[::50] = torch.arange(len(fixed[::50])) % k
+    barred = torch.arange(1, n, 7)
+    barred = barred[barred % 50 != 0]
+    pairs = torch.stack([barred, barred % k], dim=1)
+    return {"fixed": fixed.to(DEVICE), "forbidden": pairs.to(DEVICE)}
+
+
+def constrained_reads(transfers, monkeypatch, rules=None):
     """Reads an iteration of constrained k-means beside those of the assignment, and all."""
-    away, inside = rows(1_000).to(DEVICE), []
+    away, inside, rules = rows(1_000).to(DEVICE), [], rules or {}
     bounds = SizeBounds.from_ratios(
         10, n_samples=1_000, lower=0.9, upper=1.1, rounding="outward", xp=torch, device=DEVICE
     )
     real = constrained.assign_source
 
     def spy(*args, **kwargs):
-        before = total(transfers.reads)
+        before = transfers.reads.total()
         found = real(*args, **kwargs)
-        inside.append(total(transfers.reads) - before)
+        inside.append(transfers.reads.total() - before)
         return found
 
     monkeypatch.setattr(constrained, "assign_source", spy)
 
     def run(max_iter):
         inside.clear()
-        found = constrained_kmeans(away, bounds, away[:10], metric="euclidean", max_iter=max_iter)
+        found = constrained_kmeans(
+            away, bounds, away[:10], metric="euclidean", max_iter=max_iter, **rules
+        )
         solver.append(sum(inside))
         return found.n_iter
 
@@ -242,10 +250,12 @@ def constrained_reads(transfers, monkeypatch):
     return each - of_solver, of_solver
 
 
+@pytest.mark.parametrize("ruled", [False, True])
 def test_constrained_kmeans_reads_at_most_five_times_an_iteration_beside_its_solver(
-    transfers, monkeypatch
+    transfers, monkeypatch, ruled
 ):
-    own, of_solver = constrained_reads(transfers, monkeypatch)
+    rules = some_rules(1_000, 10) if ruled else None
+    own, of_solver = constrained_reads(transfers, monkeypatch, rules)
     assert own <= 5
     assert of_solver <= 100  # one assignment of few scores: all Newton steps of one problem
 
@@ -271,12 +281,14 @@ def test_a_read_for_each_block_of_rows_is_noticed(transfers, monkeypatch):
 
 
 class Largest(TorchDispatchMode):
-    """The largest array that an operation has made."""
+    """The largest array that an operation has made; a view of one is none."""
 
     entries = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         made = function(*args, **(kwargs or {}))
+        if function.is_view:
+            return made
         sizes = [t.numel() for t in tree_flatten(made)[0] if isinstance(t, torch.Tensor)]
         self.entries = max(self.entries, *sizes, 0)
         return made
@@ -295,6 +307,7 @@ CALLS = {
     "curvature": lambda s, box, v, c: (torch.softmax(v, dim=1), c),
     "curvature_product": lambda s, box, v, c: (torch.softmax(v, dim=1), c, box),
     "segment_sum": lambda s, box, v, c: (c.to(torch.int64) + 1, c[:, 0].to(torch.int64)),
+    "best_clusters": lambda s, box, v, c: (s, box.to(s.dtype) * torch.linspace(0, 1, len(box))),
 }
 OPTIONS = {
     "select_candidates": {"width": 8},
@@ -302,7 +315,9 @@ OPTIONS = {
     "curvature": {"n_clusters": 20},
     "curvature_product": {},
     "segment_sum": {"n_segments": 20},
+    "best_clusters": {},
 }
+OF_SCORES = ("select_candidates", "best_clusters")  # a block of rows at a time
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -319,7 +334,7 @@ def test_the_rows_of_cuda_read_nothing_and_stay_small(transfers, monkeypatch, na
     away = [x.to(DEVICE) for x in given]
     transfers.clear()
     there = function(*away, **OPTIONS[name])
-    assert total(transfers.reads) == total(transfers.uploads) == 0
+    assert transfers.reads.total() == transfers.uploads.total() == 0
     leaves = zip(*(tree_flatten(found)[0] for found in (here, there)), strict=True)
     for a, b in leaves:
         torch.testing.assert_close(b.cpu(), a, rtol=0, atol=0)
@@ -327,9 +342,43 @@ def test_the_rows_of_cuda_read_nothing_and_stay_small(transfers, monkeypatch, na
         for a, b in zip(tree_flatten(whole)[0], tree_flatten(here)[0], strict=True):
             torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-9)
     else:
-        assert seen.entries <= n * max(
-            k if name in ("select_candidates", "curvature") else 0, width
+        assert seen.entries <= n * max(k if name in (*OF_SCORES, "curvature") else 0, width)
+
+
+def test_every_row_of_cuda_is_among_them():
+    rows = {name for name, row in TABLE.items() if ("torch", "cuda") in row}
+    assert rows - set(CALLS) == {
+        "assign_stream",
+        "augmenting_paths",
+    }  # these are tested above, below
+
+
+def test_the_best_clusters_and_a_pass_hold_a_block_of_scores_at_most(monkeypatch):
+    n, k, block = 3_000, 20, 2**10
+    monkeypatch.setattr(torch_engine, "BLOCK_ENTRIES", block)
+    scores, bounds, _ = problem(n, k)
+    with Largest() as seen:
+        found = torch_engine.best_clusters(scores, torch.zeros(k))
+    assert seen.entries <= max(block, n)  # the labels of all rows, and no n k
+    expected = best_clusters.reference(scores, torch.zeros(k))
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    empty = torch.zeros(k, dtype=torch.float64)
+    with Largest() as seen:  # one chunk of all rows
+        torch_engine.assign_stream(
+            scores,
+            empty,
+            empty,
+            empty.to(torch.int64),
+            lower_share=bounds.lower_share,
+            upper_share=bounds.upper_share,
+            lower=bounds.lower,
+            upper=bounds.upper,
+            step_size=0.1,
+            chunk_size=n,
+            remaining=n,
+            free_sign=False,
         )
+    assert seen.entries <= max(block, n)
 
 
 def test_curvature_of_long_lists_builds_no_table_of_pairs(monkeypatch):
@@ -351,7 +400,7 @@ def test_paths_take_three_copies_down_and_two_back(transfers):
     sizes = {name: x.to(DEVICE) for name, x in sizes.items()}
     transfers.clear()
     there = torch_cpu.augmenting_paths(*away, **sizes, window=math.inf)
-    assert (total(transfers.reads), total(transfers.uploads)) == (3, 2)
+    assert (transfers.reads.total(), transfers.uploads.total()) == (3, 2)
     assert here[2:] == there[2:]
     for a, b in zip(here[:2], there[:2], strict=True):
         torch.testing.assert_close(b.cpu(), a, rtol=0, atol=0)

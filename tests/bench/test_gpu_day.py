@@ -263,6 +263,16 @@ def test_a_package_is_found_under_the_name_of_the_one_that_brings_it(monkeypatch
             del sys.modules[name]
 
 
+def test_an_old_array_api_compat_is_named(monkeypatch, capsys):
+    import array_api_compat
+
+    needs.prepare()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(array_api_compat, "__version__", "1.13.1")
+    needs.prepare()
+    assert "array-api-compat 1.13.1: below 1.14 training steps read" in capsys.readouterr().err
+
+
 class Nowhere:
     """A machine of which a stage needs no more than this."""
 

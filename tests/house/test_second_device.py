@@ -17,16 +17,6 @@ from tests.second_device import (  # noqa: E402
 )
 
 
-@pytest.fixture
-def transfers():
-    with second_device() as found:
-        yield found
-
-
-def total(counter):
-    return sum(counter.values())
-
-
 def test_factories_and_copies_make_tensors_of_the_device(transfers):
     host = torch.arange(6.0)
     made = [
@@ -71,6 +61,18 @@ def test_gradients_optimizers_and_copies(transfers):
     kept = copy.deepcopy(second)
     assert type(kept.weight.detach()) is SecondTensor
     torch.testing.assert_close(kept.weight.cpu(), twin.weight)
+
+
+def test_inference_mode_takes_tensors_from_before(transfers):
+    before = torch.arange(3.0).to(DEVICE)
+    with torch.inference_mode():
+        found = (before[:, None] * before[None, :])[1:].sum(dim=0)
+        assert found.is_inference()
+        transfers.clear()
+        here = found.cpu()
+    assert type(here) is torch.Tensor
+    assert here.numpy().tolist() == [0, 3, 6]
+    assert transfers.reads.total() == 1
 
 
 @pytest.mark.parametrize(
@@ -136,25 +138,25 @@ def test_what_the_host_reads_is_counted(transfers, read, count):
     x = torch.ones(3, device=DEVICE)
     transfers.clear()
     read(x)
-    assert total(transfers.reads) == count
+    assert transfers.reads.total() == count
 
 
 def test_a_value_set_under_a_mask_is_not_read(transfers):
     x = torch.ones(3, device=DEVICE)
     x[x > 0] = 2.0
-    assert total(transfers.reads) == 0
+    assert transfers.reads.total() == 0
     x[x > 0] = x.clone()
-    assert total(transfers.reads) == 1
+    assert transfers.reads.total() == 1
 
 
 def test_what_goes_to_the_device_is_counted(transfers):
     x = torch.ones(3, device=DEVICE)
-    assert total(transfers.uploads) == 0
+    assert transfers.uploads.total() == 0
     x.copy_(torch.zeros(3))
     torch.tensor([1.0], device=DEVICE)
     torch.zeros(3).to(DEVICE)
-    assert total(transfers.uploads) == 3
-    assert total(transfers.reads) == 0
+    assert transfers.uploads.total() == 3
+    assert transfers.reads.total() == 0
 
 
 def test_reads_are_filed_under_the_line_that_asks(transfers):
@@ -190,6 +192,6 @@ def test_threads_take_the_device_over():
             made = list(pool.map(lambda n: torch.ones(n, device=DEVICE), range(4)))
             assert all(type(x) is SecondTensor for x in made)
             assert list(pool.map(lambda x: float(x.sum()), made)) == [0, 1, 2, 3]
-        assert total(transfers.reads) == 4
+        assert transfers.reads.total() == 4
     with ThreadPoolExecutor(1) as pool:
         assert type(pool.submit(torch.ones, 3).result()) is torch.Tensor

@@ -47,8 +47,9 @@ STAGE = Stage(
         PartOf(
             "functions",
             compare_functions,
-            "`off` is the difference of the objectives, relative, but for `assign` (share of other "
-            "labels) and `pseudo_labels` (largest difference of an entry).",
+            "`off` is the difference of the objectives, relative, but for `assign` and "
+            "`nearest_centers` (share of other labels), `pseudo_labels` and `load`, a model that "
+            "the device made (largest difference of an entry).",
         ),
         PartOf("compile", compare_compiled, "float32; `off` is that of the losses, at most 1e-3."),
     ),

@@ -138,8 +138,20 @@ def selections(rng: Rng, full: bool) -> Iterator[Instance]:
             yield Instance(f"({n}, {k}), {dtype.__name__}", arrays, {"width": width})
 
 
+def looks(rng: Rng, full: bool) -> Iterator[Instance]:
+    """`best_clusters`, with ties and forbidden pairs, in one block of rows and in several."""
+    for n, k in [(500, 10), (3000, 700), (40_000, 1000)] if full else [(40, 6)]:
+        for dtype in (np.float32, np.float64):
+            scores = (rng.integers(-16, 17, size=(n, k)) / 16.0).astype(dtype)
+            scores[rng.random((n, k)) < 0.05] = -math.inf
+            scores[:, 0] = 0.0
+            prices = (rng.integers(-8, 9, size=k) / 16.0).astype(dtype)
+            yield Instance(f"({n}, {k}), {dtype.__name__}", (scores, prices), {})
+
+
 PROBLEMS: dict[str, Callable[[Rng, bool], Iterator[Instance]]] = {
     "assign_stream": streams,
+    "best_clusters": looks,
     "select_candidates": selections,
     "soft_counts": smoothed,
     "curvature": curvatures,

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 
 import dualclust as dc
+from dualclust.algos.scores.nearest import best_clusters
+from dualclust.cluster.distances import nearest_centers
 
 from ..machine import Machine
 from ..records import Row
@@ -31,6 +33,7 @@ def measure_assignment(context: Context) -> Iterator[Row]:
         x, c = _data(machine, n, k, d)
         functions: dict[str, Callable[..., Any]] = {
             "assign": _stream,
+            "nearest_centers": _nearest,
             "assign_source": _source,
             "constrained_kmeans": _kmeans,
         }
@@ -103,6 +106,22 @@ def _stream(context: Context, x: torch.Tensor, c: torch.Tensor) -> Iterator[Row]
         "times argmax": found.median / plain.median,
         "verdict": "ok" if inside else "outside its bounds",
     }
+
+
+def _nearest(context: Context, x: torch.Tensor, c: torch.Tensor) -> Iterator[Row]:
+    """Best clusters at prices: in the blocks of `argmax`, and from features as the library does."""
+    machine = context.machine
+    prices = torch.linspace(-0.1, 0.1, len(c), device=x.device)
+    source = dc.product_source(dc.feature_source(x), c)
+
+    def kernel() -> None:
+        for part in _blocks(x, c):
+            best_clusters(part @ c.T, prices)
+
+    looks = {"kernel": kernel, "from features": partial(nearest_centers, source, prices.double())}
+    for what, look in looks.items():
+        found = measure(machine, [look], repeats=5, warm=1, most=3.0)
+        yield {"what": what, **found.row(), "of peak": _of_peak(context, x, c, found.median)}
 
 
 def _source(context: Context, x: torch.Tensor, c: torch.Tensor) -> Row:

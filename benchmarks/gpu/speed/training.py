@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 from dualclust.cli.train import read_recipe
 from dualclust.train.config.run import NetworkConfig, OptimConfig, RunConfig, override
@@ -103,16 +104,33 @@ def _each(calls: Sequence[Callable[[], object]]) -> None:
         call()
 
 
-def _operations(context: Context, method: str) -> float | None:
+def _operations(context: Context, method: str) -> float:
     """Operations of the products and convolutions of one step, forward and backward."""
     run = begun(prepared(context.machine, _config(context, method)))
     (call,) = steps_of(run, batches_of(run, 1))
-    try:
-        with FlopCounterMode(display=False) as counter:
-            call()
-    except (RuntimeError, TypeError, NotImplementedError):
-        return None  # an operation that the counter does not know
-    return float(counter.get_total_flops())
+    with _Products() as seen:
+        call()
+    return seen.operations
+
+
+class _Products(TorchDispatchMode):
+    """Adds up the operations of all products and convolutions, by torch's own formulas.
+
+    Torch's counter takes apart each operation that it has no formula for, which not every one
+    allows; here such an operation counts for nothing, and is done as it is.
+    """
+
+    operations = 0.0
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        made = function(*args, **kwargs)
+        formula = flop_registry.get(getattr(function, "overloadpacket", None))
+        if formula is not None:
+            self.operations += float(formula(*args, **kwargs, out_val=made))
+        return made
 
 
 def measure_views(context: Context) -> Iterator[Row]:

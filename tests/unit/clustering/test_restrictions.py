@@ -57,6 +57,18 @@ def test_forbidden_pairs_are_minus_infinity_in_blocks_and_in_chosen_rows(xp, rng
         assert_equal(source.take(xp.asarray(ids)), xp.asarray(want[ids]))
 
 
+def test_whole_blocks_and_parts_of_them_forbid_the_same_pairs(rng):
+    n, k = MOST_ROWS + 100, 3
+    fixed, pairs, allowed = rules(rng, n, k)
+    found = restrictions_of(fixed, pairs, SizeBounds.of(k, n_samples=n))
+    assert found.edges[0] == 0
+    assert found.edges[-1] == len(pairs) == found.keys.shape[0]
+    source = found.of_scores(score_source(np.zeros((n, k))))
+    m = MOST_ROWS
+    for start, stop in [(0, m), (m, n), (0, n), (m - 5, m + 5), (m, m + 9), (0, m + 9), (n - 1, n)]:
+        np.testing.assert_array_equal(np.isfinite(source.block(start, stop)), allowed[start:stop])
+
+
 @pytest.mark.parametrize("only", ["fixed", "forbidden"])
 def test_either_of_them_alone(xp, rng, only):
     n, k = 30, 4
