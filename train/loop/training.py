@@ -26,6 +26,7 @@ file                     what it is
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
@@ -35,9 +36,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...algos.core.errors import OutputError
 from ...common.files import remove_leftovers, write_file
-from ...common.locks import LOCK_FILES, only_writer
+from ...common.locks import only_writer
 from ...common.ranks import ALONE, Ranks
 from ..config.run import RunConfig, dump_config, load_config
 from ..data.samples import EmbeddingData
@@ -49,6 +49,7 @@ from ..report.figures import write_curves
 from ..state.checkpoint import check_begun, latest_checkpoint
 from .results import write_metrics, write_results
 from .run import Run
+from .run_folder import SETTINGS, RunWarning, check_free
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
 from .stored_run import restore, run_and_save_epoch
 from .trained import trained_model
@@ -90,7 +91,8 @@ def train(
     Parameters
     ----------
     config : RunConfig
-    folder : path. Must not exist yet, or be empty: a run never overwrites another.
+    folder : path. Must not exist yet, or be empty: a run never overwrites another. What a start
+        with the same settings has left, stopped before its first epoch, is taken over.
     device : str. "cpu", "cuda", "cuda:1", ...
     network : nn.Module, optional. The user's own encoder; see `Run`. Several beginnings train
         copies of it.
@@ -107,18 +109,30 @@ def train(
         If the folder has content, cannot be written, or is that of a living run.
     UsageError, InfeasibleBoundsError, MissingFileError
         If the settings do not fit the data. Nothing is written then.
+
+    Warns
+    -----
+    RunWarning
+        If a folder is taken over.
     """
     folder = Path(folder)
     config = _named(config, network)
-    _check_empty(folder)
+    kept = _kept(config)
+    check_free(folder, kept)
     ranks.wait()  # before the first rank makes the folder that the others have just looked at
     with _threads(config.threads):
         fresh = _maker(config, device, network, ranks)
         run = fresh(config if config.starts is None else settings_of(config, 0))
         with _only_run(folder, ranks):
             if ranks.first:
-                _check_empty(folder)  # another run may have begun since
-                write_file(folder / "config.toml", _kept(config))
+                if check_free(folder, kept):  # another run may have begun since
+                    remove_leftovers(folder)
+                    msg = (
+                        f"{folder} is of a start with the same settings, which ended before its "
+                        f"first epoch: taken over"
+                    )
+                    warnings.warn(msg, RunWarning, stacklevel=2)
+                write_file(folder / SETTINGS, kept)
             if config.starts is not None:
                 run = best_beginning(config, folder, fresh, progress)
             return _finish(run, folder, progress)
@@ -145,7 +159,7 @@ def resume(
     """
     folder = Path(folder)
     check_begun(folder)
-    config = load_config(folder / "config.toml")
+    config = load_config(folder / SETTINGS)
     with _only_run(folder, ranks), _threads(config.threads):
         checkpoint = None if is_undecided(folder) else latest_checkpoint(folder)
         if ranks.first:
@@ -155,19 +169,8 @@ def resume(
             run = best_beginning(config, folder, fresh, progress)
         else:
             run = Run(chosen_settings(config, folder), device, network, ranks)
-            restore(run, checkpoint, folder / "config.toml")
+            restore(run, checkpoint, folder / SETTINGS)
         return _finish(run, folder, progress)
-
-
-def _check_empty(folder: Path) -> None:
-    """Refuse a folder with content, other than that somebody writes or wrote there."""
-    if folder.exists() and (
-        not folder.is_dir() or any(path.name not in LOCK_FILES for path in folder.iterdir())
-    ):
-        started = (folder / "checkpoints").is_dir()
-        other = f", or continue that run with: dualclust resume {folder}" if started else ""
-        msg = f"{folder} exists and is not empty. To fix this, choose another folder{other}"
-        raise OutputError(msg)
 
 
 def _only_run(folder: Path, ranks: Ranks) -> AbstractContextManager[None]:
