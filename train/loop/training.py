@@ -19,6 +19,8 @@ file                     what it is
 ``centers.npy``          (k, d) unit centers of the target head
 ``weights.safetensors``  the network's parameters
 ``model.safetensors``    the trained model, with normalization and prices: `dualclust.load` reads it
+``tensorboard/``         event files, where the setting ``log`` asks for them
+``trackers.json``        names of the run at Weights & Biases and MLflow, likewise
 ``gallery.png``          what to look at, as are ``sizes.png`` and ``curves.png``
 =======================  ===========================================================================
 """
@@ -52,11 +54,13 @@ from .run import Run
 from .run_folder import SETTINGS, RunWarning, check_free
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
 from .stored_run import restore, run_and_save_epoch
+from .trackers import check_trackers, tracked
 from .trained import trained_model
 
 __all__ = ["RunResult", "resume", "train"]
 
 Progress = Callable[[dict[str, Any]], None]
+Steps = Callable[[int, int], None]
 
 
 class RunResult(NamedTuple):
@@ -85,6 +89,7 @@ def train(
     network: torch.nn.Module | None = None,
     ranks: Ranks = ALONE,
     progress: Progress | None = None,
+    steps: Steps | None = None,
 ) -> RunResult:
     """Train from the start and write the run folder.
 
@@ -98,6 +103,8 @@ def train(
         copies of it.
     ranks : Ranks. From `common.ranks.join_ranks`, under ``torchrun``; the first rank writes.
     progress : callable, optional. Gets the metrics of each epoch as a dict.
+    steps : callable, optional. Gets, after each step, how many samples of the epoch have been
+        used, and of how many.
 
     Returns
     -------
@@ -109,19 +116,22 @@ def train(
         If the folder has content, cannot be written, or is that of a living run.
     UsageError, InfeasibleBoundsError, MissingFileError
         If the settings do not fit the data. Nothing is written then.
+    MissingExtraError
+        If a tracker of the setting ``log`` is not installed. Nothing is written then.
 
     Warns
     -----
     RunWarning
-        If a folder is taken over.
+        If a folder is taken over, or a tracker fails.
     """
     folder = Path(folder)
     config = _named(config, network)
     kept = _kept(config)
     check_free(folder, kept)
+    check_trackers(config.log)
     ranks.wait()  # before the first rank makes the folder that the others have just looked at
     with _threads(config.threads):
-        fresh = _maker(config, device, network, ranks)
+        fresh = _maker(config, device, network, ranks, steps)
         run = fresh(config if config.starts is None else settings_of(config, 0))
         with _only_run(folder, ranks):
             if ranks.first:
@@ -145,6 +155,7 @@ def resume(
     network: torch.nn.Module | None = None,
     ranks: Ranks = ALONE,
     progress: Progress | None = None,
+    steps: Steps | None = None,
 ) -> RunResult:
     """Continue a run from its last epoch; a finished run only writes its results again.
 
@@ -160,15 +171,17 @@ def resume(
     folder = Path(folder)
     check_begun(folder)
     config = load_config(folder / SETTINGS)
+    check_trackers(config.log)
     with _only_run(folder, ranks), _threads(config.threads):
         checkpoint = None if is_undecided(folder) else latest_checkpoint(folder)
         if ranks.first:
             remove_leftovers(folder)
         if checkpoint is None:
-            fresh = _maker(config, device, network, ranks)
+            fresh = _maker(config, device, network, ranks, steps)
             run = best_beginning(config, folder, fresh, progress)
         else:
             run = Run(chosen_settings(config, folder), device, network, ranks)
+            run.on_step = steps
             restore(run, checkpoint, folder / SETTINGS)
         return _finish(run, folder, progress)
 
@@ -197,13 +210,18 @@ def _kept(config: RunConfig) -> str:
 
 
 def _maker(
-    config: RunConfig, device: str, network: torch.nn.Module | None, ranks: Ranks
+    config: RunConfig,
+    device: str,
+    network: torch.nn.Module | None,
+    ranks: Ranks,
+    steps: Steps | None,
 ) -> Callable[[RunConfig], Run]:
     """Return a function that makes an initialized run; each beginning gets its own network."""
 
     def fresh(settings: RunConfig) -> Run:
         own = network if config.starts is None else deepcopy(network)
         run = Run(settings, device, own, ranks)
+        run.on_step = steps
         run.init()
         return run
 
@@ -212,10 +230,14 @@ def _maker(
 
 def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
     """Run the epochs that are left, saving each, then write the results."""
-    while run.epoch < run.config.epochs:
-        record = run_and_save_epoch(run, folder)
-        if progress is not None:
-            progress(record)
+    if run.epoch < run.config.epochs:
+        config = run.config if run.ranks.first else replace(run.config, log=())
+        with tracked(config, folder, list(run.metrics)) as track:
+            while run.epoch < config.epochs:
+                record = run_and_save_epoch(run, folder)
+                track(record)
+                if progress is not None:
+                    progress(record)
     prediction, method = run.predict(), run.method
     bounds = method.bounds[method.target]
     if run.ranks.first:
