@@ -12,10 +12,12 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from .. import __version__
 from ..algos.core.errors import DualclustError, MissingExtraError
 from ..train.config.methods import METHOD_OPTIONS
+from ..train.config.run import LOGS
 from . import assign, cluster, models, proofs
 from .first_call import announced_compilation
 
@@ -38,7 +40,7 @@ TRAIN_EXAMPLES = """\
 examples:
   dualclust train secu --data digits
   dualclust train secu --data digits --seed 1 --set epochs=100 --set optim.lr=0.2
-  dualclust train secu --data images.npz --recipe mine.toml --device cuda
+  dualclust train secu --data images.npz --recipe mine.toml --device cuda --log tensorboard
   dualclust train propos --data photos/ --recipe mine.toml --set data.size=96
   torchrun --nproc-per-node 4 -m dualclust train coke --recipe coke_cifar10 --data CIFAR_FOLDER
 
@@ -62,29 +64,7 @@ def build_parser() -> argparse.ArgumentParser:
 
     cluster.register(commands)
     assign.register(commands)
-    train = commands.add_parser(
-        "train",
-        help="train a deep clustering method on images",
-        description="Train a deep clustering method on unlabeled images.",
-        epilog=TRAIN_EXAMPLES,
-        formatter_class=raw,
-    )
-    train.add_argument("method", choices=TRAIN_METHODS, help="method to train")
-    train.add_argument(
-        "--data", default="digits", metavar="SOURCE", help="'digits' (built in), a folder or a file"
-    )
-    train.add_argument("--recipe", metavar="NAME", help="name of a built-in recipe, or a TOML file")
-    train.add_argument("--seed", type=int, help="seed of every random number of the run")
-    train.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="change one setting; may be repeated",
-    )
-    train.add_argument("--out", type=Path, metavar="DIR", help="folder of the run")
-    train.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
-
+    _register_train(commands)
     resume = commands.add_parser(
         "resume",
         help="continue a run from its last epoch",
@@ -112,6 +92,41 @@ def build_parser() -> argparse.ArgumentParser:
     proofs.register(commands)
     models.register(commands)
     return parser
+
+
+def _register_train(commands: Any) -> None:
+    """Add ``train`` to the subparsers."""
+    train = commands.add_parser(
+        "train",
+        help="train a deep clustering method on images",
+        description="Train a deep clustering method on unlabeled images.",
+        epilog=TRAIN_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    train.add_argument("method", choices=TRAIN_METHODS, help="method to train")
+    train.add_argument(
+        "--data",
+        metavar="SOURCE",
+        help="'digits' (built in), a folder or a file (default: that of the recipe, or digits)",
+    )
+    train.add_argument("--recipe", metavar="NAME", help="name of a built-in recipe, or a TOML file")
+    train.add_argument("--seed", type=int, help="seed of every random number of the run")
+    train.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change one setting; may be repeated",
+    )
+    train.add_argument("--out", type=Path, metavar="DIR", help="folder of the run")
+    train.add_argument(
+        "--log",
+        action="append",
+        choices=LOGS,
+        metavar="NAME",
+        help="also give the figures to tensorboard, wandb or mlflow; may be repeated",
+    )
+    train.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import rich.progress
 import torch
 
-from ..algos.core.errors import InvalidValueError, UsageError
+from ..algos.core.errors import DualclustError, InvalidValueError, UsageError
 from ..common.devices import kind_of
 from ..common.ranks import Ranks, join_ranks
 from ..train.config.run import RunConfig, dump_config, load_config, override
 from ..train.data.samples import load_source
 from ..train.data.sources import BUILT_IN
 from ..train.loop.agreement import Agreement, evaluate, kmeans_on_pixels
+from ..train.loop.run_folder import RunWarning
 from ..train.loop.training import RunResult, resume, train
+from ..train.state.checkpoint import CheckpointWarning, is_begun
 from .demo_folders import run_folder
+from .run_progress import RunProgress
 
 __all__ = ["check_device", "read_recipe", "run"]
 
@@ -33,7 +37,8 @@ SMALL = ["epochs=12", "optim.warmup_epochs=3", "evaluation.every=12"]
 
 def run(options: argparse.Namespace) -> int:
     """Run one of the three commands and return the exit code."""
-    return {"train": _train, "resume": _resume, "demo": _demo}[options.command](options)
+    with _plain_warnings():
+        return {"train": _train, "resume": _resume, "demo": _demo}[options.command](options)
 
 
 @contextmanager
@@ -43,9 +48,27 @@ def _resumable(folder: Path) -> Iterator[None]:
         yield
     except KeyboardInterrupt as stop:
         how = f"to go on after its last epoch: dualclust resume {folder}"
-        if not any((folder / name).is_dir() for name in ("checkpoints", "starts")):
-            how = "no epoch was finished"
+        if not is_begun(folder):
+            how = "no epoch was finished, and the same command begins again"
         raise KeyboardInterrupt(how) from stop
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Print what a run warns of as one line, without the place in the code."""
+    shown = warnings.showwarning
+
+    def show(message: Any, category: type[Warning], *place: Any, **options: Any) -> None:
+        if issubclass(category, (RunWarning, CheckpointWarning)):
+            print(f"dualclust: {message}", file=sys.stderr)
+        else:
+            shown(message, category, *place, **options)
+
+    with warnings.catch_warnings():
+        for category in (RunWarning, CheckpointWarning):
+            warnings.simplefilter("always", category)
+        warnings.showwarning = show
+        yield
 
 
 def read_recipe(name: str) -> RunConfig:
@@ -68,38 +91,64 @@ def read_recipe(name: str) -> RunConfig:
 
 
 def _train(options: argparse.Namespace) -> int:
-    recipe = options.recipe
-    if recipe is None and options.data in BUILT_IN:
-        recipe = f"{options.method}_{options.data}"
-    if recipe is None:
-        msg = (
-            f"no recipe is known for --data {options.data}. To fix this, name one with --recipe, "
-            f"for example --recipe {options.method}_mnist for grey images of 28 pixels"
-        )
-        raise UsageError(msg)
-    changes = [f"method={options.method}", f"data.source={options.data}", *options.set]
-    if options.seed is not None:
-        changes.append(f"seed={options.seed}")
-    config = override(read_recipe(recipe), changes)
+    config = _settings(options)
     check_device(options.device)
     stem = Path(config.data.source).stem
     folder = options.out or Path("runs") / f"{config.method}-{stem}-seed{config.seed}"
     ranks = join_ranks(options.device)
     title = f"{config.method} on {stem}"
-    with (
-        _resumable(folder),
-        _progress(config.epochs, title, quiet=not ranks.first) as progress,
-    ):
-        result = train(config, folder, device=ranks.device, ranks=ranks, progress=progress)
+    with _resumable(folder), RunProgress(title, config, shown=ranks.first) as shown:
+        result = train(
+            config,
+            folder,
+            device=ranks.device,
+            ranks=ranks,
+            progress=shown.epoch,
+            steps=shown.step,
+        )
     return _end(result, ranks)
+
+
+def _settings(options: argparse.Namespace) -> RunConfig:
+    """Read the recipe, and change what the options say, the later the stronger."""
+    recipe, source = options.recipe, options.data
+    if recipe is None:
+        source = source or "digits"
+        if source not in BUILT_IN:
+            msg = (
+                f"no recipe is known for --data {source}. To fix this, name one with --recipe, "
+                f"for example --recipe {options.method}_mnist for grey images of 28 pixels"
+            )
+            raise UsageError(msg)
+        recipe = f"{options.method}_{source}"
+    changes = [f"method={options.method}"]
+    # Where no data is named, the recipe says what it is of.
+    changes += [] if source is None else [f"data.source={source}"]
+    changes += options.set
+    changes += [] if options.seed is None else [f"seed={options.seed}"]
+    changes += [f"log={json.dumps(options.log)}"] if options.log else []
+    return override(read_recipe(recipe), changes)
 
 
 def _resume(options: argparse.Namespace) -> int:
     check_device(options.device)
     ranks = join_ranks(options.device)
     title = f"resuming {options.run}"
-    with _resumable(options.run), _progress(None, title, quiet=not ranks.first) as progress:
-        result = resume(options.run, device=ranks.device, ranks=ranks, progress=progress)
+    try:
+        config = load_config(options.run / "config.toml")
+    except DualclustError:
+        config = None  # `resume` says what is wrong
+    with (
+        _resumable(options.run),
+        RunProgress(title, config, resumed=True, shown=ranks.first) as shown,
+    ):
+        result = resume(
+            options.run,
+            device=ranks.device,
+            ranks=ranks,
+            progress=shown.epoch,
+            steps=shown.step,
+        )
     return _end(result, ranks)
 
 
@@ -128,8 +177,8 @@ def _demo(options: argparse.Namespace) -> int:
         config = override(base, [f"seed={seed}"])
         started = time.perf_counter()
         folder = run_folder(options.out, f"seed{seed}", dump_config(config))
-        with _progress(config.epochs, f"seed {seed}") as progress:
-            result = train(config, folder, progress=progress)
+        with RunProgress(f"seed {seed}", config) as shown:
+            result = train(config, folder, progress=shown.epoch, steps=shown.step)
         seconds = time.perf_counter() - started
         kmeans = kmeans_on_pixels(data, config.heads.target, seed=seed)
         secu = evaluate(result.prediction.assignment.labels, data)
@@ -174,7 +223,7 @@ def _print_result(result: RunResult) -> None:
     found = result.prediction.assignment
     sizes = found.counts
     last, gap, violation = result.metrics[-1], found.gap, found.violation
-    lines = [f"clusters      {len(sizes)} of {int(sizes.sum())} samples", *_agreement(last)]
+    lines = [*_agreement(last), f"clusters      {len(sizes)} of {int(sizes.sum())} samples"]
     free = f"{last['argmax_size_min']} to {last['argmax_size_max']}"
     print(
         *lines,
@@ -220,43 +269,3 @@ def check_device(device: str) -> None:
     if not kind_of(kind).available():
         msg = f"--device {device}: this PyTorch sees no CUDA device. To fix this, use --device cpu"
         raise UsageError(msg)
-
-
-@contextmanager
-def _progress(
-    epochs: int | None, title: str, *, quiet: bool = False
-) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Show a bar on a terminal, or a line every tenth of the epochs in a file or a pipe."""
-    if quiet:
-        yield lambda record: None
-        return
-    if not sys.stderr.isatty():
-        every = max(1, (epochs or 10) // 10)
-
-        def line(record: dict[str, Any]) -> None:
-            if record["epoch"] % every == 0:
-                print(f"{title}: {_describe(record, epochs)}", file=sys.stderr, flush=True)
-
-        yield line
-        return
-    columns = (
-        rich.progress.TextColumn("{task.description}"),
-        rich.progress.BarColumn(),
-        rich.progress.MofNCompleteColumn(),
-        rich.progress.TimeRemainingColumn(),
-        rich.progress.TextColumn("{task.fields[state]}"),
-    )
-    console = rich.console.Console(stderr=True)
-    with rich.progress.Progress(*columns, console=console) as bar:
-        task = bar.add_task(title, total=epochs, state="")
-        yield lambda record: bar.update(
-            task, completed=record["epoch"], state=_describe(record, None)
-        )
-
-
-def _describe(record: dict[str, Any], epochs: int | None) -> str:
-    start = f"start {record['start']}  " if "start" in record else ""
-    epoch = start + (f"epoch {record['epoch']}/{epochs}  " if epochs else "")
-    acc = f"  acc {record['acc']:.3f}" if "acc" in record else ""
-    sizes = f"sizes {record['size_min']}-{record['size_max']}"
-    return f"{epoch}loss {record['loss']:.3f}  {sizes}{acc}"

@@ -13,6 +13,7 @@ gradients, which is the gradient of one process.
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,10 +32,14 @@ __all__ = [
     "join_ranks",
     "local_world_size",
     "read_launch",
+    "run_token",
 ]
 
 VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 """What torchrun sets in addition to ``WORLD_SIZE``."""
+
+
+_token = ""
 
 
 class RankLostError(DualclustError, RuntimeError):
@@ -263,11 +268,31 @@ def join_ranks(device: str = "cpu", *, timeout: float = 600.0) -> Ranks:
                 world_size=launch.world_size,
                 timeout=timedelta(seconds=timeout),
             )
+            _share_token(place)
         except (RuntimeError, ValueError) as error:
             reason = str(error).splitlines()[0]
             msg = f"rank {launch.rank} of {launch.world_size} found no others: {reason}"
             raise RankLostError(msg) from error
     return Ranks(dist.get_rank(), dist.get_world_size(), place, os.environ["MASTER_ADDR"])
+
+
+def run_token() -> str:
+    """Return what the ranks that `join_ranks` joined have in common, and no other run ever has.
+
+    The first rank draws it. Empty for one process, and where somebody else made the group.
+    """
+    return _token
+
+
+def _share_token(place: str) -> None:
+    """Give all ranks of a new group the first one's token."""
+    global _token
+    import torch
+    import torch.distributed as dist
+
+    drawn = torch.tensor([secrets.randbits(63)], dtype=torch.int64, device=place)
+    dist.broadcast(drawn, src=0)
+    _token = f"{int(drawn):016x}"
 
 
 def _whole(name: str, default: str = "") -> int:

@@ -1,7 +1,7 @@
 """`dualclust train` and `resume`, on a run of a second, and the table of the demo."""
 
-import contextlib
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -10,11 +10,12 @@ import torch
 from dualclust.algos.core.errors import UsageError
 from dualclust.cli import train as train_commands
 from dualclust.cli.main import main
-from dualclust.cli.train import _describe, _Row, _table, read_recipe
-from dualclust.train.config.run import load_config
+from dualclust.cli.run_progress import describe
+from dualclust.cli.train import _Row, _table, read_recipe
+from dualclust.train.config.run import dump_config, load_config
 from dualclust.train.loop import RunResult
 from dualclust.train.loop.agreement import Agreement
-from tests.train.runs import FILES, assert_same_run, listing, write_images
+from tests.train.runs import FILES, assert_same_run, listing, tiny, write_images
 
 SETTINGS = [
     "epochs=2",
@@ -49,37 +50,60 @@ def error_of(capsys, code, *arguments):
 
 @pytest.mark.parametrize("epochs", [0, 1])
 def test_who_stops_a_run_learns_how_to_go_on(images, capsys, monkeypatch, epochs):
-    whole, done = train_commands._progress, []
+    """In its first epoch, or after it; what the message says works."""
 
-    def stopping(*arguments, **options):
-        shown = whole(*arguments, **options)
-        progress = shown.__enter__()
-
-        def stop(*state):
-            progress(*state)
-            done.append(1)
-            if len(done) > epochs - 1:
-                raise KeyboardInterrupt
-
-        return contextlib.nullcontext(stop)
-
-    def at_once(*arguments, **options):
+    def stop(self, *state):
         raise KeyboardInterrupt
 
-    if epochs:
-        monkeypatch.setattr(train_commands, "_progress", stopping)
-    else:
-        monkeypatch.setattr(train_commands, "train", at_once)
-    assert train(images, "--out", "run") == 130
+    with monkeypatch.context() as patch:
+        patch.setattr(train_commands.RunProgress, "epoch" if epochs else "step", stop)
+        assert train(images, "--out", "run") == 130
     err = capsys.readouterr().err
-    how = (
-        "to go on after its last epoch: dualclust resume run" if epochs else "no epoch was finished"
-    )
-    assert err.endswith(f"dualclust: interrupted; {how}\n")
-    monkeypatch.undo()
+    how = "no epoch was finished, and the same command begins again"
     if epochs:
-        monkeypatch.chdir(images.parent)
-        assert main(["resume", "run"]) == 0
+        how = "to go on after its last epoch: dualclust resume run"
+    assert err.endswith(f"dualclust: interrupted; {how}\n")
+    assert (main(["resume", "run"]) if epochs else train(images, "--out", "run")) == 0
+    err = capsys.readouterr().err
+    taken = "dualclust: run is of a start with the same settings, which ended before its first"
+    assert (taken in err) == (epochs == 0)
+    assert "Warning" not in err
+
+
+def test_the_data_of_the_recipe(images, capsys, monkeypatch):
+    """Nothing overrides it but --data."""
+    seen = []
+
+    def record(config, folder, **options):
+        seen.append((config.data.source, str(folder)))
+        msg = "stop here"
+        raise UsageError(msg)
+
+    monkeypatch.setattr(train_commands, "train", record)
+    recipe = images.parent / "mine.toml"
+    recipe.write_text(dump_config(tiny("small.npz")))
+    for words in (["--recipe", "mine.toml"], ["--recipe", "mine.toml", "--data", "digits"], []):
+        assert main(["train", "secu", *words]) == 2
+    assert main(["train", "secu", "--recipe", "mine.toml", "--set", "data.source=x.npz"]) == 2
+    small, digits = ("small.npz", "runs/secu-small-seed0"), ("digits", "runs/secu-digits-seed0")
+    assert seen == [small, digits, digits, ("x.npz", "runs/secu-x-seed0")]
+
+
+def test_the_log_is_a_setting_and_an_option(images, monkeypatch):
+    assert train(images, "--out", "run", "--log", "tensorboard") == 0
+    assert load_config("run/config.toml").log == ("tensorboard",)
+    assert list(images.parent.glob("run/tensorboard/events.*"))
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow"])
+def test_a_tracker_that_is_not_installed(images, capsys, monkeypatch, name):
+    monkeypatch.setitem(sys.modules, name, None)
+    before = listing(images.parent)
+    words = ["train", "secu", "--data", images, "--recipe", "secu_digits", *SET, "--log", name]
+    error = error_of(capsys, 69, *words)
+    assert f"log='{name}' needs the package {name}" in error
+    assert f"To fix this: pip install 'dualclust[{name}]'" in error
+    assert listing(images.parent) == before
 
 
 def test_train_then_resume(images, capsys):
@@ -88,7 +112,9 @@ def test_train_then_resume(images, capsys):
     assert {path.name for path in folder.iterdir()} == FILES
     out, err = capsys.readouterr()
     assert "violation 0" in out
-    assert re.search(r"agreement     ACC 0\.\d{3}  NMI 0\.\d{3}  ARI -?0\.\d{3}", out)
+    first = r"agreement     ACC 0\.\d{3}  NMI 0\.\d{3}  ARI -?0\.\d{3}  .* the papers' protocol"
+    assert re.match(first, out)
+    assert re.search(r"epoch 1/2  loss \d+\.\d+  sizes \d+-\d+  [\d,]+ samples/s", err)
     assert "runs/secu-small-seed3/" in out
     assert "secu on small: epoch 1/2" in err
     assert "Warning" not in err
@@ -153,6 +179,9 @@ def test_options_outrank_the_recipe_and_the_seed_outranks_all(images, monkeypatc
         (["--set", "heads.target=11"], 2, "target must be one of clusters"),
         (["--set", "network.name=resnet"], 2, "network.name 'resnet' is unknown"),
         (["--set", "optim.warmup_epochs=100"], 2, "warmup_epochs must be at most epochs"),
+        (["--set", "optim.warmup_epochs=100"], 2, "for example --set optim.warmup_epochs=6"),
+        (["--set", "data.split=test"], 2, "To fix this, leave data.split at 'auto'"),
+        (["--set", "log=[1]"], 2, "log[0] must be a string"),
         (["--seed", "-1"], 2, "seed must be an integer in [0, 2**63)"),
         (["--recipe", "secu_cifar"], 2, "secu_digits, "),
         (["--recipe", "gone.toml"], 66, "no configuration file at gone.toml"),
@@ -160,6 +189,9 @@ def test_options_outrank_the_recipe_and_the_seed_outranks_all(images, monkeypatc
         (["--device", "cuda:3"], 2, "sees no CUDA device"),
         (["--device", "graphics"], 2, "must name a torch device"),
         (["--set", "heads.clusters=[10, 300]"], 65, "bounds add up to"),
+        (["--set", "heads.clusters=[10, 300]"], 65, "the head of 300 clusters (heads.clusters)"),
+        (["--set", "data.limit=37"], 65, "for 37 samples with assignment.lower=0.9, upper=1.1"),
+        (["--set", "data.limit=37"], 65, "Or set assignment.rounding='outward'"),
         (["--data", "gone.npz", "--recipe", "secu_digits"], 66, "no data at 'gone.npz'"),
         (["--data", "small.npz"], 2, "no recipe is known for --data small.npz"),
         (["--data", "small.csv"], 2, "no recipe is known for --data small.csv"),
@@ -260,8 +292,12 @@ def test_the_table_of_one_seed_has_no_mean():
 
 def test_a_line_of_progress():
     record = {"epoch": 3, "loss": 1.23456, "size_min": 160, "size_max": 199}
-    assert _describe(record, 60) == "epoch 3/60  loss 1.235  sizes 160-199"
-    assert _describe(record | {"acc": 0.98765}, None) == "loss 1.235  sizes 160-199  acc 0.988"
+    assert describe(record, 60) == "epoch 3/60  loss 1.235  sizes 160-199"
+    # Accuracy is that of the papers' protocol, not that of labels inside the bounds.
+    record |= {"acc": 0.5, "argmax_acc": 0.98765}
+    assert describe(record, None) == "epoch 3  loss 1.235  sizes 160-199  acc 0.988"
+    record |= {"test_acc": 0.25}
+    assert describe(record, None).endswith("sizes 160-199  test acc 0.250")
 
 
 @pytest.mark.parametrize("violation", [0, 3])
@@ -269,7 +305,7 @@ def test_the_demo_ends_with_65_if_a_size_is_outside(monkeypatch, capsys, tmp_pat
     """With the training replaced: the labels are the classes."""
     folders = []
 
-    def instead(config, folder, progress):
+    def instead(config, folder, progress, steps):
         data = train_commands.load_source("digits")
         progress({"epoch": config.epochs, "loss": 0.1, "size_min": 1, "size_max": 2})
         folders.append(folder)

@@ -17,6 +17,7 @@ from dualclust.cluster.formats.kinds import kind_of
 from dualclust.cluster.formats.plain import PlainRows
 from dualclust.cluster.formats.registry import FORMATS
 from dualclust.cluster.formats.shards import JoinedRows
+from dualclust.common import ranks
 from tests.cli.cluster_files import error_of, groups, listing
 
 N, D = 200, 8
@@ -370,13 +371,44 @@ def test_a_copy_leaves_nothing(tmp_path, monkeypatch) -> None:
     np.testing.assert_array_equal(rows.rows(0, N), X)
 
 
-def test_ranks_of_a_machine_share_a_copy(tmp_path, monkeypatch) -> None:
+@pytest.fixture
+def three_ranks(tmp_path, monkeypatch):
+    """The environment of a rank among three of this machine, and a place for their copies."""
     if not hasattr(os, "O_NOFOLLOW"):
         pytest.skip("files cannot be locked safely here, so each rank makes its own copy")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     run = {"WORLD_SIZE": "3", "RANK": "0", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "3"}
     for name, value in {**run, "MASTER_ADDR": "here", "MASTER_PORT": "1"}.items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize("other", ["time", "size", "run"])
+def test_a_copy_that_a_killed_run_left_is_not_taken(
+    tmp_path, three_ranks, monkeypatch, other
+) -> None:
+    """It has the name of the file, its shape and its port."""
+    path = tmp_path / "X.npz"
+    npz(path, np.savez_compressed)
+    killed = open_rows(path)  # held, as by a process whose end removes nothing
+    [left] = tmp_path.glob("dualclust-*.rows")
+    state = path.stat()
+    if other == "run":
+        monkeypatch.setattr(ranks, "_token", "another")
+    else:
+        npz(path, np.savez_compressed, -X if other == "time" else 0 * X)
+        same_size = path.stat().st_size == state.st_size
+        assert same_size == (other == "time")  # signs alone pack as well
+        os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns + same_size))
+    with np.load(path) as archive:
+        written = archive["X"]
+    found = open_rows(path)
+    assert len(list(tmp_path.glob("dualclust-*.rows"))) == 2
+    assert left.exists()
+    np.testing.assert_array_equal(found.rows(0, N), written)
+    np.testing.assert_array_equal(killed.rows(0, N), X)
+
+
+def test_ranks_of_a_machine_share_a_copy(tmp_path, three_ranks, monkeypatch) -> None:
     npz(tmp_path / "X.npz", np.savez_compressed)
     before, written = sorted(tmp_path.iterdir()), copies._lay_down
     calls = []
@@ -386,12 +418,12 @@ def test_ranks_of_a_machine_share_a_copy(tmp_path, monkeypatch) -> None:
         return written(*arguments)
 
     monkeypatch.setattr(copies, "_lay_down", counted)
-    ranks = [open_rows(tmp_path / "X.npz") for _ in range(2)]
+    opened = [open_rows(tmp_path / "X.npz") for _ in range(2)]
     assert len(list(tmp_path.glob("dualclust-*.rows"))) == 1
-    ranks.append(open_rows(tmp_path / "X.npz"))
+    opened.append(open_rows(tmp_path / "X.npz"))
     assert sorted(tmp_path.iterdir()) == before  # the last one has opened it
     assert len(calls) == 1
-    for rows in ranks:
+    for rows in opened:
         np.testing.assert_array_equal(rows.rows(0, N), X)
     lost = open_rows(tmp_path / "X.npz")
     assert len(calls) == 2

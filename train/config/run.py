@@ -29,6 +29,7 @@ from .starts import StartsConfig
 
 __all__ = [
     "FITS",
+    "LOGS",
     "AssignmentConfig",
     "AugmentConfig",
     "DataConfig",
@@ -50,6 +51,9 @@ Options = TypeVar("Options", bound=Checked)
 
 FITS = ("crop", "squash", "imagenet")
 """How a whole picture becomes a square; see `DataConfig`."""
+
+LOGS = ("tensorboard", "wandb", "mlflow")
+"""What figures may be given to besides ``metrics.jsonl``; see `loop.trackers`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +274,8 @@ class RunConfig(Checked):
     batch_size : int, 2 or more. Images in one step; batch normalization needs at least two.
     threads : int, 0 or more. CPU threads of PyTorch; 0 leaves its own choice. The order of
         additions depends on it, so that it belongs to what repeats a run.
+    log : list of ``"tensorboard"``, ``"wandb"``, ``"mlflow"``. What gets a copy of the figures of
+        each epoch; not part of what a run is, so that it may differ when a run is resumed.
     augment, second, small : AugmentConfig. How the first view of an image is drawn, the second
         where it differs from the first, and the small crops of methods that have them.
     linear : LinearConfig or None. Linear evaluation on crops, where ``evaluation.probe`` is on.
@@ -298,6 +304,10 @@ class RunConfig(Checked):
     epochs: Count = 100
     batch_size: Annotated[int, Rule("an integer, 2 or more", lambda x: x >= 2)] = 256
     threads: Cardinal = 0
+    log: Annotated[
+        tuple[Annotated[str, one_of(*LOGS)], ...],
+        Rule("a list without repetition", lambda names: len(names) == len(set(names))),
+    ] = ()
     data: DataConfig = field(default_factory=DataConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
@@ -330,7 +340,10 @@ class RunConfig(Checked):
             raise UsageError(msg)
         if self.optim.warmup_epochs > self.epochs:
             warmup = self.optim.warmup_epochs
-            msg = f"optim.warmup_epochs must be at most epochs={self.epochs}, got {warmup}"
+            msg = (
+                f"optim.warmup_epochs must be at most epochs={self.epochs}, got {warmup}. To fix "
+                f"this, set both, for example --set optim.warmup_epochs={self.epochs // 10}"
+            )
             raise UsageError(msg)
 
     def options(self, kind: type[Options]) -> Options:

@@ -60,12 +60,12 @@ def dump_config(config: Any) -> str:
     """Write a record as TOML: scalars and lists first, then one table for each inner record.
 
     Reading the text back gives an equal record: floats are written by `repr`. A table that is None
-    is left out.
+    is left out, and so is a list that is empty where it is by default.
     """
     scalars, tables = [], []
     for spec in fields(config):
         value = getattr(config, spec.name)
-        if value is None:
+        if value is None or value == spec.default == ():
             continue
         if is_dataclass(value):
             tables.append(f"\n[{spec.name}]\n{dump_config(value)}")

@@ -69,6 +69,12 @@ def _folder_split(folder: Path, root: Path, reading: Reading) -> Split:
     )
     if not files:
         known = ", ".join(sorted(SUFFIXES))
+        if (folder / "data_batch_1").is_file():
+            msg = (
+                f"{folder} holds the Python version of CIFAR-10, which is pickled and not read. "
+                f"To fix this, name a folder of the binary version, cifar-10-batches-bin"
+            )
+            raise UsageError(msg)
         msg = f"{folder} holds no image. To fix: name a folder with files of {known}"
         raise UsageError(msg)
     classes = [path.relative_to(folder).parts[:-1] for path in files]

@@ -84,7 +84,10 @@ def choose(found: Source, split: str, source: str | Path) -> list[Split]:
         raise UsageError(msg)
     if "all" in found.splits:
         if split not in ("auto", "all"):
-            msg = f"source {str(source)!r} is not split into train and test: drop split={split!r}"
+            msg = (
+                f"source {str(source)!r} is not split into train and test, got split={split!r}. "
+                f"To fix this, leave data.split at 'auto'"
+            )
             raise UsageError(msg)
         return [found.splits["all"]]
     parts = SPLITS["train" if split == "auto" else split]

@@ -10,6 +10,7 @@ from .evaluation import evaluate_method, predict
 from .execution import Execution
 from .loader import Loader
 from .run import Run
+from .run_folder import RunWarning
 from .training import RunResult, resume, train
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Loader",
     "Run",
     "RunResult",
+    "RunWarning",
     "evaluate",
     "evaluate_method",
     "kmeans_on_pixels",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -46,6 +47,8 @@ class Run:
     optimizer : torch.optim.Optimizer
     epoch : int. Epochs that are over.
     metrics : list of dict, one for each of them.
+    on_step : callable or None. Called after each step with how many samples of the epoch have been
+        used, of how many: counts that the host has, so that nothing waits for the device.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Run:
         self.optimizer = build_optimizer(config.optim, self.method.parameter_groups())
         self.epoch = 0
         self.metrics: list[dict[str, Any]] = []
+        self.on_step: Callable[[int, int], None] | None = None
 
     def init(self) -> None:
         """Prepare a fresh run, as the method asks."""
@@ -121,6 +125,7 @@ class Run:
         batches = self.loader.batches(self.epoch, method.order(self.epoch))
         draws = method.draws([len(ids) for ids in batches])
         total = torch.zeros((), device=self.device, dtype=torch.float64)
+        done, samples = 0, sum(map(len, batches))
         with closing(self.loader.views(batches, self.epoch, method.views)) as drawn:
             for i, (ids, views) in enumerate(drawn):
                 at = self.epoch + i / len(batches)
@@ -128,7 +133,10 @@ class Run:
                 set_rates(self.optimizer, rate, at / config.epochs)
                 batch = Batch(ids, views, draws[i])
                 total += self.execution.train_step(method, self.optimizer, batch) * len(ids)
-        return float(total) / sum(map(len, batches)), rate
+                done += len(ids)
+                if self.on_step is not None:
+                    self.on_step(done, samples)
+        return float(total) / samples, rate
 
     def _check_finite(self, loss: float) -> None:
         """Refuse to go on from a loss or weights that are no numbers."""
@@ -162,7 +170,7 @@ class Run:
         data = self.config.data
         # The images count, not their place; and what they are divided by.
         kept = DataConfig(normalization=data.normalization, standardize=data.standardize)
-        anywhere = replace(self.config, data=kept)
+        anywhere = replace(self.config, data=kept, log=())
         return {"config": dump_config(anywhere), "images": self.loader.data.digest()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from ...common.files import write_file
 from ..config.run import RunConfig
 from ..state.checkpoint import (
     checkpoint_folder,
+    has_epoch,
     latest_checkpoint,
     load_checkpoint,
     save_checkpoint,
@@ -101,7 +102,7 @@ def best_beginning(
     for number in counted:
         home = folder / "starts" / str(number)
         run = fresh(settings_of(config, number))
-        if (home / "checkpoints").is_dir():
+        if has_epoch(home):
             restore(run, latest_checkpoint(home), folder / "config.toml")
         try:
             while run.epoch < epochs:

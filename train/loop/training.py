@@ -19,6 +19,8 @@ file                     what it is
 ``centers.npy``          (k, d) unit centers of the target head
 ``weights.safetensors``  the network's parameters
 ``model.safetensors``    the trained model, with normalization and prices: `dualclust.load` reads it
+``tensorboard/``         event files, where the setting ``log`` asks for them
+``trackers.json``        names of the run at Weights & Biases and MLflow, likewise
 ``gallery.png``          what to look at, as are ``sizes.png`` and ``curves.png``
 =======================  ===========================================================================
 """
@@ -26,6 +28,7 @@ file                     what it is
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
@@ -35,9 +38,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...algos.core.errors import OutputError
 from ...common.files import remove_leftovers, write_file
-from ...common.locks import LOCK_FILES, only_writer
+from ...common.locks import only_writer
 from ...common.ranks import ALONE, Ranks
 from ..config.run import RunConfig, dump_config, load_config
 from ..data.samples import EmbeddingData
@@ -49,13 +51,16 @@ from ..report.figures import write_curves
 from ..state.checkpoint import check_begun, latest_checkpoint
 from .results import write_metrics, write_results
 from .run import Run
+from .run_folder import SETTINGS, RunWarning, check_free
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
 from .stored_run import restore, run_and_save_epoch
+from .trackers import check_trackers, tracked
 from .trained import trained_model
 
 __all__ = ["RunResult", "resume", "train"]
 
 Progress = Callable[[dict[str, Any]], None]
+Steps = Callable[[int, int], None]
 
 
 class RunResult(NamedTuple):
@@ -84,18 +89,22 @@ def train(
     network: torch.nn.Module | None = None,
     ranks: Ranks = ALONE,
     progress: Progress | None = None,
+    steps: Steps | None = None,
 ) -> RunResult:
     """Train from the start and write the run folder.
 
     Parameters
     ----------
     config : RunConfig
-    folder : path. Must not exist yet, or be empty: a run never overwrites another.
+    folder : path. Must not exist yet, or be empty: a run never overwrites another. What a start
+        with the same settings has left, stopped before its first epoch, is taken over.
     device : str. "cpu", "cuda", "cuda:1", ...
     network : nn.Module, optional. The user's own encoder; see `Run`. Several beginnings train
         copies of it.
     ranks : Ranks. From `common.ranks.join_ranks`, under ``torchrun``; the first rank writes.
     progress : callable, optional. Gets the metrics of each epoch as a dict.
+    steps : callable, optional. Gets, after each step, how many samples of the epoch have been
+        used, and of how many.
 
     Returns
     -------
@@ -107,18 +116,33 @@ def train(
         If the folder has content, cannot be written, or is that of a living run.
     UsageError, InfeasibleBoundsError, MissingFileError
         If the settings do not fit the data. Nothing is written then.
+    MissingExtraError
+        If a tracker of the setting ``log`` is not installed. Nothing is written then.
+
+    Warns
+    -----
+    RunWarning
+        If a folder is taken over, or a tracker fails.
     """
     folder = Path(folder)
     config = _named(config, network)
-    _check_empty(folder)
+    kept = _kept(config)
+    check_free(folder, kept)
+    check_trackers(config.log)
     ranks.wait()  # before the first rank makes the folder that the others have just looked at
     with _threads(config.threads):
-        fresh = _maker(config, device, network, ranks)
+        fresh = _maker(config, device, network, ranks, steps)
         run = fresh(config if config.starts is None else settings_of(config, 0))
         with _only_run(folder, ranks):
             if ranks.first:
-                _check_empty(folder)  # another run may have begun since
-                write_file(folder / "config.toml", _kept(config))
+                if check_free(folder, kept):  # another run may have begun since
+                    remove_leftovers(folder)
+                    msg = (
+                        f"{folder} is of a start with the same settings, which ended before its "
+                        f"first epoch: taken over"
+                    )
+                    warnings.warn(msg, RunWarning, stacklevel=2)
+                write_file(folder / SETTINGS, kept)
             if config.starts is not None:
                 run = best_beginning(config, folder, fresh, progress)
             return _finish(run, folder, progress)
@@ -131,6 +155,7 @@ def resume(
     network: torch.nn.Module | None = None,
     ranks: Ranks = ALONE,
     progress: Progress | None = None,
+    steps: Steps | None = None,
 ) -> RunResult:
     """Continue a run from its last epoch; a finished run only writes its results again.
 
@@ -145,29 +170,20 @@ def resume(
     """
     folder = Path(folder)
     check_begun(folder)
-    config = load_config(folder / "config.toml")
+    config = load_config(folder / SETTINGS)
+    check_trackers(config.log)
     with _only_run(folder, ranks), _threads(config.threads):
         checkpoint = None if is_undecided(folder) else latest_checkpoint(folder)
         if ranks.first:
             remove_leftovers(folder)
         if checkpoint is None:
-            fresh = _maker(config, device, network, ranks)
+            fresh = _maker(config, device, network, ranks, steps)
             run = best_beginning(config, folder, fresh, progress)
         else:
             run = Run(chosen_settings(config, folder), device, network, ranks)
-            restore(run, checkpoint, folder / "config.toml")
+            run.on_step = steps
+            restore(run, checkpoint, folder / SETTINGS)
         return _finish(run, folder, progress)
-
-
-def _check_empty(folder: Path) -> None:
-    """Refuse a folder with content, other than that somebody writes or wrote there."""
-    if folder.exists() and (
-        not folder.is_dir() or any(path.name not in LOCK_FILES for path in folder.iterdir())
-    ):
-        started = (folder / "checkpoints").is_dir()
-        other = f", or continue that run with: dualclust resume {folder}" if started else ""
-        msg = f"{folder} exists and is not empty. To fix this, choose another folder{other}"
-        raise OutputError(msg)
 
 
 def _only_run(folder: Path, ranks: Ranks) -> AbstractContextManager[None]:
@@ -194,13 +210,18 @@ def _kept(config: RunConfig) -> str:
 
 
 def _maker(
-    config: RunConfig, device: str, network: torch.nn.Module | None, ranks: Ranks
+    config: RunConfig,
+    device: str,
+    network: torch.nn.Module | None,
+    ranks: Ranks,
+    steps: Steps | None,
 ) -> Callable[[RunConfig], Run]:
     """Return a function that makes an initialized run; each beginning gets its own network."""
 
     def fresh(settings: RunConfig) -> Run:
         own = network if config.starts is None else deepcopy(network)
         run = Run(settings, device, own, ranks)
+        run.on_step = steps
         run.init()
         return run
 
@@ -209,10 +230,14 @@ def _maker(
 
 def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
     """Run the epochs that are left, saving each, then write the results."""
-    while run.epoch < run.config.epochs:
-        record = run_and_save_epoch(run, folder)
-        if progress is not None:
-            progress(record)
+    if run.epoch < run.config.epochs:
+        config = run.config if run.ranks.first else replace(run.config, log=())
+        with tracked(config, folder, list(run.metrics)) as track:
+            while run.epoch < config.epochs:
+                record = run_and_save_epoch(run, folder)
+                track(record)
+                if progress is not None:
+                    progress(record)
     prediction, method = run.predict(), run.method
     bounds = method.bounds[method.target]
     if run.ranks.first:

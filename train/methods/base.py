@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...algos.bounds.sizes import SizeBounds
-from ...algos.core.errors import UsageError
+from ...algos.core.errors import InfeasibleBoundsError, UsageError
 from ...algos.core.segments import segment_sum
 from ...algos.offline.assignment import OfflineAssignment, assign_exact
 from ...algos.online.certificates import margins
@@ -193,16 +193,7 @@ class Method(ABC):
         self.may_read = kind_of(self.device).reads_are_free
         self.target = config.heads.clusters.index(config.heads.target)
         self.bounds: list[SizeBounds] = [
-            SizeBounds.from_ratios(
-                k,
-                n_samples=n_samples,
-                lower=config.assignment.lower,
-                upper=config.assignment.upper,
-                rounding=config.assignment.rounding,
-                xp=torch,
-                device=self.device,
-            )
-            for k in config.heads.clusters
+            _head_bounds(config, k, n_samples, self.device) for k in config.heads.clusters
         ]
         self.labels = torch.zeros(
             len(self.bounds), n_samples, dtype=torch.int64, device=self.device
@@ -329,6 +320,32 @@ class Method(ABC):
         k = self.bounds[self.target].n_clusters
         sizes: Tensor = segment_sum(torch.ones_like(labels)[:, None], labels, n_segments=k)[:, 0]
         return sizes
+
+
+def _head_bounds(config: RunConfig, k: int, n_samples: int, device: torch.device) -> SizeBounds:
+    """Bounds of a head; an error names the settings that they come from."""
+    options = config.assignment
+    try:
+        return SizeBounds.from_ratios(
+            k,
+            n_samples=n_samples,
+            lower=options.lower,
+            upper=options.upper,
+            rounding=options.rounding,
+            xp=torch,
+            device=device,
+        )
+    except InfeasibleBoundsError as error:
+        msg = (
+            f"the head of {k} clusters (heads.clusters) has no sizes for {n_samples} samples with "
+            f"assignment.lower={options.lower}, upper={options.upper}, "
+            f"rounding={options.rounding!r}: {error}"
+        )
+        if options.rounding != "outward":
+            msg += ". Or set assignment.rounding='outward'"
+        raise InfeasibleBoundsError(
+            msg, clusters=error.clusters, excess=error.excess, vector=error.vector
+        ) from error
 
 
 def _runner_up(scores: Tensor, found: OfflineAssignment) -> Tensor:

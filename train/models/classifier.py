@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -16,6 +18,9 @@ from ..networks.network import Network, build_network
 from .spec import ModelSpec
 
 __all__ = ["Classifier", "Outputs", "build_classifier"]
+
+MOST_NUMBERS = 2**27
+"""Of a sample that an encoder of the user's own is asked about: 0.5 GB of float32."""
 
 
 class Outputs(NamedTuple):
@@ -141,16 +146,15 @@ def build_classifier(
         for name, tensor in tensors.items()
         if name.startswith("network.")
     }
-    if encoder is None:
-        layers = max(spec.network.layers, spec.branches.head_layers if spec.branches else 0)
-        if layers > len(state):
-            msg = f"the network has {layers} layers, and the file holds {len(state)} tensors"
-            raise CheckpointError(msg)
-        with torch.device("meta"), _explained():
-            _compare(_network(spec, None).state_dict(), state)
+    layers = max(spec.network.layers, spec.branches.head_layers if spec.branches else 0)
+    if layers > len(state):
+        msg = f"the network has {layers} layers, and the file holds {len(state)} tensors"
+        raise CheckpointError(msg)
     with _explained():
+        _compare(_without_memory(spec, encoder).state_dict(), state)
         network = _network(spec, encoder)
-    _compare(network.state_dict(), state)
+    _compare(network.state_dict(), state, dtypes=True)
+    _check_widths(spec, network, tensors["centers"])
     network.load_state_dict(state, strict=True)
     if spec.autocast:
         network.autocast = torch.bfloat16
@@ -161,10 +165,40 @@ def build_classifier(
 
 def _network(spec: ModelSpec, encoder: nn.Module | None) -> Network:
     network = build_network(spec.network, spec.input.shape, encoder=encoder)
+    return _with_branches(spec, network).to(getattr(torch, spec.dtype))
+
+
+def _with_branches(spec: ModelSpec, network: Network) -> Network:
     if spec.branches is not None:
         shape = getattr(network.encoder, "map_shape", (network.out_dim, 1, 1))
         network.predictor = Branches(shape, spec.n_clusters, spec.branches)
-    return network.to(getattr(torch, spec.dtype))
+    return network
+
+
+def _without_memory(spec: ModelSpec, encoder: nn.Module | None) -> Network:
+    """The network with shapes alone, but for an encoder of the user's own, which is there."""
+    if encoder is None:
+        with torch.device("meta"):
+            return _network(spec, None)
+    if math.prod(spec.input.shape) > MOST_NUMBERS:
+        msg = f"a sample has shape {spec.input.shape}, more than {MOST_NUMBERS} numbers"
+        raise CheckpointError(msg)
+    # Nothing but the encoder, which says how long its rows are.
+    alone = replace(spec.network, layers=0, predictor=0)
+    length = build_network(alone, spec.input.shape, encoder=encoder).encoder_dim
+    with torch.device("meta"):
+        return _with_branches(spec, Network(encoder, length, spec.network))
+
+
+def _check_widths(spec: ModelSpec, network: Network, centers: Tensor) -> None:
+    """Refuse centers, or rows of log-probabilities, that are no scores of k clusters."""
+    k = spec.n_clusters
+    if spec.readout == "directions" and centers.shape[1] != network.out_dim:
+        msg = f"centers have {centers.shape[1]} numbers, and the network's rows {network.out_dim}"
+        raise CheckpointError(msg)
+    if spec.readout == "log-probabilities" and network.out_dim != k:
+        msg = f"the network's rows have {network.out_dim} numbers for {k} clusters"
+        raise CheckpointError(msg)
 
 
 def _check_encoder(spec: ModelSpec, encoder: nn.Module | None) -> None:
@@ -183,12 +217,18 @@ def _check_encoder(spec: ModelSpec, encoder: nn.Module | None) -> None:
         raise UsageError(msg)
 
 
-def _compare(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> None:
+def _compare(
+    ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], *, dtypes: bool = False
+) -> None:
     """Refuse a file whose tensors are not those of the network, naming the first."""
     for name in sorted(ours.keys() | theirs.keys()):
         a, b = (tuple(s[name].shape) if name in s else "no such tensor" for s in (ours, theirs))
         if a != b:
             msg = f"the network needs {name} of shape {a}, and the file has {b}"
+            raise CheckpointError(msg)
+        if dtypes and ours[name].dtype != theirs[name].dtype:
+            kinds = ours[name].dtype, theirs[name].dtype
+            msg = f"the network needs {name} in {kinds[0]}, and the file has {kinds[1]}"
             raise CheckpointError(msg)
 
 

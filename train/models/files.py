@@ -46,7 +46,12 @@ MODEL_FILE = "model.safetensors"
 FORMAT = "dualclust-model"
 VERSION = 1
 _SIZES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "I64": 8, "I32": 4, "U8": 1, "BOOL": 1}
-_VECTORS = ("prices", "lower", "upper", "counts")
+_VECTORS = {
+    "prices": torch.float64,
+    "lower": torch.int64,
+    "upper": torch.int64,
+    "counts": torch.int64,
+}
 
 
 def model_bytes(spec: ModelSpec, tensors: Mapping[str, Tensor]) -> bytes:
@@ -243,15 +248,28 @@ def _read_spec(text: str, tensors: Mapping[str, Tensor], path: Path) -> ModelSpe
 
 
 def _check_tensors(spec: ModelSpec, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Refuse vectors of another length than there are clusters or channels."""
+    """Refuse tensors that are not those of the table above; the network knows its own shapes."""
     k, inputs = spec.n_clusters, spec.input.shape[0]
-    expected = {name: (k,) for name in _VECTORS} | {"mean": (inputs,), "std": (inputs,)}
-    for name, shape in expected.items():
+    expected = {name: (dtype, (k,)) for name, dtype in _VECTORS.items()}
+    expected |= {name: (torch.float32, (inputs,)) for name in ("mean", "std")}
+    for name, (dtype, shape) in expected.items():
         found = tuple(tensors[name].shape) if name in tensors else "no such tensor"
         if found != shape:
             raise _damaged(path, f"{name} must have shape {shape}, got {found}")
-    if "centers" not in tensors or tensors["centers"].shape[:-1] != (k,):
+        if tensors[name].dtype != dtype:
+            raise _damaged(path, f"{name} must be {dtype}, got {tensors[name].dtype}")
+    centers = tensors.get("centers")
+    if centers is None or centers.ndim != 2 or len(centers) != k:
         raise _damaged(path, f"centers must have shape ({k}, d)")
+    if centers.dtype != getattr(torch, spec.dtype):
+        raise _damaged(path, f"centers must be torch.{spec.dtype}, got {centers.dtype}")
+    if not bool((tensors["std"] > 0).all()):
+        raise _damaged(path, "std must be above 0, as what is divided by it")
+    for name, tensor in tensors.items():
+        # A module of somebody's own may keep infinities, as masks of attention do.
+        own = bool(spec.own_network) and name.startswith("network.encoder.")
+        if bool((tensor.isnan() if own else ~tensor.isfinite()).any()):
+            raise _damaged(path, f"{name} must be finite, and holds NaN or infinity")
 
 
 def _digest(model: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:

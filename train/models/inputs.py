@@ -37,11 +37,17 @@ class Inputs(NamedTuple):
     read : callable. ``read(start, stop)`` returns these samples as a (b, c, h, w) uint8 or (b, d)
         floating tensor.
     names : tuple of str or None. The file of each sample.
+    source : str. What messages call the samples.
     """
 
     n: int
     read: Callable[[int, int], Tensor]
     names: tuple[str, ...] | None = None
+    source: str = "data"
+
+    def where(self, i: int) -> str:
+        """Return the words that lead a reader of a message to a sample."""
+        return f"row {i} of {self.source}" if self.names is None else self.names[i]
 
     def batches(self, size: int) -> Iterator[Tensor]:
         """Yield all samples in order, `size` at a time."""
@@ -63,7 +69,8 @@ def inputs_of(data: Any, spec: InputSpec, *, split: str = "auto", workers: int =
     Raises
     ------
     InvalidTypeError, InvalidValueError, UsageError, MissingFileError
-        If the samples are not what the model was made for.
+        If the samples are not what the model was made for. Of numbers that are NaN or infinite:
+        when they are read.
     MissingExtraError
         If pictures are to be decoded and Pillow is missing.
     """
@@ -82,18 +89,37 @@ def inputs_of(data: Any, spec: InputSpec, *, split: str = "auto", workers: int =
     return of_array(array, spec)
 
 
-def of_array(array: NDArray[Any] | Tensor, spec: InputSpec) -> Inputs:
+def of_array(array: NDArray[Any] | Tensor, spec: InputSpec, source: str = "data") -> Inputs:
     """Take an array or a tensor on the CPU as samples of a model; see `inputs_of`."""
     view = _images(array, spec) if spec.is_image else _rows(array, spec)
 
     def read(start: int, stop: int) -> Tensor:
         part = view[start:stop]
-        if isinstance(part, Tensor):
-            return part
-        # A copy: torch wants memory that it may write to, in the machine's order of bytes.
-        return torch.from_numpy(np.array(part, dtype=part.dtype.newbyteorder("="), order="C"))
+        if not isinstance(part, Tensor):
+            # A copy: torch wants memory that it may write to, in the machine's order of bytes.
+            native = part.dtype.newbyteorder("=")
+            part = torch.from_numpy(np.array(part, dtype=native, order="C"))
+        if not spec.is_image:
+            _check_finite(part, start, source)
+        return part
 
-    return Inputs(len(view), read)
+    return Inputs(len(view), read, source=source)
+
+
+def _check_finite(rows: Tensor, start: int, source: str) -> None:
+    """Refuse rows with numbers that float32, in which models compute, has not."""
+    finite = rows.to(torch.float32).isfinite().all(dim=1)
+    if bool(finite.all()):
+        return
+    row = int(finite.int().argmin())
+    what = "NaN or infinity"
+    if bool(rows[row].isfinite().all()):
+        what = f"a number above {torch.finfo(torch.float32).max:.3g}"
+    msg = (
+        f"{source} holds {what} in row {start + row}. Embeddings are finite numbers of float32. "
+        f"To fix this, drop such rows, or look at the program that wrote them"
+    )
+    raise InvalidValueError(msg)
 
 
 def _images(array: Any, spec: InputSpec) -> Any:

@@ -130,7 +130,7 @@ class Model:
         Raises
         ------
         InvalidTypeError, InvalidValueError, UsageError, MissingFileError
-            If the samples are not what the model was made for.
+            If the samples are not what the model was made for, such as rows with NaN or infinity.
         """
         return self.label(data, priced=priced, batch_size=batch_size).labels
 
@@ -207,9 +207,19 @@ class Model:
         if batch_size < 1:
             msg = f"batch_size must be 1 or more, got {batch_size}"
             raise InvalidValueError(msg)
+        done = 0
         for batch in samples.batches(batch_size):
             with torch.inference_mode():
                 rows = function(batch.to(self.device)).cpu()
+            finite = rows.isfinite().all(dim=1)
+            if not bool(finite.all()):
+                where = samples.where(done + int(finite.int().argmin()))
+                msg = (
+                    f"the network makes NaN or infinity of {where}. To fix this, give samples of "
+                    f"the size of those that the model was trained on"
+                )
+                raise InvalidValueError(msg)
+            done += len(rows)
             yield rows
 
     def _probabilities(self, batch: Tensor) -> Tensor:

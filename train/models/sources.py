@@ -48,7 +48,7 @@ def of_path(data: str | Path, spec: InputSpec, *, split: str, workers: int) -> I
             f"To fix this, name {made} of shape {spec.shape}"
         )
         raise UsageError(msg)
-    return of_array(array, spec)._replace(names=names)
+    return of_array(array, spec, str(data))._replace(names=names)
 
 
 def of_files(paths: Sequence[Path], spec: InputSpec, *, workers: int) -> Inputs:

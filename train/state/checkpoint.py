@@ -39,6 +39,8 @@ __all__ = [
     "CheckpointWarning",
     "check_begun",
     "checkpoint_folder",
+    "has_epoch",
+    "is_begun",
     "latest_checkpoint",
     "load_checkpoint",
     "pack",
@@ -159,6 +161,17 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
     return Checkpoint(tensors, metadata, folder)
 
 
+def has_epoch(run: str | Path) -> bool:
+    """Whether a folder holds a checkpoint, damaged or not."""
+    home = Path(run) / "checkpoints"
+    return home.is_dir() and bool(_epochs(home))
+
+
+def is_begun(run: str | Path) -> bool:
+    """Whether a run has begun in a folder, so that it can be resumed."""
+    return (Path(run) / "starts").is_dir() or has_epoch(run)
+
+
 def check_begun(run: str | Path) -> None:
     """Refuse a folder in which no run has begun.
 
@@ -166,8 +179,7 @@ def check_begun(run: str | Path) -> None:
     ------
     MissingFileError
     """
-    home = Path(run) / "checkpoints"
-    if not (Path(run) / "starts").is_dir() and not (home.is_dir() and _epochs(home)):
+    if not is_begun(run):
         raise _no_checkpoint(Path(run))
 
 

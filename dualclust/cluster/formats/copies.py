@@ -8,7 +8,8 @@ system gives its space back whatever ends the process.
 Ranks copy the rows of their own share alone where these lie in several files that know their
 lengths: no rank then unpacks the shards of another. The ranks of one machine share a copy of a
 single file, which has to be unpacked from its beginning anyway. For this the copy has a name until
-the last of them has opened it.
+the last of them has opened it. The name says which files in which state it is of, and whose run it
+belongs to, so that what a killed run leaves is taken by no other.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 
 from ...algos.core.errors import OutputError
 from ...algos.scores.blocks import MOST_ROWS
-from ...common.ranks import Ranks, local_world_size, read_launch
+from ...common.ranks import Ranks, local_world_size, read_launch, run_token
 from .checks import refuse
 from .plain import OpenFile, PlainRows
 from .rows import BATCH_BYTES, Ids, Stream, common_dtype, computed_dtype
@@ -44,7 +45,9 @@ START = 4096
 """Bytes before the first row."""
 
 
-def copy_rows(name: str, parts: list[Stream | PlainRows], ids: Ids | None) -> PlainRows:
+def copy_rows(
+    name: str, parts: list[Stream | PlainRows], ids: Ids | None, *, files: list[Path]
+) -> PlainRows:
     """Lay down the rows of one or several files as plain numbers, and return these.
 
     Parameters
@@ -55,6 +58,8 @@ def copy_rows(name: str, parts: list[Stream | PlainRows], ids: Ids | None) -> Pl
         Of equal width; joined in this order.
     ids : callable or None
         Of all rows.
+    files : list of Path
+        Where the rows are.
 
     Raises
     ------
@@ -80,7 +85,7 @@ def copy_rows(name: str, parts: list[Stream | PlainRows], ids: Ids | None) -> Pl
             place = OpenFile(file)
             n = _lay_down(file, parts, stored, span)
         else:
-            place, n = _shared_copy(_key(name, parts), parts, stored)
+            place, n = _shared_copy(_key(name, parts, files), parts, stored)
     except OSError as error:
         _refuse_space(name, f"and writing it failed: {error.strerror or error}")
     if n == 0:
@@ -150,11 +155,15 @@ def _blocks(part: PlainRows) -> Iterator[NDArray[Any]]:
 # Ranks -------------------------------------------------------------------------------------------
 
 
-def _key(name: str, parts: list[Stream | PlainRows]) -> str:
-    """Return what only the ranks of this run have in common."""
+def _key(name: str, parts: list[Stream | PlainRows], files: list[Path]) -> str:
+    """Return what only the ranks of this run have in common, of these files as they are now.
+
+    Ports and ids of launchers come again; the first rank's token does not.
+    """
     run = [os.environ.get(v, "") for v in ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID")]
     shape = [f"{part.name} {part.n_samples} {part.n_features} {part.stored}" for part in parts]
-    text = "\n".join([*run, str(os.getuid()), os.getcwd(), name, *shape])
+    state = [f"{file.absolute()} {(s := file.stat()).st_size} {s.st_mtime_ns}" for file in files]
+    text = "\n".join([*run, run_token(), str(os.getuid()), os.getcwd(), name, *shape, *state])
     return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 

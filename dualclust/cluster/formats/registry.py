@@ -94,7 +94,7 @@ def open_rows(place: Path, selection: Selection | None = None) -> Rows:
         [part] = parts
         if isinstance(part, PlainRows):
             return part
-        return copy_rows(part.name, [part], part.ids)
+        return copy_rows(part.name, [part], part.ids, files=[place])
     ids = None if parts[0].ids is None else _joined_ids(parts)
     plain = [part for part in parts if isinstance(part, PlainRows)]
     if len(plain) == len(parts):
@@ -102,7 +102,7 @@ def open_rows(place: Path, selection: Selection | None = None) -> Rows:
         wide = any(part.dtype == np.float64 for part in plain)
         dtype = np.dtype(np.float64 if wide else np.float32)
         return JoinedRows(str(place), list(plain), edges, dtype, ids)
-    return copy_rows(str(place), parts, ids)
+    return copy_rows(str(place), parts, ids, files=shards_of(place))
 
 
 def open_ids(place: Path, selection: Selection) -> Ids:

@@ -212,6 +212,9 @@ def test_unsupported_sources_are_named(tmp_path):
         UsageError, match=r"holds no image\. To fix: name a folder with files of \.bmp"
     ):
         load_source(tmp_path)
+    (tmp_path / "data_batch_1").write_bytes(b"x")
+    with pytest.raises(UsageError, match=r"Python version .*To fix.* cifar-10-batches-bin"):
+        load_source(tmp_path)
     (tmp_path / "a.png").write_bytes(b"x")
     with pytest.raises(UsageError, match=r"cannot read .*a\.png: supported sources"):
         load_source(tmp_path / "a.png")

@@ -145,6 +145,65 @@ def test_a_missing_tensor_is_refused(content, refused, name):
     )
 
 
+@pytest.mark.parametrize("case", ["secu", "gatcluster", "mi_margin"])
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        ("prices", lambda x: x.float(), r"prices must be torch\.float64, got torch\.float32"),
+        ("prices", lambda x: x.bfloat16(), r"prices must be torch\.float64"),
+        ("prices", lambda x: x[:, None], r"prices must have shape \(10,\), got \(10, 1\)"),
+        ("prices", lambda x: x * math.nan, "prices must be finite"),
+        ("lower", lambda x: x.double(), r"lower must be torch\.int64"),
+        ("upper", lambda x: x.int(), r"upper must be torch\.int64"),
+        ("counts", lambda x: x.bool(), r"counts must be torch\.int64"),
+        ("mean", lambda x: x.double(), r"mean must be torch\.float32"),
+        ("mean", lambda x: x + math.inf, "mean must be finite"),
+        ("std", lambda x: 0 * x, "std must be above 0"),
+        ("std", lambda x: x * math.nan, "std must be above 0"),
+        ("centers", lambda x: x.double(), r"centers must be torch\.float32, got torch\.float64"),
+        ("centers", lambda x: x[0], r"centers must have shape \(10, d\)"),
+        ("centers", lambda x: x[None], r"centers must have shape \(10, d\)"),
+        ("centers", lambda x: x / 0, "centers must be finite"),
+        ("network", lambda x: x.double(), r"needs .* in torch\.float32, and the file has .*64"),
+        ("network", lambda x: x.half(), r"needs .* in torch\.float32, and the file has .*16"),
+        ("network", lambda x: x > 0, r"needs .* in torch\.float32, and the file has .*bool"),
+        ("network", lambda x: x / 0, "must be finite, and holds NaN or infinity"),
+    ],
+)
+def test_a_tensor_of_another_kind_is_refused(finished, refused, case, name, change, words):
+    """Of every method, also where nothing reads the numbers but the user."""
+
+    def other(model, tensors):
+        first = sorted(t for t in tensors if t.startswith(name) and tensors[t].is_floating_point())
+        found = first[0] if first else name
+        tensors[found] = change(tensors[found])
+
+    content = (finished(case).result.folder / MODEL_FILE).read_bytes()
+    said = refused(rewritten(content, other))
+    assert re.search(words, said), said
+    assert "damaged, or no model" in said
+    assert said.endswith("To fix this, export or copy it again")
+
+
+def test_centers_of_another_width_are_refused(finished, refused):
+    def wider(model, tensors):
+        tensors["centers"] = torch.ones(10, 9)
+
+    content = (finished("secu").result.folder / MODEL_FILE).read_bytes()
+    words = "centers have 9 numbers, and the network's rows 64"
+    assert words in refused(rewritten(content, wider))
+
+
+def test_log_probabilities_of_other_clusters_are_refused(finished, refused):
+    def fewer(model, tensors):
+        model["n_clusters"] = 9
+        for name in ("prices", "lower", "upper", "counts", "centers"):
+            tensors[name] = tensors[name][:9]
+
+    content = (finished("mi_margin").result.folder / MODEL_FILE).read_bytes()
+    assert "rows have 10 numbers for 9 clusters" in refused(rewritten(content, fewer))
+
+
 def test_a_tensor_too_many_is_refused(content, refused):
     def add(model, tensors):
         tensors["network.more"] = torch.zeros(3)

@@ -1,5 +1,7 @@
 """What a model may be asked about: arrays of any layout, pictures, folders, splits."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -63,6 +65,47 @@ def test_embeddings_of_any_float(rng):
         inputs_of(object(), ROWS)
     with pytest.raises(InvalidTypeError):
         inputs_of([[1.0], [1.0, 2.0]], ROWS)
+
+
+class Large(torch.nn.Module):
+    def forward(self, x):
+        return torch.where(x.abs() > 1e30, x - x / 0, x)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_row_that_is_not_finite_is_named(tmp_path, rng, value, finished):
+    """Wherever it lies, by its number in the file and not in the batch."""
+    x = rng.normal(size=(300, 16)).astype(np.float32)
+    x[271, 3] = x[290, 15] = value
+    np.save(tmp_path / "x.npy", x)
+    model = finished("secu rows").model
+    for data, name in ((x, "data"), (torch.from_numpy(x), "data"), (tmp_path / "x.npy", "x.npy")):
+        for ask in (model.predict, model.predict_proba, model.embed, model.scores):
+            with pytest.raises(
+                InvalidValueError, match=rf"{name} holds NaN or infinity in row 271"
+            ):
+                ask(data, batch_size=7)
+    assert len(model.predict(x[:271])) == 271
+
+
+def test_a_number_that_float32_has_not(rng, finished):
+    x = rng.normal(size=(5, 16))
+    x[4, 2] = 1e39
+    with pytest.raises(InvalidValueError, match=r"data holds a number above 3\.4e\+38 in row 4"):
+        finished("secu rows").model.predict(x)
+
+
+def test_a_network_that_overflows_gives_no_label(rng, finished):
+    """An encoder whose numbers grow: what it is asked is finite, what it says is not."""
+    x = rng.normal(size=(300, 16)).astype(np.float32)
+    x[280] = 3e38
+    model = copy.deepcopy(finished("secu rows").model)
+    encoder = model.classifier.network.encoder
+    model.classifier.network.encoder = torch.nn.Sequential(Large(), encoder)
+    assert len(model.predict(x[:280])) == 280
+    for ask in (model.predict, model.embed):
+        with pytest.raises(InvalidValueError, match="makes NaN or infinity of row 280 of data"):
+            ask(x, batch_size=7)
 
 
 @pytest.mark.parametrize("fit", ["crop", "imagenet", "squash"])

@@ -12,6 +12,7 @@ from dualclust.cli.main import main
 from dualclust.train.config.run import load_config, override
 from dualclust.train.loop import resume, train
 from dualclust.train.models import export_bytes, load_model, program_bytes
+from tests.train.models.test_model_files import rewritten
 from tests.train.runs import Interrupted, interrupt_after, tiny
 
 STARTS = ("starts.count=2", "starts.epochs=1")
@@ -86,6 +87,51 @@ def test_a_model_wants_the_module(own, images):
     ):
         load_model(own.folder, network=Mine(width=4))
     assert "Mine" in repr(model)
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value", "words"),
+    [
+        ("network", "layers", 10**12, "has 1000000000000 layers, and the file holds"),
+        ("network", "hidden", 10**12, "the network needs projector"),
+        ("network", "hidden", 10**18, "no network has the sizes|the network needs projector"),
+        ("network", "predictor", 10**12, "the network needs predictor"),
+        ("network", "out_dim", 10**12, "the network needs projector"),
+        ("input", "shape", [1, 10**9, 10**9], "more than 134217728 numbers"),
+        ("input", "shape", [1, 9, 9], r"projector\.0\.weight"),
+        ("input", "shape", [10**9], "mean must have shape"),
+    ],
+)
+def test_sizes_beside_a_module_are_not_believed(own, tmp_path, table, key, value, words):
+    """No memory is taken for what the file does not hold."""
+
+    def change(model, tensors):
+        model[table][key] = value
+
+    path = tmp_path / "m.safetensors"
+    path.write_bytes(rewritten((own.folder / "model.safetensors").read_bytes(), change))
+    with pytest.raises(CheckpointError, match=words):
+        load_model(path, network=Mine())
+
+
+def test_a_module_may_keep_infinities_and_no_nan(own, tmp_path):
+    class Masked(Mine):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("mask", torch.full((2,), -torch.inf))
+
+    for value, refused in ((-torch.inf, False), (torch.nan, True)):
+
+        def mask(model, tensors, value=value):
+            tensors["network.encoder.mask"] = torch.full((2,), value)
+
+        path = tmp_path / "m.safetensors"
+        path.write_bytes(rewritten((own.folder / "model.safetensors").read_bytes(), mask))
+        if refused:
+            with pytest.raises(CheckpointError, match=r"encoder\.mask must be finite"):
+                load_model(path, network=Masked())
+        else:
+            assert load_model(path, network=Masked()).n_clusters == 10
 
 
 def test_a_model_that_needs_no_module_refuses_one(finished):

@@ -37,7 +37,7 @@ def flat(state, name=""):
         yield name, state.detach().numpy()
 
 def work(rank, world, text, out):
-    from dualclust.common.ranks import join_ranks
+    from dualclust.common.ranks import join_ranks, run_token
     from dualclust.train.loop import Run
     ranks = join_ranks("cpu", timeout=600)
     assert (ranks.rank, ranks.world_size) == (rank, world)
@@ -54,7 +54,8 @@ def work(rank, world, text, out):
     arrays = dict(flat(run.method.state_dict()))
     labels = run.predict().assignment.labels.numpy()
     loss = np.array([record["loss"] for record in records])
-    np.savez(f"{out}.{rank}.npz", order=torch.cat(seen).numpy(), final=labels, loss=loss, **arrays)
+    arrays |= {"order": torch.cat(seen).numpy(), "final": labels, "loss": loss}
+    np.savez(f"{out}.{rank}.npz", token=np.array(run_token()), **arrays)
 
 codes = []
 for world, text, out in calls:
@@ -149,6 +150,10 @@ def test_ranks_are_one_process(method, worlds, source, tmp_path):
 
     config = tiny_recipe(f"{method}_digits", source, *SETTINGS, *METHODS[method])
     found = run_ranks(tmp_path, dump_config(config), worlds)
+    tokens = {(world, str(arrays.pop("token"))) for (world, _), arrays in found.items()}
+    assert len(tokens) == len(worlds)  # the same on all ranks
+    assert len({token for _, token in tokens}) == len(worlds)  # and another for each run
+    assert (1, "") in tokens
     one = found[1, 0]
     for (world, rank), arrays in found.items():
         for name, expected in one.items():
