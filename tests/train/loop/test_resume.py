@@ -171,7 +171,7 @@ def test_what_a_killed_writer_left_is_removed(straight, tmp_path):
     assert kept.read_text() == "mine"
 
 
-KILLED_EPOCHS = 40
+KILLED_EPOCHS = 20
 CHILD = """
 import sys
 from dualclust.train.config.run import load_config
@@ -200,7 +200,7 @@ def test_killed_at_random_times(source, tmp_path):
             env={**os.environ, "OMP_NUM_THREADS": "1"},
         )
         child.stdout.readline()  # one more epoch is saved: from here on it can be resumed
-        time.sleep(delays.uniform(0, 8 * seconds))
+        time.sleep(delays.uniform(0, 4 * seconds))
         child.send_signal(signal.SIGKILL)
         child.stdout.read()
         child.stdout.close()
