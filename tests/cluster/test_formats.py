@@ -23,6 +23,7 @@ from tests.cluster.written_formats import (
     arrow_table,
     cluster,
     columns_table,
+    npz,
     write_parquet,
     write_shards,
 )
