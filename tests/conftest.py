@@ -13,6 +13,7 @@ from array_api_strict import ArrayAPIStrictFlags
 from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
 
+from tests.examples import PROFILE
 from tests.libraries import (
     IMMUTABLE,
     LIBRARIES,
@@ -37,7 +38,7 @@ settings.register_profile(
 )
 settings.register_profile("long", settings.get_profile("ci"), max_examples=200)
 settings.register_profile("nightly", settings.get_profile("long"), derandomize=False)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+settings.load_profile(PROFILE)
 
 # OpenBLAS takes no more threads from its variable than there are cores; asked in the process, it
 # does. A row of tests/machines has four on any machine.

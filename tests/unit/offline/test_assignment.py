@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -27,6 +27,7 @@ from dualclust.algos.offline.assignment import (
 from dualclust.algos.online.certificates import dual_value, violation
 from dualclust.algos.scores.sources import feature_source, product_source
 from tests.compare import assert_same_kind, to_numpy
+from tests.examples import examples
 from tests.libraries import LIBRARIES
 from tests.problems import best_value, cone_features, counted_bounds, float_streams
 
@@ -140,7 +141,7 @@ def test_the_optimum_lies_between_objective_and_bound(data, n, k, tolerance):
 
 
 @given(st.integers(0, 2**32), st.integers(-300, 300), st.booleans())
-@settings(max_examples=50)
+@examples(50)
 def test_scores_of_any_magnitude(seed, exponent, few):
     rng = np.random.default_rng(seed)
     scores = rng.normal(size=(30, 3)) * 10.0**exponent

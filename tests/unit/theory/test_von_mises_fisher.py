@@ -21,6 +21,7 @@ from dualclust.algos.theory.von_mises_fisher import (
     log_sphere_area,
 )
 from tests.compare import assert_same_kind, to_numpy
+from tests.examples import examples
 from tests.libraries import ONE_EACH
 from tests.problems import unit_rows
 from tests.refusals import assert_refused
@@ -236,7 +237,7 @@ def densities(draw):
 
 
 @given(problem=densities())
-@settings(max_examples=40)
+@examples(40)
 def test_no_nan(problem):
     finite_everywhere(*problem)
 
@@ -257,7 +258,7 @@ def finite_on(xp, d, x, mean, kappa):
 
 
 @given(problem=densities())
-@settings(max_examples=40)
+@examples(40)
 def test_no_nan_on_every_library(xp, problem):
     finite_on(xp, *problem)
 
