@@ -119,9 +119,10 @@ NOT_SECOND = dict.fromkeys(
     ("slow", "each operation of many small steps passes through Python"),
 )
 
-# Rows on which an operation takes longest. Of a test with several parameters they run each value of
-# each once, and all combinations with `make slow`; the other rows run all combinations.
-SAMPLED = [*SECOND, *IMMUTABLE]
+# Rows on which an operation takes longest, or does what it does on another. Of a test with several
+# parameters they run each value of each once, and all combinations with `make slow`; the other rows
+# run all combinations.
+SAMPLED = [*(row for row in LIBRARIES if row.flags), *SECOND, *IMMUTABLE]
 
 # And for the smallest part of the standard: its functions are those of "strict", which runs.
 NOT_MINIMAL = {"tests/property/": ("slow", "each property runs on the whole of the standard")}
