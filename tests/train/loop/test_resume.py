@@ -75,8 +75,12 @@ def test_the_comparison_can_fail(source, straight, tmp_path):
 
 @pytest.mark.parametrize(
     ("variant", "epoch"),
-    [("recipe", epoch) for epoch in range(1, EPOCHS + 1)]
-    + [(v, 2) for v in VARIANTS if v != "recipe"],
+    [
+        *(("recipe", epoch) for epoch in (1, EPOCHS)),
+        *((v, 2) for v in VARIANTS if v != "recipe"),
+        # The test below stops after each in turn.
+        *(pytest.param("recipe", e, marks=pytest.mark.slow) for e in range(2, EPOCHS)),
+    ],
 )
 def test_interrupted_after_an_epoch(source, straight, tmp_path, variant, epoch):
     folder = tmp_path / "run"
