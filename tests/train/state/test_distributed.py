@@ -59,10 +59,6 @@ def work(rank, world, text, out):
     loss = np.array([record["loss"] for record in records])
     np.savez(f"{out}.{rank}.npz", order=torch.cat(seen).numpy(), final=labels, loss=loss, **arrays)
 
-for text in {text for _, text, _ in calls}:  # compiled kernels, and what is imported late
-    warm = Run(from_mapping(RunConfig, tomllib.loads(text)), "cpu")
-    warm.init()
-    warm.predict()
 codes = []
 for world, text, out in calls:
     with socket.socket() as here:
