@@ -113,7 +113,7 @@ def test_rates_are_those_of_the_script():
 
 
 def test_the_figure_of_a_run(source, device):
-    fewer = "linear.epochs=4", "linear.batch_size=50", "batch_size=75"
+    fewer = "linear.epochs=8", "linear.batch_size=50", "batch_size=75"
     run = run_of(source, *fewer, device=device)
     run.run_epoch()
     figures = evaluate_method(run.method, run.loader, last=True)
