@@ -21,7 +21,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 
 # Half an environment must not pass for one.
 .DELETE_ON_ERROR:
-.PHONY: help env demo lint test docs machines slow mutants bench gpu clean
+.PHONY: help env demo lint check test docs machines slow mutants bench gpu clean
 
 # From a tree that cannot be written: what the tools would leave in it goes beside the environment.
 ifneq ($(shell test -w . && echo yes),yes)
@@ -39,9 +39,10 @@ help:
 	@echo 'make demo   install, then train and cluster on the built-in digits (DEMO_ARGS="--small")'
 	@echo 'make test   install, ruff, mypy, then the whole test suite'
 	@echo 'make lint   ruff and mypy only'
+	@echo 'make check  ruff, mypy, one test file for each idea: a minute, while you change a line'
 	@echo 'make docs   the documentation site, in build/docs/html; warnings are errors'
 	@echo 'make machines  the suite on emulated machines (ROWS="oldest zen"), minutes each'
-	@echo 'make slow   the tests that take minutes'
+	@echo 'make slow   the tests that take minutes, and four times the examples of each property'
 	@echo 'make mutants  small errors in a copy of the library: do the tests notice? (an hour)'
 	@echo 'make bench  the benchmark programs, on small sizes'
 	@echo 'make gpu    a day on a CUDA card: check, time, train (GPU_ARGS="--rehearse" without one)'
@@ -98,6 +99,10 @@ lint: $(STAMP)
 	"$(PY)" -m ruff format --check .
 	"$(PY)" -m mypy
 
+# For the one who is changing a line; the files are those of tests/quick.py.
+check: lint
+	"$(PY)" -m pytest -q $(TEST_ARGS) $$("$(PY)" -m tests.quick)
+
 # pytest is last, so that what `make test` prints last is its summary.
 test: lint
 	"$(PY)" -m pytest $(TEST_ARGS)
@@ -119,7 +124,8 @@ machines: $(STAMP)
 	"$(PY)" -m tests.machines --envs "$(VENV)-machines" $(ROWS) -- $(TEST_ARGS)
 
 slow: $(STAMP)
-	"$(PY)" -m pytest -m slow
+	HYPOTHESIS_PROFILE=long "$(PY)" -m pytest -m slow
+	HYPOTHESIS_PROFILE=long "$(PY)" -m pytest tests/property tests/reference
 
 # Which tests run which lines is asked once: `make clean` forgets it.
 TRACE = build/trace

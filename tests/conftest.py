@@ -14,12 +14,14 @@ from array_api_strict import ArrayAPIStrictFlags
 from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
 
+from tests.examples import PROFILE
 from tests.libraries import (
     IMMUTABLE,
     LIBRARIES,
     NOT_IMMUTABLE,
     NOT_MINIMAL,
     NOT_SECOND,
+    SAMPLED,
     SECOND,
     Library,
 )
@@ -28,17 +30,19 @@ if TYPE_CHECKING:
     from tests.second_device import Transfers
 
 # Health checks measure time, which a shared machine makes random; explaining a failure traces every
-# line of it, for minutes.
+# line of it, for minutes. `make slow` runs what properties see with "long".
 settings.register_profile(
     "ci",
     derandomize=True,
+    max_examples=50,
     deadline=None,
     print_blob=True,
     phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("nightly", settings.get_profile("ci"), derandomize=False)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+settings.register_profile("long", settings.get_profile("ci"), max_examples=200)
+settings.register_profile("nightly", settings.get_profile("long"), derandomize=False)
+settings.load_profile(PROFILE)
 
 # OpenBLAS takes no more threads from its variable than there are cores; asked in the process, it
 # does. A row of tests/machines has four on any machine.
@@ -83,6 +87,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for start, (mark, reason) in left_out.items():
             if item.nodeid.startswith(start):
                 item.add_marker(getattr(pytest.mark, mark)(reason=reason))
+    leave_combinations(items)
+
+
+def leave_combinations(items: list[pytest.Item]) -> None:
+    """Mark as slow, on the rows `SAMPLED`, what has no value of a parameter that is new."""
+    seen: dict[tuple[str, str], set[tuple[str, int]]] = {}
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        row = None if callspec is None else callspec.params.get("xp")
+        if callspec is None or row not in SAMPLED or item.get_closest_marker("slow"):
+            continue
+        known = seen.setdefault((item.nodeid.partition("[")[0], row.name), set())
+        values = {(name, i) for name, i in callspec.indices.items() if name != "xp"}
+        if values and values <= known:
+            item.add_marker(pytest.mark.slow(reason="other rows run all combinations"))
+        known |= values
 
 
 @pytest.fixture

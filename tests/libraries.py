@@ -115,9 +115,19 @@ NOT_IMMUTABLE = {
 
 # The same for SECOND.
 NOT_SECOND = dict.fromkeys(
-    ("tests/property/", "tests/unit/clustering/test_hardness_weighted"),
+    (
+        "tests/property/",
+        "tests/unit/clustering/test_hardness_weighted",
+        # Nine rows run there; three are the same operations on other shapes.
+        "tests/unit/pseudo_labels/test_solver.py::test_all_ways_run_on_every_library[torch:second-3",
+    ),
     ("slow", "each operation of many small steps passes through Python"),
 )
+
+# Rows on which an operation takes longest, or does what it does on another. Of a test with several
+# parameters they run each value of each once, and all combinations with `make slow`; the other rows
+# run all combinations.
+SAMPLED = [*(row for row in LIBRARIES if row.flags), *SECOND, *IMMUTABLE]
 
 # And for the smallest part of the standard: its functions are those of "strict", which runs.
 NOT_MINIMAL = {"tests/property/": ("slow", "each property runs on the whole of the standard")}

@@ -4,13 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dualclust.algos.core.exact_sums import UNIT_GRID, add_limbs, grid_of
 from tests.backends.rows import row_id, rows_of
 from tests.compare import to_numpy
+from tests.examples import examples
 
 ROWS = rows_of("add_limbs")
 each_row = pytest.mark.parametrize("row", ROWS, ids=row_id)
@@ -26,7 +27,7 @@ def assert_conforms(row, values, labels, sums, grid):
 
 @each_row
 @given(data=st.data(), n=st.integers(0, 12), d=st.integers(1, 5), k=st.integers(1, 4))
-@settings(max_examples=150)
+@examples(150)
 def test_an_engine_gives_the_sums_of_the_reference(row, data, n, d, k):
     dtype = data.draw(st.sampled_from([np.float32, np.float64]))
     size = data.draw(st.sampled_from([1e-30, 1.0, 3e8, 1e30]))

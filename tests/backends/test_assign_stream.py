@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dualclust.algos.online.assignment import assign_stream
 from tests.backends.rows import row_id, rows_of
 from tests.compare import to_numpy
+from tests.examples import examples
 from tests.problems import dyadic_streams, float_streams
 
 ROWS = rows_of("assign_stream")
@@ -91,7 +92,7 @@ def test_an_engine_gives_the_bits_of_the_reference(row, k, case):
 
 @each_row
 @given(stream=st.one_of(dyadic_streams(), float_streams(max_k=4)), late=st.integers(0, 8))
-@settings(max_examples=150)
+@examples(150)
 def test_an_engine_gives_the_bits_of_the_reference_on_any_stream(row, stream, late):
     n, k = stream.scores.shape
     sizes = np.bincount(stream.scores.argmax(axis=1), minlength=k)

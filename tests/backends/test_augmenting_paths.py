@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dualclust.algos.offline._augmenting_paths import augmenting_paths
 from tests.backends.rows import row_id, rows_of
 from tests.compare import to_numpy
+from tests.examples import examples
 from tests.problems import dyadic_streams
 
 ROWS = rows_of("augmenting_paths")
@@ -48,7 +49,7 @@ def assert_conforms(row, values, clusters, prices, lower, upper, window=math.inf
     width=st.integers(1, 5),
     window=st.sampled_from([math.inf, 0.0, 0.25]),
 )
-@settings(max_examples=150)
+@examples(150)
 def test_an_engine_gives_the_bits_of_the_reference(row, stream, seed, width, window):
     k = stream.scores.shape[1]
     rng = np.random.default_rng(seed)

@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dualclust.algos.scores.nearest import best_clusters
 from tests.backends.rows import row_id, rows_of
 from tests.compare import to_numpy
+from tests.examples import examples
 
 ROWS = rows_of("best_clusters")
 each_row = pytest.mark.parametrize("row", ROWS, ids=row_id)
@@ -29,7 +30,7 @@ def assert_conforms(row, scores, offsets):
     dtype=st.sampled_from(["float32", "float64"]),
     levels=st.sampled_from([2, 5, 10**6]),
 )
-@settings(max_examples=150)
+@examples(150)
 def test_an_engine_finds_the_first_of_the_best(row, seed, n, k, dtype, levels):
     rng = np.random.default_rng(seed)
     scores = rng.integers(-levels, levels, size=(n, k)).astype(dtype)  # few levels: many ties

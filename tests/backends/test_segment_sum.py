@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dualclust.algos.core.segments import segment_sum
 from tests.backends.rows import row_id, rows_of
 from tests.compare import to_numpy
+from tests.examples import examples
 
 ROWS = rows_of("segment_sum")
 each_row = pytest.mark.parametrize("row", ROWS, ids=row_id)
@@ -23,7 +24,7 @@ def assert_conforms(row, values, segments, k):
 
 @each_row
 @given(data=st.data(), n=st.integers(0, 20), d=st.integers(0, 4), k=st.integers(1, 6))
-@settings(max_examples=150)
+@examples(150)
 def test_an_engine_gives_the_sums_of_the_reference(row, data, n, d, k):
     bound = 2**63 // (n + 1) - 1
     values = data.draw(arrays(np.int64, (n, d), elements=st.integers(-bound, bound)))

@@ -4,13 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dualclust.algos.offline._candidates import select_candidates
 from tests.backends.rows import row_id, rows_of
 from tests.compare import to_numpy
+from tests.examples import examples
 
 ROWS = rows_of("select_candidates")
 each_row = pytest.mark.parametrize("row", ROWS, ids=row_id)
@@ -29,7 +30,7 @@ def assert_conforms(row, scores, low, high, width):
 
 @each_row
 @given(data=st.data(), n=st.integers(1, 6), k=st.integers(1, 9), width=st.integers(2, 10))
-@settings(max_examples=150)
+@examples(150)
 def test_an_engine_gives_the_candidates_of_the_reference(row, data, n, k, width):
     dtype = data.draw(st.sampled_from([np.float32, np.float64]))
     entries = st.integers(-16, 16).map(lambda v: v / 16.0) | st.sampled_from(

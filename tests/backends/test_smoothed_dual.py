@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dualclust.algos.offline._smoothed_dual import curvature, curvature_product, soft_counts
 from tests.backends.rows import row_id, rows_of
 from tests.backends.test_augmenting_paths import candidates_of
 from tests.compare import to_numpy
+from tests.examples import examples
 
 KERNELS = {f.__name__: f for f in (soft_counts, curvature, curvature_product)}
 ROWS_OF = {name: rows_of(name) for name in KERNELS}
@@ -44,7 +45,7 @@ def assert_conforms(row, name, *given_arrays, **options):
 
 @each_row("soft_counts")
 @problems
-@settings(max_examples=60)
+@examples(60)
 def test_soft_counts(row, seed, n, k, width, log_temperature):
     rng, values, clusters = random_candidates(seed, n, k, width)
     options = {"temperature": 10.0**log_temperature}
@@ -54,7 +55,7 @@ def test_soft_counts(row, seed, n, k, width, log_temperature):
 
 @each_row("curvature")
 @problems
-@settings(max_examples=60)
+@examples(60)
 def test_curvature(row, seed, n, k, width, log_temperature):
     rng, values, clusters = random_candidates(seed, n, k, width)
     temperature = 10.0**log_temperature
@@ -65,7 +66,7 @@ def test_curvature(row, seed, n, k, width, log_temperature):
 
 @each_row("curvature_product")
 @problems
-@settings(max_examples=60)
+@examples(60)
 def test_curvature_product(row, seed, n, k, width, log_temperature):
     rng, values, clusters = random_candidates(seed, n, k, width)
     temperature = 10.0**log_temperature

@@ -1,4 +1,4 @@
-"""Each method's recipe of the digits, as it stands, over its seeds: what it reaches.
+"""Each method's recipe of the digits: how it begins, and, over its seeds, what it reaches.
 
 Measured on one machine, mean of ACC: SeCu 0.972, CoKe 0.972, ProPos 0.953, GATCluster 0.900,
 MI + margin 0.930; k-means on pixels 0.794. The last bits of an epoch differ between processors, and
@@ -18,27 +18,30 @@ from dualclust.train.loop.agreement import kmeans_on_pixels
 SEEDS = (0, 1, 2)
 LEAST = {"secu": 0.95, "coke": 0.95, "propos": 0.88, "gatcluster": 0.84, "mi_margin": 0.86}
 BOUNDED = ("secu", "coke")
-# Every run of the suite trains one seed, which says whether a method works at all: seeds of the
-# last three differ by many points. What they reach is the mean of all seeds.
-ONE_SEED = {"secu": 0.95, "coke": 0.95, "propos": 0.70, "gatcluster": 0.70, "mi_margin": 0.70}
+# Every run of the suite trains one seed for a fifth of the epochs, which says whether a method
+# learns at all. Measured after 2 and 12: SeCu 0.58 and 0.94, CoKe 0.57 and 0.94, ProPos 0.73 and
+# 0.82, GATCluster 0.23 and 0.63, MI + margin 0.74 and 0.85. What recipes reach is the mean of all
+# seeds, after all epochs.
+BEGINNING = {"secu": 0.8, "coke": 0.8, "propos": 0.7, "gatcluster": 0.4, "mi_margin": 0.7}
+SHORT = ("epochs=12", "optim.warmup_epochs=2")
 RUNS = [
-    *(pytest.param(m, SEEDS[:1], least, id=m) for m, least in ONE_SEED.items()),
+    *(pytest.param(m, SEEDS[:1], SHORT, least, id=m) for m, least in BEGINNING.items()),
     *(
-        pytest.param(m, SEEDS, least, id=f"{m}-all seeds", marks=pytest.mark.slow)
+        pytest.param(m, SEEDS, (), least, id=f"{m}-all seeds", marks=pytest.mark.slow)
         for m, least in LEAST.items()
     ),
 ]
 
 
-@pytest.fixture(scope="module")
-def pixels():
+def of_pixels():
+    """ACC of k-means on pixels, the mean over the seeds."""
     data = load_source("digits")
     return statistics.mean(kmeans_on_pixels(data, 10, seed=seed).acc for seed in SEEDS)
 
 
-@pytest.mark.parametrize(("method", "seeds", "least"), RUNS)
-def test_the_recipe_of_the_digits(method, seeds, least, pixels, tmp_path):
-    recipe, accuracies = read_recipe(f"{method}_digits"), []
+@pytest.mark.parametrize(("method", "seeds", "changes", "least"), RUNS)
+def test_the_recipe_of_the_digits(method, seeds, changes, least, tmp_path):
+    recipe, accuracies = override(read_recipe(f"{method}_digits"), changes), []
     for seed in seeds:
         config = override(recipe, [f"seed={seed}", f"evaluation.every={recipe.epochs}"])
         result = train(config, tmp_path / str(seed))
@@ -51,7 +54,7 @@ def test_the_recipe_of_the_digits(method, seeds, least, pixels, tmp_path):
             assert int(found.counts.max()) <= result.upper
     assert statistics.mean(accuracies) > least, accuracies
     if len(seeds) > 1:
-        assert statistics.mean(accuracies) > pixels + 0.02, accuracies
+        assert statistics.mean(accuracies) > of_pixels() + 0.02, accuracies
     pictures = {path.name for path in (tmp_path / "0").glob("*.png")}
     assert pictures >= {"gallery.png", "sizes.png", "curves.png"}
     assert ("attention.png" in pictures) == (method == "gatcluster")

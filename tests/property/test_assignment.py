@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dualclust.algos.bounds.sizes import SizeBounds
@@ -14,6 +14,7 @@ from dualclust.algos.online.certificates import violation
 from dualclust.algos.online.duals import Duals
 from dualclust.algos.online.step_sizes import StepRule, measured_steps
 from tests.compare import assert_equal, assert_same_labels, to_numpy
+from tests.examples import examples
 from tests.libraries import LIBRARIES
 from tests.problems import (
     cone_scores,
@@ -33,7 +34,7 @@ def run(xp, stream, scores=None, rule=None):
 
 
 @given(stream=dyadic_streams())
-@settings(max_examples=60)
+@examples(60)
 def test_labels_are_the_first_best_admissible_clusters(xp, stream):
     labels, state = run(xp, stream)
     told = replay(stream.scores, to_numpy(labels), stream.bounds(NUMPY), stream.rule)
@@ -54,7 +55,7 @@ def test_the_replay_sees_a_wrong_label():
 
 
 @given(stream=float_streams())
-@settings(max_examples=300)
+@examples(300)
 def test_labels_of_any_floats_are_best_up_to_rounding(stream):
     labels, state = run(NUMPY, stream)
     told = replay(stream.scores, labels, stream.bounds(NUMPY), stream.rule)
@@ -66,7 +67,7 @@ def test_labels_of_any_floats_are_best_up_to_rounding(stream):
 
 
 @given(stream=st.one_of(dyadic_streams(), float_streams()), mean=st.booleans())
-@settings(max_examples=500)
+@examples(500)
 def test_counts_end_inside_the_bounds(stream, mean):
     rule = dataclasses.replace(stream.rule, mean_over_chunk=mean)
     for xp in (NUMPY, LIBRARIES[-1]):
@@ -77,7 +78,7 @@ def test_counts_end_inside_the_bounds(stream, mean):
 
 
 @given(stream=dyadic_streams())
-@settings(max_examples=60)
+@examples(60)
 def test_counts_end_inside_the_bounds_on_every_library(xp, stream):
     bounds = stream.bounds(xp)
     assert violation(run(xp, stream).state.counts, bounds) == 0
@@ -100,7 +101,7 @@ def test_a_hundred_thousand_samples_end_inside_the_bounds(many_scores, order):
 
 
 @given(stream=dyadic_streams(), data=st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_batch_by_batch_is_one_call_where_chunks_align(xp, stream, data):
     n, chunk = len(stream.scores), stream.rule.chunk_size
     cuts = sorted(data.draw(st.lists(st.sampled_from(range(0, n + 1, chunk)), max_size=4)))
@@ -117,7 +118,7 @@ def test_batch_by_batch_is_one_call_where_chunks_align(xp, stream, data):
 
 
 @given(stream=dyadic_streams(), data=st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_adding_a_number_to_a_row_changes_nothing(xp, stream, data):
     n = len(stream.scores)
     shift = np.asarray(data.draw(st.lists(st.integers(-99, 99), min_size=n, max_size=n)))
@@ -127,7 +128,7 @@ def test_adding_a_number_to_a_row_changes_nothing(xp, stream, data):
 
 
 @given(stream=float_streams(), seed=st.integers(0, 99))
-@settings(max_examples=100)
+@examples(100)
 def test_adding_a_number_to_a_row_of_floats_keeps_labels_up_to_ties(stream, seed):
     shift = np.random.default_rng(seed).normal(size=(len(stream.scores), 1))
     shift *= np.abs(stream.scores).max()
@@ -140,7 +141,7 @@ def test_adding_a_number_to_a_row_of_floats_keeps_labels_up_to_ties(stream, seed
 
 
 @given(stream=dyadic_streams(), factor=st.sampled_from([0.25, 2.0, 3.0, 1024.0]))
-@settings(max_examples=40)
+@examples(40)
 def test_scores_and_steps_may_be_measured_in_other_units(xp, stream, factor):
     rule = dataclasses.replace(stream.rule, step_size=stream.rule.step_size * factor)
     scaled, plain = run(xp, stream, stream.scores * factor, rule), run(xp, stream)
@@ -150,7 +151,7 @@ def test_scores_and_steps_may_be_measured_in_other_units(xp, stream, factor):
 
 
 @given(stream=float_streams(), power=st.integers(-30, 30))
-@settings(max_examples=100)
+@examples(100)
 def test_the_measured_steps_know_the_unit_of_the_scores(stream, power):
     bounds, unit = stream.bounds(NUMPY), 2.0**power
     plain = assign(stream.scores, bounds, steps=measured_steps(bounds))
@@ -160,7 +161,7 @@ def test_the_measured_steps_know_the_unit_of_the_scores(stream, power):
 
 
 @given(stream=float_streams(), data=st.data())
-@settings(max_examples=150)
+@examples(150)
 def test_the_numbering_of_the_clusters_is_free_away_from_ties(stream, data):
     order = np.asarray(data.draw(st.permutations(range(stream.scores.shape[1]))))
     swapped = stream._replace(
@@ -176,7 +177,7 @@ def test_the_numbering_of_the_clusters_is_free_away_from_ties(stream, data):
 
 
 @given(stream=float_streams())
-@settings(max_examples=60)
+@examples(60)
 def test_all_libraries_give_the_same_bits(stream):
     results = [run(xp, stream) for xp in LIBRARIES if not xp.flags]
     labels, state = results[0]
@@ -188,7 +189,7 @@ def test_all_libraries_give_the_same_bits(stream):
 
 
 @given(stream=float_streams())
-@settings(max_examples=100)
+@examples(100)
 def test_without_bounds_labels_are_greedy(stream):
     n, k = stream.scores.shape
     rule = dataclasses.replace(stream.rule, free_sign=False)
@@ -202,7 +203,7 @@ def test_without_bounds_labels_are_greedy(stream):
 
 
 @given(stream=dyadic_streams())
-@settings(max_examples=100)
+@examples(100)
 def test_loose_bounds_never_bind(stream):
     greedy = np.bincount(stream.scores.argmax(axis=1), minlength=stream.scores.shape[1])
     loose = stream._replace(lower=np.zeros_like(greedy), upper=np.full_like(greedy, greedy.sum()))
@@ -211,7 +212,7 @@ def test_loose_bounds_never_bind(stream):
 
 
 @given(stream=dyadic_streams(), data=st.data())
-@settings(max_examples=100)
+@examples(100)
 def test_swapping_equal_rows_changes_nothing(stream, data):
     n = len(stream.scores)
     i, j = (data.draw(st.integers(0, n - 1)) for _ in range(2))
@@ -224,7 +225,7 @@ def test_swapping_equal_rows_changes_nothing(stream, data):
 
 
 @given(stream=float_streams(), starts=st.integers(0, 2**32))
-@settings(max_examples=200)
+@examples(200)
 def test_any_prices_to_start_with_keep_the_promise(stream, starts):
     rng, k = np.random.default_rng(starts), stream.scores.shape[1]
     size = 10.0 ** rng.integers(-9, 9)
@@ -236,7 +237,7 @@ def test_any_prices_to_start_with_keep_the_promise(stream, starts):
 
 
 @given(stream=dyadic_streams(), passes=st.integers(2, 4))
-@settings(max_examples=100)
+@examples(100)
 def test_every_pass_ends_inside_the_bounds_with_the_measured_steps(stream, passes):
     bounds, state = stream.bounds(NUMPY), None
     for epoch in range(passes):
@@ -247,7 +248,7 @@ def test_every_pass_ends_inside_the_bounds_with_the_measured_steps(stream, passe
 
 
 @given(k=st.integers(1, 6), n=st.integers(1, 40), seed=st.integers(0, 2**32))
-@settings(max_examples=300)
+@examples(300)
 def test_ratios_of_one_give_sizes_that_differ_by_one_at_most(k, n, seed):
     scores = np.random.default_rng(seed).normal(size=(n, k))
     bounds = SizeBounds.from_ratios(k, n_samples=n, lower=1.0, upper=1.0, rounding="outward")

@@ -5,11 +5,12 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError
+from tests.examples import examples
 
 
 def some_sizes_fit(lower, upper, n):
@@ -40,7 +41,7 @@ sizes = st.lists(st.integers(0, 6), min_size=1, max_size=4)
 
 
 @given(lower=sizes, data=st.data(), n=st.integers(1, 12))
-@settings(max_examples=1000)
+@examples(1000)
 def test_counts_are_refused_exactly_where_brute_force_finds_no_sizes(lower, data, n):
     k = len(lower)
     upper = data.draw(st.lists(st.integers(0, 8), min_size=k, max_size=k))
@@ -70,7 +71,7 @@ fractions = st.builds(
     data=st.data(),
     rounding=st.sampled_from(["inward", "outward", "nearest"]),
 )
-@settings(max_examples=1000)
+@examples(1000)
 def test_ratios_become_the_counts_of_exact_arithmetic(k, n, data, rounding):
     pairs = data.draw(
         st.lists(
@@ -116,14 +117,14 @@ def test_ratios_become_the_counts_of_exact_arithmetic(k, n, data, rounding):
     lower=st.floats(0, 1),
     upper=st.floats(1, 1e6),
 )
-@settings(max_examples=500)
+@examples(500)
 def test_rounding_outward_is_feasible_whenever_the_ratios_are(k, n, lower, upper):
     bounds = SizeBounds.from_ratios(k, n_samples=n, lower=lower, upper=upper, rounding="outward")
     assert int(bounds.lower.sum()) <= n <= int(bounds.upper.sum())
 
 
 @given(ratio=st.floats(0, 1), n=st.integers(1, 10**6))
-@settings(max_examples=500)
+@examples(500)
 def test_rounding_moves_a_bound_by_less_than_one_sample(ratio, n):
     inward, outward = (
         SizeBounds.from_ratios(1, n_samples=n, lower=ratio, rounding=rounding).lower.tolist()[0]
@@ -134,7 +135,7 @@ def test_rounding_moves_a_bound_by_less_than_one_sample(ratio, n):
 
 
 @given(k=st.integers(1, 5), data=st.data())
-@settings(max_examples=300)
+@examples(300)
 def test_a_stream_is_refused_exactly_where_its_shares_leave_nothing(k, data):
     lists = st.lists(fractions, min_size=k, max_size=k)
     lower, upper = data.draw(lists), data.draw(lists)

@@ -1,12 +1,13 @@
 """Center sums are integers: no batch split, order, merge or library can change a bit of them."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dualclust.algos.clustering.centers import add_to_sums, init_sums, mean_centers, merge_sums
 from dualclust.algos.core.projections import project_sphere
 from tests.compare import to_numpy
+from tests.examples import examples
 from tests.libraries import LIBRARIES
 from tests.problems import unit_rows
 
@@ -37,7 +38,7 @@ def assert_same_sums(a, b):
 
 
 @given(problem=samples(), data=st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_any_split_and_order_gives_the_same_bits(xp, problem, data):
     x, y, start = problem
     whole = sums_of(NUMPY, x, y, start.shape)
@@ -53,7 +54,7 @@ def test_any_split_and_order_gives_the_same_bits(xp, problem, data):
 
 
 @given(problem=samples(), data=st.data())
-@settings(max_examples=100)
+@examples(100)
 def test_merging_is_associative_and_commutative(problem, data):
     x, y, start = problem
     cuts = sorted(data.draw(st.lists(st.integers(0, len(x)), min_size=2, max_size=2)))
@@ -66,7 +67,7 @@ def test_merging_is_associative_and_commutative(problem, data):
 
 
 @given(problem=samples())
-@settings(max_examples=60)
+@examples(60)
 def test_centers_are_those_of_plain_means(xp, problem):
     x, y, start = problem
     state = sums_of(xp, x, y, start.shape)
@@ -81,7 +82,7 @@ def test_centers_are_those_of_plain_means(xp, problem):
 
 
 @given(problem=samples())
-@settings(max_examples=60)
+@examples(60)
 def test_all_libraries_give_the_same_centers(problem):
     x, y, start = problem
     results = []
@@ -95,7 +96,7 @@ def test_all_libraries_give_the_same_centers(problem):
 
 
 @given(problem=samples())
-@settings(max_examples=60)
+@examples(60)
 def test_centers_are_unit_rows_and_never_nan(xp, problem):
     x, y, start = problem
     cancelled = np.concatenate([x, -x]), np.concatenate([y, y])
@@ -107,7 +108,7 @@ def test_centers_are_unit_rows_and_never_nan(xp, problem):
 
 
 @given(problem=samples(), seed=st.integers(0, 2**32))
-@settings(max_examples=100)
+@examples(100)
 def test_turning_the_features_turns_the_centers(problem, seed):
     x, y, start = (a.astype(np.float64) if a.dtype.kind == "f" else a for a in problem)
     d = x.shape[1]

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dualclust.algos.bounds.sizes import SizeBounds
@@ -13,6 +13,7 @@ from dualclust.algos.online.certificates import dual_value, objective, size_cert
 from dualclust.algos.online.duals import Duals
 from dualclust.algos.online.step_sizes import StepRule
 from tests.compare import to_numpy
+from tests.examples import examples
 from tests.libraries import LIBRARIES
 from tests.problems import best_value, cone_scores, dyadic_streams, float_streams, in_order
 
@@ -41,7 +42,7 @@ def exact_sides(state, bounds, h):
 
 
 @given(stream=dyadic_streams(), known=st.booleans())
-@settings(max_examples=1000)
+@examples(1000)
 def test_the_identity_holds_exactly_on_every_prefix(stream, known):
     k = stream.scores.shape[1]
     k = 1 << (k - 1).bit_length()  # 1 / k must be exact
@@ -72,7 +73,7 @@ def test_the_identity_holds_exactly_on_every_prefix(stream, known):
 
 
 @given(stream=float_streams(), start=st.integers(0, 2**32))
-@settings(max_examples=1000)
+@examples(1000)
 def test_the_certificate_holds_for_any_floats_from_any_start(stream, start):
     rng, k = np.random.default_rng(start), stream.scores.shape[1]
     bounds = stream.bounds(NUMPY)
@@ -86,7 +87,7 @@ def test_the_certificate_holds_for_any_floats_from_any_start(stream, start):
 
 
 @given(stream=dyadic_streams())
-@settings(max_examples=40)
+@examples(40)
 def test_the_certificate_holds_on_every_library(xp, stream):
     bounds = stream.bounds(xp)
     for state in prefixes(stream.scores, bounds, stream.rule, xp):
@@ -111,7 +112,7 @@ def test_the_certificate_of_a_long_run_is_tight_and_holds(order, chunk):
 
 
 @given(stream=dyadic_streams(max_k=4), prices=st.integers(0, 2**32))
-@settings(max_examples=250)
+@examples(250)
 def test_the_dual_value_is_never_below_the_best_assignment(stream, prices):
     n, k = stream.scores.shape
     while k**n > 4096:
@@ -132,7 +133,7 @@ def test_the_dual_value_is_never_below_the_best_assignment(stream, prices):
 
 
 @given(stream=dyadic_streams(), shift=st.integers(-64, 64))
-@settings(max_examples=150)
+@examples(150)
 def test_where_sizes_have_no_slack_a_common_shift_of_the_prices_proves_the_same(stream, shift):
     # Sizes that add up to n leave nothing to choose: a bound on the other side is implied.
     n, k = stream.scores.shape

@@ -29,6 +29,7 @@ from dualclust.algos.losses.gatcluster.tasks import (
     transformation_loss,
 )
 from tests.compare import to_numpy
+from tests.examples import examples
 from tests.libraries import LIBRARIES, ONE_EACH
 
 NUMPY = LIBRARIES[0]
@@ -62,7 +63,7 @@ def assert_near(found, expected):
 
 
 @given(batch=batches(), data=st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_order_of_samples_and_names_of_clusters_do_not_matter(xp, batch, data):
     logits, labels, targets = batch
     n, k = logits.shape
@@ -77,7 +78,7 @@ def test_order_of_samples_and_names_of_clusters_do_not_matter(xp, batch, data):
 
 
 @given(batch=batches(), data=st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_a_shift_of_a_row_changes_nothing(xp, batch, data):
     logits, labels, targets = batch
     shift = data.draw(arrays(np.int64, (len(labels), 1), elements=st.integers(-(2**20), 2**20)))
@@ -90,7 +91,7 @@ def test_a_shift_of_a_row_changes_nothing(xp, batch, data):
 
 
 @given(batch=batches())
-@settings(max_examples=40)
+@examples(40)
 def test_a_batch_twice_has_the_same_targets_and_entropy(xp, batch):
     logits, *_ = batch
     twice = np.concatenate([logits, logits])
@@ -104,7 +105,7 @@ def test_a_batch_twice_has_the_same_targets_and_entropy(xp, batch):
 
 
 @given(batch=batches(), floor=st.floats(1e-12, 0.49))
-@settings(max_examples=40)
+@examples(40)
 def test_losses_keep_their_bounds(xp, batch, floor):
     logits, labels, targets = batch
     x, y, t = xp.asarray(logits), xp.asarray(labels), xp.asarray(targets)
@@ -123,7 +124,7 @@ def test_losses_keep_their_bounds(xp, batch, floor):
 
 
 @given(batch=batches(), rows=st.integers(1, 9), floor=st.floats(1e-6, 0.49))
-@settings(max_examples=40)
+@examples(40)
 def test_any_block_gives_the_same_value_and_gradient(xp, batch, rows, floor):
     logits, labels, _ = batch
     x, y = xp.asarray(logits), xp.asarray(labels)
@@ -140,7 +141,7 @@ def test_any_block_gives_the_same_value_and_gradient(xp, batch, rows, floor):
     size=st.tuples(st.integers(1, 7), st.integers(1, 7)),
     log_scale=st.floats(-3, 3),
 )
-@settings(max_examples=40)
+@examples(40)
 def test_windows_scale_mirror_and_stay_inside(xp, raw, size, log_scale):
     window = full_gaussian(xp.asarray(raw))
     a, scale = to_numpy(attention_map(window, size)), 2.0**log_scale
@@ -259,13 +260,13 @@ def test_the_check_of_finite_results_can_fail():
 @given(batch=finite_batches())
 @example(batch=(FAR, FAR, np.array([0, 1]), np.eye(3)[:2], {}, 1e-12))
 @example(batch=(FAR[:1], FAR[:1], np.array([0]), np.eye(3)[1:2], {}, 1e-12))
-@settings(max_examples=40)
+@examples(40)
 def test_losses_are_finite_for_any_finite_input(batch):
     judge_losses(batch)
 
 
 @given(window=finite_windows())
-@settings(max_examples=40)
+@examples(40)
 def test_windows_are_finite_for_any_finite_input(window):
     judge_windows(window)
 
@@ -309,7 +310,7 @@ def judge_maps(xp, window):
 
 
 @given(batch=finite_batches(), window=finite_windows())
-@settings(max_examples=40)
+@examples(40)
 def test_values_are_finite_on_every_library(xp, batch, window):
     judge_values(xp, batch)
     judge_maps(xp, window)

@@ -1,11 +1,12 @@
 """The gap of a center is a proof: no unit vector, and no vector in the ball, does better."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dualclust.algos.clustering.hardness_weighted import CenterStatus, hardness, hardness_centers
 from tests.compare import to_numpy
+from tests.examples import examples
 from tests.libraries import LIBRARIES
 from tests.problems import unit_rows
 
@@ -30,7 +31,7 @@ def loss(x, y, v, j, others, lam):
 
 
 @given(problem=clusters(), seed=st.integers(0, 2**32))
-@settings(max_examples=300)
+@examples(300)
 def test_no_vector_of_the_ball_beats_the_gap(problem, seed):
     x, y, w, lam = problem
     result = hardness_centers(x, y, w, temperature=lam, max_iter=20)
@@ -45,7 +46,7 @@ def test_no_vector_of_the_ball_beats_the_gap(problem, seed):
 
 
 @given(problem=clusters())
-@settings(max_examples=40)
+@examples(40)
 def test_status_gap_and_residual_agree(xp, problem):
     x, y, w, lam = problem
     result = hardness_centers(
@@ -63,7 +64,7 @@ def test_status_gap_and_residual_agree(xp, problem):
 
 
 @given(problem=clusters(min_dimension=2))
-@settings(max_examples=25)
+@examples(25)
 def test_all_libraries_find_the_same_objective(xp, problem):
     x, y, w, lam = problem
     there = hardness_centers(
@@ -78,7 +79,7 @@ def test_all_libraries_find_the_same_objective(xp, problem):
 
 
 @given(problem=clusters(), data=st.data())
-@settings(max_examples=100)
+@examples(100)
 def test_the_numbering_of_the_clusters_is_free(problem, data):
     x, y, w, lam = problem
     order = np.asarray(data.draw(st.permutations(range(len(w)))))
@@ -90,7 +91,7 @@ def test_the_numbering_of_the_clusters_is_free(problem, data):
 
 
 @given(problem=clusters())
-@settings(max_examples=100)
+@examples(100)
 def test_hardness_is_a_probability_that_falls_as_the_center_comes_near(problem):
     x, y, w, lam = problem
     q = hardness(x, y, w, temperature=lam)

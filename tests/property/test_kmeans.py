@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dualclust.algos.bounds.sizes import SizeBounds
@@ -14,6 +14,7 @@ from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans
 from dualclust.algos.clustering.minibatch import init_minibatch, minibatch_step
 from dualclust.algos.clustering.start import start_centers
 from dualclust.algos.scores.sources import FeatureSource, alone, feature_source
+from tests.examples import examples
 from tests.problems import unit_rows
 
 
@@ -48,7 +49,7 @@ def rounding(x, weights, metric):
     return 64 * float(np.finfo(x.dtype).eps) * float(w.sum()) * largest
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(clusterings(), st.sampled_from(["relocate", "keep"]))
 def test_the_objective_of_lloyd_never_falls(problem, empty):
     x, weights, _, start, metric = problem
@@ -60,7 +61,7 @@ def test_the_objective_of_lloyd_never_falls(problem, empty):
     assert all(after >= before - noise for before, after in itertools.pairwise(values))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(clusterings(), st.sampled_from(["relocate", "keep"]))
 def test_the_objective_under_bounds_never_falls_by_more_than_the_gap(problem, empty):
     x, weights, bounds, start, metric = problem
@@ -86,7 +87,7 @@ def test_the_objective_under_bounds_never_falls_by_more_than_the_gap(problem, em
     assert np.isfinite(found.centers).all()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(clusterings(), st.integers(0, 2**64 - 1))
 def test_a_source_gives_the_bits_of_the_array(problem, seed):
     x, weights, bounds, _, metric = problem
@@ -103,7 +104,7 @@ def test_a_source_gives_the_bits_of_the_array(problem, seed):
     assert one.objective == other.objective
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(clusterings(), st.integers(0, 2**32))
 def test_the_order_of_the_rows_changes_no_center(problem, seed):
     """Of given labels: the sums are integers."""
@@ -121,7 +122,7 @@ def test_the_order_of_the_rows_changes_no_center(problem, seed):
 
 
 @pytest.mark.parametrize("empty", ["relocate", "keep"])
-@settings(max_examples=30)
+@examples(30)
 @given(clusterings())
 def test_mini_batches_stay_finite(empty, problem):
     x, weights, bounds, start, metric = problem
@@ -141,7 +142,7 @@ def test_mini_batches_stay_finite(empty, problem):
         np.testing.assert_allclose(norms, 1.0, atol=4 * float(np.finfo(x.dtype).eps))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(clusterings(), st.integers(0, 2**32))
 def test_sums_of_what_moved_are_the_sums_of_all_rows(problem, seed):
     x, weights, _, start, metric = problem

@@ -13,6 +13,7 @@ from dualclust.algos.theory.label_features import (
     polygon_map,
 )
 from tests.compare import to_numpy
+from tests.examples import examples
 
 
 @st.composite
@@ -32,7 +33,7 @@ def simplex_rows(draw, n, k):
 
 
 @given(case=labelings(), k=st.integers(1, 5), data=st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_a_labeling_is_accepted_iff_it_has_k_clusters(xp, case, k, data):
     labels, c = case
     r = np.equal.outer(labels, labels)
@@ -48,7 +49,7 @@ def test_a_labeling_is_accepted_iff_it_has_k_clusters(xp, case, k, data):
 
 
 @given(n=st.integers(1, 8), data=st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_any_relation_is_judged_by_the_definition(xp, n, data):
     r = data.draw(arrays(np.bool_, (n, n))) | np.eye(n, dtype=bool)
     if data.draw(st.booleans()):
@@ -66,7 +67,7 @@ def test_any_relation_is_judged_by_the_definition(xp, n, data):
 
 
 @given(case=labelings(), data=st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_one_changed_pair_is_found(xp, case, data):
     labels, c = case
     r = np.equal.outer(labels, labels)
@@ -90,7 +91,7 @@ def test_one_changed_pair_is_found(xp, case, data):
 
 
 @given(case=labelings(max_n=6, max_c=3), k=st.integers(2, 4), data=st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_no_value_is_below_minus_n_and_only_the_theorem_reaches_it(xp, case, k, data):
     labels, _ = case
     features = data.draw(simplex_rows(len(labels), k))
@@ -106,7 +107,7 @@ def test_no_value_is_below_minus_n_and_only_the_theorem_reaches_it(xp, case, k, 
 
 
 @given(case=labelings(max_n=6, max_c=3), k=st.integers(2, 4), data=st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_order_and_names_do_not_matter(xp, case, k, data):
     labels, _ = case
     features = data.draw(simplex_rows(len(labels), k))
@@ -127,7 +128,7 @@ def test_order_and_names_do_not_matter(xp, case, k, data):
 
 
 @given(k=st.integers(1, 9), shift=st.integers(0, 8), data=st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_the_polygon_holds_every_point_and_turns_with_the_clusters(xp, k, shift, data):
     features = data.draw(simplex_rows(4, k))
     v = to_numpy(polygon_map(xp.asarray(features)))
@@ -155,7 +156,7 @@ def judge_finite(xp, case):
 
 
 @given(case=finite_cases())
-@settings(max_examples=40)
+@examples(40)
 def test_no_finite_input_gives_nan(xp, case):
     judge_finite(xp, case)
 

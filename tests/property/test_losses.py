@@ -28,6 +28,7 @@ from dualclust.algos.losses.information.pseudo_label import (
 from dualclust.algos.losses.information.self_labeling import self_labeling_loss, transport_objective
 from dualclust.algos.losses.secu import center_loss, mixed_targets
 from tests.compare import to_numpy
+from tests.examples import examples
 
 LARGEST = {np.float32: 3.4e38, np.float64: 1.7e308}
 
@@ -151,7 +152,7 @@ EXTREME = Batch(
 @example(case=(EXTREME, 1e-3))
 @example(case=(EXTREME, 1e3))
 @given(case=any_batches())
-@settings(max_examples=40)
+@examples(40)
 def test_finite_input_gives_finite_losses(xp, case):
     check_no_nan(xp, case)
 
@@ -159,7 +160,7 @@ def test_finite_input_gives_finite_losses(xp, case):
 @example(case=(EXTREME, 1e-3))
 @example(case=(EXTREME, 1e3))
 @given(case=any_batches())
-@settings(max_examples=40)
+@examples(40)
 def test_finite_input_gives_gradients_without_nan(case):
     check_no_nan_in_gradients(case)
 
@@ -198,7 +199,7 @@ def assert_same(found, expected, rows=None):
 
 
 @given(case=batches(), data=st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_the_names_of_the_clusters_do_not_matter(xp, case, data):
     batch, temperature = case
     order = data.draw(st.permutations(range(batch.scores.shape[1])))
@@ -211,7 +212,7 @@ def test_the_names_of_the_clusters_do_not_matter(xp, case, data):
 
 
 @given(case=batches(), data=st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_the_order_of_the_samples_does_not_matter(xp, case, data):
     batch, temperature = case
     rows = data.draw(st.permutations(range(batch.scores.shape[0])))
@@ -225,7 +226,7 @@ def test_the_order_of_the_samples_does_not_matter(xp, case, data):
 
 
 @given(case=batches(), shift=st.integers(-64, 64))
-@settings(max_examples=40)
+@examples(40)
 def test_a_shift_of_a_samples_scores_changes_nothing(xp, case, shift):
     batch, temperature = case
     by = shift * np.arange(1, batch.scores.shape[0] + 1)[:, None]
@@ -236,7 +237,7 @@ def test_a_shift_of_a_samples_scores_changes_nothing(xp, case, shift):
 
 
 @given(case=batches(), power=st.integers(-8, 8))
-@settings(max_examples=40)
+@examples(40)
 def test_scores_and_temperature_have_one_unit(xp, case, power):
     batch, temperature = case
     scale = 2.0**power
@@ -248,7 +249,7 @@ def test_scores_and_temperature_have_one_unit(xp, case, power):
 
 
 @given(case=batches(), data=st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_a_column_far_below_changes_no_loss_of_a_sample(xp, case, data):
     batch, temperature = case
     n = batch.scores.shape[0]
@@ -264,7 +265,7 @@ def test_a_column_far_below_changes_no_loss_of_a_sample(xp, case, data):
 
 
 @given(case=batches())
-@settings(max_examples=40)
+@examples(40)
 def test_the_signs_and_bounds_of_information(xp, case):
     batch, temperature = case
     found = losses(in_library(batch, xp), temperature)
@@ -284,7 +285,7 @@ def test_the_signs_and_bounds_of_information(xp, case):
 
 
 @given(case=batches())
-@settings(max_examples=40)
+@examples(40)
 def test_half_precision_stays_near(case):
     batch, temperature = case
     exact = losses(Batch(*(torch.from_numpy(a) for a in batch)), temperature)
@@ -301,7 +302,7 @@ def test_half_precision_stays_near(case):
 
 
 @given(case=batches())
-@settings(max_examples=40)
+@examples(40)
 def test_float16_of_numpy_is_computed_in_float32(case):
     batch, temperature = case
     half = Batch(*(a if a.dtype == np.int64 else a.astype(np.float16) for a in batch))
@@ -313,7 +314,7 @@ def test_float16_of_numpy_is_computed_in_float32(case):
 
 
 @given(case=batches())
-@settings(max_examples=40)
+@examples(40)
 def test_two_view_targets_are_distributions_that_swap_with_the_views(xp, case):
     batch, temperature = case
     at = {"temperature": temperature, "alpha": 0.2}
@@ -330,7 +331,7 @@ def test_two_view_targets_are_distributions_that_swap_with_the_views(xp, case):
     weights=arrays(np.float64, (4, 5), elements=st.integers(0, 8).map(lambda i: i / 8)),
     order=st.permutations(range(5)),
 )
-@settings(max_examples=40)
+@examples(40)
 def test_smoothed_labels_keep_support_and_order(xp, weights, order):
     p = to_numpy(smoothed_labels(xp.asarray(weights)))
     np.testing.assert_array_equal(p > 0, weights > 0)

@@ -33,6 +33,7 @@ from dualclust.algos.online.duals import DualRule, assign_batch
 from dualclust.algos.online.step_sizes import StepRule, measured_steps
 from dualclust.algos.scores.sources import feature_source
 from tests.compare import to_numpy
+from tests.examples import examples
 from tests.libraries import LIBRARIES, ONE_EACH
 from tests.problems import unit_rows
 
@@ -66,7 +67,7 @@ def assert_finite(*results):
 
 
 @given(x=matrices(), cap=st.floats(0.2, 1.0), size=st.floats(1e-6, 1e6))
-@settings(max_examples=80)
+@examples(80)
 def test_projections(xp, x, cap, size):
     x = xp.asarray(x)
     k = x.shape[1]
@@ -85,7 +86,7 @@ def test_projections(xp, x, cap, size):
     free_sign=st.booleans(),
     data=st.data(),
 )
-@settings(max_examples=80)
+@examples(80)
 def test_assignment(xp, scores, step, chunk, free_sign, data):
     n, k = scores.shape
     sizes = np.bincount(
@@ -120,7 +121,7 @@ def test_assignment(xp, scores, step, chunk, free_sign, data):
 
 
 @given(x=matrices(largest=1.0), data=st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_centers(xp, x, data):
     n, d = x.shape
     k = data.draw(st.integers(1, 4))
@@ -158,7 +159,7 @@ def judge_hardness(xp, seed, log_temperature, dtype, kind):
 
 @given(**HARDNESS)
 @example(seed=0, log_temperature=-5.125, dtype="float32", kind="random")  # a subnormal curvature
-@settings(max_examples=40)
+@examples(40)
 def test_hardness(xp, seed, log_temperature, dtype, kind):
     judge_hardness(xp, seed, log_temperature, dtype, kind)
 
@@ -223,7 +224,7 @@ ALIKE = np.asarray([[0.0], [1.0]]), np.asarray([0.5, 5e-324]), np.asarray([1, 1]
 
 @given(case=clusterings())
 @example(case=(*ALIKE, "cosine", "relocate", 0))
-@settings(max_examples=40)
+@examples(40)
 def test_kmeans(xp, case):
     judge_kmeans(xp, case)
 
@@ -252,7 +253,7 @@ def judge_metrics(xp, case):
 
 
 @given(case=labelings())
-@settings(max_examples=40)
+@examples(40)
 def test_metrics(xp, case):
     judge_metrics(xp, case)
 

@@ -25,6 +25,7 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline.assignment import assign_exact
 from dualclust.algos.online.certificates import dual_value, objective, violation
 from tests.compare import assert_equal, to_numpy
+from tests.examples import examples
 from tests.libraries import LIBRARIES
 from tests.problems import best_value, dyadic_streams
 
@@ -48,7 +49,7 @@ def log_sinkhorn(scores, shares, epsilon, rounds):
 
 
 @given(seed=st.integers(0, 10**6), rounds=st.integers(1, 20))
-@settings(max_examples=30)
+@examples(30)
 def test_sinkhorn_equals_alternating_potentials(xp, seed, rounds):
     scores, shares, epsilon = soft_problem(seed)
     options = SinkhornOptions(epsilon, rounds, 0.0)
@@ -111,7 +112,7 @@ def test_the_soft_prices_meet_the_transport_optimum_as_epsilon_falls(stream):
 
 
 @given(stream=dyadic_streams(max_k=4), rounds=st.integers(1, 5), seed=st.integers(0, 10**6))
-@settings(max_examples=20)
+@examples(20)
 def test_prices_of_any_quality_bound_the_optimum(stream, rounds, seed):
     scores = stream.scores[: 6 if stream.scores.shape[1] > 2 else 8]
     n, k = scores.shape
@@ -137,7 +138,7 @@ def entropies(seed):
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=40)
+@examples(40)
 def test_the_bound_of_the_entropy_problem_is_above_every_labeling(seed):
     scores, weight = entropies(seed)
     n, k = scores.shape
@@ -154,7 +155,7 @@ def test_the_bound_of_the_entropy_problem_is_above_every_labeling(seed):
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=20)
+@examples(20)
 def test_one_sample_at_a_time_never_lowers_the_objective(xp, seed):
     scores, weight = entropies(seed)
     n, k = scores.shape
@@ -187,7 +188,7 @@ def objective_of(scores, labels, weight):
 
 
 @given(seed=st.integers(0, 10**6), batch=st.integers(1, 9), shift=st.integers(-8, 8))
-@settings(max_examples=25)
+@examples(25)
 def test_a_constant_per_sample_changes_no_labels(xp, seed, batch, shift):
     rng = np.random.default_rng(seed)
     scores = rng.integers(-16, 17, (16, 3)) / 16.0
@@ -217,7 +218,7 @@ def any_scores(draw):
     epsilon=st.sampled_from([1e-300, 1e-12, 0.05, 1.0, 1e300]),
     weight=st.sampled_from([0.0, 5e-324, 1e-12, 1.0, 1e6, 1e300]),
 )
-@settings(max_examples=30)
+@examples(30)
 def test_finite_scores_give_finite_results(xp, scores, epsilon, weight):
     n, k = scores.shape
     s = xp.asarray(scores, scores.dtype)

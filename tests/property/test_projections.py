@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -13,6 +13,7 @@ from dualclust.algos.core.projections import (
     project_sphere,
 )
 from tests.compare import to_numpy
+from tests.examples import examples
 
 SETS = ["simplex", "l1_ball", "capped"]
 
@@ -51,7 +52,7 @@ def outside(name, size, p):
 
 
 @given(problem=problems())
-@settings(max_examples=60)
+@examples(60)
 def test_the_result_lies_in_the_set(xp, problem):
     name, size, x, _ = problem
     p = project(xp, name, size, x)
@@ -59,7 +60,7 @@ def test_the_result_lies_in_the_set(xp, problem):
 
 
 @given(problem=problems())
-@settings(max_examples=60)
+@examples(60)
 def test_the_result_is_the_nearest_point(xp, problem):
     # Variational inequality: (x - p) . (q - p) <= 0 for all q in the set; its corners suffice.
     name, size, x, other = problem
@@ -73,7 +74,7 @@ def test_the_result_is_the_nearest_point(xp, problem):
 
 
 @given(problem=problems())
-@settings(max_examples=40)
+@examples(40)
 def test_projecting_twice_is_projecting_once(xp, problem):
     name, size, x, _ = problem
     p = project(xp, name, size, x)
@@ -83,7 +84,7 @@ def test_projecting_twice_is_projecting_once(xp, problem):
 
 
 @given(problem=problems())
-@settings(max_examples=40)
+@examples(40)
 def test_distances_do_not_grow(xp, problem):
     name, size, x, y = problem
     moved = np.linalg.norm(project(xp, name, size, x) - project(xp, name, size, y))
@@ -92,7 +93,7 @@ def test_distances_do_not_grow(xp, problem):
 
 
 @given(problem=problems(), data=st.data())
-@settings(max_examples=40)
+@examples(40)
 def test_the_numbering_is_free(xp, problem, data):
     name, size, x, _ = problem
     order = np.asarray(data.draw(st.permutations(range(len(x)))))
@@ -105,7 +106,7 @@ def test_the_numbering_is_free(xp, problem, data):
 
 
 @given(problem=problems())
-@settings(max_examples=40)
+@examples(40)
 def test_equal_entries_stay_equal(xp, problem):
     name, size, x, _ = problem
     twice = np.concatenate([x, x])
@@ -114,7 +115,7 @@ def test_equal_entries_stay_equal(xp, problem):
 
 
 @given(x=vectors(st.tuples(st.integers(0, 3), st.integers(1, 5))))
-@settings(max_examples=60)
+@examples(60)
 def test_rows_on_the_sphere_keep_their_direction(xp, x):
     w = to_numpy(project_sphere(xp.asarray(x)))
     zero = ~x.any(axis=1)

@@ -24,6 +24,7 @@ from dualclust.algos.losses.propos.scattering import (
     psl_same_view,
 )
 from tests.compare import assert_close, assert_equal, to_numpy
+from tests.examples import examples
 from tests.libraries import ONE_EACH
 
 FORMS = (psl_same_view, psl_cross_view, psl_mixed_view, prototypical_alignment)
@@ -48,7 +49,7 @@ def losses(xp, x, y, k, temperature=0.5):
 
 
 @given(problem=batches())
-@settings(max_examples=30)
+@examples(30)
 def test_the_order_of_samples_changes_nothing(xp, problem):
     x, y, k, rng = problem
     order = rng.permutation(len(y))
@@ -59,7 +60,7 @@ def test_the_order_of_samples_changes_nothing(xp, problem):
 
 
 @given(problem=batches())
-@settings(max_examples=30)
+@examples(30)
 def test_the_names_of_clusters_change_nothing(xp, problem):
     x, y, k, rng = problem
     names = rng.permutation(k)
@@ -70,7 +71,7 @@ def test_the_names_of_clusters_change_nothing(xp, problem):
 
 
 @given(problem=batches())
-@settings(max_examples=30)
+@examples(30)
 def test_prototypes_turn_with_the_features_and_losses_stay(xp, problem):
     x, y, k, rng = problem
     rotation, _ = np.linalg.qr(rng.normal(size=(x.shape[2],) * 2))
@@ -81,7 +82,7 @@ def test_prototypes_turn_with_the_features_and_losses_stay(xp, problem):
 
 
 @given(problem=batches(), exponent=st.integers(-400, 900))
-@settings(max_examples=30)
+@examples(30)
 def test_a_power_of_two_of_the_features_changes_no_bit(xp, problem, exponent):
     x, y, k, _ = problem
     x = np.where(np.abs(x) < 1e-6, 1e-6, x)
@@ -92,7 +93,7 @@ def test_a_power_of_two_of_the_features_changes_no_bit(xp, problem, exponent):
 
 
 @given(problem=batches())
-@settings(max_examples=30)
+@examples(30)
 def test_lengths_of_single_features_change_nothing(xp, problem):
     x, y, k, rng = problem
     lengths = np.exp(rng.normal(scale=5.0, size=(2, len(y), 1)))
@@ -103,7 +104,7 @@ def test_lengths_of_single_features_change_nothing(xp, problem):
 
 
 @given(problem=batches(), more=st.integers(1, 5), temperature=st.floats(1e-3, 1e3))
-@settings(max_examples=30)
+@examples(30)
 def test_empty_clusters_more_change_nothing(xp, problem, more, temperature):
     x, y, k, _ = problem
     _, before = losses(xp, x, y, k, temperature)
@@ -112,7 +113,7 @@ def test_empty_clusters_more_change_nothing(xp, problem, more, temperature):
 
 
 @given(problem=batches(), temperature=st.floats(1e-3, 1e3))
-@settings(max_examples=30)
+@examples(30)
 def test_losses_keep_their_ranges(xp, problem, temperature):
     x, y, k, _ = problem
     mu, (same, cross, mixed, alignment, _, psa) = losses(xp, x, y, k, temperature)
@@ -171,7 +172,7 @@ def everything_is_finite(problem):
 
 
 @given(problem=extremes())
-@settings(max_examples=40)
+@examples(40)
 def test_values_and_gradients_are_finite(problem):
     everything_is_finite(problem)
 
@@ -192,7 +193,7 @@ def judge_values(xp, problem):
 
 
 @given(problem=extremes())
-@settings(max_examples=40)
+@examples(40)
 def test_values_are_finite_on_every_library(xp, problem):
     judge_values(xp, problem)
 

@@ -14,6 +14,7 @@ from dualclust.algos.pseudo_labels.solver import (
     pseudo_labels,
 )
 from tests.compare import to_numpy
+from tests.examples import examples
 from tests.libraries import ONE_EACH
 
 WEIGHTS = st.one_of(st.sampled_from([0.0, 1.0, 100.0]), st.floats(1e-3, 1e3))
@@ -45,7 +46,7 @@ def scale_of(u, weights):
 
 
 @given(problem=problems(), data=st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_the_gap_covers_the_distance_to_the_minimum(xp, problem, data):
     sigma, u, weights = problem
     other = xp.asarray(data.draw(simplex_rows(*sigma.shape)))
@@ -64,7 +65,7 @@ def test_the_gap_covers_the_distance_to_the_minimum(xp, problem, data):
 
 
 @given(problem=problems())
-@settings(max_examples=40)
+@examples(40)
 def test_labels_are_on_the_simplex_and_positive(xp, problem):
     sigma, u, weights = problem
     result = pseudo_labels(xp.asarray(sigma), **weights, prior=xp.asarray(u), n_iter=6)
@@ -76,7 +77,7 @@ def test_labels_are_on_the_simplex_and_positive(xp, problem):
 
 
 @given(problem=problems(), seed=st.integers(0, 2**32))
-@settings(max_examples=30)
+@examples(30)
 def test_samples_and_clusters_have_no_order(problem, seed):
     sigma, u, weights = problem
     rng = np.random.default_rng(seed)
@@ -88,7 +89,7 @@ def test_samples_and_clusters_have_no_order(problem, seed):
 
 
 @given(problem=problems(), data=st.data())
-@settings(max_examples=30)
+@examples(30)
 def test_em_never_raises_the_energy(xp, problem, data):
     sigma, u, weights = problem
     weights = {
@@ -149,7 +150,7 @@ NO_BALANCE = NEAR_ZERO, np.asarray([0.0, 1.0, 0.0, 0.25]), 1e-94, 1.0
 
 @given(problem=finite_problems())
 @example(problem=NO_BALANCE)
-@settings(max_examples=60)
+@examples(60)
 def test_no_nan_from_any_finite_input(xp, problem):
     check_no_nan(xp, problem)
 

@@ -5,7 +5,7 @@ The true optimum is that of HiGHS; where it finds no plan, the error's proof is 
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dualclust.algos.bounds.farkas import verify_infeasibility
@@ -15,6 +15,7 @@ from dualclust.algos.clustering.seeded import seeded_centers
 from dualclust.algos.core.errors import InfeasibleBoundsError
 from dualclust.algos.scores.sources import feature_source
 from tests import highs
+from tests.examples import examples
 from tests.problems import unit_rows
 
 
@@ -48,7 +49,7 @@ def outcome(work):
         return None, error
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(restricted(), st.sampled_from(["cosine", "euclidean"]), st.integers(0, 3), st.booleans())
 def test_rules_bounds_and_gap_hold(problem, metric, max_iter, exact):
     x, (lower, upper), fixed, pairs, allowed = problem

@@ -6,7 +6,6 @@ memory (so that in-place changes last), what was made within is made again.
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map
 
 
 def memory(tensor):
@@ -14,8 +13,19 @@ def memory(tensor):
     return tensor.untyped_storage()._cdata
 
 
-def tensors(tree):
-    return [leaf for leaf in tree_flatten(tree)[0] if isinstance(leaf, torch.Tensor)]
+def tensors(values):
+    """The tensors among what an operation takes or returns, and in its lists, in order.
+
+    Operations nest no deeper than that, so that PyTorch's walk through any tree, which takes most
+    of the time of a replay, is not needed.
+    """
+    found = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += [leaf for leaf in value if isinstance(leaf, torch.Tensor)]
+    return found
 
 
 class Tape(TorchDispatchMode):
@@ -27,28 +37,34 @@ class Tape(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        for leaf in tensors((args, kwargs)):
+        for leaf in tensors((*args, *kwargs.values())):
             if memory(leaf) not in self.made and memory(leaf) not in self.before:
                 whole = torch.empty(0, dtype=leaf.dtype).set_(leaf.untyped_storage())
                 self.before[memory(leaf)] = whole, whole.clone()
         out = function(*args, **kwargs)
-        self.made |= {memory(leaf) for leaf in tensors(out)} - self.before.keys()
+        self.made.update(m for leaf in tensors([out]) if (m := memory(leaf)) not in self.before)
         self.calls.append((function, args, kwargs, out))  # all kept: no memory comes twice
         return out
 
     def replay(self):
         again = {}
 
-        def current(leaf):
-            if not isinstance(leaf, torch.Tensor) or memory(leaf) not in again:
-                return leaf
-            here = again[memory(leaf)], leaf.storage_offset(), leaf.shape, leaf.stride()
-            return torch.empty(0, dtype=leaf.dtype).set_(*here)
+        def current(value):
+            if isinstance(value, torch.Tensor):
+                storage = again.get(memory(value))
+                if storage is None:
+                    return value
+                here = storage, value.storage_offset(), value.shape, value.stride()
+                return torch.empty(0, dtype=value.dtype).set_(*here)
+            if isinstance(value, (list, tuple)):
+                return type(value)(map(current, value))
+            return value
 
         with torch.no_grad():
             for function, args, kwargs, out in self.calls:
-                new = function(*tree_map(current, args), **tree_map(current, kwargs))
-                for a, b in zip(tensors(out), tensors(new), strict=True):
+                named = {name: current(value) for name, value in kwargs.items()}
+                new = function(*map(current, args), **named)
+                for a, b in zip(tensors([out]), tensors([new]), strict=True):
                     if memory(a) in self.made:
                         again[memory(a)] = b.untyped_storage()
             self.result.copy_(current(self.result))

@@ -113,7 +113,8 @@ def test_rates_are_those_of_the_script():
 
 
 def test_the_figure_of_a_run(source, device):
-    run = run_of(source, "linear.epochs=4", device=device)
+    fewer = "linear.epochs=8", "linear.batch_size=50", "batch_size=75"
+    run = run_of(source, *fewer, device=device)
     run.run_epoch()
     figures = evaluate_method(run.method, run.loader, last=True)
     assert 0.2 < figures["probe"] <= 1.0
@@ -122,13 +123,13 @@ def test_the_figure_of_a_run(source, device):
 
 def test_no_step_of_an_epoch_reads_a_value(source):
     with second_device() as transfers:
-        run = run_of(source, device=str(DEVICE))
+        run = run_of(source, "linear.batch_size=50", device=str(DEVICE))
         found = []
         for epochs in (1, 3):
             transfers.clear()
             linear_accuracy(run.method, run.loader, replace(run.config.linear, epochs=epochs))
             found.append(transfers.reads.total())
-    assert found[1] - found[0] == 2  # one an epoch, of six steps
+    assert found[1] - found[0] == 2  # one an epoch, of three steps
 
 
 def test_a_batch_without_classes_moves_nothing(source):

@@ -181,8 +181,20 @@ TARGETS = "dualclust.train.methods.gatcluster._targets", "balanced_targets"
         ("mi_margin", LABELS, a_numpy, "can't convert a tensor of lazy:0 to numpy"),
         ("mi_margin", LABELS, a_mix, "expected all tensors to be on the same device"),
         ("gatcluster", TARGETS, a_read, "values that the host reads in steps"),
-        ("gatcluster", TARGETS, a_numpy, "can't convert a tensor of lazy:0 to numpy"),
-        ("gatcluster", TARGETS, a_mix, "expected all tensors to be on the same device"),
+        pytest.param(
+            "gatcluster",
+            TARGETS,
+            a_numpy,
+            "can't convert a tensor of lazy:0 to numpy",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "gatcluster",
+            TARGETS,
+            a_mix,
+            "expected all tensors to be on the same device",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_planted_mistake_is_found(source, tmp_path, monkeypatch, method, place, plant, error):

@@ -55,7 +55,10 @@ def test_the_first_beginning_has_the_seed_of_the_run(config):
     assert settings_of(config, 1).starts is None
 
 
-@pytest.mark.parametrize("stop", [(0, 1), (1, 2), (2, 2), (None, 3)])
+@pytest.mark.parametrize(
+    "stop",
+    [(0, 1), (2, 2), *(pytest.param(s, marks=pytest.mark.slow) for s in ((1, 2), (None, 3)))],
+)
 def test_it_goes_on_where_it_was_interrupted(config, whole, tmp_path, stop):
     seen = []
 

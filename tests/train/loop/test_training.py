@@ -37,6 +37,13 @@ def spy_on_steps(run):
 @pytest.mark.parametrize("batch_size", [2, 3, 16, 32, 120, 121, 241, 1000])
 def test_every_image_once_an_epoch_in_even_batches(source, batch_size):
     run = Run(tiny(source, f"batch_size={batch_size}"), "cpu")
+    learn = run.method.step
+
+    def first_alone(ids, views):
+        """Of hundreds of steps, which this is not about, one for each epoch."""
+        return learn(ids, views) if len(steps) == 1 else 0.0 * run.method.centers.sum()
+
+    run.method.step = first_alone
     steps = spy_on_steps(run)
     orders = []
     for _ in range(2):

@@ -47,7 +47,7 @@ def count(picture, color):
 # -- gallery --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("k", [1, 10, 100, 300])
+@pytest.mark.parametrize("k", [1, 10, pytest.param(100, marks=pytest.mark.slow), 300])
 def test_gallery_of_digits(tmp_path, rng, texts, k):
     data = load_source("digits")
     labels = rng.integers(0, k, 1797)

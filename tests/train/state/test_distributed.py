@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,14 +14,18 @@ import torch
 
 from dualclust.algos.core.errors import UsageError
 from dualclust.common.ranks import ALONE, Ranks, join_ranks
+from dualclust.train.config.run import RunConfig, dump_config
 from tests.train.runs import tiny_recipe, write_images
 
-# Loads torch once and forks: an interpreter for each rank would take nearly all of the time.
+# Loads the library once and forks for all calls: an interpreter for each rank, or what each rank
+# would import, would take nearly all of the time.
 FORK = """
 import json, os, socket, sys
 import numpy as np
-import torch
+import torch.distributed
+from dualclust.common.ranks import join_ranks, run_token
 from dualclust.train.config.run import from_mapping, RunConfig
+from dualclust.train.loop import Run
 import tomllib
 
 torch.set_num_threads(1)
@@ -37,8 +42,6 @@ def flat(state, name=""):
         yield name, state.detach().numpy()
 
 def work(rank, world, text, out):
-    from dualclust.common.ranks import join_ranks, run_token
-    from dualclust.train.loop import Run
     ranks = join_ranks("cpu", timeout=600)
     assert (ranks.rank, ranks.world_size) == (rank, world)
     config = from_mapping(RunConfig, tomllib.loads(text))
@@ -92,9 +95,11 @@ METHODS = {
     "gatcluster": ["gatcluster.repeats=2"],
     "mi_margin": [],
 }
+# The first epoch of three learns centers alone; the second the networks; the third shows it.
 SETTINGS = (
     "epochs=3",
     "batch_size=16",
+    "network.width=2",
     "execution.precision=float64",
     "assignment.rounding=outward",
 )
@@ -105,8 +110,26 @@ def source(tmp_path_factory):
     return write_images(tmp_path_factory.mktemp("data") / "images.npz", n=N_IMAGES)
 
 
-def run_ranks(tmp_path: Path, text: str, worlds: tuple[int, ...]) -> dict[tuple[int, int], dict]:
-    calls = [(world, text, str(tmp_path / f"world{world}")) for world in worlds]
+class Ended(NamedTuple):
+    """What the ranks of each number of ranks left, the codes they ended with, what they said."""
+
+    files: dict[tuple[int, int], Path]
+    codes: list[int]
+    said: str
+
+    def arrays(self) -> dict[tuple[int, int], dict[str, Any]]:
+        """The arrays by number of ranks and rank; a rank that failed fails the test."""
+        assert not any(self.codes), self.said
+        return {key: dict(np.load(path)) for key, path in self.files.items()}
+
+
+def run_ranks(folder: Path, runs: dict[str, tuple[RunConfig, tuple[int, ...]]]) -> dict[str, Ended]:
+    """Train by each number of ranks, one run after the other."""
+    calls = [
+        (world, dump_config(config), str(folder / f"{number}-{world}"))
+        for number, (config, worlds) in enumerate(runs.values())
+        for world in worlds
+    ]
     done = subprocess.run(
         [sys.executable, "-c", FORK, json.dumps(calls)],
         capture_output=True,
@@ -114,11 +137,18 @@ def run_ranks(tmp_path: Path, text: str, worlds: tuple[int, ...]) -> dict[tuple[
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert all(code == 0 for codes in json.loads(done.stdout) for code in codes), done.stderr
+    codes = iter(json.loads(done.stdout))
     return {
-        (world, rank): dict(np.load(tmp_path / f"world{world}.{rank}.npz"))
-        for world in worlds
-        for rank in range(world)
+        name: Ended(
+            {
+                (world, rank): folder / f"{number}-{world}.{rank}.npz"
+                for world in worlds
+                for rank in range(world)
+            },
+            [code for _ in worlds for code in next(codes)],
+            done.stderr,
+        )
+        for number, (name, (_, worlds)) in enumerate(runs.items())
     }
 
 
@@ -133,24 +163,38 @@ def test_names_of_clusters_do_not_count():
     assert (by_first_member(np.array([1, 1, 0])) != by_first_member(np.array([1, 0, 0]))).any()
 
 
-WORLDS = [
-    *(pytest.param(m, (1, 2, 4) if m in ("secu", "propos") else (1, 2), id=m) for m in METHODS),
-    *(pytest.param(m, (1, 4), id=f"{m}-4", marks=pytest.mark.slow) for m in METHODS),
-]
+def settings(method, source):
+    return tiny_recipe(f"{method}_digits", source, *SETTINGS, *METHODS[method])
 
 
-@pytest.mark.parametrize(("method", "worlds"), WORLDS)
-def test_ranks_are_one_process(method, worlds, source, tmp_path):
+@pytest.fixture(scope="module")
+def ended(source, tmp_path_factory):
+    """Every method by one process and by two; by four where ranks divide more than batches."""
+    worlds = {m: (1, 2, 4) if m in ("secu", "propos") else (1, 2) for m in METHODS}
+    runs = {m: (settings(m, source), worlds[m]) for m in METHODS}
+    return run_ranks(tmp_path_factory.mktemp("ranks"), runs)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_ranks_are_one_process(method, ended):
+    check_ranks(method, ended[method].arrays())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_four_ranks_are_one_process(method, source, tmp_path):
+    runs = {method: (settings(method, source), (1, 4))}
+    check_ranks(method, run_ranks(tmp_path, runs)[method].arrays())
+
+
+def check_ranks(method, found):
     """In float64, with batches of 15 and 16 that neither 2 nor 4 ranks share evenly.
 
     Equal to rounding, since a rank multiplies fewer rows. Labels and counts follow scores that are
     1e-10 and more from a tie: such a score would have to be met by chance, and the seed is fixed.
     """
-    from dualclust.train.config.run import dump_config
-
-    config = tiny_recipe(f"{method}_digits", source, *SETTINGS, *METHODS[method])
-    found = run_ranks(tmp_path, dump_config(config), worlds)
     tokens = {(world, str(arrays.pop("token"))) for (world, _), arrays in found.items()}
+    worlds = {world for world, _ in found}
     assert len(tokens) == len(worlds)  # the same on all ranks
     assert len({token for _, token in tokens}) == len(worlds)  # and another for each run
     assert (1, "") in tokens

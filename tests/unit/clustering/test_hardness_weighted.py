@@ -183,9 +183,9 @@ def test_extreme_temperatures_give_unit_centers_and_no_nan(xp, dtype, temperatur
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
 def test_labels_of_any_integer_dtype(xp, dtype):
-    expected = hardness_centers(xp.asarray(X), xp.asarray(Y), xp.asarray(W), temperature=0.3)
-    y = xp.asarray(Y, dtype)
-    result = hardness_centers(xp.asarray(X), y, xp.asarray(W), temperature=0.3)
+    x, w, options = xp.asarray(X), xp.asarray(W), {"temperature": 0.3, "max_iter": 5}
+    expected = hardness_centers(x, xp.asarray(Y), w, **options)
+    result = hardness_centers(x, xp.asarray(Y, dtype), w, **options)
     for a, b in zip(result[:4], expected[:4], strict=True):
         assert_equal(a, b)
 

@@ -97,7 +97,9 @@ EDGES = {
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("method", ["plain", "constrained"])
-@pytest.mark.parametrize("ranks", EDGES)
+@pytest.mark.parametrize(
+    "ranks", [pytest.param("two", marks=pytest.mark.slow), "four", "one without rows"]
+)
 def test_ranks_change_no_bit(ranks, method, metric, weighted):
     x = data(metric)
     w = np.random.default_rng(1).uniform(0.0, 3.0, size=N) if weighted else None

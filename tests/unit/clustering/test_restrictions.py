@@ -5,22 +5,16 @@ import itertools
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds.farkas import verify_infeasibility
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering._restrictions import Restrictions, restrictions_of
 from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans
 from dualclust.algos.core.errors import (
-    DeviceMismatchError,
     InfeasibleBoundsError,
-    InvalidTypeError,
-    InvalidValueError,
 )
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.algos.scores.sources import FeatureSource, Group, score_source
 from tests.compare import assert_equal, to_numpy
-from tests.libraries import ONE_EACH
 from tests.problems import unit_rows
-from tests.refusals import message_of
 
 
 def bounds_on(xp, n, k, **sides):
@@ -317,135 +311,3 @@ def test_ranks_change_no_bit():
     for found in results:
         assert found.centers.tobytes() == want.centers.tobytes()
         assert found.objective == want.objective
-
-
-# Refusals ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "text", "vector_of"),
-    [
-        (
-            {"fixed": [1, 1, 1, -1, -1, -1]},
-            "fixed puts 3 rows into cluster 1, which takes at most 2. "
-            "To fix this, fix fewer rows there, or raise its upper bound",
-            {"upper": [6, 2, 6]},
-        ),
-        (
-            {"fixed": [0, 0, 0, 0, 0, -1]},
-            "no labels are inside the bounds: clusters 1 and 2 need at least 2 samples together, "
-            "but only 1 may join any of them, since 5 rows are fixed in other clusters. "
-            "To fix this, fix fewer rows, or lower the lower bounds",
-            {"upper": [6, 2, 6]},
-        ),
-    ],
-)
-def test_fixed_rows_that_contradict_bounds_come_with_a_proof(xp, options, text, vector_of):
-    x = np.arange(6.0)[:, None]
-    bounds = bounds_on(xp, 6, 3, min_count=[0, 1, 1], max_count=vector_of["upper"])
-    options = {name: xp.asarray(rule) for name, rule in options.items()}
-    with pytest.raises(InfeasibleBoundsError) as caught:
-        constrained_kmeans(xp.asarray(x), bounds, xp.asarray(x[:3]), metric="euclidean", **options)
-    assert str(caught.value) == text
-    fixed = to_numpy(options["fixed"])
-    allowed = (fixed[:, None] < 0) | (fixed[:, None] == np.arange(3))
-    assert verify_infeasibility([0, 1, 1], vector_of["upper"], allowed, caught.value.vector)
-    assert caught.value.clusters == caught.value.vector.clusters
-
-
-def test_forbidden_pairs_that_leave_no_labels_come_with_a_proof(xp):
-    x = np.arange(4.0)[:, None]
-    bounds = bounds_on(xp, 4, 2, max_count=2)
-    pairs = np.asarray([[0, 1], [1, 1], [3, 1]])
-    with pytest.raises(InfeasibleBoundsError, match="3 samples may join only cluster 0") as caught:
-        constrained_kmeans(
-            xp.asarray(x),
-            bounds,
-            xp.asarray(x[:2]),
-            metric="euclidean",
-            forbidden=xp.asarray(pairs),
-        )
-    allowed = np.ones((4, 2), bool)
-    allowed[pairs[:, 0], pairs[:, 1]] = False
-    assert verify_infeasibility([0, 0], [2, 2], allowed, caught.value.vector)
-
-
-def test_a_row_without_a_cluster_is_named():
-    x = np.arange(4.0)[:, None]
-    with pytest.raises(InfeasibleBoundsError, match="sample 2 may join no cluster"):
-        constrained_kmeans(
-            x,
-            SizeBounds.of(2, n_samples=4),
-            x[:2],
-            metric="euclidean",
-            forbidden=np.asarray([[2, 0], [2, 1]]),
-        )
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "text"),
-    [
-        (
-            {"fixed": [0, 1, 2, -1]},
-            InvalidValueError,
-            "fixed must hold clusters from 0 to 1, or -1 for a free row, got values from -1 to 2",
-        ),
-        (
-            {"fixed": [0, 1, -2, -1]},
-            InvalidValueError,
-            "fixed must hold clusters from 0 to 1, or -1 for a free row, got values from -2 to 1",
-        ),
-        ({"fixed": [0, 1]}, InvalidValueError, "fixed must have shape (4,), got (2,)"),
-        (
-            {"forbidden": [[0, 2]]},
-            InvalidValueError,
-            "forbidden must hold clusters from 0 to 1, got 2",
-        ),
-        (
-            {"forbidden": [[-1, 0]]},
-            InvalidValueError,
-            "forbidden must hold rows from 0 to 3, got -1",
-        ),
-        (
-            {"forbidden": [[0, 1, 1]]},
-            InvalidValueError,
-            "forbidden must have shape (m, 2), got (1, 3)",
-        ),
-        (
-            {"fixed": [-1, -1, 1, -1], "forbidden": [[0, 0], [2, 1]]},
-            InvalidValueError,
-            "forbidden must leave fixed rows their cluster, got the pair (2, 1), and row 2 is "
-            "fixed in cluster 1. To fix this, drop one of the two",
-        ),
-        ({"prices": [0.0, 1.0, 2.0]}, InvalidValueError, "prices must have shape (2,), got (3,)"),
-    ],
-)
-def test_rules_that_do_not_fit_are_named(xp, options, error, text):
-    x = xp.asarray(np.arange(4.0)[:, None])
-    options = {name: xp.asarray(rule) for name, rule in options.items()}
-    call = (x, bounds_on(xp, 4, 2), x[:2, :])
-    assert message_of(error, constrained_kmeans, *call, metric="euclidean", **options) == text
-
-
-def test_rules_of_the_wrong_kind_are_refused(xp):
-    x = xp.asarray(np.arange(4.0)[:, None])
-    call = (x, bounds_on(xp, 4, 2), x[:2, :])
-    for name, rule in (("fixed", np.zeros(4)), ("forbidden", np.zeros((1, 2)))):
-        text = message_of(InvalidTypeError, constrained_kmeans, *call, **{name: xp.asarray(rule)})
-        assert text.startswith(f"{name} must have an integer dtype")
-    text = message_of(
-        InvalidValueError, constrained_kmeans, *call, prices=xp.asarray([0.0, np.nan])
-    )
-    assert text.startswith("prices must be finite")
-    with pytest.raises(InvalidTypeError, match="forbidden must be an array"):
-        constrained_kmeans(*call, forbidden=[(0, 1)])
-
-
-def test_rules_of_another_library_are_refused():
-    x = np.arange(4.0)[:, None]
-    other = next(row for row in ONE_EACH if row.name == "strict")
-    for name in ("fixed", "prices"):
-        with pytest.raises(DeviceMismatchError, match=f"{name} must be of the same array library"):
-            constrained_kmeans(
-                x, SizeBounds.of(2, n_samples=4), x[:2], **{name: other.asarray([0, 1, 0, 1])}
-            )

@@ -1,11 +1,10 @@
 """What a result states about itself, recomputed: on every library, few candidates and all."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -28,6 +27,7 @@ from dualclust.algos.offline.assignment import (
 from dualclust.algos.online.certificates import dual_value, violation
 from dualclust.algos.scores.sources import feature_source, product_source
 from tests.compare import assert_same_kind, to_numpy
+from tests.examples import examples
 from tests.libraries import LIBRARIES
 from tests.problems import best_value, cone_features, counted_bounds, float_streams
 
@@ -141,7 +141,7 @@ def test_the_optimum_lies_between_objective_and_bound(data, n, k, tolerance):
 
 
 @given(st.integers(0, 2**32), st.integers(-300, 300), st.booleans())
-@settings(max_examples=50)
+@examples(50)
 def test_scores_of_any_magnitude(seed, exponent, few):
     rng = np.random.default_rng(seed)
     scores = rng.normal(size=(30, 3)) * 10.0**exponent
@@ -369,43 +369,3 @@ def test_a_tensor_with_a_graph_gives_labels_without_one_and_without_a_warning() 
         found = assign_exact(scores, bounds, weights=own)
         assert not found.prices.requires_grad
         assert found.counts.tolist() == [150] * 4
-
-
-@pytest.mark.parametrize("factor", [1e-6, 1.0, 1e3], ids=["too small", "right", "too large"])
-@pytest.mark.parametrize("unit", [1.0, 2.0**400], ids=["one", "huge"])
-def test_a_reach_saves_the_samples_and_no_reach_is_wrong(monkeypatch, rng, factor, unit):
-    from dualclust.algos.offline import _trust_region
-
-    scores = rng.normal(size=(9_000, 12)) * unit
-    bounds = SizeBounds.from_ratios(12, n_samples=9_000, lower=0.9, upper=1.1)
-    best = assign_exact(scores, bounds)
-    near = best.prices + rng.normal(size=12) * 1e-3 * unit
-    sampled, real = [], _trust_region._rows_of_sample
-
-    def spy(*args):
-        sampled.append(args)
-        return real(*args)
-
-    monkeypatch.setattr(_trust_region, "_rows_of_sample", spy)
-    assign_offline(scores, bounds, prices=near)
-    assert sampled  # without a reach
-    sampled.clear()
-    known = replace(DEFAULT_OPTIONS, price_reach=4e-3 * factor * unit)
-    found = assign_offline(scores, bounds, prices=near, tol=0.0, options=known)
-    assert bool(sampled) == (factor < 1.0)  # prices that are farther off are learned from samples
-    assert found.gap == 0.0
-    assert abs(found.objective - best.objective) <= found.rounding + best.rounding
-
-
-def test_prices_beyond_their_reach_are_found_all_the_same(rng):
-    """As where online passes are the last resort: the passes from samples prove more."""
-    n, k = 3_000, 30
-    scores = rng.normal(size=(n, k))
-    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
-    far = assign_exact(scores, bounds).prices
-    far[3] += 1.0
-    small = replace(DEFAULT_OPTIONS, last_entries=1_000, retry_entries=1_000, max_entries=11 * n)
-    for reach in (0.0, 1e-3, 1e-2):
-        options = replace(small, price_reach=reach)
-        found = assign_offline(scores, bounds, prices=far, tol=1e-3, options=options)
-        assert found.gap <= 1e-3

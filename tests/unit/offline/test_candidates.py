@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dualclust.algos.bounds.farkas import verify_infeasibility
@@ -14,6 +14,7 @@ from dualclust.algos.scores import blocks
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import ScoresOutOfRangeError
 from tests.compare import to_numpy
+from tests.examples import examples
 
 
 def candidates_of(xp, scores, low, high, width):
@@ -22,7 +23,7 @@ def candidates_of(xp, scores, low, high, width):
 
 
 @given(st.integers(0, 2**32), st.integers(2, 6))
-@settings(max_examples=40)
+@examples(40)
 def test_no_price_in_the_region_makes_another_cluster_best(xp, seed, width):
     rng = np.random.default_rng(seed)
     n, k = 12, int(rng.integers(1, 7))

@@ -1,6 +1,7 @@
 """Runs of GATCluster: the digits, resuming, pictures, and what a step asks of the device."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -53,10 +54,15 @@ def test_recipes_are_read(name):
     assert config.assignment.lower == 0
 
 
+@pytest.fixture(scope="module")
+def straight(source, tmp_path_factory):
+    """The folder of a run that nobody interrupted; the tests leave it as it is."""
+    return train(short(source), tmp_path_factory.mktemp("straight") / "run").folder
+
+
 @pytest.mark.parametrize("epoch", [1, 3])
-def test_a_resumed_run_ends_like_one_that_was_not_interrupted(source, tmp_path, epoch):
-    straight, folder = tmp_path / "straight", tmp_path / "run"
-    train(short(source), straight)
+def test_a_resumed_run_ends_like_one_that_was_not_interrupted(source, straight, tmp_path, epoch):
+    folder = tmp_path / "run"
     with pytest.raises(Interrupted):
         train(short(source), folder, progress=interrupt_after(epoch))
     resume(folder)
@@ -64,21 +70,21 @@ def test_a_resumed_run_ends_like_one_that_was_not_interrupted(source, tmp_path, 
     assert (folder / "attention.png").read_bytes() == (straight / "attention.png").read_bytes()
 
 
-def test_another_seed_is_another_run(source, tmp_path):
-    for seed in (0, 1):
-        train(short(source, f"seed={seed}"), tmp_path / str(seed))
+def test_another_seed_is_another_run(source, straight, tmp_path):
+    train(short(source, "seed=1"), tmp_path / "1")
     with pytest.raises(AssertionError, match="predictor"):
-        assert_same_run(tmp_path / "0", tmp_path / "1")
+        assert_same_run(straight, tmp_path / "1")
 
 
-def test_a_run_keeps_its_branches_and_its_corners(source, tmp_path):
+def test_a_run_keeps_its_branches_and_its_corners(straight, tmp_path):
     from safetensors.torch import load_file
 
-    result = train(short(source), tmp_path / "run")
-    saved = load_file(tmp_path / "run" / "weights.safetensors")
+    folder = shutil.copytree(straight, tmp_path / "run")
+    result = resume(folder)
+    saved = load_file(folder / "weights.safetensors")
     assert "predictor.window_layer.weight" in saved
-    assert np.array_equal(np.load(tmp_path / "run" / "centers.npy"), np.eye(10))
-    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert np.array_equal(np.load(folder / "centers.npy"), np.eye(10))
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["size_max"] == result.metrics[-1]["size_max"]
 
 

@@ -74,12 +74,18 @@ def test_labels_that_nobody_asked_for_are_refused(source):
         run.method.take_labels(run.loader.data.labels)
 
 
+SELA = ["mi_margin.objective=sela", "mi_margin.extra_weight=0", "mi_margin.head_lr=0.1"]
+
+
 @pytest.mark.parametrize(
-    "changes",
-    [WEAK, ["mi_margin.objective=sela", "mi_margin.extra_weight=0", "mi_margin.head_lr=0.1"]],
-    ids=["weak", "sela"],
+    ("changes", "epoch"),
+    [
+        pytest.param(WEAK, 1, id="weak-1"),
+        pytest.param(SELA, 2, id="sela-2"),
+        pytest.param(WEAK, 2, id="weak-2", marks=pytest.mark.slow),
+        pytest.param(SELA, 1, id="sela-1", marks=pytest.mark.slow),
+    ],
 )
-@pytest.mark.parametrize("epoch", [1, 2])
 def test_resumed_runs_end_alike_to_the_bit(source, tmp_path, changes, epoch):
     settings = tiny(source, *changes)
     train(settings, tmp_path / "straight")

@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from dualclust.algos.core.errors import UsageError
 from dualclust.cli.train import read_recipe
 from dualclust.common.ranks import ALONE, Ranks
-from dualclust.train.config.run import ExecutionConfig, dump_config
+from dualclust.train.config.run import ExecutionConfig
 from dualclust.train.loop import Run, resume, train
 from dualclust.train.loop.execution import Execution
 from dualclust.train.methods.propos._passes import SubBatches, in_sub_batches
@@ -121,24 +121,34 @@ def test_shuffled_epochs_have_whole_batches(source):
     assert plain.method.total_steps == len(plain.loader.batches(0)) * plain.config.epochs
 
 
-@pytest.mark.parametrize(
-    ("mode", "together", "world"),
-    [("global", "each", 2), ("shuffled", "each", 4), ("shuffled", "joint", 2)],
-)
-def test_ranks_are_one_process(mode, together, world, tmp_path_factory, tmp_path):
-    """Labels and order equal, all of the state to 1e-6 in float64."""
+RANKS = {"global-each": 2, "shuffled-each": 4, "shuffled-joint": 2}
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """Runs of 61 images by one process and by several, of each mode."""
     source = write_images(tmp_path_factory.mktemp("data") / "images.npz", n=61)
-    config = tiny(
-        source,
-        *ALL,
-        f"propos.batch_norm={mode}",
-        f"propos.view_norm={together}",
-        "epochs=1",
-        "optim.warmup_epochs=0",
-        "batch_size=16",
-        "execution.precision=float64",
-    )
-    found = run_ranks(tmp_path, dump_config(config), (1, world))
+    runs = {}
+    for name, world in RANKS.items():
+        mode, together = name.split("-")
+        config = tiny(
+            source,
+            *ALL,
+            f"propos.batch_norm={mode}",
+            f"propos.view_norm={together}",
+            "epochs=1",
+            "optim.warmup_epochs=0",
+            "batch_size=16",
+            "execution.precision=float64",
+        )
+        runs[name] = config, (1, world)
+    return run_ranks(tmp_path_factory.mktemp("ranks"), runs)
+
+
+@pytest.mark.parametrize("run", RANKS)
+def test_ranks_are_one_process(run, ended):
+    """Labels and order equal, all of the state to 1e-6 in float64."""
+    found = ended[run].arrays()
     one = found[1, 0]
     assert any("target.encoder" in name and "running_mean" in name for name in one)
     for (count, rank), arrays in found.items():

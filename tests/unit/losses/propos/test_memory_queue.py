@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from array_api_compat import torch as torch_namespace
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -12,6 +12,7 @@ from dualclust.algos.core.errors import DualclustError
 from dualclust.algos.losses.propos.memory_queue import contents, current_labels, init_queue, push
 from dualclust.algos.losses.propos.prototypes import batch_prototypes
 from tests.compare import assert_equal, assert_same_kind, to_numpy
+from tests.examples import examples
 from tests.refusals import assert_refused
 
 
@@ -25,7 +26,7 @@ def batches(sizes, d=2):
 
 
 @given(m=st.integers(1, 7), sizes=st.lists(st.integers(0, 20), max_size=8))
-@settings(max_examples=40)
+@examples(40)
 def test_a_queue_is_the_end_of_the_list(xp, m, sizes):
     queue = init_queue(m, 2, xp=xp.namespace, dtype=xp.namespace.float64, device=xp.device)
     kept = []
@@ -42,7 +43,7 @@ def test_a_queue_is_the_end_of_the_list(xp, m, sizes):
 
 
 @given(m=st.integers(1, 6), a=st.integers(0, 15), b=st.integers(0, 15))
-@settings(max_examples=40)
+@examples(40)
 def test_two_pushes_are_one(xp, m, a, b):
     queue = init_queue(m, 2, xp=xp.namespace, device=xp.device)
     ((rows, ids),) = batches([a + b])
