@@ -6,14 +6,6 @@ experts picks its experts. Both are `SizePrices`: they go along with ``.to``, ``
 sizes, prices and violations of a Lightning run.
 """
 
-from ..algos.core.errors import MissingExtraError
-
-try:
-    import torch as _torch  # noqa: F401  (the one of the user: imports of ours are relative)
-except ModuleNotFoundError as _error:
-    _msg = "dualclust.torch needs torch. To fix this: pip install 'dualclust[train]'"
-    raise MissingExtraError(_msg) from _error
-
 from .labels import PricedLabels
 from .lightning import PriceLog, lightning_callback
 from .prices import PriceFigures, SizePrices, price_figures

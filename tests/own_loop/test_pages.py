@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,21 @@ def test_the_example_for_lightning(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     names = run("Lightning")
     assert len(Path("prices.jsonl").read_text().splitlines()) == names["trainer"].max_epochs == 2
+
+
+def test_the_example_for_lightly_with_other_views(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is installed: two large crops and four small ones, of noise."""
+
+    def views(crop_sizes: tuple[int, int], crop_counts: tuple[int, int]) -> Any:
+        sides = [s for s, n in zip(crop_sizes, crop_counts, strict=True) for _ in range(n)]
+        return lambda picture: [torch.rand(3, side, side) for side in sides]
+
+    module = types.ModuleType("lightly.transforms.swav_transform")
+    module.SwaVTransform = views  # type: ignore[attr-defined]
+    for name in ("lightly", "lightly.transforms"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert run("lightly")["label"].counts.sum() == 2 * 32
 
 
 @pytest.mark.filterwarnings("ignore")  # those of lightly
