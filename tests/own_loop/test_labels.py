@@ -184,15 +184,17 @@ def test_scores_of_autocast_are_labeled():
 
 
 def test_a_row_with_nan_moves_no_price():
-    clean, with_nan = PricedLabels(8), PricedLabels(8)
+    clean, with_nan, weighted = (PricedLabels(8) for _ in range(3))
     for batch in batches(5):
         clean(batch)
         rows = torch.cat([batch, batch[:3]])
         rows[50:, 2] = math.nan
         labels = with_nan(rows)
         assert labels[50:].tolist() == [2, 2, 2]
-    assert torch.equal(clean.prices, with_nan.prices)
-    assert torch.equal(clean.counts, with_nan.counts)
+        weighted(rows, torch.ones(53, dtype=torch.int64))
+    for other in (with_nan, weighted):
+        assert torch.equal(clean.prices, other.prices)
+        assert torch.equal(clean.counts, other.counts)
     soft = PricedLabels(8, epsilon=0.1)(rows)
     assert soft[:50].isfinite().all()
     assert soft[50:].isnan().all()
