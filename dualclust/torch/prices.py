@@ -239,7 +239,7 @@ class SizePrices(nn.Module):
             l1_radius=steps.l1_radius,
         )
 
-    def _checked(self, scores: Tensor, weights: Tensor | None) -> Tensor | None:
+    def _checked(self, scores: Tensor, weights: Tensor | None) -> Tensor:
         """Check the arguments of ``forward`` without reading a value; return how rows count.
 
         A row with NaN counts 0 times, so that it moves no price.
@@ -276,7 +276,8 @@ class SizePrices(nn.Module):
             return found if found.dtype == tensor.dtype else tensor.to(found.device)
 
         self._pending = moved(self._pending)
-        return super()._apply(moved, recurse)
+        super()._apply(moved, recurse)  # type: ignore[no-untyped-call]
+        return self
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, *lists: Any
