@@ -40,6 +40,7 @@ GROUPS = {
         "dualclust.estimators",
         "dualclust.common",
     ],
+    "A loop of one's own": ["dualclust.torch"],
     "Training": [
         "dualclust.train.config",
         "dualclust.train.state",

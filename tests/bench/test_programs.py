@@ -60,6 +60,18 @@ def test_reads_are_few_in_every_row() -> None:
     assert str(rows[0]).startswith("| `assign`, one pass | 1,000 x 10 |")
 
 
+def test_sizes_in_a_loop_are_compared() -> None:
+    pytest.importorskip("torch")
+    module = program("own_loop")
+    rows = module.table(5, 32, 60)
+    by_name = {row.name: row for row in rows}
+    assert by_name["argmax"].largest > 1.5 > by_name["prices, 0.9 to 1.1"].largest
+    converged = by_name["Sinkhorn, converged"]
+    assert 0.99 < converged.soft_smallest <= converged.soft_largest < 1.01
+    assert by_name["argmax"].score == max(row.score for row in rows)
+    assert module.show(rows, 32).count("| 32 | prices") == 2
+
+
 def test_digits_row() -> None:
     found = [Agreement(0.5, 0.4, 0.3, 0.0, 0.0), Agreement(0.7, 0.6, 0.5, 1.0, 1.0)]
     row = program("digits").row("name", found, [3, 9], 1.5)

@@ -83,7 +83,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("theorem",),
         ("coke", "gatcluster", "mi_margin", "propos", "secu"),
     ),
-    "dualclust": (("common",), ("cluster",), ("estimators",), ("cli",)),
+    "dualclust": (("common",), ("cluster", "torch"), ("estimators",), ("cli",)),
 }
 
 

@@ -1,0 +1,23 @@
+"""Modules for a PyTorch loop of your own: prices and bounds are buffers, and nothing is read back.
+
+`PricedLabels` stands where SwAV, DINO or SeLa call Sinkhorn, `PricedRouter` where a mixture of
+experts picks its experts. Both are `SizePrices`: they go along with ``.to``, ``state_dict``,
+`DistributedDataParallel`, autocast and a captured graph. `lightning_callback` shows and saves
+sizes, prices and violations of a Lightning run.
+"""
+
+from .labels import PricedLabels
+from .lightning import PriceLog, lightning_callback
+from .prices import PriceFigures, SizePrices, price_figures
+from .routing import PricedRouter, Routing
+
+__all__ = [
+    "PriceFigures",
+    "PriceLog",
+    "PricedLabels",
+    "PricedRouter",
+    "Routing",
+    "SizePrices",
+    "lightning_callback",
+    "price_figures",
+]

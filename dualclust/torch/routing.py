@@ -1,0 +1,175 @@
+r"""Experts by priced scores: balanced routing without an auxiliary loss.
+
+Wang et al. (2024) add a bias to the gate values where experts are chosen, and nowhere else, and
+move it by the sign of what an expert has too much or too little:
+
+``E_i = top-k_j of s_ij + b_j``,   ``g_ij = s_ij`` for j in E_i        Algorithm 1
+
+Here the bias is a price, ``b = rho - rho'``, which moves by the amount (`SizePrices`), and stands
+still while an expert's load is inside its bounds. A token counts once for each expert it goes to,
+so that the loads of n tokens add up to ``n top_k``, and bounds are in units of ``n top_k / k``.
+
+======================  ================  ============  ===========================================
+paper                   here              shape         meaning
+======================  ================  ============  ===========================================
+:math:`s_{i,j}`         ``scores``        (..., k)      gate values >= 0: a sigmoid or a softmax
+:math:`b_j`             ``prices``        (k,)          in units of score, of either sign
+K                       ``top_k``         ()            experts of a token
+:math:`g_{i,j}`         ``gates``         (..., top_k)  weights of the experts' outputs
+======================  ================  ============  ===========================================
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..algos.core.checks import check_count
+from ..algos.core.errors import InfeasibleBoundsError, InvalidValueError
+from ..algos.core.segments import segment_sum
+from ..algos.online.step_sizes import StepRule
+from .prices import SizePrices
+
+__all__ = ["PricedRouter", "Routing"]
+
+
+class Routing(NamedTuple):
+    """Where tokens go.
+
+    Attributes
+    ----------
+    indices : (..., top_k) int64 tensor
+        Experts of each token, the best priced score first; each at most once.
+    gates : (..., top_k) tensor
+        Their weights, with the gradient of the scores; 0 for padding. Float32 or wider.
+    counts : (n_experts,) int64 tensor
+        Tokens of this rank's batch that go to each expert, without padding: what a dispatch sends.
+    """
+
+    indices: Tensor
+    gates: Tensor
+    counts: Tensor
+
+
+class PricedRouter(SizePrices):
+    """Send tokens to experts whose loads stay near their bounds, without an auxiliary loss.
+
+    Prices decide who is chosen and do not enter the gates: no gradient passes through them, and
+    the balance costs the loss nothing. In eval mode prices are frozen.
+
+    Parameters
+    ----------
+    n_experts : int
+        k.
+    top_k : int
+        Experts of a token, from 1 to k.
+    lower, upper : float or sequence of k floats
+        Smallest and largest load, in units of the mean load ``n top_k / k``.
+    normalize : bool, optional
+        Divide the gates of a token by their sum. By default where ``top_k`` is above 1: a single
+        gate would always be 1, and the router would learn nothing.
+    scale, steps, automatic, process_group, device
+        As in `SizePrices`. With activation checkpointing or accumulated gradients pass
+        ``automatic=False`` and call `move_prices` after ``optimizer.step()``: a pass that is
+        computed again must route as it did.
+
+    Raises
+    ------
+    InfeasibleBoundsError
+        Also where an expert is owed more than all tokens, or all experts' largest loads together
+        cannot take ``n top_k``, since a token goes to an expert once.
+
+    Notes
+    -----
+    ``forward(scores, weights=None)`` takes gate values (..., k) and returns a `Routing`. `weights`
+    (...,), boolean or integer, is 0 for padding, which gets indices, gates of 0 and no count.
+    Minus infinity keeps a token from an expert, if `top_k` others are left. A row with NaN moves no
+    price; its gates are NaN.
+
+    Guarantee: R1 of `SizePrices` for loads over the stream. No token is dropped, so that one batch
+    may go beyond a capacity; `Routing.counts` tells by how much. Cost: O(n k log k) for a sort,
+    whose ties go to the lowest index on every device; no read of a value.
+    Source: Wang et al. (2024), Algorithm 1; bounds and the step by the amount are ours.
+
+    Examples
+    --------
+    >>> router = PricedRouter(4, top_k=2, lower=0.5, upper=1.5)
+    >>> scores = torch.tensor([[0.5, 0.25, 0.125, 0.125]] * 3)
+    >>> routing = router(scores, weights=torch.tensor([1, 1, 0]))  # the last token is padding
+    >>> routing.counts, routing.gates[0].sum(), routing.gates[2].sum()
+    (tensor([2, 2, 0, 0]), tensor(1.), tensor(0.))
+    """
+
+    def __init__(
+        self,
+        n_experts: int,
+        *,
+        top_k: int = 2,
+        lower: Any = 0.9,
+        upper: Any = math.inf,
+        normalize: bool | None = None,
+        scale: float = 1.0,
+        steps: StepRule | None = None,
+        automatic: bool = True,
+        process_group: Any = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__(
+            n_experts,
+            lower=lower,
+            upper=upper,
+            scale=scale,
+            steps=steps,
+            automatic=automatic,
+            process_group=process_group,
+            device=device,
+        )
+        self.top_k = check_count("top_k", top_k, 1)
+        if top_k > n_experts:
+            msg = f"top_k must be at most n_experts={n_experts}, got {top_k}"
+            raise InvalidValueError(msg)
+        self.normalize = top_k > 1 if normalize is None else normalize
+        self._check_loads()
+
+    def forward(self, scores: Tensor, weights: Tensor | None = None) -> Routing:
+        """Route a batch, then move the prices; the class says what goes in and comes out."""
+        counted = self._checked(scores, weights)
+        with torch.no_grad():
+            priced = scores.to(torch.float64) + self.prices
+            # Not topk, whose order of ties depends on the device.
+            order = torch.sort(priced, dim=-1, descending=True, stable=True).indices
+            indices = order[..., : self.top_k].contiguous()
+            times = counted[..., None].expand(indices.shape).to(torch.int64)
+            flat = indices.reshape(-1), times.reshape(-1, 1)
+            counts = segment_sum(flat[1], flat[0], n_segments=self.n_clusters)[:, 0]
+            self.count(indices, times)
+        gates = scores.gather(-1, indices).to(torch.promote_types(scores.dtype, torch.float32))
+        if self.normalize:
+            least = torch.finfo(gates.dtype).tiny
+            gates = gates / gates.sum(dim=-1, keepdim=True).clamp(min=least)
+        if weights is not None:
+            gates = gates.masked_fill((weights == 0)[..., None], 0.0)
+        return Routing(indices, gates, counts)
+
+    def extra_repr(self) -> str:
+        """Options of `print(model)`."""
+        return f"{super().extra_repr()}, top_k={self.top_k}, normalize={self.normalize}"
+
+    def _check_loads(self) -> None:
+        """Raise unless loads inside the bounds exist: no expert has more than every token."""
+        lower, upper = self.lower_share.tolist(), self.upper_share.tolist()
+        most = 1.0 / self.top_k
+        greedy = tuple(i for i, share in enumerate(lower) if share > most * (1 + 1e-12))
+        room = math.fsum(min(share, most) for share in upper)
+        if greedy or room < 1.0 - 1e-12:
+            msg = (
+                f"lower and upper must leave loads that {self.top_k} experts of each token can "
+                f"have: an expert takes at most n_experts / top_k = "
+                f"{self.n_clusters / self.top_k:g} times the mean load. "
+                f"To fix this, {'lower the lower' if greedy else 'raise the upper'} bounds"
+            )
+            clusters = greedy or tuple(range(self.n_clusters))
+            raise InfeasibleBoundsError(msg, clusters=clusters, excess=1)

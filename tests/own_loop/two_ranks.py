@@ -1,0 +1,65 @@
+"""What each of two ranks does, and one process with the whole batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from dualclust.torch import PricedLabels, PricedRouter, SizePrices
+
+STEPS = 12
+# Rows of the first rank, of 48; how the module is made; whether a model wraps it; passes in a step.
+CASES: dict[str, tuple[int, Any, bool, int]] = {
+    "equal parts": (24, lambda: PricedLabels(6, upper=1.2), False, 1),
+    "unequal parts": (31, lambda: PricedLabels(6, upper=1.2, epsilon=0.1), False, 1),
+    "nothing on one rank": (48, lambda: PricedLabels(6, lower=1.0, upper=1.0), False, 1),
+    "router": (20, lambda: PricedRouter(6, top_k=2), False, 1),
+    "on request": (20, lambda: PricedRouter(6, top_k=2, automatic=False), False, 2),
+    "in a wrapped model": (24, lambda: PricedLabels(6), True, 1),
+    "wrapped, on request": (24, lambda: PricedLabels(6, automatic=False), True, 2),
+}
+
+
+class Model(nn.Module):
+    """A layer whose scores are labeled."""
+
+    def __init__(self, prices: SizePrices) -> None:
+        super().__init__()
+        self.layer, self.prices = nn.Linear(6, 6), prices
+        with torch.no_grad():
+            self.layer.weight.copy_(torch.eye(6))
+            self.layer.bias.zero_()
+
+    def forward(self, rows: Tensor) -> tuple[Any, Tensor]:
+        """Labels, and a loss of no importance."""
+        scores = self.layer(rows)
+        return self.prices(scores), scores.sum() * 0.0
+
+
+def run_case(name: str, rank: int | None) -> dict[str, Any]:
+    """Label twelve batches, this rank's rows of each, or all rows where there are no ranks."""
+    cut, make, wrapped, passes = CASES[name]
+    module = make()
+    model: nn.Module = Model(module)
+    if wrapped and rank is not None:
+        model = DistributedDataParallel(model)
+    rows = slice(None) if rank is None else slice(0, cut) if rank == 0 else slice(cut, 48)
+    labels = []
+    for step in range(STEPS):
+        draws = torch.Generator().manual_seed(step)
+        scores = torch.rand(48, 6, generator=draws) + torch.linspace(1.0, 0.0, 6)
+        found, loss = model(scores[rows])
+        if wrapped:
+            loss.backward()
+        labels.append(found.indices if isinstance(found, tuple) else found)
+        if passes > 1 and step % passes == 1:
+            module.move_prices()
+    return {
+        "labels": labels,
+        "lower": module.price_lower,
+        "upper": module.price_upper,
+        "counts": module.counts,
+    }
