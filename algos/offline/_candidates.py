@@ -35,8 +35,7 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ...backends import kernel
-from ..bounds.sizes import entries
-from ..core.reads import on_host, read
+from ..core.reads import entries, on_host, read
 from ..core.segments import segment_sum
 from ..core.types import Array
 from ..core.workers import map_in_order

@@ -4,7 +4,7 @@ Problem 1: good starting prices for ``max sum_i s_{i, y_i}  s.t.  l_k <= n_k <= 
 one can afford to look at several times (`learn_prices`).
 
 The online step moves the price of a cluster by its count minus its aim (`duals`). A cap or a
-completion would hide from it how wrong a price is, so these passes use `bounds.relaxed`, and
+completion would hide from it how wrong a price is, so these passes use `online.relaxed`, and
 smaller steps from one to the next. The rows come in steps of the golden ratio through the data, so
 that neighbors in the order lie far apart, and rows sorted by class do not meet cold prices one
 class after the other.
@@ -37,11 +37,11 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds, relaxed
+from ..bounds.sizes import SizeBounds, price_of_bounds
 from ..core.reads import read, unread
 from ..core.types import Array
-from ..online.assignment import AssignmentState, assign, init_state, next_pass
-from ..online.certificates import price_of_bounds, violation
+from ..online.assignment import AssignmentState, assign, init_state, next_pass, relaxed
+from ..online.certificates import violation
 from ..online.duals import Duals
 from ..online.step_sizes import StepRule, measured_steps
 from ..scores.sources import Group, ScoreSource
@@ -50,7 +50,7 @@ from ..scores.turns import Turn, hand_on, turns_of
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, relative_gap, rounding_of
 
-__all__ = ["assign_in_passes", "learn_prices", "may_be_free", "raise_empty_clusters"]
+__all__ = ["assign_in_passes", "learn_prices", "raise_empty_clusters"]
 __all__ += ["shifted_together"]
 
 FORBIDDEN = -1e37
@@ -91,7 +91,8 @@ def learn_prices(
     Examples
     --------
     >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import SizeBounds, relaxed
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
+    >>> from dualclust.algos.online.assignment import relaxed
     >>> from dualclust.algos.scores.sources import score_source
     >>> source = score_source(np.asarray([[0.9, 0.1], [0.8, 0.3], [0.7, 0.5], [0.6, 0.2]]))
     >>> bounds = relaxed(SizeBounds.from_ratios(2, n_samples=4, lower=1.0))
@@ -193,41 +194,6 @@ def shifted_together(prices: Array, bounds: SizeBounds) -> Array:
     least = float(xp.min(xp.where(is_best, rising, infinite)))
     most = float(xp.max(xp.where(is_best, rising, -infinite)))
     return prices - min(max(0.0, least), most)
-
-
-def may_be_free(
-    source: ScoreSource, bounds: SizeBounds, options: SolverOptions = DEFAULT_OPTIONS
-) -> bool:
-    """Tell from a few rows whether best clusters can be inside the bounds without prices.
-
-    Parameters
-    ----------
-    source : ScoreSource
-    bounds : SizeBounds of a known number of samples
-    options : SolverOptions
-
-    Returns
-    -------
-    bool
-        True wherever bounds cannot bind.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import SizeBounds
-    >>> from dualclust.algos.scores.sources import score_source
-    >>> source = score_source(np.asarray([[1.0, 1.0], [1.0, 0.0]]))
-    >>> bounds = [SizeBounds.from_counts(lower, n_samples=2) for lower in ([1, 1], [0, 2])]
-    >>> [may_be_free(source, b) for b in bounds]  # a row that ties may go to either
-    [True, False]
-    """
-    xp, n = compat.array_namespace(bounds.lower), source.group.n_total
-    m = min(n, options.range_rows)
-    rows = source.take(strided_ids(n, m, bounds.lower))
-    best = xp.astype(rows == xp.max(rows, axis=1, keepdims=True), xp.int64)
-    is_only = xp.where(xp.sum(best, axis=1, keepdims=True) == 1, best, xp.zeros_like(best))
-    at_most, at_least = xp.sum(best, axis=0), xp.sum(is_only, axis=0)
-    return bool(xp.all((at_most * n >= bounds.lower * m) & (at_least * n <= bounds.upper * m)))
 
 
 def assign_in_passes(

@@ -1,7 +1,9 @@
 """Rows whose best clusters tie: labels that need no prices, and how many rows a pass cannot part.
 
-Where bounds do not bind, the best cluster of each row is optimal, if ties are broken the right way.
-Where nearly all rows lose candidates to the width of a pass, no larger pass would part them either.
+Where bounds do not bind, the best cluster of each row is optimal, if ties are broken the right way:
+augmenting paths at prices of 0 choose among the clusters that tie (`without_prices`). A few rows
+tell whether that can be so. Where nearly all rows lose candidates to the width of a pass, no larger
+pass would part them either (`tied_share`).
 """
 
 from __future__ import annotations
@@ -10,13 +12,13 @@ import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
 from ..scores.sources import ScoreSource
+from ..scores.statistics import strided_ids
+from ._augmenting_paths import augmenting_paths
 from ._candidates import Candidates, TooManyCandidatesError, collect_candidates
-from ._online_passes import may_be_free
-from ._options import SolverOptions
-from ._proof import OfflineAssignment
-from ._reduced import solve_ties
+from ._options import DEFAULT_OPTIONS, SolverOptions
+from ._proof import OfflineAssignment, proven
 
-__all__ = ["tied_share", "without_prices"]
+__all__ = ["may_be_free", "tied_share", "without_prices"]
 
 
 def tied_share(candidates: Candidates, n_rows: int) -> float:
@@ -38,5 +40,56 @@ def without_prices(
         candidates = collect_candidates(source, zero, zero, width=width, max_entries=most)
     except TooManyCandidatesError:
         return None
-    assignment = solve_ties(candidates, bounds, options)
+    assignment = _by_ties(candidates, bounds, options)
     return assignment if assignment is not None and assignment.gap <= tol else None
+
+
+def may_be_free(
+    source: ScoreSource, bounds: SizeBounds, options: SolverOptions = DEFAULT_OPTIONS
+) -> bool:
+    """Tell from a few rows whether best clusters can be inside the bounds without prices.
+
+    Parameters
+    ----------
+    source : ScoreSource
+    bounds : SizeBounds of a known number of samples
+    options : SolverOptions
+
+    Returns
+    -------
+    bool
+        True wherever bounds cannot bind.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
+    >>> from dualclust.algos.scores.sources import score_source
+    >>> source = score_source(np.asarray([[1.0, 1.0], [1.0, 0.0]]))
+    >>> bounds = [SizeBounds.from_counts(lower, n_samples=2) for lower in ([1, 1], [0, 2])]
+    >>> [may_be_free(source, b) for b in bounds]  # a row that ties may go to either
+    [True, False]
+    """
+    xp, n = compat.array_namespace(bounds.lower), source.group.n_total
+    m = min(n, options.range_rows)
+    rows = source.take(strided_ids(n, m, bounds.lower))
+    best = xp.astype(rows == xp.max(rows, axis=1, keepdims=True), xp.int64)
+    is_only = xp.where(xp.sum(best, axis=1, keepdims=True) == 1, best, xp.zeros_like(best))
+    at_most, at_least = xp.sum(best, axis=0), xp.sum(is_only, axis=0)
+    return bool(xp.all((at_most * n >= bounds.lower * m) & (at_least * n <= bounds.upper * m)))
+
+
+def _by_ties(
+    candidates: Candidates, bounds: SizeBounds, options: SolverOptions
+) -> OfflineAssignment | None:
+    """Return labels for prices of 0, from the clusters that tie there, or None if none fit."""
+    zero = compat.array_namespace(bounds.lower).zeros_like(candidates.low)
+    slots, *_, is_stuck = augmenting_paths(
+        candidates.values,
+        candidates.clusters,
+        zero,
+        lower=bounds.lower - candidates.fixed_counts,
+        upper=bounds.upper - candidates.fixed_counts,
+        window=0.0,
+    )
+    return None if is_stuck else proven(candidates, slots, zero, bounds, 0.0, options)[0]
