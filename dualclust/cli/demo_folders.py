@@ -14,6 +14,7 @@ import re
 from pathlib import Path
 
 from ..algos.core.errors import OutputError
+from ..common.files import TEMPORARY
 from ..common.locks import LOCK_FILES
 
 __all__ = ["run_folder"]
@@ -25,11 +26,9 @@ _NAMES = (
     r"(config\.toml|metrics\.jsonl|assignments\.csv|centers\.npy|(weights|model)\.safetensors"
     r"|(gallery|sizes|curves)\.png)"
 )
-_CHECKPOINT = (
-    r"checkpoints/\.?epoch-\d{6,}(\.old|\.tmp-\w+|\.old\.tmp-\w+)?/[\w-]+\.(safetensors|json)"
-)
+_CHECKPOINT = rf"checkpoints/\.?epoch-\d{{6,}}(\.old)?({TEMPORARY})?/[\w-]+\.(safetensors|json)"
 _LOCKS = "|".join(re.escape(name) for name in sorted(LOCK_FILES))
-_OURS = re.compile(rf"{_NAMES}|\.{_NAMES}\.tmp|{_CHECKPOINT}|{_LOCKS}")
+_OURS = re.compile(rf"{_NAMES}|\.{_NAMES}{TEMPORARY}|{_CHECKPOINT}|{_LOCKS}")
 
 
 def run_folder(out: Path, name: str, settings: str) -> Path:

@@ -16,9 +16,10 @@ FILES = (
     "metrics.jsonl",
     "assignments.csv",
     "gallery.png",
-    ".sizes.png.tmp",
+    ".sizes.png.tmp-0123456789ab",
     "checkpoints/epoch-000012/tensors.safetensors",
-    "checkpoints/.epoch-000013.tmp-77/state.json",
+    "checkpoints/.epoch-000013.tmp-0123456789ab/state.json",
+    "checkpoints/.epoch-000010.old.tmp-doomed/state.json",
     "checkpoints/.epoch-000011.old/manifest.json",
 )
 

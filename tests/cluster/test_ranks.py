@@ -16,7 +16,7 @@ import pytest
 from dualclust.algos.core.errors import UsageError
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.cli.main import main
-from dualclust.cluster.shares import row_group
+from dualclust.cluster.exchange import row_group
 from dualclust.common.ranks import Ranks, join_ranks
 from tests.cli.cluster_files import listing
 from tests.problems import unit_rows

@@ -8,7 +8,6 @@ beside it, which run in the reader's browser. Text of the user reaches the page 
 
 from .draw import draw_report
 from .files import report_files
-from .page import Figure
 from .values import Shown
 
-__all__ = ["Figure", "Shown", "draw_report", "report_files"]
+__all__ = ["Shown", "draw_report", "report_files"]

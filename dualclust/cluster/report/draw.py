@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from ...algos.scores.sources import FeatureSource, alone
 from ..notable import Lines, Notable, find_notable
 from ..output import Clusters
 from .layout import main_plane, neighbor_map, rows_around
-from .page import Figure, held_by, page_of
+from .page import held_by, page_of
 from .values import Room, Shown, entry_of, short
 
 __all__ = ["draw_report"]
@@ -44,7 +43,6 @@ def draw_report(
     weights: Floats | None = None,
     ids: dict[int, str] | None = None,
     shown: Shown | None = None,
-    figures: Sequence[Figure] = (),
 ) -> dict[str, bytes]:
     """Write the page of a result.
 
@@ -62,8 +60,6 @@ def draw_report(
         Of the rows in `notable`.
     shown : Shown, optional
         What else to show of these rows.
-    figures : sequence of Figure
-        Further pictures.
 
     Returns
     -------
@@ -100,9 +96,7 @@ def draw_report(
         },
     }
     weight = float(len(found.labels) if weights is None else weights.sum())
-    page = page_of(
-        found, result, notable, data, title=title, weight=weight, notes=notes, figures=figures
-    )
+    page = page_of(found, result, notable, data, title=title, weight=weight, notes=notes)
     return {"report.html": page.encode("utf-8", "replace")}
 
 
