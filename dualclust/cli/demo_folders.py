@@ -66,6 +66,8 @@ def run_folder(out: Path, name: str, settings: str) -> Path:
         temporary = out / f".{MARKER}.tmp"
         temporary.write_text(json.dumps({"written by": WRITER, "runs": runs}, indent=2) + "\n")
         temporary.replace(out / MARKER)
+    except OutputError:
+        raise
     except OSError as error:
         what = error.strerror or error
         msg = f"cannot write into {out}: {what}. To fix this, name another folder with --out"

@@ -106,7 +106,10 @@ def values_of(values: Ids, rows: NDArray[np.int64]) -> dict[int, str]:
         if high == len(rows):
             break
     if len(found) < len(rows):
-        msg = f"row {int(rows[len(found)])} has no value: the input has {start} of them by now"
+        msg = (
+            f"row {int(rows[len(found)])} has no value: the input has {start} of them now. To fix "
+            f"this, let nobody write to it while it is read"
+        )
         raise InvalidValueError(msg)
     return found
 

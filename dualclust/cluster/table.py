@@ -94,7 +94,10 @@ def _lines(path: Path, labels: NDArray[np.int64], ids: Ids | None) -> Iterator[t
         yield start, part
         start += len(part)
     if start != len(labels):
-        msg = f"{path} would have {len(labels)} lines, and the input has {start} ids by now"
+        msg = (
+            f"{path} would have {len(labels)} lines, and the input has {start} ids by now. To fix "
+            f"this, let nobody write to it while it is read"
+        )
         raise InvalidValueError(msg)
 
 

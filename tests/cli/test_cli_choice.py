@@ -10,8 +10,8 @@ import pytest
 from matplotlib.text import Text
 
 from dualclust.algos.selection import choose_k
-from dualclust.cli.main import main
-from dualclust.cluster.choice import bounds_range, k_range
+from dualclust.cli.main import build_parser, main
+from dualclust.cluster.choice import REFUSED, bounds_range, k_range
 from dualclust.cluster.choice_figure import choice_figure, choice_png
 from dualclust.cluster.choice_table import COLUMNS, choice_csv, choice_rows, choice_text
 from tests.cli.cluster_files import error_of, groups, listing, save
@@ -166,6 +166,11 @@ def test_k_and_a_range_exclude_each_other(tmp_path, capsys):
             main(["cluster", str(tmp_path / "X.npy"), *options])
         assert stop.value.code == 2
         assert "--k-range" in capsys.readouterr().err
+
+
+def test_what_a_range_refuses_has_the_defaults_of_the_command():
+    options = build_parser().parse_args(["cluster", "X.npy", "--k-range", "3"])
+    assert {name: getattr(options, name) for name in REFUSED} == REFUSED
 
 
 def test_table_and_picture_for_a_page():
