@@ -18,7 +18,7 @@ from dualclust.algos.scores.sources import feature_source
 from dualclust.cluster.notable import find_notable
 from dualclust.cluster.report import Shown, draw, draw_report, layout
 from dualclust.cluster.report.page import SCRIPTS
-from dualclust.cluster.report.values import Room, entry_of, short
+from dualclust.cluster.report.row_entries import Room, entry_of, short
 from tests.cluster.results import result
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>'\"&\u2028"

@@ -14,7 +14,7 @@ from ..notable import Lines, Notable, find_notable
 from ..output import Clusters
 from .layout import main_plane, neighbor_map, rows_around
 from .page import held_by, page_of
-from .values import Room, Shown, entry_of, short
+from .row_entries import Room, Shown, entry_of, short
 
 __all__ = ["draw_report"]
 
