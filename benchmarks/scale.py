@@ -35,13 +35,13 @@ CHILD = """
 import json, pathlib, re, resource, sys
 from collections import Counter
 from dualclust.cli.main import main
-from dualclust.cluster import shares
+from dualclust.cluster import exchange
 from dualclust.cluster.formats.plain import PlainRows
 from dualclust.common.ranks import Ranks
 
 seen, inside = Counter(), []
 join, rows, take = Ranks.join, PlainRows.rows, PlainRows.take
-gather, of_ranks = shares._gather, shares.take_over_ranks
+gather, of_ranks = exchange._gather, exchange.take_over_ranks
 
 def counted_join(self, own, lengths):
     found = join(self, own, lengths)

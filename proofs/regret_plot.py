@@ -132,7 +132,7 @@ def measure(n: int, k: int, seed: int) -> list[Row]:
     allowed = h * n * (1.0 + float((limits.lower_share**2).sum())) / 2.0
     allowed += float((prices**2).sum()) / (2.0 * h)
     short = theorem.largest_price(k, reach, h) / h
-    free, rows = bounds.relaxed(limits), []
+    free, rows = assignment.relaxed(limits), []
     for order in ORDERS:
         stream = scores[_order(order, scores, prices, seed)]
         for method in METHODS:

@@ -24,8 +24,8 @@ from .sizes import (
     ROUNDING,
     SizeBounds,
     check_bounds,
-    entries,
-    relaxed,
+    implied_bounds,
+    price_of_bounds,
 )
 
 __all__ = [
@@ -37,10 +37,10 @@ __all__ = [
     "check_feasible",
     "check_ratios",
     "check_sums",
-    "entries",
     "explain",
     "feasibility",
+    "implied_bounds",
     "infeasible",
-    "relaxed",
+    "price_of_bounds",
     "verify_infeasibility",
 ]

@@ -15,8 +15,9 @@ from typing import Any
 
 import array_api_compat as compat
 
-from ..core.checks import check_count, check_interval, check_values, shown
+from ..core.checks import check_count, check_interval, shown
 from ..core.errors import InvalidTypeError, InvalidValueError
+from ..core.reads import entries
 from ..core.types import Array
 
 __all__ = [
@@ -24,7 +25,6 @@ __all__ = [
     "Ratio",
     "check_given_once",
     "counts_of",
-    "entries",
     "integers_of",
     "is_array",
     "ratios_of",
@@ -103,33 +103,6 @@ def rounded(value: Fraction, rounding: str, *, up: bool) -> int:
     if rounding == "nearest":
         return round(value)
     return math.ceil(value) if up == (rounding == "inward") else math.floor(value)
-
-
-def entries(name: str, values: Array) -> list[Any]:
-    """Return the entries of a sequence or of a 1-D array of real numbers as Python numbers.
-
-    Raises
-    ------
-    InvalidTypeError
-        If `values` is neither of these, or an array of another dtype or with other axes.
-    """
-    if is_array(values):
-        check_values(name, values)
-        xp = compat.array_namespace(values)
-        if values.ndim != 1 or not xp.isdtype(values.dtype, ("real floating", "integral")):
-            msg = (
-                f"{name} must be a 1-D array of real numbers, got {values.dtype} of shape "
-                f"{tuple(values.shape)}"
-            )
-            raise InvalidTypeError(msg)
-        if hasattr(values, "tolist"):  # one transfer, if the library offers it
-            return list(values.tolist())
-        kind = float if xp.isdtype(values.dtype, "real floating") else int
-        return [kind(values[i]) for i in range(values.shape[0])]
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        msg = f"{name} must be numbers, got {shown(values)} ({type(values).__name__})"
-        raise InvalidTypeError(msg)
-    return [float(v) if is_array(v) and v.ndim == 0 else v for v in values]
 
 
 def is_array(values: Any) -> bool:

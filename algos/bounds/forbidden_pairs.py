@@ -36,10 +36,10 @@ from scipy.sparse.csgraph import maximum_flow
 
 from ..core.checks import check_count, check_shape
 from ..core.errors import InvalidTypeError, InvalidValueError
+from ..core.reads import entries
 from ..core.types import Array
 from .farkas import FarkasVector
 from .infeasibility import infeasible
-from .sizes import entries
 
 __all__ = ["Feasibility", "check_feasible", "feasibility"]
 

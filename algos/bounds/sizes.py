@@ -35,14 +35,13 @@ import array_api_compat.numpy as default_namespace
 
 from ..core.checks import check_choice, check_count, check_kind, check_namespace
 from ..core.errors import InfeasibleBoundsError, InvalidValueError
-from ..core.reads import read
+from ..core.reads import entries, read
 from ..core.types import Array, Namespace
 from ._ratios import (
     Count,
     Ratio,
     check_given_once,
     counts_of,
-    entries,
     integers_of,
     ratios_of,
     rounded,
@@ -53,8 +52,8 @@ __all__ = [
     "ROUNDING",
     "SizeBounds",
     "check_bounds",
-    "entries",
-    "relaxed",
+    "implied_bounds",
+    "price_of_bounds",
 ]
 
 ROUNDING = ("outward", "inward", "nearest")
@@ -346,31 +345,28 @@ def check_bounds(bounds: SizeBounds) -> None:
     check_kind("bounds", bounds, SizeBounds, fix)
 
 
-def relaxed(bounds: SizeBounds) -> SizeBounds:
-    """Return bounds with the same targets for the duals, but without caps and completion.
+def price_of_bounds(prices: Array, bounds: SizeBounds) -> float:
+    """Return the second term of `online.dual_value`, ``- sum_k pi+_k l_k + sum_k pi-_k u_k``.
 
-    Forced labels hide the errors of the duals (a capped cluster never looks too large). Prices are
-    therefore learned under these bounds and used under the real ones. If the number of samples is
-    known, the shares are those of the bounds in whole samples.
+    It uses the implied bounds: the other clusters' lower bounds leave this cluster at most
+    ``n - sum_{j != k} l_j``, and likewise from below. They cost nothing and give a tighter bound.
 
-    Examples
-    --------
-    >>> bounds = relaxed(SizeBounds.from_ratios(2, n_samples=20, lower=0.85))
-    >>> bounds.lower, bounds.lower_share
-    (array([0, 0]), array([0.4, 0.4]))
+    Notes
+    -----
+    Claims: docs/claims.md#R6.
     """
-    check_bounds(bounds)
-    n = bounds.n_samples
-    if n is None:
-        return bounds
-    xp = compat.array_namespace(bounds.lower)
-    return SizeBounds(
-        xp.astype(bounds.lower, xp.float64) / n,
-        xp.astype(bounds.upper, xp.float64) / n,
-        xp.zeros_like(bounds.lower),
-        xp.full_like(bounds.upper, n),
-        n,
-    )
+    xp = compat.array_namespace(prices)
+    low, high = (xp.astype(bound, xp.float64) for bound in implied_bounds(bounds))
+    bonus, penalty = xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0)
+    return float(xp.sum(penalty * high - bonus * low))
+
+
+def implied_bounds(bounds: SizeBounds) -> tuple[Array, Array]:
+    """Tighten bounds by those of the other clusters and the number of samples, (k,) int64 each."""
+    xp, n = compat.array_namespace(bounds.lower), bounds.n_samples
+    low = xp.maximum(bounds.lower, n - (xp.sum(bounds.upper) - bounds.upper))
+    high = xp.minimum(bounds.upper, n - (xp.sum(bounds.lower) - bounds.lower))
+    return low, high
 
 
 def _length(n_samples: int) -> int:

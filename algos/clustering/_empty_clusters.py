@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import array_api_compat as compat
 
-from ..bounds.sizes import entries
 from ..core.projections import project_sphere
+from ..core.reads import entries
 from ..core.types import Array
 from ._frame import Frame, map_rows
 

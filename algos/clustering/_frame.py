@@ -28,11 +28,10 @@ from typing import NamedTuple, TypeVar
 
 import array_api_compat as compat
 
-from ..bounds.sizes import entries
 from ..core.checks import check_real, check_same_place, check_shape
 from ..core.errors import InvalidValueError
 from ..core.exact_sums import LIMIT, UNIT_GRID, Grid, grid_of, means_of_sums, sum_rows
-from ..core.reads import on_host, read
+from ..core.reads import entries, on_host, read
 from ..core.types import Array
 from ..scores.blocks import FEWEST_ROWS, block_rows, map_blocks
 from ..scores.sources import (

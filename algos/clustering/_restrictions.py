@@ -24,10 +24,10 @@ import array_api_compat as compat
 
 from ..bounds.farkas import FarkasVector
 from ..bounds.infeasibility import explain
-from ..bounds.sizes import SizeBounds, entries
+from ..bounds.sizes import SizeBounds
 from ..core.checks import check_integral, check_same_place, check_shape, check_values
 from ..core.errors import InfeasibleBoundsError, InvalidValueError
-from ..core.reads import read
+from ..core.reads import entries, read
 from ..core.segments import segment_sum
 from ..core.types import Array
 from ..scores.blocks import block_rows

@@ -220,7 +220,9 @@ def constrained_kmeans(
     like = check_arguments(features, centers, metric, max_iter, tol, empty, bounds, progress)
     xp = compat.array_namespace(like)
     prices = _checked_prices(prices, bounds)
-    restrictions = restrictions_of(fixed, forbidden, bounds)
+    restrictions = None
+    if fixed is not None or forbidden is not None:
+        restrictions = restrictions_of(fixed, forbidden, bounds)
     if restrictions is None and bounds.is_free:
         return _of_free(
             kmeans(

@@ -31,7 +31,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds, entries
+from ..bounds.sizes import SizeBounds
 from ..core.checks import (
     check_choice,
     check_count,
@@ -45,6 +45,7 @@ from ..core.checks import (
     shown,
 )
 from ..core.errors import InvalidTypeError, InvalidValueError
+from ..core.reads import entries
 from ..core.types import Array
 from ..scores.nearest import best_clusters
 from ..scores.sources import FeatureSource, Group

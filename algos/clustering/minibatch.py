@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds, check_bounds, entries
+from ..bounds.sizes import SizeBounds, check_bounds
 from ..core.checks import (
     check_choice,
     check_finite,
@@ -41,7 +41,7 @@ from ..core.checks import (
 from ..core.exact_sums import grid_of
 from ..core.precision import at_least_float32
 from ..core.projections import project_sphere
-from ..core.reads import read
+from ..core.reads import entries, read
 from ..core.types import Array
 from ..online.assignment import AssignmentState, assign, init_state
 from ..online.step_sizes import StepRule, measured_steps

@@ -23,9 +23,10 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds, entries
+from ..bounds.sizes import SizeBounds
 from ..core.checks import check_count, check_kind, check_same_place
 from ..core.errors import DualclustError, InvalidValueError
+from ..core.reads import entries
 from ..core.types import Array
 from ..online.assignment import AssignmentState
 from ..online.duals import Duals

@@ -19,9 +19,8 @@ import itertools
 
 import array_api_compat as compat
 
-from ..bounds.sizes import entries
 from ..core.checks import check_choice, check_count, check_kind, check_same_place
-from ..core.reads import read
+from ..core.reads import entries, read
 from ..core.types import Array
 from ..scores.sources import FeatureSource
 from ._cluster_sums import best_centers, gathered_sums

@@ -137,7 +137,10 @@ def kmeans_plus_plus(
     k, tries = check_shape("uniforms", uniforms, ("k", "l"))
     check_finite("features", features)
     if tries < 1 or not bool(xp.all((uniforms >= 0) & (uniforms < 1))):
-        msg = "uniforms must lie in [0, 1), got one outside or NaN, or none for a center"
+        msg = (
+            "uniforms must lie in [0, 1), at least one for each center, got none, or one that is "
+            "outside or NaN. To fix this, draw them by core.random.uniforms"
+        )
         raise InvalidValueError(msg)
     if n < max(k, 1) or k < 1:
         msg = f"features must have at least one row per center, got {n} rows for k={k}"

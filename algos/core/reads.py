@@ -8,12 +8,17 @@ memory of the host anyway, a read costs nothing, and nothing is packed for it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import array_api_compat as compat
 
 from ...backends import placement
+from .checks import check_values, shown
+from .errors import InvalidTypeError
 from .types import Array
 
-__all__ = ["detached", "on_host", "read", "unread"]
+__all__ = ["detached", "entries", "on_host", "read", "unread"]
 
 
 def on_host(array: Array) -> bool:
@@ -77,3 +82,30 @@ def read(*values: Array | float) -> list[float]:
     together = xp.stack([xp.astype(value, xp.float64) for value in arrays])
     found = iter(together.tolist())  # every library with devices has it
     return [next(found) if compat.is_array_api_obj(value) else float(value) for value in values]
+
+
+def entries(name: str, values: Array) -> list[Any]:
+    """Return the entries of a sequence or of a 1-D array of real numbers as Python numbers.
+
+    Raises
+    ------
+    InvalidTypeError
+        If `values` is neither of these, or an array of another dtype or with other axes.
+    """
+    if compat.is_array_api_obj(values):
+        check_values(name, values)
+        xp = compat.array_namespace(values)
+        if values.ndim != 1 or not xp.isdtype(values.dtype, ("real floating", "integral")):
+            msg = (
+                f"{name} must be a 1-D array of real numbers, got {values.dtype} of shape "
+                f"{tuple(values.shape)}"
+            )
+            raise InvalidTypeError(msg)
+        if hasattr(values, "tolist"):  # one transfer, if the library offers it
+            return list(values.tolist())
+        kind = float if xp.isdtype(values.dtype, "real floating") else int
+        return [kind(values[i]) for i in range(values.shape[0])]
+    if isinstance(values, str) or not isinstance(values, Sequence):
+        msg = f"{name} must be numbers, got {shown(values)} ({type(values).__name__})"
+        raise InvalidTypeError(msg)
+    return [float(v) if compat.is_array_api_obj(v) and v.ndim == 0 else v for v in values]

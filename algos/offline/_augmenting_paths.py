@@ -47,7 +47,7 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ...backends import kernel
-from ..bounds.sizes import entries
+from ..core.reads import entries
 from ..core.types import Array
 
 __all__ = ["augmenting_paths"]

@@ -12,7 +12,8 @@ One pass over the scores, a block of rows at a time, shrinks the problem:
 2. *Fix* the rows with one candidate (fixed variables): only their counts matter.
 3. *Keep* the candidates of the other rows, the *free* ones, truncated to the `width` that can be
    worth most. The largest ``s_ik + high_k`` left out keeps every upper bound valid.
-4. *Join* the blocks of all ranks into one record that every rank holds.
+4. *Join* the blocks of all ranks into one record that every rank holds. How much memory it may take
+   is `SolverOptions.max_entries`, 256 MiB by default; beyond it the region has to shrink.
 
 =================  ================  =======  ====================================================
 symbol             here              shape    meaning
@@ -35,8 +36,7 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ...backends import kernel
-from ..bounds.sizes import entries
-from ..core.reads import on_host, read
+from ..core.reads import entries, on_host, read
 from ..core.segments import segment_sum
 from ..core.types import Array
 from ..core.workers import map_in_order

@@ -4,7 +4,7 @@ Problem 1: good starting prices for ``max sum_i s_{i, y_i}  s.t.  l_k <= n_k <= 
 one can afford to look at several times (`learn_prices`).
 
 The online step moves the price of a cluster by its count minus its aim (`duals`). A cap or a
-completion would hide from it how wrong a price is, so these passes use `bounds.relaxed`, and
+completion would hide from it how wrong a price is, so these passes use `online.relaxed`, and
 smaller steps from one to the next. The rows come in steps of the golden ratio through the data, so
 that neighbors in the order lie far apart, and rows sorted by class do not meet cold prices one
 class after the other.
@@ -39,11 +39,11 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds, relaxed
+from ..bounds.sizes import SizeBounds, price_of_bounds
 from ..core.reads import read, unread
 from ..core.types import Array
-from ..online.assignment import AssignmentState, assign, init_state, next_pass
-from ..online.certificates import price_of_bounds, violation
+from ..online.assignment import AssignmentState, assign, init_state, next_pass, relaxed
+from ..online.certificates import violation
 from ..online.duals import Duals
 from ..online.step_sizes import StepRule, measured_steps
 from ..scores.sources import Group, ScoreSource
@@ -90,7 +90,8 @@ def learn_prices(
     Examples
     --------
     >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import SizeBounds, relaxed
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
+    >>> from dualclust.algos.online.assignment import relaxed
     >>> from dualclust.algos.scores.sources import score_source
     >>> source = score_source(np.asarray([[0.9, 0.1], [0.8, 0.3], [0.7, 0.5], [0.6, 0.2]]))
     >>> bounds = relaxed(SizeBounds.from_ratios(2, n_samples=4, lower=1.0))

@@ -28,12 +28,11 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds
+from ..bounds.sizes import SizeBounds, implied_bounds
 from ..core.errors import InvalidValueError
 from ..core.reads import read, unread
 from ..core.segments import segment_sum
 from ..core.types import Array
-from ..online.certificates import implied_bounds
 from ..scores.blocks import row_blocks
 from ..scores.sources import largest_score, times_power_of_two
 from ..scores.statistics import ScoresOutOfRangeError

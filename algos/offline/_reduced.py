@@ -32,10 +32,9 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds
+from ..bounds.sizes import SizeBounds, price_of_bounds
 from ..core.reads import read, unread
 from ..core.types import Array
-from ..online.certificates import price_of_bounds
 from ..scores.sources import largest_score
 from ._augmenting_paths import augmenting_paths
 from ._candidates import Candidates, TrustRegion, row_slices
@@ -43,7 +42,7 @@ from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, priced, proven, rounding_of
 from ._smoothed_dual import Problem, RefinedPrices, refine_prices, soft_counts
 
-__all__ = ["LEAST_TEMPERATURE", "ReducedSolution", "solve_reduced", "solve_ties"]
+__all__ = ["LEAST_TEMPERATURE", "ReducedSolution", "solve_reduced"]
 
 LEAST_TEMPERATURE = 1e-290
 """Temperatures, and parts of them, divide: they stay normal numbers."""
@@ -107,22 +106,6 @@ def solve_reduced(
     # Steps 4 and 5: labels and proof.
     assignment, prices = _labels_by_paths(candidates, bounds, refined, tol, size, options)
     return ReducedSolution(assignment, prices, bound)
-
-
-def solve_ties(
-    candidates: Candidates, bounds: SizeBounds, options: SolverOptions = DEFAULT_OPTIONS
-) -> OfflineAssignment | None:
-    """Return labels for prices of 0, from the clusters that tie there, or None if none fit."""
-    zero = compat.array_namespace(bounds.lower).zeros_like(candidates.low)
-    slots, *_, is_stuck = augmenting_paths(
-        candidates.values,
-        candidates.clusters,
-        zero,
-        lower=bounds.lower - candidates.fixed_counts,
-        upper=bounds.upper - candidates.fixed_counts,
-        window=0.0,
-    )
-    return None if is_stuck else proven(candidates, slots, zero, bounds, 0.0, options)[0]
 
 
 def _labels_by_paths(

@@ -13,8 +13,8 @@ import array_api_compat as compat
 
 from ..bounds.farkas import FarkasVector
 from ..bounds.infeasibility import infeasible
-from ..bounds.sizes import entries
 from ..core.errors import InvalidValueError
+from ..core.reads import entries
 from ..core.types import Array
 from ..scores.sources import ScoreSource
 from ..scores.statistics import ScoresOutOfRangeError

@@ -205,7 +205,7 @@ def refine_prices(problem: Problem, prices: Array, *, start: float, border: floa
 
 
 def price_errors(problem: Problem, found: RefinedPrices, share: float) -> Array:
-    """How far prices learned on a sample are off, as a standard deviation per cluster.
+    """Return how far prices learned on a sample are off, as a standard deviation per cluster.
 
     Counts of a sample scatter by about ``sqrt(n_k)``, and a scatter dn of the counts moves the
     prices by ``curvature^-1 dn``. The result is the root mean square over a few draws of signs. It
@@ -273,7 +273,7 @@ def _evaluate(problem: Problem, prices: Array, temperature: float) -> _Point:
 
 
 def _descend(problem: Problem, prices: Array, temperature: float) -> tuple[Array, float]:
-    """Newton's method in the box at one temperature; also how many samples lie on borders."""
+    """Run Newton's method in the box at one temperature; also count the samples on borders."""
     xp = compat.array_namespace(prices)
     point = _evaluate(problem, prices, temperature)  # step 1
     for _ in range(MOST_STEPS):

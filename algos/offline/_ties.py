@@ -1,7 +1,9 @@
 """Rows whose best clusters tie: labels that need no prices, and how many rows a pass cannot part.
 
-Where bounds do not bind, the best cluster of each row is optimal, if ties are broken the right way.
-Where nearly all rows lose candidates to the width of a pass, no larger pass would part them either.
+Where bounds do not bind, the best cluster of each row is optimal, if ties are broken the right way:
+augmenting paths at prices of 0 choose among the clusters that tie (`without_prices`). A few rows
+tell whether that can be so. Where nearly all rows lose candidates to the width of a pass, no larger
+pass would part them either (`tied_share`).
 """
 
 from __future__ import annotations
@@ -11,12 +13,35 @@ import array_api_compat as compat
 from ..bounds.sizes import SizeBounds
 from ..scores.sources import ScoreSource
 from ..scores.statistics import strided_ids
+from ._augmenting_paths import augmenting_paths
 from ._candidates import Candidates, TooManyCandidatesError, collect_candidates
 from ._options import DEFAULT_OPTIONS, SolverOptions
-from ._proof import OfflineAssignment
-from ._reduced import solve_ties
+from ._proof import OfflineAssignment, proven
 
 __all__ = ["may_be_free", "tied_share", "without_prices"]
+
+
+def tied_share(candidates: Candidates, n_rows: int) -> float:
+    """Return the share of all rows that have lost a candidate to the width of the pass."""
+    xp = compat.array_namespace(candidates.truncation)
+    return int(xp.sum(xp.astype(candidates.is_truncated, xp.int64))) / n_rows
+
+
+def without_prices(
+    source: ScoreSource, bounds: SizeBounds, tol: float, options: SolverOptions
+) -> OfflineAssignment | None:
+    """Return the best labels of all if they, with ties broken the right way, prove the gap."""
+    if not may_be_free(source, bounds, options):
+        return None
+    xp = compat.array_namespace(bounds.lower)
+    zero = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
+    width, most = options.pass_width, options.max_entries
+    try:
+        candidates = collect_candidates(source, zero, zero, width=width, max_entries=most)
+    except TooManyCandidatesError:
+        return None
+    assignment = _by_ties(candidates, bounds, options)
+    return assignment if assignment is not None and assignment.gap <= tol else None
 
 
 def may_be_free(
@@ -54,24 +79,17 @@ def may_be_free(
     return bool(xp.all((at_most * n >= bounds.lower * m) & (at_least * n <= bounds.upper * m)))
 
 
-def tied_share(candidates: Candidates, n_rows: int) -> float:
-    """Return the share of all rows that have lost a candidate to the width of the pass."""
-    xp = compat.array_namespace(candidates.truncation)
-    return int(xp.sum(xp.astype(candidates.is_truncated, xp.int64))) / n_rows
-
-
-def without_prices(
-    source: ScoreSource, bounds: SizeBounds, tol: float, options: SolverOptions
+def _by_ties(
+    candidates: Candidates, bounds: SizeBounds, options: SolverOptions
 ) -> OfflineAssignment | None:
-    """Return the best labels of all if they, with ties broken the right way, prove the gap."""
-    if not may_be_free(source, bounds, options):
-        return None
-    xp = compat.array_namespace(bounds.lower)
-    zero = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
-    width, most = options.pass_width, options.max_entries
-    try:
-        candidates = collect_candidates(source, zero, zero, width=width, max_entries=most)
-    except TooManyCandidatesError:
-        return None
-    assignment = solve_ties(candidates, bounds, options)
-    return assignment if assignment is not None and assignment.gap <= tol else None
+    """Return labels for prices of 0, from the clusters that tie there, or None if none fit."""
+    zero = compat.array_namespace(bounds.lower).zeros_like(candidates.low)
+    slots, *_, is_stuck = augmenting_paths(
+        candidates.values,
+        candidates.clusters,
+        zero,
+        lower=bounds.lower - candidates.fixed_counts,
+        upper=bounds.upper - candidates.fixed_counts,
+        window=0.0,
+    )
+    return None if is_stuck else proven(candidates, slots, zero, bounds, 0.0, options)[0]

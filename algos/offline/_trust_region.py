@@ -36,8 +36,9 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds, relaxed
+from ..bounds.sizes import SizeBounds
 from ..core.types import Array
+from ..online.assignment import relaxed
 from ..scores.sources import ScoreSource, score_source, subsample
 from ..scores.statistics import median, score_range, strided_ids
 from ._candidates import Candidates, TrustRegion, collect_candidates

@@ -53,6 +53,7 @@ __all__ = [
     "assign_stream",
     "init_state",
     "next_pass",
+    "relaxed",
 ]
 
 STREAM_SAMPLES_PER_CLUSTER = 1000
@@ -159,7 +160,7 @@ def next_pass(state: AssignmentState) -> AssignmentState:
 
     Enforced bounds hide the errors of the prices, and labels forced at the end of a pass can even
     reverse the prices: more passes under the same bounds need not be better. Learn under
-    `bounds.relaxed` and enforce in the last pass. If you have all samples, use `offline`.
+    `relaxed` bounds and enforce in the last pass. If you have all samples, use `offline`.
 
     Notes
     -----
@@ -168,6 +169,34 @@ def next_pass(state: AssignmentState) -> AssignmentState:
     check_kind("state", state, AssignmentState, BEGIN)
     xp = compat.array_namespace(state.counts)
     return AssignmentState(state.duals, state.duals, xp.zeros_like(state.counts), 0, None, False)
+
+
+def relaxed(bounds: SizeBounds) -> SizeBounds:
+    """Return bounds with the same targets for the duals, but without caps and completion.
+
+    Forced labels hide the errors of the duals (a capped cluster never looks too large). Prices are
+    therefore learned under these bounds and used under the real ones. If the number of samples is
+    known, the shares are those of the bounds in whole samples.
+
+    Examples
+    --------
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
+    >>> bounds = relaxed(SizeBounds.from_ratios(2, n_samples=20, lower=0.85))
+    >>> bounds.lower, bounds.lower_share
+    (array([0, 0]), array([0.4, 0.4]))
+    """
+    check_bounds(bounds)
+    n = bounds.n_samples
+    if n is None:
+        return bounds
+    xp = compat.array_namespace(bounds.lower)
+    return SizeBounds(
+        xp.astype(bounds.lower, xp.float64) / n,
+        xp.astype(bounds.upper, xp.float64) / n,
+        xp.zeros_like(bounds.lower),
+        xp.full_like(bounds.upper, n),
+        n,
+    )
 
 
 def assign(

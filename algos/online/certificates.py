@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds, check_bounds
+from ..bounds.sizes import SizeBounds, check_bounds, price_of_bounds
 from ..core.checks import (
     check_integral,
     check_kind,
@@ -50,10 +50,8 @@ from .assignment import AssignmentState
 __all__ = [
     "SizeCertificate",
     "dual_value",
-    "implied_bounds",
     "margins",
     "objective",
-    "price_of_bounds",
     "size_certificate",
     "violation",
 ]
@@ -280,27 +278,3 @@ def margins(scores: Array, prices: Array) -> Array:
         others = xp.where(clusters == first[:, None], xp.full_like(priced, -math.inf), priced)
         parts.append(xp.max(priced, axis=1) - xp.max(others, axis=1))
     return xp.concat(parts)
-
-
-def price_of_bounds(prices: Array, bounds: SizeBounds) -> float:
-    """Return the second term of `dual_value`, ``- sum_k pi+_k l_k + sum_k pi-_k u_k``.
-
-    It uses the implied bounds: the other clusters' lower bounds leave this cluster at most
-    ``n - sum_{j != k} l_j``, and likewise from below. They cost nothing and give a tighter bound.
-
-    Notes
-    -----
-    Claims: docs/claims.md#R6.
-    """
-    xp = compat.array_namespace(prices)
-    low, high = (xp.astype(bound, xp.float64) for bound in implied_bounds(bounds))
-    bonus, penalty = xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0)
-    return float(xp.sum(penalty * high - bonus * low))
-
-
-def implied_bounds(bounds: SizeBounds) -> tuple[Array, Array]:
-    """Tighten bounds by those of the other clusters and the number of samples, (k,) int64 each."""
-    xp, n = compat.array_namespace(bounds.lower), bounds.n_samples
-    low = xp.maximum(bounds.lower, n - (xp.sum(bounds.upper) - bounds.upper))
-    high = xp.minimum(bounds.upper, n - (xp.sum(bounds.lower) - bounds.lower))
-    return low, high

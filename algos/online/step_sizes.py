@@ -35,9 +35,10 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds, check_bounds, entries
+from ..bounds.sizes import SizeBounds, check_bounds
 from ..core.checks import check_choice, check_count, check_interval
 from ..core.errors import InvalidValueError
+from ..core.reads import entries
 
 __all__ = ["PUBLISHED", "StepRule", "measured_steps", "published_steps", "theorem_steps"]
 

@@ -75,7 +75,7 @@ class Problem(NamedTuple):
         return NEIGHBORHOOD * self.least
 
     def rows(self) -> Iterator[slice]:
-        """Rows of each block."""
+        """Yield the rows of each block."""
         m = self.sigma.shape[0]
         for i in range(0, m, self.block_rows):
             yield slice(i, min(i + self.block_rows, m))

@@ -33,14 +33,13 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds, entries
+from ..bounds.sizes import SizeBounds, price_of_bounds
 from ..clustering.start import METRICS
 from ..core.checks import check_choice, check_labels, check_same_place, check_shape
 from ..core.errors import InvalidValueError
-from ..core.reads import on_host
+from ..core.reads import entries, on_host
 from ..core.segments import segment_sum
 from ..core.types import Array
-from ..online.certificates import price_of_bounds
 from ..scores.blocks import block_rows, row_blocks
 from ..scores.sources import FeatureSource, largest_score
 

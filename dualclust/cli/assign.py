@@ -7,7 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from ..algos.clustering.start import METRICS
-from .cluster import add_bound_options, add_machine_options, add_reading_options
+from .cluster import (
+    add_bound_options,
+    add_machine_options,
+    add_reading_options,
+    add_replacing_and_table,
+)
 
 __all__ = ["EXAMPLES", "register", "run_assign"]
 
@@ -102,17 +107,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         help="output folder (default Y-assigned, next to Y.npy), or a file for the labels alone: "
         "its name ends in .npy",
     )
-    add(
-        "--overwrite",
-        action="store_true",
-        help="replace the output folder, if it holds the files of an earlier call and no other",
-    )
-    add(
-        "--table",
-        type=Path,
-        metavar="FILE",
-        help="also write a line for each row, with its id: .csv, .parquet or .arrow",
-    )
+    add_replacing_and_table(add)
     add("--json", action="store_true", help="print result.json, and nothing else, when done")
     add(
         "--progress",

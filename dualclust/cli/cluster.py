@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ __all__ = [
     "add_bound_options",
     "add_machine_options",
     "add_reading_options",
+    "add_replacing_and_table",
     "register",
     "run_cluster",
 ]
@@ -251,17 +253,7 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
 def _add_output(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("what to write").add_argument
     add("--out", type=Path, metavar="DIR", help="output folder (default X-clusters, next to X.npy)")
-    add(
-        "--overwrite",
-        action="store_true",
-        help="replace the output folder, if it holds the files of an earlier call and no other",
-    )
-    add(
-        "--table",
-        type=Path,
-        metavar="FILE",
-        help="also write a line for each row, with its id: .csv, .parquet or .arrow",
-    )
+    add_replacing_and_table(add)
     add("--report", action="store_true", help="add report.html, one page that loads nothing else")
     add(
         "--show",
@@ -275,6 +267,21 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         "--progress",
         action=argparse.BooleanOptionalAction,
         help="updates, rows per second and time left on standard error (default: on a terminal)",
+    )
+
+
+def add_replacing_and_table(add: Callable[..., Any]) -> None:
+    """Add to a group what is said of the folder written and of the table beside it."""
+    add(
+        "--overwrite",
+        action="store_true",
+        help="replace the output folder, if it holds the files of an earlier call and no other",
+    )
+    add(
+        "--table",
+        type=Path,
+        metavar="FILE",
+        help="also write a line for each row, with its id: .csv, .parquet or .arrow",
     )
 
 

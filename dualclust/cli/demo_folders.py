@@ -14,6 +14,7 @@ import re
 from pathlib import Path
 
 from ..algos.core.errors import OutputError
+from ..common.files import TEMPORARY
 from ..common.locks import LOCK_FILES
 
 __all__ = ["run_folder"]
@@ -25,11 +26,9 @@ _NAMES = (
     r"(config\.toml|metrics\.jsonl|assignments\.csv|centers\.npy|(weights|model)\.safetensors"
     r"|(gallery|sizes|curves)\.png)"
 )
-_CHECKPOINT = (
-    r"checkpoints/\.?epoch-\d{6,}(\.old|\.tmp-\w+|\.old\.tmp-\w+)?/[\w-]+\.(safetensors|json)"
-)
+_CHECKPOINT = rf"checkpoints/\.?epoch-\d{{6,}}(\.old)?({TEMPORARY})?/[\w-]+\.(safetensors|json)"
 _LOCKS = "|".join(re.escape(name) for name in sorted(LOCK_FILES))
-_OURS = re.compile(rf"{_NAMES}|\.{_NAMES}\.tmp|{_CHECKPOINT}|{_LOCKS}")
+_OURS = re.compile(rf"{_NAMES}|\.{_NAMES}{TEMPORARY}|{_CHECKPOINT}|{_LOCKS}")
 
 
 def run_folder(out: Path, name: str, settings: str) -> Path:
@@ -67,6 +66,8 @@ def run_folder(out: Path, name: str, settings: str) -> Path:
         temporary = out / f".{MARKER}.tmp"
         temporary.write_text(json.dumps({"written by": WRITER, "runs": runs}, indent=2) + "\n")
         temporary.replace(out / MARKER)
+    except OutputError:
+        raise
     except OSError as error:
         what = error.strerror or error
         msg = f"cannot write into {out}: {what}. To fix this, name another folder with --out"

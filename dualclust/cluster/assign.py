@@ -17,6 +17,7 @@ from ..common.files import write_file
 from ..common.ranks import Ranks
 from .distances import squared_distances
 from .embeddings import check_embeddings, check_path, embedding_source, open_embeddings
+from .exchange import row_group
 from .folder import check_folder, replace_folder
 from .formats import Rows, default_folder
 from .formats.checks import refuse
@@ -29,7 +30,6 @@ from .output import Clusters, json_text, npy, sizes_csv
 from .places import device_place
 from .products import Multiply
 from .progress import Meter
-from .shares import row_group
 from .sizes import bounds_of
 from .table import check_table, written_table
 

@@ -18,6 +18,7 @@ from ..common.ranks import Ranks
 from .choice_figure import choice_png
 from .choice_table import choice_csv, choice_of, choice_text
 from .embeddings import check_embeddings, embedding_source, open_embeddings
+from .exchange import row_group
 from .folder import check_folder, replace_folder
 from .formats import default_folder
 from .launch import on_ranks
@@ -26,7 +27,6 @@ from .output import json_text
 from .places import device_place
 from .products import Multiply
 from .progress import Meter
-from .shares import row_group
 
 __all__ = ["bounds_range", "k_range", "run_choice"]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["choice_figure", "choice_png", "choice_svg"]
+__all__ = ["choice_figure", "choice_png"]
 
 WIDTH, HEIGHT = 2200, 900  # pixels
 DPI = 200
@@ -57,19 +57,6 @@ def choice_png(found: ChoiceOfK) -> bytes:
     # Without the writer's version, equal pictures are equal files.
     choice_figure(found).savefig(content, format="png", dpi=DPI, metadata={"Software": None})
     return content.getvalue()
-
-
-def choice_svg(found: ChoiceOfK) -> str:
-    """Return the picture as an ``<svg>`` element, for a page."""
-    import matplotlib as mpl
-
-    content = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": "dualclust", "svg.fonttype": "none"}):
-        choice_figure(found).savefig(
-            content, format="svg", metadata={"Date": None, "Creator": None}
-        )
-    text = content.getvalue()
-    return text[text.index("<svg") :]
 
 
 def _draw(axes: Axes, name: str, rows: list[dict[str, Any]]) -> None:

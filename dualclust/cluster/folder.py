@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ..algos.core.errors import OutputError
-from ..common.files import write_folder
+from ..common.files import doomed, write_folder
 
 __all__ = ["check_folder", "is_ours", "replace_folder"]
 
@@ -107,7 +107,7 @@ def replace_folder(out: Path, files: Mapping[str, bytes], *, overwrite: bool) ->
     if not out.exists():
         write_folder(out, files)
         return
-    aside = out.with_name(f".{out.name}.tmp-doomed")
+    aside = doomed(out)
     write_folder(out, files, aside=aside)
     if is_ours(aside):
         shutil.rmtree(aside, ignore_errors=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ..common.ranks import Ranks, join_ranks
 from ..common.watch import watched
-from .agreement import agree
+from .exchange import agree
 from .options import check_machine
 from .products import Multiply, products_on
 from .progress import Meter

@@ -32,12 +32,11 @@ from ..algos.core.errors import InvalidTypeError, InvalidValueError, MissingExtr
 from ..algos.scores.blocks import MOST_ROWS
 from ..common.ranks import RankLostError, Ranks
 from ..common.watch import watched
-from .agreement import agree
 from .embeddings import check_embeddings, embedding_source
+from .exchange import agree, row_group
 from .formats import Rows
 from .formats.held import HeldRows
 from .products import products_on
-from .shares import row_group
 
 __all__ = ["cluster_on_dask"]
 

@@ -144,7 +144,8 @@ def _settle_rounding(options: argparse.Namespace) -> None:
 def selection_of(options: argparse.Namespace) -> Selection:
     """Return what the options say about the file of rows."""
     columns = tuple(name for part in options.columns for name in part.split(",") if name)
-    show = column_of(getattr(options, "show", None))
+    show: str | None = getattr(options, "show", None)  # of `cluster` alone
+    show = None if show is None else column_of(show)
     return Selection(options.array or "", columns, options.id, options.dtype, options.dim, show)
 
 

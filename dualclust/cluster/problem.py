@@ -13,13 +13,13 @@ from ..algos.core.errors import InvalidValueError
 from ..algos.scores.sources import FeatureSource
 from ..common.ranks import Ranks
 from .embeddings import check_embeddings, embedding_source, open_embeddings, read_weights
+from .exchange import row_group
 from .formats import Rows
 from .options import selection_of
 from .pairs import read_forbidden, read_seeds
 from .places import device_place, placed
 from .products import Multiply
 from .progress import Meter
-from .shares import row_group
 from .shown import ShownColumn, open_shown
 from .sizes import bounds_of
 from .start import Given, given_start
@@ -91,7 +91,9 @@ def read_inputs(options: argparse.Namespace) -> Inputs:
         fixed = read_seeds(options.seeds, rows, k, options.id)
     if options.forbidden is not None:
         forbidden = read_forbidden(options.forbidden, rows, k, options.id)
-    shown = open_shown(options.show, options.input, selection_of(options), n)
+    shown = None
+    if options.show is not None:
+        shown = open_shown(options.show, options.input, selection_of(options), n)
     weights, fixed, forbidden = (placed(a, device) for a in (weights, fixed, forbidden))
     return Inputs(rows, bounds, weights, fixed, forbidden, start, shown)
 

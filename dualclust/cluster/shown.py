@@ -40,17 +40,17 @@ class ShownColumn(NamedTuple):
     folder: Path
 
 
-def column_of(show: str | None) -> str | None:
+def column_of(show: str) -> str | None:
     """Return the name of a column, or None where there is a file of that name."""
-    return None if show is None or Path(show).is_file() else show
+    return None if Path(show).is_file() else show
 
 
-def open_shown(show: str | None, place: Path, selection: Selection, n: int) -> ShownColumn | None:
-    """Find what ``--show`` names; None without it.
+def open_shown(show: str, place: Path, selection: Selection, n: int) -> ShownColumn:
+    """Find what ``--show`` names.
 
     Parameters
     ----------
-    show : str or None
+    show : str
         A file with one line of UTF-8 text for each row, or else a column or array of the input.
     place : Path
         The input.
@@ -66,8 +66,6 @@ def open_shown(show: str | None, place: Path, selection: Selection, n: int) -> S
     InvalidValueError
         If a text file has another number of lines.
     """
-    if show is None:
-        return None
     if column_of(show) is None:
         return _lines_of(Path(show), n)
     folder = place if place.is_dir() else place.parent
@@ -108,7 +106,10 @@ def values_of(values: Ids, rows: NDArray[np.int64]) -> dict[int, str]:
         if high == len(rows):
             break
     if len(found) < len(rows):
-        msg = f"row {int(rows[len(found)])} has no value: the input has {start} of them by now"
+        msg = (
+            f"row {int(rows[len(found)])} has no value: the input has {start} of them now. To fix "
+            f"this, let nobody write to it while it is read"
+        )
         raise InvalidValueError(msg)
     return found
 

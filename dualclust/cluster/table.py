@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algos.clustering.choices import RowChoices
-from ..algos.core.errors import InvalidValueError, OutputError, UsageError
+from ..algos.core.errors import InvalidValueError, UsageError
 from ..common.files import write_file
+from ..common.tables import check_table_path
 from .formats import Ids
-from .formats.checks import load_extra
 
 __all__ = ["check_table", "written_table"]
 
-SUFFIXES = (".csv", ".parquet", ".arrow", ".feather")
 COLUMNS = ("cluster", "margin", "runner_up", "free_choice")
 LINES = 2**16
 """Lines written at a time."""
@@ -39,19 +38,11 @@ def check_table(path: Path, key: str | None) -> None:
     MissingExtraError
         If the library that writes it is missing.
     """
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        also = ". Labels alone are in labels.npy of the output folder" if suffix == ".npy" else ""
-        msg = f"--table must end in {', '.join(SUFFIXES)}, got {str(path)!r}{also}"
-        raise UsageError(msg)
+    hint = ". Labels alone are in labels.npy of the output folder"
+    check_table_path(path, "--table", hint=hint if path.suffix.lower() == ".npy" else "")
     if key in COLUMNS:
         msg = f"--table has a column {key!r} of its own. To fix this, rename the column of ids"
         raise UsageError(msg)
-    if path.exists():
-        msg = f"{path} exists. To fix this, name another file with --table"
-        raise OutputError(msg)
-    if suffix != ".csv":
-        load_extra("pyarrow.parquet", "parquet", path, "a Parquet or Arrow file")
 
 
 @contextmanager
@@ -103,7 +94,10 @@ def _lines(path: Path, labels: NDArray[np.int64], ids: Ids | None) -> Iterator[t
         yield start, part
         start += len(part)
     if start != len(labels):
-        msg = f"{path} would have {len(labels)} lines, and the input has {start} ids by now"
+        msg = (
+            f"{path} would have {len(labels)} lines, and the input has {start} ids by now. To fix "
+            f"this, let nobody write to it while it is read"
+        )
         raise InvalidValueError(msg)
 
 

@@ -17,9 +17,12 @@ from pathlib import Path
 
 from ..algos.core.errors import OutputError
 
-__all__ = ["remove_leftovers", "write_file", "write_folder"]
+__all__ = ["TEMPORARY", "doomed", "remove_leftovers", "write_file", "write_folder"]
 
-_TEMPORARY = re.compile(r"\..+\.tmp-(doomed|[0-9a-f]{12})")
+TEMPORARY = r"\.tmp-(?:doomed|[0-9a-f]{12})"
+"""How the name of what is not there yet, or soon gone, ends; it begins with a dot. A pattern."""
+
+_LEFTOVER = re.compile(rf"\..+{TEMPORARY}")
 
 
 def write_file(
@@ -106,13 +109,24 @@ def remove_leftovers(folder: Path) -> None:
     folder : Path. One that does not exist has no leftovers.
     """
     for path in list(folder.rglob(".*.tmp-*")):
-        if _TEMPORARY.fullmatch(path.name) is None:
+        if _LEFTOVER.fullmatch(path.name) is None:
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
             with contextlib.suppress(OSError):
                 path.unlink()
+
+
+def doomed(path: Path) -> Path:
+    """Return where something is moved before it is removed, so that no half of it has its name.
+
+    Examples
+    --------
+    >>> doomed(Path("runs/X")).name
+    '.X.tmp-doomed'
+    """
+    return path.with_name(f".{path.name.lstrip('.')}.tmp-doomed")
 
 
 def _make_folder(folder: Path) -> None:

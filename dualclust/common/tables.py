@@ -20,7 +20,7 @@ TABLES = (".csv", ".parquet", ".arrow", ".feather")
 """Ends of names of tables."""
 
 
-def check_table_path(path: Path, option: str) -> None:
+def check_table_path(path: Path, option: str, *, hint: str = "") -> None:
     """Refuse a table that could not be written, before there is anything to write.
 
     Parameters
@@ -28,6 +28,8 @@ def check_table_path(path: Path, option: str) -> None:
     path : Path
     option : str
         What the user gave it by, for messages.
+    hint : str
+        What the message adds about a name with another ending.
 
     Raises
     ------
@@ -40,7 +42,7 @@ def check_table_path(path: Path, option: str) -> None:
     """
     suffix = path.suffix.lower()
     if suffix not in TABLES:
-        msg = f"{option} must end in {', '.join(TABLES)}, got {str(path)!r}"
+        msg = f"{option} must end in {', '.join(TABLES)}, got {str(path)!r}{hint}"
         raise UsageError(msg)
     if path.exists():
         msg = f"{path} exists. To fix this, name another file with {option}"

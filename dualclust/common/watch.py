@@ -74,7 +74,7 @@ def watched(ranks: Ranks, *, ends_process: bool = True) -> Iterator[None]:
         watch.leave(orderly=True)
         raise RankLostError(_message(watch.lost)) from error
     except BaseException as error:
-        # An error has been told to all (`cluster.agreement`); an interruption has not.
+        # An error has been told to all (`cluster.exchange`); an interruption has not.
         watch.leave(orderly=isinstance(error, Exception))
         raise
     watch.leave(orderly=True)

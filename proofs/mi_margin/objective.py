@@ -209,7 +209,7 @@ def _trained_direction(gamma: float) -> Any:
     ),
 )
 def margin_as_gamma_vanishes() -> float:
-    """Return the degrees by which the angles are not as listed."""
+    """Return by how many degrees the angles differ from those listed."""
     strip, _ = _largest_margin()
     angles = []
     for gamma in (0.1, 1e-2, 1e-4, 1e-6):

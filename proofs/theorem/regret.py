@@ -357,7 +357,7 @@ def regret_is_bounded() -> float:
     covers=(
         "online.certificates.dual_value",
         "online.certificates.objective",
-        "online.certificates.price_of_bounds",
+        "bounds.sizes.price_of_bounds",
         "offline._reduced.solve_reduced",
     ),
 )

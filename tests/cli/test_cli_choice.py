@@ -8,11 +8,12 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 from dualclust.algos.selection import choose_k
-from dualclust.cli.main import main
-from dualclust.cluster.choice import bounds_range, k_range
-from dualclust.cluster.choice_figure import choice_svg
+from dualclust.cli.main import build_parser, main
+from dualclust.cluster.choice import REFUSED, bounds_range, k_range
+from dualclust.cluster.choice_figure import choice_figure, choice_png
 from dualclust.cluster.choice_table import COLUMNS, choice_csv, choice_rows, choice_text
 from tests.cli.cluster_files import error_of, groups, listing, save
 from tests.problems import unit_rows
@@ -194,13 +195,17 @@ def test_k_and_a_range_exclude_each_other(tmp_path, capsys):
         assert "--k-range" in capsys.readouterr().err
 
 
+def test_what_a_range_refuses_has_the_defaults_of_the_command():
+    options = build_parser().parse_args(["cluster", "X.npy", "--k-range", "3"])
+    assert {name: getattr(options, name) for name in REFUSED} == REFUSED
+
+
 def test_table_and_picture_for_a_page():
     x = groups()[0]
     found = choose_k(unit_rows(x), [2, 4], n_splits=2, n_init=1)
-    svg = choice_svg(found)
-    assert svg.startswith("<svg")
-    assert svg == choice_svg(found)  # no dates, no random names
-    assert "price of balance" not in svg  # nothing was asked about bounds
-    assert "data without clusters" in svg
+    assert choice_png(found) == choice_png(found)  # no dates, no random names
+    words = [text.get_text() for text in choice_figure(found).findobj(Text)]
+    assert not any("price of balance" in word for word in words)  # nothing was asked about bounds
+    assert "data without clusters" in words
     assert choice_csv(found).count("\n") == 3
     assert "\n".join(choice_text(found).splitlines()[-1:]) == found.reason

@@ -17,11 +17,11 @@ import torch
 import dualclust as dc
 from dualclust.algos import clustering, online
 from dualclust.algos.baselines import entropic_transport
-from dualclust.algos.bounds.sizes import SizeBounds, relaxed
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering import minibatch
 from dualclust.algos.clustering.start import start_centers
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
-from dualclust.algos.online.assignment import assign
+from dualclust.algos.online.assignment import assign, relaxed
 from dualclust.algos.online.certificates import objective
 from dualclust.algos.scores.sources import feature_source
 from tests.refusals import message_of

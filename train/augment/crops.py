@@ -1,8 +1,10 @@
 """Which part of a picture becomes a view, and how large it is made: numbers alone, no pixels.
 
-A random cut is drawn on the whole picture, in pixels of the file, whatever its size and shape. A
-plain cut is what evaluation sees. Both are carried out by `picture_files`, where pictures are
-decoded, and a picture may be decoded at a reduced scale if all that is cut from it shrinks anyway.
+`crop_boxes` draws the boxes for a batch of images of one size, on their device; `random_cut` draws
+one by the same rule for a picture that stays in its file, on the whole picture, in pixels of the
+file, whatever its size and shape. A plain cut is what evaluation sees. Both cuts are carried out by
+`picture_files`, where pictures are decoded, and a picture may be decoded at a reduced scale if all
+that is cut from it shrinks anyway.
 The areas and aspect ratios to draw from are settings (`config.augment`).
 """
 
@@ -12,10 +14,22 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import torch
+from torch.nn import functional as F
+
 from ...algos.core.errors import UsageError
 from ..config.run import FITS
 
-__all__ = ["NUMBERS", "TRIES", "Cut", "plain_cut", "random_cut", "reduction"]
+__all__ = [
+    "NUMBERS",
+    "TRIES",
+    "Cut",
+    "crop_boxes",
+    "plain_cut",
+    "random_cut",
+    "reduction",
+    "row_like",
+]
 
 # Random crops are drawn anew where they do not fit, this many times, then given up.
 TRIES = 10
@@ -91,7 +105,7 @@ def random_cut(
     crop: tuple[float, float],
     ratio: tuple[float, float],
 ) -> Cut:
-    """Random resized crop of a whole picture; the rule is that of `geometry.crop_boxes`.
+    """Random resized crop of a whole picture; the rule is that of `crop_boxes`.
 
     Parameters
     ----------
@@ -103,7 +117,7 @@ def random_cut(
 
     Notes
     -----
-    `geometry.crop_boxes` computes the same boxes for a batch of images of one size, on any device.
+    `crop_boxes` computes the same boxes for a batch of images of one size, on any device.
     Here each picture has its own size, known once its file is open, so that it is one at a time.
 
     Examples
@@ -138,3 +152,56 @@ def reduction(cuts: Iterable[Cut]) -> int:
         for side, target in zip(cut.box[2:], cut.resized, strict=True)
     )
     return next((factor for factor in (8, 4, 2) if room >= factor), 1)
+
+
+def crop_boxes(
+    area: torch.Tensor,
+    ratio: torch.Tensor,
+    at: torch.Tensor,
+    *,
+    crop: tuple[float, float],
+    ratios: tuple[float, float],
+    height: int,
+    width: int,
+) -> torch.Tensor:
+    """Boxes of random crops, with the distribution of torchvision's ``RandomResizedCrop``.
+
+    Share of the area uniform, logarithm of the ratio uniform, sides rounded to whole pixels; the
+    first of `TRIES` draws that fits into the image is taken, at a uniform place. Where none fits,
+    the box is the largest in the middle whose ratio lies within `ratios`. All tries are drawn
+    for every sample, so that no value is read back.
+
+    Parameters
+    ----------
+    area, ratio : (b, TRIES) tensors of uniform numbers in [0, 1).
+    at : (b, 2) tensor of uniform numbers in [0, 1). Place along x and y.
+    crop, ratios : (low, high). Shares of the area, and width over height.
+    height, width : int. Of the image, in pixels.
+
+    Returns
+    -------
+    boxes : (b, 4) tensor. Left, top, width and height in whole pixels.
+    """
+    shares = crop[0] + (crop[1] - crop[0]) * area
+    low, high = map(math.log, ratios)
+    root = torch.exp((low + (high - low) * ratio) / 2)
+    side = torch.sqrt(shares * (height * width))
+    sizes = torch.stack([side * root, side / root], dim=2).round()
+    limits = row_like(sizes, width, height)
+    fits = ((sizes >= 1) & (sizes <= limits)).all(2)
+    # The largest value first found: 1 where a draw fits, and the fallback behind the draws.
+    wide = min(max(width / height, ratios[0]), ratios[1])
+    middle = (round(min(width, height * wide)), round(min(height, width / wide)))
+    last = row_like(sizes, *middle).expand(len(sizes), 1, 2)
+    first = F.pad(fits.to(torch.uint8), (0, 1), value=1).argmax(1)
+    index = first[:, None, None].expand(-1, 1, 2)
+    chosen = torch.cat([sizes, last], dim=1).gather(1, index)[:, 0]
+    room = limits - chosen
+    placed = torch.floor(at * (room + 1)).clamp(max=room)
+    corner = torch.where((first == area.shape[1])[:, None], torch.floor(room / 2), placed)
+    return torch.cat([corner, chosen], dim=1)
+
+
+def row_like(like: torch.Tensor, *values: float) -> torch.Tensor:
+    """Put numbers into a tensor without a copy from the host, which the device would wait for."""
+    return torch.cat([like.new_full((1,), value) for value in values])

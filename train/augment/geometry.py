@@ -1,4 +1,4 @@
-"""Resample views of images: affine maps, crops and displacement fields.
+"""Resample views of images: affine maps, boxes and displacement fields.
 
 A view has its own frame, from -1 to 1 along each side. An affine map and a displacement field act
 there, as on an image of the view's size; then the frame is laid on a box of the image. One
@@ -7,14 +7,12 @@ resampling does it all, with each sample's own map.
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch.nn import functional as F
 
-from .crops import TRIES
+from .crops import row_like
 
-__all__ = ["TRIES", "affine_matrix", "crop_boxes", "warp"]
+__all__ = ["affine_matrix", "warp"]
 
 
 def affine_matrix(
@@ -60,54 +58,6 @@ def affine_matrix(
     return torch.stack(rows, dim=1)
 
 
-def crop_boxes(
-    area: torch.Tensor,
-    ratio: torch.Tensor,
-    at: torch.Tensor,
-    *,
-    crop: tuple[float, float],
-    ratios: tuple[float, float],
-    height: int,
-    width: int,
-) -> torch.Tensor:
-    """Boxes of random crops, with the distribution of torchvision's ``RandomResizedCrop``.
-
-    Share of the area uniform, logarithm of the ratio uniform, sides rounded to whole pixels; the
-    first of `TRIES` draws that fits into the image is taken, at a uniform place. Where none fits,
-    the box is the largest in the middle whose ratio lies within `ratios`. All tries are drawn
-    for every sample, so that no value is read back.
-
-    Parameters
-    ----------
-    area, ratio : (b, TRIES) tensors of uniform numbers in [0, 1).
-    at : (b, 2) tensor of uniform numbers in [0, 1). Place along x and y.
-    crop, ratios : (low, high). Shares of the area, and width over height.
-    height, width : int. Of the image, in pixels.
-
-    Returns
-    -------
-    boxes : (b, 4) tensor. Left, top, width and height in whole pixels.
-    """
-    shares = crop[0] + (crop[1] - crop[0]) * area
-    low, high = map(math.log, ratios)
-    root = torch.exp((low + (high - low) * ratio) / 2)
-    side = torch.sqrt(shares * (height * width))
-    sizes = torch.stack([side * root, side / root], dim=2).round()
-    limits = _row(sizes, width, height)
-    fits = ((sizes >= 1) & (sizes <= limits)).all(2)
-    # The largest value first found: 1 where a draw fits, and the fallback behind the draws.
-    wide = min(max(width / height, ratios[0]), ratios[1])
-    middle = (round(min(width, height * wide)), round(min(height, width / wide)))
-    last = _row(sizes, *middle).expand(len(sizes), 1, 2)
-    first = F.pad(fits.to(torch.uint8), (0, 1), value=1).argmax(1)
-    index = first[:, None, None].expand(-1, 1, 2)
-    chosen = torch.cat([sizes, last], dim=1).gather(1, index)[:, 0]
-    room = limits - chosen
-    placed = torch.floor(at * (room + 1)).clamp(max=room)
-    corner = torch.where((first == area.shape[1])[:, None], torch.floor(room / 2), placed)
-    return torch.cat([corner, chosen], dim=1)
-
-
 def warp(
     images: torch.Tensor,
     theta: torch.Tensor | None,
@@ -127,7 +77,7 @@ def warp(
     images : (b, c, h, w) float tensor.
     theta : (b, 2, 3) tensor from `affine_matrix`, or None for the identity.
     field : ``(b, 2, *size)`` tensor or None. Displacement (x, y) added, where a side is 2 long.
-    boxes : (b, 4) tensor from `crop_boxes`, or None for the whole image.
+    boxes : (b, 4) tensor from `crops.crop_boxes`, or None for the whole image.
     size : (height, width) of the view; None: that of the image.
     finer : int. Places read along each side of a pixel of the view, and averaged: a view of fewer
         pixels than its box aliases with one.
@@ -142,7 +92,7 @@ def warp(
             field = field.repeat_interleave(finer, 2).repeat_interleave(finer, 3)
         grid = grid + field.permute(0, 2, 3, 1)
     if boxes is not None:
-        sides = _row(images, width, height)
+        sides = row_like(images, width, height)
         corner, spans = boxes[:, None, None, :2], boxes[:, None, None, 2:]
         edge = 1 - 1 / spans
         inside = torch.minimum(torch.maximum(grid, -edge), edge)
@@ -150,8 +100,3 @@ def warp(
         grid = grid * (spans / sides) + ((2 * corner + spans) / sides - 1)
     views = F.grid_sample(images, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
     return views if finer == 1 else F.avg_pool2d(views, finer)
-
-
-def _row(like: torch.Tensor, *values: float) -> torch.Tensor:
-    """Put numbers into a tensor without a copy from the host, which the device would wait for."""
-    return torch.cat([like.new_full((1,), value) for value in values])

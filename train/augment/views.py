@@ -30,7 +30,8 @@ from ...algos.core.errors import (
 from ...common.devices import kind_of
 from ..config.run import AugmentConfig
 from . import color
-from .geometry import TRIES, affine_matrix, crop_boxes, warp
+from .crops import TRIES, crop_boxes
+from .geometry import affine_matrix, warp
 
 __all__ = ["affine_matrix", "augment", "warp"]
 

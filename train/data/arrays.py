@@ -87,7 +87,10 @@ def check_rows(rows: Array) -> None:
         finite = np.isfinite(rows[start : start + CHUNK]).all(axis=1)
         if not finite.all():
             row = start + int(finite.argmin())
-            msg = f"embeddings must be finite, and row {row} has an infinite value or NaN"
+            msg = (
+                f"embeddings must be finite, and row {row} holds NaN or infinity. To fix this, "
+                f"drop that row, or look at the program that wrote it"
+            )
             raise InvalidValueError(msg)
 
 

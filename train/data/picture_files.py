@@ -107,7 +107,7 @@ def is_gray(image: Image.Image) -> bool:
 
 
 def upright(image: Image.Image, *, gray: bool) -> Image.Image:
-    """Decode an opened picture, turn it upright, in gray or in red, green and blue."""
+    """Decode an opened picture and turn it upright, in gray or in red, green and blue."""
     ImageOps.exif_transpose(image, in_place=True)
     mode = "L" if gray else "RGB"
     image.load()

@@ -70,7 +70,10 @@ def chosen_settings(config: RunConfig, folder: Path) -> RunConfig:
         msg = f"{path} does not say which beginning was chosen ({error}). To fix this, restore it"
         raise CheckpointError(msg) from error
     if number not in range(config.starts.count):
-        msg = f"{path} chose beginning {number!r}, and the settings have {config.starts.count}"
+        msg = (
+            f"{path} names beginning {number!r}, and the settings have {config.starts.count}, "
+            f"counted from 0. To fix this, restore the settings that the run was started with"
+        )
         raise CheckpointError(msg)
     return settings_of(config, number)
 

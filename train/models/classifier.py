@@ -76,7 +76,7 @@ class Classifier(nn.Module):
         return rows
 
     def normalized(self, samples: Tensor) -> Tensor:
-        """Bring samples to mean 0 and deviation 1, as the training samples were."""
+        """Bring samples to mean 0 and standard deviation 1, as the training samples were."""
         x = samples.to(torch.float32)
         if x.ndim == 4:
             x = (x * (1 / 255) - self.mean[:, None, None]) / self.std[:, None, None]

@@ -56,7 +56,7 @@ class Inputs(NamedTuple):
 
 
 def inputs_of(data: Any, spec: InputSpec, *, split: str = "auto", workers: int = 0) -> Inputs:
-    """Take what a user has as samples of a model.
+    """Turn what a user has into samples of a model.
 
     Parameters
     ----------

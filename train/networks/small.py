@@ -91,6 +91,6 @@ def identity(width: int, shape: tuple[int, ...]) -> tuple[nn.Module, int]:
 
 
 def embedding_mlp(width: int, shape: tuple[int, ...]) -> tuple[nn.Module, int]:
-    """One hidden layer of `width` units with batch normalization and ReLU."""
+    """Build one hidden layer of `width` units with batch normalization and ReLU."""
     layers = (nn.Linear(shape[0], width, bias=False), BatchNorm(width), nn.ReLU(inplace=True))
     return nn.Sequential(*layers), width

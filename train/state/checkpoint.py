@@ -31,7 +31,7 @@ import safetensors.torch
 import torch
 
 from ...algos.core.errors import CheckpointError, InvalidTypeError, MissingFileError, OutputError
-from ...common.files import write_folder
+from ...common.files import doomed, remove_leftovers, write_folder
 from .packing import JSON, check_json, pack, unpack
 
 __all__ = [
@@ -111,8 +111,7 @@ def save_checkpoint(
     files = {_TENSORS: _tensor_bytes(tensors), _METADATA: _json_bytes(dict(metadata))}
     files[_MANIFEST] = _manifest_bytes(files)
     # Left by a process that was killed in the middle of saving.
-    for stale in folder.parent.glob(".epoch-*.tmp-*"):
-        shutil.rmtree(stale, ignore_errors=True)
+    remove_leftovers(folder.parent)
     try:
         write_folder(folder, files, aside=_aside(folder))
     except OutputError as error:
@@ -316,6 +315,6 @@ def _prune(newest: Path, keep: int) -> None:
     for path in [*map(_aside, idle), *(epochs[epoch] for epoch in older[max(keep, 1) - 1 :])]:
         with contextlib.suppress(OSError):
             # Renamed first, so that a folder under its own name is never half removed.
-            doomed = path.with_name(f".{path.name.lstrip('.')}.tmp-doomed")
-            os.replace(path, doomed)
-            shutil.rmtree(doomed, ignore_errors=True)
+            gone = doomed(path)
+            os.replace(path, gone)
+            shutil.rmtree(gone, ignore_errors=True)

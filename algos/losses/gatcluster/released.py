@@ -89,13 +89,7 @@ def released_gatcluster_loss(
     transformation = xp.mean(transformation_loss(logits, targets))
     attention = xp.mean(_binary_cross_entropy(attended, attention_targets))
     entropy = _entropy(label) + _entropy(attended)
-    total = (
-        weights.relation * relation
-        + weights.transformation * transformation
-        + weights.attention * attention
-        + weights.entropy * entropy
-    )
-    return GATClusterLoss(total, relation, transformation, attention, entropy)
+    return weights.of(relation, transformation, attention, entropy)
 
 
 def _pairs(label: Array, labels: Array) -> Array:

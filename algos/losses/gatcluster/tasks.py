@@ -77,6 +77,18 @@ class LossWeights:
         for name in ("transformation", "attention", "entropy", "relation"):
             check_interval(name, getattr(self, name), 0.0, math.inf)
 
+    def of(
+        self, relation: Array, transformation: Array, attention: Array, entropy: Array
+    ) -> GATClusterLoss:
+        """Return the total of Eq. 12, with its parts."""
+        total = (
+            self.relation * relation
+            + self.transformation * transformation
+            + self.attention * attention
+            + self.entropy * entropy
+        )
+        return GATClusterLoss(total, relation, transformation, attention, entropy)
+
 
 PUBLISHED_WEIGHTS = LossWeights()
 
@@ -292,13 +304,7 @@ def gatcluster_loss(
     transformation = xp.mean(transformation_loss(logits, targets))
     attention = xp.mean(attention_loss(attention_logits, attention_targets))
     entropy = entropy_loss(logits) + entropy_loss(attention_logits)
-    total = (
-        weights.relation * relation
-        + weights.transformation * transformation
-        + weights.attention * attention
-        + weights.entropy * entropy
-    )
-    return GATClusterLoss(total, relation, transformation, attention, entropy)
+    return weights.of(relation, transformation, attention, entropy)
 
 
 def _check_logits(logits: Array) -> Namespace:

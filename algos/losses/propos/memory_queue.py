@@ -52,7 +52,7 @@ class QueueContents(NamedTuple):
 def init_queue(
     size: int, n_features: int, *, xp: Namespace, dtype: Any = None, device: object | None = None
 ) -> MemoryQueue:
-    """Empty queue of `size` rows, as arrays of `xp` on `device`; float32 unless told otherwise.
+    """Return an empty queue of `size` rows, arrays of `xp` on `device`; float32 by default.
 
     Raises
     ------

@@ -124,7 +124,7 @@ def raw_dtype(name: str) -> tuple[np.dtype[Any], bool]:
 
 
 def open_raw(path: Path, selection: Selection) -> PlainRows:
-    """Return the rows of a file of numbers alone, `selection.dim` to a row."""
+    """Return the rows of a file that holds numbers alone, `selection.dim` to a row."""
     refuse_options(path, "read as raw numbers", selection, "dtype dim")
     if selection.dtype is None or selection.dim is None:
         missing = "--dim" if selection.dim is None else "--dtype"

@@ -107,7 +107,10 @@ class PlainRows(NamedTuple):
                     while done < len(view):
                         got = _read_at(file, view[done:], place + done)
                         if not got:
-                            msg = f"{self.name} has become shorter since its header was read"
+                            msg = (
+                                f"{self.name} has become shorter since its header was read. To fix "
+                                f"this, let nobody write to it while it is read"
+                            )
                             raise InvalidValueError(msg)
                         done += got
 

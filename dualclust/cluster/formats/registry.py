@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 from pathlib import Path
@@ -19,7 +20,7 @@ from .npy import open_npy, open_raw
 from .npz import open_npz
 from .plain import PlainRows
 from .rows import Ids, Rows, Selection, Stream
-from .shards import JoinedRows, check_widths, is_pattern, shards_of
+from .shards import JoinedRows, check_widths, shards_of
 from .tables import open_arrow, open_parquet
 from .tensors import open_safetensors, open_torch
 
@@ -131,14 +132,19 @@ def default_folder(place: Path, ending: str = "-clusters") -> Path:
     ['a/X-clusters', 'X-clusters', 'a/x-clusters', 'a-clusters']
     """
     file, _ = _split_name(place, Selection())
-    if file == place and not place.exists() and ":" in place.name and not is_pattern(place.name):
+    if file == place and not place.exists() and ":" in place.name and not _is_pattern(place.name):
         file = place.with_name(place.name.partition(":")[0])
-    while is_pattern(file.name):
+    while _is_pattern(file.name):
         stem = file.stem.partition("*")[0].partition("?")[0].partition("[")[0].rstrip("-_. ")
         file = file.with_name(stem) if stem else file.parent
         file = file if file.name else Path(file.absolute().name)
     stem = file.name if file.is_dir() else file.stem
     return file.with_name(f"{stem}{ending}")
+
+
+def _is_pattern(text: str) -> bool:
+    """Tell whether a path stands for several files."""
+    return glob.has_magic(text)
 
 
 def _split_name(place: Path, selection: Selection) -> tuple[Path, Selection]:
@@ -148,7 +154,7 @@ def _split_name(place: Path, selection: Selection) -> tuple[Path, Selection]:
         return place, selection
     for i in (i for i, letter in enumerate(text) if letter == ":"):
         file, name = Path(text[:i]), text[i + 1 :]
-        if text[:i] and name and (file.exists() or is_pattern(text[:i])):
+        if text[:i] and name and (file.exists() or _is_pattern(text[:i])):
             if selection.array and selection.array != name:
                 msg = f"--array {selection.array} and {text} name two arrays. To fix this, name one"
                 raise UsageError(msg)
@@ -161,7 +167,7 @@ def _parts(place: Path, selection: Selection | None) -> tuple[Path, list[PlainRo
     place, selection = _split_name(place, selection or Selection())
     if place.is_file():
         return place, [_open_file(place, selection)]
-    if not place.is_dir() and not is_pattern(str(place)):
+    if not place.is_dir() and not _is_pattern(str(place)):
         msg = f"no file at {place}. To fix this, look at the path, and put a pattern in quotes"
         raise MissingFileError(msg)
     _refuse_stores(place)

@@ -112,7 +112,7 @@ class Stream(NamedTuple):
 
 
 def computed_dtype(stored: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype that stored numbers are computed in."""
+    """Return the dtype in which stored numbers are computed."""
     wide = stored.kind == "f" and stored.itemsize >= 8
     return np.dtype(np.float64 if wide else np.float32)
 

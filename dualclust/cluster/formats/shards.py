@@ -18,7 +18,7 @@ from ...algos.core.errors import MissingFileError
 from .checks import listed, refuse
 from .rows import Floats, Ids, Rows
 
-__all__ = ["JoinedRows", "check_widths", "is_pattern", "natural_order", "shards_of"]
+__all__ = ["JoinedRows", "check_widths", "natural_order", "shards_of"]
 
 
 class JoinedRows(NamedTuple):
@@ -77,11 +77,6 @@ class JoinedRows(NamedTuple):
         """Return the words that lead a reader of a message to a row."""
         i = int(np.searchsorted(self.edges, row, "right")) - 1
         return f"row {row} (row {row - int(self.edges[i])} of {self.parts[i].name})"
-
-
-def is_pattern(text: str) -> bool:
-    """Return whether a path stands for several files."""
-    return glob.has_magic(text)
 
 
 def natural_order(paths: list[Path]) -> list[Path]:

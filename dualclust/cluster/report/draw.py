@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -16,8 +15,8 @@ from ...algos.scores.sources import FeatureSource, ScoreSource, alone
 from ..notable import Lines, Notable, Restricted, find_notable
 from ..output import Clusters
 from .layout import main_plane, neighbor_map, rows_around
-from .page import Figure, held_by, page_of
-from .values import Room, Shown, entry_of, short
+from .page import held_by, page_of
+from .row_entries import Room, Shown, entry_of, short
 
 __all__ = ["draw_report"]
 
@@ -47,7 +46,6 @@ def draw_report(
     restricted: Restricted | None = None,
     ids: dict[int, str] | None = None,
     shown: Shown | None = None,
-    figures: Sequence[Figure] = (),
 ) -> dict[str, bytes]:
     """Write the page of a result.
 
@@ -67,8 +65,6 @@ def draw_report(
         Of the rows in `notable`.
     shown : Shown, optional
         What else to show of these rows.
-    figures : sequence of Figure
-        Further pictures.
 
     Returns
     -------
@@ -105,9 +101,7 @@ def draw_report(
         },
     }
     weight = float(len(found.labels) if weights is None else weights.sum())
-    page = page_of(
-        found, result, notable, data, title=title, weight=weight, notes=notes, figures=figures
-    )
+    page = page_of(found, result, notable, data, title=title, weight=weight, notes=notes)
     return {"report.html": page.encode("utf-8", "replace")}
 
 

@@ -13,7 +13,7 @@ from ..notable import Notable, Restricted, rows_csv
 from ..output import Clusters
 from ..shown import ShownColumn, values_of
 from .draw import draw_report
-from .values import Shown
+from .row_entries import Shown
 
 __all__ = ["report_files"]
 

@@ -13,7 +13,7 @@ import html
 import json
 from collections.abc import Sequence
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,27 +21,10 @@ from numpy.typing import NDArray
 from ..notable import Notable
 from ..output import Clusters
 
-__all__ = ["SCRIPTS", "Figure", "held_by", "page_of"]
+__all__ = ["SCRIPTS", "held_by", "page_of"]
 
 SCRIPTS = ("base.js", "charts.js", "map.js", "rows.js", "clusters.js", "main.js")
 """Parts of the script, in order; together they are one function."""
-
-
-class Figure(NamedTuple):
-    """A picture of another part of the command.
-
-    Attributes
-    ----------
-    title : str
-    svg : str
-        Complete and self-contained; it is shown as an image, so scripts in it do not run.
-    caption : str
-        What it says, also to those who do not see it.
-    """
-
-    title: str
-    svg: str
-    caption: str
 
 
 def held_by(found: Clusters) -> NDArray[np.int64]:
@@ -66,7 +49,6 @@ def page_of(
     title: str,
     weight: float,
     notes: Sequence[str] = (),
-    figures: Sequence[Figure] = (),
 ) -> str:
     """Return the page.
 
@@ -83,7 +65,6 @@ def page_of(
         Sum of the weights; n without weights.
     notes : sequence of str
         About what is not shown.
-    figures : sequence of Figure
     """
     k, n = len(found.counts), len(found.labels)
     name = html.escape(title)
@@ -103,7 +84,6 @@ def page_of(
         "tiles": _tiles(found, notable),
         "balance": _balance(found, result, notable, weight),
         "notes": "".join(f"<p class=note>{html.escape(note)}</p>" for note in notes),
-        "figures": "".join(map(_figure, figures)),
         "facts": "".join(
             f"<tr><th scope=row>{html.escape(key.replace('_', ' '))}</th>"
             f"<td>{html.escape(_number(value))}</td></tr>"
@@ -194,16 +174,6 @@ def _balance(found: Clusters, result: dict[str, Any], notable: Notable, weight: 
         f"every row went to its favorite cluster. For these centers and bounds {proof}</p>"
         f"<table class=plain><thead><tr><td></td><th scope=col>{name}</th></tr></thead>"
         f"<tbody>{table}</tbody></table>"
-    )
-
-
-def _figure(figure: Figure) -> str:
-    source = base64.b64encode(figure.svg.encode()).decode()
-    caption = html.escape(figure.caption)
-    return (
-        f"<section class=card><h2>{html.escape(figure.title)}</h2><figure>"
-        f'<img class=figure alt="{caption}" src="data:image/svg+xml;base64,{source}">'
-        f"<figcaption>{caption}</figcaption></figure></section>"
     )
 
 

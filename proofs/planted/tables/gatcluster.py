@@ -110,13 +110,13 @@ PLANTED: tuple[PlantedError, ...] = (
         "entropy_loss(logits)",
     ),
     PlantedError(
-        _LOSSES + "gatcluster_loss",
+        _LOSSES + "LossWeights.of",
         "wrong order",
-        "weights.attention * attention",
-        "weights.entropy * attention",
+        "self.attention * attention",
+        "self.entropy * attention",
     ),
     PlantedError(
-        _LOSSES + "gatcluster_loss", "ignored argument", "weights.relation * relation", "relation"
+        _LOSSES + "LossWeights.of", "ignored argument", "self.relation * relation", "relation"
     ),
     PlantedError(
         _LOSSES + "gatcluster_loss",

@@ -47,12 +47,12 @@ PLANTED: tuple[PlantedError, ...] = (
         ("axis", "xp.max(block, axis=1)", "xp.max(block, axis=0)"),
     ),
     *errors_in(
-        "algos.online.certificates.price_of_bounds",
+        "algos.bounds.sizes.price_of_bounds",
         ("swapped bounds", "penalty * high - bonus * low", "penalty * low - bonus * high"),
         ("sign", "xp.clip(-prices, min=0.0)", "xp.clip(prices, min=0.0)"),
     ),
     *errors_in(
-        "algos.online.certificates.implied_bounds",
+        "algos.bounds.sizes.implied_bounds",
         ("dropped", "n - (xp.sum(bounds.lower) - bounds.lower)", "n - xp.sum(bounds.lower)"),
         ("wrong operator", "high = xp.minimum(", "high = xp.maximum("),
         claims=("R6",),

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from dualclust.algos.core.errors import InvalidValueError, UsageError
-from dualclust.train.augment.geometry import TRIES, crop_boxes
+from dualclust.train.augment.crops import TRIES, crop_boxes
 from dualclust.train.augment.views import augment, warp
 from dualclust.train.config.run import AugmentConfig
 from dualclust.train.state.seeding import generator

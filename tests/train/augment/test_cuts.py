@@ -12,11 +12,11 @@ from dualclust.train.augment.crops import (
     NUMBERS,
     TRIES,
     Cut,
+    crop_boxes,
     plain_cut,
     random_cut,
     reduction,
 )
-from dualclust.train.augment.geometry import crop_boxes
 from dualclust.train.config.run import FITS, RunConfig, override
 from dualclust.train.data import pictures
 from dualclust.train.data.pictures import picture_data

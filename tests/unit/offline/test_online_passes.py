@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds.sizes import SizeBounds, relaxed
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.offline import SolverOptions, assignment
 from dualclust.algos.offline._candidates import TooManyCandidatesError, collect_candidates
@@ -16,6 +16,7 @@ from dualclust.algos.offline._online_passes import (
     raise_empty_clusters,
 )
 from dualclust.algos.offline.assignment import assign_exact, assign_offline, assign_source
+from dualclust.algos.online.assignment import relaxed
 from dualclust.algos.online.certificates import dual_value
 from dualclust.algos.scores import sources, turns
 from dualclust.algos.scores.blocks import MOST_ROWS

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.bounds.sizes import SizeBounds, relaxed
+from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InvalidValueError
-from dualclust.algos.online.assignment import assign
+from dualclust.algos.online.assignment import assign, relaxed
 from dualclust.algos.online.duals import DualRule, Duals, assign_batch, init_duals
 from dualclust.algos.online.step_sizes import StepRule, measured_steps
 from tests.compare import assert_close, assert_equal, to_numpy

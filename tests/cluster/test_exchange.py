@@ -6,7 +6,7 @@ import pytest
 
 from dualclust.algos.core.errors import UsageError
 from dualclust.algos.scores.blocks import MOST_ROWS
-from dualclust.cluster.shares import row_group
+from dualclust.cluster.exchange import row_group
 from dualclust.common.ranks import Ranks, join_ranks
 
 pytest.importorskip("torch")

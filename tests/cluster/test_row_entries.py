@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dualclust.cluster.report import Shown
-from dualclust.cluster.report.values import Room, entry_of, short
+from dualclust.cluster.report.row_entries import Room, entry_of, short
 
 
 @pytest.mark.parametrize(
