@@ -1,4 +1,4 @@
-"""The rows of CUDA read nothing, hold what they promise, and say on the host what they say there."""
+"""The rows of CUDA read nothing, keep to their memory, and equal what the host computes."""
 
 import math
 from contextlib import nullcontext
