@@ -15,7 +15,7 @@ paper                   here               shape        meaning
 :math:`\rho'`           ``duals.upper``    (..., k)     penalty of a large cluster, >= 0
 :math:`\gamma_k / N`    ``lower_share``    (..., k)     smallest share of the samples
 :math:`\gamma'_k / N`   ``upper_share``    (..., k)     largest share of the samples
-:math:`\eta / b`        ``step_size``      ()           h, price change per sample (`steps`)
+:math:`\eta / b`        ``step_size``      ()           h, price change per sample (`step_sizes`)
 ======================  =================  ===========  ==========================================
 
 The released codes minimize ``-s`` and keep prices in units of similarity. The supplement's cost

@@ -18,7 +18,6 @@ from ..common.ranks import Ranks
 from .distances import squared_distances
 from .embeddings import check_embeddings, check_path, embedding_source, open_embeddings
 from .exchange import row_group
-from .folder import check_folder, replace_folder
 from .formats import Rows, default_folder
 from .formats.checks import refuse
 from .labeling import around_centers, label_rows, stored_bounds, whole_result
@@ -27,6 +26,7 @@ from .model import Model, read_model
 from .notable import find_notable
 from .options import check_paths, check_sizes, selection_of
 from .output import Clusters, json_text, npy, sizes_csv
+from .output_folder import check_folder, replace_folder
 from .places import device_place
 from .products import Multiply
 from .progress import Meter

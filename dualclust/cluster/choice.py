@@ -19,11 +19,11 @@ from .choice_figure import choice_png
 from .choice_table import choice_csv, choice_of, choice_text
 from .embeddings import check_embeddings, embedding_source, open_embeddings
 from .exchange import row_group
-from .folder import check_folder, replace_folder
 from .formats import default_folder
 from .launch import on_ranks
 from .options import LOWER, UPPER, check_paths, check_sizes, selection_of
 from .output import json_text
+from .output_folder import check_folder, replace_folder
 from .places import device_place
 from .products import Multiply
 from .progress import Meter

@@ -16,13 +16,13 @@ from ..algos.core.errors import OutputError
 from ..algos.scores.sources import ScoreSource
 from ..common.ranks import Ranks
 from .distances import squared_distances
-from .folder import check_folder, replace_folder
 from .formats import default_folder, look_at
 from .launch import on_ranks
 from .model import MODEL_FILE, model_bytes
 from .notable import Notable, Restricted, find_notable
 from .options import check_options, check_paths, selection_of
 from .output import Clusters, json_text, npy, result_of, sizes_csv, text
+from .output_folder import check_folder, replace_folder
 from .places import on_host, placed
 from .problem import Problem, open_problem
 from .products import Multiply

@@ -13,7 +13,7 @@ import pytest
 
 from dualclust.cli.main import main
 from dualclust.cluster import command as cluster_command
-from dualclust.cluster import folder, launch, plan, resume
+from dualclust.cluster import launch, output_folder, plan, resume
 from dualclust.cluster.progress import Meter
 from dualclust.common import files
 from tests.cli.cluster_files import OUTPUTS, cluster, error_of, groups, listing, outputs, save
@@ -53,13 +53,13 @@ def test_a_result_may_be_replaced_by_what_started_from_it(tmp_path) -> None:
 def test_what_was_added_meanwhile_is_kept(tmp_path, monkeypatch) -> None:
     path, out = save(tmp_path / "X.npy"), tmp_path / "X-clusters"
     assert cluster(path) == 0
-    write = folder.write_folder
+    write = output_folder.write_folder
 
     def late(*arguments, **options):
         (out / "notes.txt").write_text("mine")
         write(*arguments, **options)
 
-    monkeypatch.setattr(folder, "write_folder", late)
+    monkeypatch.setattr(output_folder, "write_folder", late)
     with pytest.warns(RuntimeWarning, match="got other files while it was replaced"):
         assert cluster(path, "--overwrite") == 0
     assert set(listing(out)) == OUTPUTS

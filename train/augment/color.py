@@ -2,7 +2,8 @@
 
 Images are in pixel units from 0 to 1 and stay there, as Pillow's stay between 0 and 255; nothing
 is rounded to whole values between two steps. Gray is the luma of ITU-R BT.601, which Pillow and
-torchvision use. Changes of color leave an image with one channel as it is.
+torchvision use. Changes of color leave an image with one channel as it is. Which samples are
+changed is drawn in `views`, by the probabilities of `config.augment`.
 """
 
 from __future__ import annotations
