@@ -6,7 +6,7 @@ group         what it holds
 `registry`    how a claim is registered, run, ordered and cited
 `references`  what claims compare with: independent texts, instances, exact arithmetic
 `planted`     errors planted in the library, by paper, and the program that plants them
-`theorem`     the theorem that replaces CoKe's Theorem 1
+`theorem_r`   the theorem that replaces CoKe's Theorem 1
 `secu`, `coke`, `propos`, `gatcluster`, `mi_margin`  the claims of each paper
 ============  ====================================================================================
 

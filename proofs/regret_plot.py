@@ -34,7 +34,7 @@ from ..algos import bounds
 from ..algos.core.errors import MissingExtraError, MissingFileError
 from ..algos.online import assignment, certificates, step_sizes
 from .references.online_runs import Floats, Ints
-from .theorem import regret as theorem
+from .theorem_r import regret as theorem
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

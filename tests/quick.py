@@ -45,7 +45,7 @@ QUICK = {
     "proofs/references": "tests/proofs/test_theorem.py",
     "proofs/registry": "tests/proofs/test_registry.py",
     "proofs/secu": "tests/proofs/test_secu.py",
-    "proofs/theorem": "tests/proofs/test_theorem.py",
+    "proofs/theorem_r": "tests/proofs/test_theorem.py",
     "train": "tests/train/test_groups.py",
     "train/augment": "tests/train/augment/test_augment.py",
     "train/config": "tests/train/config/test_config.py",

@@ -11,7 +11,7 @@ from ...algos.core import errors, projections
 from ...algos.online import duals, step_sizes
 from ..references import online_runs, price_steps
 from ..registry.claims import Status, claim
-from ..theorem import regret
+from ..theorem_r import regret
 
 __all__: list[str] = []
 

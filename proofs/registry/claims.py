@@ -42,7 +42,7 @@ MODULES = (
     "propos",
     "coke",
     "gatcluster",
-    "theorem",
+    "theorem_r",
 )
 PAPERS = (
     "SeCu supplement",

@@ -80,7 +80,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "proofs": (
         ("registry",),
         ("references", "planted"),
-        ("theorem",),
+        ("theorem_r",),
         ("coke", "gatcluster", "mi_margin", "propos", "secu"),
     ),
     "dualclust": (("common",), ("cluster", "torch"), ("estimators",), ("cli",)),

@@ -189,8 +189,12 @@ def test_without_the_extras_only_training_and_engines_are_missing(
 ) -> None:
     files = import_all(installed, tmp_path, hidden=EXTRAS)
     waiting = {name for name, file in files.items() if file.startswith("needs ")}
-    engines = ("dualclust.train", "dualclust.cli.train", "dualclust.backends.")
-    of_torch = "dualclust.common._gradients", "dualclust.common.devices"
+    engines = ("dualclust.train", "dualclust.cli.train", "dualclust.backends.", "dualclust.torch")
+    of_torch = (
+        "dualclust.common._gradients",
+        "dualclust.common.devices",
+        "dualclust.cli.run_progress",
+    )
     assert [n for n in waiting if not n.startswith((*engines, *of_torch))] == []
     assert {"dualclust.common", "dualclust.train.config", "dualclust.cli.main"} <= set(
         files

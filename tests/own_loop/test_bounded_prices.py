@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dualclust.algos.online.step_sizes import StepRule
-from dualclust.proofs.theorem.regret import (
+from dualclust.proofs.theorem_r.regret import (
     largest_price,
     largest_price_two_sided,
     sum_of_prices,

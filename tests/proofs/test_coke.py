@@ -13,7 +13,7 @@ from dualclust.algos.core.errors import InfeasibleBoundsError
 from dualclust.algos.offline import _candidates as candidates
 from dualclust.algos.offline import assignment
 from dualclust.algos.scores import sources
-from dualclust.proofs.coke import labels, online_bounds, tables
+from dualclust.proofs.coke import labels, tables, theorem_1
 from dualclust.proofs.references import optimality
 
 
@@ -75,7 +75,7 @@ def test_prices_keep_the_bound_on_regret_and_greedy_labels_do_not() -> None:
     """Rows that all prefer cluster 0: the check of C12 is not met by labels without prices."""
     scores = np.tile(np.asarray([1.0, 0.5, 0.0]), (4, 512, 1))
     share, best, tau, root = np.asarray([0.25, 0.25, 0.5]), 512 * 0.375, 4.0, math.sqrt(2 * 512)
-    assert online_bounds._mean_excess(scores, best, share, tau, root) < 0.0
+    assert theorem_1._mean_excess(scores, best, share, tau, root) < 0.0
     short = 512 * float(share.max())  # of cluster 2, which greedy labels leave empty
     assert best - 512.0 + tau * short > tau * root
 

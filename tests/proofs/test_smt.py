@@ -15,7 +15,7 @@ from dualclust.algos import bounds
 from dualclust.algos.core.errors import InfeasibleBoundsError
 from dualclust.algos.online import duals
 from dualclust.proofs.references import feasible_sizes, price_steps, smt
-from dualclust.proofs.theorem import regret
+from dualclust.proofs.theorem_r import regret
 
 
 def test_proved_refuted_and_unknown(monkeypatch):

@@ -11,7 +11,7 @@ from dualclust.algos import bounds
 from dualclust.algos.online import assignment, duals, step_sizes
 from dualclust.proofs.references import online_runs
 from dualclust.proofs.registry.claims import REGISTRY, load
-from dualclust.proofs.theorem import regret, runs
+from dualclust.proofs.theorem_r import regret, runs
 
 load()
 

@@ -6,9 +6,9 @@ bytes: a file that is something else is refused with what it is. A reader return
 stream of batches, copied once into a temporary file of plain rows (`copies`), because clustering
 takes many passes and rows by their ids.
 
-`npy` reads .npy and raw numbers, `npz` archives, `tensors` .pt and .safetensors, `tables` Parquet
-and Arrow, `delimited` CSV, `hdf5` HDF5; `shards` joins the files of a folder. No reader loads a
-pickle, and pyarrow, h5py and torch are loaded when a file needs them.
+`npy` reads .npy and raw numbers, `npz` archives, `tensors` .pt and .safetensors, `parquet_arrow`
+Parquet and Arrow, `delimited` CSV, `hdf5` HDF5; `shards` joins the files of a folder. No reader
+loads a pickle, and pyarrow, h5py and torch are loaded when a file needs them.
 """
 
 from .registry import default_folder, look_at, open_ids, open_rows

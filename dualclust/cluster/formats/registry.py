@@ -18,10 +18,10 @@ from .hdf5 import open_hdf5
 from .kinds import Kind, kind_of
 from .npy import open_npy, open_raw
 from .npz import open_npz
+from .parquet_arrow import open_arrow, open_parquet
 from .plain import PlainRows
 from .rows import Ids, Rows, Selection, Stream
 from .shards import JoinedRows, check_widths, shards_of
-from .tables import open_arrow, open_parquet
 from .tensors import open_safetensors, open_torch
 
 __all__ = ["FORMATS", "Format", "default_folder", "look_at", "open_ids", "open_rows"]

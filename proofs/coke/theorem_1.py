@@ -1,6 +1,6 @@
 """CoKe's Theorem 1 step by step, and its gaps (claims C9 to C15).
 
-The repaired statement is `theorem`; this module has the printed one.
+The repaired statement is `theorem_r`; this module has the printed one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ...algos.online import assignment, step_sizes
 from ..references import online_runs
 from ..references.online_runs import Floats
 from ..registry.claims import Status, claim
-from ..theorem import regret as theorem
+from ..theorem_r import regret as theorem
 
 __all__: list[str] = []
 

@@ -1,6 +1,6 @@
 """Theorem R with upper bounds: what prices they allow (R4), what not (R7), and what is open (R8).
 
-The proof of R4 is in `theorem`, with the others.
+The proof of R4 is in `theorem_r.regret`, with the others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__: list[str] = []
     hypotheses="0 <= l <= u <= 1, sum l <= 1 <= sum u, prices start at 0, K >= 2.",
     status=Status.HOLDS,
     derivation="Records of |rho - rho'|, and the sums of the m largest rho at the time of one."
-    " Proof of R4 in `theorem`; z3 proves its steps for K <= 4. That a bound independent of N"
+    " Proof of R4 in `regret`; z3 proves its steps for K <= 4. That a bound independent of N"
     " exists was open; its best constant is.",
     covers=("online.duals.update_duals", "online.duals.assign_batch"),
 )
