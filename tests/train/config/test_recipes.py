@@ -95,6 +95,7 @@ def test_each_method_has_a_recipe_for_the_digits(method, monkeypatch):
         data="digits",
         set=[],
         seed=None,
+        log=[],
         device="cpu",
         out=None,
     )

@@ -280,7 +280,7 @@ def test_embeddings(rng, tmp_path):
     [
         (np.zeros((3, 2), int), InvalidTypeError, "embeddings must be floats, got int64"),
         (np.zeros(3), InvalidValueError, r"embeddings must have shape \(n, d\), got \(3,\)"),
-        (np.array([[0.0], [np.nan]]), InvalidValueError, "finite, and row 1 has"),
+        (np.array([[0.0], [np.nan]]), InvalidValueError, "finite, and row 1 holds"),
     ],
 )
 def test_wrong_embeddings_are_refused(tmp_path, rows, error, message):
