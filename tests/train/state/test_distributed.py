@@ -120,7 +120,14 @@ class Ended(NamedTuple):
     def arrays(self) -> dict[tuple[int, int], dict[str, Any]]:
         """The arrays by number of ranks and rank; a rank that failed fails the test."""
         assert not any(self.codes), self.said
-        return {key: dict(np.load(path)) for key, path in self.files.items()}
+        found = {key: dict(np.load(path)) for key, path in self.files.items()}
+        return {
+            key: {n: a for n, a in arrays.items() if n != "token"} for key, arrays in found.items()
+        }
+
+    def tokens(self) -> dict[tuple[int, int], str]:
+        """The token of the run that each rank has."""
+        return {key: str(np.load(path)["token"]) for key, path in self.files.items()}
 
 
 def run_ranks(folder: Path, runs: dict[str, tuple[RunConfig, tuple[int, ...]]]) -> dict[str, Ended]:
@@ -180,6 +187,15 @@ def test_ranks_are_one_process(method, ended):
     check_ranks(method, ended[method].arrays())
 
 
+def test_all_ranks_of_a_run_have_its_token(ended):
+    found = {(run, *key): token for run, e in ended.items() for key, token in e.tokens().items()}
+    of_runs = {(run, world): token for (run, world, _), token in found.items()}
+    assert all(of_runs[run, world] == token for (run, world, _), token in found.items())
+    assert {token for (_, world), token in of_runs.items() if world == 1} == {""}
+    several = [token for (_, world), token in of_runs.items() if world > 1]
+    assert len({*several}) == len(several)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_four_ranks_are_one_process(method, source, tmp_path):
@@ -193,11 +209,6 @@ def check_ranks(method, found):
     Equal to rounding, since a rank multiplies fewer rows. Labels and counts follow scores that are
     1e-10 and more from a tie: such a score would have to be met by chance, and the seed is fixed.
     """
-    tokens = {(world, str(arrays.pop("token"))) for (world, _), arrays in found.items()}
-    worlds = {world for world, _ in found}
-    assert len(tokens) == len(worlds)  # the same on all ranks
-    assert len({token for _, token in tokens}) == len(worlds)  # and another for each run
-    assert (1, "") in tokens
     one = found[1, 0]
     for (world, rank), arrays in found.items():
         for name, expected in one.items():
