@@ -110,7 +110,7 @@ def test_starting_centers_refused(xp, rng):
         kmeans_plus_plus(uniforms, uniforms)
     with pytest.raises(InvalidValueError, match=r"uniforms must have shape \(k, l\)"):
         kmeans_plus_plus(x, xp.asarray(rng.random((2, 3, 2))))
-    with pytest.raises(InvalidValueError, match="or none for a center"):
+    with pytest.raises(InvalidValueError, match="at least one for each center, got none"):
         kmeans_plus_plus(x, xp.asarray(rng.random((2, 0))))
     with pytest.raises(InvalidTypeError, match="real floating dtype"):
         kmeans_plus_plus(xp.asarray(np.ones((3, 2), np.int64)), uniforms)
