@@ -64,7 +64,7 @@ def strided_ids(n: int, m: int, like: Array) -> Array:
     array([0, 5, 2, 7, 4])
     """
     xp = compat.array_namespace(like)
-    stride = max(1, round(n * (math.sqrt(5) - 1) / 2))
+    stride = round(n * (math.sqrt(5) - 1) / 2)
     while math.gcd(stride, n) != 1:
         stride += 1
     return (xp.arange(m, dtype=xp.int64, device=compat.device(like)) * stride) % n
@@ -88,7 +88,8 @@ def score_range(scores: Array) -> float:
         return 1.0
     n_equal = xp.sum(xp.astype(ranges == 0.0, xp.int64))  # they come first
     middle = xp.clip(n_equal + (n - n_equal) // 2, max=n - 1)
-    return float(xp.take(xp.sort(ranges), xp.reshape(middle, (1,)))[0]) or 1.0
+    found = xp.take(xp.sort(ranges), xp.reshape(middle, (1,)))
+    return float(xp.reshape(found, ())) or 1.0
 
 
 def check_range(values: Array) -> bool:

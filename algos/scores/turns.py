@@ -91,5 +91,6 @@ def hand_on(group: Group, turn: Turn, arrays: Sequence[Array]) -> list[Array]:
     """
     if group.is_alone:
         return list(arrays)
+    xp = compat.array_namespace(*arrays)
     sent = [array[None, ...] if turn.is_own else array[None, ...][:0, ...] for array in arrays]
-    return [group.gather(array)[0, ...] for array in sent]
+    return [xp.squeeze(group.gather(array), axis=0) for array in sent]

@@ -76,7 +76,6 @@ def bounds_of(shares: Shares, k: int, n: int, like: Array) -> SizeBounds:
         n_samples=n,
         lower=shares[0],
         upper=shares[1],
-        rounding="outward",
         xp=compat.array_namespace(like),
         device=compat.device(like),
     )

@@ -90,8 +90,8 @@ def recommend_k(
 data without clusters, 0.460'
     """
     excess = [s - r for s, r in zip(silhouette, reference, strict=True)]
-    merit = [max(e, 0.0) * max(a, 0.0) for e, a in zip(excess, stability, strict=True)]
-    both = zip(excess, stability, strict=True)
+    both = list(zip(excess, stability, strict=True))
+    merit = [max(e, 0.0) * max(a, 0.0) for e, a in both]
     fits = [e >= LEAST_EXCESS and a >= LEAST_STABILITY for e, a in both]
     top = max(range(len(ks)), key=lambda i: (fits[i], merit[i], stability[i], -ks[i]))
     error = [max(e, 0.0) * a for e, a in zip(excess, stability_error, strict=True)]

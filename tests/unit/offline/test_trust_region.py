@@ -9,7 +9,13 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import SolverOptions
 from dualclust.algos.offline._candidates import TrustRegion, collect_candidates
 from dualclust.algos.offline._options import DEFAULT_OPTIONS
-from dualclust.algos.offline._trust_region import initial_region, largest_radius, next_region
+from dualclust.algos.offline._trust_region import (
+    _grown,
+    _initial_radius,
+    initial_region,
+    largest_radius,
+    next_region,
+)
 from dualclust.algos.offline.assignment import assign_exact
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import score_range
@@ -80,3 +86,67 @@ def test_few_clusters_ties_and_forbidden_pairs(xp):
     alone[:, 4] = 1.0
     found = largest_radius(xp.asarray(alone), zeros, n_rows=5, max_entries=10)
     assert found.radius == math.inf
+
+
+def test_the_first_radius_parts_a_typical_row_from_eight_others():
+    """Half the difference of the best and the ninth, by the upper median of the rows."""
+    scores = np.linspace(0.0, 1.0, 11)[None, ::-1] * np.asarray([[1.0], [2.0], [5.0], [9.0]])
+    prices = np.zeros(11)
+    found = _initial_radius(scores, prices, DEFAULT_OPTIONS)
+    np.testing.assert_allclose(found, np.full(11, 0.5 * 0.8 * 5.0), rtol=1e-15)
+    few = _initial_radius(scores[:, :3], prices[:3], DEFAULT_OPTIONS)
+    np.testing.assert_allclose(few, np.full(3, 0.5 * 0.2 * 5.0), rtol=1e-14)
+    priced = _initial_radius(0.0 * scores[:, :3], np.asarray([0.0, 3.0, -1.0]), DEFAULT_OPTIONS)
+    assert priced.tolist() == [2.0] * 3
+    # Where typical rows tie, a millionth of the range of the others.
+    ties = np.zeros((5, 3))
+    ties[4] = [0.0, 4.0, 0.0]
+    least = _initial_radius(ties, np.zeros(3), DEFAULT_OPTIONS)
+    np.testing.assert_allclose(least, np.full(3, 4e-6), rtol=1e-15)
+    forbidden = np.asarray([[5.0, -math.inf, 1.0]] * 3)  # counted as the smallest score, or as 0
+    assert _initial_radius(forbidden, np.zeros(3), DEFAULT_OPTIONS).tolist() == [2.5] * 3
+    negative = np.asarray([[5.0, -math.inf, -3.0]] * 3)
+    assert _initial_radius(negative, np.zeros(3), DEFAULT_OPTIONS).tolist() == [4.0] * 3
+
+
+def test_prices_at_the_edge_grow_as_far_as_scores_differ():
+    region = TrustRegion(np.zeros(3), np.asarray([1.0, 2.0, 3.0]))
+    at_edge = np.asarray([True, True, False])
+    for most, expected in (
+        (100.0, [4.0, 8.0, 3.0]),
+        (5.0, [4.0, 5.0, 3.0]),
+        (2.0, [3.0, 3.0, 3.0]),
+    ):
+        assert _grown(region, at_edge, most, DEFAULT_OPTIONS).tolist() == expected
+
+
+def test_a_known_reach_is_the_region():
+    """In the unit of the source, whose true scores are eight times these."""
+    source = score_source(np.zeros((4, 2)))._replace(exponent=3)
+    bounds, prices = SizeBounds.from_counts([0, 0], n_samples=4), np.asarray([1.0, -2.0])
+    region = initial_region(source, bounds, prices, SolverOptions(price_reach=4.0))
+    assert region.center is prices
+    assert region.radius.tolist() == [0.5, 0.5]
+
+
+def test_candidates_of_a_radius_by_hand(xp):
+    """Four rows, whose second cluster is 2, 4, 6 and 8 behind and whose fifth 20 times that."""
+    behind = np.asarray([2.0, 4.0, 6.0, 8.0])
+    scores = np.stack([0 * behind, -behind, -2 * behind, -3 * behind, -20 * behind], axis=1)
+    rows, zeros = xp.asarray(scores), xp.asarray(np.zeros(5))
+
+    def limit(entries, **options):
+        return largest_radius(rows, zeros, n_rows=8, max_entries=entries, **options)
+
+    # Half of eight rows with four candidates: two of these four, so the third stays fixed.
+    assert limit(16) == (3.0, 4)
+    assert limit(8) == (2.0, 4)
+    assert limit(0) == (1.0, 4)
+    # All may be free; of no more than 2 % of the rows a fifth candidate may be lost.
+    assert limit(32) == (20.0, 4)
+    half = SolverOptions(limit_truncated=0.5)
+    assert limit(32, options=half) == (60.0, 4)
+    one = SolverOptions(limit_widths=(2, 3))
+    assert limit(32, options=one) == (3.0, 3)
+    assert limit(32, options=one, wanted=2.0) == (2.0, 2)
+    assert limit(32, options=one, wanted=2.001) == (3.0, 3)

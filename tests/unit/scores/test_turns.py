@@ -9,7 +9,7 @@ from dualclust.algos.scores.turns import Turn, hand_on, turns_of
 from tests.compare import assert_same_kind, to_numpy
 from tests.thread_ranks import groups_on_threads
 
-EDGES = [[0, 7], [0, 4, 7], [0, 0, 4, 4, 9, 9], [0, 9, 9]]
+EDGES = [[0, 7], [0, 4, 7], [0, 0, 4, 4, 9, 9], [0, 9, 9], [0, 1, 2, 6]]
 
 
 @pytest.mark.parametrize("edges", EDGES)
@@ -53,3 +53,11 @@ def test_alone_nothing_is_packed():
     assert list(turns_of(group, like=np.zeros(1))) == [Turn(0, 5, True)]
     assert hand_on(group, Turn(0, 5, True), [array])[0] is array
     assert not Group(0, 5, 5, lambda a: a).is_alone  # the others have no rows
+
+
+def test_turns_alone_are_those_of_ranks(monkeypatch):
+    assert turns.TURN_ROWS == 2**20
+    monkeypatch.setattr(turns, "TURN_ROWS", 3)
+    expected = [Turn(0, 3, True), Turn(3, 6, True), Turn(6, 7, True)]
+    assert list(turns_of(alone(7), like=np.zeros(1))) == expected
+    assert list(turns_of(alone(0), like=np.zeros(1))) == []

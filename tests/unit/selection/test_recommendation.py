@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from dualclust.algos.core.random import normal_noise
 from dualclust.algos.selection import (
     recommend_bounds,
     recommend_k,
@@ -12,6 +13,7 @@ from dualclust.algos.selection import (
     shares_text,
 )
 from tests.compare import assert_same_kind, to_numpy
+from tests.libraries import ONE_EACH
 from tests.problems import unit_rows
 
 
@@ -27,17 +29,21 @@ def test_the_clearest_of_the_stable_ones():
 
 
 @pytest.mark.parametrize(
-    ("silhouette", "stability", "why"),
+    ("silhouette", "stability", "best", "why"),
     [
-        ([0.45, 0.49], [1.0, 1.0], "and not 0.1 above that of data without clusters, 0.400"),
-        ([0.8, 0.9], [0.74, 0.7], "and 0.75 is asked"),
-        ([0.1, 0.2], [-0.1, 0.0], "and not 0.1 above that of data without clusters, 0.400"),
+        ([0.45, 0.49], [1.0, 1.0], 6, "and not 0.1 above that of data without clusters, 0.400"),
+        ([0.8, 0.9], [0.74, 0.7], 6, "and 0.75 is asked"),
+        ([0.8, 0.9], [0.7, 0.5], 3, "and 0.75 is asked"),
+        ([0.1, 0.2], [-0.1, 0.0], 6, "and not 0.1 above that of data without clusters, 0.400"),
+        ([0.1, 0.2], [-0.1, -0.9], 3, "and not 0.1 above that of data without clusters, 0.400"),
+        ([0.9, 0.8], [-0.2, -0.1], 6, "and 0.75 is asked"),
     ],
 )
-def test_nothing_stands_out(silhouette, stability, why):
+def test_nothing_stands_out(silhouette, stability, best, why):
     found = recommend_k([3, 6], silhouette, [0.4, 0.4], stability, [0.0, 0.0])
     assert found.n_clusters is None
-    assert found.reason.startswith(f"no k stands out: at k = {found.best}, the best here,")
+    assert found.best == best
+    assert found.reason.startswith(f"no k stands out: at k = {best}, the best here,")
     assert found.reason.endswith(why)
 
 
@@ -46,6 +52,11 @@ def test_the_end_of_a_range_is_said():
     last = recommend_k([5, 6, 7], [0.5, 0.6, 0.9], [0.3] * 3, [0.8, 0.8, 1.0], [0.0] * 3)
     assert first.reason.endswith("as this is the end of the range, try smaller k too")
     assert last.reason.endswith("as this is the end of the range, try larger k too")
+    two = [
+        recommend_k([3, 4], s, [0.3] * 2, [1.0] * 2, [0.0] * 2) for s in ([0.9, 0.5], [0.5, 0.9])
+    ]
+    assert two[0].reason.endswith("try smaller k too")
+    assert two[1].reason.endswith("try larger k too")
     for ks in ([2, 3], [4]):  # nothing below two clusters, and no range
         n = len(ks)
         found = recommend_k(ks, [0.9, 0.5][:n], [0.3] * n, [1.0] * n, [0.0] * n)
@@ -62,6 +73,38 @@ def test_what_is_better_only_within_the_error_is_not_better():
     found = recommend_k(*figures, [0.1, 0.03, 0.03])
     assert found.n_clusters == 4  # and not 2, which is not stable
     assert found.reason.endswith("k = 8 is better only within the standard error")
+
+
+def test_the_error_is_that_of_the_merit_on_both_sides():
+    """Of two k whose silhouettes are 0.5 above: stability and its error count by half."""
+    figures = ([4, 8], [0.5, 0.5], [0.0, 0.0], [0.75, 0.875])
+    assert recommend_k(*figures, [0.0625, 0.0625]).n_clusters == 4  # just within both errors
+    for errors in ([0.05, 0.05], [0.0, 0.0625], [0.0625, 0.0]):
+        assert recommend_k(*figures, errors).n_clusters == 8
+    for errors in ([0.0, 0.125], [0.125, 0.0]):
+        assert recommend_k(*figures, errors).n_clusters == 4
+
+
+def test_what_is_asked_is_enough():
+    assert recommend_k([3], [0.1], [0.0], [0.75], [0.0]).n_clusters == 3
+    short = recommend_k([3], [0.1], [0.0], [0.7499], [0.0])
+    assert short.reason.endswith("agree by 0.750 (adjusted Rand index), and 0.75 is asked")
+    vague = recommend_k([3], [0.0999], [0.0], [0.75], [0.0])
+    assert vague.reason.endswith("and not 0.1 above that of data without clusters, 0.000")
+
+
+@pytest.mark.parametrize("short", range(1, 5))
+def test_figures_of_other_k_are_refused(short):
+    figures = [[0.5, 0.6], [0.1, 0.1], [0.9, 0.9], [0.0, 0.0]]
+    figures[short - 1].pop()
+    with pytest.raises(ValueError, match="zip"):
+        recommend_k([2, 3], *figures)
+
+
+def test_of_bounds_as_wide_the_higher_are_tighter():
+    shares = [(0.25, 1.25), (0.5, 1.5), (0.0, 1.0)]
+    assert recommend_bounds(shares, [0.0, 0.0, 0.0]).shares == (0.5, 1.5)
+    assert recommend_bounds(shares, [0.0, 0.1, 0.0]).shares == (0.25, 1.25)
 
 
 def test_the_tightest_bounds_that_cost_little():
@@ -105,3 +148,21 @@ def test_reference_rows_of_few_rows_and_of_equal_ones():
     assert reference_rows(equal, metric="euclidean", seed=0) is equal
     few = np.random.default_rng(0).normal(size=(5, 40))
     assert np.isfinite(reference_rows(few, metric="euclidean", seed=0)).all()
+
+
+@pytest.mark.parametrize("library", ONE_EACH, ids=lambda row: row.name)
+def test_reference_rows_by_their_definition(library):
+    """x = m + L z; the last column is constant, so that only the jitter spreads it."""
+    x = np.random.default_rng(0).normal(size=(40, 3)) * [3.0, 1.0, 0.0] + [5.0, -2.0, 7.0]
+    x[:, 1] += 0.5 * x[:, 0]
+    rows = library.asarray(x)
+    found = to_numpy(reference_rows(rows, metric="euclidean", seed=4))
+    apart = x - x.mean(axis=0)
+    covariance = apart.T @ apart / 40 + 1e-8 * (apart**2).mean() * np.eye(3)
+    noise = to_numpy(normal_noise((40, 3), key=4, xp=library.namespace, device=library.device))
+    expected = x.mean(axis=0) + noise @ np.linalg.cholesky(covariance).T
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(found[:, 2] - 7.0, (expected - 7.0)[:, 2], rtol=1e-6)
+    on_sphere = to_numpy(reference_rows(rows, metric="cosine", seed=4))
+    lengths = np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(on_sphere, expected / lengths, rtol=1e-9)

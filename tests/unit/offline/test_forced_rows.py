@@ -1,0 +1,65 @@
+"""Rows that one cluster alone may take: their counts, and the bounds that the others are left."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.offline._forced_rows import FORBIDDEN, beside, forced_counts
+from tests.compare import assert_same_kind, to_numpy
+from tests.libraries import ONE_EACH
+
+each_library = pytest.mark.parametrize("library", ONE_EACH, ids=lambda row: row.name)
+NEVER = -math.inf
+
+
+def test_a_forbidden_pair_has_a_score_that_float32_holds_with_prices_beside_it():
+    assert FORBIDDEN == -1e37
+    assert np.isfinite(np.float32(10.0 * FORBIDDEN))
+
+
+@each_library
+def test_rows_with_one_finite_score_are_counted(library):
+    scores = [
+        [0.5, NEVER, NEVER],
+        [0.1, 0.2, NEVER],
+        [NEVER, NEVER, -3.0],
+        [0.0, 1.0, 2.0],
+        [NEVER, NEVER, 7.0],
+    ]
+    found = forced_counts(library.asarray(scores))
+    assert to_numpy(found).tolist() == [1, 0, 2]
+    assert_same_kind(found, library.asarray(np.zeros(3, np.int64)))
+    none = forced_counts(library.asarray(np.zeros((0, 2))))
+    assert to_numpy(none).tolist() == [0, 0]
+    assert_same_kind(none, library.asarray(np.zeros(2, np.int64)))
+
+
+@each_library
+@pytest.mark.parametrize(
+    ("lower", "upper", "forced", "left"),
+    [
+        ([2, 1], [3, 4], [2, 0], ([0, 1], [1, 4], 4, [0.0, 0.25], [0.25, 1.0])),
+        ([2, 1], [3, 4], [3, 0], ([0, 1], [0, 4], 3, [0.0, 1 / 3], [0.0, 1.0])),
+        ([2, 3], [3, 4], [3, 2], ([0, 1], [0, 2], 1, [0.0, 1.0], [0.0, 1.0])),
+        ([2, 3], [3, 3], [3, 3], ([0, 0], [0, 0], 0, [0.0, 0.0], [0.0, 0.0])),
+        ([3, 3], [3, 3], [1, 0], ([2, 3], [2, 3], 5, [0.4, 0.6], [0.4, 0.6])),
+        ([1, 3], [6, 6], [3, 0], ([0, 3], [3, 6], 3, [0.0, 1.0], [1.0, 1.0])),
+        ([1, 3], [6, 6], [4, 0], None),  # two rows for three places
+        ([0, 0], [3, 6], [4, 0], None),  # more than the cluster takes
+    ],
+)
+def test_what_is_left_beside_forced_rows(library, lower, upper, forced, left):
+    xp, device = library.namespace, library.device
+    bounds = SizeBounds.from_counts(lower, upper, n_samples=6, xp=xp, device=device)
+    found = beside(bounds, library.asarray(np.asarray(forced)))
+    if left is None:
+        assert found is None
+        return
+    assert found is not None
+    assert to_numpy(found.lower).tolist() == left[0]
+    assert to_numpy(found.upper).tolist() == left[1]
+    assert found.n_samples == left[2]
+    np.testing.assert_allclose(to_numpy(found.lower_share), left[3], atol=1e-15)
+    np.testing.assert_allclose(to_numpy(found.upper_share), left[4], atol=1e-15)

@@ -1,0 +1,164 @@
+"""What labels prove: each term of the bound by its definition, and results in another unit."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dualclust.algos.bounds.sizes import SizeBounds, price_of_bounds
+from dualclust.algos.core.errors import InvalidValueError
+from dualclust.algos.offline import SolverOptions
+from dualclust.algos.offline._candidates import all_candidates, collect_candidates
+from dualclust.algos.offline._proof import (
+    SMALLEST,
+    OfflineAssignment,
+    in_unit,
+    priced,
+    proven,
+    rounding_of,
+)
+from dualclust.algos.online.certificates import dual_value
+from dualclust.algos.scores.sources import score_source
+from dualclust.algos.scores.statistics import ScoresOutOfRangeError
+
+N, K = 30, 4
+OPTIONS = SolverOptions(chunk_rows=7)  # several parts, of which the last is not full
+
+
+def problem(seed):
+    rng = np.random.default_rng(seed)
+    scores, prices = rng.normal(size=(N, K)) + 3.0, rng.normal(size=K)
+    prices[seed % K] = 0.0
+    labels = rng.integers(0, K, size=N)
+    sizes = np.bincount(labels, minlength=K)
+    lower, upper = np.maximum(sizes - rng.integers(0, 3, K), 0), sizes + rng.integers(0, 3, K)
+    return (
+        scores,
+        prices,
+        labels,
+        SizeBounds.from_counts(lower.tolist(), upper.tolist(), n_samples=N),
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bound_is_the_dual_value_of_the_prices(seed):
+    """All clusters are candidates: any labels, any prices."""
+    scores, prices, labels, bounds = problem(seed)
+    kept = all_candidates(score_source(scores), like=prices)
+    slots = np.argmax(kept.clusters == labels[:, None], axis=1)
+    found, misplaced = proven(kept, slots, prices, bounds, 0.0, OPTIONS)
+    best = dual_value(scores, prices, bounds)
+    value = scores[np.arange(N), labels].sum()
+    np.testing.assert_array_equal(found.labels, labels)
+    np.testing.assert_array_equal(found.counts, np.bincount(labels, minlength=K))
+    np.testing.assert_array_equal(found.prices, prices)
+    assert found.objective == pytest.approx(value, rel=1e-14)
+    assert found.upper_bound == pytest.approx(best, rel=1e-13)
+    assert found.gap == pytest.approx((best - value) / max(np.abs(value), best), rel=1e-12)
+    regret = (scores + prices).max(axis=1) - (scores + prices)[np.arange(N), labels]
+    assert misplaced == pytest.approx(regret.sum(), rel=1e-12)
+    size = value + (np.abs(prices) * found.counts).sum()
+    assert found.rounding == pytest.approx(2.0**-46 * size, rel=1e-12)
+    assert found.violation == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("outside", [0.0, 0.75])
+def test_the_bound_from_truncated_candidates(seed, outside):
+    """A row is worth its best candidate, or what a truncated one may be worth, if that is more."""
+    scores, middle, _, bounds = problem(seed)
+    low, high = middle - 0.75, middle + 0.75
+    kept = collect_candidates(score_source(scores), low, high, width=2)
+    assert bool(kept.is_truncated.any())
+    rng = np.random.default_rng(seed)
+    prices = middle + rng.uniform(-0.75, 0.75, K) * (1.0 + outside)
+    prices[0] = middle[0] + 0.75 + outside
+    slots = np.argmax(kept.values, axis=1)
+    m = len(slots)
+    chosen = kept.clusters[np.arange(m), slots]
+    found, misplaced = proven(kept, slots, prices, bounds, 0.0, OPTIONS)
+    labels = np.asarray(kept.labels).copy()
+    labels[kept.is_free] = chosen
+    np.testing.assert_array_equal(found.labels, labels)
+    counts = np.bincount(labels, minlength=K)
+    value = scores[np.arange(N), labels].sum()
+    assert found.objective == pytest.approx(value, rel=1e-13)
+    missed = np.maximum(np.asarray(bounds.lower) - counts, counts - np.asarray(bounds.upper))
+    assert found.violation == max(0, missed.max())
+    # The price of a cluster is held inside the region: beyond it candidates say nothing.
+    inside = np.clip(prices, low, high)
+    np.testing.assert_array_equal(found.prices, inside)
+    names, fixed = np.maximum(kept.clusters, 0), np.asarray(kept.fixed_counts)
+    worth = (kept.values + inside[names]).max(axis=1)
+    best = np.maximum(worth, kept.truncation).sum() + kept.fixed_value + fixed @ inside
+    best += price_of_bounds(inside, bounds)
+    if found.violation == 0:
+        assert found.upper_bound == pytest.approx(best, rel=1e-12)
+    own = kept.values + prices[names]
+    assert misplaced == pytest.approx((own.max(axis=1) - own[np.arange(m), slots]).sum(), abs=1e-9)
+
+
+def test_scores_and_prices_are_counted_from_the_first_candidate():
+    scores, prices, *_ = problem(0)
+    kept = all_candidates(score_source(scores), like=prices)
+    rows = slice(2, 9)
+    values, names = kept.values[rows], kept.clusters[rows]
+    apart = values - values[:, :1]
+    np.testing.assert_allclose(priced(kept, rows, prices), apart + prices[names])
+    sizes = priced(kept, rows, prices, sizes=True)
+    np.testing.assert_allclose(sizes, np.abs(apart) + np.abs(prices[names]))
+
+
+def test_what_rounding_explains_is_not_lost():
+    """Labels that lose 1e-15 at prices that carry the rounding of numbers of 1 lose nothing."""
+    scores = np.asarray([[1.0, 1.0 + 1e-15], [1.0, 1.0]])
+    kept = all_candidates(score_source(scores), like=np.zeros(2))
+    slots = np.argmax(kept.clusters == np.zeros((2, 1)), axis=1)
+    bounds = SizeBounds.from_counts([0, 0], n_samples=2)
+    exact, _ = proven(kept, slots, np.zeros(2), bounds, 0.0, OPTIONS)
+    assert exact.gap > 0.0
+    rough, misplaced = proven(kept, slots, np.zeros(2), bounds, 1.0, OPTIONS)
+    assert (rough.gap, rough.upper_bound, misplaced) == (0.0, rough.objective, 0.0)
+
+
+def test_prices_of_bounds_that_are_not_reached_are_lost():
+    scores = np.zeros((4, 2))
+    kept = all_candidates(score_source(scores), like=np.zeros(2))
+    slots = np.argmax(kept.clusters == np.asarray([[0], [0], [1], [1]]), axis=1)
+    bounds = SizeBounds.from_counts([1, 1], [3, 3], n_samples=4)
+    for prices, lost in (([0.5, 0.5], 1.0), ([-0.25, -0.25], 0.5), ([0.0, 0.0], 0.0)):
+        found, _ = proven(kept, slots, np.asarray(prices), bounds, 0.0, OPTIONS)
+        assert found.upper_bound == lost
+
+
+def test_sums_that_overflow_need_another_unit():
+    scores = np.full((4, 2), 2.0**1022)
+    kept = all_candidates(score_source(np.zeros((4, 2))), like=np.zeros(2))
+    kept = kept._replace(values=scores)
+    bounds = SizeBounds.from_counts([0, 0], n_samples=4)
+    with np.errstate(over="ignore"), pytest.raises(ScoresOutOfRangeError):
+        proven(kept, np.zeros(4, np.int64), np.zeros(2), bounds, 0.0, OPTIONS)
+
+
+def made(objective=3.0, upper=4.0, rounding=0.5, price=-1.5):
+    labels, prices = np.asarray([0, 1]), np.asarray([price, 0.25])
+    return OfflineAssignment(labels, labels, prices, objective, upper, rounding, 0, 0.125)
+
+
+def test_a_result_in_the_unit_of_the_scores():
+    own = made()
+    assert in_unit(own, 0) is own
+    for exponent in (-3, 5, 1000, -1060):
+        found = in_unit(own, exponent)
+        assert found.objective == math.ldexp(3.0, exponent)
+        assert found.upper_bound == math.ldexp(4.0, exponent)
+        assert found.rounding == math.ldexp(0.5, exponent) + SMALLEST
+        assert found.prices.tolist() == [math.ldexp(-1.5, exponent), math.ldexp(0.25, exponent)]
+        assert (found.gap, found.violation, found.labels) == (0.125, 0, own.labels)
+    assert (SMALLEST, rounding_of(1.0)) == (5e-324, 2.0**-46)
+
+
+@pytest.mark.parametrize("large", ["objective", "upper", "rounding", "price"])
+def test_a_number_that_does_not_fit_is_an_error(large):
+    with pytest.raises(InvalidValueError, match="the labels stay the same"):
+        in_unit(made(**{large: 2.0**30}), 1000)

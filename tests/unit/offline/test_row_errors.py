@@ -1,0 +1,74 @@
+"""Rows that no solver can label: what is wrong, and the same error on every rank."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
+from dualclust.algos.offline._row_errors import (
+    NO_CLUSTER,
+    NOT_FINITE,
+    OUT_OF_RANGE,
+    agree,
+    what_is_wrong,
+)
+from dualclust.algos.scores.sources import score_source
+from dualclust.algos.scores.statistics import ScoresOutOfRangeError
+from tests.libraries import ONE_EACH
+from tests.thread_ranks import groups_on_threads
+
+EDGES = [0, 3, 3, 5, 9]
+FINE = (-1, 0)
+
+
+@pytest.mark.parametrize("library", ONE_EACH, ids=lambda row: row.name)
+def test_what_is_wrong(library):
+    assert len({NOT_FINITE, NO_CLUSTER, OUT_OF_RANGE}) == 3
+    for row, kind in (
+        ([1.0, math.nan], NOT_FINITE),
+        ([math.inf, 0.0], NOT_FINITE),
+        ([math.nan, -math.inf], NOT_FINITE),
+        ([-math.inf, -math.inf], NO_CLUSTER),
+        ([1e300, -math.inf], OUT_OF_RANGE),
+        ([1e300, 0.0], OUT_OF_RANGE),
+    ):
+        assert what_is_wrong(library.asarray(row)) == kind
+
+
+def of_ranks(wrong, frees=(2, 0, 1, 4)):
+    """What each rank gets that has met its part of these rows."""
+    source, like = score_source(np.zeros((9, 3))), np.zeros(1)
+
+    def look(group):
+        rank = list(pairwise(EDGES)).index((group.first_row, group.first_row + group.n_local))
+        found = wrong.get(rank, FINE)
+        try:
+            return agree(source._replace(group=group), found, frees[rank], like=like)
+        except (InvalidValueError, ScoresOutOfRangeError) as error:
+            return error
+
+    return groups_on_threads(EDGES, look)
+
+
+def test_ranks_know_their_place_among_the_free_rows():
+    assert of_ranks({}) == [(0, 7), (2, 7), (2, 7), (3, 7)]
+
+
+@pytest.mark.parametrize("kind", [NOT_FINITE, NO_CLUSTER, OUT_OF_RANGE])
+def test_all_ranks_raise_the_error_of_the_first_row(kind):
+    other = (kind + 1) % 3
+    for error in of_ranks({3: (8, other), 2: (4, kind)}):
+        if kind == OUT_OF_RANGE:
+            assert isinstance(error, ScoresOutOfRangeError)
+        elif kind == NO_CLUSTER:
+            assert isinstance(error, InfeasibleBoundsError)
+            assert error.vector is not None
+            assert "sample 4 may join no cluster" in str(error)
+        else:
+            assert "row 4 is not so. To fix this" in str(error)
+
+
+def test_the_first_row_of_all_may_be_wrong():
+    assert all("row 0 is not so" in str(error) for error in of_ranks({0: (0, NOT_FINITE)}))

@@ -1,0 +1,57 @@
+"""What a search keeps: the labels of the smallest gap, and the prices that prove most."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.offline import DEFAULT_OPTIONS
+from dualclust.algos.offline._candidates import TrustRegion
+from dualclust.algos.offline._proof import OfflineAssignment
+from dualclust.algos.offline._reduced import ReducedSolution
+from dualclust.algos.offline._search import Problem, Search, best_of
+from dualclust.algos.scores.sources import Group, score_source
+
+
+def labels_of(gap):
+    empty = np.zeros(0)
+    return OfflineAssignment(empty, empty, empty, 1.0, 1.0, 0.0, 0, gap)
+
+
+def test_the_smallest_gap_and_of_equals_the_first():
+    worse, best, equal = labels_of(0.5), labels_of(0.25), labels_of(0.25)
+    assert best_of() is None
+    assert best_of(None, None) is None
+    assert best_of(None, worse) is worse
+    assert best_of(worse, None, best, equal) is best
+    assert best_of(equal, best, worse) is equal
+
+
+@pytest.mark.parametrize(("bound", "is_kept"), [(3.0, False), (2.0, False), (1.0, True)])
+def test_a_pass_is_judged_by_its_labels_and_by_its_bound(bound, is_kept):
+    old, new, region = np.zeros(2), np.ones(2), TrustRegion(np.zeros(2), np.ones(2))
+    first = labels_of(0.25)
+    search = Search(region, 4, False, old, first, 2.0, old)
+    found = search.judged(ReducedSolution(labels_of(0.25), new, bound))
+    assert found.best is first
+    assert found.prices is new
+    assert found.least_bound == min(bound, 2.0)
+    assert found.best_prices is (new if is_kept else old)
+    better = labels_of(0.125)
+    assert search.judged(ReducedSolution(better, new, bound)).best is better
+    assert search.judged(ReducedSolution(None, new, bound)).best is first
+
+
+def test_a_search_begins_without_labels():
+    region = TrustRegion(np.zeros(2), np.ones(2))
+    search = Search(region, 4, False, None, None, math.inf, region.center)
+    assert (search.is_tied, search.online, search.online_prices) == (False, None, None)
+
+
+def test_a_problem_counts_the_scores_of_all_ranks():
+    source = score_source(np.zeros((4, 3)))._replace(group=Group(2, 4, 10, lambda a: a))
+    bounds = SizeBounds.from_counts([0] * 3, n_samples=10)
+    made = [Problem(source, bounds, tol, DEFAULT_OPTIONS) for tol in (0.0, 1e-300)]
+    assert [problem.is_exact for problem in made] == [True, False]
+    assert made[0].n_scores == 30

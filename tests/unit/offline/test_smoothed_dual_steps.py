@@ -1,0 +1,117 @@
+"""Newton's system of the smoothed dual against differences, and the errors of prices by hand."""
+
+import numpy as np
+import pytest
+
+from dualclust.algos.core.random import random_signs
+from dualclust.algos.offline import _smoothed_dual
+from dualclust.algos.offline._smoothed_dual import (
+    RefinedPrices,
+    _evaluate,
+    _search,
+    _solver,
+    price_errors,
+    refine_prices,
+)
+from tests.libraries import LIBRARIES
+from tests.unit.offline.test_smoothed_dual import problem
+
+NUMPY, K, T = LIBRARIES[0], 4, 0.3
+
+
+def made(rng, radius=2.0):
+    """Some samples have a fixed cluster; bounds differ from cluster to cluster."""
+    lower, slack = np.asarray([[6.0, 2.0, 9.0, 7.0], [1.0, 9.0, 0.0, 4.0]])
+    found = problem(NUMPY, rng.normal(size=(30, K)), lower, lower + slack, radius)
+    return found._replace(settled=np.asarray([3.0, 0.0, 1.0, 2.0]))
+
+
+def curvature_by_differences(own, prices, step=1e-6):
+    rows = []
+    for a in range(K):
+        move = step * np.eye(K)[a]
+        up, down = (_evaluate(own, prices + s * move, T).gradient for s in (1.0, -1.0))
+        rows.append((up - down) / (2.0 * step))
+    return np.stack(rows)
+
+
+def test_fixed_samples_count_in_value_and_gradient(rng):
+    own, prices = made(rng), rng.normal(size=K)
+    gradient, step = _evaluate(own, prices, T).gradient, 1e-6
+    for a in range(K):
+        move = step * np.eye(K)[a]
+        up, down = (float(_evaluate(own, prices + s * move, T).value) for s in (1.0, -1.0))
+        assert (up - down) / (2.0 * step) == pytest.approx(gradient[a], abs=1e-5)
+    # Counts of all samples: 30 free ones, and the fixed.
+    assert _evaluate(own, prices, T).counts.sum() == pytest.approx(36.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_the_system_is_that_of_the_curvature(rng, dense, monkeypatch):
+    if not dense:
+        monkeypatch.setattr(_smoothed_dual, "DENSE", K - 1)
+        monkeypatch.setattr(_smoothed_dual, "CG_ACCURACY", 1e-12)
+    own, prices = made(rng), rng.normal(size=K)
+    point = _evaluate(own, prices, T)
+    free, extra = np.asarray([1.0, 0.0, 1.0, 1.0]), np.asarray([0.5, 0.25, 0.0, 2.0])
+    curved = T * curvature_by_differences(own, prices)
+    ridge = extra + 1e-8 * (point.spread + point.corner).max()
+    matrix = curved * np.outer(free, free) + np.diag(ridge + (1.0 - free) * dense)
+    rhs = rng.normal(size=(2, K)) * free
+    expected = np.linalg.solve(matrix, T * rhs.T).T
+    solve = _solver(own, point, free, extra)
+    for i in range(2):
+        np.testing.assert_allclose(solve(rhs[i]), expected[i], rtol=1e-5, atol=1e-8)
+    if dense:
+        np.testing.assert_allclose(solve(rhs), expected, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_errors_of_prices_by_their_definition(rng, dense, monkeypatch):
+    if not dense:
+        monkeypatch.setattr(_smoothed_dual, "DENSE", K - 1)
+        monkeypatch.setattr(_smoothed_dual, "CG_ACCURACY", 1e-12)
+    own, prices, share = made(rng, radius=1.5), rng.normal(size=K), 0.25
+    point = _evaluate(own, prices, T)
+    scatter = np.sqrt(np.maximum(point.counts, 1.0) * (1.0 - share))
+    # The radius, 1.5, is the standard deviation known before.
+    matrix = T * curvature_by_differences(own, prices) + np.eye(K) * T * scatter.mean() / 1.5
+    draws = random_signs((8, K), key=0, xp=NUMPY.namespace, device=None) * scatter
+    moves = np.linalg.solve(matrix, T * (draws - draws.mean(axis=1, keepdims=True)).T)
+    square = (moves**2).mean(axis=1)
+    expected = np.sqrt(np.maximum(square, square.mean()))
+    found = price_errors(own, RefinedPrices(prices, T), share)
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_a_step_that_is_too_long_is_halved_and_one_upward_is_none(rng):
+    own = made(rng, radius=50.0)
+    prices = np.zeros(K)
+    point = _evaluate(own, prices, T)
+    down = -point.gradient / np.abs(point.gradient).max()
+    found = _search(own, prices, 64.0 * down, point)
+    assert found is not None
+    parts = found[0] / (64.0 * down)
+    np.testing.assert_allclose(parts, parts[0])
+    assert np.log2(parts[0]) == pytest.approx(round(np.log2(parts[0])), abs=1e-9)
+    assert parts[0] < 1.0
+    assert found[1].value < point.value
+    assert _search(own, prices, -down, point) is None
+
+
+def test_a_temperature_is_divided_until_few_samples_lie_on_borders(rng):
+    own = made(rng)
+    start = refine_prices(own, np.zeros(K), start=1.0, border=1e9)
+    assert start.temperature == 1.0  # enough at once
+    cool = refine_prices(own, np.zeros(K), start=1.0, border=0.5)
+    assert cool.temperature in {4.0**-i for i in range(1, 30)}
+    point = _evaluate(own, cool.prices, cool.temperature)
+    assert np.abs(point.gradient).max() < 1.0  # less than a sample
+
+
+def test_the_numbers_of_the_method():
+    """Measured, or reasoned about where they stand; another number is a decision."""
+    names = "DENSE COOLING TIED MOST_STEPS MOST_LEVELS LONGEST SHORTEST ARMIJO PROMISE DRAWS KEY"
+    names += " FAR RIDGE CG_STEPS CG_ACCURACY UNITS"
+    numbers = [256, 4.0, 0.8, 16, 30, 8.0, 1e-4, 1e-4, 0.02, 8, 0, 24.0, 1e-8, 60, 0.03, 2.0**40]
+    assert [getattr(_smoothed_dual, name) for name in names.split()] == numbers
