@@ -31,7 +31,7 @@ def test_a_vector_has_a_direction_above_the_root_of_the_smallest_number(xp, dtyp
     assert to_numpy(found.valid).tolist() == [False, True, True, False]
     half = math.sqrt(0.5)
     expected = [[0.0, 0.0], [0.0, -1.0], [half, half], [0.0, 0.0]]
-    assert_close(found.vectors, xp.asarray(expected, "float64"), rtol=1e-15)
+    assert_close(found.vectors, xp.asarray(expected, "float64"), rtol=4e-15)
 
 
 def test_at_the_edge_itself_there_is_none(xp):
@@ -40,12 +40,12 @@ def test_at_the_edge_itself_there_is_none(xp):
     assert to_numpy(unit_directions(x).valid).tolist() == [False]
 
 
-@pytest.mark.parametrize("length", [2.0**-500, 1e-30, 3.0, 2.0**1000, 0.9 * 2.0**1024])
+@pytest.mark.parametrize("length", [2.0**-500, 1e-30, 3.0, 2.0**1000, 1.7e308])
 def test_lengths_of_all_sizes(xp, length):
     """The largest entry is one whose logarithm a rounding upwards would take out of range."""
     found = unit_directions(xp.asarray([[0.6 * length, -0.8 * length], [length, 0.0]]))
     assert to_numpy(found.valid).tolist() == [True, True]
-    assert_close(found.vectors, xp.asarray([[0.6, -0.8], [1.0, 0.0]]), rtol=1e-15)
+    assert_close(found.vectors, xp.asarray([[0.6, -0.8], [1.0, 0.0]]), rtol=4e-15)
 
 
 def test_float32_rows_are_computed_in_float64(xp):
