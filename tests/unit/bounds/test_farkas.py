@@ -212,3 +212,38 @@ def test_the_error_carries_the_vector_and_says_it():
 def test_refusals_say_what_and_why(change, error, text):
     arguments = {"allowed": np.ones((2, 2), bool), "lower": [0, 0], "upper": [2, 2], **change}
     assert_refused(error, text, feasibility, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "vector"),
+    [
+        # What each adds up to is below what it asks for, but for a negative multiplier.
+        ([0], [5], FarkasVector((-1,), (0,), 0, -3)),
+        ([0], [5], FarkasVector((0,), (-1,), 5, 3)),
+        ([4], [5], FarkasVector((True,), (0,), 4, 3)),
+        ([4], [5], FarkasVector((1.0,), (0,), 4, 3)),
+        ([4], [5], FarkasVector((1,), (0,), 4, 3, sample=0)),
+        ([3], [5], FarkasVector((1,), (0,), 3, 3)),
+        # One of the four has another length.
+        ([4, 0], [5], FarkasVector((1,), (0,), 4, 3)),
+        ([4], [5, 5], FarkasVector((1,), (0,), 4, 3)),
+        ([4], [5], FarkasVector((1, 0), (0,), 4, 3)),
+        ([4], [5], FarkasVector((1,), (0, 0), 4, 3)),
+        ([], [], FarkasVector((), (), 0, 0)),
+    ],
+)
+def test_what_looks_like_a_proof_is_refused(lower, upper, vector):
+    assert verify_infeasibility([4], [5], 3, FarkasVector((1,), (0,), 4, 3))
+    for samples in (3, [[True]] * 3):
+        assert not verify_infeasibility(lower, upper, samples, vector)
+
+
+def test_a_sample_without_a_cluster_is_a_proof_only_if_it_is_named():
+    samples = [[0, 0], [1, 1], [0, 0]]
+    none = (0, 0)
+    for sample, proven in ((0, True), (2, True), (1, False), (None, False)):
+        vector = FarkasVector(none, none, 0, None, sample)
+        assert verify_infeasibility([0, 0], [9, 9], samples, vector) == proven
+        assert vector.excess == 1
+    assert not verify_infeasibility([0, 0], [9, 9], samples, FarkasVector(none, none, 0, 0, 0))
+    assert not verify_infeasibility([5, 0], [9, 9], samples, FarkasVector((1, 0), none, 5, 1))

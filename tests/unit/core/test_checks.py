@@ -1,6 +1,7 @@
 """Checks of arguments: what passes, and what the messages name."""
 
 import math
+import sys
 
 import array_api_strict
 import numpy as np
@@ -197,3 +198,72 @@ def test_choices():
     checks.check_choice("x", "a", ("a", "b"))
     text = message_of(InvalidValueError, checks.check_choice, "x", "c", ("a", "b"))
     assert text == "x must be one of 'a', 'b', got 'c'"
+
+
+def test_the_ends_of_the_floats():
+    largest = sys.float_info.max
+    assert checks.check_interval("x", largest, 0.0, math.inf) == largest
+    assert checks.check_interval("x", -largest, -math.inf, 0.0) == -largest
+    text = message_of(InvalidValueError, checks.check_interval, "x", 10**309, 0.0, math.inf)
+    assert text.startswith("x must lie in [0, inf), got 1000")
+    assert checks.check_interval("x", 1.0, 1.0, 1.0) == 1.0
+    assert checks.check_count("n", 1, 1) == 1
+
+
+@pytest.mark.parametrize("value", [["a"], 1, None, np.asarray(["a"])], ids=lambda v: str(type(v)))
+def test_a_choice_is_a_text(value):
+    text = message_of(InvalidValueError, checks.check_choice, "x", value, ("a", "b"))
+    assert text.startswith("x must be one of 'a', 'b', got ")
+
+
+@pytest.mark.parametrize(
+    ("name", "article"), [("Ax", "an"), ("XA", "a"), ("Ab", "an"), ("Bo", "a")]
+)
+def test_kinds_have_their_article(name, article):
+    kind = type(name, (), {})
+    checks.check_kind("x", kind(), kind, "make one")
+    text = message_of(InvalidTypeError, checks.check_kind, "x", 3, kind, "make one")
+    assert text == f"x must be {article} {name}, got 3 (int). To fix this, make one"
+
+
+def test_a_namespace_has_all_that_is_needed(xp):
+    assert checks.check_namespace(xp.namespace) is xp.namespace
+    for names in ((), ("asarray", "float64", "int64"), ("float64", "int64", "zeros")):
+        wrong = type("Module", (), dict.fromkeys(names))
+        text = message_of(InvalidTypeError, checks.check_namespace, wrong)
+        assert text.startswith("xp must be the namespace of an array library, got ")
+
+
+def test_a_shown_value_is_one_line_of_60_characters(xp):
+    assert checks.shown(xp.asarray([[1.0, 2.0]])) == "an array of shape (1, 2)"
+    assert checks.shown("a" * 58) == f"'{'a' * 58}'"  # 60 with the quotes
+    assert checks.shown("a" * 59) == f"'{'a' * 56}..."
+    spread = type("Spread", (), {"__repr__": lambda self: "a\n   b"})
+    assert checks.shown(spread()) == "a b"
+
+
+def test_masked_and_sparse_arrays_and_those_without_values_are_named():
+    for wrong, words in (
+        (np.ma.masked_array([1.0], [True]), "x must not be a masked array. To fix this, drop"),
+        (torch.eye(2).to_sparse(), "x must be a dense tensor, got one of layout torch.sparse_coo"),
+    ):
+        for check in (checks.check_real, checks.check_integral, checks.check_finite):
+            assert message_of(InvalidTypeError, check, "x", wrong).startswith(words)
+        text = message_of(InvalidTypeError, checks.check_shape, "x", wrong, ("n",))
+        assert text.startswith(words)
+    meta = torch.ones(2, device="meta")
+    checks.check_real("x", meta)
+    for check in (checks.check_finite, checks.check_values):
+        assert "device 'meta'" in message_of(InvalidTypeError, check, "x", meta)
+    labels = torch.ones(2, device="meta", dtype=torch.int64)
+    assert "device 'meta'" in message_of(InvalidTypeError, checks.check_labels, "y", labels, 2, 3)
+
+
+def test_libraries_and_devices_are_compared_with_the_first():
+    text = message_of(
+        DeviceMismatchError, checks.check_same_place, a=None, b=np.ones(2), c=torch.ones(2)
+    )
+    assert text == (
+        "c must be of the same array library as b, got torch and numpy. "
+        "To fix this, convert one of them"
+    )

@@ -68,3 +68,42 @@ def test_nothing_to_solve_and_no_positive_curvature_stay_finite(xp, read_back):
     assert_equal(conjugate_gradients(lambda v: -v, right, **options), zero)
     tiny = conjugate_gradients(lambda v: 2.0 * v, 1e-170 * right, **options)
     assert np.isfinite(to_numpy(tiny)).all()
+
+
+@pytest.mark.parametrize("preconditioned", [False, True])
+def test_it_takes_the_products_that_the_tolerance_asks_for(rng, preconditioned):
+    """The residual after each product, in the norm of the preconditioner, from the solutions."""
+    matrix, right = system(rng, k=8, spread=0.5)
+    diagonal = np.diag(matrix) if preconditioned else None
+    scale = np.diag(matrix) if preconditioned else np.ones(8)
+
+    def solved(tol, max_iter=8, read_back=True, right=right):
+        products = []
+        x = conjugate_gradients(
+            lambda v: products.append(v) or matrix @ v,
+            right,
+            diagonal=diagonal,
+            tol=tol,
+            max_iter=max_iter,
+            read_back=read_back,
+        )
+        return len(products), x
+
+    def norm(residual):
+        return np.sqrt((residual**2 / scale).sum())
+
+    for n in range(1, 6):
+        taken, x = solved(0.0, max_iter=n, read_back=False)
+        assert taken == n
+        share = norm(right - matrix @ x) / norm(right)
+        assert solved(1.01 * share)[0] <= n < solved(0.99 * share)[0]
+    assert solved(0.5, right=np.zeros(8))[0] == 0  # nothing is left to do
+    assert solved(1.0)[0] == 0
+
+
+def test_a_direction_without_curvature_ends_it():
+    products = []
+    conjugate_gradients(
+        lambda v: products.append(v) or -v, np.ones(3), tol=1e-6, max_iter=9, read_back=True
+    )
+    assert len(products) == 1

@@ -48,6 +48,14 @@ def test_the_module_says_the_same_in_its_table():
     assert not written
 
 
+def test_an_error_without_a_proof_has_no_clusters():
+    error = InfeasibleBoundsError(message="too many")
+    assert str(error) == "too many"
+    assert vars(error) == {"clusters": (), "excess": 0, "vector": None}
+    error = InfeasibleBoundsError("too many", clusters=(1,), excess=2, vector="proof")
+    assert vars(error) == {"clusters": (1,), "excess": 2, "vector": "proof"}
+
+
 def test_exit_codes_fit_a_shell():
     codes = {getattr(errors, name).exit_code for name in errors.__all__}
     assert all(0 < code < 126 for code in codes)

@@ -9,17 +9,21 @@ from sklearn.cluster import KMeans
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans
 from dualclust.algos.clustering.minibatch import init_minibatch, minibatch_step
+from dualclust.algos.core import exact_sums
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.core.exact_sums import (
     UNIT_GRID,
     Grid,
+    check_entries,
     grid_of,
+    largest_entry,
     means_of_sums,
     split,
     sum_rows,
     sums_to_floats,
 )
 from dualclust.algos.scores.sources import FeatureSource, alone
+from dualclust.backends import engine
 from tests.compare import assert_equal, to_numpy
 
 
@@ -178,3 +182,75 @@ def test_a_mini_batch_keeps_the_digits_of_a_light_row():
         x, state, SizeBounds.for_stream(2), metric="euclidean", weights=weights
     )
     np.testing.assert_allclose(state.means, x, rtol=1e-9)
+
+
+# Grids and limbs, number by number ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("largest", "n", "options", "grid"),
+    [
+        (3.0, 1000, {}, (4.0, 50, 2)),
+        (4.0, 2**11 - 1, {}, (8.0, 50, 2)),
+        (3.0, 2**11, {}, (4.0, 49, 2)),
+        (0.5, 2**21 - 1, {}, (1.0, 40, 2)),
+        (0.5, 2**21, {}, (1.0, 39, 3)),
+        (1.0, 2**59, {}, (2.0, 1, 80)),
+        (1.0, 1, {"finest": 100}, (2.0, 50, 2)),
+        (1.0, 1, {"finest": 101}, (2.0, 50, 3)),
+        (0.0, 1, {}, (1.0, 50, 2)),
+        (2.0**-901, 1, {}, (2.0**-900, 50, 2)),
+        (2.0**-950, 1, {}, (2.0**-900, 50, 2)),
+        (2.0**-900, 1, {}, (2.0**-899, 50, 2)),
+        (2.0**1022, 1, {}, (2.0**1023, 50, 2)),
+        (1.7e308, 1, {}, (2.0**1023, 50, 2)),
+    ],
+)
+def test_grids_by_hand(largest, n, options, grid):
+    assert tuple(grid_of(largest, n, **options)) == grid
+
+
+def test_unit_rows_have_36_bits():
+    assert tuple(UNIT_GRID) == (1.0, 36, 1)
+
+
+@pytest.mark.parametrize(
+    ("grid", "most", "beyond"),
+    [
+        (UNIT_GRID, 1.0009, 1.0011),
+        (Grid(2.0, 50, 2), 4.0, 4.0000001),
+        (Grid(2.0**1023, 50, 2), 1.7976931348623157e308, np.inf),
+    ],
+)
+def test_the_largest_entry_of_a_grid(xp, grid, most, beyond):
+    for sign in (1.0, -1.0):
+        check_entries(largest_entry(xp.asarray([[0.0, sign * most], [0.5, 0.0]])), grid)
+        with pytest.raises(InvalidValueError):
+            check_entries(largest_entry(xp.asarray([[0.0, sign * beyond], [0.5, 0.0]])), grid)
+
+
+def test_a_cluster_without_rows_has_a_mean_of_0(xp):
+    grid = grid_of(3.0, 2)
+    sums = sum_rows(xp.asarray([[3.0], [1.0]]), xp.asarray([1, 1]), grid, n_clusters=3)
+    means = means_of_sums(sums, xp.asarray([0, 2, 0]), grid)
+    assert_equal(means, xp.asarray([[0.0], [2.0], [0.0]]))
+
+
+@pytest.mark.parametrize(("shape", "sizes"), [((9, 2**13), [4, 4, 1]), ((3, 2**16), [1, 1, 1])])
+def test_rows_are_split_in_chunks_of_half_a_megabyte(monkeypatch, shape, sizes):
+    """2^16 entries of all limbs at a time on a host, of which each row counts as one at least."""
+    seen, grid = [], Grid(1.0, 40, 2)
+    real = exact_sums.split
+    monkeypatch.setattr(
+        exact_sums, "split", lambda values, g: seen.append(len(values)) or real(values, g)
+    )
+    x = np.broadcast_to(np.asarray([[0.5]]), shape)
+    labels = np.arange(shape[0]) % 2
+    with engine("reference"):
+        sums = sum_rows(x, labels, grid, n_clusters=2)
+        assert seen == sizes
+        np.testing.assert_array_equal(sums[:, 0], np.bincount(labels) * 2**39)
+        none = sum_rows(x[:, :0], labels, grid, n_clusters=2, check=False)
+        assert none.shape == (2, 0)
+    assert exact_sums.CHUNK_ENTRIES * 8 == 512 * 2**10
+    assert exact_sums.DEVICE_CHUNK_ENTRIES * 8 == 128 * 2**20

@@ -170,3 +170,33 @@ def test_an_axis_without_entries_is_an_error_of_ours(xp, name):
     for shape in ((0,), (2, 0), ()):
         with pytest.raises(InvalidValueError):
             ALL[name](xp.asarray(np.zeros(shape)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_range_of_totals_has_its_ends(xp, dtype):
+    info = np.finfo(dtype)
+    for total in (float(info.smallest_normal), float(info.max)):
+        assert_close(project_simplex(xp.asarray([0.0], dtype), total), xp.asarray([total], dtype))
+
+
+def test_a_point_of_the_ball_stays_to_the_last_bit(xp, rng):
+    for _ in range(20):
+        x = xp.asarray(rng.uniform(size=3))
+        radius = float(to_numpy(xp.namespace.sum(x, axis=-1, keepdims=True))[0])
+        assert_equal(project_l1_ball(x, radius), x)
+
+
+@pytest.mark.parametrize("k", [10, 1000])
+def test_caps_that_are_one_over_k_but_for_rounding_are_taken(xp, k):
+    x = xp.asarray(np.zeros(k))
+    near, far = ((1.0 - share * 1e-15 * k) / k for share in (0.75, 1.5))
+    assert_close(project_capped(x, near), xp.asarray(np.full(k, 1.0 / k)), rtol=1e-11)
+    assert "cap must be at least 1/k" in message_of(InvalidValueError, project_capped, x, far)
+
+
+def test_what_three_full_entries_leave_goes_to_the_next(xp):
+    """The cap is a little below a third: the fourth entry takes the rest, the fifth nothing."""
+    cap = 1.0 / (3.0 + 1.5e-9)
+    found = to_numpy(project_capped(xp.asarray([9.0, 9.0, 9.0, 0.0, -9.0]), cap))
+    expected = [cap, cap, cap, 1.0 - 3.0 * cap, 0.0]
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-14)

@@ -1,5 +1,6 @@
 """Both generators against their published answers; the numbers against their laws."""
 
+import math
 import random
 
 import numpy as np
@@ -172,3 +173,38 @@ def test_uniform_numbers_are_uniform():
 def test_seeds_refused(seed, n, error):
     with pytest.raises(error, match="seed must be"):
         uniforms(seed, n, xp=LIBRARIES[0].namespace)
+
+
+def test_a_number_of_uniform_numbers_is_at_least_0():
+    assert uniforms(3, 0, xp=LIBRARIES[0].namespace).shape == (0,)
+    with pytest.raises(InvalidValueError, match="n must be at least 0, got -1"):
+        uniforms(3, -1, xp=LIBRARIES[0].namespace)
+
+
+# Normal numbers, bit by bit --------------------------------------------------------------------
+
+
+def test_normal_numbers_are_those_of_box_and_muller(xp):
+    """Two uniform numbers of 53 bits from each block, in Python's numbers."""
+    expected = []
+    for block in range(20):
+        w = integer_philox((block, 0, 5, 0), (9, 0))
+        u, v = (((w[i] << 21) + (w[i + 1] >> 11) + 0.5) / 2**53 for i in (0, 2))
+        radius = math.sqrt(-2.0 * math.log(u))
+        expected += [radius * math.cos(2 * math.pi * v), radius * math.sin(2 * math.pi * v)]
+    for n in (39, 40):
+        found = normal_noise((n,), key=9, stream=5, xp=xp.namespace, device=xp.device)
+        np.testing.assert_allclose(to_numpy(found), expected[:n], rtol=1e-12, atol=1e-14)
+
+
+def test_the_largest_normal_number(xp, monkeypatch):
+    """Bits that are all 0 stand for half of the last place: the logarithm of 0 is never taken."""
+    from dualclust.algos.core import random as ours
+
+    def zeros(blocks, **options):
+        return (xp.namespace.zeros_like(blocks),) * 4
+
+    monkeypatch.setattr(ours, "philox", zeros)
+    found = to_numpy(normal_noise((2,), key=1, xp=xp.namespace, device=xp.device))
+    assert found[0] == pytest.approx(math.sqrt(2 * 54 * math.log(2)), rel=1e-12)
+    assert found[1] == pytest.approx(found[0] * 2 * math.pi * 2.0**-54, rel=1e-6)

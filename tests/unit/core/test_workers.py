@@ -156,3 +156,38 @@ def test_the_number_of_threads_is_checked():
         workers(0).__enter__()
     with pytest.raises(InvalidTypeError, match="n_threads"):
         workers(2.5).__enter__()
+
+
+@pytest.mark.parametrize("n_threads", [2, 3, 5])
+def test_two_items_a_thread_are_begun_ahead(n_threads):
+    """Items are read by the caller's thread alone, so that they can be counted."""
+    read = []
+
+    def items():
+        for i in range(100):
+            read.append(i)
+            yield i
+
+    with workers(n_threads):
+        results = map_in_order(abs, items(), like=LIKE)
+        for taken in range(1, 4):
+            next(results)
+            assert len(read) == 2 * n_threads + taken
+        results.close()
+
+
+def test_the_innermost_workers_run_a_pass_and_the_outer_ones_after_them():
+    def thread():
+        return set(map_in_order(lambda i: threading.get_ident(), range(9), like=LIKE))
+
+    here = {threading.get_ident()}
+    assert thread() == here
+    with workers(2):
+        assert here.isdisjoint(thread())
+        with workers(1):
+            assert thread() == here
+        assert here.isdisjoint(thread())
+        with workers(3):
+            assert here.isdisjoint(thread())
+        assert here.isdisjoint(thread())
+    assert thread() == here

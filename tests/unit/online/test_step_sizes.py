@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import sys
 
 import pytest
 
@@ -179,3 +180,76 @@ def test_a_rule_cannot_be_changed():
         rule.step_size = 0.2
     with pytest.raises(InvalidValueError):
         dataclasses.replace(rule, chunk_size=0)
+
+
+def test_the_measured_rule_by_hand():
+    """k = 100, n = 10^5, 0.9 of the mean size: h = 3.4 / 900, and chunks of 0.02 * 100 / h."""
+    rule = measured_steps(SizeBounds.from_ratios(100, n_samples=100_000, lower=0.9))
+    assert rule == dataclasses.replace(StepRule(0.5, 529), step_size=rule.step_size)
+    assert rule.step_size == pytest.approx(3.4 / 900, rel=1e-14)
+    small = measured_steps(SizeBounds.from_ratios(100, n_samples=500, lower=0.4))
+    assert small == StepRule(0.02, 100)
+    assert dataclasses.astuple(StepRule(0.5)) == (0.5, 1, False, False, math.inf)
+
+
+def test_a_small_kappa_is_its_own_floor():
+    bounds = SizeBounds.from_ratios(10, n_samples=10_000, lower=1.0)
+    steps = [measured_steps(bounds, kappa=0.1, epoch=e).step_size for e in (0, 3)]
+    assert steps == pytest.approx([1e-4, 1e-4], rel=1e-12)
+
+
+def test_a_chunk_is_no_longer_than_the_pass():
+    bounds = SizeBounds.from_ratios(10, n_samples=100)
+    rule = measured_steps(bounds, kappa=1e-6)
+    assert rule.chunk_size == 100
+
+
+def test_one_upper_bound_halves_the_step_unless_there_is_no_slack():
+    n = 10_000
+    plain = measured_steps(SizeBounds.from_ratios(10, n_samples=n)).step_size
+    one = [1.1, *[math.inf] * 9]
+    assert measured_steps(SizeBounds.from_ratios(10, n_samples=n, upper=one)).step_size == plain / 2
+    both = measured_steps(SizeBounds.from_ratios(10, n_samples=n, lower=1.0, upper=1.0))
+    assert both.step_size == pytest.approx(3.4 / 1000, rel=1e-12)
+
+
+def test_shares_that_add_up_to_1_but_for_rounding_leave_no_slack():
+    n = 4 * 10**12
+    for lacking, free in ((0, True), (3, True), (6, False)):
+        bounds = SizeBounds.from_counts([n - lacking], n_samples=n)
+        assert measured_steps(bounds).free_sign is free
+
+
+def test_the_smallest_step_that_there_is():
+    bounds = SizeBounds.from_ratios(1, n_samples=1, lower=0.0)
+    rule = measured_steps(bounds, kappa=sys.float_info.min)
+    assert (rule.step_size, rule.chunk_size) == (sys.float_info.min, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"kappa": 0.0}, "kappa must lie in (0, inf), got 0.0"),
+        ({"scale": 0.0}, "scale must lie in (0, inf), got 0.0"),
+        ({"kappa_floor": 4.0}, "kappa_floor must lie in [0, 3.4], got 4.0"),
+        ({"kappa_floor": -0.1}, "kappa_floor must lie in [0, 3.4], got -0.1"),
+        ({"epoch": -1}, "epoch must be at least 0, got -1"),
+        ({"n_samples": 0}, "n_samples must be at least 1, got 0"),
+    ],
+)
+def test_options_of_measured_steps_are_named(options, text):
+    bounds = SizeBounds.from_ratios(3, n_samples=90)
+    assert message_of(InvalidValueError, measured_steps, bounds, **options) == text
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: theorem_steps(0, 1.0), "n_samples must be at least 1, got 0"),
+        (lambda: theorem_steps(9, 0.0), "tau must lie in (0, inf), got 0.0"),
+        (lambda: StepRule(0.0), "step_size must lie in (0, inf), got 0.0"),
+        (lambda: StepRule(0.5, l1_radius=0.0), "l1_radius must lie in (0, inf), got 0.0"),
+    ],
+)
+def test_rules_that_are_refused_are_named(call, text):
+    assert message_of(InvalidValueError, call) == text
