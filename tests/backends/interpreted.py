@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 import numba
 
@@ -16,30 +17,24 @@ from dualclust import backends
 
 __all__ = ["interpreted"]
 
-PREFIX = "dualclust.backends.numba_"
-
 
 def interpreted(name: str) -> ModuleType:
     """Import a module of `dualclust.backends`, and those of numba that it imports, uncompiled.
 
     The compiled modules stay what everybody else imports.
     """
-    compiled = {
-        full: sys.modules.pop(full) for full in list(sys.modules) if full.startswith(PREFIX)
-    }
-    named = {
-        key: vars(backends).pop(key) for key in list(vars(backends)) if key.startswith("numba_")
-    }
+    names = ((sys.modules, "dualclust.backends.numba_"), (vars(backends), "numba_"))
+    places = [(where, prefix, _taken(where, prefix)) for where, prefix in names]
     before, numba.config.DISABLE_JIT = numba.config.DISABLE_JIT, True
     try:
         return import_module(f"dualclust.backends.{name}")
     finally:
         numba.config.DISABLE_JIT = before
-        for full in list(sys.modules):
-            if full.startswith(PREFIX):
-                del sys.modules[full]
-        for key in list(vars(backends)):
-            if key.startswith("numba_"):
-                delattr(backends, key)
-        sys.modules.update(compiled)
-        vars(backends).update(named)
+        for where, prefix, compiled in places:
+            _taken(where, prefix)
+            where.update(compiled)
+
+
+def _taken(names: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Take the entries whose names begin so out of a dict."""
+    return {name: names.pop(name) for name in list(names) if name.startswith(prefix)}

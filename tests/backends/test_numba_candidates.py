@@ -46,7 +46,10 @@ def test_any_number_of_lanes(kernels):
         prices, radius = rng.normal(size=k), rng.exponential(size=k)
         for width in (2, k):
             assert_conforms(kernels, scores, prices - radius, prices + radius, width)
-        assert_conforms(kernels, scores * 1e-3, prices, prices, 3)  # each best lane is alone
+    for best in range(0, 130, 3):  # each lane in turn holds the largest, and others tie with it
+        scores = np.full((1, 130), -1.0)
+        scores[0, [best, (best + 65) % 130]] = 0.0
+        assert_conforms(kernels, scores, np.zeros(130), np.zeros(130), 3)
 
 
 def test_clusters_within_rounding_of_the_threshold_are_candidates(kernels):

@@ -1,4 +1,4 @@
-"""The kernels of the online pass and of exact sums as Python, with starts and layouts of any kind."""
+"""The kernels of the online pass and of exact sums as Python, with any start and layout."""
 
 import math
 from itertools import product
