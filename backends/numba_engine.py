@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .numba_compilation import ENTRY, INNER
 
-__all__ = ["LANES", "add_limbs", "all_finite", "assign_stream", "best_clusters", "segment_sum"]
+__all__ = ["add_limbs", "all_finite", "assign_stream", "best_clusters", "segment_sum"]
 
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]

@@ -249,7 +249,7 @@ def soft_counts(
 def curvature(probabilities: Tensor, clusters: Tensor, *, n_clusters: int) -> Tensor:
     """See `dualclust.algos.offline._smoothed_dual.curvature`. Reads nothing."""
     matrix = torch.zeros((n_clusters, n_clusters), dtype=torch.float64, device=probabilities.device)
-    diagonal = matrix.new_zeros(n_clusters)
+    diagonal = matrix.new_zeros((n_clusters,))
     for given, places in _in_blocks(probabilities, clusters, max(n_clusters, clusters.shape[1])):
         p = given.to(torch.float64)
         dense = torch.zeros((p.shape[0], n_clusters), dtype=torch.float64, device=p.device)
