@@ -20,6 +20,8 @@ from .numba_compilation import ENTRY
 
 __all__ = ["augmenting_paths"]
 
+LEAST = int(np.iinfo(np.int64).min)
+
 FloatArray = NDArray[np.floating[Any]]
 Doubles = NDArray[np.float64]
 Clusters = NDArray[np.int32]
@@ -61,7 +63,7 @@ class _Tree(NamedTuple):
 def _best_slots(values, clusters, prices, slots, leads, counts):
     """Step 1: label every row by its best candidate; count those that do not tie."""
     for i in range(values.shape[0]):
-        best, second, slot = -np.inf, -np.inf, 0
+        best, second = -np.inf, -np.inf
         base = np.float64(values[i, 0])
         for j in range(values.shape[1]):
             a = clusters[i, j]
@@ -69,13 +71,12 @@ def _best_slots(values, clusters, prices, slots, leads, counts):
                 break
             priced = (np.float64(values[i, j]) - base) + prices[a]
             if priced > best:
-                best, second, slot = priced, best, j
+                best, second, slots[i] = priced, best, j
             elif priced > second:
                 second = priced
-        slots[i] = slot
         leads[i] = best - second
         if best != second:
-            counts[clusters[i, slot]] += 1
+            counts[clusters[i, slots[i]]] += 1
 
 
 @h.inner
@@ -87,7 +88,7 @@ def _break_ties(problem, prices, slots, leads, counts):
             continue
         base = np.float64(values[i, 0])
         best = (np.float64(values[i, slots[i]]) - base) + prices[clusters[i, slots[i]]]
-        most = np.int64(-(2**62))
+        most = np.int64(LEAST)
         for j in range(values.shape[1]):
             a = clusters[i, j]
             if a < 0:

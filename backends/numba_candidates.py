@@ -9,18 +9,17 @@ from numba import njit
 from numpy.typing import NDArray
 
 from .numba_compilation import ENTRY, INNER
+from .numba_engine import LANES, all_finite
 
 __all__ = ["select_candidates"]
 
 FloatArray = NDArray[np.floating[Any]]
 
-LANES = 64  # independent running maxima, so that the loop vectorizes; see `numba_engine`
-
 
 # Rows with NaN or an infinity are found by `total`; "nnan" only lets the maximum vectorize.
 @njit(**INNER, fastmath={"nnan", "nsz"})
 def _row_max(row, low, lanes):
-    k = row.shape[0]
+    k = len(row)
     if k <= LANES:  # a lane for each cluster
         best = lanes[0] = row[0] + low[0]
         for j in range(1, k):
@@ -37,18 +36,9 @@ def _row_max(row, low, lanes):
     for lane in range(k - full):
         lanes[lane] = max(lanes[lane], values[lane] + prices[lane])
     best = lanes[0]
-    for lane in range(1, LANES):
+    for lane in range(LANES):
         best = max(best, lanes[lane])
     return best
-
-
-# 0 * x is 0 for every finite x and NaN otherwise, so the order of this sum is free.
-@njit(**INNER, fastmath={"reassoc", "nsz"})
-def _all_finite(row, zero):
-    total = zero
-    for j in range(row.shape[0]):
-        total += row[j] * zero
-    return total == zero
 
 
 @njit(**INNER)
@@ -102,7 +92,7 @@ def _select_candidates(
     width_of_region += slack * largest
     for i in range(n):
         row = scores[i]
-        if not _all_finite(row, zero) and not _none_wrong(row):
+        if not all_finite(row, zero) and not _none_wrong(row):
             continue
         best = _row_max(row, low, lanes)
         if not np.isfinite(best):

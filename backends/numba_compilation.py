@@ -38,7 +38,7 @@ def _nothing() -> None:
 ENTRY: dict[str, Any] = {"nogil": True, "cache": _can_keep()}
 """Options of `njit` for a function that Python calls."""
 
-INNER: dict[str, Any] = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """Options of `njit` for a function that only compiled ones call."""
 
 

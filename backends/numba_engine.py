@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .numba_compilation import ENTRY, INNER
 
-__all__ = ["add_limbs", "assign_stream", "best_clusters", "segment_sum"]
+__all__ = ["add_limbs", "all_finite", "assign_stream", "best_clusters", "segment_sum"]
 
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
@@ -26,10 +26,10 @@ LANES = 64
 
 
 # "nnan" and "nsz" let the compiler vectorize the maximum. They are safe: rows that hold a NaN or an
-# infinity are found by `_all_finite`, and their label is never used.
+# infinity are found by `all_finite`, and their label is never used.
 @njit(**INNER, fastmath={"nnan", "nsz"})
 def _first_argmax(row, price, lanes):  # noqa: C901  one scan of a row: calls in it cost more
-    k = row.shape[0]
+    k = len(row)
     full = k // LANES * LANES
     best = -np.inf
     if full:
@@ -59,9 +59,10 @@ def _first_argmax(row, price, lanes):  # noqa: C901  one scan of a row: calls in
 
 # 0 * x is 0 for every finite x and NaN otherwise, so the order of this sum is free ("reassoc").
 @njit(**INNER, fastmath={"reassoc", "nsz"})
-def _all_finite(row, zero):
+def all_finite(row, zero):
+    """Whether a row has no NaN and no infinity; `zero` is that of its dtype."""
     total = zero
-    for j in range(row.shape[0]):
+    for j in range(len(row)):
         total += row[j] * zero
     return total == zero
 
@@ -86,7 +87,7 @@ def _assign_stream(  # noqa: C901  one pass, in the order of the reference text
     labels,
 ):
     n, k = scores.shape
-    chunk_counts = np.empty(k, dtype=np.int64)
+    chunk_counts = np.empty_like(counts)
     shortage = 0
     for j in range(k):
         shortage += max(lower[j] - counts[j], 0)
@@ -102,7 +103,7 @@ def _assign_stream(  # noqa: C901  one pass, in the order of the reference text
         for i in range(start, stop):
             row = scores[i]
             y = _first_argmax(row, price, lanes)
-            if not _all_finite(row, zero):  # second, when the row is in the cache
+            if not all_finite(row, zero):  # second, when the row is in the cache
                 return i
             labels[i] = y
             if counts[y] < lower[y]:
@@ -133,7 +134,7 @@ def _work_arrays(k: int) -> tuple[FloatArray, FloatArray]:
     # Cut from one buffer, so that their distance is fixed: where both begin at the same offset in
     # a page, the store of a lane delays the load of a price (measured: 1.5x the whole time).
     line = 8  # doubles in a cache line
-    buffer = np.empty(k + LANES + line, dtype=np.float64)
+    buffer = np.empty(k + LANES + line)
     start = -(buffer.ctypes.data // 8) % line
     return buffer[start : start + LANES], buffer[start + LANES : start + LANES + k]
 
@@ -209,14 +210,14 @@ def _add_limbs(values, labels, sums, first, scale, depth, rest, rounded, bits):
         for j in range(d):
             rest[j] = values[i, j] * first
         for limb in range(depth):
+            if limb:
+                for j in range(d):
+                    rest[j] = (rest[j] - (rounded[j] - MAGIC)) * scale
             for j in range(d):
                 rounded[j] = rest[j] + MAGIC
             own = sums[labels[i], limb * d : (limb + 1) * d]
             for j in range(d):
                 own[j] += bits[j] - MAGIC_BITS
-            if limb + 1 < depth:
-                for j in range(d):
-                    rest[j] = (rest[j] - (rounded[j] - MAGIC)) * scale
 
 
 def add_limbs(

@@ -37,7 +37,7 @@ FIRST, ROOT_TO, WAITING = 0, 1, 2
 ROW, FOLLOWING, STACK = 0, 1, 2
 """Columns of ``of_sample``: its row, the next that waits, and scratch."""
 
-NONE, FILLED = -1, -2
+NONE = -1
 
 # Numbers in calls of inner functions are written as np.int64(0): for a literal numba would compile
 # them once more.
@@ -195,8 +195,8 @@ def join(heaps, u, t):
 
 @inner
 def is_filled(heaps, u):
-    """Whether the samples of cluster `u` are in its heaps."""
-    return heaps.of_cluster[u, WAITING] == FILLED
+    """Whether the samples of cluster `u` are in its heaps: none waits."""
+    return heaps.of_cluster[u, WAITING] == NONE
 
 
 @inner
@@ -207,4 +207,4 @@ def fill(heaps, values, clusters, slots, u):
         put_in(heaps, values, clusters, u, t, slots[heaps.of_sample[t, ROW]])
         t = np.int64(heaps.of_sample[t, FOLLOWING])
     name_roots(heaps, clusters, u, np.int64(0))
-    heaps.of_cluster[u, WAITING] = FILLED
+    heaps.of_cluster[u, WAITING] = NONE

@@ -43,9 +43,8 @@ def _soft_counts(values, clusters, prices, temperature, counts, spread, p):
             total += weights[j]
         total_best += best
         if total == 1.0:  # all others are far away
-            for j in range(width):
-                p[i, j] = 0.0
-                if j < listed and weights[j] == 1.0:
+            for j in range(listed):
+                if weights[j] == 1.0:
                     p[i, j] = 1.0
                     counts[clusters[i, j]] += 1.0
             continue
@@ -56,8 +55,6 @@ def _soft_counts(values, clusters, prices, temperature, counts, spread, p):
             if share > 0.0:
                 counts[clusters[i, j]] += share
                 spread[clusters[i, j]] += share * (1.0 - share)
-        for j in range(listed, width):
-            p[i, j] = 0.0
     return total_best + temperature * total_log
 
 
@@ -65,8 +62,7 @@ def soft_counts(
     values: FloatArray, clusters: Candidates, prices: Doubles, *, temperature: float
 ) -> tuple[float, Doubles, Doubles, FloatArray]:
     """See `dualclust.algos.offline._smoothed_dual.soft_counts`."""
-    counts, spread = np.zeros(prices.shape[0]), np.zeros(prices.shape[0])
-    p = np.empty_like(values)
+    counts, spread, p = np.zeros_like(prices), np.zeros_like(prices), np.zeros_like(values)
     value = _soft_counts(values, clusters, prices, float(temperature), counts, spread, p)
     return float(value), counts, spread, p
 
@@ -113,6 +109,6 @@ def curvature_product(
     probabilities: FloatArray, clusters: Candidates, direction: Doubles
 ) -> Doubles:
     """See `dualclust.algos.offline._smoothed_dual.curvature_product`."""
-    out = np.zeros(direction.shape[0])
+    out = np.zeros_like(direction)
     _curvature_product(probabilities, clusters, direction, out)
     return out

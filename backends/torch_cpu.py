@@ -80,14 +80,14 @@ def augmenting_paths(
 
 
 def _run(function: Callable[..., Any], *tensors: Tensor, **options: Any) -> Any:
-    """Call a NumPy engine; arrays among its results go where the first tensor is."""
-    device = tensors[0].device
+    """Call a NumPy engine on tensors of the CPU."""
+    host = torch.device("cpu")
     results = function(
         *(_shared(t) for t in tensors), **{k: _shared(v) for k, v in options.items()}
     )
     if not isinstance(results, tuple):
-        return _back(results, device)
-    return tuple(_back(result, device) for result in results)
+        return _back(results, host)
+    return tuple(_back(result, host) for result in results)
 
 
 def _shared(value: Any) -> Any:

@@ -85,25 +85,25 @@ def assign_stream(
     n, device = scores.shape[0], scores.device
     facts = _Pass(lower, upper, remaining, n)
     labels = torch.empty(n, dtype=torch.int64, device=device)
-    bad = torch.full((), n, dtype=torch.int64, device=device)  # first row that is not finite
+    bad = torch.full((), n, device=device)  # first row that is not finite
     safe = 0  # until the host has read how many rows can come next; see _Pass.safe
-    is_checked = False  # whether the host has seen `bad` for all rows so far
+    is_checked = True  # whether the host has seen `bad` for all rows so far
     for start in range(0, n, chunk_size):
         stop = min(start + chunk_size, n)
         before, i, is_checked = counts, start, False
-        bad = torch.minimum(bad, _first_not_finite(scores[start:stop]) + start)
+        bad = torch.minimum(bad, _first_not_finite(scores[start:stop], start, n))
         while i < stop:
             full_at, completing = facts.full_at(counts, i)
             price = torch.where(counts >= full_at, -math.inf, rho - rho_up)
             y = _best(scores[i:stop], price)
             labels[i:stop] = y
             if stop - i <= safe:
-                counts = counts.index_add(0, y, torch.ones_like(y))
+                counts = counts.index_add(dim=0, index=y, source=torch.ones_like(y))
                 safe, i = safe - (stop - i), stop
                 continue
             first = _first_event(y, counts, full_at, completing, facts, i)
             row = torch.arange(stop - i, device=device)
-            counts = counts.index_add(0, y, (row <= first).to(torch.int64))
+            counts = counts.index_add(dim=0, index=y, source=(row <= first).to(torch.int64))
             seen = torch.stack([first, facts.safe(counts, i + first + 1), bad]).tolist()
             i, safe, is_checked = i + seen[0] + 1, seen[1], True
             if seen[2] < n:
@@ -113,7 +113,7 @@ def assign_stream(
         if not free_sign:
             rho = rho.clamp(min=0)
             rho_up = (rho_up + step_size * (chosen - m * upper_share)).clamp(min=0)
-    bad_row = n if is_checked or n == 0 else int(bad)
+    bad_row = n if is_checked else int(bad)
     return labels, rho, rho_up, counts, bad_row if bad_row < n else -1
 
 
@@ -129,8 +129,8 @@ def _first_event(
     sizes = counts[y] + _rank_in_segment(y) + 1  # of the chosen cluster, row included
     events = sizes >= full_at[y]
     if completing is not None:
-        owed = _owed(facts.lower, counts) - (sizes <= facts.lower[y]).cumsum(0)
-        left = facts.remaining - done - torch.arange(1, y.shape[0] + 1, device=y.device)
+        owed = _owed(facts.lower, counts) - (sizes <= facts.lower[y]).cumsum(dim=0)
+        left = facts.remaining - done - torch.arange(1, y.numel() + 1, device=y.device)
         events = events | ((owed >= left) & ~completing)
     events[-1] = True
     return events.to(torch.int8).argmax()  # of a boolean column: its first True
@@ -139,15 +139,14 @@ def _first_event(
 def _best(scores: Tensor, price: Tensor) -> Tensor:
     """Best cluster of each row, in blocks of rows: float64 copies stay small."""
     parts = [(part.to(torch.float64) + price).argmax(dim=1) for part in _row_blocks(scores)]
-    return parts[0] if len(parts) == 1 else torch.cat(parts)
+    return _joined(parts)
 
 
-def _first_not_finite(scores: Tensor) -> Tensor:
-    """The first row with NaN or an infinity; a large number if there is none."""
-    parts = [~torch.isfinite(part).all(dim=1) for part in _row_blocks(scores)]
-    wrong = parts[0] if len(parts) == 1 else torch.cat(parts)
-    row = torch.arange(scores.shape[0], device=scores.device)
-    return torch.where(wrong, row, torch.iinfo(torch.int64).max // 2).min()
+def _first_not_finite(scores: Tensor, start: int, otherwise: int) -> Tensor:
+    """The first row with NaN or an infinity, counted from `start`; `otherwise` if there is none."""
+    wrong = _joined([~torch.isfinite(part).all(dim=1) for part in _row_blocks(scores)])
+    row = start + torch.arange(wrong.numel(), device=scores.device)
+    return torch.where(wrong, row, otherwise).min()
 
 
 def _row_blocks(scores: Tensor) -> tuple[Tensor, ...]:
@@ -155,11 +154,17 @@ def _row_blocks(scores: Tensor) -> tuple[Tensor, ...]:
     return torch.split(scores, max(1, BLOCK_ENTRIES // scores.shape[1]))
 
 
+def _joined(parts: list[Tensor]) -> Tensor:
+    """Blocks of rows as one array; a single block is not copied."""
+    first, *others = parts
+    return torch.cat(parts) if others else first
+
+
 def _rank_in_segment(labels: Tensor) -> Tensor:
     """For each row, how many earlier rows carry the same label."""
     order = torch.argsort(labels, stable=True)
     grouped = labels[order]
-    position = torch.arange(labels.shape[0], device=labels.device)
+    position = torch.arange(labels.numel(), device=labels.device)
     rank = torch.empty_like(labels)
     rank[order] = position - torch.searchsorted(grouped, grouped)
     return rank
@@ -171,9 +176,7 @@ def best_clusters(scores: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
     The sums of a block of rows are all that is ever in memory beside the scores.
     """
     found = [(part + offsets).max(dim=1) for part in _row_blocks(scores)]  # the first of equal ones
-    if len(found) == 1:
-        return found[0].indices, found[0].values
-    return torch.cat([one.indices for one in found]), torch.cat([one.values for one in found])
+    return _joined([one.indices for one in found]), _joined([one.values for one in found])
 
 
 def segment_sum(values: Tensor, segments: Tensor, *, n_segments: int) -> Tensor:
@@ -190,11 +193,9 @@ def select_candidates(
     Needs about five arrays of the shape of `scores`, so callers hand it a block of rows at a time.
     """
     n, k = scores.shape
-    width = min(width, k)
     largest = torch.maximum(low.abs(), high.abs()).max().to(scores.dtype)
     best = (scores + low.to(scores.dtype)).amax(dim=1)
-    usable = torch.isfinite(best) & (scores < math.inf).all(dim=1)  # false for NaN too
-    best = torch.where(usable, best, 0.0)
+    usable = torch.isfinite(best)  # NaN and infinity are the largest entries of their rows
     threshold = best - (8.0 * torch.finfo(scores.dtype).eps) * (best.abs() + largest)
     key = scores + high.to(scores.dtype)
     selected = (key >= threshold[:, None]) & usable[:, None]
@@ -206,7 +207,7 @@ def select_candidates(
     values = torch.where(is_candidate, scores.gather(1, kept), -math.inf)
     truncation = torch.full((n,), -math.inf, dtype=torch.float64, device=scores.device)
     if width < k:
-        truncation = key.gather(1, order[:, width:])[:, 0].to(torch.float64)
+        truncation = key.gather(1, order[:, width:]).squeeze(1).to(torch.float64)
     return clusters, values, selected.sum(dim=1), truncation
 
 
@@ -232,23 +233,23 @@ def soft_counts(
     values: Tensor, clusters: Tensor, prices: Tensor, *, temperature: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """See `dualclust.algos.offline._smoothed_dual.soft_counts`. Reads nothing."""
-    value = torch.zeros((), dtype=torch.float64, device=values.device)
-    counts, spread, kept = torch.zeros_like(prices), torch.zeros_like(prices), []
+    kept: list[Tensor] = []
+    value, counts, spread = prices.new_zeros(()), torch.zeros_like(prices), torch.zeros_like(prices)
     for scores, places in _in_blocks(values, clusters):
         away = scores.to(torch.float64)
         priced = (away - away[:, :1] + prices[places]) / temperature
         value = value + temperature * torch.logsumexp(priced, dim=1).sum()
         p, flat = torch.softmax(priced, dim=1), places.reshape(-1)
-        counts.index_add_(0, flat, p.reshape(-1))
-        spread.index_add_(0, flat, (p * (1 - p)).reshape(-1))
+        counts.index_add_(dim=0, index=flat, source=p.reshape(-1))
+        spread.index_add_(dim=0, index=flat, source=(p * (1 - p)).reshape(-1))
         kept.append(p.to(values.dtype))
-    return value, counts, spread, kept[0] if len(kept) == 1 else torch.cat(kept)
+    return value, counts, spread, _joined(kept)
 
 
 def curvature(probabilities: Tensor, clusters: Tensor, *, n_clusters: int) -> Tensor:
     """See `dualclust.algos.offline._smoothed_dual.curvature`. Reads nothing."""
     matrix = torch.zeros((n_clusters, n_clusters), dtype=torch.float64, device=probabilities.device)
-    diagonal = torch.zeros_like(matrix[0])
+    diagonal = matrix.new_zeros((n_clusters,))
     for given, places in _in_blocks(probabilities, clusters, max(n_clusters, clusters.shape[1])):
         p = given.to(torch.float64)
         dense = torch.zeros((p.shape[0], n_clusters), dtype=torch.float64, device=p.device)
@@ -264,7 +265,7 @@ def curvature_product(probabilities: Tensor, clusters: Tensor, direction: Tensor
     for given, places in _in_blocks(probabilities, clusters):
         p, v = given.to(torch.float64), direction[places]
         part = p * (v - (p * v).sum(dim=1, keepdim=True))
-        product.index_add_(0, places.reshape(-1), part.reshape(-1))
+        product.index_add_(dim=0, index=places.reshape(-1), source=part.reshape(-1))
     return product
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -38,18 +39,34 @@ def test_the_first_process_is_told_and_the_second_finds_the_cache(tmp_path):
     assert told_in_a_process(tmp_path) == []
 
 
-def test_nested_functions_are_told_with_the_time_so_far():
-    seen = []
+def test_nested_functions_are_told_with_the_time_so_far(monkeypatch):
+    """By a clock that shows 100, 103, 107 ...: each reading is later than the one before."""
+    seen, times = [], iter([100.0, 103.0, 107.0, 112.0, 118.0, 125.0, 133.0])
+    monkeypatch.setattr(numba_compilation.time, "perf_counter", lambda: next(times))
     listener = numba_compilation._Listener(lambda name, seconds: seen.append((name, seconds)))
 
     class Event:
         data = {"dispatcher": type("D", (), {"py_func": _outer})}  # noqa: RUF012
 
-    for step in (listener.on_start, listener.on_start, listener.on_end, listener.on_end):
-        step(Event)
-    listener.on_start(Event)
-    assert [name for name, _ in seen] == ["outer"] * 3
-    assert 0.0 == seen[0][1] < seen[1][1] < seen[2][1]
+    for step in "on_start", "on_start", "on_end", "on_end", "on_start", "on_start":
+        getattr(listener, step)(Event)
+    # Outer 100; inner told at 103, begun at 107, ended without a look; outer ended at 112.
+    # The third begins at 118, and one inside it is told at 125.
+    assert seen == [("outer", 0.0), ("outer", 3.0), ("outer", 12.0), ("outer", 19.0)]
+
+
+@pytest.mark.parametrize(
+    "name", ["engine", "candidates", "smoothed_dual", "augmenting_paths", "path_heaps"]
+)
+def test_kernels_let_other_threads_run_and_inner_functions_have_no_wrappers(name):
+    module = import_module(f"dualclust.backends.numba_{name}")
+    inner = {"no_cpython_wrapper", "no_cfunc_wrapper"}
+    compiled = [f for f in vars(module).values() if hasattr(f, "targetoptions")]
+    assert compiled
+    for function in compiled:
+        options = function.targetoptions
+        given = {key for key in (*inner, "nogil") if options.get(key)}
+        assert given in ({"nogil"}, inner), function
 
 
 def _outer():

@@ -36,6 +36,7 @@ def assert_conforms(row, name, *given_arrays, **options):
     expected = KERNELS[name].reference(*given_arrays, **options)
     asarray = (lambda a: a) if row.library == "numpy" else row.arrays().asarray
     found = row.engine()(*map(asarray, given_arrays), **options)
+    assert isinstance(found, tuple) == isinstance(expected, tuple)
     if not isinstance(expected, tuple):
         expected, found = (expected,), (found,)
     for a, b in zip(found, expected, strict=True):

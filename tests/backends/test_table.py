@@ -71,6 +71,35 @@ def test_placements(xp):
     assert placement(object()) == ("builtins", "unknown")
 
 
+class Device:
+    """A device that has some attributes, and a text."""
+
+    def __init__(self, text="", **attributes):
+        self.text = text
+        vars(self).update(attributes)
+
+    def __str__(self):
+        return self.text
+
+
+@pytest.mark.parametrize(
+    ("device", "kind"),
+    [
+        (Device("TFRT_CPU_0", platform="cpu"), "cpu"),
+        (Device("cuda:0", platform="gpu"), "gpu"),
+        (Device("first", type="mps", platform=3), "mps"),
+        (Device("many", device_set={Device("cpu:1", platform="tpu")}), "tpu"),
+        (Device("nobody yet", device_set=set()), "nobody yet"),
+        ("cpu", "cpu"),
+        (Device("CPU_DEVICE"), "cpu"),
+        (Device("<CUDA Device 0>"), "cuda"),
+        (Device("NPU:7:1"), "npu"),
+    ],
+)
+def test_kinds_of_devices_as_libraries_name_them(device, kind):
+    assert backends._device_kind(device) == kind
+
+
 def test_the_reference_mode_nests_and_is_restored():
     x = np.zeros(3)
     auto = select("assign_stream", x)

@@ -1,9 +1,12 @@
 """All methods on one problem: what each promises, and whether the table says so."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
+from dualclust.algos.baselines import comparison
 from dualclust.algos.baselines.comparison import (
     METHODS,
     Method,
@@ -13,8 +16,9 @@ from dualclust.algos.baselines.comparison import (
     table,
     target_shares,
 )
+from dualclust.algos.baselines.entropic_transport import SWAV, SinkhornOptions
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.core.errors import DeviceMismatchError, InvalidValueError
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
 from dualclust.algos.online.certificates import dual_value
 from tests.compare import assert_close, assert_same_kind, to_numpy
 from tests.problems import best_value, cone_scores
@@ -132,6 +136,73 @@ def test_the_table_has_a_line_for_each(rng):
     assert len(lines) == 1 + len(METHODS)
     assert len({len(line) for line in lines}) == 1
     assert table(()).split() == ["method", "objective", "upper", "bound", "violation", "guaranteed"]
+
+
+def test_a_cluster_that_may_hold_nothing_is_aimed_at_a_thousandth_of_a_sample(xp):
+    shares = target_shares(bounds_of(xp, [0, 5], [0, 5], 5))
+    assert_close(shares, xp.asarray(np.asarray([0.001, 5.0]) / 5.001))
+
+
+@pytest.mark.parametrize(("n", "batch"), [(5, 1), (24, 2), (10_230, 1023), (20_000, 1024)])
+def test_the_methods_run_with_the_options_that_the_table_names(monkeypatch, n, batch):
+    asked = {}
+
+    def spy(name, real):
+        def called(scores, *args, **options):
+            asked[name] = (args, options)
+            return real
+
+        return called
+
+    ended = SimpleNamespace(labels=None, prices=None, bias=None)
+    for name in ("assign_sign_rule", "sinkhorn"):
+        monkeypatch.setattr(comparison, name, spy(name, ended))
+    bounds = SizeBounds.from_counts([1, 2], [n, n - 1], n_samples=n)
+    METHODS["sign"].solve(np.zeros((n, 2)), bounds)
+    (rule,), options = asked["assign_sign_rule"]
+    assert (rule.step_size, rule.batch_size, options["n_passes"]) == (0.01, batch, 10)
+    np.testing.assert_allclose(options["shares"], [1 / n, 2 / n], rtol=1e-15)
+    np.testing.assert_allclose(options["upper_shares"], [1.0, (n - 1) / n], rtol=1e-15)
+    METHODS["sinkhorn"].solve(np.zeros((n, 2)), bounds)
+    assert asked["sinkhorn"][1]["options"] == SinkhornOptions(epsilon=0.01)
+    METHODS["swav"].solve(np.zeros((n, 2)), bounds)
+    assert asked["sinkhorn"][1]["options"] == SWAV
+    np.testing.assert_array_equal(asked["sinkhorn"][1]["shares"], target_shares(bounds))
+
+
+def test_the_table_says_what_the_records_hold():
+    scores = np.asarray([[0.9, 0.1], [0.8, 0.1], [0.6, 0.5]])
+    bounds = SizeBounds.from_counts([1, 1], n_samples=3)
+    written = table(compare_assignments(scores, bounds, names=["greedy", "exact"]))
+    assert written.splitlines() == [
+        "method  objective  upper bound  violation  guaranteed",
+        "greedy     2.3000       2.3000          1          no",
+        "exact      2.2000       2.2000          0         yes",
+    ]
+
+
+def test_arguments_of_a_comparison_are_checked():
+    scores, bounds = np.zeros((4, 2)), SizeBounds.from_counts([2, 2], n_samples=4)
+    for names in ("exact", {"exact"}, 3):
+        with pytest.raises(InvalidTypeError, match="names must be a list of names, got"):
+            compare_assignments(scores, bounds, names=names)
+    with pytest.raises(InvalidTypeError, match="others must map names to methods, got"):
+        compare_assignments(scores, bounds, others=["own"])
+    with pytest.raises(InvalidTypeError, match=r"others\['own'\] must be"):
+        compare_assignments(scores, bounds, others={"own": len})
+    with pytest.raises(InvalidValueError, match="scores must have shape"):
+        compare_assignments(scores[:3], bounds, names=[])
+    with pytest.raises(InvalidValueError, match="scores must be finite"):
+        compare_assignments(scores + np.nan, bounds, names=[])
+    with pytest.raises(InvalidTypeError, match="scores must have a real floating dtype"):
+        compare_assignments(scores.astype(int), bounds, names=[])
+    with pytest.raises(DeviceMismatchError, match="must be of the same"):
+        compare_assignments(torch.asarray(scores), bounds, names=[])
+    labels, prices = np.asarray([0, 0, 1, 1]), np.zeros(2)
+    with pytest.raises(InvalidValueError, match="scores must be finite"):
+        record("m", scores + np.nan, labels, prices, bounds)
+    with pytest.raises(InvalidTypeError, match="scores must have a real floating dtype"):
+        record("m", scores.astype(int), labels, prices, bounds)
 
 
 def test_refusals_say_what_and_why():

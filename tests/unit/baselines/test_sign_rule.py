@@ -92,6 +92,14 @@ def test_it_is_resumed_from_its_bias(xp, rng):
     assert_equal(rest.bias, whole.bias)
 
 
+def test_without_a_rule_steps_and_batches_are_the_published_ones(xp, rng):
+    assert SignRule() == SignRule(step_size=1e-3, batch_size=1024)
+    scores = xp.asarray(np.repeat([[0.5, 0.0, 0.25]], 1030, axis=0))
+    found = assign_sign_rule(scores)
+    assert_close(found.bias, xp.asarray(np.asarray([-2e-3, 2e-3, 2e-3])), rtol=1e-12)
+    assert_equal(found.bias, assign_sign_rule(scores, SignRule(1e-3, 1024), n_passes=1).bias)
+
+
 def test_small_steps_break_bounds_as_measured():
     """Ten clusters, one in sight: 16 batches of a thousandth do not bring the others in."""
     scores = np.zeros((16_384, 10))

@@ -242,6 +242,28 @@ def test_scores_of_any_size_give_finite_log_probabilities(xp, temperature, dtype
         assert np.isnan(np.log(e / e.sum(axis=-1, keepdims=True))[0, 0])
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_log_probabilities_stop_at_a_quarter_of_the_range(xp, dtype):
+    """Where the temperature alone would go further; at 16 nothing has to stop."""
+    top = float(np.finfo(dtype).max)
+    s = xp.asarray(np.asarray([[top, -top]], dtype))
+    for temperature, lowest in ((0.5, top / 4), (1.0, top / 4), (8.0, top / 4), (16.0, top / 8)):
+        found = to_numpy(log_softmax(s, temperature=temperature))
+        np.testing.assert_allclose(found, [[0.0, -lowest]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_least_and_the_largest_temperature_of_a_dtype(xp, dtype):
+    """A quarter of it has to be a normal number."""
+    info = np.finfo(dtype)
+    least, largest = 4.0 * float(info.smallest_normal), float(info.max)
+    s = xp.asarray(np.asarray([[0.0, 0.0]], dtype))
+    for temperature in (least, largest):
+        near(log_softmax(s, temperature=temperature), [[-math.log(2.0)] * 2], xp, dtype)
+    with pytest.raises(InvalidValueError, match="temperature must lie in"):
+        log_softmax(s, temperature=math.nextafter(least, 0.0))
+
+
 def test_a_training_step_under_autocast_loses_only_the_digits_of_its_scores():
     rng = np.random.default_rng(0)
     x, w = (torch.from_numpy(unit_rows(rng.normal(size=(n, 8)))).float() for n in (16, 5))

@@ -1,0 +1,40 @@
+"""The kernels of numba as the Python that they are written in, without compiling anything.
+
+Compiled code reads and writes beyond the end of an array without a word; Python refuses. And what
+runs as Python is seen line by line: `tests.mutation.trace` finds the tests that run a kernel.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import numba
+
+from dualclust import backends
+
+__all__ = ["interpreted"]
+
+
+def interpreted(name: str) -> ModuleType:
+    """Import a module of `dualclust.backends`, and those of numba that it imports, uncompiled.
+
+    The compiled modules stay what everybody else imports.
+    """
+    names = ((sys.modules, "dualclust.backends.numba_"), (vars(backends), "numba_"))
+    places = [(where, prefix, _taken(where, prefix)) for where, prefix in names]
+    before, numba.config.DISABLE_JIT = numba.config.DISABLE_JIT, True
+    try:
+        return import_module(f"dualclust.backends.{name}")
+    finally:
+        numba.config.DISABLE_JIT = before
+        for where, prefix, compiled in places:
+            _taken(where, prefix)
+            where.update(compiled)
+
+
+def _taken(names: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Take the entries whose names begin so out of a dict."""
+    return {name: names.pop(name) for name in list(names) if name.startswith(prefix)}

@@ -1,0 +1,86 @@
+"""The sums of the smoothed dual as Python: idle places, ties, weights of 0 and labels of 1."""
+
+import numpy as np
+import pytest
+
+from dualclust.algos.offline._smoothed_dual import curvature, soft_counts
+from dualclust.backends import engine
+from tests.backends.interpreted import interpreted
+from tests.backends.test_augmenting_paths import candidates_of
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    return interpreted("numba_smoothed_dual")
+
+
+def problems():
+    """Ties, rows that are all in one cluster, and between them."""
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        n, k = int(rng.integers(1, 9)), int(rng.integers(1, 6))
+        scores = rng.normal(size=(n, k)) if seed % 2 else rng.integers(-3, 4, size=(n, k)) / 2.0
+        values, clusters = candidates_of(scores, int(rng.integers(1, k + 2)), rng)
+        values = values.astype(np.float32) if seed % 5 == 0 else values
+        yield values, clusters, rng.integers(-2, 3, size=k) / 2.0, 10.0 ** rng.uniform(-3, 1)
+
+
+def test_soft_counts(kernels):
+    for values, clusters, prices, temperature in problems():
+        arrays = (values, clusters, prices)
+        with engine("reference"):
+            expected = soft_counts.reference(*arrays, temperature=temperature)
+        found = kernels.soft_counts(*arrays, temperature=temperature)
+        assert found[3].dtype == values.dtype
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6 if a is found[3] else 1e-9, atol=1e-9)
+        np.testing.assert_array_equal(found[3] == 0.0, expected[3] == 0.0)
+
+
+def test_what_is_far_behind_has_no_weight_at_all(kernels):
+    """24 temperatures, as in the reference: a little nearer there is one."""
+    values = np.asarray([[0.0, -23.5], [0.0, -24.0], [0.0, -24.5], [0.0, -40.0]])
+    clusters = np.tile(np.asarray([1, 0], dtype=np.int32), (4, 1))
+    for temperature in (1.0, 0.25):
+        arrays = (values * temperature, clusters, np.zeros(2))
+        found = kernels.soft_counts(*arrays, temperature=temperature)[3]
+        assert (found[:, 1] > 0).tolist() == [True, False, False, False]
+        assert (found[1:] == [1.0, 0.0]).all()
+        with engine("reference"):
+            expected = soft_counts.reference(*arrays, temperature=temperature)[3]
+        np.testing.assert_array_equal(found > 0, expected > 0)
+
+
+def probabilities():
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        k = int(rng.integers(2, 6))
+        values, clusters = candidates_of(rng.normal(size=(6, k)), k, rng)
+        p = np.where(clusters >= 0, np.exp(values), 0.0)
+        p[seed % 3 :: 3] = p[seed % 3 :: 3] == p[seed % 3 :: 3].max(axis=1, keepdims=True)
+        p /= p.sum(axis=1, keepdims=True)
+        yield p, clusters, rng.normal(size=k)
+
+
+def test_curvature(kernels):
+    for p, clusters, v in probabilities():
+        expected = curvature.reference(p, clusters, n_clusters=len(v))
+        found = kernels.curvature(p, clusters, n_clusters=len(v))
+        np.testing.assert_allclose(found, expected, atol=1e-14, strict=True)
+        product = kernels.curvature_product(p, clusters, v)
+        np.testing.assert_allclose(product, expected @ v, atol=1e-14, strict=True)
+
+
+def test_halves_count_and_rows_of_one_cluster_do_not_change_a_bit(kernels):
+    half = np.asarray([[0.5, 0.5], [0.3, 0.7], [0.9, 0.1]])
+    clusters = np.asarray([[0, 1], [2, 0], [1, 2]], dtype=np.int32)
+    hard = np.asarray([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    lists = np.asarray([[0, 1], [1, 2], [2, -1]], dtype=np.int32)
+    both, all_lists = np.concatenate([half, hard]), np.concatenate([clusters, lists])
+    v = np.asarray([0.3, -0.7, 0.1])
+    matrix = kernels.curvature(half, clusters, n_clusters=3)
+    np.testing.assert_allclose(matrix[0, 1], -0.25)
+    np.testing.assert_array_equal(kernels.curvature(both, all_lists, n_clusters=3), matrix)
+    product = kernels.curvature_product(half, clusters, v)
+    np.testing.assert_allclose(product, matrix @ v, atol=1e-15)
+    np.testing.assert_array_equal(kernels.curvature_product(both, all_lists, v), product)
