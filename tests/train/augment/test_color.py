@@ -42,7 +42,7 @@ def test_gray_versions_of_gray_images_are_the_images():
 
 
 def test_what_leaves_the_range_is_clipped():
-    images = torch.tensor([0.2, 0.9]).double().view(1, 1, 1, 2)
+    images = torch.tensor([0.2, 0.9], dtype=torch.float64).view(1, 1, 1, 2)
     bright = color.brightness(images, torch.tensor([2.0]).double())
     assert bright.flatten().tolist() == [0.4, 1.0]
     stretched = color.contrast(images, torch.tensor([3.0]).double())

@@ -75,15 +75,16 @@ def test_the_affine_map_takes_the_first_six_columns(images, flip):
 def test_a_crop_takes_the_first_columns_of_the_second_table(images):
     _, knots, _, second = tables(elastic=True)
     area, ratio, at = (torch.stack(second[a:b], 1) for a, b in ((0, 10), (10, 20), (20, 22)))
-    boxes = crop_boxes(
-        area, ratio, at, crop=(0.2, 0.9), ratios=(0.5, 1.5), height=H, width=W
-    ).double()
+    boxes = crop_boxes(area, ratio, at, crop=(0.2, 0.9), ratios=(0.5, 1.5), height=H, width=W)
     # sqrt(0.9 * 10 * 14) = 11.2 pixels for 5: two places a pixel, along each side.
     field = F.interpolate(around(knots, 0.1), (5, 5), mode="bicubic", align_corners=True)
     found = drawn(images, crop=(0.2, 0.9), ratio=(0.5, 1.5), size=5, elastic=0.05)
     expected = warp(images - SHIFT, None, field, boxes, size=(5, 5), finer=2) + SHIFT
     torch.testing.assert_close(found, expected)
     # Of its own size: one place a pixel, and nothing is clipped.
+    *_, second = tables()
+    area, ratio, at = (torch.stack(second[a:b], 1) for a, b in ((0, 10), (10, 20), (20, 22)))
+    boxes = crop_boxes(area, ratio, at, crop=(0.2, 0.9), ratios=(0.5, 1.5), height=H, width=W)
     found = drawn(images, crop=(0.2, 0.9), ratio=(0.5, 1.5))
     torch.testing.assert_close(found, warp(images - SHIFT, None, None, boxes) + SHIFT)
 
