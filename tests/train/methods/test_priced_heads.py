@@ -11,8 +11,8 @@ from dualclust.train.methods._priced_heads import PAD, PricedHeads, kmeans_cente
 PLACE = {"dtype": torch.float32, "device": torch.device("cpu")}
 
 
-def bounds(k=3, lower=0.5, upper=2.0):
-    return SizeBounds.from_ratios(k, n_samples=60, lower=lower, upper=upper, xp=torch)
+def bounds(k=3, lower=0.5, upper=2.0, n=60):
+    return SizeBounds.from_ratios(k, n_samples=n, lower=lower, upper=upper, xp=torch)
 
 
 def test_a_padded_cluster_has_no_probability_below_90():
@@ -25,7 +25,8 @@ def test_a_padded_cluster_has_no_probability_below_90():
 
 @pytest.mark.parametrize("steps", ["measured", "secu-cifar"])
 def test_new_heads_have_the_rule_of_epoch_0(steps):
-    heads = PricedHeads([bounds(), bounds(4)], AssignmentConfig(steps=steps), **PLACE)
+    many = [bounds(n=60_000), bounds(4, n=60_000)]  # of few images the steps are capped
+    heads = PricedHeads(many, AssignmentConfig(steps=steps), **PLACE)
     first = heads.rule
     size = first.step_size.clone()
     heads.begin_epoch(5)
