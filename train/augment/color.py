@@ -36,7 +36,7 @@ def jitter(images: torch.Tensor, factors: torch.Tensor, turn: torch.Tensor) -> t
 
 def brightness(images: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
     """Multiply each sample by its (b,) factor."""
-    return (images * _wide(factor)).clamp(0, 1)
+    return (images * _wide(factor)).clamp(max=1)
 
 
 def contrast(images: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
@@ -64,7 +64,7 @@ def hue(images: torch.Tensor, turn: torch.Tensor) -> torch.Tensor:
         torch.where(value == green, 2 + (blue - red) / scale, 4 + (red - green) / scale),
     )
     # A channel falls from the value to the least within two sixths from its own third.
-    offsets = torch.arange(5, 0, -2, dtype=images.dtype, device=images.device)[:, None, None]
+    offsets = torch.linspace(5, 1, 3, dtype=images.dtype, device=images.device)[:, None, None]
     k = torch.remainder(offsets + sixths + 6 * _wide(turn), 6)
     return value - chroma * torch.minimum(k, 4 - k).clamp(0, 1)
 
@@ -96,7 +96,7 @@ def blur(images: torch.Tensor, sigma: torch.Tensor) -> torch.Tensor:
 
 def _gaussian(side: int, sigma: torch.Tensor) -> torch.Tensor:
     at = torch.arange(side, dtype=sigma.dtype, device=sigma.device)
-    steps = (at[:, None] - at) / _wide(sigma)[:, 0]
+    steps = (at[:, None] - at) / sigma[:, None, None]
     return torch.softmax(-0.5 * steps**2, dim=-1)[:, None]
 
 

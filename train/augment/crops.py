@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
-from torch.nn import functional as F
 
 from ...algos.core.errors import UsageError
 from ..config.run import FITS
@@ -189,16 +188,16 @@ def crop_boxes(
     sizes = torch.stack([side * root, side / root], dim=2).round()
     limits = row_like(sizes, width, height)
     fits = ((sizes >= 1) & (sizes <= limits)).all(2)
-    # The largest value first found: 1 where a draw fits, and the fallback behind the draws.
+    drawn = fits.any(1)[:, None]
+    # The largest value first found: the first draw that fits.
+    first = fits.to(torch.uint8).argmax(1)[:, None, None]
+    chosen = torch.take_along_dim(sizes, first, dim=1).squeeze(1)
     wide = min(max(width / height, ratios[0]), ratios[1])
     middle = (round(min(width, height * wide)), round(min(height, width / wide)))
-    last = row_like(sizes, *middle).expand(len(sizes), 1, 2)
-    first = F.pad(fits.to(torch.uint8), (0, 1), value=1).argmax(1)
-    index = first[:, None, None].expand(-1, 1, 2)
-    chosen = torch.cat([sizes, last], dim=1).gather(1, index)[:, 0]
+    chosen = torch.where(drawn, chosen, row_like(sizes, *middle))
     room = limits - chosen
     placed = torch.floor(at * (room + 1)).clamp(max=room)
-    corner = torch.where((first == area.shape[1])[:, None], torch.floor(room / 2), placed)
+    corner = torch.where(drawn, placed, torch.floor(room / 2))
     return torch.cat([corner, chosen], dim=1)
 
 

@@ -331,7 +331,7 @@ def _check(images: Tensor, generator: torch.Generator, start: int, total: int) -
     if images.ndim not in (2, 4):
         msg = f"images must have shape (b, c, h, w) or (b, d), got {tuple(images.shape)}"
         raise InvalidValueError(msg)
-    if not 0 <= start <= start + len(images) <= total:
+    if not 0 <= start <= total - len(images):
         msg = (
             f"part must be (start, total) with start + {len(images)} images <= total, "
             f"got ({start}, {total})"

@@ -125,7 +125,7 @@ def _build(cls: type[Any], mapping: Any, where: str, table: str) -> Any:
     known = {spec.name: spec for spec in fields(cls)}
     for key in mapping:
         if key not in known:
-            close = difflib.get_close_matches(str(key), known, n=1)
+            close = difflib.get_close_matches(str(key), known)
             hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
             msg = f"{place}unknown key {key!r}; {hint}"
             raise UsageError(msg)

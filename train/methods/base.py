@@ -30,6 +30,7 @@ from ..config.run import RunConfig
 from ..data.pictures import PictureData
 from ..data.samples import ImageData
 from ..networks.network import Network, run_views
+from ..networks.normalization import full_precision
 
 __all__ = [
     "METHODS",
@@ -255,8 +256,7 @@ class Method(ABC):
 
     def features(self, images: Tensor) -> Tensor:
         """Unit features of one batch of one view, (b, d), at least float32."""
-        rows = self.network(images)
-        unit: Tensor = F.normalize(rows.float() if rows.dtype.itemsize < 4 else rows, dim=-1)
+        unit: Tensor = F.normalize(full_precision(self.network(images)), dim=-1)
         return unit
 
     @torch.no_grad()

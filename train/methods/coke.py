@@ -60,6 +60,7 @@ from ...common.ranks import ALONE, Ranks
 from ..config.methods.coke import CokeOptions
 from ..config.run import RunConfig
 from ..networks.network import Network, run_views
+from ..networks.normalization import full_precision
 from ..state.seeding import generator
 from ._priced_heads import PricedHeads, kmeans_centers
 from .base import ApplyToAll, Method, ParameterGroup, register_method
@@ -245,8 +246,7 @@ class CoKe(Method):
             return self.features(images)
         projected = self.network(images)
         both = torch.stack([projected, self.network.predict(projected)], 1)
-        unit = F.normalize(both.float() if both.dtype.itemsize < 4 else both, dim=-1)
-        return unit.flatten(1)
+        return F.normalize(full_precision(both), dim=-1).flatten(1)
 
     def _scores(self, rows: Tensor) -> Tensor:
         """Similarities (v, h, b, kmax) to the centers of the epoch before."""

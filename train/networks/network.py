@@ -142,8 +142,8 @@ def run_views(
     function : callable. Maps a batch of images to a batch of rows.
     views : sequence of (b, c, h, w) tensors.
     """
-    alike = all(view.shape == views[0].shape for view in views)
-    if len(views) == 1 or not alike or not getattr(network, "one_pass", False):
+    shapes = {view.shape for view in views}
+    if len(views) == 1 or len(shapes) > 1 or not getattr(network, "one_pass", False):
         return torch.stack([function(view) for view in views])
     rows = torch.stack(tuple(views), 1).flatten(0, 1)
     with groups(network, len(views)):
@@ -209,7 +209,7 @@ def build_network(
             )
             raise UsageError(msg)
         if config.name not in NETWORKS:
-            close = difflib.get_close_matches(config.name, NETWORKS, n=1)
+            close = difflib.get_close_matches(config.name, NETWORKS)
             hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(NETWORKS)}"
             msg = f"network.name {config.name!r} is unknown; {hint}"
             raise UsageError(msg)

@@ -24,7 +24,7 @@ from torch.nn import functional as F
 
 from ...common.ranks import ALONE, Ranks
 
-__all__ = ["BatchNorm", "groups", "merge_groups", "synchronize"]
+__all__ = ["BatchNorm", "full_precision", "groups", "merge_groups", "synchronize"]
 
 
 class BatchNorm(nn.Module):
@@ -61,7 +61,7 @@ class BatchNorm(nn.Module):
         # One row for each group that a pass has had; they start from the running statistics.
         self.register_buffer("group_mean", torch.zeros(0, channels), persistent=False)
         self.register_buffer("group_var", torch.zeros(0, channels), persistent=False)
-        self._held: dict[int, tuple[Tensor, Tensor]] = {}
+        self._held: dict[int, Tensor] = {}
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalize by the statistics of each group in training, by the running ones otherwise."""
@@ -95,9 +95,8 @@ class BatchNorm(nn.Module):
         """
         self.merge_groups()
         like, held = self.running_mean, self._held.get(g)
-        if held is None or held[0].device != like.device or held[0].dtype != like.dtype:
-            held = like.new_empty(g, len(like)), like.new_empty(g, len(like))
-            self._held[g] = held
+        if held is None or held.device != like.device or held.dtype != like.dtype:
+            held = self._held[g] = like.new_empty(2, g, len(like))
         self.group_mean, self.group_var = held
         self.group_mean.copy_(self.running_mean.expand(g, -1))
         self.group_var.copy_(self.running_var.expand(g, -1))
@@ -167,7 +166,7 @@ def _synchronized(
     ranks: Ranks,
 ) -> Tensor:
     axes = [0, *range(2, x.ndim)]
-    wide = x.float() if x.dtype.itemsize < 4 else x
+    wide = full_precision(x)
     out: Tensor
     out, mean, var, n = _WholeBatch.apply(wide, axes, eps, ranks)  # type: ignore[no-untyped-call]
     with torch.no_grad():
@@ -177,6 +176,11 @@ def _synchronized(
         shape = [1, -1] + [1] * (x.ndim - 2)
         out = out * weight.view(shape) + bias.view(shape)
     return out.to(x.dtype)
+
+
+def full_precision(x: Tensor) -> Tensor:
+    """Bring half precision to float32, and leave what is wider as it is."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 class _WholeBatch(torch.autograd.Function):

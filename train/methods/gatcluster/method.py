@@ -46,7 +46,7 @@ from ...data.pictures import PictureData
 from ...data.samples import ImageData
 from ...networks.attention_branches import Branches
 from ...networks.network import Network
-from ...networks.normalization import synchronize
+from ...networks.normalization import full_precision, synchronize
 from ...report.attention import write_overlays
 from ...state.seeding import generator
 from ..base import Batch, Method, ParameterGroup, Prediction, evaluating, register_method
@@ -184,8 +184,7 @@ class GATCluster(Method):
 
     def features(self, images: Tensor) -> Tensor:
         """Label features of one batch of one view, (b, k): rows of the simplex."""
-        logits = self.logits(images)[:, 0]
-        return torch.softmax(logits.float() if logits.dtype.itemsize < 4 else logits, dim=1)
+        return torch.softmax(full_precision(self.logits(images)[:, 0]), dim=1)
 
     def normalize_rows(self, rows: Tensor) -> Tensor:
         """Return the mean of label features over views as it is: a point of the simplex."""

@@ -61,7 +61,7 @@ def cluster(
     return found.assignment.labels, found.centers
 
 
-def balanced_order(labels: Tensor, n_clusters: int, draws: torch.Generator) -> Tensor:
+def balanced_order(labels: Tensor, draws: torch.Generator) -> Tensor:
     """As many images as there are, with replacement, each cluster that is there equally likely.
 
     Image i has the probability ``1 / (n_y k)``, with n_y the size of its cluster and k the number
@@ -71,7 +71,6 @@ def balanced_order(labels: Tensor, n_clusters: int, draws: torch.Generator) -> T
     Parameters
     ----------
     labels : (n,) int64 tensor. Cluster of each image.
-    n_clusters : int
     draws : torch.Generator. On the CPU.
 
     Returns
@@ -79,8 +78,9 @@ def balanced_order(labels: Tensor, n_clusters: int, draws: torch.Generator) -> T
     order : (n,) int64 tensor, on the device of `labels`.
     """
     own = labels.cpu()
-    sizes = torch.bincount(own, minlength=n_clusters)
+    sizes = torch.bincount(own)
     running = torch.cumsum(1.0 / sizes[own].double(), 0)
     uniforms = torch.rand(len(own), generator=draws, dtype=torch.float64)
+    # A uniform number below 1 times the last sum is below that sum, rounded as well.
     drawn = torch.searchsorted(running, uniforms * running[-1], right=True)
-    return drawn.clamp(max=len(own) - 1).to(labels.device)
+    return drawn.to(labels.device)

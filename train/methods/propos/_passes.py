@@ -210,7 +210,7 @@ def in_sub_batches(
     number of sub-batches; with `joint`, as far as one pass.
     """
     v, m = views.shape[:2]
-    if joint and v > 1:
+    if joint:
         parts = views.reshape(v, count, m // count, *views.shape[2:]).movedim(1, 0)
         together = in_sub_batches(network, function, parts.flatten(0, 2)[None], count)
         apart = together.reshape(count, v, m // count, *together.shape[2:])

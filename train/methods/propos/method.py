@@ -197,7 +197,7 @@ class ProPos(Method):
         seed, n = self.config.seed, self.n_samples
         if self.options.resample:
             draws = generator(seed, "resample", epoch)
-            order = balanced_order(self.labels[0], self.n_clusters, draws)
+            order = balanced_order(self.labels[0], draws)
         elif self.options.batch_norm == "shuffled":
             order = permutation(n, seed, epoch, device=self.device)
         else:

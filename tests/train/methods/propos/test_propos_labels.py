@@ -92,6 +92,6 @@ def test_an_order_inverts_the_printed_weights(rng, missing):
             reached += weights[i]
         expected.append(i)
     draws = torch.Generator().manual_seed(5)
-    found = balanced_order(torch.from_numpy(labels), K, draws)
+    found = balanced_order(torch.from_numpy(labels), draws)
     assert found.dtype == torch.int64
     assert found.tolist() == expected

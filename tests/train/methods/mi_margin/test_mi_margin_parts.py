@@ -1,0 +1,127 @@
+"""Parts of MI + margin by themselves: its views, its report, its shares, and the few labels."""
+
+import pytest
+import torch
+
+from dualclust.algos.core.errors import UsageError
+from dualclust.common.ranks import Ranks
+from dualclust.train.methods.mi_margin import method as mi_margin
+from dualclust.train.methods.mi_margin._baselines import split_labels, transport_labels
+from dualclust.train.methods.mi_margin._restarts import APART
+from dualclust.train.methods.mi_margin._seeds import draw_seeds
+from tests.train.methods.mi_margin.test_mi_margin import D, K, make
+
+
+@pytest.mark.parametrize(
+    ("changes", "views"),
+    [
+        (["mi_margin.average=0"], ("plain",)),
+        (["mi_margin.average=1"], ("first",)),
+        (["mi_margin.average=3"], ("first",) * 3),
+        (["mi_margin.average=0", "mi_margin.extra_weight=0.5"], ("plain", "second")),
+        (["mi_margin.average=2", "mi_margin.extra_weight=0.5"], ("first", "first", "second")),
+    ],
+    ids=str,
+)
+def test_only_the_views_in_use_are_drawn(changes, views):
+    assert make(*changes).views == views
+
+
+def test_labels_are_wanted_where_some_are_asked_for():
+    assert not make().wants_labels
+    assert make("mi_margin.supervised=0.1").wants_labels
+    with pytest.raises(UsageError, match=r"mi_margin\.supervised is 0"):
+        make().take_labels(torch.zeros(40, dtype=torch.int64))
+
+
+@pytest.mark.parametrize(
+    ("objective", "name"),
+    [("mi_margin", "label_gap"), ("mi_adm", "label_error"), ("sela", "label_error"), ("mi_d", "")],
+)
+def test_a_report_has_the_mean_and_the_largest_error(objective, name):
+    method = make(f"mi_margin.objective={objective}")
+    for error in (0.25, 1.0, 0.5, 0.25):
+        method._record(torch.tensor(error))
+    assert method.report() == ({f"{name}_mean": 0.5, f"{name}_max": 1.0} if name else {})
+
+
+@pytest.mark.parametrize("world", [1, 2, 4])
+def test_the_margin_is_whole_and_its_gradient_shared(world):
+    """Gradients are summed over ranks, and every rank has the same margin."""
+    method = make("mi_margin.margin_weight=0.3")
+    method.ranks = Ranks(0, world)
+    value = method._margin()
+    weight = method.head.weight
+    assert value.item() == pytest.approx(0.3 * weight.square().sum().item())
+    value.backward()
+    torch.testing.assert_close(weight.grad, 0.6 * weight.detach() / world)
+
+
+@pytest.mark.parametrize(
+    ("newton", "may_read", "steps"), [(7, True, 7), (0, True, None), (0, False, 25)]
+)
+def test_steps_of_the_label_solver(newton, may_read, steps, monkeypatch):
+    """Until solved where values may be read, 25 where not, or as many as are set."""
+    method = make(f"mi_margin.newton_steps={newton}", "mi_margin.average=1")
+    method.may_read = may_read
+    seen, whole = [], mi_margin.pseudo_labels
+
+    def spy(*args, **kwargs):
+        seen.append(kwargs["n_iter"])
+        return whole(*args, **kwargs)
+
+    monkeypatch.setattr(mi_margin, "pseudo_labels", spy)
+    method.step(torch.arange(9), (torch.randn(9, D, dtype=torch.float64),))
+    assert seen == [steps]
+
+
+def test_sela_labels_all_images_before_an_epoch():
+    method = make("mi_margin.objective=sela", "mi_margin.sharpness=5.0")
+    rows = torch.rand(40, K, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    rows = rows / rows.sum(1, keepdim=True)
+    training = []
+
+    def apply_to_all(function):
+        assert function == method.features
+        training.append(method.network.training)
+        return rows
+
+    method.begin_epoch(0, apply_to_all)
+    labels, error = transport_labels(rows, sharpness=5.0)
+    assert torch.equal(method.labels[0], labels)
+    assert method.report() == pytest.approx(
+        {"label_error_mean": float(error), "label_error_max": float(error)}
+    )
+    assert training == [False]
+    assert method.network.training
+
+
+def test_a_batch_adds_its_predictions_to_the_mass():
+    method = make("mi_margin.average=1", "mi_margin.restart=0.1")
+    x = torch.randn(9, D, dtype=torch.float64)
+    for _ in range(2):
+        method.step(torch.arange(9), (x,))
+    torch.testing.assert_close(method.mass, 2 * method.features(x).detach().sum(0))
+    assert method.mass.sum().item() == pytest.approx(18.0)
+    method.begin_epoch(1)
+    assert (method.mass == 0).all()
+
+
+def test_split_labels_without_a_balance_are_sharpened_predictions():
+    log_p = torch.log_softmax(torch.randn(8, 3, dtype=torch.float64), dim=1)
+    y, error = split_labels(log_p, balance=0.0, smoothing=0.5, rounds=3)
+    torch.testing.assert_close(y, torch.softmax(2.0 * log_p, dim=1))
+    assert float(error) == 0.0
+
+
+def test_a_small_class_keeps_one_label_and_the_rest_none():
+    labels = torch.tensor([0] * 10 + [1] * 3 + [2] * 20)
+    seeds = draw_seeds(labels, 0.1, n_clusters=3, generator=torch.Generator().manual_seed(0))
+    assert [int((seeds == c).sum()) for c in range(3)] == [1, 1, 2]
+    assert sorted(set(seeds.tolist())) == [-1, 0, 1, 2]
+    whole = draw_seeds(labels, 1.0, n_clusters=5, generator=torch.Generator())
+    assert torch.equal(whole, labels)
+
+
+def test_halves_are_moved_by_half_a_length():
+    assert APART == 0.5

@@ -1,0 +1,51 @@
+"""What methods share: the runner-up of an image, some rows at a time, and who may be a method."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from dualclust.algos.core.errors import UsageError
+from dualclust.train.methods import base
+from dualclust.train.methods.base import register_method
+from tests.train.secu_methods import make
+
+
+def found(scores, labels, prices):
+    return base._runner_up(scores, SimpleNamespace(labels=labels, prices=prices))
+
+
+def test_the_runner_up_is_the_best_but_for_the_label_at_the_prices():
+    scores = torch.tensor([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0], [0.0, 0.1, 0.2]])
+    prices = torch.tensor([0.0, 0.0, 1.5])
+    assert found(scores, torch.tensor([0, 2, 2]), prices).tolist() == [2, 0, 1]
+
+
+@pytest.mark.parametrize(("k", "rows"), [(3, 2**22 // 3), (2**21, 2), (2**22 + 1, 1)])
+def test_four_million_scores_are_looked_at_a_time(k, rows, monkeypatch):
+    """And one row at least; on tensors without values, which take no memory."""
+    sizes, split = [], torch.split
+
+    def spy(tensor, size):
+        sizes.append(size)
+        return split(tensor, size)
+
+    monkeypatch.setattr(base.torch, "split", spy)
+    scores = torch.empty(5, k, device="meta")
+    labels = torch.empty(5, dtype=torch.int64, device="meta")
+    assert found(scores, labels, torch.empty(k, device="meta")).shape == (5,)
+    assert set(sizes) == {rows}
+
+
+def test_a_method_without_settings_is_refused():
+    with pytest.raises(UsageError, match=r"'unknown' has no settings.*config/methods/unknown\.py"):
+        register_method("unknown")
+
+
+def test_features_are_of_single_precision_or_more():
+    method = make()
+    for dtype, wide in ((torch.bfloat16, torch.float32), (torch.float64, torch.float64)):
+        method.network.to(dtype)
+        rows = method.features(torch.randn(6, 1, 8, 8, dtype=dtype)).detach()
+        assert rows.dtype == wide
+        torch.testing.assert_close(rows.norm(dim=1), torch.ones(6, dtype=wide))

@@ -1,0 +1,64 @@
+"""Heads with prices: what is padded, when prices may have any sign, and where k-means begins."""
+
+import pytest
+import torch
+
+from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.train.config.run import AssignmentConfig
+from dualclust.train.methods import _priced_heads
+from dualclust.train.methods._priced_heads import PAD, PricedHeads, kmeans_centers, pad_scores
+
+PLACE = {"dtype": torch.float32, "device": torch.device("cpu")}
+
+
+def bounds(k=3, lower=0.5, upper=2.0, n=60):
+    return SizeBounds.from_ratios(k, n_samples=n, lower=lower, upper=upper, xp=torch)
+
+
+def test_a_padded_cluster_has_no_probability_below_90():
+    assert PAD == -1e4
+    padding = pad_scores([2, 4, 3], PAD, **PLACE)
+    assert padding.shape == (3, 1, 4)
+    assert (padding[:, 0] == 0).sum(1).tolist() == [2, 4, 3]
+    assert float(torch.softmax(padding[0, 0] / 90, dim=0)[2:].sum()) == 0.0
+
+
+@pytest.mark.parametrize("steps", ["measured", "secu-cifar"])
+def test_new_heads_have_the_rule_of_epoch_0(steps):
+    many = [bounds(n=60_000), bounds(4, n=60_000)]  # of few images the steps are capped
+    heads = PricedHeads(many, AssignmentConfig(steps=steps), **PLACE)
+    first = heads.rule
+    size = first.step_size.clone()
+    heads.begin_epoch(5)
+    later = heads.rule.step_size.clone()
+    assert heads.rule.step_size is first.step_size  # in place
+    assert torch.equal(later, size) == (steps == "secu-cifar")
+    heads.begin_epoch(0)
+    assert torch.equal(heads.rule.step_size, size)
+    assert heads.rule.chunk_size == first.chunk_size
+
+
+@pytest.mark.parametrize(("below", "free"), [(0.0, True), (0.7e-12, True), (1.5e-12, False)])
+def test_prices_have_any_sign_where_lower_bounds_leave_no_slack(below, free):
+    """To 1e-12, which rounding of the shares stays below."""
+    tight = SizeBounds.from_ratios(
+        4, n_samples=60, lower=1.0 - below, upper=2.0, rounding="outward", xp=torch
+    )
+    assert PricedHeads([tight], AssignmentConfig(), **PLACE).free_sign is free
+    # Of all heads, or of none.
+    assert not PricedHeads([tight, bounds()], AssignmentConfig(), **PLACE).free_sign
+
+
+def test_centers_begin_with_twenty_rounds_of_k_means(monkeypatch):
+    seen, whole = [], _priced_heads.constrained_kmeans
+
+    def spy(*args, **kwargs):
+        seen.append(kwargs["max_iter"])
+        return whole(*args, **kwargs)
+
+    monkeypatch.setattr(_priced_heads, "constrained_kmeans", spy)
+    rows = torch.nn.functional.normalize(torch.randn(60, 5, dtype=torch.float64), dim=1)
+    first = kmeans_centers(rows, bounds(), 1, 0)
+    assert seen == [20]
+    assert first.shape == (3, 5)
+    assert torch.equal(first, kmeans_centers(rows, bounds(), 1, 0))
