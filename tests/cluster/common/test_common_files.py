@@ -56,7 +56,9 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     return log
 
 
-@pytest.mark.parametrize("content", ["größer\n", "größer\n".encode(), [b"gr\xc3\xb6", b"\xc3\x9fer\n"]])
+@pytest.mark.parametrize(
+    "content", ["größer\n", "größer\n".encode(), [b"gr\xc3\xb6", b"\xc3\x9fer\n"]]
+)
 def test_a_file_is_flushed_then_named_then_its_folder_is_flushed(tmp_path, disk, content):
     home = tmp_path / "home"
     home.mkdir()
@@ -176,9 +178,7 @@ def test_a_folder_with_content_is_not_replaced_without_a_place_aside(tmp_path):
 @pytest.mark.parametrize("aside", [True, False])
 @pytest.mark.parametrize("stands", [True, False])
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
-def test_a_failed_rename_puts_back_what_was_set_aside(
-    tmp_path, monkeypatch, aside, stands, error
-):
+def test_a_failed_rename_puts_back_what_was_set_aside(tmp_path, monkeypatch, aside, stands, error):
     """Also where there was nothing to set aside: then what lies there is not this writer's."""
     new, old = tmp_path / "new", tmp_path / "old"
     write_folder(old, {"a": b"older"})

@@ -116,10 +116,11 @@ def test_gathered_rows_and_their_gradients(dim):
 
 def test_an_exchange_that_fails_is_a_lost_rank(monkeypatch):
     def fail(parts, own):
-        raise RuntimeError("connection closed\nby peer")
+        msg = "connection closed\nby peer"
+        raise RuntimeError(msg)
 
     monkeypatch.setattr(dist, "all_gather", fail)
-    with pytest.raises(RankLostError, match="^lost a rank: connection closed$"):
+    with pytest.raises(RankLostError, match=r"^lost a rank: connection closed$"):
         Ranks(0, 2).join(torch.ones(1), [1, 1])
 
 
@@ -263,10 +264,11 @@ def test_a_group_that_somebody_else_has_made_is_used(group, launched):
 @pytest.mark.parametrize("error", [RuntimeError, ValueError])
 def test_ranks_that_do_not_come_are_lost(group, launched, error):
     def fail(backend, **options):
-        raise error("timed out\nand much more")
+        msg = "timed out\nand much more"
+        raise error(msg)
 
     launched.setattr(dist, "init_process_group", fail)
-    with pytest.raises(RankLostError, match="^rank 2 of 3 found no others: timed out$"):
+    with pytest.raises(RankLostError, match=r"^rank 2 of 3 found no others: timed out$"):
         join_ranks()
 
 

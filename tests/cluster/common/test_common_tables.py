@@ -16,7 +16,7 @@ COLUMNS = {"id": ["a", 'b "c", d'], "label": np.array([3, -1]), "margin": np.arr
 def test_text_has_nine_digits_and_ends_of_lines_of_one_character():
     expected = 'id,label,margin\na,3,0.333333333\n"b ""c"", d",-1,2\n'
     assert csv_text(COLUMNS) == expected
-    assert csv_text({"x": [1.0, 1e-12 / 3, None, True]}) == "x\n1\n3.33333333e-13\n\"\"\nTrue\n"
+    assert csv_text({"x": [1.0, 1e-12 / 3, None, True]}) == 'x\n1\n3.33333333e-13\n""\nTrue\n'
 
 
 def test_columns_of_different_lengths_are_no_table():
@@ -58,6 +58,7 @@ def test_names_that_are_refused(tmp_path, monkeypatch):
     (tmp_path / "t.csv").write_text("")
     with pytest.raises(OutputError, match=r"t\.csv exists.*another file with --table"):
         check_table_path(tmp_path / "t.csv", "--table")
+
     def missing(name: str) -> None:
         assert name == "pyarrow.parquet"
         raise ImportError(name)
