@@ -290,7 +290,7 @@ def _share_token(place: str) -> None:
     import torch
     import torch.distributed as dist
 
-    drawn = torch.tensor([secrets.randbits(63)], dtype=torch.int64, device=place)
+    drawn = torch.tensor([secrets.randbits(63)], device=place)
     dist.broadcast(drawn, src=0)
     _token = f"{int(drawn):016x}"
 

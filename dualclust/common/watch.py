@@ -179,7 +179,7 @@ def _accept_all(ranks: Ranks) -> dict[int, socket.socket]:
 
 def _reach_first(ranks: Ranks) -> dict[int, socket.socket]:
     """Connect, as another rank, to the first."""
-    port, token = _told(ranks, [0, 0])
+    port, token = _told(ranks, [ranks.rank] * 2)  # of which the first rank's two are read
     try:
         peer = socket.create_connection((ranks.host, port), timeout=PATIENCE)
         peer.sendall(HELLO.pack(token, ranks.world_size, ranks.rank))
@@ -196,7 +196,7 @@ def _told(ranks: Ranks, numbers: list[int]) -> list[int]:
     """Return the numbers of the first rank."""
     import torch
 
-    own = torch.tensor([numbers], dtype=torch.int64, device=ranks.device)
+    own = torch.tensor([numbers], device=ranks.device)
     found: list[int] = ranks.join(own, [1] * ranks.world_size)[0].tolist()
     return found
 

@@ -146,7 +146,7 @@ def _parts(batch: Batch) -> list[Tensor]:
 def _eager(method: Method, optimizer: torch.optim.Optimizer, batch: Batch) -> Tensor:
     losses = []
     for loss in method.losses(batch):
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         method.ranks.sum_gradients(
             p for group in method.parameter_groups() if group.local for p in group.params

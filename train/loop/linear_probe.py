@@ -108,6 +108,6 @@ def _step(
 ) -> None:
     with torch.enable_grad():
         loss = F.cross_entropy(rows @ weight.T + bias, classes, ignore_index=-1)
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
     optimizer.step()

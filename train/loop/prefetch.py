@@ -83,8 +83,9 @@ def read_ahead(
 
 def on_host(parts: Sequence[Tensor]) -> list[Tensor]:
     """Copy the parts to the CPU at once: a copy for each would wait for the step each time."""
-    ids = torch.cat(tuple(parts)).cpu() if parts else torch.zeros(0, dtype=torch.int64)
-    return list(torch.split(ids, [len(part) for part in parts]))
+    if not parts:
+        return []
+    return list(torch.split(torch.cat(tuple(parts)).cpu(), [len(part) for part in parts]))
 
 
 def _fetch(data: Samples, ids: Tensor) -> tuple[Tensor, ...]:
@@ -122,7 +123,6 @@ class _Reader:
                 self.ready.get(timeout=0.01)
             except queue.Empty:
                 continue
-        self.thread.join()
 
     def _read(self) -> None:
         try:
@@ -133,7 +133,5 @@ class _Reader:
             self._put(error)
 
     def _put(self, found: Sent | BaseException) -> bool:
-        if self.closed.is_set():
-            return False
-        self.ready.put(found)
+        self.ready.put(found)  # `close` makes room
         return not self.closed.is_set()

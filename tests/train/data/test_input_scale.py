@@ -84,3 +84,13 @@ def test_a_run_cannot_be_resumed_with_another_scale(colored, tmp_path):
     (folder / "config.toml").write_text(text.replace('"cifar10"', '"imagenet"'))
     with pytest.raises(CheckpointError, match="normalization"):
         resume(folder)
+
+
+def test_the_constants_are_those_of_the_scripts():
+    assert {name: (*scale.mean, *scale.std) for name, scale in INPUT_SCALES.items()} == {
+        "cifar10": (0.4914, 0.4822, 0.4465, 0.2023, 0.1994, 0.2010),
+        "cifar100": (0.5071, 0.4867, 0.4408, 0.2675, 0.2565, 0.2761),
+        "imagenet": (0.485, 0.456, 0.406, 0.229, 0.224, 0.225),
+        "imagenet-gray": (0.449, 0.449, 0.449, 0.226, 0.226, 0.226),
+        "none": (0, 0, 0, 1, 1, 1),
+    }
