@@ -92,11 +92,15 @@ def test_it_takes_the_products_that_the_tolerance_asks_for(rng, preconditioned):
     def norm(residual):
         return np.sqrt((residual**2 / scale).sum())
 
+    least, seen = 1.0, 0
     for n in range(1, 6):
         taken, x = solved(0.0, max_iter=n, read_back=False)
         assert taken == n
         share = norm(right - matrix @ x) / norm(right)
-        assert solved(1.01 * share)[0] <= n < solved(0.99 * share)[0]
+        if share < 0.9 * least:  # no residual before it was as small
+            assert solved(1.01 * share)[0] == n < solved(0.99 * share)[0]
+            least, seen = share, seen + 1
+    assert seen > 2
     assert solved(0.5, right=np.zeros(8))[0] == 0  # nothing is left to do
     assert solved(1.0)[0] == 0
 
