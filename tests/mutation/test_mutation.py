@@ -140,7 +140,7 @@ def test_drawing_takes_turns_and_repeats_itself() -> None:
         ("train/loop/training.py", "Run.run_epoch", "tests/train/loop/test_training.py"),
     ],
 )
-def test_the_likeliest_test_file_is_among_the_first_two(module: str, function: str, first: str) -> None:
+def test_the_likeliest_file_is_among_the_first(module: str, function: str, first: str) -> None:
     mutant = Mutant(module, function, "sign", 0, 0, "", "", "")
     files = likely_files(ROOT, mutant, 5)
     assert first in files[:2]
