@@ -76,6 +76,7 @@ def unit_directions(x: Array) -> Directions:
     # A power of two scales without rounding, and `floor` stops its gradient, which is right because
     # the result does not depend on the scale.
     exponent = xp.floor(xp.log2(xp.where(valid, largest, xp.ones_like(largest))))
+    exponent = xp.clip(exponent, max=1022.0)  # some libraries take a power of 1023 for infinity
     x = xp.where(valid, x / xp.pow(xp.full_like(exponent, 2.0), exponent), xp.zeros_like(x))
     squares = xp.sum(x * x, axis=-1, keepdims=True)
     return Directions(x / xp.sqrt(xp.where(valid, squares, xp.ones_like(squares))), valid[..., 0])
