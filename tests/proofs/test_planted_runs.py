@@ -28,7 +28,7 @@ ERRORS = {
         "algos.bounds.sizes.SizeBounds.from_ratios", "wrong constant", "Ratio = 0.9", "Ratio = 0.8"
     ),
     "reached": PlantedError(
-        "algos.scores.statistics.strided_ids", "off by one", "max(1, round", "max(1, 1 + round"
+        "algos.scores.statistics.strided_ids", "off by one", "= round", "= 1 + round"
     ),
     "not reached": PlantedError(
         "algos.offline._online_passes.raise_empty_clusters", "sign", "prices + xp", "prices - xp"
