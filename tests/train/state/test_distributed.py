@@ -26,6 +26,7 @@ import torch.distributed
 from dualclust.common.ranks import join_ranks, run_token
 from dualclust.train.config.run import from_mapping, RunConfig
 from dualclust.train.loop import Run
+import sklearn.metrics.cluster
 import tomllib
 
 torch.set_num_threads(1)
@@ -59,6 +60,13 @@ def work(rank, world, text, out):
     loss = np.array([record["loss"] for record in records])
     arrays |= {"order": torch.cat(seen).numpy(), "final": labels, "loss": loss}
     np.savez(f"{out}.{rank}.npz", token=np.array(run_token()), **arrays)
+
+# Kernels that the parent has loaded need not be loaded by each child. No gradient: PyTorch's
+# engine for them does not survive a fork.
+warm = Run(from_mapping(RunConfig, tomllib.loads(calls[0][1])), "cpu")
+warm.init()
+with torch.no_grad():
+    warm.predict()
 
 codes = []
 for world, text, out in calls:
