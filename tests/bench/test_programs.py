@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
-from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
 from dualclust.train.loop.agreement import Agreement
-
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-def program(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from tests.programs import FOLDER, program
 
 
 def test_streaming_is_compared_with_argmax() -> None:

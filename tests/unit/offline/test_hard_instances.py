@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import dualclust as dc
-from tests.bench.test_programs import program
 from tests.highs import best_plan
 from tests.passes import counted_work
+from tests.programs import program
 
 PROGRAM = program("hard_instances")
 each = pytest.mark.parametrize("name", list(PROGRAM.HARD))
