@@ -19,7 +19,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,6 @@ import torch
 import torch._lazy.ts_backend
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map
 
 import dualclust.algos
 from dualclust.backends import TABLE
@@ -150,8 +149,7 @@ class _Dispatch(TorchDispatchMode):
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = dict(kwargs or {})
-        leaves = tree_flatten((args, kwargs))[0]
-        given = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        given = tensors((*args, *kwargs.values()))
         ours = [tensor for tensor in given if is_second(tensor)]
         target = kwargs.get("device")
         wanted = target is not None and torch.device(target).type == DEVICE.type
@@ -171,7 +169,8 @@ class _Dispatch(TorchDispatchMode):
         else:
             self._check(function, packet, given, ours)
             self._count_reads(packet, args, kwargs)
-        result = function(*tree_map(_inner, args), **tree_map(_inner, kwargs))
+        named = {name: each_tensor(_inner, value) for name, value in kwargs.items()}
+        result = function(*each_tensor(_inner, args), **named)
         if packet is aten._to_copy and target is not None and not wanted:
             return result
         if packet is aten.copy_:
@@ -180,7 +179,7 @@ class _Dispatch(TorchDispatchMode):
         # A view of a tensor that is none of inference is none either, also in inference mode.
         plain = function.is_view and not any(tensor.is_inference() for tensor in ours)
         with torch.inference_mode(False) if plain else nullcontext():
-            return tree_map(lambda x: _outer(x, known), result)
+            return each_tensor(lambda x: _outer(x, known), result)
 
     def _count_copy(self, packet: Any, args: Any, wanted: bool, target: Any) -> None:
         if packet is aten.copy_:
@@ -223,14 +222,36 @@ class _Dispatch(TorchDispatchMode):
         raise RuntimeError(msg)
 
 
-def _inner(value: Any) -> Any:
-    return value.inner if is_second(value) else value
+def _inner(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.inner if isinstance(tensor, SecondTensor) else tensor
 
 
-def _outer(value: Any, known: dict[int, SecondTensor]) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    return known[id(value)] if id(value) in known else SecondTensor(value)
+def _outer(tensor: torch.Tensor, known: dict[int, SecondTensor]) -> torch.Tensor:
+    return known[id(tensor)] if id(tensor) in known else SecondTensor(tensor)
+
+
+def tensors(values: Iterable[Any]) -> list[torch.Tensor]:
+    """The tensors among what an operation takes or returns, and in its lists, in order.
+
+    Operations nest no deeper than that, so that PyTorch's walk through any tree, which takes most
+    of the time of small operations, is not needed.
+    """
+    found: list[torch.Tensor] = []
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += [leaf for leaf in value if isinstance(leaf, torch.Tensor)]
+    return found
+
+
+def each_tensor(function: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
+    """The same value with `function` of each tensor in its place."""
+    if isinstance(value, torch.Tensor):
+        return function(value)
+    if isinstance(value, (list, tuple)):
+        return type(value)([each_tensor(function, each) for each in value])
+    return value
 
 
 class _Functions(TorchFunctionMode):

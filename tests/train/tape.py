@@ -7,25 +7,12 @@ memory (so that in-place changes last), what was made within is made again.
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.second_device import each_tensor, tensors
+
 
 def memory(tensor):
     """Which memory a tensor lies in: autograd hands out other objects with the same."""
     return tensor.untyped_storage()._cdata
-
-
-def tensors(values):
-    """The tensors among what an operation takes or returns, and in its lists, in order.
-
-    Operations nest no deeper than that, so that PyTorch's walk through any tree, which takes most
-    of the time of a replay, is not needed.
-    """
-    found = []
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            found.append(value)
-        elif isinstance(value, (list, tuple)):
-            found += [leaf for leaf in value if isinstance(leaf, torch.Tensor)]
-    return found
 
 
 class Tape(TorchDispatchMode):
@@ -50,20 +37,16 @@ class Tape(TorchDispatchMode):
         again = {}
 
         def current(value):
-            if isinstance(value, torch.Tensor):
-                storage = again.get(memory(value))
-                if storage is None:
-                    return value
-                here = storage, value.storage_offset(), value.shape, value.stride()
-                return torch.empty(0, dtype=value.dtype).set_(*here)
-            if isinstance(value, (list, tuple)):
-                return type(value)(map(current, value))
-            return value
+            storage = again.get(memory(value))
+            if storage is None:
+                return value
+            here = storage, value.storage_offset(), value.shape, value.stride()
+            return torch.empty(0, dtype=value.dtype).set_(*here)
 
         with torch.no_grad():
             for function, args, kwargs, out in self.calls:
-                named = {name: current(value) for name, value in kwargs.items()}
-                new = function(*map(current, args), **named)
+                named = {name: each_tensor(current, value) for name, value in kwargs.items()}
+                new = function(*each_tensor(current, args), **named)
                 for a, b in zip(tensors([out]), tensors([new]), strict=True):
                     if memory(a) in self.made:
                         again[memory(a)] = b.untyped_storage()
