@@ -130,4 +130,7 @@ NOT_SECOND = dict.fromkeys(
 SAMPLED = [*(row for row in LIBRARIES if row.flags), *SECOND, *IMMUTABLE]
 
 # And for the smallest part of the standard: its functions are those of "strict", which runs.
-NOT_MINIMAL = {"tests/property/": ("slow", "each property runs on the whole of the standard")}
+NOT_MINIMAL = {
+    "tests/property/": ("slow", "each property runs on the whole of the standard"),
+    "tests/unit/offline/test_online_passes": ("slow", "seconds each: many small operations"),
+}
