@@ -71,11 +71,12 @@ NEAR = 1e-3  # proven gap of the labels while centers still move
 ROUNDING = 64.0 * 2.0**-52  # of a sum, relative to its terms
 
 # Prices change less and less from one iteration to the next. So the trust region of the next ones
-# is known without samples: `REACH` times the mean change of the last. A region that is too small
-# for some prices costs a pass, one too large many candidates: hence the mean, not the largest. What
+# is known without samples: `REACH` times the root mean square change of the last. A region that is
+# too small for some prices costs a pass, one too large many candidates. The mean is too small where
+# a few of many prices move, and the largest change too large (benchmarks/results/kmeans.md). What
 # counts as the last change falls to `LEAST` of it at most, so that prices which happen to stay
 # leave a region in which they can move again.
-REACH, LEAST = 2.0, 0.25
+REACH, LEAST = 4.0, 0.25
 
 
 class ConstrainedKMeansResult(NamedTuple):
@@ -254,8 +255,9 @@ def constrained_kmeans(
         before = sums, state.labels
         centers = labeler.centers(sums, state, movable=empty == "relocate")
         found = labeler.labels(centers, state.prices, NEAR, state.drift)
-        moved = float(xp.mean(xp.abs(found.prices - state.prices)))
-        drift = max(moved, LEAST * state.drift)
+        drift = 0.0  # the first change, from centers that are mere rows, says nothing of the next
+        if state.n_iter:
+            drift = max(_root_mean_square(found.prices - state.prices), LEAST * state.drift)
         changed = share_changed(frame.source.group, found.labels, state.labels)
         n_iter, is_last = state.n_iter + 1, changed <= tol
         state = KMeansState(
@@ -315,6 +317,14 @@ class _Labeler(NamedTuple):
             free = xp.astype(free, xp.float64)
             frame = frame._replace(weights=free if frame.weights is None else free * frame.weights)
         return move_empty(frame, state.labels, centers, empty)
+
+
+def _root_mean_square(values: Array) -> float:
+    """Also where squares would overflow or vanish."""
+    xp = compat.array_namespace(values)
+    largest = xp.max(xp.abs(values))
+    shares = values / xp.where(largest == 0.0, xp.ones_like(largest), largest)
+    return float(largest * xp.sqrt(xp.mean(shares * shares)))
 
 
 def _checked_prices(prices: Array | None, bounds: SizeBounds) -> Array | None:
