@@ -311,7 +311,7 @@ def second_device() -> Iterator[Transfers]:
     transfers : Transfers. What crosses between host and device, from now on.
     """
     transfers = Transfers()
-    KINDS[DEVICE.type] = SecondKind()
+    is_inner = DEVICE.type in KINDS  # of another, whose rows and kind stay
     rows = [row for row in TABLE.values() if ("torch", "cuda") in row]
     plain_run = threading.Thread.run
 
@@ -322,10 +322,12 @@ def second_device() -> Iterator[Transfers]:
     with ExitStack() as stack:
         threading.Thread.run = run  # type: ignore[method-assign]
         stack.callback(setattr, threading.Thread, "run", plain_run)
-        stack.callback(KINDS.pop, DEVICE.type)
-        for row in rows:
-            row["torch", DEVICE.type] = row["torch", "cuda"]
-            stack.callback(row.pop, ("torch", DEVICE.type), None)
+        if not is_inner:
+            KINDS[DEVICE.type] = SecondKind()
+            stack.callback(KINDS.pop, DEVICE.type)
+            for row in rows:
+                row["torch", DEVICE.type] = row["torch", "cuda"]
+                stack.callback(row.pop, ("torch", DEVICE.type))
         stack.enter_context(_Functions(transfers))
         stack.enter_context(_Dispatch(transfers))
         yield transfers

@@ -16,7 +16,6 @@ from .rows import Row
 __all__ = ["NotHereError", "interpreter", "requirements"]
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = ("train", "parquet", "hdf5", "dask", "proofs", "dev")
 
 # Pinned in constraints.txt next to a direct requirement of ours whose lowest version wants another.
 FOLLOWS = {"numba": "llvmlite"}
@@ -42,8 +41,10 @@ def requirements(row: Row) -> tuple[list[str], list[str]]:
     ['ruff==0.17.5']
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    tools = project["optional-dependencies"]["dev"]
-    lists = [project["dependencies"], *(project["optional-dependencies"][e] for e in EXTRAS)]
+    extras = project["optional-dependencies"]
+    tools = extras["dev"]
+    (ours,) = re.findall(r"^dualclust\[(.*)\]$", "\n".join(tools), re.MULTILINE)
+    lists = [project["dependencies"], *(extras[name] for name in ours.split(",")), tools]
     wanted, lowered = [], set()
     for text in (text for each in lists for text in each):
         name, bound = re.fullmatch(r"([\w.-]+)(?:\[.*\])?(?:>=([\w.]+))?", text).groups()  # type: ignore[union-attr]
