@@ -140,7 +140,7 @@ def ortools_flow(x: Features, c: Features) -> Any:
     flow.set_nodes_supplies(np.arange(n), np.ones(n))
     flow.set_nodes_supplies(clusters, np.full(k, -low))
     flow.set_node_supply(n + k, -(n - k * low))
-    assert flow.assign_source() == flow.OPTIMAL
+    assert flow.solve() == flow.OPTIMAL
     return flow.flows(arcs).reshape(n, k).argmax(1)
 
 
