@@ -8,7 +8,7 @@ maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``.
    can be from those of all rows (`_trust_region`).
 2. *Candidates*: one pass over all rows fixes every sample whose best cluster is the same for all
    prices of the region, and keeps a few candidates of the others (`_candidates`). Where memory
-   limits them, the region first becomes as small as its candidates have to be few.
+   limits them, the region is first shrunk until they fit.
 3. *Solve* the problem that is left (`_reduced`): Newton's method gives prices, augmenting paths
    give labels inside the bounds.
 4. *Judge*: if the prices lie inside the region and truncation has left out nothing of worth, the
