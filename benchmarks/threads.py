@@ -22,7 +22,7 @@ from assignment import data
 from dualclust import SizeBounds
 from dualclust.algos.offline.assignment import assign_source
 from dualclust.algos.scores.sources import feature_source, product_source
-from dualclust.cluster.products import products_on
+from dualclust.cluster.threads import products_on
 
 
 def main() -> None:

@@ -10,13 +10,6 @@ from .comparison import (
     Method,
     compare_assignments,
 )
-from .entropic_transport import (
-    SWAV,
-    Sinkhorn,
-    SinkhornOptions,
-    sinkhorn,
-    soft_plan,
-)
 from .entropy import (
     PUBLISHED_STRENGTH,
     EntropyAssignment,
@@ -33,6 +26,13 @@ from .sign_rule import (
     SignRule,
     assign_sign_rule,
     update_bias,
+)
+from .sinkhorn_transport import (
+    SWAV,
+    Sinkhorn,
+    SinkhornOptions,
+    sinkhorn,
+    soft_plan,
 )
 
 __all__ = [

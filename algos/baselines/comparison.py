@@ -15,8 +15,8 @@ greedy        ``argmax_k s_ik``, no prices                     no         none
 online        primal-dual, one pass, caps and completion       yes        `assignment`
 offline       labels to a proven gap of 1e-4                   yes        `offline`
 exact         optimal labels                                   yes        `offline`
-sinkhorn      entropic transport to convergence, epsilon 0.01  no         `entropic_transport`
-swav          three rounds of Sinkhorn, epsilon 0.05           no         `entropic_transport`
+sinkhorn      entropic transport to convergence, epsilon 0.01  no         `sinkhorn_transport`
+swav          three rounds of Sinkhorn, epsilon 0.05           no         `sinkhorn_transport`
 entropy       SeCu's entropy variant, as published             no         `entropy`
 sign          sign rule of expert balancing, ten passes        no         `sign_rule`
 ============  ===============================================  =========  =======================
@@ -57,9 +57,9 @@ from ..core.types import Array
 from ..offline.assignment import assign_exact, assign_offline
 from ..online.assignment import assign
 from ..online.certificates import dual_value, objective, violation
-from .entropic_transport import SWAV, SinkhornOptions, sinkhorn
 from .entropy import assign_entropy, published_rule
 from .sign_rule import SignRule, assign_sign_rule
+from .sinkhorn_transport import SWAV, SinkhornOptions, sinkhorn
 
 __all__ = [
     "METHODS",

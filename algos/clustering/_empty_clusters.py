@@ -3,6 +3,7 @@ r"""Clusters without samples: their centers move to the rows that are served wor
 Problem: a cluster without samples has no mean. "relocate" moves its center to the sample farthest
 from its own center; the next such cluster takes the next sample, and ties go to the lowest row.
 This does not lower the objective, since no sample has that label yet. "keep" leaves the center.
+Here all rows are looked at; in a mini-batch, those of the batch are (`minibatch._relocate_empty`).
 
 =====================  =============  =========  ===============================================
 symbol                 here           shape      meaning
@@ -22,12 +23,12 @@ from ..core.reads import entries
 from ..core.types import Array
 from ._frame import Frame, map_rows
 
-__all__ = ["EMPTY", "move_empty"]
+__all__ = ["EMPTY", "relocate_empty"]
 
 EMPTY = ("relocate", "keep")
 
 
-def move_empty(frame: Frame, labels: Array, centers: Array, movable: Array) -> Array:
+def relocate_empty(frame: Frame, labels: Array, centers: Array, movable: Array) -> Array:
     """Move the centers of the movable clusters to the rows farthest from their own centers.
 
     Parameters

@@ -41,7 +41,7 @@ from ..offline import DEFAULT_OPTIONS
 from ..offline.assignment import OfflineAssignment, assign_source
 from ..scores.sources import FeatureSource
 from ._cluster_sums import best_centers, gathered_sums
-from ._empty_clusters import move_empty
+from ._empty_clusters import relocate_empty
 from ._frame import Frame, check_reach, frame_of, scores_of
 from ._restrictions import Restrictions, restrictions_of
 from .centers import CenterSums
@@ -316,7 +316,7 @@ class _Labeler(NamedTuple):
             free = self.restrictions.relocatable(empty, frame.source.group.n_total)
             free = xp.astype(free, xp.float64)
             frame = frame._replace(weights=free if frame.weights is None else free * frame.weights)
-        return move_empty(frame, state.labels, centers, empty)
+        return relocate_empty(frame, state.labels, centers, empty)
 
 
 def _root_mean_square(values: Array) -> float:

@@ -50,7 +50,7 @@ from ..core.types import Array
 from ..scores.nearest import best_clusters
 from ..scores.sources import FeatureSource, Group
 from ._cluster_sums import PassSums, best_centers, gathered_sums
-from ._empty_clusters import EMPTY, move_empty
+from ._empty_clusters import EMPTY, relocate_empty
 from ._frame import Frame, check_reach, frame_of, map_rows
 from .centers import CenterSums
 from .start import METRICS
@@ -252,7 +252,7 @@ def updated_centers(
     frame: Frame, sums: CenterSums, labels: Array, centers: Array, movable: Array
 ) -> Array:
     """Return the best centers for the labels; centers of movable empty clusters are moved."""
-    return move_empty(frame, labels, best_centers(frame, sums, centers), movable)
+    return relocate_empty(frame, labels, best_centers(frame, sums, centers), movable)
 
 
 def share_changed(group: Group, labels: Array, previous: Array) -> float:

@@ -198,7 +198,7 @@ def minibatch_step(
     means, weight = _add(rows, labels, weights, state.means - origin, state.weight)
     if empty == "relocate":
         idle = (assignment.counts == 0) & (bounds.upper_share > 0)
-        means = _relocate(rows, labels, weights, means, idle, spherical)
+        means = _relocate_empty(rows, labels, weights, means, idle, spherical)
     means = means + origin
     found = project_sphere(means, xp.astype(state.centers, xp.float64)) if spherical else means
     centers = xp.astype(found, state.centers.dtype)
@@ -256,10 +256,10 @@ def _add(
     return xp.where((share == 1.0)[:, None], mean, moved), weight
 
 
-def _relocate(
+def _relocate_empty(
     rows: Array, labels: Array, weights: Array | None, means: Array, idle: Array, spherical: bool
 ) -> Array:
-    """Move idle means to the rows farthest from their own centers; ties go to the lowest row."""
+    """Move idle means to the rows of the batch farthest from their centers (`_empty_clusters`)."""
     xp = compat.array_namespace(means)
     k = means.shape[0]
     which = [j for j, one in enumerate(entries("idle", xp.astype(idle, xp.int64))) if one]

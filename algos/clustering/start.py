@@ -151,7 +151,7 @@ def kmeans_plus_plus(
     # If squares would overflow or vanish, take half the distance in units of the largest entry.
     unit = power_of_two(float(xp.max(xp.abs(features))), xp.float64, xp)
     inverse = 1.0 if 1e-100 < unit < 1e100 else 0.5 / unit
-    judge = _Judge(features, weights, inverse) if tries > 1 else None
+    trials = _Trials(features, weights, inverse) if tries > 1 else None
     drawn, nearest, chosen = weights, xp.full_like(weights, math.inf), []
     there = features[:0, :] if given is None else given
     n_given = there.shape[0]
@@ -166,8 +166,8 @@ def kmeans_plus_plus(
         # The second index is the last row that can be drawn, in case the product rounds up.
         place = xp.searchsorted(running, own * total, side="right")
         place = xp.minimum(place, xp.searchsorted(running, total, side="left"))
-        if judge is not None and (j or n_given):
-            place = judge.best(nearest, place)
+        if trials is not None and (j or n_given):
+            place = trials.best(nearest, place)
         row = xp.take(features, place, axis=0)
         nearest = xp.minimum(nearest, weights * _squared_distances(features, row, inverse))
         drawn = xp.where(xp.any(nearest > 0), nearest, weights)
@@ -175,7 +175,7 @@ def kmeans_plus_plus(
     return xp.concat(chosen)
 
 
-class _Judge:
+class _Trials:
     """Choice of the candidate that leaves the smallest sum of squared distances."""
 
     def __init__(self, features: Array, weights: Array, inverse: float) -> None:

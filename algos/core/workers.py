@@ -56,7 +56,7 @@ def workers(n_threads: int) -> Iterator[None]:
     ----------
     n_threads : int
         At least 1. It changes the time that a pass takes, and none of its bits, as long as products
-        of matrices run on one thread each (`dualclust.cluster.products`).
+        of matrices run on one thread each (`dualclust.cluster.threads`).
 
     Raises
     ------

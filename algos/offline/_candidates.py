@@ -131,7 +131,7 @@ class Candidates(NamedTuple):
         return Problem(
             values=self.values,
             clusters=self.clusters,
-            settled=fixed,
+            fixed_counts=fixed,
             lower=lower,
             upper=upper,
             low=self.low,

@@ -1,20 +1,21 @@
-r"""Rows that one cluster alone may take, and the room that they take beside the others.
+r"""Rows that one cluster alone may take, and the room that is left to the others.
 
 Problem: an online pass keeps room for what clusters are still owed, but not for rows that have no
 choice. A row that is fixed in a cluster which is full by then, or which comes when only other
 clusters are owed rows, would have to go where it must not.
 
 1. *Count* the forced rows of each cluster in a pass over all rows (`forced_counts`).
-2. *Set aside* their room: the other rows are labeled under bounds less these counts (`beside`).
-3. *Label* forced rows by their cluster, and the others under what is left (`assign_beside`). If the
-   others may go anywhere, caps and completion now end inside the bounds for any scores.
+2. *Set aside* their room: the other rows are labeled under bounds less these counts
+   (`remaining_bounds`).
+3. *Label* forced rows by their cluster, and the others under what is left (`assign_remaining`). If
+   the others may go anywhere, caps and completion now end inside the bounds for any scores.
 
 =====================  ===========  =======  =====================================================
 symbol                 here         shape    meaning
 =====================  ===========  =======  =====================================================
 :math:`s_{i,k}`        ``scores``   (b, k)   minus infinity forbids a pair
 :math:`f_k`            ``forced``   (k,)     rows with one finite score, in column k
-:math:`l_k - f_k`      ``lower``    (k,)     of `beside`, at least 0
+:math:`l_k - f_k`      ``lower``    (k,)     of `remaining_bounds`, at least 0
 =====================  ===========  =======  =====================================================
 """
 
@@ -29,7 +30,7 @@ from ..core.types import Array
 from ..online.assignment import AssignmentState, assign
 from ..online.step_sizes import StepRule
 
-__all__ = ["FORBIDDEN", "assign_beside", "beside", "forced_counts"]
+__all__ = ["FORBIDDEN", "assign_remaining", "forced_counts", "remaining_bounds"]
 
 FORBIDDEN = -1e37
 """Score of a forbidden pair in an online pass, which takes finite scores."""
@@ -52,7 +53,7 @@ def forced_counts(scores: Array) -> Array:
     return segment_sum(xp.ones_like(own)[:, None], own, n_segments=k + 1)[:k, 0]
 
 
-def beside(bounds: SizeBounds, forced: Array) -> SizeBounds | None:
+def remaining_bounds(bounds: SizeBounds, forced: Array) -> SizeBounds | None:
     """Return the bounds of the rows that have a choice.
 
     Parameters
@@ -71,10 +72,10 @@ def beside(bounds: SizeBounds, forced: Array) -> SizeBounds | None:
     --------
     >>> import numpy as np
     >>> bounds = SizeBounds.from_counts([2, 1], [3, 4], n_samples=6)
-    >>> left = beside(bounds, np.asarray([2, 0]))
+    >>> left = remaining_bounds(bounds, np.asarray([2, 0]))
     >>> left.lower, left.upper, left.n_samples
     (array([0, 1]), array([1, 4]), 4)
-    >>> beside(bounds, np.asarray([4, 0])) is None
+    >>> remaining_bounds(bounds, np.asarray([4, 0])) is None
     True
     """
     xp, n = compat.array_namespace(forced), bounds.n_samples or 0
@@ -90,7 +91,7 @@ def beside(bounds: SizeBounds, forced: Array) -> SizeBounds | None:
     return SizeBounds(low, high, lower, upper, n_free)
 
 
-def assign_beside(
+def assign_remaining(
     scores: Array, bounds: SizeBounds, state: AssignmentState, steps: StepRule
 ) -> tuple[Array, AssignmentState]:
     """Label the forced rows of a block by their cluster, and the others online.
@@ -99,7 +100,7 @@ def assign_beside(
     ----------
     scores : (b, k) array
     bounds : SizeBounds
-        Of `beside`.
+        Of `remaining_bounds`.
     state : AssignmentState
         Of the rows that have a choice; forced rows do not move it.
     steps : StepRule

@@ -1,8 +1,8 @@
 """What the offline solver does where memory is short: smaller trust regions, or a clear error.
 
-Candidates of all rows may take `max_entries`, and all scores `last_entries` (`SolverOptions`). A
-region is first made as small as its candidates have to be few. Where even that leads to no labels,
-online passes find some in the memory of one block, unless forbidden pairs stand in their way.
+At most `max_entries` candidates are kept, and all scores only up to `last_entries`
+(`SolverOptions`). A region is first shrunk until its candidates fit. Where even that leads to no
+labels, online passes find some in the memory of one block, unless forbidden pairs prevent it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["raise_no_labels", "within_memory"]
 def within_memory(
     source: ScoreSource, region: TrustRegion, width: int, options: SolverOptions
 ) -> tuple[TrustRegion, int]:
-    """Make the region so small that its candidates fit into memory, or rows wider if most tie.
+    """Shrink the region until its candidates fit into memory, or widen rows if most of them tie.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ from ..online.step_sizes import StepRule, measured_steps
 from ..scores.sources import Group, ScoreSource
 from ..scores.statistics import score_range, strided_ids
 from ..scores.turns import Turn, hand_on, turns_of
-from ._forced_rows import FORBIDDEN, assign_beside, beside, forced_counts
+from ._forced_rows import FORBIDDEN, assign_remaining, forced_counts, remaining_bounds
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, relative_gap, rounding_of
 
@@ -256,13 +256,13 @@ def assign_in_passes(
 
     learned = _one_pass(source, bounds, state, learning, steps, keep=False)  # step 1: learn
     forced = xp.sum(source.group.gather(forced[None, :]), axis=0)
-    left, is_any = beside(bounds, forced), bool(xp.any(forced > 0))
+    left, is_any = remaining_bounds(bounds, forced), bool(xp.any(forced > 0))
     if left is None:
         return None
 
     def enforcing(block: Array, state: AssignmentState) -> tuple[Array, AssignmentState]:
         if is_any:
-            return assign_beside(block, left, state, steps)
+            return assign_remaining(block, left, state, steps)
         return assign(xp.clip(block, min=FORBIDDEN), bounds, state, steps=steps)
 
     state = next_pass(learned.state)

@@ -1,47 +1,15 @@
-"""What the offline solver is to solve, and what its passes have found so far."""
+"""What the passes of the offline solver have found so far, and what the next one is to do."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..bounds.sizes import SizeBounds
 from ..core.types import Array
-from ..scores.sources import ScoreSource
 from ._candidates import TrustRegion
-from ._options import SolverOptions
 from ._proof import OfflineAssignment
 from ._reduced import ReducedSolution
 
-__all__ = ["Problem", "Search", "best_of"]
-
-
-class Problem(NamedTuple):
-    """What is to be solved; scores and prices are in the unit of the source.
-
-    Attributes
-    ----------
-    source : ScoreSource
-    bounds : SizeBounds
-        Of all rows of all ranks.
-    tol : float
-        Relative gap to prove; 0 for the optimum.
-    options : SolverOptions
-    """
-
-    source: ScoreSource
-    bounds: SizeBounds
-    tol: float
-    options: SolverOptions
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the optimum is asked for, whatever memory it takes."""
-        return self.tol == 0.0
-
-    @property
-    def n_scores(self) -> int:
-        """Scores of all ranks."""
-        return self.source.group.n_total * self.source.n_clusters
+__all__ = ["Search", "best_of"]
 
 
 class Search(NamedTuple):

@@ -35,11 +35,11 @@ paper               here               shape    meaning
 :math:`\pi_k`       ``prices``         (k,)     float64, in units of score
 :math:`p_{i,k}`     ``probabilities``  (m, w)   softmax of the priced scores
 :math:`T`           ``temperature``    ()       in units of score
-\-                  ``settled``        (k,)     counts of the samples whose cluster is fixed
+\-                  ``fixed_counts``   (k,)     counts of the samples whose cluster is fixed
 ==================  =================  =======  ==================================================
 
 A sample whose cluster is the same for every price in the box is a fixed variable. Such samples are
-worth ``settled . pi``, up to a constant, and have no candidates.
+worth ``fixed_counts . pi``, up to a constant, and have no candidates.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Problem(NamedTuple):
     ----------
     values : (m, w) array
     clusters : (m, w) int32 array
-    settled, lower, upper : (k,) float64 array
+    fixed_counts, lower, upper : (k,) float64 array
         In samples; they may be fractions of one where the samples are a part of all.
     low, high : (k,) float64 array
         The box of prices for which the candidates are all that a sample may be assigned to.
@@ -95,7 +95,7 @@ class Problem(NamedTuple):
 
     values: Array
     clusters: Array
-    settled: Array
+    fixed_counts: Array
     lower: Array
     upper: Array
     low: Array
@@ -260,12 +260,12 @@ def _evaluate(problem: Problem, prices: Array, temperature: float) -> _Point:
     value, counts, spread, p = soft_counts(
         problem.values, problem.clusters, prices, temperature=temperature
     )
-    counts = counts + problem.settled
+    counts = counts + problem.fixed_counts
     slack = problem.upper - problem.lower
     decay = xp.exp(-xp.abs(prices) / temperature)
     softplus = temperature * xp.log1p(decay) + xp.maximum(-prices, xp.zeros_like(prices))
     sigmoid = xp.where(prices < 0, xp.ones_like(decay), decay) / (1.0 + decay)
-    bounds_term = xp.sum((problem.settled - problem.lower) * prices + slack * softplus)
+    bounds_term = xp.sum((problem.fixed_counts - problem.lower) * prices + slack * softplus)
     value = value + unread(bounds_term)
     corner = slack * decay / (1.0 + decay) ** 2
     gradient = counts - problem.lower - slack * sigmoid

@@ -8,7 +8,7 @@ maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``.
    can be from those of all rows (`_trust_region`).
 2. *Candidates*: one pass over all rows fixes every sample whose best cluster is the same for all
    prices of the region, and keeps a few candidates of the others (`_candidates`). Where memory
-   limits them, the region first becomes as small as its candidates have to be few.
+   limits them, the region is first shrunk until they fit.
 3. *Solve* the problem that is left (`_reduced`): Newton's method gives prices, augmenting paths
    give labels inside the bounds.
 4. *Judge*: if the prices lie inside the region and truncation has left out nothing of worth, the
@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import NamedTuple
 
 import array_api_compat as compat
 
@@ -40,12 +41,7 @@ from ..bounds.sizes import SizeBounds
 from ..core.checks import check_finite, check_interval, check_real, check_same_place, check_shape
 from ..core.errors import InvalidValueError
 from ..core.types import Array
-from ..scores.sources import (
-    ScoreSource,
-    check_weights,
-    score_source,
-    times_power_of_two,
-)
+from ..scores.sources import ScoreSource, check_weights, score_source, times_power_of_two
 from ..scores.statistics import (
     ScoresOutOfRangeError,
     allowed_pairs,
@@ -54,18 +50,13 @@ from ..scores.statistics import (
     score_range,
     strided_ids,
 )
-from ._candidates import (
-    TooManyCandidatesError,
-    TrustRegion,
-    all_candidates,
-    collect_candidates,
-)
+from ._candidates import TooManyCandidatesError, TrustRegion, all_candidates, collect_candidates
 from ._memory import raise_no_labels, within_memory
 from ._online_passes import assign_in_passes
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, in_unit
 from ._reduced import solve_reduced
-from ._search import Problem, Search, best_of
+from ._search import Search, best_of
 from ._ties import tied_share, without_prices
 from ._trust_region import initial_region, next_region
 
@@ -224,6 +215,35 @@ def assign_source(
         source = rescaled(source)
         result = _solved(Problem(source, bounds, tol, options), prices)
     return in_unit(result, source.exponent)
+
+
+class Problem(NamedTuple):
+    """What is to be solved; scores and prices are in the unit of the source.
+
+    Attributes
+    ----------
+    source : ScoreSource
+    bounds : SizeBounds
+        Of all rows of all ranks.
+    tol : float
+        Relative gap to prove; 0 for the optimum.
+    options : SolverOptions
+    """
+
+    source: ScoreSource
+    bounds: SizeBounds
+    tol: float
+    options: SolverOptions
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the optimum is asked for, whatever memory it takes."""
+        return self.tol == 0.0
+
+    @property
+    def n_scores(self) -> int:
+        """Scores of all ranks."""
+        return self.source.group.n_total * self.source.n_clusters
 
 
 def _solved(

@@ -6,7 +6,6 @@ in one pass; the other modules are its parts.
 
 from .agreement import adjusted_rand_index
 from .choice import choose_k, sample_rows
-from .figures import ChoiceOfK
 from .recommendation import (
     LEAST_EXCESS,
     LEAST_STABILITY,
@@ -18,6 +17,7 @@ from .recommendation import (
     shares_text,
 )
 from .reference import reference_rows
+from .result import ChoiceOfK
 from .survey import Candidate, Survey, survey
 
 __all__ = [

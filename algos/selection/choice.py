@@ -41,8 +41,8 @@ from ..core.types import Array
 from ..scores.sources import FeatureSource, feature_source
 from ..scores.statistics import strided_ids
 from ._runs import FREE, Run, Shares, bounds_of, halves, runs_of, stabilities
-from .figures import ChoiceOfK, Parts, result_of
 from .reference import reference_rows
+from .result import ChoiceOfK, Parts, result_of
 from .survey import Candidate, Survey, survey
 
 __all__ = ["choose_k", "sample_rows"]

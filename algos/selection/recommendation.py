@@ -9,10 +9,9 @@ without clusters depends on k and the dimension. The figure that we compare is
 how much clearer the clusters are than those of one round cloud, as far as they come back on other
 rows. A k *stands out* if both factors are large by themselves (`LEAST_EXCESS`, `LEAST_STABILITY`);
 of those that do, the largest value names one, or the smallest k that is as good within the standard
-errors of stability. Uniform noise, which k-means cuts into four quarters
-of a square over and over, has stability but no excess; a ring has some excess but no stability. How
-often this and other rules are right is measured in `benchmarks/results/choice.md`. No label is
-seen.
+errors of stability. Uniform noise in a square, which k-means cuts into the same four quarters each
+time, has stability but no excess; a ring has some excess but no stability. How often this and other
+rules are right is measured in `benchmarks/results/choice.md`. No rule sees a true class.
 
 Bounds: the tightest ones whose price, the share of the free objective that they lose, is small.
 """

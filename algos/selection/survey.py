@@ -1,7 +1,7 @@
 r"""Values, silhouettes and sizes of several clusterings, in one pass over the rows.
 
-Problem: k is chosen by comparing clusterings of the same rows. Reading the rows is what costs for a
-file, so every block is read once and multiplied by the centers of all clusterings together.
+Problem: k is chosen by comparing clusterings of the same rows. Reading rows from a file takes most
+of the time, so every block is read once and multiplied by the centers of all clusterings together.
 
 *Silhouette.* That of Rousseeuw (1987) needs all n^2 distances. The *simplified* silhouette
 (Hruschka et al., 2004) takes the distance to a center instead of the mean distance to a cluster,
@@ -47,7 +47,7 @@ __all__ = ["Candidate", "Survey", "survey"]
 
 
 class Candidate(NamedTuple):
-    """Centers to be looked at, with prices if sizes have bounds.
+    """Centers to evaluate, with prices where sizes have bounds.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Candidate(NamedTuple):
     bounds : SizeBounds, optional
         Of all rows of the source, for `upper_bound`; with prices only.
     labels : (n_local,) int64 array, optional
-        Labels to judge, instead of those that centers and prices give.
+        Labels to evaluate, instead of those that centers and prices give.
     """
 
     centers: Array
@@ -94,7 +94,7 @@ class Survey(NamedTuple):
 def survey(
     source: FeatureSource, candidates: tuple[Candidate, ...], *, metric: str
 ) -> tuple[Survey, ...]:
-    """Judge several clusterings of the same rows in one pass.
+    """Evaluate several clusterings of the same rows in one pass.
 
     Parameters
     ----------

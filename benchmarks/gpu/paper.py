@@ -19,7 +19,7 @@ from dualclust.cli.train import read_recipe
 from dualclust.common.files import write_file
 from dualclust.train.config.run import RunConfig, dump_config, override
 from dualclust.train.loop import Run
-from dualclust.train.loop.stored_run import restore, run_and_save_epoch
+from dualclust.train.loop.resume_state import restore, run_and_save_epoch
 from dualclust.train.report.figures import write_curves
 from dualclust.train.state.checkpoint import latest_checkpoint
 

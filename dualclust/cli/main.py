@@ -19,7 +19,7 @@ from ..algos.core.errors import DualclustError, MissingExtraError
 from ..train.config.methods import METHOD_OPTIONS
 from ..train.config.run import LOGS
 from . import assign, cluster, models, proofs
-from .first_call import announced_compilation
+from .compile_notice import announced_compilation
 
 __all__ = ["build_parser", "main"]
 

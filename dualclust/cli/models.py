@@ -17,7 +17,7 @@ from ..common.tables import check_table_path, csv_text, write_table
 
 if TYPE_CHECKING:
     from ..train.models import Labels, Model
-    from ..train.models.inputs import Inputs
+    from ..train.models.arrays import Inputs
 
 __all__ = ["COMMANDS", "register", "run"]
 

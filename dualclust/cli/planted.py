@@ -31,7 +31,7 @@ def run(options: argparse.Namespace) -> int:
     except ImportError as error:
         msg = "--planted needs an operating system that counts a process's CPU time (Linux, macOS)"
         raise MissingExtraError(msg) from error
-    from ..proofs.planted import planting, report
+    from ..proofs.planted import planting, report, runs
 
     errors = planting.tables()
     done: list[Outcome] = []
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
         text = f"{len(done)} {outcome.error.target} ({outcome.error.kind}): {verdict}"
         print(text, file=sys.stderr, flush=True)
 
-    result = planting.run_planted(
+    result = runs.run_planted(
         errors, options.jobs, progress=tell, ids=options.id, slow=options.slow
     )
     everything = options.id is None

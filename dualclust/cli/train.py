@@ -24,7 +24,7 @@ from ..train.data.samples import load_source
 from ..train.data.sources import BUILT_IN
 from ..train.loop.agreement import Agreement, evaluate, kmeans_on_pixels
 from ..train.loop.run_folder import RunWarning
-from ..train.loop.training import RunResult, resume, train
+from ..train.loop.train_and_resume import RunResult, resume, train
 from ..train.state.checkpoint import CheckpointWarning, is_begun
 from .demo_folders import run_folder
 from .run_progress import RunProgress

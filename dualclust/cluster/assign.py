@@ -28,10 +28,10 @@ from .options import check_paths, check_sizes, selection_of
 from .output import Clusters, json_text, npy, sizes_csv
 from .output_folder import check_folder, replace_folder
 from .places import device_place
-from .products import Multiply
 from .progress import Meter
 from .sizes import bounds_of
 from .table import check_table, written_table
+from .threads import Multiply
 
 __all__ = ["run_assign"]
 

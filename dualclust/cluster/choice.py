@@ -25,8 +25,8 @@ from .options import LOWER, UPPER, check_paths, check_sizes, selection_of
 from .output import json_text
 from .output_folder import check_folder, replace_folder
 from .places import device_place
-from .products import Multiply
 from .progress import Meter
+from .threads import Multiply
 
 __all__ = ["bounds_range", "k_range", "run_choice"]
 
@@ -135,7 +135,7 @@ def bounds_range(text: str) -> list[Shares]:
 
 def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter) -> int:
     check_paths(options)
-    ks, shares = _settled(options)
+    ks, shares = _compared(options)
     out = options.out or default_folder(options.input, "-choice")
     check_folder(out, overwrite=options.overwrite)
     device_place(options.device)
@@ -189,8 +189,8 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
     return 0
 
 
-def _settled(options: argparse.Namespace) -> tuple[list[int], list[Shares]]:
-    """Return what is compared; refuse what says something about one clustering only."""
+def _compared(options: argparse.Namespace) -> tuple[list[int], list[Shares]]:
+    """Return the k and the bounds to compare; refuse flags that are about one clustering."""
     for name, absent in REFUSED.items():
         if getattr(options, name, absent) != absent:
             flag = f"--{name.replace('_', '-')}"

@@ -25,11 +25,11 @@ from .output import Clusters, json_text, npy, result_of, sizes_csv, text
 from .output_folder import check_folder, replace_folder
 from .places import on_host, placed
 from .problem import Problem, open_problem
-from .products import Multiply
 from .progress import Meter
 from .resume import how_to_go_on, load, save
 from .start import drawn_centers
 from .table import written_table
+from .threads import Multiply
 
 __all__ = ["run_cluster"]
 

@@ -23,7 +23,7 @@ from .formats import Rows, Selection, open_rows
 from .formats.checks import refuse
 from .formats.kinds import kind_of
 from .formats.npy import read_header
-from .products import Multiply
+from .threads import Multiply
 
 __all__ = [
     "check_embeddings",

@@ -10,8 +10,8 @@ from ..common.ranks import Ranks, join_ranks
 from ..common.watch import watched
 from .exchange import agree
 from .options import check_machine
-from .products import Multiply, products_on
 from .progress import Meter
+from .threads import Multiply, products_on
 
 __all__ = ["on_ranks"]
 

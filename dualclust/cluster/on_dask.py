@@ -36,7 +36,7 @@ from .embeddings import check_embeddings, embedding_source
 from .exchange import agree, row_group
 from .formats import Rows
 from .formats.held import HeldRows
-from .products import products_on
+from .threads import products_on
 
 __all__ = ["cluster_on_dask"]
 

@@ -31,8 +31,8 @@ __all__ = [
     "check_options",
     "check_paths",
     "check_sizes",
+    "fill_in_sizes",
     "selection_of",
-    "settle_sizes",
 ]
 
 LOWER, UPPER = 0.9, 1.1
@@ -64,7 +64,7 @@ def check_options(options: argparse.Namespace) -> None:
     check_count("--seed", options.seed, 0)
     check_count("-k", options.k, 1)
     check_sizes(options)
-    settle_sizes(options)
+    fill_in_sizes(options)
     check_count("--max-iter", options.max_iter, 0)
     check_interval("--tol", options.tol, 0.0, 1.0)
     check_interval("--gap", options.gap, 0.0, 1.0)
@@ -116,11 +116,11 @@ def check_sizes(options: argparse.Namespace) -> None:
     for name in ("min_count", "max_count"):
         if getattr(options, name) is not None:
             check_count(f"--{name.replace('_', '-')}", getattr(options, name), 0)
-    _settle_rounding(options)
+    _check_rounding(options)
 
 
-def settle_sizes(options: argparse.Namespace) -> None:
-    """Give a side that has no bound the share that it has by default."""
+def fill_in_sizes(options: argparse.Namespace) -> None:
+    """Fill in the default share of each side that has no bound."""
     if options.bounds is None:
         if options.lower is None and options.min_count is None:
             options.lower = LOWER
@@ -128,7 +128,7 @@ def settle_sizes(options: argparse.Namespace) -> None:
             options.upper = UPPER
 
 
-def _settle_rounding(options: argparse.Namespace) -> None:
+def _check_rounding(options: argparse.Namespace) -> None:
     """Refuse rounding of bounds that are all in rows, and fill in the default."""
     in_rows = options.min_count is not None and options.max_count is not None
     if options.rounding is not None and (in_rows or options.bounds is not None):

@@ -27,8 +27,8 @@ from .model import MODEL_FILE
 from .output import json_text
 from .places import on_host
 from .problem import Inputs, read_inputs
-from .products import Multiply
 from .progress import duration
+from .threads import Multiply
 
 __all__ = ["Cost", "expected_memory", "measured_cost", "show_plan"]
 

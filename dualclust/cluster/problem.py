@@ -18,11 +18,11 @@ from .formats import Rows
 from .options import selection_of
 from .pairs import read_forbidden, read_seeds
 from .places import device_place, placed
-from .products import Multiply
 from .progress import Meter
 from .shown import ShownColumn, open_shown
 from .sizes import bounds_of
 from .start import Given, given_start
+from .threads import Multiply
 
 __all__ = ["Inputs", "Problem", "open_problem", "read_inputs"]
 

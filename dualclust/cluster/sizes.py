@@ -62,7 +62,7 @@ def bounds_of(
         sides = ("lower", "upper", "min_count", "max_count")
         given = [side for side in sides if getattr(options, side) is not None]
         said = " ".join(f"--{side.replace('_', '-')} {getattr(options, side):g}" for side in given)
-        low, high = _asked(options, n, said)
+        low, high = _bounds_of_flags(options, n, said)
         if stored is not None:
             low = low if {"lower", "min_count"} & {*given} else stored[0]
             high = high if {"upper", "max_count"} & {*given} else stored[1]
@@ -70,7 +70,7 @@ def bounds_of(
     try:
         return SizeBounds.from_counts(low, high, n_samples=n, **place)
     except InfeasibleBoundsError as error:
-        raise _in_flags(error, said, options, n) from error
+        raise _error_in_flags(error, said, options, n) from error
 
 
 def read_bounds(path: Path, k: int, n: int) -> tuple[list[int], list[int]]:
@@ -169,8 +169,8 @@ def _missing(there: set[int], k: int) -> list[str]:
     return [f"no line for cluster {', '.join(missing[:TOLD])}{more}"]
 
 
-def _asked(options: argparse.Namespace, n: int, said: str) -> tuple[list[int], list[int]]:
-    """Return whole rows for shares and counts."""
+def _bounds_of_flags(options: argparse.Namespace, n: int, said: str) -> tuple[list[int], list[int]]:
+    """Return sizes in whole rows for the flags of shares and counts."""
     k: int = options.k
     if options.min_count is not None:
         _check_total("--min-count", options.min_count, k, n, most=True)
@@ -187,7 +187,7 @@ def _asked(options: argparse.Namespace, n: int, said: str) -> tuple[list[int], l
             rounding=options.rounding,
         )
     except InfeasibleBoundsError as error:
-        raise _in_flags(error, said, options, n) from error
+        raise _error_in_flags(error, said, options, n) from error
     return bounds.lower.tolist(), bounds.upper.tolist()
 
 
@@ -204,7 +204,7 @@ def _check_total(flag: str, count: int, k: int, n: int, *, most: bool) -> None:
         raise InfeasibleBoundsError(msg, clusters=tuple(range(k)), excess=abs(total - n))
 
 
-def _in_flags(
+def _error_in_flags(
     error: InfeasibleBoundsError, said: str, options: argparse.Namespace, n: int
 ) -> InvalidValueError:
     """Return the error of the functions in the words of the command."""

@@ -28,7 +28,7 @@ from ..algos.core.errors import InvalidTypeError, InvalidValueError
 from ..algos.core.precision import at_least_float32
 from ..algos.core.projections import project_sphere
 from ..algos.scores.sources import FeatureSource, check_weights, feature_source
-from ..cluster.products import products_on
+from ..cluster.threads import products_on
 
 __all__ = [
     "bounds_of",

@@ -30,7 +30,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..algos.baselines.entropic_transport import soft_plan
+from ..algos.baselines.sinkhorn_transport import soft_plan
 from ..algos.core.checks import check_interval
 from ..algos.online.step_sizes import StepRule
 from .prices import SizePrices

@@ -2,8 +2,8 @@
 
 What a claim is worth is what its check would say of a wrong library. The modules of `planted` list
 errors as somebody might make them: a sign, a factor, an axis, a dropped projection. `plant` puts
-one into the running program and takes it back; `run_planted` plants them all, in processes of their
-own, and says which claims noticed (``dualclust proofs --planted``).
+one into the running program and takes it back; `runs.run_planted` plants them all, in processes
+of their own, and says which claims noticed (``dualclust proofs --planted``).
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from importlib import import_module
 
 from ...algos.core.errors import InvalidValueError
 from .live_code import exchanged
-from .runs import run_planted
 from .source_edits import edit
 
-__all__ = ["KINDS", "TABLES", "PlantedError", "plant", "run_planted", "table", "tables"]
+__all__ = ["KINDS", "TABLES", "PlantedError", "plant", "table", "tables"]
 
 TABLES = (
     "secu",

@@ -20,13 +20,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..registry import claims as registry
+from .planting import PlantedError
 from .source_edits import ROOT, find
-
-if TYPE_CHECKING:
-    from .planting import PlantedError
 
 __all__ = ["LIMIT", "Outcome", "Run", "Sound", "named_by", "run_planted"]
 

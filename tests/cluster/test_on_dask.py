@@ -17,7 +17,7 @@ from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.cluster.embeddings import embedding_source
 from dualclust.cluster.formats.held import HeldRows
 from dualclust.cluster.on_dask import cluster_on_dask
-from dualclust.cluster.products import products_on
+from dualclust.cluster.threads import products_on
 from dualclust.common.ranks import RankLostError
 from tests.problems import unit_rows
 

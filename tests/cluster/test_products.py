@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from dualclust.algos.core.errors import InvalidValueError
-from dualclust.cluster.products import products_on
+from dualclust.cluster.threads import products_on
 
 # With OpenBLAS's own threads, the third and the fourth differ on every processor that we tried.
 SHAPES = [(0, 3, 4), (1, 1, 1), (777, 24, 12), (4096, 300, 13), (64, 513, 2000), (200, 700, 200)]

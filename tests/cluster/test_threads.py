@@ -20,7 +20,7 @@ from dualclust.algos.scores import blocks
 from dualclust.algos.scores.blocks import block_rows, row_blocks
 from dualclust.algos.scores.sources import feature_source, product_source
 from dualclust.cluster.distances import nearest_centers, squared_distances
-from dualclust.cluster.products import products_on
+from dualclust.cluster.threads import products_on
 from tests.problems import unit_rows
 
 THREADS = (1, 2, 4, 16)

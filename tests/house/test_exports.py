@@ -20,7 +20,7 @@ PARTS = {
     "pseudo_labels/energy": {"check_problem", "detached"},
     "scores/blocks": {"BLOCK_ENTRIES", "FEWEST_ROWS"},
     "scores/turns": {"TURN_ROWS"},
-    "selection/figures": {"Parts", "result_of"},
+    "selection/result": {"Parts", "result_of"},
 }
 
 

@@ -102,6 +102,27 @@ def test_every_signature_keeps_to_the_grammar() -> None:
     assert [fault for name, f in found.items() for fault in faults(name, f)] == []
 
 
+def test_training_uses_the_same_words() -> None:
+    pytest.importorskip("torch")
+    import dualclust.torch
+    import dualclust.train
+
+    packages = [dualclust.torch.__name__, dualclust.train.__name__]
+    inner = pkgutil.walk_packages(dualclust.train.__path__, f"{dualclust.train.__name__}.")
+    packages += [found.name for found in inner if found.ispkg]
+    seen, wrong = 0, []
+    for package in map(importlib.import_module, packages):
+        for name in getattr(package, "__all__", ()):
+            thing = getattr(package, name)
+            is_record = inspect.isclass(thing) and not issubclass(thing, Exception)
+            if inspect.isfunction(thing) or is_record:
+                seen += 1
+                said = inspect.signature(thing).parameters.keys() & INSTEAD.keys()
+                wrong += [f"{package.__name__}.{name}({word})" for word in said]
+    assert seen > 60
+    assert wrong == []
+
+
 def test_fields_of_records_are_the_same_words() -> None:
     found = records()
     assert len(found) > 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,44 @@ def loaded_with_backends(root: Path) -> set[Path]:
 
 def test_the_package_keeps_to_the_table() -> None:
     assert violations(ROOT) == []
+
+
+def circle(root: Path) -> list[str]:
+    """Modules below `root` that import each other in a circle, be it inside functions; or none."""
+    files = {
+        path.relative_to(root).with_suffix(""): path
+        for folder in (*LAYERS, "dualclust")
+        for path in (root / folder).rglob("*.py")
+        if path.name != "__init__.py"
+        and (folder != "dualclust" or path.relative_to(root).parts[1] not in LAYERS)
+    }
+    named = {".".join(where.parts).removeprefix("dualclust."): where for where in files}
+    graph: dict[str, set[str]] = {}
+    for module, where in named.items():
+        package = module.split(".")[:-1]
+        graph[module] = set()
+        for level, name, _, _ in imports(files[where]):
+            if level:
+                above = package[: len(package) - level + 1]
+                whole = ".".join((*above, *name.split(".")))
+                targets = {whole, whole.rpartition(".")[0]} & named.keys()
+                graph[module] |= targets - {module}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    assert circle(ROOT) == []
+
+
+def test_a_circle_is_found(tmp_path: Path) -> None:
+    plant(tmp_path, {"algos/a/x.py": "from ..b import y", "algos/b/y.py": "import os"})
+    assert circle(tmp_path) == []
+    plant(tmp_path, {"algos/b/y.py": "def f():\n    from ..a.x import z"})
+    assert set(circle(tmp_path)) == {"algos.a.x", "algos.b.y"}
 
 
 def test_every_group_has_a_floor() -> None:

@@ -88,7 +88,8 @@ def test_a_mutant_keeps_its_name_when_lines_move() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["algos/online/duals.py", "backends/numba_engine.py", "train/loop/training.py"]
+    "module",
+    ["algos/online/duals.py", "backends/numba_engine.py", "train/loop/train_and_resume.py"],
 )
 def test_mutants_of_the_library_are_python(module: str) -> None:
     source = (ROOT / module).read_text(encoding="utf-8")
@@ -115,7 +116,7 @@ def test_drawing_takes_turns_and_repeats_itself() -> None:
     assert {m.module for m in drawn} == set(names)
     assert {group(name) for name in modules(ROOT)} == set(GROUPS)
     wanted = {
-        "train/loop/training.py",
+        "train/loop/train_and_resume.py",
         "train/methods/propos/_labels.py",
         "train/methods/propos/_passes.py",
     }
@@ -137,7 +138,7 @@ def test_drawing_takes_turns_and_repeats_itself() -> None:
             "grow",
             "tests/train/methods/propos/test_propos_passes.py",
         ),
-        ("train/loop/training.py", "Run.run_epoch", "tests/train/loop/test_training.py"),
+        ("train/loop/run.py", "Run.run_epoch", "tests/train/loop/test_run_results.py"),
     ],
 )
 def test_the_likeliest_file_is_among_the_first(module: str, function: str, first: str) -> None:

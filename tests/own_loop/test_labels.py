@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.baselines.entropic_transport import SinkhornOptions, sinkhorn, soft_plan
+from dualclust.algos.baselines.sinkhorn_transport import SinkhornOptions, sinkhorn, soft_plan
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import (
     DeviceMismatchError,

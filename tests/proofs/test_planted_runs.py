@@ -194,13 +194,13 @@ def test_the_command_prints_rates_and_returns_the_verdict(
         progress(found.outcomes[0])
         return found
 
-    monkeypatch.setattr(planting, "run_planted", fake)
+    monkeypatch.setattr(runs, "run_planted", fake)
     assert _command("--id", "C1", "--jobs", "2") == 0
     assert asked == {"errors": (ERRORS["seen"],), "jobs": 2, "ids": ["C1"], "slow": False}
     told = capsys.readouterr()
     assert "the claims that name them notice 100.0 %" in told.out
     assert told.err == f"1 {STEP} (factor): C1\n"
-    monkeypatch.setattr(planting, "run_planted", lambda *_, **__: _run_of(0, 1))
+    monkeypatch.setattr(runs, "run_planted", lambda *_, **__: _run_of(0, 1))
     assert _command("--json") == 1
     assert json.loads(capsys.readouterr().out)["rate_named"] == 0.0
 

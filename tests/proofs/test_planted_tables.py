@@ -14,7 +14,7 @@ import pytest
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.proofs.planted import planting, report, worker
 from dualclust.proofs.planted.planting import PlantedError
-from dualclust.proofs.planted.runs import named_by
+from dualclust.proofs.planted.runs import named_by, run_planted
 from dualclust.proofs.planted.source_edits import edit
 from dualclust.proofs.registry import claims
 
@@ -76,5 +76,5 @@ def test_a_planted_error_is_noticed(error: PlantedError) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(0)  # a check that does not end is ended by its CPU time
 def test_the_claims_notice_what_is_planted() -> None:
-    found = planting.run_planted(ERRORS, jobs=2)
+    found = run_planted(ERRORS, jobs=2)
     assert report.passes(found), "\n".join(report.lines(found))

@@ -12,7 +12,6 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from dualclust.algos.baselines.comparison import compare_assignments, level_prices
-from dualclust.algos.baselines.entropic_transport import SinkhornOptions, sinkhorn, soft_plan
 from dualclust.algos.baselines.entropy import (
     EntropyRule,
     assign_entropy,
@@ -21,6 +20,7 @@ from dualclust.algos.baselines.entropy import (
     entropy_upper_bound,
 )
 from dualclust.algos.baselines.sign_rule import SignRule, assign_sign_rule
+from dualclust.algos.baselines.sinkhorn_transport import SinkhornOptions, sinkhorn, soft_plan
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline.assignment import assign_exact
 from dualclust.algos.online.certificates import dual_value, objective, violation

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dualclust.algos.baselines.entropic_transport import sinkhorn
+from dualclust.algos.baselines.sinkhorn_transport import sinkhorn
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering.centers import init_sums, merge_sums
 from dualclust.algos.clustering.constrained import kmeans_plus_plus

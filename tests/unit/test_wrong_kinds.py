@@ -16,7 +16,7 @@ import torch
 
 import dualclust as dc
 from dualclust.algos import clustering, online
-from dualclust.algos.baselines import entropic_transport
+from dualclust.algos.baselines import sinkhorn_transport
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering import minibatch
 from dualclust.algos.clustering.start import start_centers
@@ -68,11 +68,11 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         {"scores": SCORES, "bounds": BOUNDS, "names": ["greedy", "online"], "others": {}},
     ),
     "sinkhorn": (
-        entropic_transport.sinkhorn,
+        sinkhorn_transport.sinkhorn,
         {
             "scores": SCORES,
             "shares": SHARE,
-            "options": entropic_transport.SinkhornOptions(),
+            "options": sinkhorn_transport.SinkhornOptions(),
             "prices": 0.0 * SHARE,
         },
     ),

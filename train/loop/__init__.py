@@ -1,8 +1,9 @@
 """The training loop: it draws batches, takes steps, evaluates, saves, and resumes exactly.
 
-`train` and `resume` in `training` write a run folder, epoch by epoch of a `Run`. The run has a
-`Loader` (ids to views), an `Execution` (how a step is computed) and an optimizer (`optim`);
-`evaluation` asks it for labels and figures, and `agreement` compares labels with classes.
+`train` and `resume` in `train_and_resume` write a run folder, epoch by epoch of a `Run`. The run
+has a `Loader` (ids to views), an `Execution` (how a step is computed) and an optimizer (`optim`).
+`evaluation` asks it for labels and figures, and `agreement` compares labels with classes. What a
+resume checks and restores is in `resume_state`.
 """
 
 from .agreement import Agreement, evaluate, kmeans_on_pixels
@@ -11,7 +12,7 @@ from .execution import Execution
 from .loader import Loader
 from .run import Run
 from .run_folder import RunWarning
-from .training import RunResult, resume, train
+from .train_and_resume import RunResult, resume, train
 
 __all__ = [
     "Agreement",

@@ -1,8 +1,29 @@
-"""Where a run may begin: in an empty folder, or where the same start ended before its first epoch.
+"""The folder of a run: its files, and where a run may begin.
 
-A start writes its settings, and some minutes later its first epoch. What it leaves when it is
-stopped in between is known to the byte, so that the same start may take the folder over without
-touching anything of somebody else's.
+A run folder holds
+
+=======================  ===========================================================================
+file                     what it is
+=======================  ===========================================================================
+``config.toml``          the settings; with the code, all that is needed to repeat the run
+``metrics.jsonl``        one line per epoch: loss, learning rate, sizes; ACC, NMI, ARI where known
+``checkpoints/``         what `resume` reads: the last two epochs, hashed, without pickle
+``starts/``              the beginnings of the run, where it has several
+``starts.json``          which of them went on
+``assignments.csv``      id, cluster inside the bounds, margin, runner-up, nearest cluster of every
+                         image; its class where known
+``centers.npy``          (k, d) unit centers of the target head
+``weights.safetensors``  the network's parameters
+``model.safetensors``    the trained model, with normalization and prices: `dualclust.load` reads it
+``tensorboard/``         event files, where the setting ``log`` asks for them
+``trackers.json``        names of the run at Weights & Biases and MLflow, likewise
+``gallery.png``          what to look at, as are ``sizes.png`` and ``curves.png``
+=======================  ===========================================================================
+
+A run begins in an empty folder, or where the same start ended before its first epoch. A start
+writes its settings, and some minutes later its first epoch. What it leaves when it is stopped in
+between is known to the byte, so that the same start may take the folder over without touching
+anything of somebody else's.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ from ..state.checkpoint import (
     save_checkpoint,
 )
 from ..state.seeding import generator
+from .resume_state import restore, run_and_save_epoch
 from .run import Run
-from .stored_run import restore, run_and_save_epoch
 
 __all__ = ["best_beginning", "chosen_settings", "is_undecided", "seed_of"]
 

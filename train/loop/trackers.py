@@ -1,17 +1,17 @@
 """Figures of a run for programs that draw them: TensorBoard, Weights & Biases, MLflow.
 
 ``metrics.jsonl`` is what a run has reached; a tracker gets a copy of each line as it is written,
-from the first rank. What a tracker does never decides about a run: one that fails is given up with
-a warning. Each is an extra of its own (``pip install 'dualclust[wandb]'``).
+from the first rank. No tracker can stop a run: one that fails gets no further figures, and a
+warning says so. Each is an extra of its own (``pip install 'dualclust[wandb]'``).
 
 ==================  ===============================================================================
 ``"tensorboard"``   event files in ``RUN/tensorboard``: ``tensorboard --logdir runs``
 ``"wandb"``         a run of the project ``dualclust``, as the environment variables of W&B say
-``"mlflow"``        a run of the experiment ``dualclust``, at the tracking URI that MLflow has
+``"mlflow"``        a run of the experiment ``dualclust``, at the URI that MLflow is set to
 ==================  ===============================================================================
 
-A resumed run goes on in the run that it began there: ``trackers.json`` in the run folder has their
-ids. TensorBoard is then given all epochs anew; the other two may lack an epoch after which the
+A resumed run continues the run that it began there, whose id ``trackers.json`` in the run folder
+keeps. TensorBoard then gets all epochs again; the other two may lack the epoch after which the
 process was killed.
 """
 
@@ -41,7 +41,7 @@ IDS = "trackers.json"
 
 
 class Tracker(ABC):
-    """What gets the figures of a run.
+    """A program that is sent the figures of a run.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Tracker(ABC):
     Attributes
     ----------
     id : str. What finds the run again; empty where nothing is needed.
-    replay : bool. Whether it gets the epochs that are over, besides those to come.
+    replay : bool. Whether a resumed run sends it the earlier epochs again.
     """
 
     id: str = ""

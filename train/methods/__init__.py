@@ -1,6 +1,6 @@
 """Deep clustering methods: each is a state, losses to take steps on, and a prediction.
 
-The loop (`train.loop.training`) knows no method: it draws batches and views, and asks for losses,
+The loop (`train.loop`) knows no method: it draws batches and views, and asks for losses,
 labels, and a state to save (`base.Method`). The module or package ``NAME`` holds the method NAME,
 under ``@register_method("NAME")``; `METHODS` is the table of all of them, with the keys of
 `train.config.methods.METHOD_OPTIONS`. Modules with an underscore are what methods share.

@@ -1,6 +1,6 @@
 """The interface between the loop and the methods, and what methods share.
 
-A method is a state, losses to take steps on, and a prediction. The loop (`train.loop.training`)
+A method is a state, losses to take steps on, and a prediction. The loop (`train.loop`)
 draws the batches and views, runs the optimizer, saves and evaluates; it knows no method. With
 several ranks, each sees its part of every batch; `Method.encode` gives all ranks the features of
 the whole batch, so that labels, prices and losses are those of one process for any world size.

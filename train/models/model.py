@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...algos.core.errors import InvalidValueError, UsageError
+from .arrays import BATCH, Inputs
 from .classifier import Classifier
-from .inputs import BATCH, Inputs, inputs_of
+from .inputs import inputs_of
 from .spec import ModelSpec
 
 __all__ = ["LAYERS", "Labels", "Model"]

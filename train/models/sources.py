@@ -18,7 +18,7 @@ from ..data.picture_files import cut_picture, opened, picture_size, upright
 from ..data.pictures import Decoders
 from ..data.sources import choose, read_source
 from ..data.splits import Array, File, Reading
-from .inputs import Inputs, of_array
+from .arrays import Inputs, of_array
 from .spec import InputSpec
 
 __all__ = ["of_files", "of_path"]

@@ -36,7 +36,7 @@ def open_hdf5(path: Path, selection: Selection) -> PlainRows | Stream:
         with h5py.File(path, "r") as file:
             return _open(path, file, selection, h5py)
     except (OSError, RuntimeError, KeyError) as error:
-        _refuse_damaged(path, error)
+        _refuse_damaged_hdf5(path, error)
 
 
 def _open(path: Path, file: Any, selection: Selection, h5py: Any) -> PlainRows | Stream:
@@ -104,10 +104,10 @@ def _parts(path: Path, key: str, step: int, *, text: bool = False) -> Iterator[N
             for start in range(0, len(file[key]), step):
                 yield np.asarray(found[start : start + step])
     except (OSError, RuntimeError) as error:
-        _refuse_damaged(path, error)
+        _refuse_damaged_hdf5(path, error)
 
 
-def _refuse_damaged(path: Path, error: BaseException) -> NoReturn:
+def _refuse_damaged_hdf5(path: Path, error: BaseException) -> NoReturn:
     reason = " ".join(str(error).split())[:160]
     rule = "An HDF5 file must be whole, and packed by a filter that h5py has"
     refuse(path, f"cannot be read ({reason})", rule, AGAIN)

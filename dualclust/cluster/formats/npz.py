@@ -83,7 +83,7 @@ def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> Head
     except DualclustError:
         raise
     except BROKEN as error:
-        _refuse_damaged(name, error)
+        _refuse_damaged_archive(name, error)
 
 
 def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
@@ -123,14 +123,14 @@ def _unpacked(path: Path, info: zipfile.ZipInfo, header: Header) -> Iterator[NDA
                 m = min(step, shape[0] - start)
                 content = file.read(m * size)
                 if len(content) < m * size:
-                    _refuse_damaged(name, EOFError("the end is missing"))
+                    _refuse_damaged_archive(name, EOFError("the end is missing"))
                 part = np.frombuffer(content, header.dtype)
                 yield part.reshape(m, *header.shape[1:])
             file.read(1)  # the sum of all bytes is compared at the end
     except DualclustError:
         raise
     except BROKEN as error:
-        _refuse_damaged(name, error)
+        _refuse_damaged_archive(name, error)
 
 
 def _turned(name: str, file: BinaryIO, header: Header) -> Iterator[NDArray[Any]]:
@@ -141,7 +141,7 @@ def _turned(name: str, file: BinaryIO, header: Header) -> Iterator[NDArray[Any]]
         copy.flush()
         stored = header.dtype
         if copy.tell() != n * d * stored.itemsize:
-            _refuse_damaged(name, EOFError("the end is missing"))
+            _refuse_damaged_archive(name, EOFError("the end is missing"))
         rows = PlainRows(
             name,
             OpenFile(copy),
@@ -155,6 +155,6 @@ def _turned(name: str, file: BinaryIO, header: Header) -> Iterator[NDArray[Any]]
             yield rows.rows(start, min(n, start + step))
 
 
-def _refuse_damaged(name: str, error: BaseException) -> NoReturn:
+def _refuse_damaged_archive(name: str, error: BaseException) -> NoReturn:
     rule = "An archive must be whole, and packed by a method that Python reads"
     refuse(name, f"cannot be unpacked ({error})", rule, "write or copy the archive again")

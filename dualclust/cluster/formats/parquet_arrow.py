@@ -34,14 +34,14 @@ def open_parquet(path: Path, selection: Selection) -> Stream:
             schema, n = file.schema_arrow, file.metadata.num_rows
             _ = schema.names  # damaged ones are not in UTF-8
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        _refuse_damaged(path, error)
+        _refuse_damaged_table(path, error)
 
     def batches(names: list[str], size: int = 1024) -> Iterator[Any]:
         try:
             with parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
                 yield from file.iter_batches(batch_size=size, columns=names, use_threads=False)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            _refuse_damaged(path, error)
+            _refuse_damaged_table(path, error)
 
     return _open(path, schema, n, selection, batches)
 
@@ -66,7 +66,7 @@ def open_arrow(path: Path, selection: Selection) -> Stream:
             sizes = range(reader.num_record_batches) if whole else ()
             n = sum(reader.get_batch(i).num_rows for i in sizes) if whole else None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        _refuse_damaged(path, error)
+        _refuse_damaged_table(path, error)
 
     def batches(names: list[str], size: int = 1024) -> Iterator[Any]:
         try:
@@ -78,7 +78,7 @@ def open_arrow(path: Path, selection: Selection) -> Stream:
                     for start in range(0, part.num_rows, size):
                         yield part.slice(start, size).select(names)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            _refuse_damaged(path, error)
+            _refuse_damaged_table(path, error)
 
     return _open(path, schema, n, selection, batches)
 
@@ -94,7 +94,7 @@ def _check_end(path: Path, magic: bytes, least: int) -> None:
         refuse(path, found, "What is in it is listed at its end", AGAIN)
 
 
-def _refuse_damaged(path: Path, error: BaseException) -> NoReturn:
+def _refuse_damaged_table(path: Path, error: BaseException) -> NoReturn:
     reason = " ".join(str(error).split())[:200]
     refuse(path, f"cannot be read ({reason})", "A table must be whole and not encrypted", AGAIN)
 

@@ -15,7 +15,7 @@ from ...algos.scores.sources import FeatureSource, ScoreSource, alone
 from ..notable import Lines, Notable, Restricted, find_notable
 from ..output import Clusters
 from .layout import main_plane, neighbor_map, rows_around
-from .page import held_by, page_of
+from .page import active_bounds, page_of
 from .row_entries import Room, Shown, entry_of, short
 
 __all__ = ["draw_report"]
@@ -84,7 +84,7 @@ def draw_report(
         "counts": found.counts.tolist(),
         "lower": [int(low) if low > 0 else None for low in found.lower],
         "upper": [int(high) if high < len(found.labels) else None for high in found.upper],
-        "held": held_by(found).tolist(),
+        "held": active_bounds(found).tolist(),
         "prices": _rounded(found.prices, 6),
         "movedIn": notable.moved_in.tolist(),
         "movedOut": notable.moved_out.tolist(),

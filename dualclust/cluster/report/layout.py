@@ -1,9 +1,9 @@
 """Two maps of the centers: their main directions, and their neighborhoods.
 
-The plane of main directions is linear: near means near, but of a thousand centers all of them
-overlap. The map of neighborhoods (t-SNE, exact) keeps only who is next to whom, and spreads them
-out: distances across it mean nothing. It starts from the plane and draws no random numbers, so
-equal centers give equal maps.
+The plane of main directions is linear: distances in it mean something, but a thousand centers hide
+each other. The map of neighborhoods (t-SNE, exact) keeps only which centers are neighbors, and
+spreads them out: distances across it mean nothing. It starts from the plane and draws no random
+numbers, so equal centers give equal maps.
 
 Source: van der Maaten and Hinton, "Visualizing data using t-SNE", JMLR 9 (2008), Sec. 3.
 """

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from ..notable import Notable
 from ..output import Clusters
 
-__all__ = ["SCRIPTS", "held_by", "page_of"]
+__all__ = ["SCRIPTS", "active_bounds", "page_of"]
 
 SCRIPTS = ("base.js", "charts.js", "map.js", "rows.js", "clusters.js", "main.js")
 """Parts of the script, in order; together they are one function."""
 
 
-def held_by(found: Clusters) -> NDArray[np.int64]:
+def active_bounds(found: Clusters) -> NDArray[np.int64]:
     """Return which bound acts on each cluster, (k,): 1 the lower one, -1 the upper one, 0 none.
 
     A price above 0 holds a cluster up at its lower bound, one below 0 holds it down. Without that
@@ -115,7 +115,7 @@ def _summary(found: Clusters, notable: Notable) -> str:
 
 def _tiles(found: Clusters, notable: Notable) -> str:
     k, n = len(found.counts), len(found.labels)
-    held = [int((held_by(found) == side).sum()) for side in (1, -1)]
+    held = [int((active_bounds(found) == side).sum()) for side in (1, -1)]
     tiles = [
         ("Sizes", f"{found.counts.min():,} to {found.counts.max():,}", f"mean {n / k:,.1f}"),
         ("Bounds", _bounds(found), "smallest to largest allowed"),

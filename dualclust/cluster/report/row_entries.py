@@ -1,8 +1,8 @@
 """What the page shows of a row: text, a link, or a small image.
 
-The kind is told from each value: one that begins with http:// or https:// is a link, which is
-loaded only when the reader follows it; one that ends like the name of an image is the path of one,
-from the folder of the input; all else is text. Images are put into the page as thumbnails while
+Each value decides what it is: one that begins with http:// or https:// is a link, which is loaded
+only when the reader follows it; one that ends like the name of an image is the path of one, from
+the folder of the input; all else is text. Images are put into the page as thumbnails while
 there is room for them, and linked where there is not, or where Pillow is missing or cannot read
 them.
 """
@@ -55,7 +55,7 @@ class Shown(NamedTuple):
 
 
 class Room:
-    """What there is room for on the page: texts, addresses, small JPEG images.
+    """The space that is left on the page for texts, addresses and small JPEG images.
 
     Parameters
     ----------

@@ -175,7 +175,7 @@ PLANTED: tuple[PlantedError, ...] = (
         ("P19",),
     ),
     PlantedError(
-        _EMPTY + "move_empty",
+        _EMPTY + "relocate_empty",
         "dropped",
         "squared = squared * frame.weights[first : group.first_row + stop]",
         "pass",

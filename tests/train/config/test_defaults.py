@@ -19,6 +19,8 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import pytest
 
 from dualclust.train import config
+from dualclust.train.config.methods import METHOD_OPTIONS
+from dualclust.train.config.run import RunConfig
 from dualclust.train.config.schema import Rule
 
 STORED = Path(__file__).with_name("defaults.txt")
@@ -40,12 +42,20 @@ def defaults() -> str:
     for name, record in sorted(records().items()):
         lines.append(f"[{name}]")
         for spec in fields(record):
+            if record is RunConfig and spec.name in METHOD_OPTIONS:  # a table, or None
+                continue
             factory = getattr(spec.default_factory, "__name__", "")
             default = spec.default if spec.default_factory is MISSING else factory
             shown = "required" if default is MISSING else repr(default)
             lines.append(f"{spec.name} = {shown}")
         lines.append("")
     return "\n".join(lines)
+
+
+def tables(text: str) -> dict[str, str]:
+    """The tables of a file by their names."""
+    parts = re.split(r"(?m)^\[(\w+)\]\n", text)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 def rules() -> Iterator[tuple[str, Rule, bool]]:
@@ -90,7 +100,11 @@ def interval(text: str) -> tuple[float, float, str]:
 
 
 def test_defaults_are_the_stored_ones() -> None:
-    assert defaults() == STORED.read_text(encoding="utf-8")
+    found, stored = (tables(text) for text in (defaults(), STORED.read_text(encoding="utf-8")))
+    new = found.keys() - stored.keys()
+    # The defaults of a method may change until a release has it: then they are stored.
+    assert new <= {options.__name__ for options in METHOD_OPTIONS.values()}
+    assert {name: table for name, table in found.items() if name not in new} == stored
 
 
 @pytest.mark.parametrize(

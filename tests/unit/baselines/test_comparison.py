@@ -16,7 +16,7 @@ from dualclust.algos.baselines.comparison import (
     table,
     target_shares,
 )
-from dualclust.algos.baselines.entropic_transport import SWAV, SinkhornOptions
+from dualclust.algos.baselines.sinkhorn_transport import SWAV, SinkhornOptions
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
 from dualclust.algos.online.certificates import dual_value

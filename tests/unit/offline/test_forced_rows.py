@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.offline._forced_rows import FORBIDDEN, beside, forced_counts
+from dualclust.algos.offline._forced_rows import FORBIDDEN, forced_counts, remaining_bounds
 from tests.compare import assert_same_kind, to_numpy
 from tests.libraries import ONE_EACH
 
@@ -50,10 +50,10 @@ def test_rows_with_one_finite_score_are_counted(library):
         ([0, 0], [3, 6], [4, 0], None),  # more than the cluster takes
     ],
 )
-def test_what_is_left_beside_forced_rows(library, lower, upper, forced, left):
+def test_the_bounds_that_forced_rows_leave(library, lower, upper, forced, left):
     xp, device = library.namespace, library.device
     bounds = SizeBounds.from_counts(lower, upper, n_samples=6, xp=xp, device=device)
-    found = beside(bounds, library.asarray(np.asarray(forced)))
+    found = remaining_bounds(bounds, library.asarray(np.asarray(forced)))
     if left is None:
         assert found is None
         return

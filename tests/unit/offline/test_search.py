@@ -10,7 +10,8 @@ from dualclust.algos.offline import DEFAULT_OPTIONS
 from dualclust.algos.offline._candidates import TrustRegion
 from dualclust.algos.offline._proof import OfflineAssignment
 from dualclust.algos.offline._reduced import ReducedSolution
-from dualclust.algos.offline._search import Problem, Search, best_of
+from dualclust.algos.offline._search import Search, best_of
+from dualclust.algos.offline.assignment import Problem
 from dualclust.algos.scores.sources import Group, score_source
 
 

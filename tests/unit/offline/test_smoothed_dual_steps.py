@@ -23,7 +23,7 @@ def made(rng, radius=2.0):
     """Some samples have a fixed cluster; bounds differ from cluster to cluster."""
     lower, slack = np.asarray([[6.0, 2.0, 9.0, 7.0], [1.0, 9.0, 0.0, 4.0]])
     found = problem(NUMPY, rng.normal(size=(30, K)), lower, lower + slack, radius)
-    return found._replace(settled=np.asarray([3.0, 0.0, 1.0, 2.0]))
+    return found._replace(fixed_counts=np.asarray([3.0, 0.0, 1.0, 2.0]))
 
 
 def curvature_by_differences(own, prices, step=1e-6):

@@ -43,7 +43,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ....algos.baselines.entropic_transport import SinkhornOptions, sinkhorn, soft_plan
+from ....algos.baselines.sinkhorn_transport import SinkhornOptions, sinkhorn, soft_plan
 from ....algos.losses.cross_entropy import soft_cross_entropy
 from ....algos.losses.information.joint import joint_information_loss
 from ....algos.losses.information.mutual import mean_entropy, prior_divergence

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from dualclust.backends import numba_compilation
-from dualclust.cli import first_call
+from dualclust.cli import compile_notice
 
 
 class Terminal(io.StringIO):
@@ -31,14 +31,14 @@ def compiling(monkeypatch):
 
 
 def told(stream):
-    with first_call.announced_compilation(stream):
+    with compile_notice.announced_compilation(stream):
         pass
     return stream.getvalue()
 
 
 def test_one_line_after_a_second(compiling):
     compiling(0.0, 0.9, 1.1, 5.0)
-    assert told(Terminal()) == f"{first_call.KEPT}\n"
+    assert told(Terminal()) == f"{compile_notice.KEPT}\n"
 
 
 def test_nothing_before_and_nothing_where_nobody_waits(compiling):
@@ -51,4 +51,4 @@ def test_nothing_before_and_nothing_where_nobody_waits(compiling):
 def test_a_cache_that_cannot_be_written_is_named(compiling, monkeypatch):
     compiling(5.0)
     monkeypatch.setitem(numba_compilation.ENTRY, "cache", False)
-    assert told(Terminal()) == f"{first_call.NOT_KEPT}\n"
+    assert told(Terminal()) == f"{compile_notice.NOT_KEPT}\n"

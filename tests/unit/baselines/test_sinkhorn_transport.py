@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.baselines import entropic_transport as module
-from dualclust.algos.baselines.entropic_transport import SWAV, SinkhornOptions, sinkhorn, soft_plan
+from dualclust.algos.baselines import sinkhorn_transport as module
+from dualclust.algos.baselines.sinkhorn_transport import SWAV, SinkhornOptions, sinkhorn, soft_plan
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
 from tests.compare import assert_close, assert_equal, assert_same_kind, to_numpy
 from tests.refusals import assert_refused

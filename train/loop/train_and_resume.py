@@ -1,28 +1,9 @@
-"""The training loop: epochs, schedules, evaluation, a run folder, exact resume.
+"""Train a run from its start, or resume it: epochs, checkpoints, results in a run folder.
 
 Every random number comes from a named stream of the run's seed (`state.seeding`), and the state is
 saved after each epoch, so that a run that was interrupted and resumed ends like one that was not,
-to the last bit on the same machine and build.
-
-A run folder holds
-
-=======================  ===========================================================================
-file                     what it is
-=======================  ===========================================================================
-``config.toml``          the settings; with the code, all that is needed to repeat the run
-``metrics.jsonl``        one line per epoch: loss, learning rate, sizes; ACC, NMI, ARI where known
-``checkpoints/``         what `resume` reads: the last two epochs, hashed, without pickle
-``starts/``              the beginnings of the run, where it has several
-``starts.json``          which of them went on
-``assignments.csv``      id, cluster inside the bounds, margin, runner-up, nearest cluster of every
-                         image; its class where known
-``centers.npy``          (k, d) unit centers of the target head
-``weights.safetensors``  the network's parameters
-``model.safetensors``    the trained model, with normalization and prices: `dualclust.load` reads it
-``tensorboard/``         event files, where the setting ``log`` asks for them
-``trackers.json``        names of the run at Weights & Biases and MLflow, likewise
-``gallery.png``          what to look at, as are ``sizes.png`` and ``curves.png``
-=======================  ===========================================================================
+to the last bit on the same machine and build. `run_folder` lists the files, `run` has the epoch,
+`execution` the step, and `resume_state` what a resume checks and restores.
 """
 
 from __future__ import annotations
@@ -50,10 +31,10 @@ from ..networks.network import OWN, own_name
 from ..report.figures import write_curves
 from ..state.checkpoint import check_begun, latest_checkpoint
 from .results import write_metrics, write_results
+from .resume_state import restore, run_and_save_epoch
 from .run import Run
 from .run_folder import SETTINGS, RunWarning, check_free
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
-from .stored_run import restore, run_and_save_epoch
 from .trackers import check_trackers, tracked
 from .trained import trained_model
 

@@ -1,4 +1,4 @@
-"""A run and its folder: the state after each epoch is written, and read back to go on from."""
+"""The state from which a run is resumed: saved after each epoch, checked, and read back."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run_and_save_epoch(run: Run, folder: Path) -> dict[str, Any]:
 
 
 def restore(run: Run, checkpoint: Checkpoint, settings: Path) -> None:
-    """Set a run to a saved state.
+    """Set a run to a saved state, once its settings, its images and its network fit.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def restore(run: Run, checkpoint: Checkpoint, settings: Path) -> None:
             f"To fix this, restore what the run was started with"
         )
         raise CheckpointError(msg)
-    _compare(run, checkpoint)
+    _check_network(run, checkpoint)
     try:
         run.load_state_dict(unpack(checkpoint.tensors, checkpoint.metadata["state"]))
     except (KeyError, RuntimeError, ValueError) as error:
@@ -54,7 +54,7 @@ def restore(run: Run, checkpoint: Checkpoint, settings: Path) -> None:
         raise CheckpointError(msg) from error
 
 
-def _compare(run: Run, checkpoint: Checkpoint) -> None:
+def _check_network(run: Run, checkpoint: Checkpoint) -> None:
     """Refuse the state of another network, naming the first tensor that differs."""
     ours, _ = pack(run.method.state_dict(), "state.method")
     kept = {k: v for k, v in checkpoint.tensors.items() if k.startswith("state.method.")}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.selection._runs import FREE, Run
-from dualclust.algos.selection.figures import Parts, result_of
+from dualclust.algos.selection.result import Parts, result_of
 from dualclust.algos.selection.survey import Survey
 from tests.compare import assert_same_kind, to_numpy
 from tests.libraries import ONE_EACH
