@@ -5,6 +5,7 @@ import pytest
 
 from dualclust.algos.clustering.centers import (
     CenterSums,
+    add_to_sums,
     init_sums,
     mean_centers,
     merge_sums,
@@ -147,3 +148,25 @@ def test_what_does_not_fit_is_refused(xp):
 def test_the_first_value_is_its_own_average(xp):
     value = xp.asarray([1.0, 2.0])
     assert running_average(None, value, 1) is value
+
+
+def test_each_array_must_be_where_the_others_are(xp):
+    other = next(library for library in ONE_EACH if library.namespace is not xp.namespace)
+
+    def states(library):
+        y = library.asarray(HEADS[0, 0])
+        batch = sum_batch(library.asarray(X), y, n_clusters=K)
+        centers = library.asarray(np.eye(K, D))
+        return {
+            add_to_sums: (batch, library.asarray(X), y),
+            merge_sums: (batch, batch),
+            mean_centers: (batch, centers),
+            renormalized_centers: (centers, library.asarray(np.ones(K, np.int64)), batch),
+        }
+
+    here, there = states(xp), states(other)
+    for call, arguments in here.items():
+        call(*arguments)
+        for i in range(len(arguments)):
+            mixed = [*arguments[:i], there[call][i], *arguments[i + 1 :]]
+            assert_refused(DeviceMismatchError, "same array library", call, *mixed)
