@@ -100,7 +100,7 @@ class PassSums:
             weights = frame.weights[first : first + block.shape[0]]
         if not check and block.shape[0]:
             self.largest.append(largest_entry(block))
-        signs = xp.ones((block.shape[0],), dtype=xp.int64, device=compat.device(block))
+        signs = xp.ones_like(labels)
         if self.before is not None:
             old = self.before[1][start : start + block.shape[0]]
             changed = xp.astype(labels != old, xp.int8)
@@ -108,7 +108,7 @@ class PassSums:
             if not n_moved:
                 return
             # They come first by a sort: not every library has boolean indices.
-            moved = xp.argsort(changed, descending=True, stable=True)[:n_moved]
+            moved = xp.argsort(changed, descending=True)[:n_moved]
             block, signs = xp.take(block, moved, axis=0), xp.take(signs, moved)
             labels = xp.concat([xp.take(labels, moved), xp.take(old, moved)])
             block, signs = xp.concat([block, -block]), xp.concat([signs, -signs])
@@ -120,7 +120,7 @@ class PassSums:
     def total(self) -> CenterSums:
         """Return the sums over all ranks; raise for an entry beyond the grid's unit, or NaN."""
         if self.largest:
-            xp = compat.array_namespace(self.largest[0])
+            xp = compat.array_namespace(self.frame.origin)
             check_entries(xp.max(xp.stack(list(self.largest))), self.frame.grid)
         sums = self.partial.pop()
         while self.partial:
@@ -131,14 +131,14 @@ class PassSums:
     def _add(
         self, rows: Array, weights: Array | None, labels: Array, signs: Array, check: bool
     ) -> None:
-        grid, k = self.frame.grid, self.n_clusters
+        xp, grid, k = compat.array_namespace(rows), self.frame.grid, self.n_clusters
         if weights is not None:
             rows, grid = weighted_columns(rows, weights, signs, grid), grid._replace(unit=1.0)
         try:
             part = self.partial.pop()
         except IndexError:  # the other threads hold them all
             part = self._zero()
-        counts = segment_sum(signs[:, None], labels, n_segments=k)[:, 0]
+        counts = xp.reshape(segment_sum(signs[:, None], labels, n_segments=k), (k,))
         sums = add_rows(part.sums, rows, labels, grid, check=check)
         self.partial.append(CenterSums(sums, part.counts + counts))
 
@@ -207,27 +207,23 @@ def weighted_sums(
     grid: Grid,
     *,
     n_clusters: int,
-    check: bool = True,
 ) -> Array:
     """Return integer sums of ``w x`` and, in the last column of each limb, of ``w``.
 
     Parameters
     ----------
     rows : (b, d) real array
-        Entries of at most the unit of the grid; they are divided by it.
+        Entries of at most the unit of the grid, assumed; they are divided by it.
     weights : (b,) float64 array
         In [0, 1].
     labels : (b,) int64 array
     grid : Grid
     n_clusters : int
-    check : bool
-        As in `sum_rows`.
     """
     xp = compat.array_namespace(rows)
-    signs = xp.ones((rows.shape[0],), dtype=xp.int64, device=compat.device(rows))
-    columns = weighted_columns(rows, weights, signs, grid)
+    columns = weighted_columns(rows, weights, xp.ones_like(labels), grid)
     inside = grid._replace(unit=1.0)
-    return sum_rows(columns, labels, inside, n_clusters=n_clusters, check=check)
+    return sum_rows(columns, labels, inside, n_clusters=n_clusters, check=False)
 
 
 def weighted_means(sums: Array, grid: Grid) -> tuple[Array, Array]:

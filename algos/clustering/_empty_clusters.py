@@ -84,6 +84,7 @@ def relocate_empty(frame: Frame, labels: Array, centers: Array, movable: Array) 
 
 def _farthest(far: Array, ids: Array, m: int) -> tuple[Array, Array]:
     """Return the m largest, in falling order; ids ascend, so a stable sort breaks ties by id."""
-    xp = compat.array_namespace(far)
+    xp, (n,) = compat.array_namespace(far), far.shape
+    m = min(m, n)  # the standard knows no slice beyond the end
     order = xp.argsort(far, descending=True, stable=True)[:m]
     return xp.take(far, order), xp.take(ids, order)

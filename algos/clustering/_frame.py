@@ -152,8 +152,8 @@ def frame_of(features: Array | FeatureSource, metric: str, weights: Array | None
         grid = grid_of(largest, group.n_total, finest=WEIGHTED)
     inside, held = _shifted(source, origin, unit), None
     if on_host(like) and group.n_local * d <= HELD_ENTRIES:
-        parts = map_rows(lambda block, a, b: (block - origin) * (1.0 / unit), source, 1)
-        held = xp.concat([zero[None, :][:0, :], *parts])
+        parts = map_rows(lambda block, a, b: (block - origin) * (1.0 / unit), source)
+        held = xp.concat([like, *parts])
         inside = inside._replace(rows=lambda start, stop: held[start:stop, :])
     frame = Frame(source, inside, grid, origin, unit, False, weights, weight_unit, held)
     _check_span(1e-300 < frame.score_unit < 1e300, reach)
@@ -170,11 +170,11 @@ def _mean(source: FeatureSource, grid: Grid) -> Array:
         one = xp.zeros((stop - start,), dtype=xp.int64, device=device)
         return sum_rows(block, one, grid, n_clusters=1, check=on_host(block))
 
-    for part in map_rows(added, source, 1):
+    for part in map_rows(added, source):
         sums = sums + part
     sums = xp.sum(group.gather(sums), axis=0, keepdims=True)
     counts = xp.asarray([group.n_total], dtype=xp.int64, device=device)
-    return means_of_sums(sums, counts, grid)[0, :]
+    return xp.reshape(means_of_sums(sums, counts, grid), (source.n_features,))
 
 
 def check_reach(frame: Frame, centers: Array) -> None:
@@ -208,7 +208,7 @@ def _check_span(fits: bool, reach: float) -> None:
 
 
 def map_rows(
-    function: Callable[[Array, int, int], R], source: FeatureSource, n_clusters: int
+    function: Callable[[Array, int, int], R], source: FeatureSource, n_clusters: int = 1
 ) -> Iterator[R]:
     """Yield ``function(rows, start, stop)`` of this rank's blocks of rows, in order (`blocks`).
 
@@ -238,38 +238,38 @@ def _shifted(source: FeatureSource, origin: Array, unit: float) -> FeatureSource
 def _first_not_finite(source: FeatureSource) -> int:
     """Return the first row of this rank that holds a NaN or an infinity; one does."""
 
-    def look(block: Array, start: int, stop: int) -> int:
+    def look(block: Array, start: int, stop: int) -> int | None:
         xp = compat.array_namespace(block)
         rows = xp.all(xp.isfinite(block), axis=1)
         if bool(xp.all(rows)):
-            return -1
+            return None
         return start + int(xp.argmin(xp.astype(rows, xp.int8)))
 
-    return next((row for row in map_rows(look, source, 1) if row >= 0), 0)
+    return next((row for row in map_rows(look, source) if row is not None), 0)
 
 
 def _extremes(source: FeatureSource) -> tuple[Array, Array]:
     """Return the least and largest entry of each column over all ranks; raise if not finite."""
     like, group = source.rows(0, 0), source.group
     xp, device, d = compat.array_namespace(like), compat.device(like), source.n_features
-    low = xp.full((1, d), math.inf, dtype=like.dtype, device=device)
-    high, bad = -low, -1
+    low = xp.full((d,), math.inf, dtype=like.dtype, device=device)
+    high, bad = -low, []
 
     def look(block: Array, start: int, stop: int) -> tuple[Array, Array]:
         check_shape("features", block, ("n", d))
-        return xp.min(block, axis=0, keepdims=True), xp.max(block, axis=0, keepdims=True)
+        return xp.min(block, axis=0), xp.max(block, axis=0)
 
-    for least, most in map_rows(look, source, 1):  # a NaN stays in both
+    for least, most in map_rows(look, source):  # a NaN stays in both
         low, high = xp.minimum(low, least), xp.maximum(high, most)
     if group.n_local and not bool(xp.all(xp.isfinite(low) & xp.isfinite(high))):
-        bad = group.first_row + _first_not_finite(source)
-    found = entries("rows", group.gather(xp.asarray([bad], dtype=xp.int64, device=device)))
-    worst = min((row for row in found if row >= 0), default=-1)
-    if worst >= 0:
+        bad = [group.first_row + _first_not_finite(source)]
+    found = entries("rows", group.gather(xp.asarray(bad, dtype=xp.int64, device=device)))
+    if found:
         msg = (
-            f"features must be finite, got a NaN or an infinity in row {worst}. "
+            f"features must be finite, got a NaN or an infinity in row {min(found)}. "
             f"To fix this, drop or impute that entry"
         )
         raise InvalidValueError(msg)
-    low, high = xp.min(group.gather(low), axis=0), xp.max(group.gather(high), axis=0)
+    low = xp.min(group.gather(low[None, :]), axis=0)
+    high = xp.max(group.gather(high[None, :]), axis=0)
     return xp.astype(low, xp.float64), xp.astype(high, xp.float64)

@@ -33,6 +33,7 @@ paper                      here               shape    meaning
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 from typing import NamedTuple
 
@@ -210,8 +211,7 @@ def hardness_centers(
     per_sample = 1.0 / xp.clip(size, min=1.0)
     w = start = project_sphere(xp.astype(centers, xp.float64))
 
-    steps = 0
-    for steps in range(max_iter + 1):
+    for steps in itertools.count():
         target, gap = _linear_minimum(w, start, x, labels, member, log_a, temperature)
         if steps == max_iter or bool(xp.all(gap * per_sample <= 0.25 * tol)):
             break

@@ -245,8 +245,7 @@ def _add(
         largest, heaviest = read(xp.max(xp.abs(rows)), xp.max(weights))
     grid = grid_of(largest, rows.shape[0], finest=WEIGHTED)
     weight_unit = power_of_two(heaviest, weights.dtype, xp)
-    # The grid is that of these very rows: there is nothing to check.
-    sums = weighted_sums(rows, weights / weight_unit, labels, grid, n_clusters=k, check=False)
+    sums = weighted_sums(rows, weights / weight_unit, labels, grid, n_clusters=k)
     mean, added = weighted_means(sums, grid)
     added = added * weight_unit
     weight = weight + added
@@ -270,7 +269,8 @@ def _relocate_empty(
     apart = rows - xp.take(own, labels, axis=0)
     far = xp.sum(apart * apart, axis=1)
     far = far if weights is None else far * weights
-    order = xp.argsort(far, descending=True, stable=True)[: len(which)]
+    n_moved = min(len(which), far.shape[0])  # the standard knows no slice beyond the end
+    order = xp.argsort(far, descending=True, stable=True)[:n_moved]
     distances, index = entries("far", xp.take(far, order)), list(range(k))
     for turn, j in enumerate(which):
         if turn < len(distances) and distances[turn] > 0.0:

@@ -75,15 +75,17 @@ def split_largest(mass: Array, *, least: float) -> tuple[Split, ...]:
     (Split(cluster=1, source=0),)
     """
     check_real("mass", mass)
-    check_shape("mass", mass, ("k",))
+    (k,) = check_shape("mass", mass, ("k",))
     check_finite("mass", mass)
     check_interval("least", least, 0.0, 0.5)
-    held = [float(mass[i]) for i in range(mass.shape[0])]
-    if held and min(held) < 0.0:
+    held = [float(mass[i]) for i in range(k)]
+    if not held:
+        return ()
+    if min(held) < 0.0:
         msg = f"mass must be at least 0, got {min(held):g}. To fix this, pass sums of predictions"
         raise InvalidValueError(msg)
-    fewest, splits = least * sum(held) / max(1, len(held)), []
-    while held and min(held) < fewest:
+    fewest, splits = least * sum(held) / k, []
+    while min(held) < fewest:
         cluster, source = held.index(min(held)), held.index(max(held))
         half = 0.5 * (held[cluster] + held[source])
         held[cluster] = held[source] = half

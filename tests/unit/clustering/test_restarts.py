@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,6 +36,10 @@ def test_equal_masses_go_by_the_lowest_index(xp):
     assert split_largest(xp.asarray([0.0, 5.0, 5.0, 0.0]), least=0.5) == (Split(0, 1), Split(3, 2))
 
 
+def test_no_cluster_is_never_starved(xp):
+    assert split_largest(xp.asarray(np.empty(0)), least=0.5) == ()
+
+
 @given(st.lists(st.floats(0.0, 1e9), min_size=1, max_size=12), st.floats(0.0, 0.5))
 def test_no_split_leaves_a_starved_cluster(xp, masses, least):
     held = list(masses)
@@ -55,6 +60,7 @@ def test_no_split_leaves_a_starved_cluster(xp, masses, least):
         ([[1.0]], 0.1, InvalidValueError, "mass"),
         ([1.0], 0.6, InvalidValueError, "least"),
         ([1.0], "a", InvalidTypeError, "least"),
+        ([1, 0], 0.1, InvalidTypeError, "mass must have a real floating"),
     ],
 )
 def test_what_is_refused(xp, mass, least, error, match):
