@@ -8,6 +8,7 @@ Options are checked in `options`, files read in `problem`, results written in `f
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import Any
 
 from ..algos.clustering.choices import restricted_scores
@@ -15,7 +16,9 @@ from ..algos.clustering.constrained import ConstrainedKMeansResult, KMeansState,
 from ..algos.core.errors import OutputError
 from ..algos.scores.sources import ScoreSource
 from ..common.ranks import Ranks
+from ..common.stopping import Stop, StoppedError, stoppable
 from .distances import squared_distances
+from .exchange import exchange_lengths
 from .formats import default_folder, look_at
 from .launch import on_ranks
 from .model import MODEL_FILE, model_bytes
@@ -39,13 +42,19 @@ def run_cluster(options: argparse.Namespace) -> int:
 
     Raises
     ------
+    StoppedError
+        With how to go on, for a run that a signal asked to end and that has saved its state.
     KeyboardInterrupt
-        With how to go on, for a run that is stopped.
+        With how to go on, for a run that left at once.
     """
-    return on_ranks(options, _run, stopped=lambda: how_to_go_on(options))
+    with stoppable(saves=options.checkpoint is not None) as stop:
+        run = partial(_run, stop=stop)
+        return on_ranks(options, run, stopped=lambda: how_to_go_on(options))
 
 
-def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter) -> int:
+def _run(
+    options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter, *, stop: Stop
+) -> int:
     check_paths(options)
     check_options(options)
     out = options.out or default_folder(options.input)
@@ -61,7 +70,7 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
 
         return show_plan(options, ranks, multiply, out)
     problem = open_problem(options, ranks, multiply, meter)
-    result = _cluster(options, problem, ranks, meter)
+    result = _cluster(options, problem, ranks, meter, stop)
     found = _collect(result, problem)
     meter.begin("measuring", problem.source.group.n_local, problem.source.group.first_row)
     squared = notable = None
@@ -82,7 +91,7 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
 
 
 def _cluster(
-    options: argparse.Namespace, problem: Problem, ranks: Ranks, meter: Meter
+    options: argparse.Namespace, problem: Problem, ranks: Ranks, meter: Meter, stop: Stop
 ) -> ConstrainedKMeansResult:
     source, group = problem.source, problem.source.group
 
@@ -91,6 +100,7 @@ def _cluster(
             labels = on_host(group.gather(state.labels))
             if ranks.first:
                 save(options, problem, state, labels)
+            _check_stop(options, ranks, state, stop)
         told = f"{changed:.2%} of the labels changed, gap {state.gap:.1e}"
         meter.tell(told if meter.one_line else f"update {state.n_iter}: {told}")
         last = state.converged or state.n_iter == options.max_iter
@@ -133,6 +143,16 @@ def _cluster(
         progress=progress,
         empty=options.empty,
     )
+
+
+def _check_stop(options: argparse.Namespace, ranks: Ranks, state: KMeansState, stop: Stop) -> None:
+    """End all ranks after an update that was saved, if one of them was asked to end."""
+    asked = stop()
+    if ranks.world_size > 1:
+        asked = any(exchange_lengths(ranks, 0, int(asked)))
+    if asked:
+        msg = f"stopped after update {state.n_iter}; {how_to_go_on(options)}"
+        raise StoppedError(msg)
 
 
 def _own_rows(problem: Problem) -> tuple[int, int]:

@@ -30,7 +30,14 @@ from ..algos.scores.blocks import MOST_ROWS
 from ..algos.scores.sources import Group, alone
 from ..common.ranks import RankLostError, Ranks
 
-__all__ = ["PeerFailedError", "agree", "exchange_lengths", "row_group", "take_over_ranks"]
+__all__ = [
+    "PeerFailedError",
+    "agree",
+    "exchange_bytes",
+    "exchange_lengths",
+    "row_group",
+    "take_over_ranks",
+]
 
 Array = Any
 Take = Callable[[NDArray[np.int64]], NDArray[Any]]
@@ -120,6 +127,22 @@ def exchange_lengths(ranks: Ranks, code: int, length: int) -> list[int]:
         lowest = int(failed[0, 0])
         raise PeerFailedError(lowest, int(both[lowest, 0]))
     return [int(length) for length in both[:, 1]]
+
+
+def exchange_bytes(ranks: Ranks, content: bytes) -> list[bytes]:
+    """Return what each rank gives here, in the order of the ranks.
+
+    Raises
+    ------
+    PeerFailedError
+        As `exchange_lengths`.
+    """
+    import torch
+
+    lengths = exchange_lengths(ranks, 0, len(content))
+    sent = torch.frombuffer(bytearray(content), dtype=torch.uint8).to(ranks.device)
+    joined = ranks.join(sent, lengths).cpu()
+    return [part.numpy().tobytes() for part in torch.split(joined, lengths)]
 
 
 def _gather(ranks: Ranks, array: Array) -> Array:

@@ -52,6 +52,7 @@ from ..state.checkpoint import check_begun, latest_checkpoint
 from .results import write_metrics, write_results
 from .run import Run
 from .run_folder import SETTINGS, RunWarning, check_free
+from .same_run import check_same_run
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
 from .stored_run import restore, run_and_save_epoch
 from .trackers import check_trackers, tracked
@@ -61,6 +62,7 @@ __all__ = ["RunResult", "resume", "train"]
 
 Progress = Callable[[dict[str, Any]], None]
 Steps = Callable[[int, int], None]
+Stops = Callable[[], bool]
 
 
 class RunResult(NamedTuple):
@@ -90,6 +92,7 @@ def train(
     ranks: Ranks = ALONE,
     progress: Progress | None = None,
     steps: Steps | None = None,
+    stop: Stops | None = None,
 ) -> RunResult:
     """Train from the start and write the run folder.
 
@@ -105,6 +108,8 @@ def train(
     progress : callable, optional. Gets the metrics of each epoch as a dict.
     steps : callable, optional. Gets, after each step, how many samples of the epoch have been
         used, and of how many.
+    stop : callable, optional. Asked after each step, and with several ranks after each epoch; where
+        it says yes, the state is saved and the run ends. See `common.stopping.stoppable`.
 
     Returns
     -------
@@ -118,6 +123,8 @@ def train(
         If the settings do not fit the data. Nothing is written then.
     MissingExtraError
         If a tracker of the setting ``log`` is not installed. Nothing is written then.
+    StoppedError
+        If `stop` says yes. The run is saved and goes on with `resume`.
 
     Warns
     -----
@@ -131,7 +138,7 @@ def train(
     check_trackers(config.log)
     ranks.wait()  # before the first rank makes the folder that the others have just looked at
     with _threads(config.threads):
-        fresh = _maker(config, device, network, ranks, steps)
+        fresh = _maker(config, device, network, ranks, steps, stop)
         run = fresh(config if config.starts is None else settings_of(config, 0))
         with _only_run(folder, ranks):
             if ranks.first:
@@ -156,6 +163,7 @@ def resume(
     ranks: Ranks = ALONE,
     progress: Progress | None = None,
     steps: Steps | None = None,
+    stop: Stops | None = None,
 ) -> RunResult:
     """Continue a run from its last epoch; a finished run only writes its results again.
 
@@ -167,6 +175,8 @@ def resume(
         If no checkpoint is intact, or it does not fit the settings.
     OutputError
         If the folder is that of a living run.
+    StoppedError
+        If `stop` says yes, as of `train`.
     """
     folder = Path(folder)
     check_begun(folder)
@@ -177,12 +187,13 @@ def resume(
         if ranks.first:
             remove_leftovers(folder)
         if checkpoint is None:
-            fresh = _maker(config, device, network, ranks, steps)
+            fresh = _maker(config, device, network, ranks, steps, stop)
             run = best_beginning(config, folder, fresh, progress)
         else:
             run = Run(chosen_settings(config, folder), device, network, ranks)
-            run.on_step = steps
+            run.on_step, run.stop = steps, stop
             restore(run, checkpoint, folder / SETTINGS)
+            check_same_run(run)
         return _finish(run, folder, progress)
 
 
@@ -215,13 +226,15 @@ def _maker(
     network: torch.nn.Module | None,
     ranks: Ranks,
     steps: Steps | None,
+    stop: Stops | None,
 ) -> Callable[[RunConfig], Run]:
     """Return a function that makes an initialized run; each beginning gets its own network."""
 
     def fresh(settings: RunConfig) -> Run:
         own = network if config.starts is None else deepcopy(network)
         run = Run(settings, device, own, ranks)
-        run.on_step = steps
+        run.on_step, run.stop = steps, stop
+        check_same_run(run)
         run.init()
         return run
 
@@ -241,7 +254,7 @@ def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
     prediction, method = run.predict(), run.method
     bounds = method.bounds[method.target]
     if run.ranks.first:
-        write_metrics(folder, run.metrics)
+        write_metrics(folder, run.metrics_text)
         write_results(folder, prediction, bounds, run.loader.data, method.network)
         write_curves(folder / "curves.png", run.metrics)
         write_file(folder / MODEL_FILE, trained_model(method, run.loader, prediction))

@@ -117,7 +117,7 @@ def save_checkpoint(
     except OutputError as error:
         msg = (
             f"cannot save the checkpoint: {error}. Earlier checkpoints are unchanged. "
-            f"To fix: free disk space, or write the run elsewhere"
+            f"To fix this, free disk space and resume the run, or write it elsewhere"
         )
         raise OutputError(msg) from error
     _prune(folder, keep)
