@@ -64,6 +64,34 @@ def _at_disk(act: Act) -> Callable[[random.Random, int, Path], Plan]:
     return draw
 
 
+@contextmanager
+def _at_step(step: int, number: int, times: int) -> Iterator[None]:
+    """Send this process a signal in a step of training, so many steps in a row."""
+    plain, done = Execution.train_step, []
+
+    def train_step(self: Execution, *args: Any) -> Any:
+        done.append(1)
+        if step <= len(done) < step + times:
+            os.kill(os.getpid(), number)
+        return plain(self, *args)
+
+    with mock.patch.object(Execution, "train_step", train_step):
+        yield
+
+
+def _asking(number: int, times: int = 1) -> Callable[[random.Random, int, Path], Plan]:
+    """Draw a signal in a step of training, or at an operation on the disk."""
+    at_disk = _at_disk(signaling(number, times))
+
+    def draw(rng: random.Random, count: int, folder: Path) -> Plan:
+        if folder.name.endswith("train") and rng.random() < 0.7:
+            step = rng.randint(1, 6)
+            return Plan(lambda: _at_step(step, number, times))
+        return at_disk(rng, count, folder)
+
+    return draw
+
+
 def _at_any_time(rng: random.Random, count: int, folder: Path) -> Plan:
     return Plan(lambda: on_disk(Disk(-1, failing(0))), after=rng.random())
 
@@ -140,9 +168,9 @@ KINDS: dict[str, Kind] = {
         200, _at_disk(killing(really=True)), frozenset({-signal.SIGKILL})
     ),
     "SIGKILL at a random time": Kind(40, _at_any_time, frozenset({0, -signal.SIGKILL})),
-    "SIGTERM": Kind(60, _at_disk(signaling(signal.SIGTERM)), ASKED, ("dualclust: ",)),
-    "SIGINT": Kind(40, _at_disk(signaling(signal.SIGINT)), ASKED, ("dualclust: ",)),
-    "SIGTERM twice": Kind(20, _at_disk(signaling(signal.SIGTERM, 2)), ASKED, ("dualclust: ",)),
+    "SIGTERM": Kind(60, _asking(signal.SIGTERM), ASKED, ("dualclust: ",)),
+    "SIGINT": Kind(40, _asking(signal.SIGINT), ASKED, ("dualclust: ",)),
+    "SIGTERM twice": Kind(20, _asking(signal.SIGTERM, 2), ASKED, ("dualclust: ",)),
     **{
         name: Kind(20, _at_disk(failing(number)), frozenset({0, 73}), ("dualclust: error: ",))
         for name, number in ERRORS.items()

@@ -103,8 +103,8 @@ def start(
         handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         for stream in (1, 2):
             os.dup2(handle, stream)
-        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
-        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+        sys.stdout = open(1, "w", closefd=False)
+        sys.stderr = open(2, "w", closefd=False)
         os.environ.update(env or {})
         with without_pictures(), during():
             code = main(list(arguments))

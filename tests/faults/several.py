@@ -1,4 +1,4 @@
-"""Faults of several processes: dead, stopped and different ranks, a taken port, two runs at once."""
+"""Faults of several processes: dead, stopped and different ranks, a taken port, two runs."""
 
 from __future__ import annotations
 

@@ -19,8 +19,7 @@ from dualclust.common.files import write_file
 from dualclust.train.config.run import dump_config, override
 from dualclust.train.loop import results, training
 from dualclust.train.state.checkpoint import is_begun
-from tests.cli.cluster_files import listing
-from tests.train.runs import contents, tiny_recipe
+from tests.train.runs import contents, listing, tiny_recipe
 
 __all__ = ["TASKS", "Clustering", "Task", "Training", "without_pictures"]
 
@@ -28,6 +27,7 @@ CHANGES = (
     "epochs=3",
     "batch_size=16",
     "heads.clusters=[4]",
+    "heads.target=4",
     "network.name=none",
     "network.width=2",
     "network.out_dim=4",

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import signal
-
 import pytest
-import torch
 
-from dualclust.cli.main import main
 from dualclust.common.stopping import StoppedError
-from dualclust.train.config.run import RunConfig, override
-from dualclust.train.loop import Run, resume, train
+from dualclust.train.config.run import RunConfig
+from dualclust.train.loop import Run
 from dualclust.train.loop.stored_run import restore, run_and_save_epoch
 from dualclust.train.state.checkpoint import latest_checkpoint
 from dualclust.train.state.packing import pack
-from tests.train.runs import listing, tiny, tiny_recipe, without_time, write_images
+from tests.train.runs import tiny_recipe, without_time, write_images
 
 SMALL = (
     "epochs=2",
