@@ -38,6 +38,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ...algos.core.errors import OutputError
 from ...common.files import remove_leftovers, write_file
 from ...common.locks import only_writer
 from ...common.ranks import ALONE, Ranks
@@ -48,7 +49,7 @@ from ..methods.base import Prediction
 from ..models.files import MODEL_FILE
 from ..networks.network import OWN, own_name
 from ..report.figures import write_curves
-from ..state.checkpoint import check_begun, latest_checkpoint
+from ..state.checkpoint import check_begun, latest_checkpoint, prune
 from .results import write_metrics, write_results
 from .run import Run
 from .run_folder import SETTINGS, RunWarning, check_free
@@ -186,6 +187,8 @@ def resume(
         checkpoint = None if is_undecided(folder) else latest_checkpoint(folder)
         if ranks.first:
             remove_leftovers(folder)
+            if checkpoint is not None:
+                prune(checkpoint.folder)  # an earlier part may have failed to
         if checkpoint is None:
             fresh = _maker(config, device, network, ranks, steps, stop)
             run = best_beginning(config, folder, fresh, progress)
@@ -254,15 +257,28 @@ def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
     prediction, method = run.predict(), run.method
     bounds = method.bounds[method.target]
     if run.ranks.first:
-        write_metrics(folder, run.metrics_text)
-        write_results(folder, prediction, bounds, run.loader.data, method.network)
-        write_curves(folder / "curves.png", run.metrics)
-        write_file(folder / MODEL_FILE, trained_model(method, run.loader, prediction))
-        if not isinstance(run.loader.data, EmbeddingData):
-            method.write_pictures(folder, run.loader.data, prediction)
+        try:
+            _write(run, folder, prediction)
+        except OutputError as error:
+            msg = (
+                f"{error}. The run itself is saved. To fix this, make room and resume it: it then "
+                f"only writes its results"
+            )
+            raise OutputError(msg) from error
     run.ranks.wait()
     limits = int(bounds.lower.min()), int(bounds.upper.max())
     return RunResult(folder, run.metrics, prediction, *limits)
+
+
+def _write(run: Run, folder: Path, prediction: Prediction) -> None:
+    """Write the results of a finished run."""
+    method, data = run.method, run.loader.data
+    write_metrics(folder, run.metrics_text)
+    write_results(folder, prediction, method.bounds[method.target], data, method.network)
+    write_curves(folder / "curves.png", run.metrics)
+    write_file(folder / MODEL_FILE, trained_model(method, run.loader, prediction))
+    if not isinstance(data, EmbeddingData):
+        method.write_pictures(folder, data, prediction)
 
 
 @contextmanager
