@@ -8,13 +8,16 @@ Options are checked in `options`, files read in `problem`, results written in `f
 from __future__ import annotations
 
 import argparse
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ..algos.clustering.choices import restricted_scores
 from ..algos.clustering.constrained import ConstrainedKMeansResult, KMeansState, constrained_kmeans
 from ..algos.core.errors import OutputError
 from ..algos.scores.sources import ScoreSource
+from ..common.locks import only_writer
 from ..common.ranks import Ranks
 from ..common.stopping import Stop, StoppedError, stoppable
 from .distances import squared_distances
@@ -70,6 +73,23 @@ def _run(
 
         return show_plan(options, ranks, multiply, out)
     problem = open_problem(options, ranks, multiply, meter)
+    with _only_run(options, ranks):
+        _solve(options, problem, ranks, meter, stop)
+    return 0
+
+
+def _only_run(options: argparse.Namespace, ranks: Ranks) -> AbstractContextManager[None]:
+    """Keep other runs from the checkpoint, which the first rank writes."""
+    state: Path | None = options.checkpoint
+    if state is None or not ranks.first:
+        return nullcontext()
+    return only_writer(state.parent, file=state.name)
+
+
+def _solve(
+    options: argparse.Namespace, problem: Problem, ranks: Ranks, meter: Meter, stop: Stop
+) -> None:
+    """Cluster, measure and write."""
     result = _cluster(options, problem, ranks, meter, stop)
     found = _collect(result, problem)
     meter.begin("measuring", problem.source.group.n_local, problem.source.group.first_row)
@@ -87,7 +107,6 @@ def _run(
     meter.end()
     if ranks.first:
         _write(options, problem, found, report, notable, page)
-    return 0
 
 
 def _cluster(

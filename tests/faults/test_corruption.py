@@ -1,4 +1,4 @@
-"""Flipped bits and truncations of stored files are noticed: a sample of what `make faults` tries."""
+"""Flipped bits and truncations of stored files are noticed: a sample of `make faults`."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ def test_arrays_and_tensors_that_fit_nowhere() -> None:
 
 
 def test_other_errors_pass_as_they_are() -> None:
-    with pytest.raises(RuntimeError, match="^shapes$"), memory_errors("less"):
-        raise RuntimeError("shapes")
-    with pytest.raises(OutOfMemoryError, match="fix this, inner$"), memory_errors("outer"):
+    with pytest.raises(RuntimeError, match=r"^shapes$"), memory_errors("less"):
+        raise RuntimeError(*["shapes"])
+    with pytest.raises(OutOfMemoryError, match=r"fix this, inner$"), memory_errors("outer"):
         with memory_errors("inner"):
             raise MemoryError
