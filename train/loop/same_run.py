@@ -10,10 +10,10 @@ import hashlib
 
 import torch
 
-from ... import __version__
 from ...common.same_task import check_same
 from ..state.packing import pack
 from .run import Run
+from .trained import dualclust_version
 
 __all__ = ["check_same_run"]
 
@@ -33,7 +33,7 @@ def check_same_run(run: Run) -> None:
         line.split(" = ", 1) for line in _settings(run.identity()["config"]) if " = " in line
     )
     facts = {
-        "dualclust": __version__,
+        "dualclust": dualclust_version(),
         "torch": str(torch.__version__),
         **settings,
         "images": images,
