@@ -17,8 +17,8 @@ from typing import Any
 
 from .. import __version__
 from ..algos.core.errors import DualclustError, MissingExtraError
-from ..common.memory import memory_errors
-from ..common.stopping import StoppedError, stoppable
+from ..common.memory import memory_error
+from ..common.stopping import StoppedError
 from ..train.config.methods import METHOD_OPTIONS
 from ..train.config.run import LOGS
 from . import assign, cluster, models, proofs
@@ -145,9 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     options = build_parser().parse_args(arguments)
     try:
-        # A command that saves, or that knows what needs less, has one of its own inside.
-        with memory_errors("give it less at once, or more memory"), stoppable(saves=False):
-            code = _dispatch(options)
+        code = _dispatch(options)
         sys.stdout.flush()
         return code
     except StoppedError as end:
@@ -167,6 +165,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if options.debug:
             raise
+        if (refused := memory_error(error, "give it less at once, or more memory")) is not None:
+            print(f"dualclust: error: {refused}", file=sys.stderr)
+            return refused.exit_code
         what = f"{type(error).__name__}: {error}"
         print(f"dualclust: unexpected error: {what} (--debug shows where)", file=sys.stderr)
         return 70

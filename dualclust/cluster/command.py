@@ -50,13 +50,20 @@ def run_cluster(options: argparse.Namespace) -> int:
     KeyboardInterrupt
         With how to go on, for a run that left at once.
     """
-    with stoppable(saves=options.checkpoint is not None) as stop:
-        run = partial(_run, stop=stop)
-        return on_ranks(options, run, stopped=lambda: how_to_go_on(options))
+    stopped = partial(how_to_go_on, options)
+    if options.checkpoint is None:
+        return on_ranks(options, partial(_run, stop=None), stopped=stopped)
+    with stoppable() as stop:
+        return on_ranks(options, partial(_run, stop=stop), stopped=stopped)
 
 
 def _run(
-    options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter, *, stop: Stop
+    options: argparse.Namespace,
+    ranks: Ranks,
+    multiply: Multiply,
+    meter: Meter,
+    *,
+    stop: Stop | None,
 ) -> int:
     check_paths(options)
     check_options(options)
@@ -87,7 +94,7 @@ def _only_run(options: argparse.Namespace, ranks: Ranks) -> AbstractContextManag
 
 
 def _solve(
-    options: argparse.Namespace, problem: Problem, ranks: Ranks, meter: Meter, stop: Stop
+    options: argparse.Namespace, problem: Problem, ranks: Ranks, meter: Meter, stop: Stop | None
 ) -> None:
     """Cluster, measure and write."""
     result = _cluster(options, problem, ranks, meter, stop)
@@ -110,12 +117,12 @@ def _solve(
 
 
 def _cluster(
-    options: argparse.Namespace, problem: Problem, ranks: Ranks, meter: Meter, stop: Stop
+    options: argparse.Namespace, problem: Problem, ranks: Ranks, meter: Meter, stop: Stop | None
 ) -> ConstrainedKMeansResult:
     source, group = problem.source, problem.source.group
 
     def progress(state: KMeansState, changed: float) -> None:
-        if options.checkpoint is not None:
+        if options.checkpoint is not None and stop is not None:
             labels = on_host(group.gather(state.labels))
             if ranks.first:
                 save(options, problem, state, labels)

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from ..algos.core.errors import DualclustError
 from ..algos.scores.blocks import MOST_ROWS
 from ..algos.scores.sources import Group, alone
+from ..common.memory import memory_error
 from ..common.ranks import RankLostError, Ranks
 
 __all__ = [
@@ -100,7 +101,8 @@ def agree(ranks: Ranks, run: Callable[[], int]) -> int:
     except DualclustError as ours:
         code, error = ours.exit_code, ours
     except Exception as bug:
-        code, error = DualclustError.exit_code, bug
+        refused = memory_error(bug, "give the work to more ranks, or to fewer threads")
+        code, error = (refused or DualclustError).exit_code, refused or bug
     try:
         exchange_lengths(ranks, code, 0)
     except PeerFailedError as lowest:

@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from ..common.memory import memory_errors
 from ..common.ranks import Ranks, join_ranks
 from ..common.watch import watched
 from .exchange import agree
@@ -17,8 +16,6 @@ from .progress import Meter
 __all__ = ["on_ranks"]
 
 Run = Callable[[argparse.Namespace, Ranks, Multiply, Meter], int]
-
-LESS_MEMORY = "name fewer clusters or --threads, or give the work to more ranks"
 
 
 def on_ranks(
@@ -54,12 +51,7 @@ def on_ranks(
     meter = Meter(ranks.first and wanted)
     try:
         with products_on(options.threads) as multiply, watched(ranks):
-
-            def work() -> int:
-                with memory_errors(LESS_MEMORY):
-                    return run(options, ranks, multiply, meter)
-
-            return agree(ranks, work)
+            return agree(ranks, lambda: run(options, ranks, multiply, meter))
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(stopped()) from stop
     finally:

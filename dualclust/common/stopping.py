@@ -47,13 +47,8 @@ class Stop:
 
 
 @contextmanager
-def stoppable(*, saves: bool = True) -> Iterator[Stop]:
+def stoppable() -> Iterator[Stop]:
     """Note the first SIGINT or SIGTERM inside the block; the second leaves at once.
-
-    Parameters
-    ----------
-    saves : bool
-        Whether the loop inside asks and saves. Where it does not, the first signal leaves at once.
 
     Yields
     ------
@@ -63,7 +58,7 @@ def stoppable(*, saves: bool = True) -> Iterator[Stop]:
     Raises
     ------
     KeyboardInterrupt
-        At the signal that leaves at once.
+        At the second signal.
     """
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
@@ -71,7 +66,7 @@ def stoppable(*, saves: bool = True) -> Iterator[Stop]:
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        if saves and stop.asked is None:
+        if stop.asked is None:
             stop.asked = signal.Signals(number)
             # Not by `print`: a signal may come in the middle of one.
             os.write(2, _told(stop.asked).encode())

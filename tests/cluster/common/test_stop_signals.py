@@ -33,17 +33,8 @@ def test_the_first_signal_is_noted_and_the_second_leaves(number, capfd) -> None:
     assert capfd.readouterr().err == ""
 
 
-def test_where_nothing_is_saved_the_first_leaves() -> None:
-    with pytest.raises(KeyboardInterrupt), stoppable(saves=False):
-        send(signal.SIGTERM)
-    with stoppable() as stop, pytest.raises(KeyboardInterrupt), stoppable(saves=False) as inner:
-        send(signal.SIGTERM)
-    assert not stop()
-    assert not inner()
-
-
 def test_a_block_inside_another_gives_back_its_handlers(capfd) -> None:
-    with stoppable(saves=False), stoppable() as outer:
+    with stoppable() as outer:
         with stoppable() as inner:
             send(signal.SIGTERM)
         assert inner()
