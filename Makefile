@@ -138,11 +138,12 @@ $(TRACE): $(STAMP)
 mutants: $(TRACE)
 	"$(PY)" -m tests.mutation.run --trace "$(TRACE)" $(MUTANTS_ARGS)
 
-# Both print their seed; --only KIND takes faults whose name holds a word.
+# They print their seeds; `--only WORD` takes the faults whose name holds it.
 FAULTS_ARGS ?= --n 500 --seed 0
 faults: $(STAMP)
 	"$(PY)" -m tests.faults.corruption
 	"$(PY)" -m tests.faults.program $(FAULTS_ARGS)
+	"$(PY)" -m tests.faults.long_runs
 
 bench: $(STAMP)
 	"$(PY)" benchmarks/assign_stream.py --small

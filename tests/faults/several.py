@@ -116,9 +116,14 @@ def _port(rng: random.Random, task: Task, folder: Path) -> str:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         commands = [_timed(task.command(folder), 5.0)] * 2
-        ended = [c.wait() for c in start_ranks(commands, _log(folder), port=port)]
-    if any(end.code != 70 or "found no others" not in end.said for end in ended):
-        return f"a port that is taken: {_codes(ended)}"
+        first, other = start_ranks(commands, _log(folder), port=port)
+        ended = first.wait()
+        # It speaks to a stranger who never answers, which PyTorch's store waits out: a launcher
+        # ends it when the first rank has failed.
+        other.send(signal.SIGKILL)
+        other.wait()
+    if ended.code != 70 or "found no others" not in ended.said:
+        return f"a port that is taken: {_codes([ended])}"
     return ""
 
 
