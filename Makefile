@@ -21,7 +21,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 
 # Half an environment must not pass for one.
 .DELETE_ON_ERROR:
-.PHONY: help env demo lint check test docs machines slow mutants bench gpu clean
+.PHONY: help env demo lint check test docs machines slow mutants faults bench gpu clean
 
 # From a tree that cannot be written: what the tools would leave in it goes beside the environment.
 ifneq ($(shell test -w . && echo yes),yes)
@@ -44,6 +44,7 @@ help:
 	@echo 'make machines  the suite on emulated machines (ROWS="oldest zen"), minutes each'
 	@echo 'make slow   the tests that take minutes, and four times the examples of each property'
 	@echo 'make mutants  small errors in a copy of the library: do the tests notice? (an hour)'
+	@echo 'make faults  kill, fill the disk, flip bits: does every run go on to the same bytes? (an hour)'
 	@echo 'make bench  the benchmark programs, on small sizes'
 	@echo 'make gpu    a day on a CUDA card: check, time, train (GPU_ARGS="--rehearse" without one)'
 	@echo 'make clean  remove what the build and the tools left (not $(VENV), not runs/)'
@@ -136,6 +137,13 @@ $(TRACE): $(STAMP)
 
 mutants: $(TRACE)
 	"$(PY)" -m tests.mutation.run --trace "$(TRACE)" $(MUTANTS_ARGS)
+
+# They print their seeds; `--only WORD` takes the faults whose name holds it.
+FAULTS_ARGS ?= --n 500 --seed 0
+faults: $(STAMP)
+	"$(PY)" -m tests.faults.corruption
+	"$(PY)" -m tests.faults.program $(FAULTS_ARGS)
+	"$(PY)" -m tests.faults.long_runs
 
 bench: $(STAMP)
 	"$(PY)" benchmarks/assign_stream.py --small

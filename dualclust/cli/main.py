@@ -1,8 +1,9 @@
 """The command ``dualclust``: one line in, files and a short report out, typed errors.
 
 Exit codes are those of ``sysexits.h``: 0 done, 1 a claim of ``proofs`` does not stand, 2 usage,
-65 unusable data, 66 missing input, 69 a missing extra, 70 a bug or a lost rank, 73 an output that
-cannot be written, 130 interrupted. An error is one line on standard error and leaves no file.
+65 unusable data, 66 missing input, 69 a missing extra, 70 a bug or a lost rank, 71 out of memory,
+73 an output that cannot be written, 75 stopped on request and saved: `resume` goes on, 130
+interrupted at once. An error is one line on standard error and leaves no file.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import Any
 
 from .. import __version__
 from ..algos.core.errors import DualclustError, MissingExtraError
+from ..common.memory import memory_error
+from ..common.stopping import StoppedError
 from ..train.config.methods import METHOD_OPTIONS
 from ..train.config.run import LOGS
 from . import assign, cluster, models, proofs
@@ -32,6 +35,13 @@ examples:
   dualclust proofs
   dualclust demo
 """
+
+TIMEOUT: dict[str, Any] = {
+    "type": float,
+    "default": 600.0,
+    "metavar": "SECONDS",
+    "help": "with several ranks: how long one waits for another (default 600)",
+}
 
 # `train.methods.METHODS` has the same keys, but would load torch.
 TRAIN_METHODS = tuple(METHOD_OPTIONS)
@@ -74,6 +84,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     resume.add_argument("run", type=Path, help="folder of a run of 'train'")
     resume.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
+    resume.add_argument("--timeout", **TIMEOUT)
 
     demo = commands.add_parser(
         "demo",
@@ -127,6 +138,7 @@ def _register_train(commands: Any) -> None:
         help="also give the figures to tensorboard, wandb or mlflow; may be repeated",
     )
     train.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
+    train.add_argument("--timeout", **TIMEOUT)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -136,6 +148,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = _dispatch(options)
         sys.stdout.flush()
         return code
+    except StoppedError as end:
+        print(f"dualclust: {end}", file=sys.stderr)
+        return end.exit_code
     except DualclustError as error:
         if options.debug:
             raise
@@ -150,6 +165,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if options.debug:
             raise
+        if (refused := memory_error(error, "give it less at once, or more memory")) is not None:
+            print(f"dualclust: error: {refused}", file=sys.stderr)
+            return refused.exit_code
         what = f"{type(error).__name__}: {error}"
         print(f"dualclust: unexpected error: {what} (--debug shows where)", file=sys.stderr)
         return 70

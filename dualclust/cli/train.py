@@ -16,9 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from ..algos.core.checks import check_interval
 from ..algos.core.errors import DualclustError, InvalidValueError, UsageError
 from ..common.devices import kind_of
+from ..common.memory import memory_errors
 from ..common.ranks import Ranks, join_ranks
+from ..common.stopping import StoppedError, stoppable
+from ..common.watch import watched
 from ..train.config.run import RunConfig, dump_config, load_config, override
 from ..train.data.samples import load_source
 from ..train.data.sources import BUILT_IN
@@ -31,6 +35,7 @@ from .run_progress import RunProgress
 
 __all__ = ["check_device", "read_recipe", "run"]
 
+LESS_MEMORY = "lower batch_size, data.limit or the sizes of the network"
 DEMO_SEEDS = (0, 1, 2)
 SMALL = ["epochs=12", "optim.warmup_epochs=3", "evaluation.every=12"]
 
@@ -42,15 +47,31 @@ def run(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _resumable(folder: Path) -> Iterator[None]:
-    """Say how to go on where a run is stopped."""
+def _under_way(folder: Path, ranks: Ranks, shown: RunProgress) -> Iterator[dict[str, Any]]:
+    """Yield what `train` and `resume` need, and say how to go on where a run is stopped."""
+    resuming = f"resume the run: dualclust resume {folder}"
     try:
-        yield
-    except KeyboardInterrupt as stop:
+        with (
+            memory_errors(LESS_MEMORY),
+            stoppable() as stop,
+            shown,
+            watched(ranks, told=False, how=resuming),
+        ):
+            yield {
+                "device": ranks.device,
+                "ranks": ranks,
+                "progress": shown.epoch,
+                "steps": shown.step,
+                "stop": stop,
+            }
+    except KeyboardInterrupt as end:
         how = f"to go on after its last epoch: dualclust resume {folder}"
         if not is_begun(folder):
             how = "no epoch was finished, and the same command begins again"
-        raise KeyboardInterrupt(how) from stop
+        raise KeyboardInterrupt(how) from end
+    except StoppedError as end:
+        msg = f"{end}; all of it is saved. To go on: dualclust resume {folder}"
+        raise StoppedError(msg) from end
 
 
 @contextmanager
@@ -95,17 +116,11 @@ def _train(options: argparse.Namespace) -> int:
     check_device(options.device)
     stem = Path(config.data.source).stem
     folder = options.out or Path("runs") / f"{config.method}-{stem}-seed{config.seed}"
-    ranks = join_ranks(options.device)
+    check_interval("--timeout", options.timeout, 0.0, 1e9, open_low=True)
+    ranks = join_ranks(options.device, timeout=options.timeout)
     title = f"{config.method} on {stem}"
-    with _resumable(folder), RunProgress(title, config, shown=ranks.first) as shown:
-        result = train(
-            config,
-            folder,
-            device=ranks.device,
-            ranks=ranks,
-            progress=shown.epoch,
-            steps=shown.step,
-        )
+    with _under_way(folder, ranks, RunProgress(title, config, shown=ranks.first)) as given:
+        result = train(config, folder, **given)
     return _end(result, ranks)
 
 
@@ -132,23 +147,16 @@ def _settings(options: argparse.Namespace) -> RunConfig:
 
 def _resume(options: argparse.Namespace) -> int:
     check_device(options.device)
-    ranks = join_ranks(options.device)
+    check_interval("--timeout", options.timeout, 0.0, 1e9, open_low=True)
+    ranks = join_ranks(options.device, timeout=options.timeout)
     title = f"resuming {options.run}"
     try:
         config = load_config(options.run / "config.toml")
     except DualclustError:
         config = None  # `resume` says what is wrong
-    with (
-        _resumable(options.run),
-        RunProgress(title, config, resumed=True, shown=ranks.first) as shown,
-    ):
-        result = resume(
-            options.run,
-            device=ranks.device,
-            ranks=ranks,
-            progress=shown.epoch,
-            steps=shown.step,
-        )
+    shown = RunProgress(title, config, resumed=True, shown=ranks.first)
+    with _under_way(options.run, ranks, shown) as given:
+        result = resume(options.run, **given)
     return _end(result, ranks)
 
 

@@ -8,14 +8,20 @@ Options are checked in `options`, files read in `problem`, results written in `f
 from __future__ import annotations
 
 import argparse
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ..algos.clustering.choices import restricted_scores
 from ..algos.clustering.constrained import ConstrainedKMeansResult, KMeansState, constrained_kmeans
 from ..algos.core.errors import OutputError
 from ..algos.scores.sources import ScoreSource
+from ..common.locks import only_writer
 from ..common.ranks import Ranks
+from ..common.stopping import Stop, StoppedError, stoppable
 from .distances import squared_distances
+from .exchange import exchange_lengths
 from .formats import default_folder, look_at
 from .launch import on_ranks
 from .model import MODEL_FILE, model_bytes
@@ -39,13 +45,26 @@ def run_cluster(options: argparse.Namespace) -> int:
 
     Raises
     ------
+    StoppedError
+        With how to go on, for a run that a signal asked to end and that has saved its state.
     KeyboardInterrupt
-        With how to go on, for a run that is stopped.
+        With how to go on, for a run that left at once.
     """
-    return on_ranks(options, _run, stopped=lambda: how_to_go_on(options))
+    stopped = partial(how_to_go_on, options)
+    if options.checkpoint is None:
+        return on_ranks(options, partial(_run, stop=None), stopped=stopped)
+    with stoppable() as stop:
+        return on_ranks(options, partial(_run, stop=stop), stopped=stopped)
 
 
-def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter) -> int:
+def _run(
+    options: argparse.Namespace,
+    ranks: Ranks,
+    multiply: Multiply,
+    meter: Meter,
+    *,
+    stop: Stop | None,
+) -> int:
     check_paths(options)
     check_options(options)
     out = options.out or default_folder(options.input)
@@ -61,7 +80,24 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
 
         return show_plan(options, ranks, multiply, out)
     problem = open_problem(options, ranks, multiply, meter)
-    result = _cluster(options, problem, ranks, meter)
+    with _only_run(options, ranks):
+        _solve(options, problem, ranks, meter, stop)
+    return 0
+
+
+def _only_run(options: argparse.Namespace, ranks: Ranks) -> AbstractContextManager[None]:
+    """Keep other runs from the checkpoint, which the first rank writes."""
+    state: Path | None = options.checkpoint
+    if state is None or not ranks.first:
+        return nullcontext()
+    return only_writer(state.parent, file=state.name)
+
+
+def _solve(
+    options: argparse.Namespace, problem: Problem, ranks: Ranks, meter: Meter, stop: Stop | None
+) -> None:
+    """Cluster, measure and write."""
+    result = _cluster(options, problem, ranks, meter, stop)
     found = _collect(result, problem)
     meter.begin("measuring", problem.source.group.n_local, problem.source.group.first_row)
     squared = notable = None
@@ -78,19 +114,19 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
     meter.end()
     if ranks.first:
         _write(options, problem, found, report, notable, page)
-    return 0
 
 
 def _cluster(
-    options: argparse.Namespace, problem: Problem, ranks: Ranks, meter: Meter
+    options: argparse.Namespace, problem: Problem, ranks: Ranks, meter: Meter, stop: Stop | None
 ) -> ConstrainedKMeansResult:
     source, group = problem.source, problem.source.group
 
     def progress(state: KMeansState, changed: float) -> None:
-        if options.checkpoint is not None:
+        if options.checkpoint is not None and stop is not None:
             labels = on_host(group.gather(state.labels))
             if ranks.first:
                 save(options, problem, state, labels)
+            _check_stop(options, ranks, state, stop)
         told = f"{changed:.2%} of the labels changed, gap {state.gap:.1e}"
         meter.tell(told if meter.one_line else f"update {state.n_iter}: {told}")
         last = state.converged or state.n_iter == options.max_iter
@@ -133,6 +169,16 @@ def _cluster(
         progress=progress,
         empty=options.empty,
     )
+
+
+def _check_stop(options: argparse.Namespace, ranks: Ranks, state: KMeansState, stop: Stop) -> None:
+    """End all ranks after an update that was saved, if one of them was asked to end."""
+    asked = stop()
+    if ranks.world_size > 1:
+        asked = any(exchange_lengths(ranks, 0, int(asked)))
+    if asked:
+        msg = f"stopped after update {state.n_iter}; {how_to_go_on(options)}"
+        raise StoppedError(msg)
 
 
 def _own_rows(problem: Problem) -> tuple[int, int]:

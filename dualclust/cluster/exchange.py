@@ -28,9 +28,17 @@ from numpy.typing import NDArray
 from ..algos.core.errors import DualclustError
 from ..algos.scores.blocks import MOST_ROWS
 from ..algos.scores.sources import Group, alone
+from ..common.memory import memory_error
 from ..common.ranks import RankLostError, Ranks
 
-__all__ = ["PeerFailedError", "agree", "exchange_lengths", "row_group", "take_over_ranks"]
+__all__ = [
+    "PeerFailedError",
+    "agree",
+    "exchange_bytes",
+    "exchange_lengths",
+    "row_group",
+    "take_over_ranks",
+]
 
 Array = Any
 Take = Callable[[NDArray[np.int64]], NDArray[Any]]
@@ -93,7 +101,8 @@ def agree(ranks: Ranks, run: Callable[[], int]) -> int:
     except DualclustError as ours:
         code, error = ours.exit_code, ours
     except Exception as bug:
-        code, error = DualclustError.exit_code, bug
+        refused = memory_error(bug, "give the work to more ranks, or to fewer threads")
+        code, error = (refused or DualclustError).exit_code, refused or bug
     try:
         exchange_lengths(ranks, code, 0)
     except PeerFailedError as lowest:
@@ -120,6 +129,22 @@ def exchange_lengths(ranks: Ranks, code: int, length: int) -> list[int]:
         lowest = int(failed[0, 0])
         raise PeerFailedError(lowest, int(both[lowest, 0]))
     return [int(length) for length in both[:, 1]]
+
+
+def exchange_bytes(ranks: Ranks, content: bytes) -> list[bytes]:
+    """Return what each rank gives here, in the order of the ranks.
+
+    Raises
+    ------
+    PeerFailedError
+        As `exchange_lengths`.
+    """
+    import torch
+
+    lengths = exchange_lengths(ranks, 0, len(content))
+    sent = torch.frombuffer(bytearray(content), dtype=torch.uint8).to(ranks.device)
+    joined = ranks.join(sent, lengths).cpu()
+    return [part.numpy().tobytes() for part in torch.split(joined, lengths)]
 
 
 def _gather(ranks: Ranks, array: Array) -> Array:

@@ -6,25 +6,34 @@ Small files are read first and all rows last: a wrong option ends the run before
 from __future__ import annotations
 
 import argparse
+import hashlib
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from .. import __version__
 from ..algos.bounds.sizes import SizeBounds
 from ..algos.core.errors import InvalidValueError
 from ..algos.scores.sources import FeatureSource
 from ..common.ranks import Ranks
+from ..common.same_task import check_same
 from .embeddings import check_embeddings, embedding_source, open_embeddings, read_weights
-from .exchange import row_group
+from .exchange import exchange_bytes, row_group
 from .formats import Rows
 from .options import selection_of
 from .pairs import read_forbidden, read_seeds
-from .places import device_place, placed
+from .places import device_place, on_host, placed
 from .progress import Meter
 from .shown import ShownColumn, open_shown
 from .sizes import bounds_of
 from .start import Given, given_start
 from .threads import Multiply
 
-__all__ = ["Inputs", "Problem", "open_problem", "read_inputs"]
+__all__ = ["Inputs", "Problem", "digest_of", "open_problem", "read_inputs", "same_facts"]
+
+OWN_TO_A_RANK = {"device", "input", "out", "progress", "threads", "timeout"}
+"""Options that may differ between ranks: where a rank computes, and by which path it reads."""
 
 
 class Inputs(NamedTuple):
@@ -101,8 +110,16 @@ def read_inputs(options: argparse.Namespace) -> Inputs:
 def open_problem(
     options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter
 ) -> Problem:
-    """Read the inputs, and look at every row once."""
+    """Read the inputs, and look at every row once.
+
+    Raises
+    ------
+    UsageError
+        On every rank, if one has other options, inputs or versions than another.
+    """
     inputs = read_inputs(options)
+    if ranks.world_size > 1:
+        check_same(same_facts(options, inputs), lambda content: exchange_bytes(ranks, content))
     group = row_group(ranks, inputs.rows.n_samples)
     rows = meter.reading(inputs.rows)
     meter.begin("checking the rows", group.n_local, group.first_row)
@@ -110,3 +127,32 @@ def open_problem(
     digest = check_embeddings(rows, options.metric, group, digest=wanted)
     source = embedding_source(rows, options.metric, group, device=options.device, multiply=multiply)
     return Problem(*inputs, source, digest)
+
+
+def digest_of(*arrays: Any) -> str | None:
+    """Return the hash of some arrays; None if there is none."""
+    there = [on_host(array) for array in arrays if array is not None]
+    if not there:
+        return None
+    return hashlib.sha256(b"".join(array.tobytes() for array in there)).hexdigest()
+
+
+def same_facts(options: argparse.Namespace, inputs: Inputs) -> dict[str, str]:
+    """Return what must be the same on all ranks; of rows what is known without reading them."""
+    given = {
+        f"--{name.replace('_', '-')}": "given" if isinstance(value, Path) else str(value)
+        for name, value in vars(options).items()
+        if name not in OWN_TO_A_RANK
+    }
+    rows, bounds, start = inputs.rows, inputs.bounds, inputs.start
+    return {
+        "dualclust": __version__,
+        "numpy": np.__version__,
+        **given,
+        "rows of the input": f"{rows.n_samples} of {rows.n_features} {rows.dtype}",
+        "the bounds": str(digest_of(bounds.lower, bounds.upper)),
+        "the weights": str(digest_of(inputs.weights)),
+        "the seeds": str(digest_of(inputs.fixed)),
+        "the forbidden pairs": str(digest_of(inputs.forbidden)),
+        "the start": str(digest_of(*(start or ()))),
+    }

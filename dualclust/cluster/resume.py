@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from .. import __version__
 from ..algos.clustering.constrained import KMeansState
 from .checkpoint import load_state, save_state
 from .places import on_host, placed
-from .problem import Problem
+from .problem import Problem, digest_of
 
 __all__ = ["how_to_go_on", "identity", "load", "save"]
 
@@ -24,16 +23,16 @@ def identity(options: argparse.Namespace, problem: Problem) -> dict[str, Any]:
         "version": __version__,
         "input": problem.digest,
         "rows": [problem.source.group.n_total, problem.source.n_features],
-        "weights": _digest(problem.weights),
+        "weights": digest_of(problem.weights),
         "k": options.k,
-        "bounds": _digest(problem.bounds.lower, problem.bounds.upper),
-        "seeds": _digest(problem.fixed),
-        "forbidden": _digest(problem.forbidden),
+        "bounds": digest_of(problem.bounds.lower, problem.bounds.upper),
+        "seeds": digest_of(problem.fixed),
+        "forbidden": digest_of(problem.forbidden),
         "metric": options.metric,
         "tol": options.tol,
         "gap": options.gap,
         "empty": options.empty,
-        "init": options.init if problem.start is None else _digest(*problem.start),
+        "init": options.init if problem.start is None else digest_of(*problem.start),
         "seed": options.seed,
     }
 
@@ -96,11 +95,3 @@ def how_to_go_on(options: argparse.Namespace) -> str:
         return "no center update was finished, and nothing was written"
     more = "the same command" if options.resume else "the same command and --resume"
     return f"the state is in {options.checkpoint}. To go on, give {more}"
-
-
-def _digest(*arrays: Any) -> str | None:
-    """Return the hash of some arrays; None if there is none."""
-    there = [on_host(array) for array in arrays if array is not None]
-    if not there:
-        return None
-    return hashlib.sha256(b"".join(array.tobytes() for array in there)).hexdigest()

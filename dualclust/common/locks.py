@@ -27,8 +27,14 @@ LOCK_FILES = frozenset({_LOCK, _HOLDER})
 
 
 @contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
+def only_writer(folder: Path, *, file: str = "") -> Iterator[None]:
     """Keep all other processes that ask from writing into a folder; it is made if it is not there.
+
+    Parameters
+    ----------
+    folder : Path
+    file : str
+        Name of a file of the folder, where that alone is to have one writer.
 
     Raises
     ------
@@ -42,13 +48,16 @@ def only_writer(folder: Path) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / _LOCK, fallback_to_soft=False)
+    name, holds, what = _LOCK, _HOLDER, folder
+    if file:
+        name, holds, what = f".{file}{_LOCK}", f".{file}{_HOLDER}", folder / file
+    lock = FileLock(folder / name, fallback_to_soft=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
         msg = (
-            f"{folder} is in use by {_holder(folder)}. "
+            f"{what} is in use by {_holder(folder / holds)}. "
             f"To fix this, wait until it has ended, or end it"
         )
         raise OutputError(msg) from None
@@ -62,21 +71,21 @@ def only_writer(folder: Path) -> Iterator[None]:
         raise OutputError(msg) from error
     try:
         holder = {"pid": os.getpid(), "host": socket.gethostname()}
-        write_file(folder / _HOLDER, json.dumps(holder) + "\n")
+        write_file(folder / holds, json.dumps(holder) + "\n")
         yield
     finally:
         # Removed while it is held: who has already opened the file finds that its name has gone,
         # and opens the name again.
         with suppress(OSError):
-            for name in LOCK_FILES:
-                (folder / name).unlink(missing_ok=True)
+            for each in (holds, name):
+                (folder / each).unlink(missing_ok=True)
         lock.release()
 
 
-def _holder(folder: Path) -> str:
-    """Say who holds a folder, as far as it has said so."""
+def _holder(note: Path) -> str:
+    """Say who holds a lock, as far as it has said so."""
     try:
-        holder = json.loads((folder / _HOLDER).read_text(encoding="utf-8"))
+        holder = json.loads(note.read_text(encoding="utf-8"))
         return f"process {int(holder['pid'])} on {str(holder['host'])[:64]!r}"
     except (OSError, ValueError, KeyError, TypeError):  # it has just begun, or just ended
         return "another process"

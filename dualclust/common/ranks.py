@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -109,12 +110,9 @@ class Ranks:
         sent = rows.new_zeros((max(lengths), *rows.shape[1:]))
         sent[: len(rows)] = rows
         parts = [torch.empty_like(sent) for _ in lengths]
-        try:
+        with _lost_ranks():
             if sent.numel():
                 self._all_gather(parts, sent)
-        except RuntimeError as error:
-            msg = f"lost a rank: {str(error).splitlines()[0]}"
-            raise RankLostError(msg) from error
         return torch.cat([part[:length] for part, length in zip(parts, lengths, strict=True)])
 
     def _all_gather(self, parts: list[Tensor], own: Tensor) -> None:
@@ -122,6 +120,28 @@ class Ranks:
         import torch.distributed as dist
 
         dist.all_gather(parts, own)
+
+    def any(self, flag: bool) -> bool:
+        """Return whether a flag is set on some rank; the same on all."""
+        if self.world_size == 1:
+            return flag
+        import torch
+
+        own = torch.tensor([int(flag)], device=self.device)
+        return bool(self.join(own, [1] * self.world_size).any())
+
+    def exchange(self, content: bytes) -> list[bytes]:
+        """Return what each rank gives here, in the order of the ranks."""
+        if self.world_size == 1:
+            return [content]
+        import torch
+
+        own = torch.tensor([len(content)], device=self.device)
+        lengths = self.join(own, [1] * self.world_size).tolist()
+        # A copy that may be written: the bytes themselves may not.
+        sent = torch.frombuffer(bytearray(content), dtype=torch.uint8).to(self.device)
+        joined = self.join(sent, lengths).cpu()
+        return [part.numpy().tobytes() for part in torch.split(joined, lengths)]
 
     def gather(self, rows: Tensor, total: int, dim: int = 0) -> Tensor:
         """Join the rows of all ranks along `dim`; gradients flow.
@@ -158,7 +178,8 @@ class Ranks:
             by_dtype.setdefault(tensor.dtype, []).append(tensor)
         for same in by_dtype.values():
             flat = torch.cat([tensor.reshape(-1) for tensor in same])
-            dist.all_reduce(flat)
+            with _lost_ranks():
+                dist.all_reduce(flat)
             parts = torch.split(flat, [tensor.numel() for tensor in same])
             torch._foreach_copy_(same, [p.view_as(t) for p, t in zip(parts, same, strict=True)])
 
@@ -171,7 +192,8 @@ class Ranks:
         if self.world_size > 1:
             import torch.distributed as dist
 
-            dist.barrier()
+            with _lost_ranks():
+                dist.barrier()
 
     def leave(self) -> None:
         """Leave the other processes; nothing can be sent after it."""
@@ -179,6 +201,16 @@ class Ranks:
             import torch.distributed as dist
 
             dist.destroy_process_group()
+
+
+@contextmanager
+def _lost_ranks() -> Iterator[None]:
+    """Raise RankLostError where an exchange fails."""
+    try:
+        yield
+    except RuntimeError as error:
+        msg = f"lost a rank: {str(error).splitlines()[0]}"
+        raise RankLostError(msg) from error
 
 
 ALONE = Ranks()

@@ -43,9 +43,13 @@ PATIENCE = 60.0
 HELLO, WORD = struct.Struct("<QQq"), struct.Struct("<q")
 GOODBYE = -1
 
+CHECKPOINT = "continue from a --checkpoint with --resume"
+
 
 @contextmanager
-def watched(ranks: Ranks, *, ends_process: bool = True) -> Iterator[None]:
+def watched(
+    ranks: Ranks, *, ends_process: bool = True, told: bool = True, how: str = CHECKPOINT
+) -> Iterator[None]:
     """Notice the death of another rank inside the block.
 
     Parameters
@@ -54,6 +58,11 @@ def watched(ranks: Ranks, *, ends_process: bool = True) -> Iterator[None]:
     ends_process : bool
         Whether to end this process if its main thread does not fail in time: not inside a worker
         that does other work too.
+    told : bool
+        Whether a rank that fails tells all others why before it leaves the block, as those of
+        `cluster.exchange` do; where it does not, its end is a loss to them.
+    how : str
+        How the work goes on, for the message.
 
     Raises
     ------
@@ -63,7 +72,7 @@ def watched(ranks: Ranks, *, ends_process: bool = True) -> Iterator[None]:
     if ranks.world_size == 1:
         yield
         return
-    watch = _Watch(ranks, ends_process)
+    watch = _Watch(ranks, ends_process, how)
     try:
         yield
     except RankLostError as error:
@@ -72,26 +81,26 @@ def watched(ranks: Ranks, *, ends_process: bool = True) -> Iterator[None]:
             watch.leave(orderly=False)
             raise
         watch.leave(orderly=True)
-        raise RankLostError(_message(watch.lost)) from error
+        raise RankLostError(_message(watch.lost, how)) from error
     except BaseException as error:
-        # An error has been told to all (`cluster.exchange`); an interruption has not.
-        watch.leave(orderly=isinstance(error, Exception))
+        # An interruption has been told to nobody.
+        watch.leave(orderly=told and isinstance(error, Exception))
         raise
     watch.leave(orderly=True)
 
 
-def _message(rank: int) -> str:
+def _message(rank: int, how: str) -> str:
     return (
         f"lost rank {rank}: its process or its machine has ended (killed, or out of memory?). "
-        f"To fix this, look at its log, and continue from a --checkpoint with --resume"
+        f"To fix this, look at its log, and {how}"
     )
 
 
 class _Watch:
     """The connections of this rank that say who lives, and the thread that listens to them."""
 
-    def __init__(self, ranks: Ranks, ends_process: bool) -> None:
-        self.ends_process = ends_process
+    def __init__(self, ranks: Ranks, ends_process: bool, how: str) -> None:
+        self.ends_process, self.how = ends_process, how
         self.lost: int | None = None
         self.heard, self.left = threading.Event(), threading.Event()
         self.sending = threading.Lock()
@@ -137,7 +146,7 @@ class _Watch:
         self._tell(rank)
         self.heard.set()
         if self.ends_process and not self.left.wait(GRACE):
-            print(f"dualclust: error: {_message(rank)}", file=sys.stderr, flush=True)
+            print(f"dualclust: error: {_message(rank, self.how)}", file=sys.stderr, flush=True)
             os._exit(RankLostError.exit_code)
 
 

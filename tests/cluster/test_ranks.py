@@ -220,7 +220,7 @@ FAILED = {
     "save": (0, "OutputError('disk full')", 73, "disk full"),
     "open_problem": (1, "OutputError('not mounted')", 73, "not mounted"),
     "drawn_centers": (2, "ZeroDivisionError('a bug')", 70, "ZeroDivisionError: a bug"),
-    "_collect": (1, "MemoryError()", 70, "MemoryError"),
+    "_collect": (1, "MemoryError()", 71, "out of memory. To fix this"),
 }
 LOST = """
 def lost(*arguments, **options):

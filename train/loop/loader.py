@@ -88,6 +88,7 @@ class Loader:
         *,
         number: int = 0,
         data: Samples | None = None,
+        first: int = 0,
     ) -> Generator[tuple[Tensor, tuple[Tensor, ...]], None, None]:
         """Ids of each whole batch, with the views of this rank's part of it.
 
@@ -98,11 +99,11 @@ class Loader:
         names : sequence of str. The views; see `methods.base.Method.views`.
         number : int. Number of the first of them.
         data : Samples, optional. None: those to train on.
+        first : int. Place of the first of these batches in its epoch.
         """
         data = self.data if data is None else data
-        streams = [
-            [(stream, i, number + v) for v in range(len(names))] for i in range(len(batches))
-        ]
+        places = range(first, first + len(batches))
+        streams = [[(stream, i, number + v) for v in range(len(names))] for i in places]
         with self._images(data, batches, streams, names) as read:
             for ids, images, of_batch in zip(batches, read, streams, strict=True):
                 rows = [

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import safetensors.torch
@@ -21,9 +19,9 @@ from ..report.figures import write_gallery, write_sizes
 __all__ = ["write_metrics", "write_results"]
 
 
-def write_metrics(folder: Path, metrics: list[dict[str, Any]]) -> None:
-    """Write ``metrics.jsonl``: one line per epoch."""
-    write_file(folder / "metrics.jsonl", "".join(json.dumps(m) + "\n" for m in metrics))
+def write_metrics(folder: Path, lines: str) -> None:
+    """Write ``metrics.jsonl``: one line of JSON per epoch."""
+    write_file(folder / "metrics.jsonl", lines)
 
 
 def write_results(

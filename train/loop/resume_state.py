@@ -1,11 +1,19 @@
-"""The state from which a run is resumed: saved after each epoch, checked, and read back."""
+"""The state from which a run is resumed: saved after each epoch, checked, and read back.
+
+The folder of a checkpoint is named after the epochs that are over. One that was saved within an
+epoch takes the place of the one at its beginning. The metrics lie beside the state, as the text
+that they are in ``metrics.jsonl``: what an epoch costs does not grow with the epochs before it,
+but for the bytes of their lines.
+"""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
-from ...algos.core.errors import CheckpointError
+from ...algos.core.errors import CheckpointError, OutputError
+from ...common.stopping import StoppedError
 from ..state.checkpoint import Checkpoint, checkpoint_folder, save_checkpoint
 from ..state.packing import pack, unpack
 from .results import write_metrics
@@ -14,15 +22,49 @@ from .run import Run
 __all__ = ["restore", "run_and_save_epoch"]
 
 
-def run_and_save_epoch(run: Run, folder: Path) -> dict[str, Any]:
-    """Run one epoch; the first rank saves the state after it. Returns the epoch's metrics."""
-    record = run.run_epoch()
-    if run.ranks.first:
-        tensors, tree = pack(run.state_dict())
-        metadata = {"state": tree, **run.identity()}
-        save_checkpoint(checkpoint_folder(folder, run.epoch), tensors, metadata)
-        write_metrics(folder, run.metrics)
+def run_and_save_epoch(run: Run, folder: Path, *, inside: Path | None = None) -> dict[str, Any]:
+    """Run one epoch; the first rank saves the state after it. Returns the epoch's metrics.
+
+    Parameters
+    ----------
+    run : Run
+    folder : Path. Where the checkpoints of the run lie.
+    inside : Path, optional. The run folder, where `folder` is one below it.
+
+    Raises
+    ------
+    StoppedError
+        If the run was asked to stop (`Run.stop`); its state is saved. Ranks stop together.
+    OutputError
+        If the state cannot be saved; the one before stands.
+    """
+    try:
+        record = run.run_epoch()
+    except StoppedError:
+        _save(run, folder, inside or folder)
+        raise
+    _save(run, folder, inside or folder)
+    if run.stop is not None and run.ranks.any(run.stop()):
+        run.ranks.wait()  # until the first rank has saved
+        msg = f"stopped after epoch {run.epoch} of {run.config.epochs}"
+        raise StoppedError(msg)
     return record
+
+
+def _save(run: Run, folder: Path, home: Path) -> None:
+    """Write the state and the metrics, if this is the first rank."""
+    if not run.ranks.first:
+        return
+    if not home.is_dir():  # made again, it would be a run without its settings
+        msg = (
+            f"the run folder {home} has gone while the run was under way. "
+            f"To fix this, put it back and resume it, or begin again in another folder"
+        )
+        raise OutputError(msg)
+    tensors, tree = pack(run.state_dict())
+    metadata = {"state": tree, "metrics": run.metrics_text, **run.identity()}
+    save_checkpoint(checkpoint_folder(folder, run.epoch), tensors, metadata)
+    write_metrics(folder, run.metrics_text)
 
 
 def restore(run: Run, checkpoint: Checkpoint, settings: Path) -> None:
@@ -48,8 +90,13 @@ def restore(run: Run, checkpoint: Checkpoint, settings: Path) -> None:
         raise CheckpointError(msg)
     _check_network(run, checkpoint)
     try:
-        run.load_state_dict(unpack(checkpoint.tensors, checkpoint.metadata["state"]))
-    except (KeyError, RuntimeError, ValueError) as error:
+        state = unpack(checkpoint.tensors, checkpoint.metadata["state"])
+        run.load_state_dict(state)
+        # Earlier versions kept the metrics in the state.
+        text = checkpoint.metadata.get("metrics")
+        for record in state["metrics"] if text is None else map(json.loads, text.splitlines()):
+            run.add_record(record)
+    except (KeyError, RuntimeError, ValueError, TypeError) as error:
         msg = f"the checkpoint {checkpoint.folder} does not fit this version: {error}"
         raise CheckpointError(msg) from error
 

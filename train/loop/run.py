@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...algos.clustering.metrics import churn
 from ...algos.core.errors import DivergedError, UsageError
 from ...common.ranks import ALONE, Ranks
+from ...common.stopping import StoppedError
 from ..config.run import DataConfig, RunConfig, dump_config
 from ..methods import METHODS
 from ..methods.base import Batch, Prediction
@@ -25,7 +28,24 @@ from .execution import Execution
 from .loader import Loader
 from .optim import build_optimizer, learning_rate, set_rates
 
-__all__ = ["Run"]
+__all__ = ["PartOfEpoch", "Run"]
+
+
+class PartOfEpoch(NamedTuple):
+    """What has been done of an epoch.
+
+    Attributes
+    ----------
+    total : () float64 tensor. Sum of the losses of the samples that were used.
+    before : (n,) int64 tensor. Labels of the target head at the beginning.
+    steps : int. Batches that are over.
+    seconds : float. What they took.
+    """
+
+    total: Tensor
+    before: Tensor
+    steps: int = 0
+    seconds: float = 0.0
 
 
 class Run:
@@ -46,7 +66,11 @@ class Run:
     method : Method
     optimizer : torch.optim.Optimizer
     epoch : int. Epochs that are over.
-    metrics : list of dict, one for each of them.
+    metrics : list of dict, one for each of them; `add_record` adds one.
+    metrics_text : str. The same as lines of JSON, as they are written after each epoch.
+    part : PartOfEpoch or None. What has been done of the next epoch, where it was stopped.
+    stop : callable or None. Asked after each step of a run without other ranks; where it says yes,
+        the run ends there with a StoppedError.
     on_step : callable or None. Called after each step with how many samples of the epoch have been
         used, of how many: counts that the host has, so that nothing waits for the device.
     """
@@ -74,6 +98,9 @@ class Run:
         self.optimizer = build_optimizer(config.optim, self.method.parameter_groups())
         self.epoch = 0
         self.metrics: list[dict[str, Any]] = []
+        self.metrics_text = ""
+        self.part: PartOfEpoch | None = None
+        self.stop: Callable[[], bool] | None = None
         self.on_step: Callable[[int, int], None] | None = None
 
     def init(self) -> None:
@@ -89,13 +116,27 @@ class Run:
         self.method.start(self.loader.apply_to_all)
 
     def run_epoch(self) -> dict[str, Any]:
-        """Train for one pass over the images; returns its metrics and appends them."""
+        """Train for one pass over the images; returns its metrics and appends them.
+
+        Raises
+        ------
+        StoppedError
+            Where `stop` says yes before the last step; `state_dict` then holds the steps that were
+            taken, and a run that takes it over goes on with the next.
+        """
         started = time.perf_counter()
         method, data = self.method, self.loader.data
-        method.begin_epoch(self.epoch, self.loader.apply_to_all)
+        part = self.part
+        if part is None:
+            method.begin_epoch(self.epoch, self.loader.apply_to_all)
+            part = PartOfEpoch(
+                total=torch.zeros((), device=self.device, dtype=torch.float64),
+                before=method.labels[method.target].clone(),
+            )
         self.execution.begin_epoch(method, self.optimizer)
-        before = method.labels[method.target].clone()
-        loss, rate = self._train_epoch()
+        started -= part.seconds
+        loss, rate = self._train_epoch(part, started)
+        self.part = None
         merge_groups(method.network)
         self._check_finite(loss)
         self.epoch += 1
@@ -106,7 +147,7 @@ class Run:
             "lr": rate,
             "size_min": int(sizes.min()),
             "size_max": int(sizes.max()),
-            "churn": churn(labels, before),
+            "churn": churn(labels, part.before),
             **method.report(),
             "seconds": round(time.perf_counter() - started, 4),
         }
@@ -116,18 +157,24 @@ class Run:
         last = self.epoch == self.config.epochs
         if last or self.epoch % self.config.evaluation.every == 0:
             record |= evaluate_method(method, self.loader, last=last)
-        self.metrics.append(record)
+        self.add_record(record)
         return record
 
-    def _train_epoch(self) -> tuple[float, float]:
-        """Take the steps of an epoch; returns the mean loss of an image, and the last rate."""
-        config, method = self.config, self.method
+    def add_record(self, record: dict[str, Any]) -> None:
+        """Add the metrics of an epoch; earlier ones are not turned into text again."""
+        self.metrics.append(record)
+        self.metrics_text += json.dumps(record) + "\n"
+
+    def _train_epoch(self, part: PartOfEpoch, started: float) -> tuple[float, float]:
+        """Take the steps that are left; returns the mean loss of an image, and the last rate."""
+        config, method, first = self.config, self.method, part.steps
         batches = self.loader.batches(self.epoch, method.order(self.epoch))
         draws = method.draws([len(ids) for ids in batches])
-        total = torch.zeros((), device=self.device, dtype=torch.float64)
-        done, samples = 0, sum(map(len, batches))
-        with closing(self.loader.views(batches, self.epoch, method.views)) as drawn:
-            for i, (ids, views) in enumerate(drawn):
+        total = part.total
+        done, samples = sum(map(len, batches[:first])), sum(map(len, batches))
+        left = self.loader.views(batches[first:], self.epoch, method.views, first=first)
+        with closing(left) as drawn:
+            for i, (ids, views) in enumerate(drawn, first):
                 at = self.epoch + i / len(batches)
                 rate = learning_rate(config.optim, config.epochs, at, step=1 / len(batches))
                 set_rates(self.optimizer, rate, at / config.epochs)
@@ -136,7 +183,17 @@ class Run:
                 done += len(ids)
                 if self.on_step is not None:
                     self.on_step(done, samples)
+                if i + 1 < len(batches) and self._is_stopped():
+                    seconds = time.perf_counter() - started
+                    self.part = part._replace(steps=i + 1, total=total, seconds=seconds)
+                    steps = f"{i + 1} of {len(batches)} steps"
+                    msg = f"stopped in epoch {self.epoch + 1}, after {steps}"
+                    raise StoppedError(msg)
         return float(total) / samples, rate
+
+    def _is_stopped(self) -> bool:
+        """Whether the run ends here: with several ranks, only between epochs, where all agree."""
+        return self.stop is not None and self.ranks.world_size == 1 and self.stop()
 
     def _check_finite(self, loss: float) -> None:
         """Refuse to go on from a loss or weights that are no numbers."""
@@ -157,12 +214,15 @@ class Run:
         return predict(self.method, self.loader, head)
 
     def state_dict(self) -> dict[str, Any]:
-        """All that the remaining epochs depend on."""
+        """All that the remaining steps depend on; the metrics of epochs that are over do not."""
+        part: dict[str, Any] = {}
+        if self.part is not None:
+            part = {"part": {**self.part._asdict(), "method": self.method.epoch_state()}}
         return {
             "epoch": self.epoch,
-            "metrics": self.metrics,
             "method": self.method.state_dict(),
             "optimizer": self.optimizer.state_dict(),
+            **part,
         }
 
     def identity(self) -> dict[str, str]:
@@ -177,4 +237,9 @@ class Run:
         """Take over a saved state."""
         self.method.load_state_dict(state["method"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self.epoch, self.metrics = state["epoch"], state["metrics"]
+        self.epoch = state["epoch"]
+        if "part" in state:
+            part = dict(state["part"])
+            self.method.resume_epoch(self.epoch, part.pop("method"))
+            tensors = {name: part.pop(name).to(self.device) for name in ("total", "before")}
+            self.part = PartOfEpoch(**tensors, **part)

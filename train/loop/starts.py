@@ -109,7 +109,7 @@ def best_beginning(
             restore(run, latest_checkpoint(home), folder / "config.toml")
         try:
             while run.epoch < epochs:
-                record = run_and_save_epoch(run, home)
+                record = run_and_save_epoch(run, home, inside=folder)
                 if progress is not None:
                     progress({"start": number, **record})
         except DivergedError as error:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ...algos.core.errors import OutputError
 from ...common.files import remove_leftovers, write_file
 from ...common.locks import only_writer
 from ...common.ranks import ALONE, Ranks
@@ -29,11 +30,12 @@ from ..methods.base import Prediction
 from ..models.files import MODEL_FILE
 from ..networks.network import OWN, own_name
 from ..report.figures import write_curves
-from ..state.checkpoint import check_begun, latest_checkpoint
+from ..state.checkpoint import check_begun, latest_checkpoint, prune
 from .results import write_metrics, write_results
 from .resume_state import restore, run_and_save_epoch
 from .run import Run
 from .run_folder import SETTINGS, RunWarning, check_free
+from .same_run import check_same_run
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
 from .trackers import check_trackers, tracked
 from .trained import trained_model
@@ -42,6 +44,7 @@ __all__ = ["RunResult", "resume", "train"]
 
 Progress = Callable[[dict[str, Any]], None]
 Steps = Callable[[int, int], None]
+Stops = Callable[[], bool]
 
 
 class RunResult(NamedTuple):
@@ -71,6 +74,7 @@ def train(
     ranks: Ranks = ALONE,
     progress: Progress | None = None,
     steps: Steps | None = None,
+    stop: Stops | None = None,
 ) -> RunResult:
     """Train from the start and write the run folder.
 
@@ -86,6 +90,8 @@ def train(
     progress : callable, optional. Gets the metrics of each epoch as a dict.
     steps : callable, optional. Gets, after each step, how many samples of the epoch have been
         used, and of how many.
+    stop : callable, optional. Asked after each step, and with several ranks after each epoch; where
+        it says yes, the state is saved and the run ends. See `common.stopping.stoppable`.
 
     Returns
     -------
@@ -99,6 +105,8 @@ def train(
         If the settings do not fit the data. Nothing is written then.
     MissingExtraError
         If a tracker of the setting ``log`` is not installed. Nothing is written then.
+    StoppedError
+        If `stop` says yes. The run is saved and goes on with `resume`.
 
     Warns
     -----
@@ -112,7 +120,7 @@ def train(
     check_trackers(config.log)
     ranks.wait()  # before the first rank makes the folder that the others have just looked at
     with _threads(config.threads):
-        fresh = _maker(config, device, network, ranks, steps)
+        fresh = _maker(config, device, network, ranks, steps, stop)
         run = fresh(config if config.starts is None else settings_of(config, 0))
         with _only_run(folder, ranks):
             if ranks.first:
@@ -137,6 +145,7 @@ def resume(
     ranks: Ranks = ALONE,
     progress: Progress | None = None,
     steps: Steps | None = None,
+    stop: Stops | None = None,
 ) -> RunResult:
     """Continue a run from its last epoch; a finished run only writes its results again.
 
@@ -148,6 +157,8 @@ def resume(
         If no checkpoint is intact, or it does not fit the settings.
     OutputError
         If the folder is that of a living run.
+    StoppedError
+        If `stop` says yes, as of `train`.
     """
     folder = Path(folder)
     check_begun(folder)
@@ -157,13 +168,16 @@ def resume(
         checkpoint = None if is_undecided(folder) else latest_checkpoint(folder)
         if ranks.first:
             remove_leftovers(folder)
+            if checkpoint is not None:
+                prune(checkpoint.folder)  # an earlier part may have failed to
         if checkpoint is None:
-            fresh = _maker(config, device, network, ranks, steps)
+            fresh = _maker(config, device, network, ranks, steps, stop)
             run = best_beginning(config, folder, fresh, progress)
         else:
             run = Run(chosen_settings(config, folder), device, network, ranks)
-            run.on_step = steps
+            run.on_step, run.stop = steps, stop
             restore(run, checkpoint, folder / SETTINGS)
+            check_same_run(run)
         return _finish(run, folder, progress)
 
 
@@ -196,13 +210,15 @@ def _maker(
     network: torch.nn.Module | None,
     ranks: Ranks,
     steps: Steps | None,
+    stop: Stops | None,
 ) -> Callable[[RunConfig], Run]:
     """Return a function that makes an initialized run; each beginning gets its own network."""
 
     def fresh(settings: RunConfig) -> Run:
         own = network if config.starts is None else deepcopy(network)
         run = Run(settings, device, own, ranks)
-        run.on_step = steps
+        run.on_step, run.stop = steps, stop
+        check_same_run(run)
         run.init()
         return run
 
@@ -222,15 +238,28 @@ def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
     prediction, method = run.predict(), run.method
     bounds = method.bounds[method.target]
     if run.ranks.first:
-        write_metrics(folder, run.metrics)
-        write_results(folder, prediction, bounds, run.loader.data, method.network)
-        write_curves(folder / "curves.png", run.metrics)
-        write_file(folder / MODEL_FILE, trained_model(method, run.loader, prediction))
-        if not isinstance(run.loader.data, EmbeddingData):
-            method.write_pictures(folder, run.loader.data, prediction)
+        try:
+            _write(run, folder, prediction)
+        except OutputError as error:
+            msg = (
+                f"{error}. The run itself is saved. To fix this, make room and resume it: it then "
+                f"only writes its results"
+            )
+            raise OutputError(msg) from error
     run.ranks.wait()
     limits = int(bounds.lower.min()), int(bounds.upper.max())
     return RunResult(folder, run.metrics, prediction, *limits)
+
+
+def _write(run: Run, folder: Path, prediction: Prediction) -> None:
+    """Write the results of a finished run."""
+    method, data = run.method, run.loader.data
+    write_metrics(folder, run.metrics_text)
+    write_results(folder, prediction, method.bounds[method.target], data, method.network)
+    write_curves(folder / "curves.png", run.metrics)
+    write_file(folder / MODEL_FILE, trained_model(method, run.loader, prediction))
+    if not isinstance(data, EmbeddingData):
+        method.write_pictures(folder, data, prediction)
 
 
 @contextmanager

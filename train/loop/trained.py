@@ -18,7 +18,7 @@ from ..models.files import model_bytes
 from ..models.spec import InputSpec, ModelSpec
 from .loader import Loader
 
-__all__ = ["trained_model"]
+__all__ = ["dualclust_version", "trained_model"]
 
 CHECKED = 64
 """Samples whose scores are compared with those of the method."""
@@ -77,7 +77,7 @@ def _spec(method: Method, loader: Loader) -> ModelSpec:
         branches=branches,
         dtype=str(method.dtype).removeprefix("torch."),
         autocast=method.network.autocast is not None,
-        dualclust=_version(),
+        dualclust=dualclust_version(),
         torch=str(torch.__version__),
     )
 
@@ -89,7 +89,8 @@ def _fit(config: RunConfig, loader: Loader) -> str:
     return config.data.fit if square and not embeddings else "none"
 
 
-def _version() -> str:
+def dualclust_version() -> str:
+    """Return the version of the installed package; "unknown" in a tree that is not installed."""
     try:
         return version("dualclust")
     except PackageNotFoundError:

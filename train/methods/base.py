@@ -30,7 +30,11 @@ from ..config.run import RunConfig
 from ..data.pictures import PictureData
 from ..data.samples import ImageData
 from ..networks.network import Network, run_views
-from ..networks.normalization import full_precision
+from ..networks.normalization import (
+    full_precision,
+    group_statistics,
+    load_group_statistics,
+)
 
 __all__ = [
     "METHODS",
@@ -307,6 +311,18 @@ class Method(ABC):
     @abstractmethod
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a saved state; every tensor must be there and fit."""
+
+    def epoch_state(self) -> dict[str, Any]:
+        """Return what the rest of the present epoch depends on, beside `state_dict`.
+
+        It is asked for before `state_dict`, which merges the statistics of the views.
+        """
+        return {"groups": group_statistics(self.network)}
+
+    def resume_epoch(self, epoch: int, state: dict[str, Any]) -> None:
+        """Go on within an epoch, in place of `begin_epoch` and after `load_state_dict`."""
+        self.epoch = epoch
+        load_group_statistics(self.network, state["groups"])
 
     # What methods use ---------------------------------------------------------------------------
 

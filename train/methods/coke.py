@@ -144,6 +144,11 @@ class CoKe(Method):
             self._store(slice(None), first)
         self.heads.begin_epoch(epoch)
 
+    def resume_epoch(self, epoch: int, state: dict[str, Any]) -> None:
+        """Go on within an epoch, with its dual steps; sums of centers are in the state."""
+        super().resume_epoch(epoch, state)
+        self.heads.begin_epoch(epoch)
+
     def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
         """Compute the loss of one batch; labels, prices and centers move on.
 

@@ -154,6 +154,16 @@ class SeCu(Method):
         self.snapshot.copy_(F.normalize(self.centers.detach(), dim=2))
         self.heads.begin_epoch(epoch)
 
+    def epoch_state(self) -> dict[str, Any]:
+        """Return the statistics of the views, and the centers of the epoch before."""
+        return {**super().epoch_state(), "snapshot": self.snapshot}
+
+    def resume_epoch(self, epoch: int, state: dict[str, Any]) -> None:
+        """Go on within an epoch."""
+        super().resume_epoch(epoch, state)
+        self.snapshot.copy_(state["snapshot"])
+        self.heads.begin_epoch(epoch)
+
     @torch.no_grad()
     def solve_centers(self, features: Tensor) -> None:
         """Set every head's centers to the best ones for the stored labels, and keep the proof.

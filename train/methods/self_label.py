@@ -93,6 +93,15 @@ class SelfLabel(Method):
         super().begin_epoch(epoch, apply_to_all)
         self.counted.zero_()
 
+    def epoch_state(self) -> dict[str, Any]:
+        """Return the statistics of the views, and the number of images that have counted."""
+        return {**super().epoch_state(), "counted": self.counted}
+
+    def resume_epoch(self, epoch: int, state: dict[str, Any]) -> None:
+        """Go on within an epoch."""
+        super().resume_epoch(epoch, state)
+        self.counted.copy_(state["counted"])
+
     def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
         """Loss of one batch, a scalar tensor to call ``backward`` on; the labels move on.
 

@@ -227,9 +227,12 @@ def _read_spec(text: str, tensors: Mapping[str, Tensor], path: Path) -> ModelSpe
     try:
         entry = json.loads(text)
         model, expected = dict(entry["model"]), entry["sha256"]
+        canonical = json.dumps(entry, sort_keys=True)
         kind, version = model.pop("format"), model.pop("version")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _damaged(path, f"its description does not parse ({error})") from error
+    if text != canonical:  # a flipped bit shows even where it changes no meaning, as in 1E-5
+        raise _damaged(path, "its description is not as it was written")
     if kind != FORMAT:
         raise _damaged(path, f"its format is {kind!r}, and not {FORMAT!r}")
     if version != VERSION:

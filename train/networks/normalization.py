@@ -14,7 +14,7 @@ have, and averaged at the end of an epoch (`merge_groups`); the average is what 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,7 +24,15 @@ from torch.nn import functional as F
 
 from ...common.ranks import ALONE, Ranks
 
-__all__ = ["BatchNorm", "full_precision", "groups", "merge_groups", "synchronize"]
+__all__ = [
+    "BatchNorm",
+    "full_precision",
+    "group_statistics",
+    "groups",
+    "load_group_statistics",
+    "merge_groups",
+    "synchronize",
+]
 
 
 class BatchNorm(nn.Module):
@@ -146,6 +154,27 @@ def merge_groups(module: nn.Module) -> None:
     for layer in module.modules():
         if isinstance(layer, BatchNorm):
             layer.merge_groups()
+
+
+def group_statistics(module: nn.Module) -> dict[str, list[Tensor]]:
+    """Return copies of the groups' running statistics of each layer that has some, by its name.
+
+    A saved state holds their average: within an epoch that is not all.
+    """
+    return {
+        name: [layer.group_mean.clone(), layer.group_var.clone()]
+        for name, layer in module.named_modules()
+        if isinstance(layer, BatchNorm) and len(layer.group_mean)
+    }
+
+
+def load_group_statistics(module: nn.Module, state: Mapping[str, list[Tensor]]) -> None:
+    """Take over what `group_statistics` returned, after the state of the module."""
+    for name, layer in module.named_modules():
+        if isinstance(layer, BatchNorm) and name in state:
+            mean, var = state[name]
+            layer.group_mean = mean.to(layer.running_mean).clone()
+            layer.group_var = var.to(layer.running_var).clone()
 
 
 def synchronize(module: nn.Module, ranks: Ranks) -> None:

@@ -44,6 +44,7 @@ __all__ = [
     "latest_checkpoint",
     "load_checkpoint",
     "pack",
+    "prune",
     "save_checkpoint",
     "unpack",
 ]
@@ -117,10 +118,10 @@ def save_checkpoint(
     except OutputError as error:
         msg = (
             f"cannot save the checkpoint: {error}. Earlier checkpoints are unchanged. "
-            f"To fix: free disk space, or write the run elsewhere"
+            f"To fix this, free disk space and resume the run, or write it elsewhere"
         )
         raise OutputError(msg) from error
-    _prune(folder, keep)
+    prune(folder, keep=keep)
     return folder
 
 
@@ -213,6 +214,29 @@ def latest_checkpoint(run: str | Path) -> Checkpoint:
     raise CheckpointError(msg)
 
 
+def prune(newest: Path, *, keep: int = 2) -> None:
+    """Remove what is older than the `keep` newest, and what a newer one has replaced.
+
+    What cannot be removed stays: a checkpoint too many is no reason to end a run.
+
+    Parameters
+    ----------
+    newest : Path. The checkpoint that the run is at; those of later epochs are not touched.
+    keep : int, 1 or more.
+    """
+    epochs = _epochs(newest.parent)
+    own = next((epoch for epoch, path in epochs.items() if path == newest), 0)
+    # Later epochs may stand there, of a run that went further: not ours to remove.
+    older = sorted((epoch for epoch in epochs if epoch < own), reverse=True)
+    idle = [path for path in epochs.values() if _aside(path).exists()]
+    for path in [*map(_aside, idle), *(epochs[epoch] for epoch in older[max(keep, 1) - 1 :])]:
+        with contextlib.suppress(OSError):
+            # Renamed first, so that a folder under its own name is never half removed.
+            gone = doomed(path)
+            os.replace(path, gone)
+            shutil.rmtree(gone, ignore_errors=True)
+
+
 def _no_checkpoint(run: Path) -> MissingFileError:
     what = "does not exist"
     if run.is_dir():
@@ -303,18 +327,3 @@ def _epochs(home: Path) -> dict[int, Path]:
             if match and path.is_dir():
                 found[int(match[1])] = path
     return found
-
-
-def _prune(newest: Path, keep: int) -> None:
-    """Remove what is older than the `keep` newest, and what a newer one has replaced."""
-    epochs = _epochs(newest.parent)
-    own = next((epoch for epoch, path in epochs.items() if path == newest), 0)
-    # Later epochs may stand there, of a run that went further: not ours to remove.
-    older = sorted((epoch for epoch in epochs if epoch < own), reverse=True)
-    idle = [path for path in epochs.values() if _aside(path).exists()]
-    for path in [*map(_aside, idle), *(epochs[epoch] for epoch in older[max(keep, 1) - 1 :])]:
-        with contextlib.suppress(OSError):
-            # Renamed first, so that a folder under its own name is never half removed.
-            gone = doomed(path)
-            os.replace(path, gone)
-            shutil.rmtree(gone, ignore_errors=True)

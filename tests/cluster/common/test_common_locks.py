@@ -92,3 +92,14 @@ def test_without_locks_a_writer_is_warned_once(tmp_path, monkeypatch, code):
     assert len(warned) == 1
     assert warned[0].filename == __file__
     assert ".lock-holder" not in names(tmp_path)
+
+
+def test_a_file_of_a_folder_has_a_lock_of_its_own(tmp_path):
+    with only_writer(tmp_path, file="X.state"):
+        assert names(tmp_path) == {".X.state.lock", ".X.state.lock-holder"}
+        with pytest.raises(OutputError, match=r"X\.state is in use by process \d+ on "):
+            with only_writer(tmp_path, file="X.state"):
+                pytest.fail("two writers")
+        with only_writer(tmp_path, file="Y.state"), only_writer(tmp_path):
+            pass
+    assert names(tmp_path) == set()

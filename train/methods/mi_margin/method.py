@@ -142,6 +142,17 @@ class MiMargin(Method):
             self.labels[0].copy_(labels)
             self._record(error)
 
+    def epoch_state(self) -> dict[str, Any]:
+        """Return the statistics of the views, the errors so far and the restarts."""
+        figures = {"errors": self.errors, "restarted": self.restarted}
+        return {**super().epoch_state(), **figures}
+
+    def resume_epoch(self, epoch: int, state: dict[str, Any]) -> None:
+        """Go on within an epoch."""
+        super().resume_epoch(epoch, state)
+        self.errors.copy_(state["errors"])
+        self.restarted = int(state["restarted"])
+
     def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
         """Compute the loss of one batch; the labels move on.
 

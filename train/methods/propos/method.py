@@ -68,7 +68,12 @@ from ....common.ranks import ALONE, Ranks
 from ...config.methods.propos import ProposOptions
 from ...config.run import RunConfig
 from ...networks.network import Network
-from ...networks.normalization import merge_groups, synchronize
+from ...networks.normalization import (
+    group_statistics,
+    load_group_statistics,
+    merge_groups,
+    synchronize,
+)
 from ...state.seeding import generator, permutation
 from ..base import ApplyToAll, Method, ParameterGroup, evaluating, register_method
 from ._labels import balanced_order, cluster, stream_key
@@ -183,6 +188,18 @@ class ProPos(Method):
             labels, _ = self.cluster(features)
             self.churn = churn(labels, self.labels[0])
             self.labels[0].copy_(labels)
+
+    def epoch_state(self) -> dict[str, Any]:
+        """Return the statistics of the views in both networks, and the churn of the labels."""
+        online = group_statistics(self.online_network)
+        return {**super().epoch_state(), "online": online, "churn": self.churn}
+
+    def resume_epoch(self, epoch: int, state: dict[str, Any]) -> None:
+        """Go on within an epoch."""
+        super().resume_epoch(epoch, state)
+        load_group_statistics(self.online_network, state["online"])
+        self._set_gate(epoch)
+        self.churn = float(state["churn"])
 
     def report(self) -> dict[str, float]:
         """Share of the labels that the clustering before this epoch changed."""

@@ -1,0 +1,53 @@
+"""Ranks that would not train the same run end before their first step."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from dualclust.algos.core.errors import UsageError
+from dualclust.train.config.run import override
+from dualclust.train.loop import Run
+from dualclust.train.loop.same_run import check_same_run
+from tests.thread_ranks import on_threads
+from tests.train.runs import tiny, write_images
+
+OPTIONS = ("threads=1", "heads.clusters=[10]")
+
+
+def refusal(source, *changes, other=None, network=None) -> str:
+    """What both ranks say where rank 1 has changed settings, other images or another network."""
+    said = []
+
+    def work(ranks):
+        second = ranks.rank == 1
+        config = tiny(other if second and other else source, *OPTIONS)
+        config = override(config, list(changes)) if second else config
+        run = Run(config, "cpu", network(ranks.rank) if network else None, ranks)
+        with pytest.raises(UsageError, match=r"^the ranks must do the same, got ") as error:
+            check_same_run(run)
+        said.append(str(error.value))
+
+    on_threads(2, work)
+    assert len({*said}) == 1
+    return said[0]
+
+
+def test_settings_and_images_that_differ_are_named(source, tmp_path) -> None:
+    assert "seed = 0 on rank 0 and 1 on rank 1" in refusal(source, "seed=1")
+    assert "optim.lr = " in refusal(source, "optim.lr=0.25")
+    other = write_images(tmp_path / "other.npz", classes=9)
+    assert "images = " in refusal(source, other=other)
+
+
+def test_a_network_of_ones_own_that_each_rank_drew_anew(source) -> None:
+    def network(rank):
+        with torch.random.fork_rng():
+            torch.manual_seed(rank)
+            return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 4))
+
+    assert "got weights = " in refusal(source, network=network)
+
+
+def test_equal_ranks_begin(source) -> None:
+    on_threads(2, lambda ranks: check_same_run(Run(tiny(source, *OPTIONS), "cpu", ranks=ranks)))
