@@ -18,11 +18,11 @@ from ..algos.core.errors import MissingFileError, UsageError
 from ..algos.core.projections import project_sphere
 from ..algos.scores.blocks import MOST_ROWS
 from ..algos.scores.sources import FeatureSource, Group, alone, check_weights
+from ..common.array_headers import read_header
 from .exchange import take_over_ranks
 from .formats import Rows, Selection, open_rows
 from .formats.checks import refuse
 from .formats.kinds import kind_of
-from .formats.npy import read_header
 from .products import Multiply
 
 __all__ = [

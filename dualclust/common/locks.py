@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ..algos.core.errors import OutputError
 from .files import write_file
+from .untrusted import parse_json
 
 __all__ = ["LOCK_FILES", "only_writer"]
 
@@ -76,7 +77,7 @@ def only_writer(folder: Path) -> Iterator[None]:
 def _holder(folder: Path) -> str:
     """Say who holds a folder, as far as it has said so."""
     try:
-        holder = json.loads((folder / _HOLDER).read_text(encoding="utf-8"))
+        holder = parse_json((folder / _HOLDER).read_text(encoding="utf-8"))
         return f"process {int(holder['pid'])} on {str(holder['host'])[:64]!r}"
     except (OSError, ValueError, KeyError, TypeError):  # it has just begun, or just ended
         return "another process"

@@ -11,7 +11,6 @@ The rule of a field is part of its type (``lr: Positive``), so the class body is
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -19,6 +18,7 @@ from typing import Annotated, TypeVar
 from ...algos.bounds.sizes import ROUNDING
 from ...algos.core.errors import MissingFileError, UsageError
 from ...algos.online.step_sizes import PUBLISHED
+from ...common.untrusted import MOST_TEXT, parse_toml
 from .augment import AugmentConfig
 from .constraints import Cardinal, Count, Fraction, Name, Positive, Ratio, Seed, one_of
 from .linear import LinearConfig
@@ -367,6 +367,14 @@ class RunConfig(Checked):
                 raise UsageError(msg)
 
 
+def _settings_text(path: Path) -> str:
+    """Read a file of settings, unless it is far too long for one."""
+    if (there := path.stat().st_size) > MOST_TEXT:
+        msg = f"{there} bytes are too many for settings"
+        raise ValueError(msg)
+    return path.read_text(encoding="utf-8")
+
+
 def load_config(path: str | Path) -> RunConfig:
     """Read a `RunConfig` from a TOML file.
 
@@ -379,11 +387,11 @@ def load_config(path: str | Path) -> RunConfig:
     """
     path = Path(path)
     if not path.is_file():
-        msg = f"no configuration file at {path}"
+        msg = f"no configuration file at {path}. To fix this, look at the path"
         raise MissingFileError(msg)
     try:
-        mapping = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        msg = f"{path}: not a TOML file: {error}"
+        mapping = parse_toml(_settings_text(path))
+    except (OSError, ValueError) as error:
+        msg = f"{path}: not a TOML file: {error}. To fix this, write it as TOML"
         raise UsageError(msg) from None
     return from_mapping(RunConfig, mapping, str(path))

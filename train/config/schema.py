@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import difflib
 import json
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from ...algos.core.errors import UsageError
+from ...common.untrusted import parse_toml
 
 __all__ = ["Checked", "Rule", "dump_config", "from_mapping", "override"]
 
@@ -96,8 +96,8 @@ def override(config: T, items: Iterable[str]) -> T:
             msg = f"override {item!r} must look like key=value or table.key=value"
             raise UsageError(msg)
         try:
-            parsed = tomllib.loads(f"value = {text}")
-        except tomllib.TOMLDecodeError:
+            parsed = parse_toml(f"value = {text}")
+        except ValueError:
             parsed = {}
         # More than one key: the text held a line break and then another assignment.
         table[name] = parsed["value"] if len(parsed) == 1 else text.strip()

@@ -113,8 +113,12 @@ def jpeg_container(path: Path, found: Sequence[str], reading: Reading) -> Source
                 raise UsageError(msg)
             offsets = archive[f"{split}_offsets"]
             if offsets.dtype.kind not in "iu" or offsets.ndim != 1 or len(offsets) < 2:
-                msg = f"{split}_offsets of {path} must be n + 1 integers, got {offsets.shape}"
+                msg = (
+                    f"{split}_offsets of {path} must be n + 1 integers, got {offsets.shape}. "
+                    f"To fix this, write where each file begins, and where the last one ends"
+                )
                 raise InvalidTypeError(msg)
+            offsets = offsets.astype(np.int64)  # differences of unsigned numbers are never negative
             named = f"{split}_labels" in found
             labels = archive[f"{split}_labels"] if named else None
             unread = partial(_unpack, path, split, offsets)

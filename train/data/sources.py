@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from ...algos.core.errors import MissingFileError, UsageError
+from ...common.array_headers import check_array_file
 from .archives import archive_reader
 from .image_files import image_folder, jpeg_container
 from .splits import Array, Reading, Source, Split, damaged
@@ -139,9 +140,8 @@ BUILT_IN: dict[str, Callable[[], Source]] = {"digits": _digits}
 
 def _names(path: Path) -> list[str]:
     # Pickled objects stay shut, here and below: a data file must not be able to run code.
-    with damaged(path), path.open("rb") as file:
-        archive = np.load(file, allow_pickle=False)
-        return list(archive) if isinstance(archive, Mapping) else ["one bare array"]
+    with damaged(path):
+        return check_array_file(path) or ["one bare array"]
 
 
 def _images(path: Path, found: list[str]) -> Source:
@@ -169,6 +169,7 @@ def _read(path: Path, name: str) -> Array:
 def _embeddings(path: Path, *, mapped: bool) -> Source:
     def read() -> Array:
         with damaged(path):
+            check_array_file(path)
             array: Array = np.load(path, mmap_mode="c" if mapped else None, allow_pickle=False)
             return array
 
@@ -176,5 +177,6 @@ def _embeddings(path: Path, *, mapped: bool) -> Source:
     labels = None
     if file.is_file():
         with damaged(file):
+            check_array_file(file)
             labels = np.load(file, allow_pickle=False)
     return Source({"all": Split(read, labels)})

@@ -49,8 +49,11 @@ def restore(run: Run, checkpoint: Checkpoint, settings: Path) -> None:
     _compare(run, checkpoint)
     try:
         run.load_state_dict(unpack(checkpoint.tensors, checkpoint.metadata["state"]))
-    except (KeyError, RuntimeError, ValueError) as error:
-        msg = f"the checkpoint {checkpoint.folder} does not fit this version: {error}"
+    except (KeyError, RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
+        msg = (
+            f"the checkpoint {checkpoint.folder} does not fit this version: {error}. "
+            f"To fix this, resume with the version that wrote it"
+        )
         raise CheckpointError(msg) from error
 
 
