@@ -214,7 +214,10 @@ def constrained_kmeans(
     """
     check_bounds(bounds)
     if bounds.n_samples is None:
-        msg = "bounds must be of a known number of samples, got those of a stream"
+        msg = (
+            "bounds must be of a known number of samples, got those of a stream"
+            ". To fix this, give n_samples to the bounds"
+        )
         raise InvalidValueError(msg)
     check_interval("gap", gap, 0.0, 1.0)
     like = check_arguments(features, centers, metric, max_iter, tol, empty, bounds, progress)

@@ -106,7 +106,8 @@ def init_minibatch(
     check_bounds(bounds)
     if steps is not None:
         check_kind("steps", steps, StepRule, "take measured_steps(bounds), or build one")
-    check_shape("centers", centers, (bounds.n_clusters, "d"))
+    _, d = check_shape("centers", centers, (bounds.n_clusters, "d"))
+    check_count("number of columns of centers", d, 1)
     check_same_place(centers=centers, bounds=bounds.lower)
     check_finite("centers", centers)
     means = xp.astype(centers, xp.float64)

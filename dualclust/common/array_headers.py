@@ -27,6 +27,7 @@ __all__ = [
     "archive_headers",
     "check_array_file",
     "check_entry",
+    "content_offset",
     "read_header",
     "refuse_archive",
 ]
@@ -40,6 +41,9 @@ BROKEN = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError
 )  # fmt: skip
 """What a damaged archive, or one with a password, raises."""
+
+MOST_AXES = 64
+"""Of an array of NumPy's."""
 
 UNREADABLE = (
     ValueError, SyntaxError, KeyError, TypeError, AttributeError, IndexError, OverflowError,
@@ -106,7 +110,7 @@ def read_header(file: BinaryIO, name: object) -> Header:
         values = ast.literal_eval(re.sub(r"(\d)L\b", r"\1", words).strip())  # Python 2: 10L
         dtype = np.lib.format.descr_to_dtype(values["descr"])
         shape = tuple(values["shape"])
-        if not all(type(side) is int and side >= 0 for side in shape):
+        if len(shape) > MOST_AXES or not all(type(n) is int and n >= 0 for n in shape):
             raise ValueError
         by_columns = bool(values["fortran_order"]) and len(shape) > 1
     except UNREADABLE:
@@ -171,10 +175,22 @@ def check_entry(name: object, info: zipfile.ZipInfo, header: Header) -> None:
     if info.file_size != header.n_bytes:
         found = f"has a header for {header.n_bytes} bytes in an entry of {info.file_size} bytes"
         refuse(name, found, "An entry of an archive must be as long as its array", AGAIN)
+    stored = info.compress_type == zipfile.ZIP_STORED
+    if stored and info.compress_size != info.file_size:
+        found = f"has {info.file_size} bytes, and {info.compress_size} where it is stored unpacked"
+        refuse(name, found, "An entry of an archive must be as long as its array", AGAIN)
     if packed_too_much(info.file_size, info.compress_size):
         found = f"promises {info.file_size} bytes packed into {info.compress_size}"
         rule = f"Embeddings do not pack {MOST_PACKED} times: this may be made to fill the disk"
         refuse(name, found, rule, "unpack it yourself and give the .npy file")
+
+
+def content_offset(file: BinaryIO, info: zipfile.ZipInfo) -> int:
+    """Return where the content of an entry begins: after a header with two texts."""
+    file.seek(info.header_offset + 26)
+    lengths = file.read(4)
+    two = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+    return info.header_offset + 30 + two
 
 
 def check_array_file(path: Path) -> list[str]:

@@ -146,7 +146,7 @@ def _lines(path: Path) -> tuple[str, ...] | None:
 
 def _same_length(images: int, labels: int, file: Path) -> None:
     if images != labels:
-        msg = f"{file} holds {labels} labels of {images} images"
+        msg = f"{file} holds {labels} labels of {images} images. To fix this, copy both files again"
         raise InvalidValueError(msg)
 
 

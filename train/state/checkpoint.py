@@ -278,7 +278,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     if isinstance(version, int) and version > VERSION:
         msg = f"{path} has format version {version}, this program reads {VERSION}. To fix: upgrade"
         raise CheckpointError(msg)
-    if content != canonical or version != VERSION or shapes != [{"bytes", "sha256"}] * 2:
+    if content != canonical or version is not VERSION or shapes != [{"bytes", "sha256"}] * 2:
         expected = hashlib.sha256(canonical).hexdigest()
         found = hashlib.sha256(content).hexdigest()
         msg = (

@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algos.core.errors import DualclustError
-from ...common.array_headers import BROKEN, Header, archive_headers, check_entry, refuse_archive
+from ...common.array_headers import (
+    BROKEN,
+    Header,
+    archive_headers,
+    check_entry,
+    content_offset,
+    refuse_archive,
+)
 from .checks import Array, check_ids, check_numbers, check_shape, pick_array, refuse_options
 from .plain import OpenFile, PlainRows, plain_rows
 from .rows import BATCH_BYTES, Ids, Selection, Stream, computed_dtype
@@ -39,7 +46,8 @@ def open_npz(path: Path, selection: Selection) -> PlainRows | Stream:
         ids = _ids(path, entries, selection.id, arrays, header.shape[0])
     n, d = header.shape
     if info.compress_type == zipfile.ZIP_STORED:
-        offset = _data_offset(path, info) + header.length
+        with path.open("rb") as file:
+            offset = content_offset(file, info) + header.length
         by_columns = header.by_columns
         return plain_rows(
             name, path, (n, d), header.dtype, offset=offset, by_columns=by_columns, ids=ids
@@ -49,15 +57,6 @@ def open_npz(path: Path, selection: Selection) -> PlainRows | Stream:
         return _unpacked(path, info, header)
 
     return Stream(name, n, d, header.dtype, batches, ids)
-
-
-def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
-    """Return where the content of an entry begins: after a header with two texts."""
-    with path.open("rb") as file:
-        file.seek(info.header_offset + 26)
-        lengths = file.read(4)
-    two = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
-    return info.header_offset + 30 + two
 
 
 def _ids(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...algos.core.errors import DualclustError, InvalidTypeError
-from ...common.array_headers import BROKEN
+from ...common.array_headers import BROKEN, content_offset
 from ...common.tensor_headers import LONGEST_HEADER, parse_tensor_header
 from ...common.untrusted import MOST_ENTRIES
 from .checks import (
@@ -104,7 +104,7 @@ def open_torch(path: Path, selection: Selection) -> PlainRows:
     """Find the rows of one tensor of a PyTorch file."""
     refuse_options(path, "a PyTorch file", selection, "array")
     load_extra("torch", "train", path, "a PyTorch file")
-    tensors = _tensors(path)
+    tensors, ends = _tensors(path)
     arrays = {
         key: Array(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
         for key, tensor in tensors.items()
@@ -121,25 +121,30 @@ def open_torch(path: Path, selection: Selection) -> PlainRows:
         rule = "The rows of a tensor must lie one after the other"
         fix = "save a copy that does: torch.save(x.contiguous(), path)"
         refuse(name, f"holds a view of a larger tensor (strides {strides})", rule, fix)
-    offset = tensor.untyped_storage()._checkpoint_offset + tensor.storage_offset() * dtype.itemsize
+    begin = tensor.untyped_storage()._checkpoint_offset
+    offset = begin + tensor.storage_offset() * dtype.itemsize
+    if offset + n * d * dtype.itemsize > ends.get(begin, 0):
+        rule = "The numbers of a tensor must lie in its own entry of the archive"
+        refuse(name, "promises more numbers than are there", rule, "write or copy it again")
     bfloat16 = found == "bfloat16"
     return plain_rows(
         name, path, (n, d), dtype, offset=offset, by_columns=by_columns, bfloat16=bfloat16
     )
 
 
-def _tensors(path: Path) -> dict[str, Any]:
-    """Return all tensors of a file, without their values, by the keys that lead to them."""
+def _tensors(path: Path) -> tuple[dict[str, Any], dict[int, int]]:
+    """Return all tensors of a file, without their values, and where its entries begin and end."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     rule = "A PyTorch file must hold a tensor, or dictionaries and lists of tensors"
     order = b""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(path) as archive, path.open("rb") as file:
             infos = archive.infolist()
             names = [info.filename for info in infos]
             _check_entries(path, infos)
+            places = [(content_offset(file, info), info.file_size) for info in infos]
             for info in infos:
                 if info.filename.endswith("/byteorder") and info.file_size < 16:
                     order = archive.read(info)
@@ -163,7 +168,7 @@ def _tensors(path: Path) -> dict[str, Any]:
             found = "holds Python objects other than tensors, which could run code when loaded"
             refuse(path, found, rule, fix)
         refuse(path, f"cannot be read ({text.splitlines()[0]})", rule, "write or copy it again")
-    return _collected(content)
+    return _collected(content), {place: place + size for place, size in places}
 
 
 def _check_entries(path: Path, infos: list[zipfile.ZipInfo]) -> None:
