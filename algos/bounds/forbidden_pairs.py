@@ -297,7 +297,10 @@ def _check_allowed(allowed: Array) -> tuple[Any, int, int]:
         raise InvalidTypeError(msg)
     n, k = check_shape("allowed", allowed, ("n", "k"))
     if k == 0:
-        msg = f"allowed must have at least one column, got shape {(n, k)}. To fix this, pass at least one"
+        msg = (
+            f"allowed must have at least one column, got shape {(n, k)}. "
+            f"To fix this, pass at least one"
+        )
         raise InvalidValueError(msg)
     if xp.isdtype(allowed.dtype, "real floating") and bool(xp.any(xp.isnan(allowed))):
         msg = "allowed must not hold NaN. To fix this, use -inf for forbidden pairs"

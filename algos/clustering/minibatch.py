@@ -32,6 +32,7 @@ import array_api_compat as compat
 from ..bounds.sizes import SizeBounds, check_bounds
 from ..core.checks import (
     check_choice,
+    check_count,
     check_finite,
     check_kind,
     check_real,

@@ -159,7 +159,7 @@ def embedding_source(
 def read_weights(path: Path, n: int) -> NDArray[np.float64]:
     """Read one weight per row, (n,) numbers of at least 0, as float64."""
     if not path.is_file():
-        msg = f"no file at {path}"
+        msg = f"no file at {path}. To fix this, look at the path"
         raise MissingFileError(msg)
     rule = f"Weights are an .npy file with one real number for each of the {n} rows"
     if (kind := kind_of(path)).key != "npy":

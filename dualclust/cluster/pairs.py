@@ -118,7 +118,7 @@ def read_forbidden(path: Path, rows: Rows, k: int, key: str | None) -> Integers:
 
 def _kind(path: Path, option: str, rule: str) -> Kind:
     if not path.is_file():
-        msg = f"no file at {path}, which {option} names"
+        msg = f"no file at {path}, which {option} names. To fix this, look at the path"
         raise MissingFileError(msg)
     kind = kind_of(path)
     if kind.key != "npy" and kind.key not in TABLES:

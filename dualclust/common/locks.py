@@ -59,7 +59,10 @@ def only_writer(folder: Path) -> Iterator[None]:
             warnings.warn(msg, RuntimeWarning, stacklevel=3)
             yield
             return
-        msg = f"cannot write into {folder}: {error.strerror or error}"
+        msg = (
+            f"cannot write into {folder}: {error.strerror or error}"
+            ". To fix this, write to another place, or make room there"
+        )
         raise OutputError(msg) from error
     try:
         holder = {"pid": os.getpid(), "host": socket.gethostname()}

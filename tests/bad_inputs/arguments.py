@@ -35,9 +35,10 @@ def arrays_like(value: Any) -> dict[str, Any]:
     """Arrays of another shape, or with a value that none may have."""
     if value.dtype.kind in "iu":
         return {
-            "as floats": value.astype(float), "negative": value - 10**6, "one more axis": value[None],
-            "one entry": value[:1], "too long": np.concatenate([value, value]), "huge": value + 2**40,
-            "no entry": value[:0],
+            "as floats": value.astype(float), "negative": value - 10**6,
+            "one more axis": value[None],
+            "one entry": value[:1], "too long": np.concatenate([value, value]),
+            "huge": value + 2**40, "no entry": value[:0],
         }  # fmt: skip
     found = {
         "one axis less": value[0], "one more axis": value[None], "no row": value[:0],
@@ -83,8 +84,9 @@ def _without_folder(call: Any, folder: Path) -> Any:
 
 
 RIGHT = {
-    ("assign", "scores", "no row"), ("assign", "scores", "one row"), ("margins", "scores", "no row"),
-    ("assign_batch", "scores", "no row"), ("assign_batch", "scores", "one row"),
+    ("assign", "scores", "no row"), ("assign", "scores", "one row"),
+    ("margins", "scores", "no row"), ("assign_batch", "scores", "no row"),
+    ("assign_batch", "scores", "one row"),
     ("margins", "scores", "one row"), ("sinkhorn", "scores", "one row"),
     ("pseudo_labels", "sigma", "one row"), ("pseudo_labels", "sigma", "one column"),
     ("compare_assignments", "names", "empty"), ("compare_assignments", "names", "longer"),

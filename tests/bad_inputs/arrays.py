@@ -1,4 +1,4 @@
-"""Arrays of strangers: headers of .npy files that lie in each of their fields, and .npz archives."""
+"""Arrays of strangers: .npy files that lie in each field of their header, and archives."""
 
 from __future__ import annotations
 

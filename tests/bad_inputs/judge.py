@@ -39,7 +39,7 @@ class Bad(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What came of a bad input: what is to be complained of, and the seconds that it took."""
+    """What came of a bad input: what is to be complained of, and the processor's seconds that it took."""
 
     complaints: list[str]
     seconds: float
@@ -56,7 +56,7 @@ def judged(bad: Bad, folder: Path) -> Verdict:
     """
     if bad.write is not None:
         bad.write(folder)
-    before, began = _state(folder), time.perf_counter()
+    before, began = _state(folder), time.process_time()
     complaints = []
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -68,7 +68,7 @@ def judged(bad: Bad, folder: Path) -> Verdict:
             complaints += _complaints(str(error), bad.about)
         except (Exception, SystemExit) as error:
             complaints.append(f"{type(error).__name__} is not an error of ours: {error}")
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     if _state(folder) != before:
         complaints.append("something was written")
     return Verdict([text[:400] for text in complaints], seconds)

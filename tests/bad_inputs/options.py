@@ -23,9 +23,10 @@ CLUSTER = """
 -k 2 --timeout 0|-k 2 --timeout -1|-k 2 --timeout nan|-k 2 --device gone|-k 2 --device cuda:99
 -k 2 --device cuda:-1|-k 2 --weights gone.npy|-k 2 --weights X.npy|-k 2 --weights bad.csv
 -k 2 --weights negative.npy|-k 2 --weights nan.npy|-k 2 --weights zero.npy|-k 2 --weights .
--k 2 --seeds gone.npy|-k 2 --seeds X.npy|-k 2 --seeds bad.csv|-k 2 --seeds labels9.npy|-k 2 --seeds .
+-k 2 --seeds gone.npy|-k 2 --seeds X.npy|-k 2 --seeds bad.csv|-k 2 --seeds labels9.npy
 -k 2 --forbidden gone.npy|-k 2 --forbidden X.npy|-k 2 --forbidden bad.csv|-k 2 --forbidden all.npy
--k 2 --init gone|-k 2 --init X.npy|-k 2 --init bad.csv|-k 2 --start gone|-k 2 --start X.npy
+-k 2 --seeds .|-k 2 --init gone|-k 2 --init X.npy|-k 2 --init bad.csv|-k 2 --start gone
+-k 2 --start X.npy
 -k 2 --start .|-k 2 --start X.npy --init random|-k 2 --resume|-k 2 --resume --checkpoint gone.state
 -k 2 --resume --checkpoint bad.csv|-k 2 --resume --checkpoint X.npy|-k 2 --checkpoint .
 -k 2 --array x|-k 2 --columns a|-k 2 --id a|-k 2 --dtype float32|-k 2 --dim 3|-k 2 --out X.npy
@@ -35,9 +36,9 @@ CLUSTER = """
 --k-range 2,x|--k-range 99|--k-range 2,3 --sample 0|--k-range 2,3 --sample -1
 --k-range 2,3 --bounds-range x|--k-range 2,3 --bounds-range 2:1|--k-range 2,3 --bounds-range 0.5
 --k-range 2,3 --bounds-range nan:1|--k-range 2,3 --bounds-range=-1:2|--k-range 2,3 --seeds X.npy
---k-range 2,3 --start .|--k-range 2,3 --checkpoint s|--k-range 2,3 --table t.csv|--k-range 2,2
+--k-range 2,3 --start .|--k-range 2,3 --checkpoint s|--k-range 2,3 --table t.csv
 """
-INPUTS = ("gone.npy", ".", "", "gone/*.npy", "X.npy:x", "labels9.npy", "nan.npy", "\0", "X.npy/")
+INPUTS = ("gone.npy", ".", "", "gone/*.npy", "X.npy:x", "labels9.npy", "nan.npy", "\0")
 TRAIN = (
     "--data gone", "--data X.npy --set epochs=0", "--data .", "--recipe gone", "--recipe X.npy",
     "--recipe bad.csv", "--set x", "--set x=1", "--set optim.lr=-1", "--set optim.lr=nan",

@@ -21,6 +21,11 @@ from dualclust.train.data.splits import File, Reading
 from tests.bad_inputs.arrays import archive, of_file, samples, whole
 from tests.bad_inputs.judge import Bad
 
+SIZES = (
+    (0, 0), (0, 9), (9, 0), (20000, 20000), (2**31 - 1, 2**31 - 1), (1, 80000), (65535, 1),
+    (2**31 - 1, 1), (10000, 10000), (9, 9),
+)  # fmt: skip
+
 __all__ = ["cut", "picture_cases"]
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (24, 32, 3), dtype=np.uint8)
@@ -56,8 +61,7 @@ def png(width: int, height: int, *, depth: int = 8, kind: int = 2, more: bytes =
 
 def heads() -> Iterator[tuple[str, bytes]]:
     """Heads that promise a size, and nothing behind them that has it."""
-    for width, height in ((0, 0), (0, 9), (9, 0), (20000, 20000), (2**31 - 1, 2**31 - 1), (1, 80000),
-                          (65535, 1), (2**31 - 1, 1), (10000, 10000), (9, 9)):  # fmt: skip
+    for width, height in SIZES:
         yield f"png-{width}-{height}", png(width, height)
         yield (
             f"bmp-{width}-{height}",

@@ -1,4 +1,4 @@
-"""Settings and states of strangers: TOML, JSON, checkpoints, headers of tensors, exported models."""
+"""Settings and states of strangers: TOML, JSON, checkpoints, tensors, exported models."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +49,9 @@ ENTRIES: tuple[Any, ...] = (
 TOMLS = (
     "=", "a", "a =", "[a", "a = 1\na = 2", "a = " + "[" * 5000, "a." * 3000 + "b = 1", "\0",
     "a = " + "9" * 5000, "epochs = 1e999", "epochs = nan", "epochs = -1", "epochs = '3'", "x = 1",
-    "epochs = 0", "epochs = true", "epochs = []", "method = 3", "method = 'gone'", "[optim]\nlr = -1",
-    "[optim]\nlr = nan", "[optim]\nlr = inf", "optim = 3", "[optim]\nLR = 1", "[[optim]]\nlr = 1",
+    "epochs = 0", "epochs = true", "epochs = []", "method = 3", "method = 'gone'",
+    "[optim]\nlr = -1", "[optim]\nlr = nan", "[optim]\nlr = inf", "optim = 3", "[optim]\nLR = 1",
+    "[[optim]]\nlr = 1",
     "[network]\nwidth = -3", "[data]\nsize = -1", "[data]\nsource = 3",
     "[data]\nsource = 2020-01-01", "seed = -1", "seed = 1.5", "a = {" * 3000, "a = '''",
     "[heads]\nclusters = [1]", "[heads]\nclusters = []", "[heads]\nclusters = ['3']",
@@ -139,7 +140,6 @@ def checkpoints() -> Iterator[Bad]:
         "state.safetensors": safetensors.torch.save({"x": torch.ones(3)}),
         "state.json": b'{"state": 3}\n',
     }
-    manifest = json.loads(_manifest_bytes(good))
 
     def of(name: str, files: dict[str, bytes]) -> Bad:
         def write(folder: Path) -> None:
@@ -155,10 +155,16 @@ def checkpoints() -> Iterator[Bad]:
         if "{}" not in text:
             own = {**good, "state.json": content}
             yield of(f"metadata-{i}", {**own, "manifest.json": _manifest_bytes(own)})
+    yield from manifests(of, good)
     for name, content in tensor_headers():
         own = {**good, "state.safetensors": content}
         if name not in ("json-6", "entry-27", "entry-28"):  # no embeddings, but tensors
             yield of(f"tensors-{name}", {**own, "manifest.json": _manifest_bytes(own)})
+
+
+def manifests(of: Callable[..., Bad], good: dict[str, bytes]) -> Iterator[Bad]:
+    """Manifests with one value that is not theirs, and checkpoints without a file."""
+    manifest = json.loads(_manifest_bytes(good))
     for key in ("format", "version", "files"):
         for i, value in enumerate((None, -1, 2, "x", [], {}, True, {"state.json": 3})):
             content = (json.dumps({**manifest, key: value}, indent=1) + "\n").encode()

@@ -22,12 +22,13 @@ __all__ = ["table_cases"]
 X = np.arange(24, dtype=np.float32).reshape(8, 3)
 TEXTS = {
     "empty": b"", "line": b"\n\n\n", "names": b"a,b\n", "nothing": b",\n,\n", "word": b"a,b\n1,x\n",
-    "fields": b"a,b\n1,2\n3\n", "twice": b"a,a\n1,2\n", "missing": b"a,b\n1,\n", "nul": b"a\0,b\n1,2",
-    "latin": b"a,b\n\xff,2\n", "quote": b'a,b\n"1,2\n', "nan": b"a,b\nNA,2\n", "gzip": b"\x1f\x8b,",
-    "semicolons": b"a;b\n1;2\n", "long": b"a,b\n" + b"1" * 2**19 + b",2\n", "utf16": b"\xff\xfea\0",
+    "fields": b"a,b\n1,2\n3\n", "twice": b"a,a\n1,2\n", "missing": b"a,b\n1,\n",
+    "nul": b"a\0,b\n1,2", "latin": b"a,b\n\xff,2\n", "quote": b'a,b\n"1,2\n', "nan": b"a,b\nNA,2\n",
+    "gzip": b"\x1f\x8b,", "semicolons": b"a;b\n1;2\n", "long": b"a,b\n" + b"1" * 2**19 + b",2\n",
+    "utf16": b"\xff\xfea\0",
     "line-without-end": b"a" * 2**20, "many": b"a," * 2**18, "index": b",a\n0,1\n",
-    "hex": b"a,b\n0x1,2\n", "comma": b"a,b\n1,5,2\n", "name": b"a\n" + b"x" * 200_000, "html": b"<html>",
-    "json": b'{"a": 1}', "object": b"a,b\n[1],2\n",
+    "hex": b"a,b\n0x1,2\n", "comma": b"a,b\n1,5,2\n", "name": b"a\n" + b"x" * 200_000,
+    "html": b"<html>", "json": b'{"a": 1}', "object": b"a,b\n[1],2\n",
 }  # fmt: skip
 
 
@@ -161,12 +162,13 @@ def torch_files() -> Iterator[tuple[str, bytes]]:
     yield "code", torch_file({"x": Code()})
     for name, value in (("none", None), ("text", "x"), ("number", 3), ("set", {1, 2})):
         yield name, torch_file(value)
-    for name, tensor in (
-        ("sparse", torch.eye(3).to_sparse()), ("axis", torch.ones(3)), ("scalar", torch.tensor(1.0)),
-        ("complex", torch.ones(3, 2, dtype=torch.complex64)), ("bool", torch.ones(3, 2) > 0),
-        ("view", torch.ones(9, 8)[:, ::2]), ("empty", torch.ones(0, 3)), ("stride", torch.ones(3)
-         .expand(4, 3)),
-    ):  # fmt: skip
+    tensors = {
+        "sparse": torch.eye(3).to_sparse(), "axis": torch.ones(3), "scalar": torch.tensor(1.0),
+        "complex": torch.ones(3, 2, dtype=torch.complex64), "bool": torch.ones(3, 2) > 0,
+        "view": torch.ones(9, 8)[:, ::2], "empty": torch.ones(0, 3),
+        "stride": torch.ones(3).expand(4, 3),
+    }  # fmt: skip
+    for name, tensor in tensors.items():
         yield name, torch_file(tensor)
     good = torch_file(torch.ones(8, 3))
     with zipfile.ZipFile(io.BytesIO(good)) as file:

@@ -201,7 +201,10 @@ class AssignmentConfig(Checked):
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
         if self.kappa_floor > self.kappa:
-            msg = f"kappa_floor must be at most kappa={self.kappa}, got {self.kappa_floor}"
+            msg = (
+                f"kappa_floor must be at most kappa={self.kappa}, got {self.kappa_floor}"
+                ". To fix this, pass a number that keeps to this"
+            )
             raise UsageError(msg)
 
 
@@ -325,7 +328,10 @@ class RunConfig(Checked):
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
         if self.method not in METHOD_OPTIONS:
-            msg = f"method must be one of {', '.join(METHOD_OPTIONS)}, got {self.method!r}"
+            msg = (
+                f"method must be one of {', '.join(METHOD_OPTIONS)}, got {self.method!r}"
+                ". To fix this, name one of these"
+            )
             raise UsageError(msg)
         self._check_tables()
         if self.linear is not None and (self.data.test == "none" or not self.evaluation.probe):
@@ -336,7 +342,10 @@ class RunConfig(Checked):
             raise UsageError(msg)
         if self.starts is not None and self.starts.epochs >= self.epochs:
             begun = self.starts.epochs
-            msg = f"starts.epochs must be below epochs={self.epochs}, got {begun}"
+            msg = (
+                f"starts.epochs must be below epochs={self.epochs}, got {begun}"
+                ". To fix this, pass a number that keeps to this"
+            )
             raise UsageError(msg)
         if self.optim.warmup_epochs > self.epochs:
             warmup = self.optim.warmup_epochs

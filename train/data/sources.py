@@ -25,7 +25,8 @@ SPLITS = {
     "all": ("train", "test"),
 }
 SUPPORTED = (
-    "To fix this, name one of these sources: 'digits'; an .npz file with 'images' (uint8) and optional 'labels', or "
+    "To fix this, name one of these sources: 'digits'; an .npz file with 'images' (uint8) and "
+    "optional 'labels', or "
     "with 'train_images' and 'test_images', or with JPEG files ('train_jpeg', 'train_offsets'); "
     "an .npy file of embeddings (n, d); a folder of images, with or without sub-folders of "
     "classes; a folder with the binary files of CIFAR-10, CIFAR-100, STL-10 or MNIST"

@@ -159,7 +159,10 @@ def _read(path: str | Path) -> _File:
                 raise _damaged(path, what)
             content = head + file.read()
     except OSError as error:
-        msg = f"cannot read {path}: {error.strerror or error}"
+        msg = (
+            f"cannot read {path}: {error.strerror or error}"
+            ". To fix this, look at who may read it, or copy it again"
+        )
         raise MissingFileError(msg) from error
     text = _checked_header(content, path)
     try:
@@ -177,7 +180,7 @@ def _file_of(path: Path) -> Path:
         file = path / MODEL_FILE
         if file.is_file():
             return file
-        what = "holds no run"
+        what = "holds no run. To fix this, look at the path"
         if (path / "config.toml").is_file():
             what = f"holds a run that has not ended. To fix this, end it: dualclust resume {path}"
         msg = f"no {MODEL_FILE} in {path}, which {what}"

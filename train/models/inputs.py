@@ -153,7 +153,10 @@ def _rows(array: Any, spec: InputSpec) -> Any:
         msg = f"embeddings must be floats, got {array.dtype}. To fix: cast to float32"
         raise InvalidTypeError(msg)
     if array.ndim != 2 or array.shape[1] != d:
-        msg = f"embeddings must have shape (n, {d}), as the model was trained on, got "
+        msg = (
+            f"embeddings must have shape (n, {d}), as the model was trained on, got "
+            ". To fix this, give it that shape"
+        )
         raise InvalidValueError(msg + f"{tuple(array.shape)}")
     return array
 
