@@ -380,10 +380,7 @@ def _sign(scores: Array, bounds: SizeBounds) -> tuple[Array, Array]:
 def _known_length(bounds: SizeBounds) -> int:
     check_bounds(bounds)
     if bounds.n_samples is None:
-        msg = (
-            "bounds must be of a known number of samples, got those of a stream"
-            ". To fix this, give n_samples to the bounds"
-        )
+        msg = "bounds must be of a known number of samples, got those of a stream"
         raise InvalidValueError(msg)
     return bounds.n_samples
 

@@ -375,9 +375,7 @@ def implied_bounds(bounds: SizeBounds) -> tuple[Array, Array]:
 def _length(n_samples: int) -> int:
     n = check_count("n_samples", n_samples, 1)
     if n > sys.maxsize:
-        msg = (
-            f"n_samples must be at most {sys.maxsize}, got {n}. To fix this, pass a smaller number"
-        )
+        msg = f"n_samples must be at most {sys.maxsize}, got {n}. To fix this, pass a smaller one"
         raise InvalidValueError(msg)
     return n
 

@@ -214,10 +214,7 @@ def constrained_kmeans(
     """
     check_bounds(bounds)
     if bounds.n_samples is None:
-        msg = (
-            "bounds must be of a known number of samples, got those of a stream"
-            ". To fix this, give n_samples to the bounds"
-        )
+        msg = "bounds must be of a known number of samples, got those of a stream"
         raise InvalidValueError(msg)
     check_interval("gap", gap, 0.0, 1.0)
     like = check_arguments(features, centers, metric, max_iter, tol, empty, bounds, progress)

@@ -30,6 +30,8 @@ __all__ = ["load_state", "save_state"]
 
 MAGIC = b"dualclust cluster checkpoint 1\n"
 _HASH = 64
+_TYPES = ("|i1", "|u1", *(f"<{kind}{size}" for kind in "fiu" for size in (2, 4, 8)))
+"""What NumPy would parse, as a list of fields or in other ways, is not given to it."""
 
 
 def save_state(path: Path, run: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -131,10 +133,11 @@ def _arrays(entries: Any, values: bytes) -> dict[str, NDArray[Any]]:
     """
     arrays, place = {}, 0
     for entry in entries:
-        dtype, shape = np.dtype(str(entry["dtype"])), tuple(entry["shape"])
-        if dtype.kind not in "fiu" or not all(type(n) is int and n >= 0 for n in shape):
-            msg = f"an array of type {dtype} and shape {shape}"
+        kind, shape = entry["dtype"], tuple(entry["shape"])
+        if kind not in _TYPES or not all(type(n) is int and n >= 0 for n in shape):
+            msg = f"an array of type {str(kind)[:60]!r} and shape {str(shape)[:60]}"
             raise ValueError(msg)
+        dtype = np.dtype(kind)
         size = math.prod(shape) * dtype.itemsize
         if size > len(values) - place:
             msg = f"an array of {size} bytes, and {len(values) - place} are there"

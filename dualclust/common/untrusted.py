@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from pathlib import Path
 from typing import Any, NoReturn
 
 from ..algos.core.errors import DualclustError, InvalidValueError
@@ -20,6 +21,7 @@ __all__ = [
     "packed_too_much",
     "parse_json",
     "parse_toml",
+    "read_toml",
     "refuse",
 ]
 
@@ -97,6 +99,19 @@ def parse_toml(text: str) -> dict[str, Any]:
         msg = "it is nested too deeply"
         raise ValueError(msg) from error
     return found
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a file of settings, unless it is far too long for one.
+
+    Raises
+    ------
+    OSError, ValueError
+    """
+    if (there := path.stat().st_size) > MOST_TEXT:
+        msg = f"{there} bytes are too many for settings"
+        raise ValueError(msg)
+    return parse_toml(path.read_text(encoding="utf-8"))
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

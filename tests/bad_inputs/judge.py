@@ -39,7 +39,7 @@ class Bad(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What came of a bad input: what is to be complained of, and the processor's seconds that it took."""
+    """What is to be complained of in a bad input, and the processor's seconds that it took."""
 
     complaints: list[str]
     seconds: float

@@ -185,7 +185,8 @@ def cluster_states() -> Iterator[Bad]:
     good = {"name": "x", "dtype": "<f8", "shape": [2]}
     entries: tuple[Any, ...] = (
         None, 3, "x", {}, [3], [None], [[]], [{}], [good, good], [{"name": "x"}],
-        *([{**good, "dtype": kind}] for kind in ("O", "|V8", "<U9", "x", "", None, "<f99", "<c8")),
+        *([{**good, "dtype": kind}]
+          for kind in ("O", "<,8", "|V8", "<U9", "x", "", None, "<f99", "<c8")),
         *([{**good, "shape": shape}] for shape in (None, 2, "2", [-2], [2.0], [2**62, 2**62], [3],
                                                    [1], [[2]], [True, 2], [0, -1])),
     )  # fmt: skip

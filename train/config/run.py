@@ -18,7 +18,7 @@ from typing import Annotated, TypeVar
 from ...algos.bounds.sizes import ROUNDING
 from ...algos.core.errors import MissingFileError, UsageError
 from ...algos.online.step_sizes import PUBLISHED
-from ...common.untrusted import MOST_TEXT, parse_toml
+from ...common.untrusted import read_toml
 from .augment import AugmentConfig
 from .constraints import Cardinal, Count, Fraction, Name, Positive, Ratio, Seed, one_of
 from .linear import LinearConfig
@@ -376,14 +376,6 @@ class RunConfig(Checked):
                 raise UsageError(msg)
 
 
-def _settings_text(path: Path) -> str:
-    """Read a file of settings, unless it is far too long for one."""
-    if (there := path.stat().st_size) > MOST_TEXT:
-        msg = f"{there} bytes are too many for settings"
-        raise ValueError(msg)
-    return path.read_text(encoding="utf-8")
-
-
 def load_config(path: str | Path) -> RunConfig:
     """Read a `RunConfig` from a TOML file.
 
@@ -399,7 +391,7 @@ def load_config(path: str | Path) -> RunConfig:
         msg = f"no configuration file at {path}. To fix this, look at the path"
         raise MissingFileError(msg)
     try:
-        mapping = parse_toml(_settings_text(path))
+        mapping = read_toml(path)
     except (OSError, ValueError) as error:
         msg = f"{path}: not a TOML file: {error}. To fix this, write it as TOML"
         raise UsageError(msg) from None
