@@ -104,7 +104,7 @@ def archives() -> Iterator[tuple[str, bytes]]:
         if not name.startswith("text"):
             yield f"entry-{name}", archive(("x.npy", content))
     good = npy(GOOD)
-    zeros = npy(GOOD.replace("(8, 3)", "(9000000, 3)"), bytes(108_000_000))
+    zeros = npy(GOOD.replace("(8, 3)", "(5700000, 3)"), bytes(68_400_000))
     yield "bomb", archive(("x.npy", zeros), packed=True)
     yield "twice", archive(("a.npy", good), ("b.npy", good)).replace(b"b.npy", b"a.npy")
     many = [(f"{i}.npy", b"") for i in range(2**14 + 1)]

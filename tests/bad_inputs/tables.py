@@ -207,7 +207,7 @@ def table_cases() -> Iterator[Bad]:
         yield of_file(name, "X.parquet", content, embeddings)
     for name, content in hostile_arrow():
         yield of_file(f"arrow-{name}", "X.arrow", content, embeddings)
-    same = pa.table({"a": np.zeros(30_000_000, np.float32)})
+    same = pa.table({"a": np.zeros(17_000_000, np.float32)})
     yield of_file("parquet-bomb", "X.parquet", parquet_of(same), embeddings)
     for name, fill in STORES.items():
         yield Bad(f"hdf5-{name}", lambda folder: embeddings(folder / "X.h5"), "X.h5", hdf5(fill))

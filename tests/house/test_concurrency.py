@@ -46,7 +46,7 @@ CALLS: dict[str, Callable[[int], Any]] = {
     "constrained": lambda seed: dc.constrained_kmeans(
         rows(seed), bounds(), rows(seed)[:K], metric="euclidean", max_iter=3
     )[:3],
-    "start": lambda seed: start_centers(feature_source(rows(seed)), K, seed=seed),
+    "start": lambda seed: start_centers(feature_source(rows(seed)), K, seed=seed, metric="cosine"),
     "sinkhorn": lambda seed: sinkhorn(scored(seed)),
     "pseudo_labels": lambda seed: dc.pseudo_labels(
         np.full((4, 2), 0.5), fairness_weight=1.0 + seed
@@ -58,7 +58,7 @@ CALLS: dict[str, Callable[[int], Any]] = {
 def in_workers(seed: int) -> Any:
     """A pass with threads of its own, inside one of the eight."""
     with workers(2):
-        return list(map_in_order(lambda i: seed * 100 + i, range(9)))
+        return list(map_in_order(lambda i: seed * 100 + i, range(9), like=np.empty(0)))
 
 
 def leaves(found: Any) -> list[Any]:
