@@ -124,7 +124,9 @@ def test_rules_that_do_not_fit_are_named(xp, options, error, text):
     x = xp.asarray(np.arange(4.0)[:, None])
     options = {name: xp.asarray(rule) for name, rule in options.items()}
     call = (x, bounds_on(xp, 4, 2), x[:2, :])
-    assert message_of(error, constrained_kmeans, *call, metric="euclidean", **options) == text
+    assert message_of(error, constrained_kmeans, *call, metric="euclidean", **options).startswith(
+        text
+    )
 
 
 def test_rules_of_the_wrong_kind_are_refused(xp):
