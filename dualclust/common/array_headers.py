@@ -224,8 +224,9 @@ def check_array_file(path: Path) -> list[str]:
 
 
 def _check_plain(name: object, header: Header) -> None:
+    rule, fix = "Arrays hold numbers or text", "save them as one array of numbers: np.stack(rows)"
     if header.dtype.hasobject:
-        rule = "Arrays hold numbers or text"
-        fix = "save them as one array of numbers: np.stack(rows)"
         found = f"holds Python objects, which only a pickle can bring back ({header.dtype})"
         refuse(name, found, rule, fix, InvalidTypeError)
+    if header.dtype.kind == "V":
+        refuse(name, f"holds records or raw bytes ({header.dtype})", rule, fix, InvalidTypeError)
