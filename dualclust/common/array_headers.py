@@ -88,7 +88,8 @@ def read_header(file: BinaryIO, name: object) -> Header:
 
     Examples
     --------
-    >>>     >>> file = io.BytesIO()
+    >>> import io
+    >>> file = io.BytesIO()
     >>> np.save(file, np.zeros((3, 2), np.float16))
     >>> read_header(io.BytesIO(file.getvalue()), "X.npy")[:3]
     (dtype('float16'), (3, 2), False)
