@@ -232,7 +232,7 @@ def test_damaged_files_are_refused(tmp_path, rng):
     content = path.read_bytes()
     for broken in (b"", content[:40], content[: len(content) // 2], b"\x80\x04junk"):
         path.write_bytes(broken)
-        with pytest.raises(InvalidValueError, match="cannot be unpacked|damaged|cut off"):
+        with pytest.raises(InvalidValueError, match=r"cannot be unpacked|damaged|cut off"):
             load_source(path)
 
 
