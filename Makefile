@@ -21,7 +21,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 
 # Half an environment must not pass for one.
 .DELETE_ON_ERROR:
-.PHONY: help env demo lint check test docs machines slow mutants faults bench gpu clean
+.PHONY: help env demo lint check test docs machines slow mutants faults bad-inputs fuzz audit bench gpu clean
 
 # From a tree that cannot be written: what the tools would leave in it goes beside the environment.
 ifneq ($(shell test -w . && echo yes),yes)
@@ -45,6 +45,9 @@ help:
 	@echo 'make slow   the tests that take minutes, and four times the examples of each property'
 	@echo 'make mutants  small errors in a copy of the library: do the tests notice? (an hour)'
 	@echo 'make faults  kill, fill the disk, flip bits: does every run go on to the same bytes? (an hour)'
+	@echo 'make bad-inputs  thousands of bad inputs: is each refused with what to do? (minutes)'
+	@echo 'make fuzz   the readers of files, by atheris or random changes (FUZZ_ARGS="npy --runs 1000000")'
+	@echo 'make audit  installed packages against their pins and wheels, without a network'
 	@echo 'make bench  the benchmark programs, on small sizes'
 	@echo 'make gpu    a day on a CUDA card: check, time, train (GPU_ARGS="--rehearse" without one)'
 	@echo 'make clean  remove what the build and the tools left (not $(VENV), not runs/)'
@@ -144,6 +147,16 @@ faults: $(STAMP)
 	"$(PY)" -m tests.faults.corruption
 	"$(PY)" -m tests.faults.program $(FAULTS_ARGS)
 	"$(PY)" -m tests.faults.long_runs
+
+bad-inputs: $(STAMP)
+	"$(PY)" -m tests.bad_inputs
+
+FUZZ_ARGS ?=
+fuzz: $(STAMP)
+	"$(PY)" -m tests.fuzz $(FUZZ_ARGS)
+
+audit: $(STAMP)
+	"$(PY)" -m tests.supply.audit
 
 bench: $(STAMP)
 	"$(PY)" benchmarks/assign_stream.py --small

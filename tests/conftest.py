@@ -25,6 +25,7 @@ from tests.libraries import (
     SECOND,
     Library,
 )
+from tests.no_network import block
 
 if TYPE_CHECKING:
     from tests.second_device import Transfers
@@ -43,6 +44,7 @@ settings.register_profile(
 settings.register_profile("long", settings.get_profile("ci"), max_examples=200)
 settings.register_profile("nightly", settings.get_profile("long"), derandomize=False)
 settings.load_profile(PROFILE)
+block()
 
 # OpenBLAS takes no more threads from its variable than there are cores; asked in the process, it
 # does. A row of tests/machines has four on any machine.

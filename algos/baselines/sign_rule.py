@@ -171,7 +171,7 @@ def assign_sign_rule(
     xp = check_real("scores", scores)
     n, k = check_shape("scores", scores, ("n", "k"))
     if k == 0:
-        msg = "scores must have at least one column, got none"
+        msg = "scores must have at least one column, got none. To fix this, pass at least one"
         raise InvalidValueError(msg)
     check_count("n_passes", n_passes, 1)
     check_same_place(scores=scores, shares=shares, upper_shares=upper_shares, bias=bias)

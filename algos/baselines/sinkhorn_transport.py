@@ -300,6 +300,9 @@ def _check(scores: Array) -> tuple[Namespace, int, int]:
     xp = check_real("scores", scores)
     n, k = check_shape("scores", scores, ("n", "k"))
     if n == 0 or k == 0:
-        msg = f"scores must have at least one row and one column, got shape {(n, k)}"
+        msg = (
+            f"scores must have at least one row and one column, got shape {(n, k)}"
+            ". To fix this, pass at least one"
+        )
         raise InvalidValueError(msg)
     return xp, n, k

@@ -41,7 +41,10 @@ def ratios_of(name: str, ratio: Array, k: int) -> list[Fraction]:
     single = isinstance(ratio, Number) or (is_array(ratio) and ratio.ndim == 0)
     values = entries(name, [ratio] * k if single else ratio)
     if len(values) != k:
-        msg = f"{name} must be one number or one per cluster (k={k}), got {len(values)}"
+        msg = (
+            f"{name} must be one number or one per cluster (k={k}), got {len(values)}"
+            ". To fix this, give one for each cluster"
+        )
         raise InvalidValueError(msg)
     if name == "lower" and math.inf in values:
         msg = "lower must be finite, got inf. To fix this, use a ratio of at most 1"
@@ -64,7 +67,7 @@ def check_given_once(size: str, **given: Any) -> None:
 def integers_of(name: str, values: Array) -> list[int]:
     """Return the entries of a sequence or integer array as Python integers, also negative ones."""
     if is_array(values) and not compat.array_namespace(values).isdtype(values.dtype, "integral"):
-        msg = f"{name} must be integers, got an array of {values.dtype}"
+        msg = f"{name} must be integers, got an array of {values.dtype}. To fix this, use int64"
         raise InvalidTypeError(msg)
     found = values if isinstance(values, list | tuple) else entries(name, values)
     return [check_count(f"{name}[{i}]", v, -sys.maxsize) for i, v in enumerate(found)]
@@ -85,7 +88,10 @@ def counts_of(name: str, count: Array, k: int) -> list[int]:
         return [check_count(name, count, 0)] * k
     values = entries(name, count)
     if len(values) != k:
-        msg = f"{name} must be one number or one per cluster (k={k}), got {len(values)}"
+        msg = (
+            f"{name} must be one number or one per cluster (k={k}), got {len(values)}"
+            ". To fix this, give one for each cluster"
+        )
         raise InvalidValueError(msg)
     return [check_count(f"{name}[{i}]", value, 0) for i, value in enumerate(values)]
 

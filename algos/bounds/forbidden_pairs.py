@@ -125,7 +125,10 @@ def feasibility(
     each = [1] * n if weights is None else _checked("weights", weights, n)
     total = sum(each)
     if total > LARGEST_TOTAL:
-        msg = f"weights must add up to at most {LARGEST_TOTAL}, got {total}"
+        msg = (
+            f"weights must add up to at most {LARGEST_TOTAL}, got {total}"
+            ". To fix this, pass a smaller number"
+        )
         raise InvalidValueError(msg)
     high = [min(u, total) for u in high] if all(lo <= total for lo in low) else high
     groups: dict[bytes, list[int]] = {}
@@ -289,11 +292,15 @@ def _check_allowed(allowed: Array) -> tuple[Any, int, int]:
         msg = (
             f"allowed must be boolean, or real scores with -inf for forbidden pairs, "
             f"got {allowed.dtype}"
+            ". To fix this, pass an array of numbers"
         )
         raise InvalidTypeError(msg)
     n, k = check_shape("allowed", allowed, ("n", "k"))
     if k == 0:
-        msg = f"allowed must have at least one column, got shape {(n, k)}"
+        msg = (
+            f"allowed must have at least one column, got shape {(n, k)}. "
+            f"To fix this, pass at least one"
+        )
         raise InvalidValueError(msg)
     if xp.isdtype(allowed.dtype, "real floating") and bool(xp.any(xp.isnan(allowed))):
         msg = "allowed must not hold NaN. To fix this, use -inf for forbidden pairs"
@@ -319,6 +326,9 @@ def _rows_on_host(allowed: Array) -> Any:
 def _checked(name: str, values: Sequence[int] | Array, length: int) -> list[int]:
     found = entries(name, values)
     if len(found) != length:
-        msg = f"{name} must have {length} entries, got {len(found)}"
+        msg = (
+            f"{name} must have {length} entries, got {len(found)}"
+            ". To fix this, give one for each cluster"
+        )
         raise InvalidValueError(msg)
     return [check_count(f"{name}[{i}]", v, 0) for i, v in enumerate(found)]

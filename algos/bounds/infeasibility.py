@@ -122,7 +122,9 @@ def check_sums(lower: list[int], upper: list[int], n: int, hint: str) -> None:
     negative = [i for i, v in enumerate(lower) if v < 0]
     if negative:
         i = negative[0]
-        msg = f"lower must be at least 0, got {lower[i]} for cluster {i}"
+        msg = (
+            f"lower must be at least 0, got {lower[i]} for cluster {i}. To fix this, pass 0 or more"
+        )
         raise InvalidValueError(msg)
     crossed = [i for i, (lo, hi) in enumerate(zip(lower, upper, strict=True)) if lo > hi]
     if crossed:

@@ -295,7 +295,10 @@ size, got 0.9 and 20. To fix this, give one of them
         low = integers_of("lower", lower)
         high = [n] * len(low) if upper is None else integers_of("upper", upper)
         if len(low) != len(high) or not low:
-            msg = f"lower and upper must have one entry per cluster, got {len(low)} and {len(high)}"
+            msg = (
+                f"lower and upper must have one entry per cluster, got {len(low)} and {len(high)}"
+                ". To fix this, give one for each cluster"
+            )
             raise InvalidValueError(msg)
         check_sums(low, high, n, "")
         high = [min(u, n) for u in high]
@@ -372,7 +375,7 @@ def implied_bounds(bounds: SizeBounds) -> tuple[Array, Array]:
 def _length(n_samples: int) -> int:
     n = check_count("n_samples", n_samples, 1)
     if n > sys.maxsize:
-        msg = f"n_samples must be at most {sys.maxsize}, got {n}"
+        msg = f"n_samples must be at most {sys.maxsize}, got {n}. To fix this, pass a smaller one"
         raise InvalidValueError(msg)
     return n
 

@@ -115,7 +115,10 @@ def frame_of(features: Array | FeatureSource, metric: str, weights: Array | None
     like = source.rows(0, 0)
     xp, device = check_real("features", like), compat.device(like)
     if group.n_total < 1 or d < 1:
-        msg = f"features must have rows and columns, got shape ({group.n_total}, {d})"
+        msg = (
+            f"features must have rows and columns, got shape ({group.n_total}, {d})"
+            ". To fix this, pass at least one"
+        )
         raise InvalidValueError(msg)
     weight_unit = 1.0
     if weights is not None:

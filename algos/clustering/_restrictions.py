@@ -200,6 +200,7 @@ def check_fixed(name: str, fixed: Array, n: int, k: int) -> Array:
         msg = (
             f"{name} must hold clusters from 0 to {k - 1}, or -1 for a free row, got values from "
             f"{low} to {high}"
+            ". To fix this, number rows and clusters from 0"
         )
         raise InvalidValueError(msg)
     return fixed
@@ -234,7 +235,10 @@ def _check_range(name: str, what: str, values: Array, length: int) -> None:
     xp = compat.array_namespace(values)
     low, high = (int(edge) for edge in read(xp.min(values), xp.max(values)))
     if low < 0 or high >= length:
-        msg = f"{name} must hold {what} from 0 to {length - 1}, got {low if low < 0 else high}"
+        msg = (
+            f"{name} must hold {what} from 0 to {length - 1}, got {low if low < 0 else high}"
+            ". To fix this, number rows and clusters from 0"
+        )
         raise InvalidValueError(msg)
 
 

@@ -173,7 +173,7 @@ def best_of(run: Callable[[int], R], seeds: Iterable[int]) -> R:
         if best is None or found.objective > best.objective:
             best = found
     if best is None:
-        msg = "seeds must hold at least one seed, got none"
+        msg = "seeds must hold at least one seed, got none. To fix this, pass at least one"
         raise InvalidValueError(msg)
     return best
 
@@ -307,13 +307,19 @@ def check_arguments(
 ) -> Array:
     """Check all arguments except the rows; return an empty array of the dtype to compute in."""
     if progress is not None and not callable(progress):
-        msg = f"progress must be callable, got {shown(progress)} ({type(progress).__name__})"
+        msg = (
+            f"progress must be callable, got {shown(progress)} ({type(progress).__name__})"
+            ". To fix this, pass a function, or None"
+        )
         raise InvalidTypeError(msg)
     n = "n" if bounds is None or bounds.n_samples is None else bounds.n_samples
     if isinstance(features, FeatureSource):
         like, d = features.rows(0, 0), features.n_features
         if n not in ("n", features.group.n_total):
-            msg = f"features must have bounds.n_samples={n} rows, got {features.group.n_total}"
+            msg = (
+                f"features must have bounds.n_samples={n} rows, got {features.group.n_total}"
+                ". To fix this, make both of the same samples"
+            )
             raise InvalidValueError(msg)
     else:
         check_real("features", features)
@@ -321,7 +327,8 @@ def check_arguments(
         like = features[:0, :]
     xp = check_real("features", like)
     check_real("centers", centers)
-    check_shape("centers", centers, ("k" if bounds is None else bounds.n_clusters, d))
+    k, _ = check_shape("centers", centers, ("k" if bounds is None else bounds.n_clusters, d))
+    check_count("number of centers", k, 1)
     check_same_place(
         features=like, centers=centers, bounds=None if bounds is None else bounds.lower
     )

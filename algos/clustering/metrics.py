@@ -104,7 +104,7 @@ def clustering_scores(labels: Array, classes: Array) -> ClusteringScores:
     found, true = _on_host("labels", labels), _on_host("classes", classes)
     check_shape("classes", true, (found.shape[0],))
     if found.shape[0] == 0:
-        msg = "labels must not be empty"
+        msg = "labels must not be empty. To fix this, pass at least one"
         raise InvalidValueError(msg)
     table = metrics.cluster.contingency_matrix(true, found)
     # Equal but for names. Old versions of scikit-learn say AMI = 0 where all are alone.
@@ -138,7 +138,7 @@ def effective_clusters(counts: Array) -> float:
     q = xp.astype(counts, xp.float64)
     total = float(xp.sum(q))
     if not total > 0:
-        msg = "counts must not all be 0"
+        msg = "counts must not all be 0. To fix this, pass at least one"
         raise InvalidValueError(msg)
     q = q / total
     log_q = xp.log(xp.where(q > 0, q, xp.ones_like(q)))
@@ -166,7 +166,7 @@ def imbalance_ratio(counts: Array) -> float:
     check_shape("counts", counts, ("k",))
     largest = int(xp.max(counts)) if counts.shape[0] else 0
     if not largest > 0:
-        msg = "counts must not all be 0"
+        msg = "counts must not all be 0. To fix this, pass at least one"
         raise InvalidValueError(msg)
     return int(xp.min(counts)) / largest
 
@@ -201,7 +201,7 @@ def regret(scores: Array, labels: Array, best: float) -> float:
     check_interval("best", best, -math.inf, math.inf)
     n, _ = check_shape("scores", scores, ("n", "k"))
     if n == 0:
-        msg = "scores must have at least one row"
+        msg = "scores must have at least one row. To fix this, pass at least one"
         raise InvalidValueError(msg)
     return (best - objective(scores, labels)) / n
 
@@ -232,7 +232,10 @@ def uniformity(features: Array) -> float:
     check_real("features", features)
     n, d = check_shape("features", features, ("n", "d"))
     if n == 0 or d == 0:
-        msg = f"features must have at least one row and column, got shape {(n, d)}"
+        msg = (
+            f"features must have at least one row and column, got shape {(n, d)}"
+            ". To fix this, pass at least one"
+        )
         raise InvalidValueError(msg)
     check_finite("features", features)
     xp = compat.array_namespace(features)
@@ -253,6 +256,6 @@ def _on_host(name: str, labels: Array) -> Any:
     array = host.asarray(labels)
     check_shape(name, array, ("n",))
     if not host.isdtype(array.dtype, ("integral", "bool")):
-        msg = f"{name} must have an integer dtype, got {array.dtype}"
+        msg = f"{name} must have an integer dtype, got {array.dtype}. To fix this, use int64"
         raise InvalidTypeError(msg)
     return array

@@ -32,6 +32,7 @@ import array_api_compat as compat
 from ..bounds.sizes import SizeBounds, check_bounds
 from ..core.checks import (
     check_choice,
+    check_count,
     check_finite,
     check_kind,
     check_real,
@@ -106,7 +107,8 @@ def init_minibatch(
     check_bounds(bounds)
     if steps is not None:
         check_kind("steps", steps, StepRule, "take measured_steps(bounds), or build one")
-    check_shape("centers", centers, (bounds.n_clusters, "d"))
+    _, d = check_shape("centers", centers, (bounds.n_clusters, "d"))
+    check_count("number of columns of centers", d, 1)
     check_same_place(centers=centers, bounds=bounds.lower)
     check_finite("centers", centers)
     means = xp.astype(centers, xp.float64)

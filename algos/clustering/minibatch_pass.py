@@ -157,7 +157,10 @@ def _step(
     try:
         return minibatch_step(rows, state, bounds, metric=metric, weights=weights, empty=empty)
     except InvalidValueError as error:
-        msg = f"the batch of rows {first} to {first + rows.shape[0] - 1} cannot be added: {error}"
+        msg = (
+            f"the batch of rows {first} to {first + rows.shape[0] - 1} cannot be added: {error}"
+            ". To fix this, look at these rows"
+        )
         raise InvalidValueError(msg) from error
 
 

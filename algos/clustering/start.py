@@ -129,7 +129,8 @@ def kmeans_plus_plus(
            [3., 4.]])
     """
     xp = check_real("features", features)
-    n, _ = check_shape("features", features, ("n", "d"))
+    n, d = check_shape("features", features, ("n", "d"))
+    check_count("number of columns of features", d, 1)
     check_real("uniforms", uniforms)
     check_same_place(features=features, uniforms=uniforms, weights=weights, given=given)
     if uniforms.ndim == 1:
@@ -143,7 +144,10 @@ def kmeans_plus_plus(
         )
         raise InvalidValueError(msg)
     if n < max(k, 1) or k < 1:
-        msg = f"features must have at least one row per center, got {n} rows for k={k}"
+        msg = (
+            f"features must have at least one row per center, got {n} rows for k={k}"
+            ". To fix this, ask for fewer centers"
+        )
         raise InvalidValueError(msg)
     if weights is None:
         weights = xp.ones((n,), dtype=xp.float64, device=compat.device(features))
@@ -254,7 +258,10 @@ def start_centers(
     check_choice("metric", metric, METRICS)
     n = source.group.n_total
     if n < k:
-        msg = f"features must have at least one row per center, got {n} rows for k={k}"
+        msg = (
+            f"features must have at least one row per center, got {n} rows for k={k}"
+            ". To fix this, ask for fewer centers"
+        )
         raise InvalidValueError(msg)
     like = source.rows(0, 0)
     xp, device = compat.array_namespace(like), compat.device(like)

@@ -50,7 +50,7 @@ def check_shape(name: str, array: Array, axes: tuple[str | int, ...]) -> tuple[i
     )
     if not fits:
         wanted = ", ".join(str(a) for a in axes) + ("," if len(axes) == 1 else "")
-        msg = f"{name} must have shape ({wanted}), got {shape}"
+        msg = f"{name} must have shape ({wanted}), got {shape}. To fix this, give it that shape"
         raise InvalidValueError(msg)
     return shape
 
@@ -117,7 +117,7 @@ def check_labels(name: str, labels: Array, n: int, k: int) -> None:
     if n and not (0 <= int(xp.min(labels)) and int(xp.max(labels)) < k):
         msg = (
             f"{name} must lie in [0, {k}), got values from {int(xp.min(labels))} "
-            f"to {int(xp.max(labels))}"
+            f"to {int(xp.max(labels))}. To fix this, number the clusters from 0"
         )
         raise InvalidValueError(msg)
 
@@ -153,13 +153,19 @@ def check_interval(
     The value must be finite, even if `high` is infinite.
     """
     if isinstance(value, bool) or not isinstance(value, Real):
-        msg = f"{name} must be a number, got {shown(value)} ({type(value).__name__})"
+        msg = (
+            f"{name} must be a number, got {shown(value)} ({type(value).__name__}). "
+            f"To fix this, pass an int or a float"
+        )
         raise InvalidTypeError(msg)
     inside = (low < value if open_low else low <= value) and value <= high
     if not inside or not abs(value) <= sys.float_info.max:  # nor a whole number beyond any float
         bracket = "(" if open_low else "["
         end = ")" if math.isinf(high) else "]"
-        msg = f"{name} must lie in {bracket}{low:g}, {high:g}{end}, got {value!r}"
+        msg = (
+            f"{name} must lie in {bracket}{low:g}, {high:g}{end}, got {value!r}. "
+            f"To fix this, pass a number in there"
+        )
         raise InvalidValueError(msg)
     return float(value)
 
@@ -167,10 +173,13 @@ def check_interval(
 def check_count(name: str, value: int, low: int) -> int:
     """Return `value` if it is an integer of at least `low`."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        msg = f"{name} must be an int, got {shown(value)} ({type(value).__name__})"
+        msg = (
+            f"{name} must be an int, got {shown(value)} ({type(value).__name__}). "
+            f"To fix this, pass a whole number"
+        )
         raise InvalidTypeError(msg)
     if value < low:
-        msg = f"{name} must be at least {low}, got {value}"
+        msg = f"{name} must be at least {low}, got {value}. To fix this, pass a larger one"
         raise InvalidValueError(msg)
     return int(value)
 
@@ -178,7 +187,10 @@ def check_count(name: str, value: int, low: int) -> int:
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Raise unless `value` is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
-        msg = f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}"
+        msg = (
+            f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}. "
+            f"To fix this, pass one of these"
+        )
         raise InvalidValueError(msg)
 
 

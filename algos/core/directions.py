@@ -67,7 +67,10 @@ def unit_directions(x: Array) -> Directions:
     """
     xp = check_real("x", x)
     if x.ndim < 1 or x.shape[-1] < 1:
-        msg = f"x must have at least one column, got shape {tuple(x.shape)}"
+        msg = (
+            f"x must have at least one column, got shape {tuple(x.shape)}"
+            ". To fix this, pass at least one"
+        )
         raise InvalidValueError(msg)
     smallest = xp.finfo(at_least_float32(x).dtype).smallest_normal ** 0.5
     x = xp.astype(x, xp.float64)

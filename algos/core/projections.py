@@ -182,7 +182,10 @@ def project_capped(x: Array, cap: float) -> Array:
     k = x.shape[-1]
     check_interval("cap", cap, 0.0, 1.0, open_low=True)
     if cap * k < 1.0 - 1e-15 * k:  # 49 * (1 / 49) is below 1 in floating point
-        msg = f"cap must be at least 1/k = {1 / k:g} for k={k} entries, got {cap}"
+        msg = (
+            f"cap must be at least 1/k = {1 / k:g} for k={k} entries, got {cap}"
+            ". To fix this, pass a larger cap"
+        )
         raise InvalidValueError(msg)
     # With r = ceil(1 / cap), r - 1 entries cannot hold a sum of 1, but r full ones can. So theta
     # lies in [x_(r) - cap, x_(r)) for the r-th largest entry, and of entries further than cap from
@@ -210,7 +213,10 @@ def project_capped(x: Array, cap: float) -> Array:
 def _check(x: Array) -> Namespace:
     xp = check_real("x", x)
     if x.ndim == 0 or x.shape[-1] == 0:
-        msg = f"x must have at least one entry on its last axis, got shape {tuple(x.shape)}"
+        msg = (
+            f"x must have at least one entry on its last axis, got shape {tuple(x.shape)}"
+            ". To fix this, pass at least one"
+        )
         raise InvalidValueError(msg)
     return xp
 

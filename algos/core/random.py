@@ -69,7 +69,7 @@ def philox(blocks: Array, *, key: int, stream: int | Array, xp: Namespace) -> tu
     counted = not compat.is_array_api_obj(stream)
     for name, value in (("key", key), ("stream", stream if counted else 0)):
         if check_count(name, value, 0) >= 2**64:
-            msg = f"{name} must be below 2^64, got {value}"
+            msg = f"{name} must be below 2^64, got {value}. To fix this, pass a smaller number"
             raise InvalidValueError(msg)
     c0, c1 = blocks & WORD, (blocks >> 32) & WORD
     if counted:
@@ -208,7 +208,7 @@ def uniforms(seed: int, n: int, *, xp: Namespace, device: object | None = None) 
     array([0.883311, 0.431528])
     """
     if check_count("seed", seed, 0) >= 2**64:
-        msg = f"seed must be below 2^64, got {seed}"
+        msg = f"seed must be below 2^64, got {seed}. To fix this, pass a smaller number"
         raise InvalidValueError(msg)
     check_count("n", n, 0)
     place = xp.arange(1, n + 1, dtype=xp.int64, device=device)

@@ -99,6 +99,7 @@ def entries(name: str, values: Array) -> list[Any]:
             msg = (
                 f"{name} must be a 1-D array of real numbers, got {values.dtype} of shape "
                 f"{tuple(values.shape)}"
+                ". To fix this, give it that shape"
             )
             raise InvalidTypeError(msg)
         if hasattr(values, "tolist"):  # one transfer, if the library offers it
@@ -106,6 +107,9 @@ def entries(name: str, values: Array) -> list[Any]:
         kind = float if xp.isdtype(values.dtype, "real floating") else int
         return [kind(values[i]) for i in range(values.shape[0])]
     if isinstance(values, str) or not isinstance(values, Sequence):
-        msg = f"{name} must be numbers, got {shown(values)} ({type(values).__name__})"
+        msg = (
+            f"{name} must be numbers, got {shown(values)} ({type(values).__name__})"
+            ". To fix this, pass an array of numbers"
+        )
         raise InvalidTypeError(msg)
     return [float(v) if compat.is_array_api_obj(v) and v.ndim == 0 else v for v in values]

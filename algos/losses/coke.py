@@ -168,7 +168,10 @@ def two_view_targets(
     xp = check_real("reference_scores", reference_scores)
     shape = tuple(reference_scores.shape)
     if len(shape) < 3 or shape[0] != 2:
-        msg = f"reference_scores must have shape (2, ..., b, k), two views, got {shape}"
+        msg = (
+            f"reference_scores must have shape (2, ..., b, k), two views, got {shape}"
+            ". To fix this, give it that shape"
+        )
         raise InvalidValueError(msg)
     check_shape("labels", labels, shape[1:-1])
     other = xp.flip(reference_scores, axis=0)

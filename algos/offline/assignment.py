@@ -192,7 +192,10 @@ def assign_source(
     """
     n, k = source.group.n_total, source.n_clusters
     if bounds.n_samples is None:
-        msg = "bounds must be of a known number of samples, got those of a stream"
+        msg = (
+            "bounds must be of a known number of samples, got those of a stream"
+            ". To fix this, give n_samples to the bounds"
+        )
         raise InvalidValueError(msg)
     if bounds.n_samples != n:
         msg = (
@@ -373,6 +376,9 @@ def _solve_in_full(problem: Problem, prices: Array | None) -> OfflineAssignment:
     assignment = solve_reduced(candidates, bounds, region, 0.0, options=options).assignment
     if assignment is None:
         check_feasible(allowed_pairs(source), bounds.lower, bounds.upper)
-        msg = "scores differ too much for float64: no labels were found, although some are inside"
+        msg = (
+            "scores differ too much for float64: no labels were found, although some are inside"
+            ". To fix this, scale the scores down, or clip the smallest"
+        )
         raise InvalidValueError(msg)
     return assignment

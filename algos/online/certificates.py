@@ -154,7 +154,10 @@ def violation(counts: Array, bounds: SizeBounds) -> int:
     """
     check_bounds(bounds)
     if bounds.n_samples is None:
-        msg = "bounds must be of a known number of samples, got those of a stream"
+        msg = (
+            "bounds must be of a known number of samples, got those of a stream"
+            ". To fix this, give n_samples to the bounds"
+        )
         raise InvalidValueError(msg)
     xp = check_integral("counts", counts)
     check_same_place(counts=counts, bounds=bounds.lower)
@@ -234,7 +237,10 @@ def dual_value(scores: Array, prices: Array, bounds: SizeBounds) -> float:
     n, k = check_shape("scores", scores, (bounds.n_samples or "n", bounds.n_clusters))
     check_shape("prices", prices, (k,))
     if bounds.n_samples is None:
-        msg = "bounds must be of a known number of samples, got those of a stream"
+        msg = (
+            "bounds must be of a known number of samples, got those of a stream"
+            ". To fix this, give n_samples to the bounds"
+        )
         raise InvalidValueError(msg)
     rows = max(1, 2**22 // k)  # 32 MiB of float64 at a time
     total = price_of_bounds(prices, bounds)

@@ -39,6 +39,7 @@ from ..core.checks import (
     check_namespace,
     check_real,
     check_same_place,
+    check_shape,
     shown,
 )
 from ..core.errors import InvalidTypeError, InvalidValueError
@@ -110,11 +111,17 @@ class DualRule(NamedTuple):
             Unless each head has one rule and the rules differ only in step and chunk.
         """
         if not bounds or len(bounds) != len(steps):
-            msg = f"steps must have one rule for each head, got {len(steps)} for {len(bounds)}"
+            msg = (
+                f"steps must have one rule for each head, got {len(steps)} for {len(bounds)}"
+                ". To fix this, pass them so"
+            )
             raise InvalidValueError(msg)
         kinds = {(s.free_sign, s.mean_over_chunk, s.l1_radius) for s in steps}
         if len(kinds) > 1:
-            msg = "steps must agree but for step_size and chunk_size: heads share one update"
+            msg = (
+                "steps must agree but for step_size and chunk_size: heads share one update"
+                ". To fix this, pass them so"
+            )
             raise InvalidValueError(msg)
         xp = compat.array_namespace(bounds[0].lower_share)
         device = compat.device(bounds[0].lower_share)
@@ -141,7 +148,10 @@ def init_duals(shape: tuple[int, ...], *, xp: Namespace, device: object | None =
     """Return the starting prices: float64 zeros of `shape`, which make the first labels greedy."""
     check_namespace(xp)
     if not isinstance(shape, tuple):
-        msg = f"shape must be a tuple of ints, got {shown(shape)} ({type(shape).__name__})"
+        msg = (
+            f"shape must be a tuple of ints, got {shown(shape)} ({type(shape).__name__}). "
+            f"To fix this, pass (k,) for k clusters"
+        )
         raise InvalidTypeError(msg)
     for length in shape:
         check_count("shape", length, 0)
@@ -178,6 +188,7 @@ def update_duals(
     """
     _check(duals, rule)
     check_integral("sizes", sizes)
+    check_shape("sizes", sizes, tuple(duals.lower.shape))
     check_same_place(duals=duals.lower, sizes=sizes)
     check_count("n_samples", n_samples, 0)
     xp = compat.array_namespace(duals.lower)
@@ -244,10 +255,14 @@ def assign_batch(
     array([1, 1])
     """
     xp = check_real("scores", scores)
-    if scores.ndim < 2:
-        msg = f"scores must have shape (..., b, k), got {tuple(scores.shape)}"
-        raise InvalidValueError(msg)
     _check(duals, rule)
+    *heads, k = duals.lower.shape
+    if scores.ndim < 2 or tuple(scores.shape) != (*heads, scores.shape[-2], k):
+        msg = (
+            f"scores must have shape {(*heads, 'b', k)}, as duals of shape {(*heads, k)} say, got "
+            f"{tuple(scores.shape)}. To fix this, give both the same heads and clusters"
+        )
+        raise InvalidValueError(msg)
     check_count("rule.chunk_size", rule.chunk_size, 1)
     check_same_place(duals=duals.lower, scores=scores)
     scores = xp.astype(scores, xp.float64)
@@ -280,5 +295,8 @@ def _check(duals: Duals, rule: DualRule) -> None:
     else:
         check_interval("rule.step_size", rule.step_size, 0.0, math.inf)
     if rule.free_sign and not math.isinf(rule.l1_radius):
-        msg = f"rule.l1_radius must be inf when free_sign is set, got {rule.l1_radius}"
+        msg = (
+            f"rule.l1_radius must be inf when free_sign is set, got {rule.l1_radius}. "
+            f"To fix this, leave one of them out"
+        )
         raise InvalidValueError(msg)

@@ -82,6 +82,7 @@ class StepRule:
             msg = (
                 "l1_radius must be inf when free_sign is set, since the projection keeps duals "
                 f"nonnegative; got {self.l1_radius}"
+                ". To fix this, pass a number that keeps to this"
             )
             raise InvalidValueError(msg)
 
@@ -150,7 +151,10 @@ mean_over_chunk=False, l1_radius=inf)
     check_bounds(bounds)
     n = bounds.n_samples if n_samples is None else check_count("n_samples", n_samples, 1)
     if n is None:
-        msg = "n_samples must be given: the bounds are of a stream of unknown length"
+        msg = (
+            "n_samples must be given: the bounds are of a stream of unknown length"
+            ". To fix this, pass n_samples"
+        )
         raise InvalidValueError(msg)
     check_interval("kappa", kappa, 0.0, math.inf, open_low=True)
     floor = min(0.3, kappa) if kappa_floor is None else kappa_floor

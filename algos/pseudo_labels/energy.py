@@ -211,7 +211,10 @@ def check_problem(
     xp = check_real("sigma", sigma)
     m, k = check_shape("sigma", sigma, ("m", "k"))
     if m == 0 or k == 0:
-        msg = f"sigma must have at least one row and one column, got shape {(m, k)}"
+        msg = (
+            f"sigma must have at least one row and one column, got shape {(m, k)}"
+            ". To fix this, pass at least one"
+        )
         raise InvalidValueError(msg)
     check_interval("fairness_weight", fairness_weight, 0.0, LARGEST)
     check_interval("beta", beta, 0.0, LARGEST)

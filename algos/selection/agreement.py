@@ -68,7 +68,7 @@ def adjusted_rand_index(labels: Array, other: Array, n_clusters: int) -> float:
     (n,) = check_shape("labels", labels, ("n",))
     check_same_place(labels=labels, other=other)
     if n == 0:
-        msg = "labels must hold at least one sample, got none"
+        msg = "labels must hold at least one sample, got none. To fix this, pass at least one"
         raise InvalidValueError(msg)
     check_labels("labels", labels, n, k)
     check_labels("other", other, n, k)

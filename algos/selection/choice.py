@@ -125,7 +125,7 @@ def choose_k(
     numbers, pairs = _numbers(ks), _pairs(shares)
     check_choice("metric", metric, METRICS)
     if check_count("seed", seed, 0) >= 2**63:
-        msg = f"seed must be below 2^63, got {seed}"
+        msg = f"seed must be below 2^63, got {seed}. To fix this, pass a smaller number"
         raise InvalidValueError(msg)
     check_count("n_splits", n_splits, 2)
     check_count("n_init", n_init, 1)
@@ -174,7 +174,10 @@ def sample_rows(n: int, most: int, *, n_drawn: int | None = None) -> int:
 
 def _numbers(ks: Sequence[int]) -> list[int]:
     if isinstance(ks, str) or not isinstance(ks, Sequence):
-        msg = f"ks must be a sequence of ints, got {shown(ks)} ({type(ks).__name__})"
+        msg = (
+            f"ks must be a sequence of ints, got {shown(ks)} ({type(ks).__name__})"
+            ". To fix this, pass them so"
+        )
         raise InvalidTypeError(msg)
     numbers = [check_count(f"ks[{i}]", k, 2) for i, k in enumerate(ks)]
     if not numbers or any(a >= b for a, b in pairwise(numbers)):
@@ -188,7 +191,10 @@ def _pairs(shares: Sequence[Shares]) -> tuple[Shares, ...]:
     pairs = [FREE]
     for i, pair in enumerate(shares):
         if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-            msg = f"shares[{i}] must be a pair (lower, upper), got {shown(pair)}"
+            msg = (
+                f"shares[{i}] must be a pair (lower, upper), got {shown(pair)}"
+                ". To fix this, pass them so"
+            )
             raise InvalidTypeError(msg)
         low = check_interval(f"shares[{i}][0]", pair[0], 0.0, 1.0)
         high = math.inf

@@ -214,7 +214,10 @@ def _check(candidate: Candidate, source: FeatureSource) -> None:
     centers, bounds = candidate.centers, candidate.bounds
     k, _ = check_shape("centers", centers, ("k", source.n_features))
     if k < 2:
-        msg = f"centers must be at least two, got {k}: a silhouette compares two clusters"
+        msg = (
+            f"centers must be at least two, got {k}: a silhouette compares two clusters"
+            ". To fix this, pass them so"
+        )
         raise InvalidValueError(msg)
     check_same_place(
         features=source.rows(0, 0),
@@ -231,5 +234,6 @@ def _check(candidate: Candidate, source: FeatureSource) -> None:
         msg = (
             f"bounds must be of {source.group.n_total} samples and {k} clusters, got "
             f"{bounds.n_samples} and {bounds.n_clusters}"
+            ". To fix this, make both of the same samples"
         )
         raise InvalidValueError(msg)

@@ -162,17 +162,26 @@ def as_relation(relations: Array) -> Array:
     xp = compat.array_namespace(relations)
     n, _ = check_shape("relations", relations, ("n", "n"))
     if relations.shape[1] != n or n == 0:
-        msg = f"relations must be square and not empty, got shape {tuple(relations.shape)}"
+        msg = (
+            f"relations must be square and not empty, got shape {tuple(relations.shape)}"
+            ". To fix this, pass at least one"
+        )
         raise InvalidValueError(msg)
     if xp.isdtype(relations.dtype, "bool"):
         return relations
     if not xp.isdtype(relations.dtype, ("integral", "real floating")):
-        msg = f"relations must be bool or hold 0 and 1, got {relations.dtype}"
+        msg = (
+            f"relations must be bool or hold 0 and 1, got {relations.dtype}"
+            ". To fix this, pass truth values"
+        )
         raise InvalidTypeError(msg)
     other = (relations != 0) & (relations != 1)
     if bool(xp.any(other)):
         i, j = _first(other)
-        msg = f"relations must hold 0 and 1, got {float(relations[i, j]):g} at index {(i, j)}"
+        msg = (
+            f"relations must hold 0 and 1, got {float(relations[i, j]):g} at index {(i, j)}"
+            ". To fix this, pass truth values"
+        )
         raise InvalidValueError(msg)
     return relations == 1
 

@@ -235,7 +235,10 @@ def polygon_map(features: Array) -> Array:
     features = at_least_float32(features)
     xp = compat.array_namespace(features)
     if features.ndim == 0 or features.shape[-1] == 0:
-        msg = f"features must have shape (..., k) with k >= 1, got {tuple(features.shape)}"
+        msg = (
+            f"features must have shape (..., k) with k >= 1, got {tuple(features.shape)}"
+            ". To fix this, give it that shape"
+        )
         raise InvalidValueError(msg)
     k = features.shape[-1]
     h = xp.arange(1, k + 1, dtype=features.dtype, device=compat.device(features))
@@ -285,7 +288,10 @@ def _check_pair(features: Array, relations: Array) -> tuple[Array, Array]:
     check_same_place(features=features, relations=relations)
     n, k = check_shape("features", features, ("n", "k"))
     if n == 0 or k == 0:
-        msg = f"features must have at least one row and one column, got shape {(n, k)}"
+        msg = (
+            f"features must have at least one row and one column, got shape {(n, k)}"
+            ". To fix this, pass at least one"
+        )
         raise InvalidValueError(msg)
     check_finite("features", features)
     check_shape("relations", relations, (n, n))

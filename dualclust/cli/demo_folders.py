@@ -16,6 +16,7 @@ from pathlib import Path
 from ..algos.core.errors import OutputError
 from ..common.files import TEMPORARY
 from ..common.locks import LOCK_FILES
+from ..common.untrusted import parse_json
 
 __all__ = ["run_folder"]
 
@@ -81,7 +82,7 @@ def _marked(out: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     try:
-        found = json.loads(path.read_text())
+        found = parse_json(path.read_text())
         if found["written by"] == WRITER:
             return {str(name): str(digest) for name, digest in found["runs"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -170,7 +170,7 @@ def _columns(samples: Inputs, found: Labels) -> dict[str, Any]:
 
 def _embed(options: argparse.Namespace) -> int:
     if options.out.suffix.lower() != ".npy":
-        msg = f"--out must end in .npy, got {str(options.out)!r}"
+        msg = f"--out must end in .npy, got {str(options.out)!r}. To fix this, name such a file"
         raise UsageError(msg)
     _check_free(options.out)
     model, samples = _opened(options)
@@ -209,7 +209,10 @@ def _export(options: argparse.Namespace) -> int:
         stem = options.model.resolve().name if options.model.is_dir() else options.model.stem
         out = Path(stem + SUFFIXES[options.to])
     if out.suffix.lower() != SUFFIXES[options.to]:
-        msg = f"--out must end in {SUFFIXES[options.to]} for --to {options.to}, got {str(out)!r}"
+        msg = (
+            f"--out must end in {SUFFIXES[options.to]} for --to {options.to}, got {str(out)!r}"
+            ". To fix this, name such a file"
+        )
         raise UsageError(msg)
     _check_free(out)
     content = export_bytes(options.model, to=options.to)

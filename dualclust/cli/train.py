@@ -105,7 +105,10 @@ def read_recipe(name: str) -> RunConfig:
     recipes = files("dualclust.train.recipes")
     known = sorted(r.name.removesuffix(".toml") for r in recipes.iterdir() if ".toml" in r.name)
     if name not in known:
-        msg = f"recipe must be a .toml file or one of {', '.join(known)}, got {name!r}"
+        msg = (
+            f"recipe must be a .toml file or one of {', '.join(known)}, got {name!r}"
+            ". To fix this, name one of these"
+        )
         raise UsageError(msg)
     with as_file(recipes / f"{name}.toml") as path:
         return load_config(path)
@@ -269,7 +272,10 @@ def check_device(device: str) -> None:
     try:
         kind = torch.device(device).type
     except RuntimeError as error:
-        msg = f"--device must name a torch device such as cpu or cuda, got {device!r}"
+        msg = (
+            f"--device must name a torch device such as cpu or cuda, got {device!r}"
+            ". To fix this, name a device that is there"
+        )
         raise UsageError(msg) from error
     if kind not in ("cpu", "cuda"):
         msg = f"--device must be cpu or cuda, got {device!r}: nothing else is tested"

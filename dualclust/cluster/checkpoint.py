@@ -24,11 +24,14 @@ from numpy.typing import NDArray
 
 from ..algos.core.errors import CheckpointError, MissingFileError
 from ..common.files import write_file
+from ..common.untrusted import parse_json
 
 __all__ = ["load_state", "save_state"]
 
 MAGIC = b"dualclust cluster checkpoint 1\n"
 _HASH = 64
+_TYPES = ("|i1", "|u1", *(f"<{kind}{size}" for kind in "fiu" for size in (2, 4, 8)))
+"""What NumPy would parse, as a list of fields or in other ways, is not given to it."""
 
 
 def save_state(path: Path, run: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -86,7 +89,10 @@ def load_state(path: Path, run: dict[str, Any]) -> dict[str, NDArray[Any]]:
     content = path.read_bytes()
     start = len(MAGIC) + _HASH + 1
     if not content.startswith(MAGIC) or len(content) < start:
-        msg = f"{path} is not a checkpoint of 'dualclust cluster'"
+        msg = (
+            f"{path} is not a checkpoint of 'dualclust cluster'. "
+            f"To fix this, name the file that --checkpoint wrote"
+        )
         raise CheckpointError(msg)
     body = memoryview(content)[start:]
     if hashlib.sha256(body).hexdigest().encode() + b"\n" != content[len(MAGIC) : start]:
@@ -95,9 +101,17 @@ def load_state(path: Path, run: dict[str, Any]) -> dict[str, NDArray[Any]]:
             f"To fix this, start afresh with another --checkpoint"
         )
         raise CheckpointError(msg)
-    end = content.index(b"\n", start)
-    header = json.loads(content[start:end])
-    saved, wanted = header["run"], json.loads(json.dumps(run))
+    line, _, values = bytes(body).partition(b"\n")
+    try:
+        header = parse_json(line)
+        saved, arrays = dict(header["run"]), _arrays(header["arrays"], values)
+    except (ValueError, KeyError, TypeError) as error:
+        msg = (
+            f"{path} has a hash that fits, and is no checkpoint ({error}). "
+            f"To fix this, start afresh with another --checkpoint"
+        )
+        raise CheckpointError(msg) from error
+    wanted = json.loads(json.dumps(run))
     if saved != wanted:
         names = sorted(k for k in {*saved, *wanted} if saved.get(k) != wanted.get(k))
         changes = ", ".join(f"{k}: {saved.get(k)!r} there, {wanted.get(k)!r} here" for k in names)
@@ -106,10 +120,32 @@ def load_state(path: Path, run: dict[str, Any]) -> dict[str, NDArray[Any]]:
             f"To fix this, use its settings, or another --checkpoint"
         )
         raise CheckpointError(msg)
-    arrays, place = {}, end + 1
-    for entry in header["arrays"]:
-        dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
-        array = np.frombuffer(content, dtype, math.prod(shape), place).reshape(shape)
-        arrays[entry["name"]] = array.astype(dtype.newbyteorder("="))
-        place += array.nbytes
+    return arrays
+
+
+def _arrays(entries: Any, values: bytes) -> dict[str, NDArray[Any]]:
+    """Return arrays whose types and shapes say exactly how many bytes there are.
+
+    Raises
+    ------
+    ValueError, KeyError, TypeError
+        If they say something else.
+    """
+    arrays, place = {}, 0
+    for entry in entries:
+        kind, shape = entry["dtype"], tuple(entry["shape"])
+        if kind not in _TYPES or not all(type(n) is int and n >= 0 for n in shape):
+            msg = f"an array of type {str(kind)[:60]!r} and shape {str(shape)[:60]}"
+            raise ValueError(msg)
+        dtype = np.dtype(kind)
+        size = math.prod(shape) * dtype.itemsize
+        if size > len(values) - place:
+            msg = f"an array of {size} bytes, and {len(values) - place} are there"
+            raise ValueError(msg)
+        array = np.frombuffer(values, dtype, math.prod(shape), place).reshape(shape)
+        arrays[str(entry["name"])] = array.astype(dtype.newbyteorder("="))
+        place += size
+    if place != len(values):
+        msg = f"{len(values) - place} bytes too many"
+        raise ValueError(msg)
     return arrays

@@ -145,6 +145,7 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
         msg = (
             f"--k-range must end at half the number of rows, or before, got {ks[-1]} for the {n} "
             f"rows of {rows.name}"
+            ". To fix this, ask for fewer clusters"
         )
         raise InvalidValueError(msg)
     if options.dry_run:

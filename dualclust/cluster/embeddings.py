@@ -18,11 +18,11 @@ from ..algos.core.errors import MissingFileError, UsageError
 from ..algos.core.projections import project_sphere
 from ..algos.scores.blocks import MOST_ROWS
 from ..algos.scores.sources import FeatureSource, Group, alone, check_weights
+from ..common.array_headers import read_header
 from .exchange import take_over_ranks
 from .formats import Rows, Selection, open_rows
 from .formats.checks import refuse
 from .formats.kinds import kind_of
-from .formats.npy import read_header
 from .threads import Multiply
 
 __all__ = [
@@ -159,7 +159,7 @@ def embedding_source(
 def read_weights(path: Path, n: int) -> NDArray[np.float64]:
     """Read one weight per row, (n,) numbers of at least 0, as float64."""
     if not path.is_file():
-        msg = f"no file at {path}"
+        msg = f"no file at {path}. To fix this, look at the path"
         raise MissingFileError(msg)
     rule = f"Weights are an .npy file with one real number for each of the {n} rows"
     if (kind := kind_of(path)).key != "npy":

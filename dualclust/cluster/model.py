@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 
 from ..algos.clustering.start import METRICS
 from ..algos.core.errors import MissingFileError
+from ..common.array_headers import Header, archive_headers
 from .formats.checks import refuse
 from .formats.kinds import kind_of
-from .formats.npy import Header, read_header
 from .output import Clusters
 
 __all__ = ["FORMAT", "MODEL_FILE", "Model", "model_bytes", "read_model"]
@@ -123,17 +123,13 @@ def read_model(path: Path) -> Model:
 def _headers(file: Path) -> dict[str, Header]:
     """Return what the headers of the entries say; no entry is larger than its place in the file."""
     headers = {}
-    with zipfile.ZipFile(file) as archive:
-        for info in archive.infolist():
-            name = info.filename.removesuffix(".npy")
-            if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
-                refuse(f"{file}:{name}", "is packed or locked", RULE, AGAIN)
-            with archive.open(info) as entry:
-                header = read_header(entry, f"{file}:{name}")  # type: ignore[arg-type]
-            if info.file_size != header.n_bytes:
-                found = f"has {info.file_size} bytes under a header for {header.n_bytes}"
-                refuse(f"{file}:{name}", found, RULE, AGAIN)
-            headers[name] = header
+    for name, (info, header) in archive_headers(file).items():
+        if info.compress_type != zipfile.ZIP_STORED:
+            refuse(f"{file}:{name}", "is packed", RULE, AGAIN)
+        if info.file_size != header.n_bytes:
+            found = f"has {info.file_size} bytes under a header for {header.n_bytes}"
+            refuse(f"{file}:{name}", found, RULE, AGAIN)
+        headers[name] = header
     return headers
 
 
@@ -165,7 +161,8 @@ def _check_values(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     for name in ("centers", "prices"):
         if not np.isfinite(arrays[name]).all():
             refuse(f"{file}:{name}", "holds NaN or infinity", RULE, AGAIN)
-    lengths = np.linalg.norm(arrays["centers"].astype(np.float64), axis=1)
+    with np.errstate(over="ignore"):  # of means, whose length is not looked at
+        lengths = np.linalg.norm(arrays["centers"].astype(np.float64), axis=1)
     if metric == "cosine" and not (np.abs(lengths - 1.0) <= UNIT).all():
         worst = float(lengths[np.abs(lengths - 1.0).argmax()])
         rule = "Centers of the metric cosine have the length 1"
@@ -173,6 +170,6 @@ def _check_values(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     n = int(arrays["n_samples"])
     low, sizes, high = (arrays[name] for name in ("lower", "counts", "upper"))
     fits = (0 <= low).all() and (low <= sizes).all() and (sizes <= high).all()
-    if not fits or int(sizes.sum()) != n:
+    if not fits or sum(map(int, sizes)) != n or int(high.max()) >= 2**63:  # in numbers that wrap
         rule = "Sizes lie between their bounds and add up to the number of rows"
         refuse(file, "holds sizes that do not fit each other", rule, AGAIN)

@@ -167,7 +167,10 @@ def _check_share(flag: str, share: float | None, count: str) -> None:
 def _check_checkpoint(options: argparse.Namespace) -> None:
     checkpoint = options.checkpoint
     if options.resume and checkpoint is None:
-        msg = "--resume needs --checkpoint FILE, the state to continue from"
+        msg = (
+            "--resume needs --checkpoint FILE, the state to continue from"
+            ". To fix this, give --checkpoint FILE as well"
+        )
         raise UsageError(msg)
     if options.resume and not checkpoint.is_file():
         msg = f"no checkpoint at {checkpoint}. To fix this, leave out --resume to start afresh"

@@ -7,7 +7,6 @@ aside by a rename, the new one takes its place by a rename, and then the old one
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shutil
@@ -18,6 +17,7 @@ from types import MappingProxyType
 
 from ..algos.core.errors import OutputError
 from ..common.files import doomed, write_folder
+from ..common.untrusted import parse_json
 
 __all__ = ["check_folder", "is_ours", "replace_folder"]
 
@@ -78,7 +78,7 @@ def is_ours(out: Path) -> bool:
         return False
     name = CHOICE if (out / CHOICE).is_file() else RESULT
     try:
-        result = json.loads((out / name).read_bytes())
+        result = parse_json((out / name).read_bytes())
         entries = list(out.iterdir())
     except (OSError, ValueError, RecursionError):
         return False

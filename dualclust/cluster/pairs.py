@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algos.core.errors import MissingFileError
+from ..common.array_headers import read_header
 from .formats import Rows
 from .formats.checks import listed, load_extra, refuse
 from .formats.kinds import Kind, kind_of
-from .formats.npy import read_header
 
 __all__ = ["read_forbidden", "read_seeds"]
 
@@ -118,7 +118,7 @@ def read_forbidden(path: Path, rows: Rows, k: int, key: str | None) -> Integers:
 
 def _kind(path: Path, option: str, rule: str) -> Kind:
     if not path.is_file():
-        msg = f"no file at {path}, which {option} names"
+        msg = f"no file at {path}, which {option} names. To fix this, look at the path"
         raise MissingFileError(msg)
     kind = kind_of(path)
     if kind.key != "npy" and kind.key not in TABLES:
@@ -217,7 +217,7 @@ def _resolved(path: Path, pairs: Pairs, rows: Rows, k: int, rule: str) -> Intege
 
 def _number(path: Path, pairs: Pairs, i: int, what: str, most: int, rule: str) -> int:
     text = (pairs.clusters if what == "cluster" else pairs.names)[i].strip()
-    if not (text.isascii() and text.isdigit() and int(text) < most):
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) < most):
         found = f"has the {what} {text!r} in line {i + pairs.first}"
         refuse(path, found, rule, f"give whole numbers from 0 to {most - 1}")
     return int(text)

@@ -52,6 +52,9 @@ def _torch_on(device: str) -> Any:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:  # the second: torch built without CUDA
-        msg = f"--device {device} is not there: {str(error).splitlines()[0]}"
+        msg = (
+            f"--device {device} is not there: {str(error).splitlines()[0]}"
+            ". To fix this, name a device that is there"
+        )
         raise UsageError(msg) from error
     return torch

@@ -90,7 +90,10 @@ def read_inputs(options: argparse.Namespace) -> Inputs:
     rows: Rows = open_embeddings(options.input, selection_of(options))
     n, k, device = rows.n_samples, options.k, options.device
     if n < k:
-        msg = f"-k must be at most the number of rows, got {k} for the {n} rows of {rows.name}"
+        msg = (
+            f"-k must be at most the number of rows, got {k} for the {n} rows of {rows.name}"
+            ". To fix this, ask for fewer clusters"
+        )
         raise InvalidValueError(msg)
     bounds = bounds_of(options, n, **device_place(device))
     start = given_start(options.init, options.start, k, rows.n_features, options.metric)

@@ -94,7 +94,7 @@ def read_bounds(path: Path, k: int, n: int) -> tuple[list[int], list[int]]:
     ([2, 3], [4, 9])
     """
     if not path.is_file():
-        msg = f"no file at {path}, which --bounds names"
+        msg = f"no file at {path}, which --bounds names. To fix this, look at the path"
         raise MissingFileError(msg)
     rule = f"--bounds is a .csv file with a line for each of the {k} clusters, and the columns "
     rule += "cluster, min_count and max_count"

@@ -114,7 +114,10 @@ def drawn_centers(
         return seeded_centers(source, k, fixed=fixed, seed=seed, metric=metric, weights=weights)
     n = source.group.n_total
     if n < k:
-        msg = f"-k must be at most the {n} rows of the file, got {k}"
+        msg = (
+            f"-k must be at most the {n} rows of the file, got {k}"
+            ". To fix this, pass a number that keeps to this"
+        )
         raise InvalidValueError(msg)
     chances = None if weights is None else on_host(weights)
     if chances is not None:

@@ -133,7 +133,10 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        msg = f"cannot write into {folder}: {error.strerror or error}"
+        msg = (
+            f"cannot write into {folder}: {error.strerror or error}"
+            ". To fix this, write to another place, or make room there"
+        )
         raise OutputError(msg) from error
 
 
@@ -165,5 +168,8 @@ def _flush_folder(folder: Path) -> None:
 def _raise_output_error(path: Path, error: BaseException) -> None:
     if not isinstance(error, OSError):
         raise error
-    msg = f"cannot write {path}: {error.strerror or error}"
+    msg = (
+        f"cannot write {path}: {error.strerror or error}"
+        ". To fix this, write to another place, or make room there"
+    )
     raise OutputError(msg) from error

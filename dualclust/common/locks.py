@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ..algos.core.errors import OutputError
 from .files import write_file
+from .untrusted import parse_json
 
 __all__ = ["LOCK_FILES", "only_writer"]
 
@@ -67,7 +68,10 @@ def only_writer(folder: Path, *, file: str = "") -> Iterator[None]:
             warnings.warn(msg, RuntimeWarning, stacklevel=3)
             yield
             return
-        msg = f"cannot write into {folder}: {error.strerror or error}"
+        msg = (
+            f"cannot write into {folder}: {error.strerror or error}"
+            ". To fix this, write to another place, or make room there"
+        )
         raise OutputError(msg) from error
     try:
         holder = {"pid": os.getpid(), "host": socket.gethostname()}
@@ -85,7 +89,7 @@ def only_writer(folder: Path, *, file: str = "") -> Iterator[None]:
 def _holder(note: Path) -> str:
     """Say who holds a lock, as far as it has said so."""
     try:
-        holder = json.loads(note.read_text(encoding="utf-8"))
+        holder = parse_json(note.read_text(encoding="utf-8"))
         return f"process {int(holder['pid'])} on {str(holder['host'])[:64]!r}"
     except (OSError, ValueError, KeyError, TypeError):  # it has just begun, or just ended
         return "another process"

@@ -42,7 +42,10 @@ def check_table_path(path: Path, option: str, *, hint: str = "") -> None:
     """
     suffix = path.suffix.lower()
     if suffix not in TABLES:
-        msg = f"{option} must end in {', '.join(TABLES)}, got {str(path)!r}{hint}"
+        msg = (
+            f"{option} must end in {', '.join(TABLES)}, got {str(path)!r}{hint}"
+            ". To fix this, name such a file"
+        )
         raise UsageError(msg)
     if path.exists():
         msg = f"{path} exists. To fix this, name another file with {option}"

@@ -91,7 +91,10 @@ def plain_cut(width: int, height: int, *, size: int, fit: str = "crop") -> Cut:
         return Cut(
             whole, (across, down), (round((across - size) / 2), round((down - size) / 2)), size
         )
-    msg = f"data.fit must be one of {', '.join(map(repr, FITS))}, got {fit!r}"
+    msg = (
+        f"data.fit must be one of {', '.join(map(repr, FITS))}, got {fit!r}"
+        ". To fix this, name one of these"
+    )
     raise UsageError(msg)
 
 

@@ -329,7 +329,10 @@ def _check(images: Tensor, generator: torch.Generator, start: int, total: int) -
         msg = f"images must be float32 or float64, got {images.dtype}. To fix: data.normalize"
         raise InvalidTypeError(msg)
     if images.ndim not in (2, 4):
-        msg = f"images must have shape (b, c, h, w) or (b, d), got {tuple(images.shape)}"
+        msg = (
+            f"images must have shape (b, c, h, w) or (b, d), got {tuple(images.shape)}"
+            ". To fix this, give it that shape"
+        )
         raise InvalidValueError(msg)
     if not 0 <= start <= total - len(images):
         msg = (

@@ -72,7 +72,10 @@ class AugmentConfig(Checked):
         for name in ("crop", "ratio", "scale", "blur_sigma"):
             low, high = getattr(self, name)
             if low > high:
-                msg = f"{name} must be [low, high] with low <= high, got {[low, high]}"
+                msg = (
+                    f"{name} must be [low, high] with low <= high, got {[low, high]}"
+                    ". To fix this, put the smaller one first"
+                )
                 raise UsageError(msg)
         if self.crop[1] > 1:
             msg = f"crop must be shares of the image's area, at most 1, got {list(self.crop)}"

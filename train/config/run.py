@@ -11,7 +11,6 @@ The rule of a field is part of its type (``lr: Positive``), so the class body is
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -19,6 +18,7 @@ from typing import Annotated, TypeVar
 from ...algos.bounds.sizes import ROUNDING
 from ...algos.core.errors import MissingFileError, UsageError
 from ...algos.online.step_sizes import PUBLISHED
+from ...common.untrusted import read_toml
 from .augment import AugmentConfig
 from .constraints import Cardinal, Count, Fraction, Name, Positive, Ratio, Seed, one_of
 from .linear import LinearConfig
@@ -201,7 +201,10 @@ class AssignmentConfig(Checked):
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
         if self.kappa_floor > self.kappa:
-            msg = f"kappa_floor must be at most kappa={self.kappa}, got {self.kappa_floor}"
+            msg = (
+                f"kappa_floor must be at most kappa={self.kappa}, got {self.kappa_floor}"
+                ". To fix this, pass a number that keeps to this"
+            )
             raise UsageError(msg)
 
 
@@ -325,7 +328,10 @@ class RunConfig(Checked):
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
         if self.method not in METHOD_OPTIONS:
-            msg = f"method must be one of {', '.join(METHOD_OPTIONS)}, got {self.method!r}"
+            msg = (
+                f"method must be one of {', '.join(METHOD_OPTIONS)}, got {self.method!r}"
+                ". To fix this, name one of these"
+            )
             raise UsageError(msg)
         self._check_tables()
         if self.linear is not None and (self.data.test == "none" or not self.evaluation.probe):
@@ -336,7 +342,10 @@ class RunConfig(Checked):
             raise UsageError(msg)
         if self.starts is not None and self.starts.epochs >= self.epochs:
             begun = self.starts.epochs
-            msg = f"starts.epochs must be below epochs={self.epochs}, got {begun}"
+            msg = (
+                f"starts.epochs must be below epochs={self.epochs}, got {begun}"
+                ". To fix this, pass a number that keeps to this"
+            )
             raise UsageError(msg)
         if self.optim.warmup_epochs > self.epochs:
             warmup = self.optim.warmup_epochs
@@ -379,11 +388,11 @@ def load_config(path: str | Path) -> RunConfig:
     """
     path = Path(path)
     if not path.is_file():
-        msg = f"no configuration file at {path}"
+        msg = f"no configuration file at {path}. To fix this, look at the path"
         raise MissingFileError(msg)
     try:
-        mapping = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        msg = f"{path}: not a TOML file: {error}"
+        mapping = read_toml(path)
+    except (OSError, ValueError) as error:
+        msg = f"{path}: not a TOML file: {error}. To fix this, write it as TOML"
         raise UsageError(msg) from None
     return from_mapping(RunConfig, mapping, str(path))

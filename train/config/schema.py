@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import difflib
 import json
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from ...algos.core.errors import UsageError
+from ...common.untrusted import parse_toml
 
 __all__ = ["Checked", "Rule", "dump_config", "from_mapping", "override"]
 
@@ -93,11 +93,14 @@ def override(config: T, items: Iterable[str]) -> T:
         for step in tables:
             table = table.setdefault(step, {}) if isinstance(table, dict) else None
         if not equals or not isinstance(table, dict) or not name:
-            msg = f"override {item!r} must look like key=value or table.key=value"
+            msg = (
+                f"override {item!r} must look like key=value or table.key=value. "
+                f"To fix this, write it so"
+            )
             raise UsageError(msg)
         try:
-            parsed = tomllib.loads(f"value = {text}")
-        except tomllib.TOMLDecodeError:
+            parsed = parse_toml(f"value = {text}")
+        except ValueError:
             parsed = {}
         # More than one key: the text held a line break and then another assignment.
         table[name] = parsed["value"] if len(parsed) == 1 else text.strip()
@@ -119,7 +122,7 @@ def _inner(hint: Any) -> type[Any] | None:
 def _build(cls: type[Any], mapping: Any, where: str, table: str) -> Any:
     place = f"{where}[{table}] " if table else where
     if not isinstance(mapping, Mapping):
-        msg = f"{where}{table} must be a table, got {mapping!r}"
+        msg = f"{where}{table} must be a table, got {_short(mapping)}. To fix this, write [{table}]"
         raise UsageError(msg)
     hints = get_type_hints(cls)
     known = {spec.name: spec for spec in fields(cls)}
@@ -127,11 +130,11 @@ def _build(cls: type[Any], mapping: Any, where: str, table: str) -> Any:
         if key not in known:
             close = difflib.get_close_matches(str(key), known)
             hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-            msg = f"{place}unknown key {key!r}; {hint}"
+            msg = f"{place}unknown key {str(key)[:60]!r}; {hint}. To fix this, use a known key"
             raise UsageError(msg)
     for name, spec in known.items():
         if name not in mapping and spec.default is MISSING and spec.default_factory is MISSING:
-            msg = f"{place}missing key {name!r}"
+            msg = f"{place}missing key {name!r}. To fix this, set it"
             raise UsageError(msg)
     inner = {
         name: _build(kind, value, where, f"{table}.{name}".lstrip("."))
@@ -145,6 +148,8 @@ def _build(cls: type[Any], mapping: Any, where: str, table: str) -> Any:
         raise UsageError(msg) from None
 
 
+_SET = "To fix this, set it to such a value"
+
 _WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
 
 
@@ -155,7 +160,7 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
         value = _convert(value, kind, key)
         for rule in rules:
             if not rule.holds(value):
-                msg = f"{key} must be {rule.text}, got {_toml(value)}"
+                msg = f"{key} must be {rule.text}, got {_toml(value)}. {_SET}"
                 raise UsageError(msg)
         return value
     if _inner(hint) is not None and type(None) in get_args(hint):
@@ -163,12 +168,12 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
     if get_origin(hint) is tuple:
         kinds = get_args(hint)
         if not isinstance(value, (list, tuple)):
-            msg = f"{key} must be a list, got {value!r} ({type(value).__name__})"
+            msg = f"{key} must be a list, got {_short(value)} ({type(value).__name__}). {_SET}"
             raise UsageError(msg)
         if kinds[-1] is ...:
             kinds = (kinds[0],) * len(value)
         if len(kinds) != len(value):
-            msg = f"{key} must be a list of {len(kinds)} values, got {list(value)!r}"
+            msg = f"{key} must be a list of {len(kinds)} values, got {_short(list(value))}. {_SET}"
             raise UsageError(msg)
         pairs = enumerate(zip(value, kinds, strict=True))
         return tuple(_convert(item, kind, f"{key}[{i}]") for i, (item, kind) in pairs)
@@ -178,13 +183,19 @@ def _convert(value: Any, hint: Any, key: str) -> Any:
         try:
             return hint(value)
         except OverflowError:
-            msg = f"{key} must be a number that a float can hold, got {value}"
+            msg = f"{key} must be a number that a float can hold, got {value}. {_SET}"
             raise UsageError(msg) from None
     if hint in (int, float) or not isinstance(value, hint):
         expected = _WORDS.get(hint, f"an instance of {hint.__name__}")
-        msg = f"{key} must be {expected}, got {value!r} ({type(value).__name__})"
+        msg = f"{key} must be {expected}, got {_short(value)} ({type(value).__name__}). {_SET}"
         raise UsageError(msg)
     return value
+
+
+def _short(value: Any) -> str:
+    """Spell a value for a message, on one line."""
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:197]}..."
 
 
 def _toml(value: Any) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ...algos.core.errors import InvalidValueError, UsageError
+from ...common.untrusted import MOST_TEXT, packed_too_much
 from .splits import Array, Reading, Source, Split, damaged
 
 __all__ = ["archive_reader"]
@@ -110,13 +111,17 @@ def _read_idx(path: Path, axes: int) -> Array:
     """Read the idx format: 0, 0, type 8 (uint8), number of axes, lengths (big-endian), values."""
     with damaged(path):
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            content = file.read()
-        head = 4 + 4 * axes
-        shape = [int(x) for x in np.frombuffer(content[4:head], ">u4")]
-        if content[:4] != bytes([0, 0, 8, axes]) or len(content) != head + math.prod(shape):
+            head = file.read(4 + 4 * axes)
+            shape = [int(x) for x in np.frombuffer(head[4:], ">u4")]
+            promised, there = math.prod(shape), path.stat().st_size
+            if packed_too_much(promised, there):
+                msg = f"it promises {promised} bytes in a file of {there}"
+                raise ValueError(msg)
+            content = file.read(promised + 1)
+        if head[:4] != bytes([0, 0, 8, axes]) or len(content) != promised or len(shape) != axes:
             msg = f"not an idx file of {axes} axes of bytes, or cut short"
             raise ValueError(msg)
-        return np.frombuffer(content, np.uint8, offset=head).reshape(shape)
+        return np.frombuffer(content, np.uint8).reshape(shape)
 
 
 def _records(path: Path, length: int) -> Array:
@@ -133,12 +138,15 @@ def _lines(path: Path) -> tuple[str, ...] | None:
     if not path.is_file():
         return None
     with damaged(path):
+        if (there := path.stat().st_size) > MOST_TEXT:
+            msg = f"{there} bytes are no list of names"
+            raise ValueError(msg)
         return tuple(path.read_text(encoding="utf-8").split())
 
 
 def _same_length(images: int, labels: int, file: Path) -> None:
     if images != labels:
-        msg = f"{file} holds {labels} labels of {images} images"
+        msg = f"{file} holds {labels} labels of {images} images. To fix this, copy both files again"
         raise InvalidValueError(msg)
 
 

@@ -60,7 +60,10 @@ def channels_first(images: Array) -> Array:
         raise InvalidTypeError(msg)
     shape = images.shape
     if images.ndim not in (3, 4) or 0 in shape:
-        msg = f"images must have shape (n, h, w), (n, h, w, c) or (n, c, h, w), got {shape}"
+        msg = (
+            f"images must have shape (n, h, w), (n, h, w, c) or (n, c, h, w), got {shape}"
+            ". To fix this, give it that shape"
+        )
         raise InvalidValueError(msg)
     if images.ndim == 3:
         return images[:, None]
@@ -81,7 +84,9 @@ def check_rows(rows: Array) -> None:
         msg = f"embeddings must be floats, got {rows.dtype}. To fix: cast to float32"
         raise InvalidTypeError(msg)
     if rows.ndim != 2 or 0 in rows.shape:
-        msg = f"embeddings must have shape (n, d), got {rows.shape}"
+        msg = (
+            f"embeddings must have shape (n, d), got {rows.shape}. To fix this, give it that shape"
+        )
         raise InvalidValueError(msg)
     for start in range(0, len(rows), CHUNK):
         finite = np.isfinite(rows[start : start + CHUNK]).all(axis=1)
@@ -111,10 +116,13 @@ def recode(
     codes, names : (n,) int64 tensor, and the name of each code.
     """
     if labels.dtype.kind not in "iuU":
-        msg = f"labels must be integers or strings, got {labels.dtype}"
+        msg = f"labels must be integers or strings, got {labels.dtype}. To fix this, use int64"
         raise InvalidTypeError(msg)
     if labels.shape != (n,):
-        msg = f"labels must have shape ({n},), one for each sample, got {labels.shape}"
+        msg = (
+            f"labels must have shape ({n},), one for each sample, got {labels.shape}"
+            ". To fix this, give it that shape"
+        )
         raise InvalidValueError(msg)
     if labels.dtype.kind != "U":
         labels = labels.astype(np.int64)

@@ -52,7 +52,10 @@ def image_folder(folder: Path, reading: Reading) -> Source:
     inner = {path.name for path in folder.iterdir() if path.is_dir()}
     if inner and inner <= set(_SPLITS) and "train" in inner:
         if {"test", "val"} <= inner:
-            msg = f"{folder} has both test/ and val/, and one of them can be the test split"
+            msg = (
+                f"{folder} has both test/ and val/, and one of them can be the test split. "
+                f"To fix this, name a folder with one of them"
+            )
             raise UsageError(msg)
         names = sorted(inner)
         return Source({_SPLITS[n]: _folder_split(folder / n, folder, reading) for n in names})
@@ -109,12 +112,19 @@ def jpeg_container(path: Path, found: Sequence[str], reading: Reading) -> Source
             if f"{split}_jpeg" not in found:
                 continue
             if f"{split}_offsets" not in found:
-                msg = f"{path} holds '{split}_jpeg' without '{split}_offsets'"
+                msg = (
+                    f"{path} holds '{split}_jpeg' without '{split}_offsets'. "
+                    f"To fix this, write where each file begins, and where the last one ends"
+                )
                 raise UsageError(msg)
             offsets = archive[f"{split}_offsets"]
             if offsets.dtype.kind not in "iu" or offsets.ndim != 1 or len(offsets) < 2:
-                msg = f"{split}_offsets of {path} must be n + 1 integers, got {offsets.shape}"
+                msg = (
+                    f"{split}_offsets of {path} must be n + 1 integers, got {offsets.shape}. "
+                    f"To fix this, write where each file begins, and where the last one ends"
+                )
                 raise InvalidTypeError(msg)
+            offsets = offsets.astype(np.int64)  # differences of unsigned numbers are never negative
             named = f"{split}_labels" in found
             labels = archive[f"{split}_labels"] if named else None
             unread = partial(_unpack, path, split, offsets)
@@ -128,7 +138,10 @@ def _unpack(path: Path, split: str, offsets: Array) -> list[File]:
         content = archive[f"{split}_jpeg"]
     whole = 0 <= offsets[0] and bool((np.diff(offsets) > 0).all()) and offsets[-1] <= len(content)
     if content.dtype != np.uint8 or not whole:
-        msg = f"{split}_offsets of {path} must rise within the {len(content)} bytes of JPEG files"
+        msg = (
+            f"{split}_offsets of {path} must rise within the {len(content)} bytes of JPEG files. "
+            f"To fix this, write where each file begins, and where the last one ends"
+        )
         raise InvalidValueError(msg)
     packed = memoryview(content)
     return [File(f"{split}[{i}]", packed[a:b]) for i, (a, b) in enumerate(pairwise(offsets))]

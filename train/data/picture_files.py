@@ -7,6 +7,8 @@ file.
 from __future__ import annotations
 
 import io
+import struct
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -21,6 +23,22 @@ __all__ = ["cut_picture", "is_gray", "opened", "picture_size", "upright"]
 
 _GRAY = frozenset({"1", "L", "LA"})
 _ORIENTATION = 0x0112  # of EXIF
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+"""What is decoded, whatever a file is called: Pillow runs another program for some formats."""
+
+MOST_PIXELS = 89_478_485
+"""Where Pillow begins to warn: a quarter of a gigabyte of colors."""
+
+LONGEST_SIDE = 1000
+"""Most that a side may exceed the other by: where the shorter one decides, a strip grows on."""
+
+DAMAGED = (
+    OSError, SyntaxError, ValueError, EOFError, TypeError, KeyError, IndexError, AttributeError,
+    OverflowError, ZeroDivisionError, MemoryError, struct.error, zlib.error,
+    Image.DecompressionBombError, Image.DecompressionBombWarning,
+)  # fmt: skip
+"""What Pillow's readers raise at damaged files."""
+
 _FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 
 
@@ -79,7 +97,9 @@ def opened(file: File) -> Iterator[Image.Image]:
     """Open a picture of at most 8 bits; whatever goes wrong inside the block names the file."""
     content = file.content
     try:
-        with Image.open(content if isinstance(content, str) else io.BytesIO(content)) as image:
+        stream = content if isinstance(content, str) else io.BytesIO(content)
+        with Image.open(stream, formats=FORMATS) as image:
+            _check_size(file, image)
             if image.mode.startswith(("I", "F")):
                 msg = (
                     f"{file.name} has values of more than 8 bits ({image.mode}). "
@@ -89,9 +109,22 @@ def opened(file: File) -> Iterator[Image.Image]:
             yield image
     except DualclustError:
         raise
-    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
-        msg = f"cannot decode {file.name}: {error}"
+    except DAMAGED as error:
+        msg = f"cannot decode {file.name}: {error}. To fix this, write or copy the picture again"
         raise InvalidValueError(msg) from error
+
+
+def _check_size(file: File, image: Image.Image) -> None:
+    """Refuse by its head a picture that would take much memory once it is decoded, or none."""
+    width, height = image.size
+    if 1 <= width * height <= MOST_PIXELS and max(width, height) <= LONGEST_SIDE * min(image.size):
+        return
+    msg = (
+        f"{file.name} says that it has {width} × {height} pixels. A picture has 1 to {MOST_PIXELS} "
+        f"of them, and no side {LONGEST_SIDE} times as long as the other. To fix this, save it "
+        f"smaller, or cut it up"
+    )
+    raise InvalidValueError(msg)
 
 
 def picture_size(image: Image.Image) -> tuple[int, int]:

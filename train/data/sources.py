@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from ...algos.core.errors import MissingFileError, UsageError
+from ...common.array_headers import check_array_file
 from .archives import archive_reader
 from .image_files import image_folder, jpeg_container
 from .splits import Array, Reading, Source, Split, damaged
@@ -24,7 +25,8 @@ SPLITS = {
     "all": ("train", "test"),
 }
 SUPPORTED = (
-    "supported sources: 'digits'; an .npz file with 'images' (uint8) and optional 'labels', or "
+    "To fix this, name one of these sources: 'digits'; an .npz file with 'images' (uint8) and "
+    "optional 'labels', or "
     "with 'train_images' and 'test_images', or with JPEG files ('train_jpeg', 'train_offsets'); "
     "an .npy file of embeddings (n, d); a folder of images, with or without sub-folders of "
     "classes; a folder with the binary files of CIFAR-10, CIFAR-100, STL-10 or MNIST"
@@ -46,7 +48,7 @@ def read_source(source: str | Path, reading: Reading) -> Source:
     path = Path(source)
     built_in = BUILT_IN.get(str(source))
     if built_in is None and not path.exists():
-        msg = f"no data at {str(path)!r}; {SUPPORTED}"
+        msg = f"no data at {str(path)!r}. {SUPPORTED}"
         raise MissingFileError(msg)
     if built_in is None and path.is_dir():
         reader = archive_reader(path)
@@ -66,7 +68,7 @@ def read_source(source: str | Path, reading: Reading) -> Source:
         if any(name.endswith("_jpeg") for name in found):
             return jpeg_container(path, found, reading)
         return _images(path, found)
-    msg = f"cannot read {path}: {SUPPORTED}"
+    msg = f"cannot read {path}, which is of another kind. {SUPPORTED}"
     raise UsageError(msg)
 
 
@@ -80,7 +82,7 @@ def choose(found: Source, split: str, source: str | Path) -> list[Split]:
     """
     if split not in (*SPLITS, "auto"):
         known = ", ".join(map(repr, ("auto", *SPLITS)))
-        msg = f"split must be one of {known}, got {split!r}"
+        msg = f"split must be one of {known}, got {split!r}. To fix this, name one of these"
         raise UsageError(msg)
     if "all" in found.splits:
         if split not in ("auto", "all"):
@@ -94,7 +96,10 @@ def choose(found: Source, split: str, source: str | Path) -> list[Split]:
     for part in parts:
         if part not in found.splits:
             known = ", ".join(found.splits)
-            msg = f"source {str(source)!r} has no split {part!r}; it has {known}"
+            msg = (
+                f"source {str(source)!r} has no split {part!r}; it has {known}. "
+                f"To fix this, set data.split to one of these, or to 'auto'"
+            )
             raise UsageError(msg)
     return [found.splits[part] for part in parts]
 
@@ -139,9 +144,8 @@ BUILT_IN: dict[str, Callable[[], Source]] = {"digits": _digits}
 
 def _names(path: Path) -> list[str]:
     # Pickled objects stay shut, here and below: a data file must not be able to run code.
-    with damaged(path), path.open("rb") as file:
-        archive = np.load(file, allow_pickle=False)
-        return list(archive) if isinstance(archive, Mapping) else ["one bare array"]
+    with damaged(path):
+        return check_array_file(path) or ["one bare array"]
 
 
 def _images(path: Path, found: list[str]) -> Source:
@@ -154,7 +158,8 @@ def _images(path: Path, found: list[str]) -> Source:
             labels = _read(path, f"{prefix}labels") if f"{prefix}labels" in found else None
             splits[split] = Split(partial(_read, path, f"{prefix}images"), labels)
     if not splits:
-        msg = f"{path} holds {found}, and no images by a known name; {SUPPORTED}"
+        some = ", ".join(map(repr, found[:8])) + ", ..." * (len(found) > 8)
+        msg = f"{path} holds {some}, and no images by a known name. {SUPPORTED}"
         raise UsageError(msg)
     names = _read(path, "class_names") if "class_names" in found else None
     return Source(splits, None if names is None else tuple(map(str, names)))
@@ -169,6 +174,7 @@ def _read(path: Path, name: str) -> Array:
 def _embeddings(path: Path, *, mapped: bool) -> Source:
     def read() -> Array:
         with damaged(path):
+            check_array_file(path)
             array: Array = np.load(path, mmap_mode="c" if mapped else None, allow_pickle=False)
             return array
 
@@ -176,5 +182,6 @@ def _embeddings(path: Path, *, mapped: bool) -> Source:
     labels = None
     if file.is_file():
         with damaged(file):
+            check_array_file(file)
             labels = np.load(file, allow_pickle=False)
     return Source({"all": Split(read, labels)})

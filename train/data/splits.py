@@ -82,5 +82,8 @@ def damaged(path: Path) -> Iterator[None]:
     except DualclustError:
         raise
     except (OSError, ValueError, MemoryError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        msg = f"cannot read {path}: damaged, or not plain arrays ({error})"
+        msg = (
+            f"cannot read {path}: damaged, or not plain arrays ({error}). "
+            f"To fix this, write or copy it again"
+        )
         raise InvalidValueError(msg) from error

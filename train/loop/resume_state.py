@@ -96,8 +96,11 @@ def restore(run: Run, checkpoint: Checkpoint, settings: Path) -> None:
         text = checkpoint.metadata.get("metrics")
         for record in state["metrics"] if text is None else map(json.loads, text.splitlines()):
             run.add_record(record)
-    except (KeyError, RuntimeError, ValueError, TypeError) as error:
-        msg = f"the checkpoint {checkpoint.folder} does not fit this version: {error}"
+    except (KeyError, RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
+        msg = (
+            f"the checkpoint {checkpoint.folder} does not fit this version: {error}. "
+            f"To fix this, resume with the version that wrote it"
+        )
         raise CheckpointError(msg) from error
 
 

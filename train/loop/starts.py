@@ -21,6 +21,7 @@ from typing import Any
 
 from ...algos.core.errors import CheckpointError, DivergedError
 from ...common.files import write_file
+from ...common.untrusted import parse_json
 from ..config.run import RunConfig
 from ..state.checkpoint import (
     checkpoint_folder,
@@ -65,11 +66,11 @@ def chosen_settings(config: RunConfig, folder: Path) -> RunConfig:
         return config
     path = folder / CHOICE
     try:
-        number = json.loads(path.read_text(encoding="utf-8"))["chosen"]
+        number = parse_json(path.read_text(encoding="utf-8"))["chosen"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         msg = f"{path} does not say which beginning was chosen ({error}). To fix this, restore it"
         raise CheckpointError(msg) from error
-    if number not in range(config.starts.count):
+    if type(number) is not int or number not in range(config.starts.count):
         msg = (
             f"{path} names beginning {number!r}, and the settings have {config.starts.count}, "
             f"counted from 0. To fix this, restore the settings that the run was started with"

@@ -31,6 +31,7 @@ from typing import Any
 
 from ...algos.core.errors import MissingExtraError
 from ...common.files import write_file
+from ...common.untrusted import parse_json
 from ..config.run import RunConfig, dump_config
 from .run_folder import RunWarning
 
@@ -231,7 +232,7 @@ def _ids(folder: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     try:
-        found = dict(json.loads(path.read_text(encoding="utf-8")))
+        found = dict(parse_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError, RecursionError) as error:
         msg = f"{path} cannot be read ({error}): trackers begin new runs"
         warnings.warn(msg, RunWarning, stacklevel=2)

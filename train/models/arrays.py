@@ -110,6 +110,9 @@ def _rows(array: Any, spec: InputSpec) -> Any:
         msg = f"embeddings must be floats, got {array.dtype}. To fix: cast to float32"
         raise InvalidTypeError(msg)
     if array.ndim != 2 or array.shape[1] != d:
-        msg = f"embeddings must have shape (n, {d}), as the model was trained on, got "
-        raise InvalidValueError(msg + f"{tuple(array.shape)}")
+        msg = (
+            f"embeddings must have shape (n, {d}), as the model was trained on, got "
+            f"{tuple(array.shape)}. To fix this, embed the samples by the same network"
+        )
+        raise InvalidValueError(msg)
     return array

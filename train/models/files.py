@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +32,8 @@ import torch
 from torch import Tensor, nn
 
 from ...algos.core.errors import CheckpointError, MissingFileError, UsageError
+from ...common.tensor_headers import LONGEST_HEADER, parse_tensor_header
+from ...common.untrusted import parse_json
 from .classifier import build_classifier
 from .model import Model
 from .programs import program_bytes
@@ -45,7 +46,6 @@ MODEL_FILE = "model.safetensors"
 
 FORMAT = "dualclust-model"
 VERSION = 1
-_SIZES = {"F64": 8, "F32": 4, "BF16": 2, "F16": 2, "I64": 8, "I32": 4, "U8": 1, "BOOL": 1}
 _VECTORS = {
     "prices": torch.float64,
     "lower": torch.int64,
@@ -151,9 +151,18 @@ def _read(path: str | Path) -> _File:
     """Read and verify the file of a model."""
     path = _file_of(Path(path))
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            head = file.read(8)
+            length, there = int.from_bytes(head, "little"), path.stat().st_size
+            if len(head) < 8 or length > min(there - 8, LONGEST_HEADER):
+                what = f"its header declares {length} bytes, and it has {there}"
+                raise _damaged(path, what)
+            content = head + file.read()
     except OSError as error:
-        msg = f"cannot read {path}: {error.strerror or error}"
+        msg = (
+            f"cannot read {path}: {error.strerror or error}"
+            ". To fix this, look at who may read it, or copy it again"
+        )
         raise MissingFileError(msg) from error
     text = _checked_header(content, path)
     try:
@@ -171,7 +180,7 @@ def _file_of(path: Path) -> Path:
         file = path / MODEL_FILE
         if file.is_file():
             return file
-        what = "holds no run"
+        what = "holds no run. To fix this, look at the path"
         if (path / "config.toml").is_file():
             what = f"holds a run that has not ended. To fix this, end it: dualclust resume {path}"
         msg = f"no {MODEL_FILE} in {path}, which {what}"
@@ -192,44 +201,21 @@ def _file_of(path: Path) -> Path:
 def _checked_header(content: bytes, path: Path) -> str:
     """Compare the sizes that a header declares with the file's; returns the metadata."""
     length = int.from_bytes(content[:8], "little")
-    if len(content) < 8 or length > len(content) - 8:
-        raise _damaged(path, f"its header declares {length} bytes, and it has {len(content)}")
     try:
-        header = json.loads(content[8 : 8 + length])
-        metadata = header.pop("__metadata__")["dualclust"]
-        declared = sum(_bytes(entry) for entry in header.values())
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        metadata, _ = parse_tensor_header(content[8 : 8 + length], len(content) - 8 - length)
+        return metadata["dualclust"]
+    except (ValueError, KeyError) as error:
         msg = f"its header is not one of a model ({type(error).__name__}: {error})"
         raise _damaged(path, msg) from error
-    if declared != len(content) - 8 - length:
-        msg = f"its tensors declare {declared} bytes, and {len(content) - 8 - length} are there"
-        raise _damaged(path, msg)
-    if not isinstance(metadata, str):
-        raise _damaged(path, "its metadata is no text")
-    return metadata
-
-
-def _bytes(entry: Any) -> int:
-    """Bytes of a tensor by its dtype and shape, which its offsets must agree with."""
-    shape = entry["shape"]
-    if not all(type(side) is int and side >= 0 for side in shape):
-        msg = f"shape {shape}"
-        raise ValueError(msg)
-    begin, end = entry["data_offsets"]
-    size: int = math.prod(shape) * _SIZES[entry["dtype"]]
-    if end - begin != size:
-        msg = f"offsets {begin} to {end} for {size} bytes"
-        raise ValueError(msg)
-    return size
 
 
 def _read_spec(text: str, tensors: Mapping[str, Tensor], path: Path) -> ModelSpec:
     try:
-        entry = json.loads(text)
+        entry = parse_json(text)
         model, expected = dict(entry["model"]), entry["sha256"]
         canonical = json.dumps(entry, sort_keys=True)
         kind, version = model.pop("format"), model.pop("version")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise _damaged(path, f"its description does not parse ({error})") from error
     if text != canonical:  # a flipped bit shows even where it changes no meaning, as in 1E-5
         raise _damaged(path, "its description is not as it was written")

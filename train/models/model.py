@@ -168,7 +168,10 @@ class Model:
     def embedder(self, layer: str = "features") -> Callable[[Tensor], Tensor]:
         """Return the function that embeds a batch of samples on the device; see `embed`."""
         if layer not in LAYERS:
-            msg = f"layer must be one of {', '.join(map(repr, LAYERS))}, got {layer!r}"
+            msg = (
+                f"layer must be one of {', '.join(map(repr, LAYERS))}, got {layer!r}"
+                ". To fix this, name one of these"
+            )
             raise UsageError(msg)
         if layer == "encoder":
             return self.classifier.encoded

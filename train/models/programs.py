@@ -65,7 +65,10 @@ def program_bytes(model: Model, to: str) -> bytes:
     The program computes in the dtype of the parameters, without autocast.
     """
     if to not in PROGRAMS:
-        msg = f"to must be one of {', '.join(map(repr, PROGRAMS))}, got {to!r}"
+        msg = (
+            f"to must be one of {', '.join(map(repr, PROGRAMS))}, got {to!r}"
+            ". To fix this, name one of these"
+        )
         raise UsageError(msg)
     classifier = deepcopy(model.classifier).cpu()
     classifier.network.autocast = None

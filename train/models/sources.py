@@ -61,7 +61,7 @@ def of_files(paths: Sequence[Path], spec: InputSpec, *, workers: int) -> Inputs:
         raise UsageError(msg)
     for path in paths:
         if not path.is_file():
-            msg = f"no picture at {path}"
+            msg = f"no picture at {path}. To fix this, look at the path"
             raise MissingFileError(msg)
     names = tuple(map(str, paths))
     # Absolute: the files are read later, maybe from another folder.

@@ -32,6 +32,7 @@ import torch
 
 from ...algos.core.errors import CheckpointError, InvalidTypeError, MissingFileError, OutputError
 from ...common.files import doomed, remove_leftovers, write_folder
+from ...common.untrusted import parse_json
 from .packing import JSON, check_json, pack, unpack
 
 __all__ = [
@@ -51,6 +52,8 @@ __all__ = [
 
 FORMAT = "dualclust-checkpoint"
 VERSION = 1
+_LONGEST_MANIFEST = 4096
+_ANOTHER = "To fix this, go on from another checkpoint of the run, or copy this one again"
 _TENSORS, _METADATA, _MANIFEST = "state.safetensors", "state.json", "manifest.json"
 
 
@@ -138,25 +141,26 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        msg = f"no checkpoint at {folder}"
+        msg = f"no checkpoint at {folder}. To fix this, look at the path"
         raise MissingFileError(msg)
-    expected = _read_manifest(folder / _MANIFEST)
+    manifest = _read_manifest(folder / _MANIFEST)
     contents = {}
-    for name, entry in expected.items():
-        content = contents[name] = _read_file(folder / name)
+    for name, entry in manifest.items():
+        content = contents[name] = _read_file(folder / name, entry["bytes"])
         found = _entry(content)
-        for key in ("bytes", "sha256"):
-            if found[key] != entry[key]:
-                msg = f"{folder / name} is damaged: expected {key} {entry[key]}, got {found[key]}"
-                raise CheckpointError(msg)
+        if found != entry:
+            expected, got = entry["sha256"], found["sha256"]
+            msg = f"{folder / name} is damaged: expected sha256 {expected}, got {got}. {_ANOTHER}"
+            raise CheckpointError(msg)
     try:
         tensors = safetensors.torch.load(contents[_TENSORS])
-        metadata = json.loads(contents[_METADATA])
-    except (safetensors.SafetensorError, ValueError, RecursionError, KeyError) as error:
-        msg = f"{folder} matches its manifest but does not parse: {error}"
+        metadata = parse_json(contents[_METADATA])
+    except (safetensors.SafetensorError, ValueError, RuntimeError, KeyError) as error:
+        msg = f"{folder} matches its manifest but does not parse: {error}. {_ANOTHER}"
         raise CheckpointError(msg) from error
     if not isinstance(metadata, dict):
-        msg = f"{folder / _METADATA}: expected a table, got {type(metadata).__name__}"
+        what = type(metadata).__name__
+        msg = f"{folder / _METADATA}: expected a table, got {what}. {_ANOTHER}"
         raise CheckpointError(msg)
     return Checkpoint(tensors, metadata, folder)
 
@@ -238,7 +242,7 @@ def prune(newest: Path, *, keep: int = 2) -> None:
 
 
 def _no_checkpoint(run: Path) -> MissingFileError:
-    what = "does not exist"
+    what = "does not exist. To fix this, look at the path"
     if run.is_dir():
         what = "holds no checkpoint. To fix this, train into another folder"
     return MissingFileError(f"cannot resume: the run folder {run} {what}")
@@ -283,9 +287,9 @@ def _manifest_text(version: Any, entries: Mapping[str, Any]) -> bytes:
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
-    content = _read_file(path)
+    content = _read_file(path, None)
     try:
-        manifest = json.loads(content)
+        manifest = parse_json(content)
         version, entries = manifest["version"], manifest["files"]
         entries = {name: entries[name] for name in (_TENSORS, _METADATA)}
         # The manifest holds nothing free: its values determine its bytes, so that a flipped bit
@@ -293,25 +297,37 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         canonical = _manifest_text(version, entries)
         shapes = [set(entry) for entry in entries.values()]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        msg = f"{path} is damaged: expected a manifest, got {content[:40]!r}"
+        msg = f"{path} is damaged: expected a manifest, got {content[:40]!r}. {_ANOTHER}"
         raise CheckpointError(msg) from error
     if isinstance(version, int) and version > VERSION:
         msg = f"{path} has format version {version}, this program reads {VERSION}. To fix: upgrade"
         raise CheckpointError(msg)
-    if content != canonical or version != VERSION or shapes != [{"bytes", "sha256"}] * 2:
+    if content != canonical or version is not VERSION or shapes != [{"bytes", "sha256"}] * 2:
         expected = hashlib.sha256(canonical).hexdigest()
         found = hashlib.sha256(content).hexdigest()
-        msg = f"{path} is damaged: expected version {VERSION} and sha256 {expected}, got {found}"
+        msg = (
+            f"{path} is damaged: expected version {VERSION} and sha256 {expected}, got {found}. "
+            f"{_ANOTHER}"
+        )
         raise CheckpointError(msg)
     return entries
 
 
-def _read_file(path: Path) -> bytes:
+def _read_file(path: Path, expected: int | None) -> bytes:
+    """Read a file of the length that the manifest says, or of a manifest's where it is None."""
     try:
-        return path.read_bytes()
+        there = path.stat().st_size
+        if there == expected or (expected is None and there <= _LONGEST_MANIFEST):
+            return path.read_bytes()
     except OSError as error:
-        msg = f"{path} cannot be read: expected a file of a complete checkpoint, got {error}"
+        msg = (
+            f"{path} cannot be read: expected a file of a complete checkpoint, got {error}. "
+            f"{_ANOTHER}"
+        )
         raise CheckpointError(msg) from error
+    what = f"at most {_LONGEST_MANIFEST}" if expected is None else expected
+    msg = f"{path} is damaged: expected bytes {what}, got {there}. {_ANOTHER}"
+    raise CheckpointError(msg)
 
 
 def _aside(folder: Path) -> Path:

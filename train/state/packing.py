@@ -80,12 +80,19 @@ def unpack(tensors: Mapping[str, torch.Tensor], tree: JSON) -> Any:
     match tree:
         case {"tensor": str(name)} if name in tensors:
             return tensors[name]
-        case {"dict": list(pairs)}:
+        case {"dict": list(pairs)} if all(map(_is_pair, pairs)):
             return {key: unpack(tensors, item) for key, item in pairs}
         case {"tuple": list(items)}:
             return tuple(unpack(tensors, item) for item in items)
-    msg = f"the state refers to {tree!r}, which the checkpoint does not hold"
+    msg = (
+        f"the state refers to {str(tree)[:200]}, which the checkpoint does not hold. "
+        f"To fix this, go on from another checkpoint of the run"
+    )
     raise CheckpointError(msg)
+
+
+def _is_pair(pair: JSON) -> bool:
+    return isinstance(pair, list) and len(pair) == 2 and type(pair[0]) in (str, int)
 
 
 def check_json(value: JSON, path: str) -> None:

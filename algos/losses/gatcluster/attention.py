@@ -170,7 +170,10 @@ def full_gaussian(
     xp = compat.array_namespace(raw)
     _check_variance(min_variance)
     if check_interval("max_correlation", max_correlation, 0.0, 1.0) > 1.0 - 1e-6:
-        msg = f"max_correlation must be at most 1 - 1e-6, got {max_correlation!r}: no width is left"
+        msg = (
+            f"max_correlation must be at most 1 - 1e-6, got {max_correlation!r}: no width is left"
+            ". To fix this, pass a number that keeps to this"
+        )
         raise InvalidValueError(msg)
     variances = min_variance + (1.0 - min_variance) * _sigmoid(raw[..., 2:4])
     return Gaussian(_sigmoid(raw[..., :2]), variances, max_correlation * xp.tanh(raw[..., 4]))
@@ -217,13 +220,16 @@ def attention_map(gaussian: Gaussian, size: tuple[int, int], *, alpha: float = 0
     mean, variances, correlation = (at_least_float32(part) for part in gaussian)
     xp = compat.array_namespace(mean)
     if mean.ndim == 0 or mean.shape[-1] != 2:
-        msg = f"gaussian.mean must have shape (..., 2), got {tuple(mean.shape)}"
+        msg = (
+            f"gaussian.mean must have shape (..., 2), got {tuple(mean.shape)}"
+            ". To fix this, give it that shape"
+        )
         raise InvalidValueError(msg)
     check_shape("gaussian.variances", variances, tuple(mean.shape))
     check_shape("gaussian.correlation", correlation, tuple(mean.shape[:-1]))
     check_interval("alpha", alpha, 1e-6, 1e6)
     if len(size) != 2:
-        msg = f"size must be (H, W), got {size!r}"
+        msg = f"size must be (H, W), got {size!r}. To fix this, give it that shape"
         raise InvalidValueError(msg)
     scales = xp.sqrt(variances)
     steps = []
@@ -268,7 +274,10 @@ def attended_features(features: Array, attention: Array) -> Array:
     xp = check_real("features", features)
     check_same_place(features=features, attention=attention)
     if features.ndim < 3:
-        msg = f"features must have shape (..., c, H, W), got {tuple(features.shape)}"
+        msg = (
+            f"features must have shape (..., c, H, W), got {tuple(features.shape)}"
+            ". To fix this, give it that shape"
+        )
         raise InvalidValueError(msg)
     check_shape("attention", attention, tuple(features.shape[:-3] + features.shape[-2:]))
     weighted = at_least_float32(features) * at_least_float32(attention)[..., None, :, :]
@@ -283,12 +292,18 @@ def _sigmoid(x: Array) -> Array:
 def _check_raw(raw: Array, length: int) -> Array:
     raw = at_least_float32(raw)
     if raw.ndim == 0 or raw.shape[-1] != length:
-        msg = f"raw must have shape (..., {length}), got {tuple(raw.shape)}"
+        msg = (
+            f"raw must have shape (..., {length}), got {tuple(raw.shape)}"
+            ". To fix this, give it that shape"
+        )
         raise InvalidValueError(msg)
     return raw
 
 
 def _check_variance(min_variance: float) -> None:
     if not 1e-6 <= check_interval("min_variance", min_variance, 0.0, 1.0) < 1.0:
-        msg = f"min_variance must lie in [1e-6, 1), got {min_variance!r}"
+        msg = (
+            f"min_variance must lie in [1e-6, 1), got {min_variance!r}"
+            ". To fix this, pass a number that keeps to this"
+        )
         raise InvalidValueError(msg)

@@ -96,6 +96,7 @@ def grouped_labels(
         msg = (
             f"features must have at least one row per center, and uniforms at least one start, "
             f"center and candidate, got {n} rows and uniforms of shape {(starts, k, tries)}"
+            ". To fix this, pass at least one"
         )
         raise InvalidValueError(msg)
     if read_back:

@@ -325,9 +325,15 @@ def _check_pairs(logits: Array, labels: Array, floor: float) -> Namespace:
     _check_integers(labels)
     check_shape("labels", labels, (n,))
     if n == 0 or k == 0:
-        msg = f"logits must have at least one sample and one cluster, got shape {(n, k)}"
+        msg = (
+            f"logits must have at least one sample and one cluster, got shape {(n, k)}"
+            ". To fix this, pass at least one"
+        )
         raise InvalidValueError(msg)
     if check_interval("floor", floor, 1e-12, 0.5) == 0.5:
-        msg = "floor must be below 1/2, got 0.5: every pair would cost the same"
+        msg = (
+            "floor must be below 1/2, got 0.5: every pair would cost the same"
+            ". To fix this, pass a number that keeps to this"
+        )
         raise InvalidValueError(msg)
     return xp

@@ -313,6 +313,7 @@ def _check_logits(logits: Array) -> Namespace:
         msg = (
             f"logits must have shape (..., n, k) with at least one sample and one cluster, "
             f"got {tuple(logits.shape)}"
+            ". To fix this, pass at least one"
         )
         raise InvalidValueError(msg)
     return xp

@@ -65,7 +65,10 @@ def joint_distribution(scores: Array, other_scores: Array, *, temperature: float
     check_real("other_scores", other_scores)
     shape = check_shape("other_scores", other_scores, tuple(scores.shape))
     if len(shape) < 2 or 0 in shape[-2:]:
-        msg = f"scores must have shape (..., b, k) with b >= 1 and k >= 1, got {shape}"
+        msg = (
+            f"scores must have shape (..., b, k) with b >= 1 and k >= 1, got {shape}"
+            ". To fix this, give it that shape"
+        )
         raise InvalidValueError(msg)
     p, q = (
         xp.exp(xp.astype(log_softmax(s, temperature=temperature), xp.float64))
@@ -105,7 +108,10 @@ def information_of_joint(joint: Array, *, entropy_weight: float = 1.0) -> Array:
     check_real("joint", joint)
     check_interval("entropy_weight", entropy_weight, 0.0, LARGEST_WEIGHT)
     if joint.ndim < 2:
-        msg = f"joint must have shape (..., k, m), got {tuple(joint.shape)}"
+        msg = (
+            f"joint must have shape (..., k, m), got {tuple(joint.shape)}"
+            ". To fix this, give it that shape"
+        )
         raise InvalidValueError(msg)
     p = at_least_float32(joint)
     xp = compat.array_namespace(p)

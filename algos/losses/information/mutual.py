@@ -180,7 +180,10 @@ def margin_term(weights: Array, *, margin_weight: float) -> Array:
     check_real("weights", weights)
     check_interval("margin_weight", margin_weight, 0.0, LARGEST_WEIGHT)
     if weights.ndim < 2:
-        msg = f"weights must have shape (..., d, k), got {tuple(weights.shape)}"
+        msg = (
+            f"weights must have shape (..., d, k), got {tuple(weights.shape)}"
+            ". To fix this, give it that shape"
+        )
         raise InvalidValueError(msg)
     # Scaled before the square, so that a weight of 0 gives 0 for weights of any size.
     v = math.sqrt(margin_weight) * at_least_float32(weights)
@@ -240,7 +243,10 @@ def check_batch(name: str, array: Array) -> None:
     """Raise unless `array` has samples and clusters: a mean over no sample is NaN."""
     shape = tuple(array.shape)
     if len(shape) < 2 or 0 in shape[-2:]:
-        msg = f"{name} must have shape (..., b, k) with b >= 1 and k >= 1, got {shape}"
+        msg = (
+            f"{name} must have shape (..., b, k) with b >= 1 and k >= 1, got {shape}"
+            ". To fix this, give it that shape"
+        )
         raise InvalidValueError(msg)
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...algos.core.errors import (
-    DualclustError,
     InvalidTypeError,
-    InvalidValueError,
     MissingExtraError,
     UsageError,
 )
+from ...common.untrusted import refuse
 from .rows import Selection
 
 __all__ = [
@@ -42,14 +41,6 @@ class Array(NamedTuple):
     def __str__(self) -> str:
         size = " x ".join(map(str, self.shape)) or "a single number"
         return f"{self.dtype}, {size}"
-
-
-def refuse(
-    name: object, found: str, rule: str, fix: str, kind: type[DualclustError] = InvalidValueError
-) -> NoReturn:
-    """Raise an error of four parts: the file, what it is or holds, the rule, and what to do."""
-    msg = f"{name} {found}. {rule}. To fix this, {fix}"
-    raise kind(msg)
 
 
 def load_extra(module: str, extra: str, name: object, reader: str) -> Any:

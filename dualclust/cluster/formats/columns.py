@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...algos.core.errors import InvalidTypeError
+from ...common.untrusted import parse_json
 from .checks import check_numbers, listed, refuse
 from .rows import Selection, common_dtype
 
@@ -48,7 +50,7 @@ def choose_names(name: object, there: list[str], selection: Selection) -> list[s
     InvalidValueError
         For a name that no column has, and for names that several columns have.
     """
-    twice = sorted({column for column in there if there.count(column) > 1})
+    twice = sorted(column for column, count in Counter(there).items() if count > 1)
     if twice:
         found = f"has several columns of the name {twice[0]!r}"
         refuse(name, found, "Columns are told apart by their names", "rename them")
@@ -117,8 +119,11 @@ def _inner(dtype: Any) -> Any:
 
 def _pandas_index(schema: Any) -> set[str]:
     """Return the columns in which pandas keeps the names of rows."""
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
-    return {name for name in index if isinstance(name, str)}
+    try:
+        index = parse_json((schema.metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+        return {name for name in index if isinstance(name, str)}
+    except (ValueError, KeyError, TypeError):  # a note of another program's
+        return set()
 
 
 def _dtype(path: Path, column: str, found: Any) -> np.dtype[Any]:

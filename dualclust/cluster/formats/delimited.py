@@ -9,9 +9,10 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,14 +88,28 @@ def _lines(path: Path, delimiter: str) -> tuple[list[str], list[str] | None]:
     """Return the fields of the first line that is not empty, and of the next one."""
     with path.open(encoding="utf-8-sig", newline="", errors="replace") as file:
         try:
+            pieces = iter(partial(_short_line, path, file), "")
             lines = list(
-                islice((line for line in csv.reader(file, delimiter=delimiter) if line), 2)
+                islice((line for line in csv.reader(pieces, delimiter=delimiter) if line), 2)
             )
         except csv.Error as error:
             refuse(path, f"cannot be read as a table ({error})", RULE, "write the table again")
     if not lines:
         refuse(path, "has no line that is not empty", RULE, "look at the program that wrote it")
     return lines[0], lines[1] if len(lines) > 1 else None
+
+
+def _short_line(path: Path, file: TextIO) -> str:
+    """Read a line, of which no more than a block is ever held."""
+    line = file.readline(BLOCK_BYTES)
+    if len(line) == BLOCK_BYTES:
+        _refuse_long_line(path)
+    return line
+
+
+def _refuse_long_line(path: Path) -> NoReturn:
+    has = f"has a line of more than {BLOCK_BYTES} bytes, or a quote without its end"
+    refuse(path, has, "A line must fit into a block", "write the rows as .npy or .parquet")
 
 
 def _check_delimiter(path: Path, line: str, delimiter: str) -> None:
@@ -147,7 +162,7 @@ def _batches(
     try:
         with text.open_csv(path, read, parse, convert) as reader:
             yield from reader
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         _refuse_line(path, names, str(error))
 
 
@@ -170,8 +185,7 @@ def _refuse_line(path: Path, names: list[str], reason: str) -> NoReturn:
         )
         refuse(path, has, "All lines must have the same number of fields", "write the table again")
     if "straddl" in reason:
-        has = f"has a line of more than {BLOCK_BYTES} bytes, or a quote without its end"
-        refuse(path, has, "A line must fit into a block", "write the rows as .npy or .parquet")
+        _refuse_long_line(path)
     short = " ".join(reason.split())[:200]
     refuse(path, f"cannot be read as a table ({short})", RULE, "write the table again as UTF-8")
 

@@ -9,12 +9,14 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algos.core.errors import InvalidTypeError
+from ...algos.core.errors import DualclustError, InvalidTypeError
+from ...common.untrusted import MOST_PACKED, packed_too_much
 from .checks import (
     Array,
     check_ids,
     check_numbers,
     check_shape,
+    listed,
     load_extra,
     pick_array,
     refuse,
@@ -27,6 +29,12 @@ __all__ = ["open_hdf5"]
 
 AGAIN = "write or copy it again"
 
+LARGEST_BATCH = 2**28
+"""Bytes of rows that are read at once where a chunk has very many."""
+
+DAMAGED = (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError)
+"""What h5py raises at damaged files."""
+
 
 def open_hdf5(path: Path, selection: Selection) -> PlainRows | Stream:
     """Find the rows of one data set."""
@@ -35,7 +43,9 @@ def open_hdf5(path: Path, selection: Selection) -> PlainRows | Stream:
     try:
         with h5py.File(path, "r") as file:
             return _open(path, file, selection, h5py)
-    except (OSError, RuntimeError, KeyError) as error:
+    except DualclustError:
+        raise
+    except DAMAGED as error:
         _refuse_damaged_hdf5(path, error)
 
 
@@ -65,13 +75,14 @@ def _open(path: Path, file: Any, selection: Selection, h5py: Any) -> PlainRows |
         def ids() -> Iterator[Any]:
             return _parts(path, own_id, 2**16, text=text)
 
+    _check_own(path, name, found)
     offset = found.id.get_offset()
-    simple = found.chunks is None and found.external is None and not found.is_virtual
-    if simple and offset is not None and _lies_there(path, found, offset):
+    if found.chunks is None and offset is not None and _lies_there(path, found, offset):
         return plain_rows(name, path, (n, d), found.dtype, offset=offset, ids=ids)
     chunk = found.chunks[0] if found.chunks else 1
     step = max(1, BATCH_BYTES // (d * found.dtype.itemsize))
-    step = -(-step // chunk) * chunk  # whole chunks, so that none is unpacked twice
+    most = max(step, LARGEST_BATCH // (d * found.dtype.itemsize))
+    step = min(-(-step // chunk) * chunk, most)  # whole chunks, so that none is unpacked twice
     return Stream(name, n, d, found.dtype, lambda: _parts(path, key, step), ids)
 
 
@@ -85,6 +96,26 @@ def _check_type(name: str, dtype: np.dtype[Any]) -> None:
         fix = "write a data set of shape (n, d): file['X'] = np.stack(rows)"
         refuse(name, "holds text or lists of several lengths", rule, fix, InvalidTypeError)
     check_numbers(name, dtype)
+
+
+def _check_own(path: Path, name: str, found: Any) -> None:
+    """Refuse a data set whose numbers lie in other files, or that promises far more than is there.
+
+    HDF5 lets a file name any other one as the place of its numbers: opening a stranger's file would
+    then read files of the user's.
+    """
+    if found.external or found.is_virtual:
+        others = [place[0] for place in found.external or ()]
+        if found.is_virtual:
+            others += [source.file_name for source in found.virtual_sources()]
+        rule = "A data set must lie in the file that is named"
+        fix = f"copy it into one: file.create_dataset('X', data=other[{found.name!r}][:])"
+        refuse(name, f"takes its numbers from other files ({listed(others)})", rule, fix)
+    promised, there = found.size * found.dtype.itemsize, path.stat().st_size
+    if packed_too_much(promised, there):
+        rule = f"Embeddings do not pack {MOST_PACKED} times: this may be made to fill the disk"
+        what = f"promises {promised} bytes in a file of {there}"
+        refuse(name, what, rule, "unpack it yourself and give the .npy file")
 
 
 def _lies_there(path: Path, found: Any, offset: int) -> bool:
@@ -103,7 +134,7 @@ def _parts(path: Path, key: str, step: int, *, text: bool = False) -> Iterator[N
             found = file[key].asstr() if text else file[key]
             for start in range(0, len(file[key]), step):
                 yield np.asarray(found[start : start + step])
-    except (OSError, RuntimeError) as error:
+    except DAMAGED as error:
         _refuse_damaged_hdf5(path, error)
 
 

@@ -2,93 +2,21 @@
 
 from __future__ import annotations
 
-import ast
-import math
-import re
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ...algos.core.errors import UsageError
+from ...common.array_headers import read_header
 from .checks import check_numbers, check_shape, refuse, refuse_options
 from .kinds import kind_of
 from .plain import PlainRows, plain_rows
 from .rows import Selection
 
-__all__ = ["Header", "open_npy", "open_raw", "raw_dtype", "read_header"]
-
-MAGIC = b"\x93NUMPY"
-
-LONGEST_HEADER = 2**20
-"""Most bytes of a header that is still read; one of numbers has about a hundred."""
+__all__ = ["open_npy", "open_raw", "raw_dtype"]
 
 RAW_TYPES = "float16, bfloat16, float32, float64, int8, uint8, int16, ..., or >f4 for big endian"
-
-
-class Header(NamedTuple):
-    """What the beginning of an .npy file says.
-
-    Attributes
-    ----------
-    dtype : dtype
-    shape : tuple of int
-    by_columns : bool
-        Fortran order.
-    length : int
-        Bytes before the first value.
-    """
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    by_columns: bool
-    length: int
-
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of the whole file."""
-        return self.length + math.prod(self.shape) * self.dtype.itemsize
-
-
-def read_header(file: BinaryIO, name: object) -> Header:
-    """Read the header of an .npy file from where `file` stands. Nothing in it is run.
-
-    Raises
-    ------
-    InvalidValueError
-        If the header is cut off or damaged.
-
-    Examples
-    --------
-    >>> import io
-    >>> file = io.BytesIO()
-    >>> np.save(file, np.zeros((3, 2), np.float16))
-    >>> read_header(io.BytesIO(file.getvalue()), "X.npy")[:3]
-    (dtype('float16'), (3, 2), False)
-    """
-    start = file.read(len(MAGIC) + 2)
-    digits = 2 if start[6:7] == b"\x01" else 4
-    length = int.from_bytes(size := file.read(digits), "little")
-    text = file.read(min(length, LONGEST_HEADER))
-    rule = "An .npy file begins with a header that gives type and shape"
-    again = "write or copy it again"
-    if len(start) < len(MAGIC) + 2 or len(size) < digits:
-        refuse(name, "is cut off within its header", rule, again)
-    if not start.startswith(MAGIC) or start[6] not in (1, 2, 3) or length > LONGEST_HEADER:
-        refuse(name, "has a damaged .npy header", rule, again)
-    if len(text) < length:
-        refuse(name, "is cut off within its header", rule, again)
-    try:
-        words = text.decode("utf-8" if start[6] == 3 else "latin1")
-        values = ast.literal_eval(re.sub(r"(\d)L\b", r"\1", words).strip())  # Python 2: 10L
-        dtype = np.lib.format.descr_to_dtype(values["descr"])
-        shape = tuple(int(n) for n in values["shape"])
-        by_columns = bool(values["fortran_order"]) and len(shape) > 1
-    except (ValueError, SyntaxError, KeyError, TypeError, MemoryError, RecursionError):
-        refuse(name, "has a damaged .npy header", rule, again)
-    if any(n < 0 for n in shape):
-        refuse(name, "has a damaged .npy header", rule, again)
-    return Header(dtype, shape, by_columns, len(start) + digits + length)
 
 
 def open_npy(path: Path, selection: Selection) -> PlainRows:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from ...common.untrusted import MOST_PACKED, packed_too_much
 from .checks import load_extra, refuse, refuse_options
 from .columns import Chosen, choose_columns
 from .rows import BATCH_BYTES, Selection, Stream
@@ -33,14 +34,14 @@ def open_parquet(path: Path, selection: Selection) -> Stream:
         with parquet.ParquetFile(path) as file:
             schema, n = file.schema_arrow, file.metadata.num_rows
             _ = schema.names  # damaged ones are not in UTF-8
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         _refuse_damaged_table(path, error)
 
     def batches(names: list[str], size: int = 1024) -> Iterator[Any]:
         try:
             with parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
                 yield from file.iter_batches(batch_size=size, columns=names, use_threads=False)
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             _refuse_damaged_table(path, error)
 
     return _open(path, schema, n, selection, batches)
@@ -65,7 +66,7 @@ def open_arrow(path: Path, selection: Selection) -> Stream:
             _ = schema.names  # damaged ones are not in UTF-8
             sizes = range(reader.num_record_batches) if whole else ()
             n = sum(reader.get_batch(i).num_rows for i in sizes) if whole else None
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         _refuse_damaged_table(path, error)
 
     def batches(names: list[str], size: int = 1024) -> Iterator[Any]:
@@ -74,10 +75,11 @@ def open_arrow(path: Path, selection: Selection) -> Stream:
                 reader = opened(file)
                 parts = map(reader.get_batch, sizes) if whole else reader
                 for part in parts:
-                    part.validate()
-                    for start in range(0, part.num_rows, size):
-                        yield part.slice(start, size).select(names)
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+                    own = part.select(names)
+                    own.validate(full=True)  # lengths of lists and texts lead outside, if believed
+                    for start in range(0, own.num_rows, size):
+                        yield own.slice(start, size)
+        except (pa.ArrowException, OSError, ValueError) as error:
             _refuse_damaged_table(path, error)
 
     return _open(path, schema, n, selection, batches)
@@ -108,6 +110,11 @@ def _open(path: Path, schema: Any, n: int | None, selection: Selection, batches:
     width = len(chosen.names)
     if chosen.lists:
         width = _first_width(path, chosen, schema, batches)
+    promised, there = (n or 0) * width * chosen.stored.itemsize, path.stat().st_size
+    if packed_too_much(promised, there):
+        rule = f"Embeddings do not pack {MOST_PACKED} times: this may be made to fill the disk"
+        found = f"promises {promised} bytes in a file of {there}"
+        refuse(path, found, rule, "unpack it yourself and give the .npy file")
     size = max(1, BATCH_BYTES // (width * chosen.stored.itemsize))
 
     def rows() -> Iterator[NDArray[Any]]:

@@ -7,15 +7,17 @@ mode that makes tensors without values; these say where in the file their number
 
 from __future__ import annotations
 
-import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...algos.core.errors import InvalidTypeError
+from ...algos.core.errors import DualclustError, InvalidTypeError
+from ...common.array_headers import BROKEN, content_offset
+from ...common.tensor_headers import LONGEST_HEADER, parse_tensor_header
+from ...common.untrusted import MOST_ENTRIES
 from .checks import (
     Array,
     check_numbers,
@@ -79,27 +81,21 @@ def open_safetensors(path: Path, selection: Selection) -> PlainRows:
     again = "write or copy the file again"
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
-        text = file.read(min(length, 2**27))
+        text = file.read(min(length, LONGEST_HEADER))
+    if length > LONGEST_HEADER:
+        refuse(path, f"declares a header of {length} bytes", rule, again)
     if len(text) < length:
         refuse(path, "is cut off within its header", rule, again)
     try:
-        header = json.loads(text)
-        header.pop("__metadata__", None)
-        arrays = {
-            key: Array(str(entry["dtype"]), tuple(int(n) for n in entry["shape"]))
-            for key, entry in header.items()
-        }
-        places = {key: int(entry["data_offsets"][0]) for key, entry in header.items()}
-        sizes = [n for array in arrays.values() for n in array.shape]
-        if min([*sizes, *places.values()], default=0) < 0:
-            raise ValueError
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
-        refuse(path, "has a damaged header", rule, again)
+        _, stored = parse_tensor_header(text, path.stat().st_size - 8 - length)
+    except ValueError as error:
+        refuse(path, f"is damaged or cut off ({error})", rule, again)
+    arrays = {key: Array(each.dtype, each.shape) for key, each in stored.items()}
     key = pick_array(path, arrays, selection.array, what="tensor")
     name, (found, shape) = f"{path}:{key}", arrays[key]
     dtype = _stored(name, found, TYPES)
     check_shape(name, shape)
-    offset = 8 + length + places[key]
+    offset = 8 + length + stored[key].begin
     n, d = shape
     return plain_rows(name, path, (n, d), dtype, offset=offset, bfloat16=found == "BF16")
 
@@ -108,7 +104,7 @@ def open_torch(path: Path, selection: Selection) -> PlainRows:
     """Find the rows of one tensor of a PyTorch file."""
     refuse_options(path, "a PyTorch file", selection, "array")
     load_extra("torch", "train", path, "a PyTorch file")
-    tensors = _tensors(path)
+    tensors, ends = _tensors(path)
     arrays = {
         key: Array(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
         for key, tensor in tensors.items()
@@ -125,29 +121,41 @@ def open_torch(path: Path, selection: Selection) -> PlainRows:
         rule = "The rows of a tensor must lie one after the other"
         fix = "save a copy that does: torch.save(x.contiguous(), path)"
         refuse(name, f"holds a view of a larger tensor (strides {strides})", rule, fix)
-    offset = tensor.untyped_storage()._checkpoint_offset + tensor.storage_offset() * dtype.itemsize
+    begin = tensor.untyped_storage()._checkpoint_offset
+    offset = begin + tensor.storage_offset() * dtype.itemsize
+    if offset + n * d * dtype.itemsize > ends.get(begin, 0):
+        rule = "The numbers of a tensor must lie in its own entry of the archive"
+        refuse(name, "promises more numbers than are there", rule, "write or copy it again")
     bfloat16 = found == "bfloat16"
     return plain_rows(
         name, path, (n, d), dtype, offset=offset, by_columns=by_columns, bfloat16=bfloat16
     )
 
 
-def _tensors(path: Path) -> dict[str, Any]:
-    """Return all tensors of a file, without their values, by the keys that lead to them."""
+def _tensors(path: Path) -> tuple[dict[str, Any], dict[int, int]]:
+    """Return all tensors of a file, without their values, and where its entries begin and end."""
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     rule = "A PyTorch file must hold a tensor, or dictionaries and lists of tensors"
+    order = b""
     try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-            order = [archive.read(name) for name in names if name.endswith("/byteorder")]
-    except (zipfile.BadZipFile, OSError, RuntimeError, ValueError) as error:
+        with zipfile.ZipFile(path) as archive, path.open("rb") as file:
+            infos = archive.infolist()
+            names = [info.filename for info in infos]
+            _check_entries(path, infos)
+            places = [(content_offset(file, info), info.file_size) for info in infos]
+            for info in infos:
+                if info.filename.endswith("/byteorder") and info.file_size < 16:
+                    order = archive.read(info)
+    except DualclustError:
+        raise
+    except BROKEN as error:
         refuse(path, f"cannot be read ({error})", rule, "write or copy it again")
     if any(name.endswith("/constants.pkl") for name in names):
         fix = "save what the program computes: torch.save(x, path)"
         refuse(path, "holds a program (TorchScript or torch.export)", rule, fix)
-    if order and order[0] == b"big":
+    if order == b"big":
         fix = "save it again on the machine that reads it"
         refuse(path, "was written on a big-endian machine", "Numbers must be little-endian", fix)
     try:
@@ -160,20 +168,47 @@ def _tensors(path: Path) -> dict[str, Any]:
             found = "holds Python objects other than tensors, which could run code when loaded"
             refuse(path, found, rule, fix)
         refuse(path, f"cannot be read ({text.splitlines()[0]})", rule, "write or copy it again")
-    found_tensors: dict[str, Any] = {}
-    _collect(content, "", found_tensors)
-    return found_tensors
+    return _collected(content), {place: place + size for place, size in places}
 
 
-def _collect(content: Any, key: str, found: dict[str, Any]) -> None:
+def _check_entries(path: Path, infos: list[zipfile.ZipInfo]) -> None:
+    """Refuse what torch.save does not write, and what would be unpacked without a limit."""
+    again = "save it again with torch.save"
+    if len(infos) > MOST_ENTRIES:
+        rule = f"A PyTorch file has {MOST_ENTRIES} entries at most"
+        refuse(path, f"has {len(infos)} entries", rule, "save the tensor alone")
+    seen: set[str] = set()
+    for info in infos:
+        name = info.filename
+        if name in seen:
+            rule = "Entries are told apart by their names"
+            refuse(path, f"has several entries of the name {name!r}", rule, again)
+        seen.add(name)
+        if info.compress_type != zipfile.ZIP_STORED:
+            refuse(path, f"has a packed entry {name!r}", "torch.save packs nothing", again)
+        if name.endswith("data.pkl") and info.file_size > LONGEST_HEADER:
+            rule = f"The description of tensors has {LONGEST_HEADER} bytes at most"
+            refuse(path, f"describes them in {info.file_size} bytes", rule, "save the tensor alone")
+
+
+def _collected(content: Any) -> dict[str, Any]:
+    """Return the tensors in nested containers, by the keys that lead to them.
+
+    A container that stands in several places, or in itself, is looked into once.
+    """
     import torch
 
-    if isinstance(content, torch.Tensor):
-        if content.layout is torch.strided and not content.is_quantized:
-            found[key] = content.detach()
-    elif isinstance(content, Mapping):
-        for name, value in content.items():
-            _collect(value, f"{key}.{name}" if key else str(name), found)
-    elif isinstance(content, Sequence) and not isinstance(content, str | bytes):
-        for i, value in enumerate(content):
-            _collect(value, f"{key}.{i}" if key else str(i), found)
+    found: dict[str, Any] = {}
+    seen: set[int] = set()
+    waiting = [("", content)]
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, torch.Tensor):
+            if value.layout is torch.strided and not value.is_quantized:
+                found[key] = value.detach()
+        elif isinstance(value, Mapping | list | tuple) and id(value) not in seen:
+            seen.add(id(value))
+            pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
+            inner = [(f"{key}.{name}" if key else str(name), item) for name, item in pairs]
+            waiting.extend(reversed(inner))
+    return found

@@ -121,8 +121,12 @@ def test_folders_above_are_made_only_if_asked(tmp_path):
 @pytest.mark.parametrize(
     ("error", "raised", "says"),
     [
-        (OSError(errno.ENOSPC, "No space left"), OutputError, r"cannot write .*/a: No space left$"),
-        (OSError("pulled out"), OutputError, r"cannot write .*/a: pulled out$"),
+        (
+            OSError(errno.ENOSPC, "No space left"),
+            OutputError,
+            r"cannot write .*/a: No space left\.",
+        ),
+        (OSError("pulled out"), OutputError, r"cannot write .*/a: pulled out\."),
         (KeyboardInterrupt(), KeyboardInterrupt, None),
         (ValueError("of the parts"), ValueError, "of the parts"),
     ],

@@ -131,8 +131,9 @@ CASES = {
     "st-cut": Case(
         safetensors({"x": entry([40, 3])}, X.tobytes()[:-9]),
         "X.safetensors",
-        "X.safetensors:x is cut off: its header promises 555 bytes, and it has 546. A "
-        "file must be as long as its header says. To fix this, write or copy it again",
+        "X.safetensors is damaged or cut off (its tensors declare 480 bytes, and 471 are there). "
+        "It begins with the length of a header, which names its tensors. To fix this, write or "
+        "copy the file again",
     ),
     "st-cut-header": Case(
         safetensors({"x": entry([40, 3])}, length=10**6),
@@ -143,17 +144,18 @@ CASES = {
     "st-damaged": Case(
         safetensors(b"{x: 3}", X.tobytes()),
         "X.safetensors",
-        "X.safetensors has a damaged header. It begins with the length of a header, "
+        "X.safetensors is damaged or cut off (*). It begins with the length of a header, "
         "which names its tensors. To fix this, write or copy the file again",
     ),
     "st-negative": Case(
         safetensors({"x": entry([-40, -3])}, X.tobytes()),
         "X.safetensors",
-        "X.safetensors has a damaged header. It begins with the length of a header, "
-        "which names its tensors. To fix this, write or copy the file again",
+        "X.safetensors is damaged or cut off (its tensor 'x' has a shape or offsets that are no "
+        "whole numbers). It begins with the length of a header, which names its tensors. To fix "
+        "this, write or copy the file again",
     ),
     "st-float8": Case(
-        safetensors({"x": entry([40, 3], "F8_E4M3")}, X.tobytes()),
+        safetensors({"x": entry([40, 3], "F8_E4M3", 120)}, X.tobytes()),
         "X.safetensors",
         "X.safetensors:x holds numbers of type F8_E4M3. Embeddings are real numbers of "
         "a type that NumPy has, or bfloat16. To fix this, save them as another type: "

@@ -206,7 +206,10 @@ def test_wrong_labels_are_refused(labels, names, error, message):
 
 
 def test_unsupported_sources_are_named(tmp_path):
-    with pytest.raises(MissingFileError, match=r"no data at 'digit'; supported sources: 'digits'"):
+    with pytest.raises(
+        MissingFileError,
+        match=r"no data at 'digit'\. To fix this, name one of these sources: 'digits'",
+    ):
         load_source("digit")
     with pytest.raises(
         UsageError, match=r"holds no image\. To fix: name a folder with files of \.bmp"
@@ -216,9 +219,11 @@ def test_unsupported_sources_are_named(tmp_path):
     with pytest.raises(UsageError, match=r"Python version .*To fix.* cifar-10-batches-bin"):
         load_source(tmp_path)
     (tmp_path / "a.png").write_bytes(b"x")
-    with pytest.raises(UsageError, match=r"cannot read .*a\.png: supported sources"):
+    with pytest.raises(
+        UsageError, match=r"cannot read .*a\.png, which is of another kind\. To fix this, name"
+    ):
         load_source(tmp_path / "a.png")
-    with pytest.raises(UsageError, match=r"holds \['x'\], and no images by a known name"):
+    with pytest.raises(UsageError, match=r"holds 'x', and no images by a known name"):
         load_source(save(tmp_path, x=np.zeros(3)))
 
 
@@ -227,7 +232,7 @@ def test_damaged_files_are_refused(tmp_path, rng):
     content = path.read_bytes()
     for broken in (b"", content[:40], content[: len(content) // 2], b"\x80\x04junk"):
         path.write_bytes(broken)
-        with pytest.raises(InvalidValueError, match="damaged, or not plain arrays"):
+        with pytest.raises(InvalidValueError, match=r"cannot be unpacked|damaged|cut off"):
             load_source(path)
 
 
@@ -250,7 +255,7 @@ def test_a_pickled_object_is_not_run(tmp_path):
     canary = tmp_path / "canary"
     path = tmp_path / "data.npz"
     np.savez(path, images=np.array([Bomb(str(canary))], dtype=object))
-    with pytest.raises(InvalidValueError, match="damaged, or not plain arrays"):
+    with pytest.raises(InvalidTypeError, match="holds Python objects"):
         load_source(path)
     assert not canary.exists()
     # The canary can fly: the same file does run its payload when it is trusted.

@@ -28,7 +28,7 @@ def test_whole_numbers_of_a_scalar_array_or_one_for_each_cluster(xp):
     assert ratios.counts_of("min_count", xp.asarray([5, 0]), 2) == [5, 0]
     assert ratios.counts_of("min_count", (5, 0), 2) == [5, 0]
     text = message_of(InvalidTypeError, ratios.counts_of, "min_count", xp.asarray(2.5), 3)
-    assert text == "min_count must be an int, got 2.5 (float)"
+    assert text.startswith("min_count must be an int, got 2.5 (float)")
 
 
 def test_negative_integers_are_integers():

@@ -94,7 +94,7 @@ def test_counts_and_rounding_of_shares_are_those_of_the_other_constructors():
     ],
 )
 def test_wrong_shares_and_counts_are_named(error, options, text):
-    assert message_of(error, SizeBounds.of, 3, n_samples=9, **options) == text
+    assert message_of(error, SizeBounds.of, 3, n_samples=9, **options).startswith(text)
 
 
 @pytest.mark.parametrize(

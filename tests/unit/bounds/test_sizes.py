@@ -263,7 +263,7 @@ def test_shares_that_add_up_to_k_but_for_rounding_are_taken():
 )
 def test_invalid_ratios_are_named(build, error, options, text):
     size = {} if build == SizeBounds.for_stream else {"n_samples": 9}
-    assert message_of(error, build, 3, **size, **options) == text
+    assert message_of(error, build, 3, **size, **options).startswith(text)
 
 
 @pytest.mark.parametrize("build", [SizeBounds.from_ratios, SizeBounds.for_stream])
@@ -287,28 +287,31 @@ def test_invalid_counts_are_named():
         ([1, -1], "lower must be at least 0, got -1 for cluster 1"),
         ([], "lower and upper must have one entry per cluster, got 0 and 0"),
     ):
-        assert message_of(InvalidValueError, SizeBounds.from_counts, lower, n_samples=9) == text
+        assert message_of(InvalidValueError, SizeBounds.from_counts, lower, n_samples=9).startswith(
+            text
+        )
     text = message_of(InvalidValueError, SizeBounds.from_counts, [1], [1, 2], n_samples=3)
-    assert text == "lower and upper must have one entry per cluster, got 1 and 2"
+    assert text.startswith("lower and upper must have one entry per cluster, got 1 and 2")
     text = message_of(InvalidTypeError, SizeBounds.from_counts, [1, 1.5], n_samples=9)
-    assert text == "lower[1] must be an int, got 1.5 (float)"
+    assert text.startswith("lower[1] must be an int, got 1.5 (float)")
 
 
 def test_counts_of_a_wrong_dtype_or_shape_are_named(xp):
     real = xp.asarray([1.0])
     text = message_of(InvalidTypeError, SizeBounds.from_counts, real, n_samples=9)
-    assert text == f"lower must be integers, got an array of {real.dtype}"
+    assert text.startswith(f"lower must be integers, got an array of {real.dtype}")
     message_of(InvalidTypeError, SizeBounds.from_counts, xp.asarray([[1]]), n_samples=9)
 
 
 @pytest.mark.parametrize(("k", "n", "rounding"), [(0, 9, "inward"), (3, 0, "inward"), (3, 9, "up")])
 def test_invalid_options_are_named(k, n, rounding):
     text = message_of(InvalidValueError, SizeBounds.from_ratios, k, n_samples=n, rounding=rounding)
-    assert text in (
+    words = (
         "n_clusters must be at least 1, got 0",
         "n_samples must be at least 1, got 0",
         "rounding must be one of 'outward', 'inward', 'nearest', got 'up'",
     )
+    assert text.startswith(words)
 
 
 def test_a_size_read_off_an_array_is_an_int():

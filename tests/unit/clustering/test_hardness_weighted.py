@@ -242,7 +242,7 @@ def test_inputs_are_not_changed(xp):
 def test_invalid_arguments_are_named(xp, function, error, change, text):
     arguments = {"features": X, "labels": Y, "centers": W, "temperature": 0.3} | change
     arrays = {n: xp.asarray(v) if isinstance(v, np.ndarray) else v for n, v in arguments.items()}
-    assert message_of(error, function, **arrays) == text
+    assert message_of(error, function, **arrays).startswith(text)
 
 
 @pytest.mark.parametrize("options", [{"tol": 0.0}, {"max_iter": 0}, {"tol": math.nan}])

@@ -84,23 +84,27 @@ def test_a_row_without_a_cluster_is_named():
         (
             {"fixed": [0, 1, 2, -1]},
             InvalidValueError,
-            "fixed must hold clusters from 0 to 1, or -1 for a free row, got values from -1 to 2",
+            "fixed must hold clusters from 0 to 1, or -1 for a free row, got values from -1 to 2. "
+            "To fix this, number rows and clusters from 0",
         ),
         (
             {"fixed": [0, 1, -2, -1]},
             InvalidValueError,
-            "fixed must hold clusters from 0 to 1, or -1 for a free row, got values from -2 to 1",
+            "fixed must hold clusters from 0 to 1, or -1 for a free row, got values from -2 to 1. "
+            "To fix this, number rows and clusters from 0",
         ),
         ({"fixed": [0, 1]}, InvalidValueError, "fixed must have shape (4,), got (2,)"),
         (
             {"forbidden": [[0, 2]]},
             InvalidValueError,
-            "forbidden must hold clusters from 0 to 1, got 2",
+            "forbidden must hold clusters from 0 to 1, got 2. "
+            "To fix this, number rows and clusters from 0",
         ),
         (
             {"forbidden": [[-1, 0]]},
             InvalidValueError,
-            "forbidden must hold rows from 0 to 3, got -1",
+            "forbidden must hold rows from 0 to 3, got -1. "
+            "To fix this, number rows and clusters from 0",
         ),
         (
             {"forbidden": [[0, 1, 1]]},
@@ -120,7 +124,9 @@ def test_rules_that_do_not_fit_are_named(xp, options, error, text):
     x = xp.asarray(np.arange(4.0)[:, None])
     options = {name: xp.asarray(rule) for name, rule in options.items()}
     call = (x, bounds_on(xp, 4, 2), x[:2, :])
-    assert message_of(error, constrained_kmeans, *call, metric="euclidean", **options) == text
+    assert message_of(error, constrained_kmeans, *call, metric="euclidean", **options).startswith(
+        text
+    )
 
 
 def test_rules_of_the_wrong_kind_are_refused(xp):

@@ -29,7 +29,7 @@ def test_shape_is_returned_where_it_fits(xp):
 )
 def test_a_wrong_shape_is_named(xp, axes, text):
     x = xp.asarray(np.zeros((2, 3)))
-    assert message_of(InvalidValueError, checks.check_shape, "x", x, axes) == text
+    assert message_of(InvalidValueError, checks.check_shape, "x", x, axes).startswith(text)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -100,7 +100,9 @@ def test_labels_of_any_integer_dtype_pass(xp, dtype):
     ],
 )
 def test_labels_outside_their_range_are_named(xp, labels, error, text):
-    assert message_of(error, checks.check_labels, "labels", xp.asarray(labels), 2, 3) == text
+    assert message_of(error, checks.check_labels, "labels", xp.asarray(labels), 2, 3).startswith(
+        text
+    )
 
 
 def test_labels_of_a_real_dtype_are_named(xp):
@@ -168,36 +170,44 @@ def test_numbers_inside_an_interval_come_back_as_floats():
     ],
 )
 def test_numbers_outside_are_named(value, text):
-    assert message_of(InvalidValueError, checks.check_interval, "x", value, 0.0, 1.0) == text
+    assert message_of(InvalidValueError, checks.check_interval, "x", value, 0.0, 1.0).startswith(
+        text
+    )
 
 
 def test_the_end_of_an_open_interval_is_outside():
     text = message_of(
         InvalidValueError, checks.check_interval, "x", 0.0, 0.0, math.inf, open_low=True
     )
-    assert text == "x must lie in (0, inf), got 0.0"
+    assert text.startswith("x must lie in (0, inf), got 0.0")
 
 
 @pytest.mark.parametrize("value", [True, "1", None, [1.0], 1j], ids=repr)
 def test_what_is_no_number_is_named(value):
     text = message_of(InvalidTypeError, checks.check_interval, "x", value, 0.0, 1.0)
-    assert text == f"x must be a number, got {value!r} ({type(value).__name__})"
+    assert text == (
+        f"x must be a number, got {value!r} ({type(value).__name__}). "
+        f"To fix this, pass an int or a float"
+    )
 
 
 def test_counts():
     assert checks.check_count("n", 3, 1) == 3
     assert message_of(InvalidValueError, checks.check_count, "n", 0, 1) == (
-        "n must be at least 1, got 0"
+        "n must be at least 1, got 0. To fix this, pass a larger one"
     )
     for value in (True, 1.0, "1", None):
         text = message_of(InvalidTypeError, checks.check_count, "n", value, 1)
-        assert text == f"n must be an int, got {value!r} ({type(value).__name__})"
+        assert text == (
+            f"n must be an int, got {value!r} ({type(value).__name__}). "
+            f"To fix this, pass a whole number"
+        )
 
 
 def test_choices():
     checks.check_choice("x", "a", ("a", "b"))
     text = message_of(InvalidValueError, checks.check_choice, "x", "c", ("a", "b"))
-    assert text == "x must be one of 'a', 'b', got 'c'"
+    assert text.startswith("x must be one of 'a', 'b', got 'c'")
 
 
 def test_the_ends_of_the_floats():

@@ -68,4 +68,4 @@ def test_the_gradient_is_the_projection_divided_by_the_length():
 @pytest.mark.parametrize("shape", [(), (3, 0), (0,)])
 def test_vectors_have_columns(xp, shape):
     text = message_of(InvalidValueError, unit_directions, xp.asarray(np.zeros(shape)))
-    assert text == f"x must have at least one column, got shape {shape}"
+    assert text.startswith(f"x must have at least one column, got shape {shape}")

@@ -129,7 +129,7 @@ def test_a_zero_row_stays_or_takes_the_fallback(xp):
 @pytest.mark.parametrize("cap", [0.2, 0.2499])
 def test_an_empty_set_is_refused(xp, cap):
     text = message_of(InvalidValueError, project_capped, xp.asarray(np.zeros(4)), cap)
-    assert text == f"cap must be at least 1/k = 0.25 for k=4 entries, got {cap}"
+    assert text.startswith(f"cap must be at least 1/k = 0.25 for k=4 entries, got {cap}")
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,9 @@ def test_an_empty_set_is_refused(xp, cap):
     ],
 )
 def test_invalid_options_are_named(xp, project, options, text):
-    assert message_of(InvalidValueError, project, xp.asarray([1.0, 2.0]), **options) == text
+    assert message_of(InvalidValueError, project, xp.asarray([1.0, 2.0]), **options).startswith(
+        text
+    )
 
 
 @pytest.mark.parametrize("total", [math.inf, 1e-60, 1e60])

@@ -56,7 +56,7 @@ def test_entries_of_a_sequence_are_what_it_holds(xp):
 def test_entries_have_one_axis(xp, shape):
     x = xp.asarray(np.ones(shape))
     text = message_of(InvalidTypeError, reads.entries, "x", x)
-    assert text == f"x must be a 1-D array of real numbers, got {x.dtype} of shape {shape}"
+    assert text.startswith(f"x must be a 1-D array of real numbers, got {x.dtype} of shape {shape}")
 
 
 def test_entries_are_real_numbers(xp):
@@ -65,7 +65,7 @@ def test_entries_are_real_numbers(xp):
         assert "1-D array of real numbers" in message_of(InvalidTypeError, reads.entries, "x", x)
     for wrong in ("12", None, {1, 2}, 3):
         text = message_of(InvalidTypeError, reads.entries, "x", wrong)
-        assert text == f"x must be numbers, got {wrong!r} ({type(wrong).__name__})"
+        assert text.startswith(f"x must be numbers, got {wrong!r} ({type(wrong).__name__})")
 
 
 def test_a_graph_ends_where_it_is_left():

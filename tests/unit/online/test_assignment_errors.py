@@ -26,7 +26,7 @@ def bounds_of(xp, k=3, n=8, **options):
 @pytest.mark.parametrize("shape", [(8,), (8, 2), (8, 4), (2, 4, 3), (8, 0)])
 def test_a_wrong_shape_is_named(xp, shape):
     text = message_of(InvalidValueError, assign, xp.asarray(np.zeros(shape)), bounds_of(xp))
-    assert text == f"scores must have shape (n, 3), got {shape}"
+    assert text.startswith(f"scores must have shape (n, 3), got {shape}")
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])

@@ -61,7 +61,7 @@ def test_a_rule_of_heads_has_padded_rows(xp):
     ],
 )
 def test_shapes_of_duals_that_are_refused(xp, shape, error, text):
-    assert message_of(error, init_duals, shape, xp=xp.namespace) == text
+    assert message_of(error, init_duals, shape, xp=xp.namespace).startswith(text)
     assert init_duals((2, 0), xp=xp.namespace).lower.shape == (2, 0)
 
 
@@ -86,9 +86,20 @@ def test_wrong_duals_and_rules_are_named(xp):
         assert_refused(error, words, update_duals, duals, sizes, n, rule_of(xp))
     for wrong in (scores[0, :], scores[0, 0]):
         text = message_of(InvalidValueError, assign_batch, wrong, duals, rule_of(xp))
-        assert text == f"scores must have shape (..., b, k), got {tuple(wrong.shape)}"
+        assert text == (
+            f"scores must have shape ('b', 2), as duals of shape (2,) say, got "
+            f"{tuple(wrong.shape)}. To fix this, give both the same heads and clusters"
+        )
+    others = xp.asarray(np.zeros((4, 3))), xp.asarray(np.zeros((2, 4, 2)))
+    for wrong in others:
+        assert_refused(
+            InvalidValueError, "as duals of shape", assign_batch, wrong, duals, rule_of(xp)
+        )
+    for wrong in (whole[:1], xp.asarray([[1, 0]])):
+        words = r"sizes must have shape \(2,\)"
+        assert_refused(InvalidValueError, words, update_duals, duals, wrong, 1, rule_of(xp))
     text = message_of(InvalidValueError, assign_batch, scores, duals, rule_of(xp, chunk_size=0))
-    assert text == "rule.chunk_size must be at least 1, got 0"
+    assert text.startswith("rule.chunk_size must be at least 1, got 0. To fix this, ")
 
 
 def test_duals_and_rules_of_two_libraries_are_refused():

@@ -220,7 +220,7 @@ def test_nothing_is_read_back():
 def test_arguments_are_checked(xp):
     for make, length in ((isotropic_gaussian, 3), (full_gaussian, 5)):
         text = message_of(InvalidValueError, make, xp.asarray(np.zeros((2, 4))))
-        assert text == f"raw must have shape (..., {length}), got (2, 4)"
+        assert text.startswith(f"raw must have shape (..., {length}), got (2, 4)")
         with pytest.raises(InvalidTypeError):
             make(xp.asarray(np.zeros(length, np.int64)))
         for bad in (0.0, 1e-9, 1.0, math.nan):
