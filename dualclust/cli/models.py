@@ -232,7 +232,7 @@ def _opened(options: argparse.Namespace) -> tuple[Model, Inputs]:
 
 def _check_split(options: argparse.Namespace) -> None:
     """Refuse a part of pictures that are named one by one."""
-    from ..train.data.image_files import SUFFIXES as PICTURES
+    from ..train.data.folders import SUFFIXES as PICTURES
 
     data = [Path(one) for one in options.data]
     one_by_one = len(data) > 1 or (data[0].suffix.lower() in PICTURES and not data[0].is_dir())

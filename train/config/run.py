@@ -30,6 +30,7 @@ from .starts import StartsConfig
 __all__ = [
     "FITS",
     "LOGS",
+    "MOST_PIXELS",
     "AssignmentConfig",
     "AugmentConfig",
     "DataConfig",
@@ -52,6 +53,13 @@ Options = TypeVar("Options", bound=Checked)
 FITS = ("crop", "squash", "imagenet")
 """How a whole picture becomes a square; see `DataConfig`."""
 
+MOST_PIXELS = 178_956_970
+"""Pixels above which Pillow itself refuses a picture, as one that is made to fill the memory."""
+
+_Pixels = Annotated[
+    int, Rule(f"an integer in [1, {MOST_PIXELS + 1})", lambda x: 1 <= x <= MOST_PIXELS)
+]
+
 LOGS = ("tensorboard", "wandb", "mlflow")
 """What figures may be given to besides ``metrics.jsonl``; see `loop.trackers`."""
 
@@ -70,20 +78,28 @@ class DataConfig(Checked):
         sees, by the clusters of the training images (protocol of SCAN and SeCu).
     classes : ``"fine"`` or ``"coarse"``. Which classes the clusters are compared with where a
         source has two sets, as CIFAR-100 has 100 classes in 20 superclasses.
+    folders : ``"names"`` or ``"classes"``. What the sub-folders of a folder of images are: parts of
+        the names of its images, or the classes that clusters are compared with.
+    bad : ``"skip"`` or ``"stop"``. What happens at a picture file that cannot be decoded.
+        ``"skip"`` decodes each file at the start and leaves out the bad ones (``skipped.csv`` in
+        the run folder lists them); ``"stop"`` refuses the first, where it is met.
+    max_pixels : int in [1, 178956970]. Pictures with more pixels are bad.
     size : int, 0 or more. Side in pixels to which the images of a folder are brought, as `fit`
         says. 0: they all have one size already.
     fit : ``"crop"``: the shorter side is resized to `size` and the middle is kept; ``"squash"``:
         both sides are resized to `size`; ``"imagenet"``: the shorter side is resized to 256/224 of
         `size` and the middle is kept, as is usual to evaluate on ImageNet. What a view without a
         random crop shows, and prediction.
-    decode : ``"views"``, ``"once"`` or ``"auto"``. ``"views"``: picture files stay as they are, and
-        each view is cut out of the whole picture, decoded anew, ahead of the step; ``"once"``:
-        pictures are decoded at the start, and the squares that `fit` makes are all that is kept,
-        for random crops too; ``"auto"``: ``"views"`` where the source is picture files, `size` is
-        set and the settings ask for a random crop, else ``"once"``. Never a matter of how much
-        memory there is: the two draw different views.
-    workers : int, 0 or more. Threads that decode pictures for ``"views"``; 0: one for each CPU that
-        the process may use. The views do not depend on it.
+    decode : ``"views"``, ``"copies"``, ``"once"`` or ``"auto"``. ``"views"``: picture files stay as
+        they are, and each view is cut out of the whole picture, decoded anew, ahead of the step;
+        ``"copies"``: the same boxes are cut, of whole copies whose shorter side is twice that of a
+        view, which are decoded once and kept on disk (`data.copies`); ``"once"``: pictures are
+        decoded at the start, and the squares that `fit` makes are all that is kept, for random
+        crops too; ``"auto"``: ``"views"`` where the source is picture files, `size` is set and the
+        settings ask for a random crop, else ``"once"``. Never a matter of how much memory there
+        is: they draw different views.
+    workers : int, 0 or more. Threads that decode pictures for ``"views"`` and ``"copies"``; 0: one
+        for each CPU that the process may use. The views do not depend on it.
     normalization : ``"own"``, or constants of a released script by name (`input_scale`):
         ``"cifar10"``, ``"cifar100"``, ``"imagenet"``, ``"imagenet-gray"``, ``"none"``. What is
         subtracted from images and what they are divided by: by default the mean and deviation of
@@ -102,12 +118,15 @@ class DataConfig(Checked):
     ] = "auto"
     test: Annotated[str, one_of("none", "test")] = "none"
     classes: Annotated[str, one_of("fine", "coarse")] = "fine"
+    folders: Annotated[str, one_of("names", "classes")] = "names"
+    bad: Annotated[str, one_of("skip", "stop")] = "skip"
+    max_pixels: _Pixels = MOST_PIXELS
     size: Cardinal = 0
     normalization: Annotated[
         str, one_of("own", "cifar10", "cifar100", "imagenet", "imagenet-gray", "none")
     ] = "own"
     fit: Annotated[str, one_of(*FITS)] = "crop"
-    decode: Annotated[str, one_of("auto", "once", "views")] = "auto"
+    decode: Annotated[str, one_of("auto", "once", "views", "copies")] = "auto"
     workers: Cardinal = 0
     standardize: bool = False
     imbalance: Ratio = 1.0

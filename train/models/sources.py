@@ -13,8 +13,8 @@ from torch import Tensor
 from ...algos.core.errors import InvalidValueError, MissingFileError, UsageError
 from ..augment.crops import Cut, plain_cut
 from ..data.arrays import join
-from ..data.image_files import SUFFIXES
-from ..data.picture_files import cut_picture, opened, picture_size, upright
+from ..data.folders import SUFFIXES
+from ..data.picture_files import cut_picture, opened, picture_size, shrunk, upright
 from ..data.pictures import Decoders
 from ..data.sources import choose, read_source
 from ..data.splits import Array, File, Reading
@@ -96,6 +96,8 @@ def _picture(file: File, spec: InputSpec) -> Array:
         return [plain_cut(width, height, size=h, fit=spec.fit)]
 
     if spec.fit != "none":
+        if spec.copy_side:
+            file = File(file.name, shrunk(file, spec.copy_side, channels=c))
         return cut_picture(file, plan, channels=c)[0]
     with opened(file) as image:
         if picture_size(image) != (w, h):
