@@ -8,7 +8,7 @@ from typing import Any
 from ...algos.core.errors import CheckpointError
 from ..state.checkpoint import Checkpoint, checkpoint_folder, save_checkpoint
 from ..state.packing import pack, unpack
-from .results import write_metrics
+from .results import write_metrics, write_skipped
 from .run import Run
 
 __all__ = ["restore", "run_and_save_epoch"]
@@ -22,6 +22,7 @@ def run_and_save_epoch(run: Run, folder: Path) -> dict[str, Any]:
         metadata = {"state": tree, **run.identity()}
         save_checkpoint(checkpoint_folder(folder, run.epoch), tensors, metadata)
         write_metrics(folder, run.metrics)
+        write_skipped(folder, run.loader.data)
     return record
 
 

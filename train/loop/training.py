@@ -12,6 +12,7 @@ file                     what it is
 ``config.toml``          the settings; with the code, all that is needed to repeat the run
 ``metrics.jsonl``        one line per epoch: loss, learning rate, sizes; ACC, NMI, ARI where known
 ``checkpoints/``         what `resume` reads: the last two epochs, hashed, without pickle
+``skipped.csv``          files that cannot be read, where there are any, and why
 ``starts/``              the beginnings of the run, where it has several
 ``starts.json``          which of them went on
 ``assignments.csv``      id, cluster inside the bounds, margin, runner-up, nearest cluster of every
@@ -49,7 +50,7 @@ from ..models.files import MODEL_FILE
 from ..networks.network import OWN, own_name
 from ..report.figures import write_curves
 from ..state.checkpoint import check_begun, latest_checkpoint
-from .results import write_metrics, write_results
+from .results import SKIPPED_FILES, write_metrics, write_results
 from .run import Run
 from .run_folder import SETTINGS, RunWarning, check_free
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
@@ -122,7 +123,7 @@ def train(
     Warns
     -----
     RunWarning
-        If a folder is taken over, or a tracker fails.
+        If a folder is taken over, files cannot be read and are left out, or a tracker fails.
     """
     folder = Path(folder)
     config = _named(config, network)
@@ -143,9 +144,23 @@ def train(
                     )
                     warnings.warn(msg, RunWarning, stacklevel=2)
                 write_file(folder / SETTINGS, kept)
+                _tell_skipped(run, folder)
             if config.starts is not None:
                 run = best_beginning(config, folder, fresh, progress)
             return _finish(run, folder, progress)
+
+
+def _tell_skipped(run: Run, folder: Path) -> None:
+    """Say how many files a run does without."""
+    skipped = getattr(run.loader.data, "skipped", ())
+    if skipped:
+        name, reason = skipped[0]
+        msg = (
+            f"{len(skipped)} of {run.loader.n + len(skipped)} files cannot be read and are left "
+            f"out, the first: {reason if name in reason else f'{name}: {reason}'} "
+            f"(all of them: {folder / SKIPPED_FILES}, from the first epoch on)"
+        )
+        warnings.warn(msg, RunWarning, stacklevel=3)
 
 
 def resume(

@@ -118,8 +118,7 @@ def test_bad_files_are_left_out_and_told(rng, tmp_path, monkeypatch, decode):
     assert torch.equal(data.images[:], clean.images[[0, 2, 4, 5]])
     assert load_source(home, **options, limit=2).skipped == data.skipped
     with pytest.raises(InvalidValueError, match=r"cannot decode x/2\.png"):
-        found = load_source(home, **options, bad="stop")
-        found.images[:]
+        load_source(home, **options, bad="stop").images[:]
     for name in data.names:
         (home / name).write_bytes(b"")
     with pytest.raises(InvalidValueError, match="none of 6 pictures can be read; the first one"):
