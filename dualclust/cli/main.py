@@ -45,10 +45,10 @@ examples:
   dualclust train secu --data images.npz --recipe mine.toml --device cuda --log tensorboard
   torchrun --nproc-per-node 4 -m dualclust train coke --recipe coke_cifar10 --data CIFAR_FOLDER
 
-settings come from a recipe (a TOML file, or the name of a built-in one), or are chosen by looking at
---data (recipes METHOD_photos and METHOD_embeddings), then from --set; the run folder keeps them as
-config.toml. Sub-folders of pictures are names; with --classes they are what the result is compared
-with, and no step reads them.
+settings come from a recipe (a TOML file, or the name of a built-in one), or are chosen by looking
+at --data (the recipes METHOD_photos and METHOD_embeddings), then from --set; the run folder keeps
+them as config.toml. Sub-folders of pictures are parts of their names; with --classes they are what
+the result is compared with, and no step reads them.
 """
 
 

@@ -1,4 +1,4 @@
-"""Settings of ``dualclust train``: a recipe, or what is chosen by looking at the data, then options.
+"""Settings of ``dualclust train``: of a recipe, or chosen by looking at the data; then options.
 
 The later the stronger: the recipe or the choice, ``-k``, ``--data``, ``--set``, ``--seed``.
 """
@@ -69,6 +69,9 @@ def settings_of(options: argparse.Namespace) -> Settings:
         If an option, a recipe or the data is not what it should be.
     """
     recipe, method = options.recipe, options.method
+    if options.clusters is not None and options.clusters < 2:
+        msg = f"-k must be an integer, 2 or more, got {options.clusters}"
+        raise UsageError(msg)
     built_in = options.data in (None, *BUILT_IN)
     if recipe in [f"{method}_{kind}" for kind in OWN] or (recipe is None and not built_in):
         return _own(options, recipe)

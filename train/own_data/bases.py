@@ -2,12 +2,13 @@
 
 Three kinds of data: small gray images (strokes), photographs, embeddings. For strokes the recipes
 of the digits and of MNIST are the base. For photographs the views are those of the recipes for
-CIFAR-10, which are the papers', and for two cores the rest is that of MNIST: a small network, fewer
-steps, larger rates; on a card it is nearer to the papers. No class of any data is read.
+CIFAR-10, which are the papers', and on a card so is the rest; for CPUs it is that of MNIST: a small
+network, fewer steps, larger rates. No class of any data is read.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib.resources import as_file, files
 from typing import Any
 
@@ -34,7 +35,7 @@ def kind_of_data(look: Look) -> str:
     return "strokes" if look.channels == 1 and look.side <= _SMALL else "photographs"
 
 
-def base_of(look: Look, method: str) -> tuple[RunConfig, int]:
+def base_of(look: Look, method: str, *, card: bool) -> tuple[RunConfig, int]:
     """Return the recipe to start from, and the number of samples that its epochs are for.
 
     Raises
@@ -48,6 +49,8 @@ def base_of(look: Look, method: str) -> tuple[RunConfig, int]:
             f"looking at the data. To fix this, name a recipe with --recipe"
         )
         raise UsageError(msg)
+    if kind_of_data(look) == "photographs" and card:
+        return _recipe(f"{method}_cifar10"), 50_000
     if kind_of_data(look) == "strokes" and look.side <= _TINY:
         return _recipe(f"{method}_digits"), 1797
     return _recipe(f"{method}_mnist"), 10_000
@@ -59,6 +62,7 @@ def papers_views(method: str) -> dict[str, Any]:
     return {"augment": recipe.augment, "second": recipe.second}
 
 
+@lru_cache
 def _recipe(name: str) -> RunConfig:
     with as_file(files("dualclust.train.recipes") / f"{name}.toml") as path:
         return load_config(path)

@@ -161,10 +161,13 @@ def fit_budget(
             f"{2 * each / SHARE:.0f}s or more, or fewer samples (--set data.limit=1000)"
         )
         raise UsageError(msg)
-    width = f", network.width = {best.network.width}" if best.network.width else ""
-    what = Choice(
-        f"epochs = {epochs}{width}",
-        f"--time: an epoch takes {each:.1f} s, by timing a few steps",
-    )
-    kept = tuple(c for c in chosen.choices if not c.settings.startswith("epochs"))
-    return Chosen(lasting(best, epochs), (*kept, what))
+    said = {
+        "epochs": (epochs, f"--time: an epoch takes {each:.1f} s, by timing a few steps"),
+        "network.width": (best.network.width, "--time: the largest that gets its epochs"),
+    }
+    choices = []
+    for choice in chosen.choices:
+        name = choice.settings.partition(" = ")[0]
+        value, reason = said.get(name, ("", ""))
+        choices.append(Choice(f"{name} = {value}", reason) if reason else choice)
+    return Chosen(lasting(best, epochs), tuple(choices))

@@ -61,7 +61,7 @@ class Chosen(NamedTuple):
         """Return what is printed before a run: each choice, its reason, how to change it."""
         source, method = self.config.data.source, self.config.method
         lines = [f"settings for {source}: {look.describe()}; {machine.describe()}"]
-        width = min(44, max(len(choice.settings) for choice in self.choices))
+        width = max(len(choice.settings) for choice in self.choices)
         lines += [f"  {choice.settings:<{width}}  {choice.reason}" for choice in self.choices]
         changed = f"--set epochs={max(1, self.config.epochs // 2)}"
         return "\n".join(
@@ -112,7 +112,7 @@ def choose_settings(
     (48, (10, 20, 40), (0.3, 1.0))
     """
     kind = kind_of_data(look)
-    base, for_samples = base_of(look, method)
+    base, for_samples = base_of(look, method, card=machine.card)
     config = replace(
         base,
         data=DataConfig(source=source, **(data or {})),
@@ -172,41 +172,42 @@ def _photographs(
     crops = any(view is not None and view.crop != (1.0, 1.0) for view in views.values())
     data = replace(config.data, size=size)
     if look.kind == "files":
-        why = "two cores finish it" if not machine.card else "what the network is made for"
-        choices.append(Choice(f"data.size = {size}", f"pixels of a view's side: {why}"))
+        why = "as small as a CPU needs it" if not machine.card else "half of that of a picture"
+        choices.append(Choice(f"data.size = {size}", f"side of a view in pixels: {why}"))
         if crops:
             data = replace(data, decode="copies")
-            where = "each file decoded once; crops are of the whole picture all the same"
+            where = "files are decoded once; crops are of the whole picture"
             choices.append(Choice('data.decode = "copies"', where))
-    kept = config.network.layers if config.method in ("gatcluster", "mi_margin") else 2
-    network = replace(config.network, name=name, width=width, layers=kept)
+    network = replace(config.network, name=name, width=width)
+    kind = "residual" if "resnet" in name else "GATCluster's"
+    views_of = "augment.crop, jitter, ..." if crops else "augment.rotate, jitter, ..."
+    gray = ", without colors" if look.channels == 1 else ""
     choices += [
+        Choice(f'network.name = "{name}"', f"a {kind} network for {side} pixels"),
         Choice(
-            f'network.name = "{name}", network.width = {width}',
-            f"a residual network for {side} pixels, on {machine.describe()}"
-            if "resnet" in name
-            else f"GATCluster's network for {side} pixels, on {machine.describe()}",
+            f"network.width = {width}", f"channels of its first stage, for {machine.describe()}"
         ),
-        Choice(
-            "augment.crop, jitter, ..." if crops else "augment.rotate, jitter, ...",
-            "the paper's views of photographs" + (", without colors" if look.channels == 1 else ""),
-        ),
+        Choice(views_of, f"the paper's views of photographs{gray}"),
     ]
     config = replace(config, data=data, network=network, **views)
     if machine.card:
-        config = _on_card(config)
+        execution = replace(config.execution, precision="bfloat16", channels_last=True)
+        config = replace(config, execution=execution)
         choices.append(Choice('execution.precision = "bfloat16"', "twice as fast on a card"))
     return config
 
 
 def _view_size(method: str, look: Look, machine: Machine) -> int:
-    """Side of a view in pixels; 0: images in arrays have the size they have."""
+    """Side of a view in pixels, at most half that of a picture, so that crops are no magnifiers.
+
+    0: images in arrays have the size they have.
+    """
     if look.kind != "files":
         return 0
     if method == "gatcluster":
         return 96 if machine.card and look.side >= 96 else 32
-    largest = 96 if machine.card else 48
-    return next((size for size in (96, 64, 48) if size <= min(look.side, largest)), 32)
+    sizes = (96, 64, 48) if machine.card else (48,)
+    return next((size for size in sizes if 2 * size <= look.side), 32)
 
 
 def _encoder(method: str, side: int, machine: Machine) -> tuple[str, int]:
@@ -214,22 +215,13 @@ def _encoder(method: str, side: int, machine: Machine) -> tuple[str, int]:
     width = 64 if machine.card else 16
     if method == "gatcluster":
         return ("gat-stl" if side >= 90 else "gat-cifar"), width
-    if side <= 40:
+    if side <= 40 and machine.card:
         return "resnet18-cifar", width
     return ("resnet18-stl" if side <= 128 else "resnet18"), width
 
 
 def _without_colors(view: AugmentConfig | None) -> AugmentConfig | None:
     return None if view is None else replace(view, jitter=(*view.jitter[:2], 0.0, 0.0), gray=0.0)
-
-
-def _on_card(config: RunConfig) -> RunConfig:
-    """Longer runs of a larger network: nearer to the papers."""
-    execution = replace(config.execution, precision="bfloat16", channels_last=True)
-    network = config.network
-    if config.method not in ("gatcluster", "mi_margin"):
-        network = replace(network, hidden=512, out_dim=128)
-    return replace(config, execution=execution, network=network)
 
 
 def _embeddings(
@@ -250,7 +242,8 @@ def _embeddings(
             "one hidden layer" if network.name == "mlp" else "heads alone: the fast path",
         ),
         Choice("data.standardize = true", "so that noise means the same in every column"),
-        Choice("augment.noise = 0.2, augment.mask = 0.2", "views of an embedding"),
+        Choice("augment.noise = 0.2", "a view of an embedding: in deviations of a column"),
+        Choice("augment.mask = 0.2", "and this share of its numbers is hidden"),
     ]
     return replace(config, data=data, network=network, augment=view, second=None)
 
@@ -270,12 +263,11 @@ def _sizes(config: RunConfig, look: Look, clusters: int, choices: list[Choice]) 
         network = replace(network, out_dim=clusters)
     if config.method in FINER_HEADS:
         assignment = replace(assignment, lower=LOWER, upper=UPPER)
-        choices.append(
-            Choice(
-                f"assignment.lower = {LOWER}, assignment.upper = {UPPER}",
-                "sizes in units of n/k: data is seldom balanced, so there is room",
-            )
-        )
+        why = "in units of n/k: data is seldom balanced, so that"
+        choices += [
+            Choice(f"assignment.lower = {LOWER}", f"{why} clusters may be small"),
+            Choice(f"assignment.upper = {UPPER}", "and may be large"),
+        ]
     return replace(config, heads=heads, network=network, assignment=assignment)
 
 
@@ -295,9 +287,11 @@ def _length(
     else:
         told = "as asked"
     choices.append(Choice(f"epochs = {asked}", told))
-    batch = min(config.batch_size, max(32, look.n // 8))
+    # GATCluster takes many steps in one large batch.
+    least = look.n if config.method == "gatcluster" else max(32, look.n // 7)
+    batch = max(2, min(config.batch_size, least))
     if batch != config.batch_size:
-        choices.append(Choice(f"batch_size = {batch}", "few samples: eight steps an epoch"))
+        choices.append(Choice(f"batch_size = {batch}", "there are few samples"))
     return lasting(replace(config, batch_size=batch), asked)
 
 
@@ -311,9 +305,8 @@ def epochs_by_count(recipe: int, n: int, for_samples: int, kind: str, machine: M
     >>> [epochs_by_count(25, n, 10_000, "photographs", Machine(2)) for n in (500, 10_000, 10**6)]
     [200, 25, 10]
     """
-    if kind == "photographs" and machine.card:
-        return min(400, max(20, 10_000_000 // n))  # the papers' 400 passes over 25,000 and less
-    return min(200, max(10, round(recipe * for_samples / n)))
+    most = 400 if kind == "photographs" and machine.card else 200
+    return min(most, max(10, round(recipe * for_samples / n)))
 
 
 def lasting(config: RunConfig, epochs: int) -> RunConfig:
