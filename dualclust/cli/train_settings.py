@@ -20,6 +20,7 @@ from ..train.data.pictures import cpu_count
 from ..train.data.sources import BUILT_IN
 from ..train.own_data import (
     Choice,
+    Chosen,
     Machine,
     choose_settings,
     epoch_time,
@@ -151,16 +152,25 @@ def _own(options: argparse.Namespace, recipe: str | None) -> Settings:
     changes = _changes(options)
     if options.time is not None:
         seconds = _budget(options.time, epochs)
+        own_network = any(name.startswith("network.") for name in asked)
         chosen = fit_budget(
             chosen,
             seconds,
             lambda config: epoch_time(override(config, changes), options.device, look.n),
+            rungs=[chosen.config] if own_network else None,
         )
     if not card and kind_of("cuda").available():
         note = Choice("--device cpu", "as by default; a CUDA card is here: --device cuda")
         chosen = chosen._replace(choices=(*chosen.choices, note))
     config = override(chosen.config, changes)
-    return Settings(config, chosen.describe(look, machine))
+    told = Chosen(config, tuple(_as_asked(choice, asked) for choice in chosen.choices))
+    return Settings(config, told.describe(look, machine))
+
+
+def _as_asked(choice: Choice, asked: dict[str, str]) -> Choice:
+    """Return what is told of a choice that --set has overruled."""
+    name = choice.settings.partition(" = ")[0]
+    return Choice(f"{name} = {asked[name]}", "as asked") if name in asked else choice
 
 
 def _number(asked: dict[str, str], name: str) -> int | None:

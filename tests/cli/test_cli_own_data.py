@@ -131,17 +131,21 @@ def test_a_time_chooses_network_and_epochs(inside, monkeypatch, capsys):
     asked = []
 
     def measure(config, device, n):
-        asked.append((config.network.width, config.network.hidden, device, n))
+        asked.append((config.network.width, config.optim.lr, device, n))
         return 1.0 * config.network.width
 
     monkeypatch.setattr(train_settings, "epoch_time", measure)
-    words = ["secu", "--data", "photos", "-k", "3", "--set", "network.hidden=8", "--time", "2h"]
+    words = ["secu", "--data", "photos", "-k", "3", "--set", "optim.lr=0.1", "--time", "2h"]
     config, err = seen(monkeypatch, capsys, *words)
-    assert asked == [(8, 8, "cpu", 41), (16, 8, "cpu", 41)]
+    assert asked == [(8, 0.1, "cpu", 41), (16, 0.1, "cpu", 41)]
     assert config.network.width == 16
     assert 355 <= config.epochs <= 360
     assert f"epochs = {config.epochs} " in err
     assert "--time: an epoch takes 16.0 s" in err
+    asked.clear()
+    config, err = seen(monkeypatch, capsys, *words, "--set", "network.width=4")
+    assert (asked, config.network.width) == ([(4, 0.1, "cpu", 41)], 4)
+    assert re.search(r"  network\.width = 4 +as asked\n", err)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,10 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+
+import torch
 
 from ...algos.core.errors import UsageError
 from ..config.run import RunConfig
@@ -93,21 +96,26 @@ def epoch_time(
     """
     limit = min(n, max(SAMPLES, 8 * max(config.heads.clusters)))
     data, optim = replace(config.data, limit=limit), replace(config.optim, frozen_epochs=0)
-    run = Run(replace(config, data=data, optim=optim, starts=None), device)
-    run.init()
-    times = []
-
-    def step(done: int, total: int) -> None:
-        times.append(clock())
-        if len(times) == STEPS:
-            raise _EnoughError
-
-    run.on_step = step
-    begun = clock()
+    times: list[float] = []
+    before_threads = torch.get_num_threads()
+    torch.set_num_threads(config.threads or before_threads)
     try:
-        run.run_epoch()
-    except _EnoughError:
-        pass
+        run = Run(replace(config, data=data, optim=optim, starts=None), device)
+        run.init()
+        weight = next(run.method.network.parameters())
+
+        def step(done: int, total: int) -> None:
+            weight.flatten()[0].item()  # waits for the device
+            times.append(clock())
+            if len(times) == STEPS:
+                raise _EnoughError
+
+        run.on_step = step
+        begun = clock()
+        with suppress(_EnoughError):
+            run.run_epoch()
+    finally:
+        torch.set_num_threads(before_threads)
     each = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else times[0] - begun
     before = max(0.0, times[0] - begun - each) * n / run.loader.n
     return before + each * math.ceil(n / config.batch_size)
