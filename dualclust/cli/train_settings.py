@@ -10,8 +10,6 @@ import json
 from importlib.resources import as_file, files
 from typing import NamedTuple
 
-import torch
-
 from ..algos.core.errors import UsageError
 from ..common.devices import kind_of
 from ..train.config.run import AugmentConfig, RunConfig, load_config, override
@@ -143,7 +141,7 @@ def _own(options: argparse.Namespace, recipe: str | None) -> Settings:
         )
         raise UsageError(msg)
     look = look._replace(n=min(look.n, _number(asked, "data.limit") or look.n))
-    card = torch.device(options.device).type != "cpu"
+    card = not kind_of(options.device).reads_are_free
     machine = Machine(cpu_count(), card)
     epochs = _number(asked, "epochs")
     chosen = choose_settings(

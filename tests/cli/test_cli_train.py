@@ -197,7 +197,6 @@ def test_options_outrank_the_recipe_and_the_seed_outranks_all(images, monkeypatc
         (["--data", "small.csv"], 66, "no data at 'small.csv'"),
         (["--data", "notes.txt"], 2, "cannot read notes.txt: supported sources"),
         (["--set", "epochs=6"], 2, "To fix this, set both, for example --set optim.warmup_epochs"),
-        (["--set", "data.limit=320"], 65, "the head of 80 clusters (heads.clusters) has no sizes"),
         (["--data", "notes.txt", "--recipe", "secu_digits"], 2, "cannot read notes.txt"),
         (["--out", "small.npz"], 73, "small.npz exists"),
         (["--out", "small.npz/run"], 73, "cannot write into"),

@@ -122,7 +122,8 @@ def _make(folder: Path, files: Sequence[File], side: int, skip: bool, workers: i
         found = dict(each(lambda i: head_of(files[i]), range(len(files))))
         opens, _ = parted(files, found)
         channels = 1 if all(found[i][0] for i in opens) else 3
-        sizes = [copy_size(*found[i][1], side) for i in opens]
+        full = [found[i][1] for i in opens]
+        sizes = [copy_size(width, height, side) for width, height in full]
         _check_room(folder, sum(width * height for width, height in sizes) * channels)
 
         def parts() -> Iterator[bytes]:

@@ -116,7 +116,8 @@ def _look_at_files(files: Sequence[File], parts: Sequence[Split]) -> Look:
         "files",
         len(files),
         1 if all(gray for gray, _ in heads) else 3,
-        *(round(median(sides)) for sides in zip(*sizes, strict=True)),
+        round(median(width for width, _ in sizes)),
+        round(median(height for _, height in sizes)),
         varied=len(set(sizes)) > 1,
         folders=len({name.partition("/")[0] for name in names if "/" in name}),
     )

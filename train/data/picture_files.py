@@ -36,8 +36,10 @@ _DEEP = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
 _GRAY = frozenset({"1", "L", "LA"}) | _DEEP
 _HEIF = (".heic", ".heif")
 # What Pillow's readers are known to raise at damaged files.
-_BROKEN = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError)
-_BROKEN += (ZeroDivisionError, OverflowError, struct.error, zlib.error)
+_BROKEN: tuple[type[Exception], ...] = (
+    *(OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError),
+    *(ZeroDivisionError, OverflowError, struct.error, zlib.error),
+)
 _ORIENTATION = 0x0112  # of EXIF
 _FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 
