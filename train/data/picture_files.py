@@ -38,7 +38,7 @@ _HEIF = (".heic", ".heif")
 # What Pillow's readers are known to raise at damaged files.
 _BROKEN: tuple[type[Exception], ...] = (
     *(OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, TypeError),
-    *(ZeroDivisionError, OverflowError, struct.error, zlib.error),
+    *(ZeroDivisionError, OverflowError, struct.error, zlib.error, Image.DecompressionBombError),
 )
 _ORIENTATION = 0x0112  # of EXIF
 _FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
@@ -164,7 +164,7 @@ def opened(file: File) -> Iterator[Image.Image]:
             yield image
     except DualclustError:
         raise
-    except (*_BROKEN, Image.DecompressionBombError) as error:
+    except _BROKEN as error:
         known = not isinstance(error, UnidentifiedImageError)
         what = error if known else "not a kind of picture that Pillow knows"
         fix = ". To fix this: pip install pillow-heif" if missing else ""
