@@ -58,6 +58,7 @@ QUICK = {
     "train/methods/propos": "tests/train/methods/propos/test_propos_labels.py",
     "train/models": "tests/train/models/test_model_files.py",
     "train/networks": "tests/train/networks/test_gatcluster_networks.py",
+    "train/own_data": "tests/train/own_data/test_choices.py",
     "train/recipes": "tests/train/config/test_recipes.py",
     "train/report": "tests/train/networks/test_gatcluster_networks.py",
     "train/state": "tests/train/state/test_checkpoint.py",

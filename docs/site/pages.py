@@ -51,6 +51,7 @@ GROUPS = {
         "dualclust.train.models",
         "dualclust.train.methods",
         "dualclust.train.loop",
+        "dualclust.train.own_data",
     ],
     "Claims": ["dualclust.proofs.registry"],
 }

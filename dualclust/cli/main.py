@@ -50,12 +50,15 @@ TRAIN_EXAMPLES = """\
 examples:
   dualclust train secu --data digits
   dualclust train secu --data digits --seed 1 --set epochs=100 --set optim.lr=0.2
+  dualclust train secu --data photos/ -k 10
+  dualclust train propos --data embeddings.npy -k 50 --time 20m
   dualclust train secu --data images.npz --recipe mine.toml --device cuda --log tensorboard
-  dualclust train propos --data photos/ --recipe mine.toml --set data.size=96
   torchrun --nproc-per-node 4 -m dualclust train coke --recipe coke_cifar10 --data CIFAR_FOLDER
 
-settings come from a recipe (a TOML file, or the name of a built-in one), then from --set;
-the run folder keeps them as config.toml.
+settings come from a recipe (a TOML file, or the name of a built-in one), or are chosen by looking
+at --data (the recipes METHOD_photos and METHOD_embeddings), then from --set; the run folder keeps
+them as config.toml. Sub-folders of pictures are parts of their names; with --classes they are what
+the result is compared with, and no step reads them.
 """
 
 
@@ -121,6 +124,18 @@ def _register_train(commands: Any) -> None:
         help="'digits' (built in), a folder or a file (default: that of the recipe, or digits)",
     )
     train.add_argument("--recipe", metavar="NAME", help="name of a built-in recipe, or a TOML file")
+    train.add_argument("-k", "--clusters", type=int, metavar="K", help="number of clusters")
+    train.add_argument(
+        "--time", metavar="T", help="fit network and epochs to a time, such as 20m (own data alone)"
+    )
+    train.add_argument(
+        "--classes", action="store_true", help="sub-folders are classes, to compare clusters with"
+    )
+    train.add_argument(
+        "--bad",
+        choices=("skip", "stop"),
+        help="picture files that cannot be read: left out and listed (default), or an error",
+    )
     train.add_argument("--seed", type=int, help="seed of every random number of the run")
     train.add_argument(
         "--set",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,6 +117,12 @@ def _add_input(command: argparse.ArgumentParser) -> None:
     add("model", type=Path, metavar="MODEL", help="folder of a finished run, or an exported model")
     add("data", nargs="+", metavar="DATA", help="a folder or file of data, or pictures")
     add("--split", default="auto", help="of data that comes split: train, test, all, ...")
+    add(
+        "--bad",
+        choices=("skip", "stop"),
+        default="skip",
+        help="files of a folder that cannot be read: left out (default), or an error",
+    )
     add("--batch-size", type=int, default=256, metavar="N", help="samples of a pass (default 256)")
     add("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
 
@@ -230,12 +237,19 @@ def _opened(options: argparse.Namespace) -> tuple[Model, Inputs]:
     _check_split(options)
     model = load_model(options.model, device=options.device)
     data = options.data[0] if len(options.data) == 1 else options.data
-    return model, model.inputs(data, split=options.split)
+    samples = model.inputs(data, split=options.split, bad=options.bad)
+    if samples.skipped:
+        msg = (
+            f"dualclust: {len(samples.skipped)} files cannot be read and are left out, the first: "
+            f"{samples.skipped[0][1]}"
+        )
+        print(msg, file=sys.stderr)
+    return model, samples
 
 
 def _check_split(options: argparse.Namespace) -> None:
     """Refuse a part of pictures that are named one by one."""
-    from ..train.data.image_files import SUFFIXES as PICTURES
+    from ..train.data.folders import SUFFIXES as PICTURES
 
     data = [Path(one) for one in options.data]
     one_by_one = len(data) > 1 or (data[0].suffix.lower() in PICTURES and not data[0].is_dir())

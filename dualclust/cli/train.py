@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import sys
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,15 +22,15 @@ from ..common.memory import memory_errors
 from ..common.ranks import Ranks, join_ranks
 from ..common.stopping import StoppedError, stoppable
 from ..common.watch import watched
-from ..train.config.run import RunConfig, dump_config, load_config, override
+from ..train.config.run import dump_config, load_config, override
 from ..train.data.samples import load_source
-from ..train.data.sources import BUILT_IN
 from ..train.loop.agreement import Agreement, evaluate, kmeans_on_pixels
 from ..train.loop.run_folder import RunWarning
 from ..train.loop.train_and_resume import RunResult, resume, train
 from ..train.state.checkpoint import CheckpointWarning, is_begun
 from .demo_folders import run_folder
 from .run_progress import RunProgress
+from .train_settings import read_recipe, settings_of
 
 __all__ = ["check_device", "read_recipe", "run"]
 
@@ -86,66 +85,27 @@ def _plain_warnings() -> Iterator[None]:
             shown(message, category, *place, **options)
 
     with warnings.catch_warnings():
+        # How many pixels are too many is a setting, data.max_pixels.
+        warnings.filterwarnings("ignore", "Image size .* exceeds limit")
         for category in (RunWarning, CheckpointWarning):
             warnings.simplefilter("always", category)
         warnings.showwarning = show
         yield
 
 
-def read_recipe(name: str) -> RunConfig:
-    """Read the settings of a TOML file, or of a built-in recipe by its name.
-
-    Raises
-    ------
-    UsageError
-        If neither a file nor a recipe has that name; the message lists the recipes.
-    """
-    if name.endswith(".toml"):
-        return load_config(name)
-    recipes = files("dualclust.train.recipes")
-    known = sorted(r.name.removesuffix(".toml") for r in recipes.iterdir() if ".toml" in r.name)
-    if name not in known:
-        msg = (
-            f"recipe must be a .toml file or one of {', '.join(known)}, got {name!r}"
-            ". To fix this, name one of these"
-        )
-        raise UsageError(msg)
-    with as_file(recipes / f"{name}.toml") as path:
-        return load_config(path)
-
-
 def _train(options: argparse.Namespace) -> int:
-    config = _settings(options)
     check_device(options.device)
-    stem = Path(config.data.source).stem
+    config, told = settings_of(options)
+    stem = Path(os.path.abspath(config.data.source)).stem
     folder = options.out or Path("runs") / f"{config.method}-{stem}-seed{config.seed}"
     check_interval("--timeout", options.timeout, 0.0, 1e9, open_low=True)
     ranks = join_ranks(options.device, timeout=options.timeout)
+    if told and ranks.first:
+        print(told, file=sys.stderr, flush=True)
     title = f"{config.method} on {stem}"
     with _under_way(folder, ranks, RunProgress(title, config, shown=ranks.first)) as given:
         result = train(config, folder, **given)
     return _end(result, ranks)
-
-
-def _settings(options: argparse.Namespace) -> RunConfig:
-    """Read the recipe, and change what the options say, the later the stronger."""
-    recipe, source = options.recipe, options.data
-    if recipe is None:
-        source = source or "digits"
-        if source not in BUILT_IN:
-            msg = (
-                f"no recipe is known for --data {source}. To fix this, name one with --recipe, "
-                f"for example --recipe {options.method}_mnist for grey images of 28 pixels"
-            )
-            raise UsageError(msg)
-        recipe = f"{options.method}_{source}"
-    changes = [f"method={options.method}"]
-    # Where no data is named, the recipe says what it is of.
-    changes += [] if source is None else [f"data.source={source}"]
-    changes += options.set
-    changes += [] if options.seed is None else [f"seed={options.seed}"]
-    changes += [f"log={json.dumps(options.log)}"] if options.log else []
-    return override(read_recipe(recipe), changes)
 
 
 def _resume(options: argparse.Namespace) -> int:

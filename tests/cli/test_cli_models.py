@@ -185,9 +185,10 @@ def test_what_is_refused(home, elsewhere, capsys):
 def test_a_broken_picture_leaves_no_table(home, elsewhere, capsys):
     folder = write_folder(elsewhere / "p", 4, 1)
     (folder / "class0" / "002.jpeg").write_bytes(b"no picture")
-    said = error_of(capsys, 65, "predict", home / "run", folder, "--table", "l.csv")
+    stop = ["--bad", "stop"]
+    said = error_of(capsys, 65, "predict", home / "run", folder, "--table", "l.csv", *stop)
     assert "cannot decode class0/002.jpeg" in said
-    said = error_of(capsys, 65, "embed", home / "run", folder, "--out", "e.npy")
+    said = error_of(capsys, 65, "embed", home / "run", folder, "--out", "e.npy", *stop)
     assert "cannot decode class0/002.jpeg" in said
     assert {path.name for path in elsewhere.iterdir()} == {"p"}
 

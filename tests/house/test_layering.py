@@ -77,6 +77,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("report", "models"),
         ("methods",),
         ("loop",),
+        ("own_data",),
     ),
     "proofs": (
         ("registry",),

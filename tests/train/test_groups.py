@@ -18,6 +18,7 @@ ORDER = (
     ("report", "models"),
     ("methods",),
     ("loop",),
+    ("own_data",),
 )
 FLOOR = {group: floor for floor, groups in enumerate(ORDER) for group in groups}
 

@@ -20,7 +20,8 @@ from ...algos.core.errors import MissingFileError, UsageError
 from ...algos.online.step_sizes import PUBLISHED
 from ...common.untrusted import read_toml
 from .augment import AugmentConfig
-from .constraints import Cardinal, Count, Fraction, Name, Positive, Ratio, Seed, one_of
+from .constraints import Cardinal, Count, Fraction, Name, Positive, Seed, one_of
+from .data import FITS, MOST_PIXELS, DataConfig
 from .linear import LinearConfig
 from .methods import METHOD_OPTIONS, with_method_tables
 from .optim import OptimConfig
@@ -30,6 +31,7 @@ from .starts import StartsConfig
 __all__ = [
     "FITS",
     "LOGS",
+    "MOST_PIXELS",
     "AssignmentConfig",
     "AugmentConfig",
     "DataConfig",
@@ -49,70 +51,8 @@ __all__ = [
 
 Options = TypeVar("Options", bound=Checked)
 
-FITS = ("crop", "squash", "imagenet")
-"""How a whole picture becomes a square; see `DataConfig`."""
-
 LOGS = ("tensorboard", "wandb", "mlflow")
 """What figures may be given to besides ``metrics.jsonl``; see `loop.trackers`."""
-
-
-@dataclass(frozen=True, slots=True)
-class DataConfig(Checked):
-    """What to cluster.
-
-    Attributes
-    ----------
-    source : str. ``"digits"`` (built in) or a path; see `data.load_source`.
-    split : ``"train"``, ``"test"``, ``"unlabeled"``, ``"train+unlabeled"``, ``"all"`` (train and
-        test) or ``"auto"``. What to train on and cluster, of sources that come split; ``"auto"``
-        takes the training images, and all of a source without splits.
-    test : ``"none"`` or ``"test"``. ``"test"`` also scores the test images, which training never
-        sees, by the clusters of the training images (protocol of SCAN and SeCu).
-    classes : ``"fine"`` or ``"coarse"``. Which classes the clusters are compared with where a
-        source has two sets, as CIFAR-100 has 100 classes in 20 superclasses.
-    size : int, 0 or more. Side in pixels to which the images of a folder are brought, as `fit`
-        says. 0: they all have one size already.
-    fit : ``"crop"``: the shorter side is resized to `size` and the middle is kept; ``"squash"``:
-        both sides are resized to `size`; ``"imagenet"``: the shorter side is resized to 256/224 of
-        `size` and the middle is kept, as is usual to evaluate on ImageNet. What a view without a
-        random crop shows, and prediction.
-    decode : ``"views"``, ``"once"`` or ``"auto"``. ``"views"``: picture files stay as they are, and
-        each view is cut out of the whole picture, decoded anew, ahead of the step; ``"once"``:
-        pictures are decoded at the start, and the squares that `fit` makes are all that is kept,
-        for random crops too; ``"auto"``: ``"views"`` where the source is picture files, `size` is
-        set and the settings ask for a random crop, else ``"once"``. Never a matter of how much
-        memory there is: the two draw different views.
-    workers : int, 0 or more. Threads that decode pictures for ``"views"``; 0: one for each CPU that
-        the process may use. The views do not depend on it.
-    normalization : ``"own"``, or constants of a released script by name (`input_scale`):
-        ``"cifar10"``, ``"cifar100"``, ``"imagenet"``, ``"imagenet-gray"``, ``"none"``. What is
-        subtracted from images and what they are divided by: by default the mean and deviation of
-        the training images, by channel.
-    standardize : bool. Whether each column of embeddings is brought to mean 0 and deviation 1.
-    imbalance : float, 1 or more. Size of the largest class over the smallest in a long-tailed
-        subset (CIFAR-LT); 1 keeps every image. Reads the classes, to build the subset only.
-    limit : int, 0 or more. Keep this many images, drawn by the run's seed; 0 keeps all.
-    resident : ``"auto"``, ``"always"`` or ``"never"``. Whether the samples live on the training
-        device; ``"auto"``: where they take at most 60 % of its free memory.
-    """
-
-    source: Name = "digits"
-    split: Annotated[
-        str, one_of("auto", "train", "test", "unlabeled", "train+unlabeled", "all")
-    ] = "auto"
-    test: Annotated[str, one_of("none", "test")] = "none"
-    classes: Annotated[str, one_of("fine", "coarse")] = "fine"
-    size: Cardinal = 0
-    normalization: Annotated[
-        str, one_of("own", "cifar10", "cifar100", "imagenet", "imagenet-gray", "none")
-    ] = "own"
-    fit: Annotated[str, one_of(*FITS)] = "crop"
-    decode: Annotated[str, one_of("auto", "once", "views")] = "auto"
-    workers: Cardinal = 0
-    standardize: bool = False
-    imbalance: Ratio = 1.0
-    limit: Cardinal = 0
-    resident: Annotated[str, one_of("auto", "always", "never")] = "auto"
 
 
 @dataclass(frozen=True, slots=True)

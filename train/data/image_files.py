@@ -3,54 +3,61 @@
 ==============================  ===================================================================
 folder                          what is read
 ==============================  ===================================================================
-``*.png``, ``*.jpg``, ...       images without classes
-``CLASS/*.png``, ...            the sub-folder is the class, for evaluation only
+``*.png``, ``DAY/*.jpg``, ...   images, wherever they lie; their paths are their names
+``CLASS/*.png``, ...            with ``data.folders = "classes"``, the sub-folder is the class
 ``train/...``, ``test/...``     splits, each as above; ``val`` counts as ``test``
 ==============================  ===================================================================
 
 Images are brought to one size, as ``data.size`` and ``data.fit`` say (`crops.plain_cut`). They are
 gray where all files are gray, else in color. A run that cuts its views out of whole pictures gets
-the files instead, not decoded (`Split.files`).
+the files instead, not decoded (`Split.files`). `folders` finds them.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from ...algos.core.errors import InvalidTypeError, InvalidValueError, UsageError
 from ..augment.crops import Cut, plain_cut
+from .folders import SUFFIXES, find_pictures, visible
 from .picture_files import cut_picture, is_gray, opened, picture_size, upright
-from .splits import Array, File, Reading, Source, Split, damaged
+from .splits import Array, Copy, File, Reading, Skipped, Source, Split, damaged
 
-__all__ = ["SUFFIXES", "all_gray", "image_folder", "jpeg_container"]
+__all__ = [
+    "Decoded",
+    "all_gray",
+    "decode_files",
+    "head_of",
+    "image_folder",
+    "jpeg_container",
+    "parted",
+    "tried",
+]
 
-SUFFIXES = frozenset(
-    {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"}
-)
 _SPLITS = {"train": "train", "test": "test", "val": "test"}
 
 
 def image_folder(folder: Path, reading: Reading) -> Source:
-    """Read a folder of images; classes are sub-folders, where there are any.
+    """Read a folder of images; classes are sub-folders, if the settings say so.
 
     Raises
     ------
     UsageError
-        If there is no image, there are images in the folder itself and in sub-folders, or sizes
-        differ and ``data.size`` is 0.
-    InvalidValueError
-        If a file cannot be decoded.
+        If there is no image, or images that lie beside sub-folders of classes.
     """
     _only_fine(reading)
-    inner = {path.name for path in folder.iterdir() if path.is_dir()}
-    if inner and inner <= set(_SPLITS) and "train" in inner:
+    shown = [path for path in folder.iterdir() if visible(path.name)]
+    inner = {path.name for path in shown if path.is_dir()}
+    beside = any(path.suffix.lower() in SUFFIXES for path in shown)
+    if inner and inner <= set(_SPLITS) and "train" in inner and not beside:
         if {"test", "val"} <= inner:
             msg = (
                 f"{folder} has both test/ and val/, and one of them can be the test split. "
@@ -63,41 +70,41 @@ def image_folder(folder: Path, reading: Reading) -> Source:
 
 
 def _folder_split(folder: Path, root: Path, reading: Reading) -> Split:
-    files = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.suffix.lower() in SUFFIXES
-        and path.is_file()
-        and not any(part.startswith(".") for part in path.relative_to(root).parts)
-    )
-    if not files:
-        known = ", ".join(sorted(SUFFIXES))
-        if (folder / "data_batch_1").is_file():
+    found = find_pictures(folder, root)
+    if not found.names:
+        _refuse_empty(folder)
+    flat = sum(len(parts) == 1 for parts in found.names)
+    labels = None
+    if reading.folders == "classes" and flat < len(found.names):
+        if flat:
             msg = (
-                f"{folder} holds the Python version of CIFAR-10, which is pickled and not read. "
-                f"To fix this, name a folder of the binary version, cifar-10-batches-bin"
+                f"{folder} holds {flat} images beside sub-folders with {len(found.names) - flat} "
+                f"more, so that sub-folders cannot be classes. To fix this, leave out --classes "
+                f"(data.folders='names'), or move them into sub-folders"
             )
             raise UsageError(msg)
-        msg = f"{folder} holds no image. To fix: name a folder with files of {known}"
-        raise UsageError(msg)
-    classes = [path.relative_to(folder).parts[:-1] for path in files]
-    flat = sum(not parts for parts in classes)
-    if 0 < flat < len(files):
+        labels = np.array([parts[0] for parts in found.names])
+    above = folder.relative_to(root).parts
+    names = tuple("/".join((*above, *parts)) for parts in found.names)
+    files = partial(_listed, root, names, reading.max_pixels)
+    return Split(partial(_read, files, reading), labels, names, files, found.unread)
+
+
+def _refuse_empty(folder: Path) -> NoReturn:
+    if (folder / "data_batch_1").is_file():
         msg = (
-            f"{folder} holds {flat} images and sub-folders with {len(files) - flat} more. "
-            f"To fix: move them into sub-folders of classes, or all into one folder"
+            f"{folder} holds the Python version of CIFAR-10, which is pickled and not read. "
+            f"To fix this, name a folder of the binary version, cifar-10-batches-bin"
         )
         raise UsageError(msg)
-    labels = None if flat else np.array([parts[0] for parts in classes])
-    names = tuple(path.relative_to(root).as_posix() for path in files)
-
-    unread = partial(_listed, root, names)
-    return Split(partial(_read, unread, reading), labels, names, unread)
+    known = ", ".join(sorted(SUFFIXES))
+    msg = f"{folder} holds no image. To fix: name a folder with files of {known}"
+    raise UsageError(msg)
 
 
-def _listed(root: Path, names: Sequence[str]) -> list[File]:
+def _listed(root: Path, names: Sequence[str], max_pixels: int) -> list[File]:
     # Absolute: a run reads its files until its end, wherever it goes meanwhile.
-    return [File(name, f"{root.absolute()}/{name}") for name in names]
+    return [File(name, f"{root.absolute()}/{name}", max_pixels) for name in names]
 
 
 def jpeg_container(path: Path, found: Sequence[str], reading: Reading) -> Source:
@@ -127,13 +134,13 @@ def jpeg_container(path: Path, found: Sequence[str], reading: Reading) -> Source
             offsets = offsets.astype(np.int64)  # differences of unsigned numbers are never negative
             named = f"{split}_labels" in found
             labels = archive[f"{split}_labels"] if named else None
-            unread = partial(_unpack, path, split, offsets)
+            unread = partial(_unpack, path, split, offsets, reading.max_pixels)
             splits[split] = Split(partial(_read, unread, reading), labels, files=unread)
         titles = tuple(map(str, archive["class_names"])) if "class_names" in found else None
     return Source(splits, titles)
 
 
-def _unpack(path: Path, split: str, offsets: Array) -> list[File]:
+def _unpack(path: Path, split: str, offsets: Array, max_pixels: int) -> list[File]:
     with damaged(path), np.load(path, allow_pickle=False) as archive:
         content = archive[f"{split}_jpeg"]
     whole = 0 <= offsets[0] and bool((np.diff(offsets) > 0).all()) and offsets[-1] <= len(content)
@@ -144,49 +151,109 @@ def _unpack(path: Path, split: str, offsets: Array) -> list[File]:
         )
         raise InvalidValueError(msg)
     packed = memoryview(content)
-    return [File(f"{split}[{i}]", packed[a:b]) for i, (a, b) in enumerate(pairwise(offsets))]
+    ends = enumerate(pairwise(offsets))
+    return [File(f"{split}[{i}]", packed[a:b], max_pixels) for i, (a, b) in ends]
 
 
 def _read(files: Callable[[], list[File]], reading: Reading) -> Array:
-    return _decode(files(), reading)
+    return decode_files(files(), reading).images
 
 
 def all_gray(files: Sequence[File]) -> bool:
     """Whether no file has colors, by its head; the first one that has ends the search."""
     for file in files:
-        with opened(file) as image:
-            if not is_gray(image):
-                return False
+        if isinstance(file.content, Copy):
+            return file.content.pixels.ndim == 2  # as all others
+        if not head_of(file)[0]:
+            return False
     return True
 
 
-def _decode(files: Sequence[File], reading: Reading) -> Array:
-    """Decode files to one (n, h, w, c) array, by a few threads."""
+class Decoded(NamedTuple):
+    """Images that could be decoded: (m, h, w, c) uint8, their positions, and what was left out."""
+
+    images: Array
+    positions: Array
+    skipped: tuple[Skipped, ...]
+
+
+def decode_files(files: Sequence[File], reading: Reading, *, skip: bool = False) -> Decoded:
+    """Decode files to squares of one array, by a few threads.
+
+    Parameters
+    ----------
+    files : sequence of File
+    reading : Reading. Its `size` and `fit` say what is kept of a picture.
+    skip : bool. Whether files that cannot be decoded are left out.
+
+    Raises
+    ------
+    InvalidValueError
+        If a file cannot be decoded and `skip` is False, or none can.
+    UsageError
+        If sizes differ and ``data.size`` is 0.
+    """
     size = reading.size
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-        heads = list(pool.map(_head, files))
-        gray = all(gray for gray, _ in heads)
-        channels = 1 if gray else 3
+
+        def each(function: Callable[[int], Any], rows: Sequence[int]) -> dict[int, Any]:
+            return dict(zip(rows, pool.map(partial(tried, function, skip), rows), strict=True))
+
+        heads = each(lambda i: head_of(files[i]), range(len(files)))
+        opens, _ = parted(files, heads)
+        channels = 1 if all(heads[i][0] for i in opens) else 3
         if not size:
-            _check_one_size(files, [shape for _, shape in heads])
-        width, height = (size, size) if size else heads[0][1]
-        out = np.empty((len(files), height, width, channels), np.uint8)
+            _check_one_size([files[i] for i in opens], [heads[i][1] for i in opens])
+        width, height = (size, size) if size else heads[opens[0]][1]
+        out = np.empty((len(opens), height, width, channels), np.uint8)
+        row = {i: place for place, i in enumerate(opens)}
 
         def plan(width: int, height: int) -> list[Cut]:
             return [plain_cut(width, height, size=size, fit=reading.fit)]
 
         def fill(i: int) -> None:
             if size:
-                out[i] = cut_picture(files[i], plan, channels=channels)[0]
+                out[row[i]] = cut_picture(files[i], plan, channels=channels)[0]
                 return
             with opened(files[i]) as image:
-                out[i] = np.asarray(upright(image, gray=gray)).reshape(height, width, channels)
+                pixels = np.asarray(upright(image, gray=channels == 1))
+                out[row[i]] = pixels.reshape(height, width, channels)
 
-        list(pool.map(fill, range(len(files))))
-    return out
+        kept, skipped = parted(files, heads | each(fill, opens))
+    images = out if len(kept) == len(opens) else out[[row[i] for i in kept]]
+    return Decoded(images, np.array(kept), skipped)
 
 
-def _head(file: File) -> tuple[bool, tuple[int, int]]:
+def parted(
+    files: Sequence[File], found: Mapping[int, Any]
+) -> tuple[list[int], tuple[Skipped, ...]]:
+    """Part what was found in files, by their positions, into those that went well and errors.
+
+    Raises
+    ------
+    InvalidValueError
+        If there are errors alone.
+    """
+    wrong = {i: x for i, x in sorted(found.items()) if isinstance(x, InvalidValueError)}
+    if len(wrong) == len(files):
+        msg = f"none of {len(files)} pictures can be read; the first one: {wrong[0]}"
+        raise InvalidValueError(msg)
+    kept = [i for i in sorted(found) if i not in wrong]
+    return kept, tuple(Skipped(files[i].name, str(error)) for i, error in wrong.items())
+
+
+def tried(function: Callable[[int], Any], skip: bool, i: int) -> Any:
+    """Return what a function returns, or its error where that is to be skipped."""
+    try:
+        return function(i)
+    except InvalidValueError as error:
+        if not skip:
+            raise
+        return error
+
+
+def head_of(file: File) -> tuple[bool, tuple[int, int]]:
+    """Whether a picture has no colors, and its width and height; nothing is decoded."""
     with opened(file) as image:
         return is_gray(image), picture_size(image)
 

@@ -1,7 +1,7 @@
 """One picture: its file is opened, decoded once, and cut into views, by Pillow.
 
-A camera's note on orientation is obeyed and transparency is dropped. Whatever goes wrong names the
-file.
+A camera's note on orientation is obeyed and transparency is dropped. Of 16 bits for a value the
+upper eight are kept, as Pillow does with colors. Whatever goes wrong names the file.
 """
 
 from __future__ import annotations
@@ -11,23 +11,33 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
+from importlib import import_module
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
-from ...algos.core.errors import DualclustError, InvalidValueError, UsageError
+from ...algos.core.errors import DualclustError, InvalidValueError
 from ..augment.crops import Cut, reduction
-from .splits import Array, File
+from .splits import Array, Copy, File
 
-__all__ = ["cut_picture", "is_gray", "opened", "picture_size", "upright"]
+__all__ = [
+    "check_file",
+    "copy_size",
+    "cut_picture",
+    "is_gray",
+    "opened",
+    "picture_size",
+    "shrunk",
+    "upright",
+]
 
-_GRAY = frozenset({"1", "L", "LA"})
+_DEEP = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
+_GRAY = frozenset({"1", "L", "LA"}) | _DEEP
+_HEIF = (".heic", ".heif")
 _ORIENTATION = 0x0112  # of EXIF
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 """What is decoded, whatever a file is called: Pillow runs another program for some formats."""
-
-MOST_PIXELS = 89_478_485
-"""Where Pillow begins to warn: a quarter of a gigabyte of colors."""
 
 LONGEST_SIDE = 1000
 """Most that a side may exceed the other by: where the shorter one decides, a strip grows on."""
@@ -62,24 +72,78 @@ def cut_picture(
     Raises
     ------
     InvalidValueError
-        If the file is damaged or truncated.
-    UsageError
-        If it has more than 8 bits for a value.
+        If the file is damaged or truncated, or has values that are not of 8 or 16 bits.
     """
+    if isinstance(file.content, Copy):
+        picture, (width, height) = Image.fromarray(file.content.pixels), file.content.size
+        scales = width / picture.width, height / picture.height
+        cuts = plan(width, height)
+        return [_cut(picture, cut, scales).reshape(cut.size, cut.size, channels) for cut in cuts]
     with opened(file) as image:
         cuts = plan(*picture_size(image))
-        width, height = image.size
-        factor = reduction(cuts)
-        # What other formats answer with None; and a JPEG file says by how much it has shrunk.
-        drafted = image.draft(None, (width // factor, height // factor)) if factor > 1 else None
-        scale = 1.0 if drafted is None else width / drafted[1][2]
+        scale = _reduce(image, reduction(cuts))
         picture = upright(image, gray=channels == 1)
-        return [_cut(picture, cut, scale).reshape(cut.size, cut.size, channels) for cut in cuts]
+        scales = scale, scale
+        return [_cut(picture, cut, scales).reshape(cut.size, cut.size, channels) for cut in cuts]
 
 
-def _cut(picture: Image.Image, cut: Cut, scale: float) -> Array:
-    """Resample a box, which is in pixels of the picture before it was reduced by `scale`."""
-    left, top, width, height = (value / scale for value in cut.box)
+def _reduce(image: Image.Image, factor: int) -> float:
+    """Let a JPEG file be decoded at a reduced scale; returns by how much it has shrunk."""
+    width, height = image.size
+    # What other formats answer with None.
+    drafted = image.draft(None, (width // factor, height // factor)) if factor > 1 else None
+    return 1.0 if drafted is None else width / drafted[1][2]
+
+
+def copy_size(width: int, height: int, side: int) -> tuple[int, int]:
+    """Width and height of a copy whose shorter side is at most `side`.
+
+    Examples
+    --------
+    >>> copy_size(4000, 3000, 96), copy_size(80, 60, 96)
+    ((128, 96), (80, 60))
+    """
+    short = min(width, height)
+    if short <= side:
+        return width, height
+    return max(side, round(width * side / short)), max(side, round(height * side / short))
+
+
+def shrunk(file: File, side: int, *, channels: int) -> Copy:
+    """Decode a whole picture, and make it smaller where its shorter side is longer than `side`.
+
+    Raises
+    ------
+    InvalidValueError
+        If the file cannot be decoded.
+    """
+    with opened(file) as image:
+        full = picture_size(image)
+        size = copy_size(*full, side)
+        _reduce(image, reduction([Cut((0, 0, *full), size, (0, 0), side)]))
+        picture = upright(image, gray=channels == 1)
+        if picture.size != size:
+            picture = picture.resize(size, Image.Resampling.BICUBIC)
+        return Copy(np.asarray(picture), full)
+
+
+def check_file(file: File) -> None:
+    """Decode a file and keep nothing of it, a JPEG file at 1/8 of its scale.
+
+    Raises
+    ------
+    InvalidValueError
+        If it cannot be decoded.
+    """
+    with opened(file) as image:
+        image.draft(None, (image.width // 8, image.height // 8))
+        upright(image, gray=is_gray(image))
+
+
+def _cut(picture: Image.Image, cut: Cut, scales: tuple[float, float]) -> Array:
+    """Resample a box, which is in pixels of the picture before it was reduced by `scales`."""
+    sides = zip(cut.box, scales * 2, strict=True)
+    left, top, width, height = (value / scale for value, scale in sides)
     right, bottom = min(left + width, picture.width), min(top + height, picture.height)
     x, y = int(left), int(top)
     # Cut out first: a filter must not look past the box.
@@ -94,37 +158,48 @@ def _cut(picture: Image.Image, cut: Cut, scale: float) -> Array:
 
 @contextmanager
 def opened(file: File) -> Iterator[Image.Image]:
-    """Open a picture of at most 8 bits; whatever goes wrong inside the block names the file."""
-    content = file.content
+    """Open a picture; whatever goes wrong inside the block names the file."""
+    content, heif = file.content, file.name.lower().endswith(_HEIF)
+    missing = heif and not _add_heif()
     try:
-        stream = content if isinstance(content, str) else io.BytesIO(content)
-        with Image.open(stream, formats=FORMATS) as image:
+        stream = content if isinstance(content, str) else io.BytesIO(file.read())
+        formats = (*FORMATS, "HEIF") if heif and not missing else FORMATS
+        with Image.open(stream, formats=formats) as image:
             _check_size(file, image)
-            if image.mode.startswith(("I", "F")):
-                msg = (
-                    f"{file.name} has values of more than 8 bits ({image.mode}). "
-                    f"To fix: save it as 8-bit"
-                )
-                raise UsageError(msg)
             yield image
     except DualclustError:
         raise
     except DAMAGED as error:
-        msg = f"cannot decode {file.name}: {error}. To fix this, write or copy the picture again"
+        known = not isinstance(error, UnidentifiedImageError)
+        what = error if known else "not a kind of picture that is read here"
+        fix = "pip install pillow-heif" if missing else "write or copy the picture again"
+        msg = f"cannot decode {file.name}: {what}. To fix this: {fix}"
         raise InvalidValueError(msg) from error
 
 
 def _check_size(file: File, image: Image.Image) -> None:
     """Refuse by its head a picture that would take much memory once it is decoded, or none."""
     width, height = image.size
-    if 1 <= width * height <= MOST_PIXELS and max(width, height) <= LONGEST_SIDE * min(image.size):
+    if 1 <= width * height <= file.max_pixels and max(width, height) <= LONGEST_SIDE * min(
+        image.size
+    ):
         return
     msg = (
-        f"{file.name} says that it has {width} × {height} pixels. A picture has 1 to {MOST_PIXELS} "
-        f"of them, and no side {LONGEST_SIDE} times as long as the other. To fix this, save it "
-        f"smaller, or cut it up"
+        f"{file.name}: {width} × {height} pixels. A picture has 1 to data.max_pixels="
+        f"{file.max_pixels} of them, and no side {LONGEST_SIDE} times as long as the other. "
+        f"To fix this, save it smaller, or cut it up"
     )
     raise InvalidValueError(msg)
+
+
+@lru_cache
+def _add_heif() -> bool:
+    """Teach Pillow the pictures of phones, if pillow-heif is installed."""
+    try:
+        import_module("pillow_heif").register_heif_opener()
+    except ImportError:
+        return False
+    return True
 
 
 def picture_size(image: Image.Image) -> tuple[int, int]:
@@ -140,8 +215,25 @@ def is_gray(image: Image.Image) -> bool:
 
 
 def upright(image: Image.Image, *, gray: bool) -> Image.Image:
-    """Decode an opened picture and turn it upright, in gray or in red, green and blue."""
+    """Decode an opened picture and turn it upright, in gray or in red, green and blue.
+
+    Raises
+    ------
+    ValueError
+        If its values are not of 8 or 16 bits: nothing says which of them is white.
+    """
     ImageOps.exif_transpose(image, in_place=True)
     mode = "L" if gray else "RGB"
     image.load()
+    if image.mode == "F" or image.mode in _DEEP:
+        image = _eight_bits(image)
     return image if image.mode == mode else image.convert(mode)
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """Keep the upper eight of 16 bits."""
+    values = np.asarray(image)
+    if image.mode == "F" or values.min() < 0 or values.max() > 0xFFFF:
+        msg = f"values of more than 16 bits ({image.mode}). To fix this, save it with 8 bits"
+        raise ValueError(msg)
+    return Image.fromarray((values >> 8).astype(np.uint8))

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +23,9 @@ from torch import Tensor
 from ...common.ranks import local_world_size
 from ..augment.crops import Cut, plain_cut, random_cut
 from .arrays import image_statistics, normalize
-from .image_files import all_gray
-from .picture_files import cut_picture
-from .splits import Array, File
+from .image_files import all_gray, parted, tried
+from .picture_files import check_file, cut_picture
+from .splits import Array, File, Skipped
 
 __all__ = [
     "STATISTICS",
@@ -34,6 +35,7 @@ __all__ = [
     "Wanted",
     "cpu_count",
     "picture_data",
+    "sound_files",
 ]
 
 # Pictures that mean, deviation and background are computed of, evenly spread over the data.
@@ -103,6 +105,7 @@ class PictureData(NamedTuple):
     fit : str. How a whole picture becomes a square; see `crops.plain_cut`.
     workers : int. Threads that decode; see `Decoders`.
     content : str. What `digest` returns.
+    skipped : tuple of Skipped. Files that cannot be read, and are no samples.
     """
 
     files: tuple[File, ...]
@@ -118,6 +121,7 @@ class PictureData(NamedTuple):
     fit: str
     workers: int
     content: str
+    skipped: tuple[Skipped, ...] = ()
 
     @property
     def resident(self) -> bool:
@@ -225,24 +229,25 @@ def picture_data(
     fit: str = "crop",
     workers: int = 0,
     device: str | torch.device = "cpu",
+    skipped: tuple[Skipped, ...] = (),
 ) -> PictureData:
     """Make a data set of files; decodes `STATISTICS` of them.
 
     Parameters
     ----------
     files : n files.
-    labels, ids, class_names, names, size, fit, workers : as in `PictureData`.
+    labels, ids, class_names, names, size, fit, workers, skipped : as in `PictureData`.
     device : where training runs. The tensors go there.
 
     Raises
     ------
-    InvalidValueError, UsageError
-        If a file that is looked at cannot be decoded, or has more than 8 bits for a value.
+    InvalidValueError
+        If a file that is looked at cannot be decoded.
     """
     channels = 1 if all_gray(files) else 3
     start = PictureData(
         tuple(files), labels, ids, class_names, *(torch.zeros(channels),) * 3, names,
-        size, channels, fit, workers, "",
+        size, channels, fit, workers, "", skipped,
     )  # fmt: skip
     some = _spread(len(files), STATISTICS)
     mean, std, background = image_statistics(start.fetch(some))
@@ -250,6 +255,28 @@ def picture_data(
         mean=mean, std=std, background=background, content=_digest(start, some.tolist())
     )
     return data.to(device)
+
+
+def sound_files(files: Sequence[File], workers: int = 0) -> tuple[list[int], tuple[Skipped, ...]]:
+    """Decode every file, to know before a run which of them it has to do without.
+
+    Parameters
+    ----------
+    files : sequence of File
+    workers : int, 0 or more. As of `Decoders`.
+
+    Returns
+    -------
+    positions, skipped : list of int, and the files that cannot be decoded.
+
+    Raises
+    ------
+    InvalidValueError
+        If none can.
+    """
+    check = partial(tried, lambda i: check_file(files[i]), True)
+    with ThreadPoolExecutor(workers or cpu_count(), "check") as pool:
+        return parted(files, dict(enumerate(pool.map(check, range(len(files))))))
 
 
 def cpu_count() -> int:

@@ -16,22 +16,23 @@ source           what it is
                  often stored; `split` chooses
 ``FILE.npz``     ``train_jpeg``, ``train_offsets``, ``train_labels``: JPEG files one after another
 ``FILE.npy``     embeddings, float (n, d); classes from ``FILE_labels.npy``, where it is there
-a folder         of image files, in sub-folders of classes or not; see `image_files`
+a folder         of image files, in sub-folders or not; see `image_files`
 a folder         with the binary files of a published set, such as CIFAR-10; see `archives`
 ===============  =================================================================================
 """
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ...algos.core.errors import InvalidValueError
 from ...common.devices import kind_of
+from ..config.run import MOST_PIXELS
 from .arrays import (
     channels_first,
     check_rows,
@@ -41,10 +42,13 @@ from .arrays import (
     recode,
     row_statistics,
 )
+from .copies import copies_of
+from .image_files import decode_files
+from .kept import EmbeddingData, ImageData
 from .long_tail import subset
-from .pictures import PictureData, picture_data
+from .pictures import PictureData, picture_data, sound_files
 from .sources import choose, read_source, stay_whole
-from .splits import Array, Reading
+from .splits import Array, Reading, Skipped, Split
 
 __all__ = [
     "EmbeddingData",
@@ -60,110 +64,6 @@ __all__ = [
 RESIDENT_SHARE = 0.6
 
 
-class ImageData(NamedTuple):
-    """A data set of images; `c` channels, `n` images of `h` × `w` pixels.
-
-    Attributes
-    ----------
-    images : (n, c, h, w) uint8 tensor. On the host, where it is not resident.
-    labels : (n,) int64 tensor in 0 … classes-1, -1 for an image without a class, or None. For
-        evaluation only.
-    ids : (n,) int64 tensor. The position of each image in its source.
-    class_names : tuple of str, one for each label; empty without labels.
-    mean, std : (c,) float32 tensors, on the scale where 255 is 1. What `normalize` takes; a run
-        keeps them, because new images must be normalized as the training images were.
-    background : (c,) float32 tensor, **normalized**. The median pixel of the images' outermost
-        frame: the value that surrounds the object, used where a view looks past the border.
-    names : tuple of str or None. The file of each image.
-    resident : bool. Whether the images live on the training device, which is that of `mean`.
-    """
-
-    images: Tensor
-    labels: Tensor | None
-    ids: Tensor
-    class_names: tuple[str, ...]
-    mean: Tensor
-    std: Tensor
-    background: Tensor
-    names: tuple[str, ...] | None = None
-    resident: bool = True
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one image, (c, h, w)."""
-        return tuple(self.images.shape[1:])
-
-    def fetch(self, ids: Tensor) -> Tensor:
-        """Return the images of these positions as they are stored, on the device of `images`."""
-        return self.images[ids.to(self.images.device)]
-
-    def finish(self, rows: Tensor) -> Tensor:
-        """Normalize what `fetch` returned, once it is on the training device."""
-        return normalize(rows, self.mean, self.std)
-
-    def take(self, ids: Tensor) -> Tensor:
-        """Return the normalized float32 images of these positions, on the training device."""
-        return self.finish(self.fetch(ids).to(self.mean.device))
-
-    def digest(self) -> str:
-        """Return a hash that says which images these are."""
-        return _digest(self.images)
-
-    def to(self, device: str | torch.device) -> ImageData:
-        """Copy every tensor to `device`."""
-        return self._replace(**_moved(self._asdict(), device))
-
-
-class EmbeddingData(NamedTuple):
-    """A data set of embeddings: `n` rows of `d` numbers. Its interface is that of `ImageData`.
-
-    Attributes
-    ----------
-    rows : (n, d) float tensor. On the host, where it is not resident; maybe mapped from its file.
-    labels, ids, class_names, names, resident : as in `ImageData`.
-    mean, std : (d,) float32 tensors. Subtracted and divided by; 0 and 1 leave rows as they are.
-    """
-
-    rows: Tensor
-    labels: Tensor | None
-    ids: Tensor
-    class_names: tuple[str, ...]
-    mean: Tensor
-    std: Tensor
-    names: tuple[str, ...] | None = None
-    resident: bool = True
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one embedding, (d,)."""
-        return tuple(self.rows.shape[1:])
-
-    @property
-    def background(self) -> None:
-        """None: nothing surrounds an embedding."""
-        return None
-
-    def fetch(self, ids: Tensor) -> Tensor:
-        """Return the rows of these positions as they are stored, on the device of `rows`."""
-        return self.rows[ids.to(self.rows.device)]
-
-    def finish(self, rows: Tensor) -> Tensor:
-        """Standardize what `fetch` returned, once it is on the training device."""
-        return rows.to(torch.float32).sub(self.mean).div_(self.std)
-
-    def take(self, ids: Tensor) -> Tensor:
-        """Return the float32 rows of these positions, on the training device."""
-        return self.finish(self.fetch(ids).to(self.mean.device))
-
-    def digest(self) -> str:
-        """Return a hash that says which embeddings these are."""
-        return _digest(self.rows)
-
-    def to(self, device: str | torch.device) -> EmbeddingData:
-        """Copy every tensor to `device`."""
-        return self._replace(**_moved(self._asdict(), device))
-
-
 Samples: TypeAlias = ImageData | PictureData | EmbeddingData
 
 
@@ -176,9 +76,13 @@ def load_source(
     limit: int = 0,
     imbalance: float = 1.0,
     classes: str = "fine",
+    folders: str = "names",
+    bad: str = "skip",
+    max_pixels: int = MOST_PIXELS,
     size: int = 0,
     fit: str = "crop",
     decode: str = "once",
+    copy_side: int = 0,
     workers: int = 0,
     standardize: bool = False,
     resident: str = "auto",
@@ -188,10 +92,12 @@ def load_source(
     Parameters
     ----------
     source : str or path. See the table at the top of this module.
-    split, limit, imbalance, classes, size, fit, workers, standardize, resident : see
-        `config.DataConfig`.
-    decode : str. ``"once"``; ``"views"``; or ``"auto"``: ``"views"`` if the source is picture files
-        and `size` is set. Whether the run shows random crops is for the caller to know.
+    split, limit, imbalance, classes, folders, bad, max_pixels, size, fit, workers, standardize,
+        resident : see `config.DataConfig`.
+    decode : str. ``"once"``; ``"views"``; ``"copies"``; or ``"auto"``: ``"views"`` if the source is
+        picture files and `size` is set. Whether the run shows random crops is for the caller to
+        know.
+    copy_side : int, 0 or more. Shorter side of copies; 0: twice `size`.
     device : where training runs.
     seed : int. The run's seed, which draws the subsets of `limit` and `imbalance`.
 
@@ -215,36 +121,60 @@ def load_source(
     >>> tuple(data.images.shape), data.images.dtype, data.class_names[:3]
     ((1797, 1, 8, 8), torch.uint8, ('0', '1', '2'))
     """
-    found = read_source(source, Reading(classes, size, resident == "never", fit))
+    reading = Reading(classes, size, resident == "never", fit, folders, max_pixels)
+    found = read_source(source, reading)
     parts = choose(found, split, source)
     whole = stay_whole(parts, decode, size, source)
-    samples: Any
-    if whole:
-        samples = [file for part in parts if part.files is not None for file in part.files()]
-    else:
-        samples = join([part.read() for part in parts], "images")
+    side = (copy_side or 2 * size) if decode == "copies" else 0
+    samples, places, skipped = _read_samples(parts, reading, whole, bad, side, workers)
     codes: Tensor | None = None
     titles: tuple[str, ...] = ()
     if all(part.labels is not None for part in parts):
         # One code for a class in all splits, whichever of them have a sample of it.
         every = [part.labels for part in found.splits.values() if part.labels is not None]
         chosen = join([part.labels for part in parts if part.labels is not None], "labels")
-        codes, titles = recode(chosen, len(samples), found.class_names, join(every, "labels"))
-    names = None
-    if all(part.names is not None for part in parts):
-        names = tuple(name for part in parts for name in part.names or ())
+        codes, titles = recode(chosen, len(chosen), found.class_names, join(every, "labels"))
+        codes = codes[places]
     kept = subset(len(samples), codes, imbalance=imbalance, limit=limit, seed=seed)
     if len(kept) < len(samples):
         samples = [samples[i] for i in kept.tolist()] if whole else samples[kept.numpy()]
         codes = None if codes is None else codes[kept]
-        names = None if names is None else tuple(names[i] for i in kept.tolist())
+    ids, names = places[kept], None
+    if all(part.names is not None for part in parts):
+        every_name = [name for part in parts for name in part.names or ()]
+        names = tuple(every_name[i] for i in ids.tolist())
     if whole:
         cutting: dict[str, Any] = {"size": size, "fit": fit, "workers": workers, "device": device}
-        return picture_data(samples, codes, kept, titles, names, **cutting)
-    common = (codes, titles, kept, names, torch.device(device), resident)
+        return picture_data(samples, codes, ids, titles, names, **cutting, skipped=skipped)
+    common = (codes, titles, ids, names, torch.device(device), resident)
     if Path(source).suffix.lower() == ".npy":
         return _embedding_data(samples, *common, standardize=standardize)
-    return _image_data(samples, *common)
+    return _image_data(samples, *common)._replace(skipped=skipped)
+
+
+def _read_samples(
+    parts: list[Split], reading: Reading, whole: bool, bad: str, copy_side: int, workers: int
+) -> tuple[Any, Tensor, tuple[Skipped, ...]]:
+    """Return samples, or files that stay whole; their places among all; and what was left out."""
+    unread = tuple(one for part in parts for one in part.unread)
+    if unread and bad == "stop":
+        msg = f"{unread[0].name}: {unread[0].reason}. To fix this, set data.bad='skip'"
+        raise InvalidValueError(msg)
+    if any(part.files is None for part in parts):
+        samples = join([part.read() for part in parts], "images")
+        return samples, torch.arange(len(samples)), unread
+    files = [file for part in parts if part.files is not None for file in part.files()]
+    skip = bad == "skip"
+    if not whole:
+        images, places, skipped = decode_files(files, reading, skip=skip)
+        return images, torch.from_numpy(places), unread + skipped
+    if copy_side:
+        copies, places, skipped = copies_of(files, copy_side, skip=skip, workers=workers)
+        return copies, torch.from_numpy(places), unread + skipped
+    if not skip:
+        return files, torch.arange(len(files)), unread
+    good, skipped = sound_files(files, workers)
+    return [files[i] for i in good], torch.tensor(good), unread + skipped
 
 
 def image_data(
@@ -378,14 +308,3 @@ def _is_resident(samples: Tensor, device: torch.device, resident: str) -> bool:
     free = kind_of(device).free_memory(device)
     # Without a number, the host's memory holds them already.
     return free is None or samples.nbytes <= RESIDENT_SHARE * free
-
-
-def _digest(samples: Tensor) -> str:
-    every = max(1, len(samples) // 4096)  # of a large set, some samples say which set it is
-    sample = samples[::every].cpu().contiguous().numpy()
-    label = repr((len(samples), sample.shape)).encode()
-    return hashlib.sha256(label + sample.tobytes()).hexdigest()
-
-
-def _moved(fields: dict[str, Any], device: str | torch.device) -> dict[str, Any]:
-    return {k: v.to(device) for k, v in fields.items() if isinstance(v, Tensor)}

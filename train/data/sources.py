@@ -110,16 +110,17 @@ def stay_whole(parts: list[Split], decode: str, size: int, source: str | Path) -
     Raises
     ------
     UsageError
-        If `decode` is ``"views"`` and there are no picture files, or no size of a view.
+        If `decode` is ``"views"`` or ``"copies"`` and there are no picture files, or no size of a
+        view.
     """
     if decode == "once":
         return False
     able = size > 0 and all(part.files is not None for part in parts)
-    if decode == "views" and not able:
+    if decode in ("views", "copies") and not able:
         what = "data.size is 0" if size == 0 else f"{source} holds no picture files"
         msg = (
-            f"data.decode='views' cuts views of data.size pixels out of picture files, and {what}. "
-            f"To fix: set data.size, or set data.decode='once'"
+            f"data.decode={decode!r} cuts views of data.size pixels out of picture files, and "
+            f"{what}. To fix: set data.size, or set data.decode='once'"
         )
         raise UsageError(msg)
     return able

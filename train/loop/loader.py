@@ -59,7 +59,11 @@ class Loader:
     def __init__(self, config: RunConfig, ranks: Ranks, execution: Execution) -> None:
         self.config, self.ranks, self.execution = config, ranks, execution
         self.device = execution.device
+        if config.data.decode == "copies" and not ranks.first:
+            ranks.wait()  # the first one makes the copies
         self.data, self.test = _load(config, self.device)
+        if config.data.decode == "copies" and ranks.first:
+            ranks.wait()
         self.n = len(self.data.ids)
         if self.n < 2:
             msg = f"{config.data.source} must hold at least 2 images, got {self.n}"
@@ -236,9 +240,13 @@ def _load(config: RunConfig, device: torch.device) -> tuple[Samples, Samples | N
     options = config.data
     wanted: dict[str, Any] = {
         name: getattr(options, name)
-        for name in ("classes", "size", "fit", "workers", "standardize", "resident")
+        for name in (
+            *("classes", "folders", "bad", "max_pixels"),
+            *("size", "fit", "workers", "standardize", "resident"),
+        )
     }
     drawn = (config.augment, config.second, config.small)
+    wanted["copy_side"] = copy_side(config)
     crops = any(one is not None and one.crop != (1.0, 1.0) for one in drawn)
     wanted["decode"] = "once" if options.decode == "auto" and not crops else options.decode
     data = load_source(
@@ -255,6 +263,13 @@ def _load(config: RunConfig, device: torch.device) -> tuple[Samples, Samples | N
         return data, None
     test = load_source(options.source, split="test", device=device, **wanted)
     return data, test._replace(mean=data.mean, std=data.std)
+
+
+def copy_side(config: RunConfig) -> int:
+    """Shorter side of the copies that a run's views are cut from; 0: it has none."""
+    drawn = (config.augment, config.second, config.small)
+    largest = max(config.data.size, *(0 if one is None else one.size for one in drawn))
+    return 2 * largest if config.data.decode == "copies" else 0
 
 
 def _split(ids: Tensor, batch_size: int) -> list[Tensor]:

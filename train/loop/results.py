@@ -16,12 +16,27 @@ from ..data.samples import EmbeddingData, Samples
 from ..methods.base import Prediction
 from ..report.figures import write_gallery, write_sizes
 
-__all__ = ["write_metrics", "write_results"]
+__all__ = ["SKIPPED_FILES", "write_metrics", "write_results", "write_skipped"]
+
+SKIPPED_FILES = "skipped.csv"
+"""The list of files that are no samples of a run, because they cannot be read."""
 
 
 def write_metrics(folder: Path, lines: str) -> None:
     """Write ``metrics.jsonl``: one line of JSON per epoch."""
     write_file(folder / "metrics.jsonl", lines)
+
+
+def write_skipped(folder: Path, data: Samples) -> None:
+    """Write the files that cannot be read, each with the reason, where there are any."""
+    skipped = getattr(data, "skipped", ())
+    if not skipped or (folder / SKIPPED_FILES).exists():
+        return
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["file", "reason"])
+    table.writerows(skipped)
+    write_file(folder / SKIPPED_FILES, text.getvalue())
 
 
 def write_results(

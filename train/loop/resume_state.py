@@ -16,7 +16,7 @@ from ...algos.core.errors import CheckpointError, OutputError
 from ...common.stopping import StoppedError
 from ..state.checkpoint import Checkpoint, checkpoint_folder, save_checkpoint
 from ..state.packing import pack, unpack
-from .results import write_metrics
+from .results import write_metrics, write_skipped
 from .run import Run
 
 __all__ = ["restore", "run_and_save_epoch"]
@@ -65,6 +65,7 @@ def _save(run: Run, folder: Path, home: Path) -> None:
     metadata = {"state": tree, "metrics": run.metrics_text, **run.identity()}
     save_checkpoint(checkpoint_folder(folder, run.epoch), tensors, metadata)
     write_metrics(folder, run.metrics_text)
+    write_skipped(folder, run.loader.data)
 
 
 def restore(run: Run, checkpoint: Checkpoint, settings: Path) -> None:

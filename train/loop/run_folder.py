@@ -8,6 +8,7 @@ file                     what it is
 ``config.toml``          the settings; with the code, all that is needed to repeat the run
 ``metrics.jsonl``        one line per epoch: loss, learning rate, sizes; ACC, NMI, ARI where known
 ``checkpoints/``         what `resume` reads: the last two epochs, hashed, without pickle
+``skipped.csv``          files that cannot be read, where there are any, and why
 ``starts/``              the beginnings of the run, where it has several
 ``starts.json``          which of them went on
 ``assignments.csv``      id, cluster inside the bounds, margin, runner-up, nearest cluster of every

@@ -31,7 +31,7 @@ from ..models.files import MODEL_FILE
 from ..networks.network import OWN, own_name
 from ..report.figures import write_curves
 from ..state.checkpoint import check_begun, latest_checkpoint, prune
-from .results import write_metrics, write_results
+from .results import SKIPPED_FILES, write_metrics, write_results
 from .resume_state import restore, run_and_save_epoch
 from .run import Run
 from .run_folder import SETTINGS, RunWarning, check_free
@@ -111,7 +111,7 @@ def train(
     Warns
     -----
     RunWarning
-        If a folder is taken over, or a tracker fails.
+        If a folder is taken over, files cannot be read and are left out, or a tracker fails.
     """
     folder = Path(folder)
     config = _named(config, network)
@@ -132,9 +132,23 @@ def train(
                     )
                     warnings.warn(msg, RunWarning, stacklevel=2)
                 write_file(folder / SETTINGS, kept)
+                _tell_skipped(run, folder)
             if config.starts is not None:
                 run = best_beginning(config, folder, fresh, progress)
             return _finish(run, folder, progress)
+
+
+def _tell_skipped(run: Run, folder: Path) -> None:
+    """Say how many files a run does without."""
+    skipped = getattr(run.loader.data, "skipped", ())
+    if skipped:
+        name, reason = skipped[0]
+        msg = (
+            f"{len(skipped)} of {run.loader.n + len(skipped)} files cannot be read and are left "
+            f"out, the first: {reason if name in reason else f'{name}: {reason}'} "
+            f"(all of them: {folder / SKIPPED_FILES}, from the first epoch on)"
+        )
+        warnings.warn(msg, RunWarning, stacklevel=3)
 
 
 def resume(

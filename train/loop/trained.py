@@ -16,7 +16,7 @@ from ..methods.base import Method, Prediction, evaluating
 from ..models.classifier import Classifier
 from ..models.files import model_bytes
 from ..models.spec import InputSpec, ModelSpec
-from .loader import Loader
+from .loader import Loader, copy_side
 
 __all__ = ["dualclust_version", "trained_model"]
 
@@ -71,7 +71,7 @@ def _spec(method: Method, loader: Loader) -> ModelSpec:
         temperature=method.temperature,
         n_clusters=method.bounds[method.target].n_clusters,
         n_samples=loader.n,
-        input=InputSpec(loader.data.shape, _fit(config, loader)),
+        input=InputSpec(loader.data.shape, _fit(config, loader), copy_side(config)),
         network=replace(config.network, predictor=0),
         own_network=method.network.own_encoder,
         branches=branches,

@@ -29,12 +29,14 @@ class Inputs(NamedTuple):
         floating tensor.
     names : tuple of str or None. The file of each sample.
     source : str. What messages call the samples.
+    skipped : tuple of (name, reason). Files that cannot be read, and are no samples.
     """
 
     n: int
     read: Callable[[int, int], Tensor]
     names: tuple[str, ...] | None = None
     source: str = "data"
+    skipped: tuple[tuple[str, str], ...] = ()
 
     def where(self, i: int) -> str:
         """Return the words that lead a reader of a message to a sample."""

@@ -19,7 +19,9 @@ from .spec import InputSpec
 __all__ = ["inputs_of"]
 
 
-def inputs_of(data: Any, spec: InputSpec, *, split: str = "auto", workers: int = 0) -> Inputs:
+def inputs_of(
+    data: Any, spec: InputSpec, *, split: str = "auto", workers: int = 0, bad: str = "stop"
+) -> Inputs:
     """Turn what a user has into samples of a model.
 
     Parameters
@@ -29,6 +31,8 @@ def inputs_of(data: Any, spec: InputSpec, *, split: str = "auto", workers: int =
     spec : InputSpec
     split : str. Of a source that comes split; see `config.DataConfig`.
     workers : int. Threads that decode pictures; 0: one for each CPU.
+    bad : ``"stop"`` or ``"skip"``. Whether files of a folder that cannot be decoded are an error,
+        when they are read, or left out, which takes decoding all of them first.
 
     Raises
     ------
@@ -42,7 +46,7 @@ def inputs_of(data: Any, spec: InputSpec, *, split: str = "auto", workers: int =
     if isinstance(data, (str, Path)) or (
         listed and all(isinstance(one, (str, Path)) for one in data)
     ):
-        return _of_paths(data, spec, split, workers)
+        return _of_paths(data, spec, split, workers, bad)
     if isinstance(data, Tensor):
         return of_array(data.detach().cpu(), spec)
     try:
@@ -53,7 +57,7 @@ def inputs_of(data: Any, spec: InputSpec, *, split: str = "auto", workers: int =
     return of_array(array, spec)
 
 
-def _of_paths(data: Any, spec: InputSpec, split: str, workers: int) -> Inputs:
+def _of_paths(data: Any, spec: InputSpec, split: str, workers: int, bad: str) -> Inputs:
     """Samples in files, by the readers of pictures and data sets, which need Pillow."""
     try:
         from .sources import of_files, of_path
@@ -64,5 +68,5 @@ def _of_paths(data: Any, spec: InputSpec, split: str, workers: int) -> Inputs:
         )
         raise MissingExtraError(msg) from error
     if isinstance(data, (str, Path)):
-        return of_path(data, spec, split=split, workers=workers)
+        return of_path(data, spec, split=split, workers=workers, bad=bad)
     return of_files([Path(one) for one in data], spec, workers=workers)

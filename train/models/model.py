@@ -185,11 +185,15 @@ class Model:
             return Labels(nowhere, none, none, nowhere)
         return Labels(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
-    def inputs(self, data: Any, *, split: str = "auto") -> Inputs:
-        """Take data as samples of this model, without reading more than it must."""
+    def inputs(self, data: Any, *, split: str = "auto", bad: str = "stop") -> Inputs:
+        """Take data as samples of this model, without reading more than it must.
+
+        With ``bad="skip"`` each file of a folder is decoded once to find those that cannot be read;
+        `Inputs.skipped` names them, and they are no samples.
+        """
         if isinstance(data, Inputs):
             return data
-        return inputs_of(data, self.spec.input, split=split)
+        return inputs_of(data, self.spec.input, split=split, bad=bad)
 
     def labels_of(self, samples: Inputs, *, priced: bool, batch_size: int) -> Iterator[Labels]:
         """Yield the labels of one batch after the other."""

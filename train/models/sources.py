@@ -13,9 +13,9 @@ from torch import Tensor
 from ...algos.core.errors import InvalidValueError, MissingFileError, UsageError
 from ..augment.crops import Cut, plain_cut
 from ..data.arrays import join
-from ..data.image_files import SUFFIXES
-from ..data.picture_files import cut_picture, opened, picture_size, upright
-from ..data.pictures import Decoders
+from ..data.folders import SUFFIXES
+from ..data.picture_files import cut_picture, opened, picture_size, shrunk, upright
+from ..data.pictures import Decoders, sound_files
 from ..data.sources import choose, read_source
 from ..data.splits import Array, File, Reading
 from .arrays import Inputs, of_array
@@ -24,7 +24,9 @@ from .spec import InputSpec
 __all__ = ["of_files", "of_path"]
 
 
-def of_path(data: str | Path, spec: InputSpec, *, split: str, workers: int) -> Inputs:
+def of_path(
+    data: str | Path, spec: InputSpec, *, split: str, workers: int, bad: str = "stop"
+) -> Inputs:
     """Take a picture, or a source of `data.load_source`, as samples; see `inputs.inputs_of`."""
     path = Path(data)
     if path.is_file() and path.suffix.lower() in SUFFIXES:
@@ -39,7 +41,13 @@ def of_path(data: str | Path, spec: InputSpec, *, split: str, workers: int) -> I
         names = tuple(name for part in parts for name in part.names or ())
     if spec.is_image and all(part.files is not None for part in parts):
         files = [file for part in parts if part.files is not None for file in part.files()]
-        return _pictures(files, spec, workers, names or tuple(file.name for file in files))
+        known = names or tuple(file.name for file in files)
+        if bad == "stop":
+            return _pictures(files, spec, workers, known)
+        good, skipped = sound_files(files, workers)
+        skipped = (*(one for part in parts for one in part.unread), *skipped)
+        kept = _pictures([files[i] for i in good], spec, workers, tuple(known[i] for i in good))
+        return kept._replace(skipped=skipped)
     array = join([part.read() for part in parts], "samples")
     if (array.dtype == np.uint8) != spec.is_image:
         made, held = ("images", "embeddings") if spec.is_image else ("embeddings", "images")
@@ -96,6 +104,8 @@ def _picture(file: File, spec: InputSpec) -> Array:
         return [plain_cut(width, height, size=h, fit=spec.fit)]
 
     if spec.fit != "none":
+        if spec.copy_side:
+            file = File(file.name, shrunk(file, spec.copy_side, channels=c))
         return cut_picture(file, plan, channels=c)[0]
     with opened(file) as image:
         if picture_size(image) != (w, h):

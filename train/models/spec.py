@@ -30,12 +30,15 @@ class InputSpec(Checked):
     shape : (c, h, w) of an image, with values from 0 to 255; (d,) of an embedding.
     fit : ``"crop"``, ``"imagenet"`` or ``"squash"``: how a whole picture becomes the square; see
         `config.DataConfig`. ``"none"``: pictures must have this size already.
+    copy_side : int, 0 or more. Shorter side of the copy that a picture is cut from, as in training
+        (``data.decode = "copies"``); 0: it is cut from the picture itself.
     """
 
     shape: Annotated[
         tuple[_Side, ...], Rule("(c, h, w) or (d,)", lambda shape: len(shape) in (1, 3))
     ]
     fit: Annotated[str, one_of(*FITS, "none")] = "none"
+    copy_side: Cardinal = 0
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)

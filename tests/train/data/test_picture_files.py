@@ -1,13 +1,14 @@
 """One picture: what is cut out of its file is what Pillow resizes, at full and at reduced scale."""
 
 import io
+import sys
 
 import numpy as np
 import pytest
 
-from dualclust.algos.core.errors import InvalidValueError, UsageError
+from dualclust.algos.core.errors import InvalidValueError
 from dualclust.train.augment.crops import Cut, plain_cut
-from dualclust.train.data.picture_files import cut_picture
+from dualclust.train.data.picture_files import check_file, cut_picture, shrunk
 from dualclust.train.data.splits import File
 from tests.train.pictures import encoded, picture
 
@@ -124,6 +125,32 @@ def test_png_files_are_decoded_in_full_and_small_crops_too(scales):
     assert scales == []
 
 
+@pytest.mark.parametrize(("kind", "turn"), [("JPEG", 1), ("PNG", 1), ("JPEG", 6)])
+def test_a_copy_shows_what_the_picture_shows(kind, turn):
+    """The same boxes, in pixels of the full picture; off by less than two filters are."""
+    exif = Image.Exif()
+    exif[0x0112] = turn
+    file = file_of(picture(600, 801), kind, exif=exif)
+    copy = File("copy", shrunk(file, 96, channels=3))
+    assert copy.content.pixels.shape == ((128, 96, 3) if turn == 6 else (96, 128, 3))
+    asked, cuts = [], [box_cut((0, 0, 600, 600), 48), box_cut((211, 93, 301, 377), 48)]
+
+    def plan(*size):
+        asked.append(size)
+        return cuts
+
+    pairs = zip(*(cut_picture(one, plan, channels=3) for one in (file, copy)), strict=True)
+    assert asked == [(600, 801) if turn == 6 else (801, 600)] * 2
+    for whole, small in pairs:
+        off = np.sqrt(((whole.astype(float) - small) ** 2).mean())
+        assert off < 4.5
+        shifted = np.sqrt(((whole[:, 1:].astype(float) - small[:, :-1]) ** 2).mean())
+        assert shifted > 2 * off
+    # What is small already keeps its pixels.
+    tiny = picture(40, 50)
+    assert np.array_equal(shrunk(file_of(tiny, "PNG"), 96, channels=3).pixels, tiny)
+
+
 @pytest.mark.parametrize("turn", range(1, 9))
 @pytest.mark.parametrize("size", [32, 160])
 def test_boxes_are_of_the_upright_picture(turn, size):
@@ -179,7 +206,34 @@ def test_broken_files_are_named(kind):
         cut_picture(File("gone.jpg", "/nowhere/gone.jpg"), lambda *_: [cut], channels=3)
 
 
-def test_deep_pictures_are_refused():
-    file = file_of(np.zeros((5, 5), np.uint16), "PNG")
-    with pytest.raises(UsageError, match=r"a\.png has values of more than 8 bits \(I;16\)"):
-        cut_picture(file, lambda *_: [], channels=3)
+@pytest.mark.parametrize("kind", ["PNG", "TIFF", "PPM"])
+def test_of_16_bits_the_upper_eight_are_kept(kind):
+    values = np.arange(20 * 30, dtype=np.uint16).reshape(20, 30) * 109
+    cut = box_cut((0, 0, 20, 20), 20)
+    for channels in (1, 3):
+        (found,) = cut_picture(file_of(values, kind), lambda *_: [cut], channels=channels)
+        assert (found == (values[:, :20, None] >> 8)).all()
+
+
+def test_deeper_pictures_are_refused():
+    for values, mode in ((np.full((5, 5), 0.5, np.float32), "F"), (np.full((5, 5), -1), "I")):
+        file = file_of(values.astype(np.float32 if mode == "F" else np.int32), "TIFF")
+        match = (
+            rf"cannot decode a\.tiff: values of more than 16 bits \({mode}\)\. To fix this, save"
+        )
+        with pytest.raises(InvalidValueError, match=match):
+            cut_picture(file, lambda *_: [box_cut((0, 0, 5, 5), 5)], channels=3)
+
+
+def test_a_picture_of_too_many_pixels_is_refused_undecoded(scales):
+    file = file_of(picture(40, 50))._replace(max_pixels=1999)
+    with pytest.raises(InvalidValueError, match=r"a\.jpeg: 50 × 40 pixels.* data\.max_pixels=1999"):
+        check_file(file)
+    assert scales == []
+    check_file(file._replace(max_pixels=2000))
+
+
+def test_who_has_a_phone_s_pictures_learns_what_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    with pytest.raises(InvalidValueError, match=r"To fix this: pip install pillow-heif"):
+        check_file(File("a.HEIC", memoryview(b"\0\0\0\x18ftypheic")))

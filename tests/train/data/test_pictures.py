@@ -27,7 +27,7 @@ from tests.train.pictures import encoded, picture, write_folder
 
 Image = pytest.importorskip("PIL.Image")
 
-CROPS = ("data.size=8", "augment.crop=[0.2, 1.0]", "augment.flip=true")
+CROPS = ("data.size=8", "data.folders=classes", "augment.crop=[0.2, 1.0]", "augment.flip=true")
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +87,7 @@ def test_what_is_no_folder_of_pictures_is_kept(tmp_path, folder):
 
 @pytest.mark.parametrize("fit", ["crop", "squash", "imagenet"])
 def test_plain_pictures_are_those_kept_in_memory(folder, fit):
-    options = {"size": 8, "fit": fit}
+    options = {"size": 8, "fit": fit, "folders": "classes"}
     here = load_source(folder, **options)
     there = load_source(folder, decode="views", **options)
     assert isinstance(here, ImageData)

@@ -1,0 +1,187 @@
+"""Settings of ``dualclust train``: of a recipe, or chosen by looking at the data; then options.
+
+The later the stronger: the recipe or the choice, ``-k``, ``--data``, ``--set``, ``--seed``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from importlib.resources import as_file, files
+from typing import NamedTuple
+
+from ..algos.core.errors import UsageError
+from ..common.devices import kind_of
+from ..train.config.run import AugmentConfig, RunConfig, load_config, override
+from ..train.data.look import look_at
+from ..train.data.pictures import cpu_count
+from ..train.data.sources import BUILT_IN
+from ..train.own_data import (
+    Choice,
+    Chosen,
+    Machine,
+    choose_settings,
+    epoch_time,
+    fit_budget,
+    seconds_of,
+    with_clusters,
+)
+
+__all__ = ["Settings", "read_recipe", "settings_of"]
+
+OWN = ("photos", "embeddings")
+"""Recipes METHOD_photos and METHOD_embeddings are chosen by looking at the data."""
+
+
+class Settings(NamedTuple):
+    """Settings of a run, and what is told about them before it begins."""
+
+    config: RunConfig
+    told: str = ""
+
+
+def read_recipe(name: str) -> RunConfig:
+    """Read the settings of a TOML file, or of a built-in recipe by its name.
+
+    Raises
+    ------
+    UsageError
+        If neither a file nor a recipe has that name; the message lists the recipes.
+    """
+    if name.endswith(".toml"):
+        return load_config(name)
+    recipes = files("dualclust.train.recipes")
+    known = sorted(r.name.removesuffix(".toml") for r in recipes.iterdir() if ".toml" in r.name)
+    if name not in known:
+        msg = (
+            f"recipe must be a .toml file or one of {', '.join(known)}, got {name!r}"
+            ". To fix this, name one of these"
+        )
+        raise UsageError(msg)
+    with as_file(recipes / f"{name}.toml") as path:
+        return load_config(path)
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """Read or choose the settings, and change what the options say.
+
+    Raises
+    ------
+    UsageError, MissingFileError, ...
+        If an option, a recipe or the data is not what it should be.
+    """
+    recipe, method = options.recipe, options.method
+    if options.clusters is not None and options.clusters < 2:
+        msg = f"-k must be an integer, 2 or more, got {options.clusters}"
+        raise UsageError(msg)
+    built_in = options.data in (None, *BUILT_IN)
+    if recipe in [f"{method}_{kind}" for kind in OWN] or (recipe is None and not built_in):
+        return _own(options, recipe)
+    if options.time is not None:
+        msg = (
+            f"--time fits settings that are chosen by looking at --data, and here a recipe names "
+            f"them. To fix this, set epochs instead: --set epochs={10}"
+        )
+        raise UsageError(msg)
+    config = read_recipe(recipe or f"{method}_{options.data or 'digits'}")
+    if options.clusters is not None:
+        config = with_clusters(override(config, [f"method={method}"]), options.clusters)
+    config = override(config, _changes(options))
+    return Settings(config, "\n".join(_doubts(config)))
+
+
+def _changes(options: argparse.Namespace) -> list[str]:
+    """Return what the options say, as items of ``--set``."""
+    changes = [f"method={options.method}"]
+    # Where no data is named, the recipe says what it is of.
+    changes += [] if options.data is None else [f"data.source={json.dumps(options.data)}"]
+    changes += ["data.folders=classes"] if options.classes else []
+    changes += [] if options.bad is None else [f"data.bad={options.bad}"]
+    changes += options.set
+    changes += [] if options.seed is None else [f"seed={options.seed}"]
+    changes += [f"log={json.dumps(options.log)}"] if options.log else []
+    return changes
+
+
+def _doubts(config: RunConfig) -> list[str]:
+    """Say what is legal and yet most likely a mistake."""
+    doubts = []
+    views = {config.augment, config.second or config.augment}
+    if views == {AugmentConfig()}:
+        doubts.append(
+            "dualclust: [augment] changes nothing, so that all views of a sample are the same and "
+            "little can be learned. To fix this, set for example augment.crop=[0.3, 1.0] and "
+            "augment.flip=true for photographs, augment.noise=0.2 for embeddings"
+        )
+    if config.network.name == "digits-cnn" and config.data.size > 16:
+        doubts.append(
+            f"dualclust: network.name='digits-cnn' is made for digits of 8 pixels, and "
+            f"data.size={config.data.size}. To fix this, set for example network.name=resnet18-stl"
+        )
+    return doubts
+
+
+def _own(options: argparse.Namespace, recipe: str | None) -> Settings:
+    """Choose settings by looking at the data."""
+    source = options.data
+    if source is None:
+        msg = f"--recipe {recipe} is chosen by looking at the data. To fix this, name it: --data"
+        raise UsageError(msg)
+    asked = dict(item.partition("=")[::2] for item in options.set)
+    split = asked.get("data.split", "auto")
+    look = look_at(source, split=split, folders="classes" if options.classes else "names")
+    kind = "embeddings" if look.kind == "embeddings" else "photos"
+    if recipe is not None and recipe != f"{options.method}_{kind}":
+        msg = (
+            f"--recipe {recipe} does not fit {source}, which holds {look.describe()}. "
+            f"To fix this, leave out --recipe"
+        )
+        raise UsageError(msg)
+    if options.clusters is None:
+        msg = (
+            f"how many clusters shall {source} be put into? To fix this, say it by -k, for example "
+            f"-k 10; dualclust cluster X.npy --k-range 5:50:5 compares several on embeddings"
+        )
+        raise UsageError(msg)
+    look = look._replace(n=min(look.n, _number(asked, "data.limit") or look.n))
+    card = not kind_of(options.device).reads_are_free
+    machine = Machine(cpu_count(), card)
+    epochs = _number(asked, "epochs")
+    chosen = choose_settings(
+        look, options.method, source, machine, clusters=options.clusters, epochs=epochs
+    )
+    changes = _changes(options)
+    if options.time is not None:
+        seconds = _budget(options.time, epochs)
+        own_network = any(name.startswith("network.") for name in asked)
+        chosen = fit_budget(
+            chosen,
+            seconds,
+            lambda config: epoch_time(override(config, changes), options.device, look.n),
+            rungs=[chosen.config] if own_network else None,
+        )
+    if not card and kind_of("cuda").available():
+        note = Choice("--device cpu", "as by default; a CUDA card is here: --device cuda")
+        chosen = chosen._replace(choices=(*chosen.choices, note))
+    config = override(chosen.config, changes)
+    told = Chosen(config, tuple(_as_asked(choice, asked) for choice in chosen.choices))
+    return Settings(config, told.describe(look, machine))
+
+
+def _as_asked(choice: Choice, asked: dict[str, str]) -> Choice:
+    """Return what is told of a choice that --set has overruled."""
+    name = choice.settings.partition(" = ")[0]
+    return Choice(f"{name} = {asked[name]}", "as asked") if name in asked else choice
+
+
+def _number(asked: dict[str, str], name: str) -> int | None:
+    """Return a count that --set asks for; what is none is refused later, with all its rules."""
+    text = asked.get(name, "").strip()
+    return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def _budget(text: str, epochs: int | None) -> float:
+    if epochs is not None:
+        msg = "--time finds the epochs, and --set epochs names them. To fix this, leave out one"
+        raise UsageError(msg)
+    return seconds_of(text)

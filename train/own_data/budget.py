@@ -1,0 +1,181 @@
+"""Fit a run to a time: the largest network that gets its epochs, and epochs for that time.
+
+The time is the user's, so that here, and nowhere else in a run, a clock decides: the same command
+on a faster machine gives another run. ``config.toml`` says what it came to, and repeats it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import torch
+
+from ...algos.core.errors import UsageError
+from ..config.run import RunConfig
+from ..loop.run import Run
+from .choices import Choice, Chosen, lasting
+
+__all__ = ["SHARE", "epoch_time", "fit_budget", "ladder", "seconds_of"]
+
+SHARE = 0.8
+"""Of the time, what epochs get; the rest is for reading the data, evaluation and results."""
+
+SAMPLES = 2048
+"""Samples of the run whose steps are timed, or eight for each cluster if that is more."""
+
+STEPS = 4
+"""Steps of it; the first one, which allocates, is not timed."""
+
+MOST = 4
+"""Epochs at most, in multiples of those by count: more rarely help."""
+
+WIDTHS = (8, 16, 32, 64)
+
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+
+
+class _EnoughError(Exception):
+    """Ends an epoch whose steps have been timed."""
+
+
+def _passes(config: RunConfig) -> float:
+    """Passes over the data that a run takes for each of its epochs, beginnings included."""
+    starts = config.starts
+    more = 0 if starts is None else (starts.count - 1) * starts.epochs
+    return 1 + more / config.epochs
+
+
+def seconds_of(text: str) -> float:
+    """Read a time such as ``20m``, ``1h30m`` or ``90s``.
+
+    Raises
+    ------
+    UsageError
+
+    Examples
+    --------
+    >>> seconds_of("1h30m"), seconds_of("1.5m")
+    (5400.0, 90.0)
+    """
+    parts = re.findall(r"(\d+(?:\.\d+)?)([smh])", text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        msg = f"--time must be a time such as 20m, 1h30m or 90s, got {text!r}"
+        raise UsageError(msg)
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if seconds <= 0:
+        msg = f"--time must be above 0, got {text!r}"
+        raise UsageError(msg)
+    return seconds
+
+
+def ladder(config: RunConfig) -> Iterator[RunConfig]:
+    """Yield settings with wider and wider networks; of other networks than ResNet, those alone."""
+    if not config.network.name.startswith("resnet"):
+        yield config
+        return
+    for width in WIDTHS:
+        yield replace(config, network=replace(config.network, width=width))
+
+
+def epoch_time(
+    config: RunConfig, device: str, n: int, *, clock: Callable[[], float] = time.perf_counter
+) -> float:
+    """Seconds that an epoch of n samples takes, by the first steps of a run that is thrown away.
+
+    Parameters
+    ----------
+    config : RunConfig
+    device : str
+    n : int. Samples of an epoch.
+    clock : callable, optional. Seconds from any start.
+    """
+    limit = min(n, max(SAMPLES, 8 * max(config.heads.clusters)))
+    data, optim = replace(config.data, limit=limit), replace(config.optim, frozen_epochs=0)
+    times: list[float] = []
+    before_threads = torch.get_num_threads()
+    torch.set_num_threads(config.threads or before_threads)
+    try:
+        run = Run(replace(config, data=data, optim=optim, starts=None), device)
+        run.init()
+        weight = next(run.method.network.parameters())
+
+        def step(done: int, total: int) -> None:
+            weight.flatten()[0].item()  # waits for the device
+            times.append(clock())
+            if len(times) == STEPS:
+                raise _EnoughError
+
+        run.on_step = step
+        begun = clock()
+        with suppress(_EnoughError):
+            run.run_epoch()
+    finally:
+        torch.set_num_threads(before_threads)
+    each = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else times[0] - begun
+    before = max(0.0, times[0] - begun - each) * n / run.loader.n
+    return before + each * math.ceil(n / config.batch_size)
+
+
+def fit_budget(
+    chosen: Chosen,
+    seconds: float,
+    measure: Callable[[RunConfig], float],
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+    rungs: Sequence[RunConfig] | None = None,
+) -> Chosen:
+    """Return settings whose run takes about this time, timing included.
+
+    Parameters
+    ----------
+    chosen : Chosen. Its epochs are what a run should have.
+    seconds : float > 0
+    measure : callable. Seconds of an epoch, as `epoch_time` finds them.
+    clock : callable, optional. What `measure` takes counts as well.
+    rungs : sequence of RunConfig, optional. From the smallest to the largest; `ladder` by default.
+
+    Returns
+    -------
+    Chosen
+        With the largest network that gets its epochs in that time, and up to `MOST` times as many;
+        with the smallest one and fewer epochs where none does.
+
+    Raises
+    ------
+    UsageError
+        If not one epoch fits.
+    """
+    begun = clock()
+    wanted, best, each = chosen.config.epochs, chosen.config, 0.0
+    for i, config in enumerate(ladder(chosen.config) if rungs is None else rungs):
+        found = measure(config) * _passes(config)
+        affordable = SHARE * (seconds - (clock() - begun)) / found
+        if i and affordable < wanted:
+            break
+        best, each = config, found
+        # The next one takes at least twice as long.
+        if affordable < 2 * wanted:
+            break
+    left = SHARE * (seconds - (clock() - begun))
+    epochs = min(MOST * wanted, int(left / each))
+    if epochs < 1:
+        msg = (
+            f"--time {seconds:.0f}s is too short: an epoch takes {each:.0f} s. To fix this, give "
+            f"{2 * each / SHARE:.0f}s or more, or fewer samples (--set data.limit=1000)"
+        )
+        raise UsageError(msg)
+    said = {
+        "epochs": (epochs, f"--time: an epoch takes {each:.1f} s, by timing a few steps"),
+        "network.width": (best.network.width, "--time: the largest that gets its epochs"),
+    }
+    choices = []
+    for choice in chosen.choices:
+        name = choice.settings.partition(" = ")[0]
+        value, reason = said.get(name, ("", ""))
+        choices.append(Choice(f"{name} = {value}", reason) if reason else choice)
+    return Chosen(lasting(best, epochs), tuple(choices))
