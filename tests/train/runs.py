@@ -24,6 +24,7 @@ FILES = PICTURES | {
     "centers.npy",
     "weights.safetensors",
     "model.safetensors",
+    "report.html",
     "checkpoints",
 }
 

@@ -47,6 +47,7 @@ class Run:
     optimizer : torch.optim.Optimizer
     epoch : int. Epochs that are over.
     metrics : list of dict, one for each of them.
+    on_prediction : callable or None. Gets the prediction of an evaluation (`run_page`).
     on_step : callable or None. Called after each step with how many samples of the epoch have been
         used, of how many: counts that the host has, so that nothing waits for the device.
     """
@@ -75,6 +76,7 @@ class Run:
         self.epoch = 0
         self.metrics: list[dict[str, Any]] = []
         self.on_step: Callable[[int, int], None] | None = None
+        self.on_prediction: Callable[[Prediction], None] | None = None
 
     def init(self) -> None:
         """Prepare a fresh run, as the method asks."""
@@ -115,7 +117,7 @@ class Run:
             record["stored_acc"] = agreement(labels, data.labels).acc
         last = self.epoch == self.config.epochs
         if last or self.epoch % self.config.evaluation.every == 0:
-            record |= evaluate_method(method, self.loader, last=last)
+            record |= evaluate_method(method, self.loader, last=last, seen=self.on_prediction)
         self.metrics.append(record)
         return record
 

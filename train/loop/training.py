@@ -21,6 +21,7 @@ file                     what it is
 ``model.safetensors``    the trained model, with normalization and prices: `dualclust.load` reads it
 ``tensorboard/``         event files, where the setting ``log`` asks for them
 ``trackers.json``        names of the run at Weights & Biases and MLflow, likewise
+``report.html``          the page of the run, written after each epoch
 ``gallery.png``          what to look at, as are ``sizes.png`` and ``curves.png``
 =======================  ===========================================================================
 """
@@ -52,6 +53,7 @@ from ..state.checkpoint import check_begun, latest_checkpoint
 from .results import write_metrics, write_results
 from .run import Run
 from .run_folder import SETTINGS, RunWarning, check_free
+from .run_page import ALL, RunPage
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
 from .stored_run import restore, run_and_save_epoch
 from .trackers import check_trackers, tracked
@@ -230,12 +232,16 @@ def _maker(
 
 def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
     """Run the epochs that are left, saving each, then write the results."""
+    page = RunPage(run, folder)
+    run.on_prediction = page.see if run.ranks.first else None
     if run.epoch < run.config.epochs:
         config = run.config if run.ranks.first else replace(run.config, log=())
         with tracked(config, folder, list(run.metrics)) as track:
             while run.epoch < config.epochs:
                 record = run_and_save_epoch(run, folder)
                 track(record)
+                if run.ranks.first:
+                    page.write()
                 if progress is not None:
                     progress(record)
     prediction, method = run.predict(), run.method
@@ -247,6 +253,8 @@ def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
         write_file(folder / MODEL_FILE, trained_model(method, run.loader, prediction))
         if not isinstance(run.loader.data, EmbeddingData):
             method.write_pictures(folder, run.loader.data, prediction)
+        page.see(prediction, most=ALL)
+        page.write(done=True)
     run.ranks.wait()
     limits = int(bounds.lower.min()), int(bounds.upper.max())
     return RunResult(folder, run.metrics, prediction, *limits)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -44,6 +45,7 @@ __all__ = [
 ]
 
 
+Array = np.ndarray[Any, Any]
 Kind = TypeVar("Kind", bound="Method")
 
 METHODS: dict[str, type[Method]] = {}
@@ -297,6 +299,14 @@ class Method(ABC):
         self, folder: Path, data: ImageData | PictureData, prediction: Prediction
     ) -> None:
         """Write pictures of the method's own into a finished run's folder; first rank alone."""
+
+    def training_prices(self) -> Tensor | None:
+        """Prices of the target head's clusters now, (k,) float64; None where none are learned."""
+        return None
+
+    def attended(self, data: ImageData | PictureData, ids: Tensor) -> Array | None:
+        """Images of these ids under what the network looks at, (m, h, w, 3) uint8, if known."""
+        return None
 
     # State --------------------------------------------------------------------------------------
 

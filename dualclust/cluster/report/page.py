@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...common.page.document import SHARED, page_text, read_part, script_of
+from ...common.page.numbers import held
 from ..notable import Notable
 from ..output import Clusters
 
@@ -28,16 +29,8 @@ SCRIPTS = (
 
 
 def held_by(found: Clusters) -> NDArray[np.int64]:
-    """Return which bound acts on each cluster, (k,): 1 the lower one, -1 the upper one, 0 none.
-
-    A price above 0 holds a cluster up at its lower bound, one below 0 holds it down. Without that
-    bound a price is a mere shift of all scores.
-    """
-    zero = 1e-9 * np.abs(found.prices).max()
-    up = (found.prices > zero) & (found.lower > 0)
-    down = (found.prices < -zero) & (found.upper < len(found.labels))
-    held: NDArray[np.int64] = up.astype(np.int64) - down
-    return held
+    """Return which bound acts on each cluster, as `common.page.numbers.held` tells."""
+    return held(found.prices, found.lower, found.upper, len(found.labels))
 
 
 def page_of(

@@ -8,9 +8,10 @@ the table of clusters. Text of the user reaches a page as data, or escaped.
 
 from .document import json_text, page_text, read_part, script_of
 from .layout import main_plane, neighbor_map, rows_around
-from .numbers import histogram, maps_of, packed, rounded
+from .numbers import held, histogram, maps_of, packed, rounded
 
 __all__ = [
+    "held",
     "histogram",
     "json_text",
     "main_plane",

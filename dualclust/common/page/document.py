@@ -24,7 +24,7 @@ SHARED = "dualclust.common.page"
 def page_text(
     template: str, fields: Mapping[str, str], *, style: str, script: str, data: Mapping[str, Any]
 ) -> str:
-    """Return the page.
+    r"""Return the page.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def page_text(
     >>> page = page_text("<p>{{words}}</p>{{data}}", {"words": "a &lt; b"}, style="", script="",
     ...                  data={"name": "</script>"})
     >>> page
-    '<p>a &lt; b</p>{"name":"\\\\u003c/script\\\\u003e"}'
+    '<p>a &lt; b</p>{"name":"\\u003c/script\\u003e"}'
     """
     policy = (
         f"default-src 'none'; img-src data:; style-src 'sha256-{_hash(style)}'; "

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from .layout import main_plane, neighbor_map, rows_around
 
-__all__ = ["histogram", "maps_of", "packed", "rounded"]
+__all__ = ["held", "histogram", "maps_of", "packed", "rounded"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -102,6 +102,24 @@ def maps_of(
         )
         maps.insert(0, {"name": "Neighborhoods", "note": note, **_box(places, around)})
     return {"all": maps, "cluster": packed(labels.astype("<u4"))}
+
+
+def held(prices: Floats, lower: NDArray[Any], upper: NDArray[Any], n_samples: int) -> Ints:
+    """Return which bound acts on each cluster, (k,): 1 the lower one, -1 the upper one, 0 none.
+
+    A price above 0 holds a cluster up at its lower bound, one below 0 holds it down. Without that
+    bound a price is a mere shift of all scores.
+
+    Examples
+    --------
+    >>> held(np.asarray([0.3, -0.2]), np.asarray([4, 4]), np.asarray([9, 10]), 10)
+    array([1, 0])
+    """
+    zero = 1e-9 * np.abs(prices).max(initial=0.0)
+    up = (prices > zero) & (lower > 0)
+    down = (prices < -zero) & (upper < n_samples)
+    sides: Ints = up.astype(np.int64) - down
+    return sides
 
 
 def packed(array: NDArray[Any]) -> str:
