@@ -20,6 +20,7 @@ from ..methods.base import Batch, Prediction
 from ..networks.network import build_network
 from ..networks.normalization import merge_groups, synchronize
 from .agreement import agreement
+from .alarms import Watch
 from .evaluation import evaluate_method, predict
 from .execution import Execution
 from .loader import Loader
@@ -72,6 +73,7 @@ class Run:
         built = self.execution.prepare(built)
         synchronize(built, ranks)
         self.method = METHODS[config.method](config, built, self.loader.n, ranks)
+        self.watch = Watch(config, self.method, self.loader.data, self.execution)
         self.optimizer = build_optimizer(config.optim, self.method.parameter_groups())
         self.epoch = 0
         self.metrics: list[dict[str, Any]] = []
@@ -97,11 +99,13 @@ class Run:
         method.begin_epoch(self.epoch, self.loader.apply_to_all)
         self.execution.begin_epoch(method, self.optimizer)
         before = method.labels[method.target].clone()
+        self.watch.begin()
         loss, rate = self._train_epoch()
         merge_groups(method.network)
         self._check_finite(loss)
         self.epoch += 1
         labels, sizes = method.labels[method.target], method.training_sizes()
+        alarms = self.watch.end(self.epoch, sizes, self.metrics[-1] if self.metrics else {})
         record: dict[str, Any] = {
             "epoch": self.epoch,
             "loss": loss,
@@ -112,6 +116,8 @@ class Run:
             **method.report(),
             "seconds": round(time.perf_counter() - started, 4),
         }
+        if alarms:
+            record["alarms"] = alarms
         if data.labels is not None and method.stores_labels:
             # Labels of training, of views and a network that moved on: they cost no pass.
             record["stored_acc"] = agreement(labels, data.labels).acc
@@ -134,7 +140,9 @@ class Run:
                 rate = learning_rate(config.optim, config.epochs, at, step=1 / len(batches))
                 set_rates(self.optimizer, rate, at / config.epochs)
                 batch = Batch(ids, views, draws[i])
-                total += self.execution.train_step(method, self.optimizer, batch) * len(ids)
+                loss = self.execution.train_step(method, self.optimizer, batch)
+                self.watch.step(i, self.loader.own(ids), views[0], loss)
+                total += loss * len(ids)
                 done += len(ids)
                 if self.on_step is not None:
                     self.on_step(done, samples)
@@ -148,8 +156,9 @@ class Run:
         what = f"the loss became {loss}"
         if math.isfinite(loss):
             what = "a weight became infinite or NaN"
+        where = f" in epoch {self.epoch + 1}{self.watch.where_bad()}"
         msg = (
-            f"{what} in epoch {self.epoch + 1}. To fix this, lower optim.lr or "
+            f"{what}{where}. To fix this, lower optim.lr or "
             f"optim.center_lr, or raise the temperatures"
         )
         raise DivergedError(msg)

@@ -300,6 +300,14 @@ class Method(ABC):
     ) -> None:
         """Write pictures of the method's own into a finished run's folder; first rank alone."""
 
+    def probe_logits(self, features: Tensor) -> Tensor | None:
+        """Scores over the temperature of some `features`, (m, k): what a softmax takes.
+
+        None where the method has no head, and clusters all samples instead.
+        """
+        rows = self.normalize_rows(features)
+        return self.scores(rows, self.target_centers(rows)) / self.temperature
+
     def training_prices(self) -> Tensor | None:
         """Prices of the target head's clusters now, (k,) float64; None where none are learned."""
         return None

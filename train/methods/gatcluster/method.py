@@ -38,6 +38,7 @@ from torch import Tensor
 
 from ....algos.clustering.start import greedy_candidates
 from ....algos.core.errors import UsageError
+from ....algos.core.precision import finite_log
 from ....algos.losses.gatcluster.released import released_gatcluster_loss
 from ....algos.losses.gatcluster.tasks import LossWeights, gatcluster_loss
 from ....common.ranks import ALONE, Ranks
@@ -195,6 +196,11 @@ class GATCluster(Method):
         """Corners of the simplex, (k, k): the score of a cluster is its entry (Theorem 1)."""
         k = self.bounds[0].n_clusters
         return torch.eye(k, dtype=features.dtype, device=features.device)
+
+    def probe_logits(self, features: Tensor) -> Tensor:
+        """Logarithms of some label features."""
+        logits: Tensor = finite_log(features)
+        return logits
 
     @torch.no_grad()
     def attended(self, data: ImageData | PictureData, ids: Tensor) -> Any:
