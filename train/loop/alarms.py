@@ -208,11 +208,13 @@ class Watch:
                 rows.append(method.network.encoder(images).flatten(1).double())
                 features.append(method.features(images))
             x = torch.cat(rows)
-            logits = method.probe_logits(torch.cat(features))
+            unit = torch.cat(features)
+            logits = method.probe_logits(unit)
         spread = (x - x.mean(0)).square().sum() / x.square().sum().clamp(min=1e-300)
         one = torch.ones((), dtype=torch.float64, device=self.device)
-        if logits is None:
-            return spread, one, 0.0 * one, 0.0 * one, one
+        if logits is None:  # clusters are made of the features themselves
+            dead = (unit - unit.mean(0)).double().square().mean().sqrt()
+            return spread, dead, 0.0 * one, 0.0 * one, one
         logits = logits.double()
         centered = logits - logits.mean(0) - logits.mean(1, keepdim=True) + logits.mean()
         log_p = torch.log_softmax(logits, dim=1)

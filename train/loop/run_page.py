@@ -7,6 +7,7 @@ where an evaluation has passed over all samples anyway, and few of them while th
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -69,8 +70,10 @@ class RunPage:
         )
         self.parts = found_parts(parts, self._pictures(most))
 
-    def write(self, *, done: bool = False, stopped: str = "") -> None:
-        """Write the page of the run as it is."""
+    def write(
+        self, *, done: bool = False, stopped: str = "", more: Sequence[dict[str, Any]] = ()
+    ) -> None:
+        """Write the page of the run as it is, with more records than those of whole epochs."""
         method, run = self.run.method, self.run
         bounds, prices = method.bounds[method.target], method.training_prices()
         state = RunState(
@@ -80,7 +83,7 @@ class RunPage:
             versions=_versions(run.device),
             epochs=run.config.epochs,
             done=done,
-            records=run.metrics,
+            records=[*run.metrics, *more],
             n_samples=run.loader.n,
             lower=_host(bounds.lower),
             upper=_host(bounds.upper),

@@ -28,6 +28,7 @@ file                     what it is
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -39,6 +40,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from ...algos.core.errors import DivergedError
 from ...common.files import remove_leftovers, write_file
 from ...common.locks import only_writer
 from ...common.ranks import ALONE, Ranks
@@ -238,7 +240,8 @@ def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
         config = run.config if run.ranks.first else replace(run.config, log=())
         with tracked(config, folder, list(run.metrics)) as track:
             while run.epoch < config.epochs:
-                record = run_and_save_epoch(run, folder)
+                with _told(page):
+                    record = run_and_save_epoch(run, folder)
                 track(record)
                 if run.ranks.first:
                     page.write()
@@ -246,18 +249,35 @@ def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
                     progress(record)
     prediction, method = run.predict(), run.method
     bounds = method.bounds[method.target]
+    low, high = int(bounds.lower.min()), int(bounds.upper.max())
     if run.ranks.first:
         write_metrics(folder, run.metrics)
         write_results(folder, prediction, bounds, run.loader.data, method.network)
-        write_curves(folder / "curves.png", run.metrics)
+        limits = float(low), math.inf if high >= run.loader.n else float(high)
+        write_curves(folder / "curves.png", run.metrics, bounds=limits)
         write_file(folder / MODEL_FILE, trained_model(method, run.loader, prediction))
         if not isinstance(run.loader.data, EmbeddingData):
             method.write_pictures(folder, run.loader.data, prediction)
         page.see(prediction, most=ALL)
         page.write(done=True)
     run.ranks.wait()
-    limits = int(bounds.lower.min()), int(bounds.upper.max())
-    return RunResult(folder, run.metrics, prediction, *limits)
+    return RunResult(folder, run.metrics, prediction, low, high)
+
+
+@contextmanager
+def _told(page: RunPage) -> Iterator[None]:
+    """Leave the alarm of a run that diverges in its folder; no checkpoint has it."""
+    try:
+        yield
+    except DivergedError as error:
+        run = page.run
+        if run.ranks.first:
+            seen = str(error).partition(". To fix")[0]
+            what = seen[:1].upper() + seen[1:]
+            last = {"epoch": run.epoch + 1, "loss": None, "alarms": {"not finite": what}}
+            write_metrics(page.folder, [*run.metrics, last])
+            page.write(stopped=f"{what}.", more=[last])
+        raise
 
 
 @contextmanager
