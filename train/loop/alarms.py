@@ -9,7 +9,8 @@ host in one read. What an alarm means is said in `report.page.SYMPTOMS`.
 alarm                 raised where
 ====================  ==============================================================================
 not finite            a loss or a weight is infinite or NaN; the run ends
-exploding weights     the weights' norm grew by more than `GROWTH` in one epoch
+exploding weights     the weights' norm grew by more than `GROWTH` in an epoch, or `EARLY` in the
+                      first ones
 constant features     the encoder's rows differ by less than `CONSTANT` of their square
 dead head             features differ, and scores do not, up to what is common to all samples
 shuffled ids          views of an id do not go with those of the epoch before
@@ -43,7 +44,7 @@ __all__ = ["Watch", "settled"]
 PROBE = 256
 """Samples that the network sees at the end of an epoch."""
 
-GROWTH = 10.0
+GROWTH, EARLY = 2.5, 10.0
 CONSTANT = 1e-5
 DEAD = 1e-3
 SHARE = 0.95
@@ -153,14 +154,16 @@ class Watch:
         spread, dead, entropy, prices, reach, growth, *rest = torch.stack(seen).tolist()
         largest, empty = rest[2:]
         found: dict[str, str] = {}
-        if growth > GROWTH:
+        if growth > (GROWTH if epoch > settled(self.config) else EARLY):
             found["exploding weights"] = f"The norm of the weights grew {growth:.3g} times"
         if spread < CONSTANT:
             found["constant features"] = (
                 f"The encoder's rows differ by {spread:.1e} of their mean square"
             )
         if dead < DEAD:
-            found["dead head"] = f"Scores differ between samples by {dead:.1e} only"
+            found["dead head"] = (
+                f"Scores differ between samples by {dead:.1e} of all their differences"
+            )
         found |= _unrelated(*rest[:2])
         if epoch > settled(self.config):
             # A cluster that is empty once may come back.
@@ -222,7 +225,9 @@ class Watch:
         prices = method.training_prices()
         pull = 0.0 * one if prices is None else (prices.max() - prices.min()) / method.temperature
         reach = (logits.amax(1) - logits.amin(1)).max()
-        return spread, centered.square().mean().sqrt(), entropy, pull, reach
+        whole = (logits - logits.mean()).square().sum().clamp(min=1e-300)
+        dead = (centered.square().sum() / whole).sqrt()  # whatever the temperature
+        return spread, dead, entropy, pull, reach
 
     def _relation(self) -> tuple[Tensor, Tensor]:
         """How many ids were seen before, and by how many deviations then goes with now.

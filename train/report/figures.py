@@ -152,7 +152,9 @@ def write_sizes(path: str | Path, counts: Any, lower: Any = None, upper: Any = N
         raise InvalidValueError(msg)
     low = _bound("lower", 0 if lower is None else lower, k)
     high = _bound("upper", math.inf if upper is None else upper, k)
-    high = np.where(high >= sizes.sum(), math.inf, high)  # all samples: no size can be larger
+    high = np.where(
+        (high >= sizes.sum()) & (k > 1), math.inf, high
+    )  # all samples: no size can be larger
     outside = (sizes < low) | (sizes > high)
     highest = max(1.0, float(np.concatenate([sizes, high[np.isfinite(high)]]).max()))
 

@@ -102,6 +102,7 @@ def test_healthy_runs_raise_none(method, seed):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_rate_a_hundred_times_too_large(begun, method, monkeypatch):
+    monkeypatch.setattr(alarms, "settled", lambda _: 2)
     right = run_module.learning_rate
     monkeypatch.setattr(run_module, "learning_rate", lambda *a, **more: 100 * right(*a, **more))
     assert alarms_of(again(begun, method))[:1] == ["exploding weights"]
@@ -134,7 +135,7 @@ def test_one_cluster(begun, method, monkeypatch):
         )
     else:
         monkeypatch.setattr(alarms, "settled", lambda _: 2)
-        first = 100.0 * torch.eye(10)[0]
+        first = 8.0 * torch.eye(10)[0]
         hook([run.method.network.predictor], lambda out: out + first)
     assert "one cluster" in alarms_of(run)
 
