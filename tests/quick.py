@@ -33,6 +33,7 @@ QUICK = {
     "dualclust/cluster/formats": "tests/cluster/test_mistaken_files.py",
     "dualclust/cluster/report": "tests/cluster/test_row_entries.py",
     "dualclust/common": "tests/cli/test_cli_cluster_errors.py",
+    "dualclust/common/page": "tests/train/report/test_run_page.py",
     "dualclust/estimators": "tests/estimators/test_estimator_inputs.py",
     "dualclust/torch": "tests/own_loop/test_routing.py",
     "proofs": "tests/proofs/test_registry.py",
@@ -61,6 +62,7 @@ QUICK = {
     "train/own_data": "tests/train/own_data/test_choices.py",
     "train/recipes": "tests/train/config/test_recipes.py",
     "train/report": "tests/train/networks/test_gatcluster_networks.py",
+    "train/report/page": "tests/train/report/test_run_page.py",
     "train/state": "tests/train/state/test_checkpoint.py",
 }
 

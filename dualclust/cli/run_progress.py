@@ -16,6 +16,7 @@ import rich.progress
 
 from ..cluster.progress import duration
 from ..train.config.run import RunConfig
+from ..train.report.page.symptoms import SYMPTOMS
 
 __all__ = ["RunProgress", "describe"]
 
@@ -58,6 +59,7 @@ class RunProgress:
         self.begun: tuple[float, float] | None = None  # when the first step was done, and where
         self.epoch_begun: tuple[float, int] | None = None  # its first step: when, and samples
         self.rate, self.said = 0.0, ""
+        self.alarms: set[str] = set()  # of the epoch before
         self.bar: rich.progress.Progress | None = None
 
     def __enter__(self) -> RunProgress:
@@ -93,6 +95,7 @@ class RunProgress:
         """Take the metrics of an epoch, at its end."""
         self.at, self.part, self.epoch_begun = float(self._finished(record)), 0.0, None
         self.seen += 1
+        self._alarm(record)
         self.said = describe(record, self.epochs)
         if self.bar is not None:
             self._draw(self.clock())
@@ -100,6 +103,23 @@ class RunProgress:
             self.rate = self.samples / record["seconds"] if record.get("seconds") else 0.0
             words = [self.said, *self._speed(self.clock())]
             print(f"{self.title}: {'  '.join(words)}", file=self.stream, flush=True)
+
+    def _alarm(self, record: dict[str, Any]) -> None:
+        """Print the alarms of an epoch, each in the first of consecutive epochs that have it."""
+        alarms = record.get("alarms", {})
+        for name, seen in alarms.items() if self.shown else ():
+            if name not in self.alarms:
+                symptom = SYMPTOMS[name]
+                where = f"start {record['start']}, " if "start" in record else ""
+                lines = [
+                    f"dualclust: ALARM in {where}epoch {record['epoch']}: {name}. {seen}.",
+                    f"  {symptom.cause} To fix this: {symptom.remedy}",
+                ]
+                if self.bar is not None:
+                    self.bar.console.print(*lines, sep="\n", markup=False, highlight=False)
+                else:
+                    print(*lines, sep="\n", file=self.stream, flush=True)
+        self.alarms = set(alarms)
 
     def _finished(self, record: dict[str, Any]) -> int:
         """Epochs of `total` that are over at the end of an epoch."""

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
-from importlib.resources import files
 
 import numpy as np
 import pytest
@@ -18,9 +17,10 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering import restricted_scores
 from dualclust.algos.scores.sources import feature_source
 from dualclust.cluster.notable import find_notable
-from dualclust.cluster.report import Shown, draw, draw_report, layout
+from dualclust.cluster.report import Shown, draw, draw_report
 from dualclust.cluster.report.page import SCRIPTS
 from dualclust.cluster.report.row_entries import short
+from dualclust.common.page import layout, read_part
 from tests.cluster.results import result
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>'\"&\u2028"
@@ -222,7 +222,7 @@ def test_the_page_loads_and_runs_nothing_else(tmp_path) -> None:
 
 
 def test_the_script_makes_no_html_of_text() -> None:
-    script = "".join(files("dualclust.cluster.report").joinpath(n).read_text() for n in SCRIPTS)
+    script = "".join(read_part(*part) for part in SCRIPTS)
     forbidden = (
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|Function\(|fetch\("
     )

@@ -24,6 +24,7 @@ FILES = PICTURES | {
     "centers.npy",
     "weights.safetensors",
     "model.safetensors",
+    "report.html",
     "checkpoints",
 }
 
@@ -94,13 +95,13 @@ def without_time(metrics: Any) -> list[dict[str, Any]]:
 
 
 def contents(folder: Path) -> dict[str, Any]:
-    """All that a run has left, to the bit, except how long it took."""
+    """All that a run has left, to the bit, but how long it took, and the page, which names it."""
     checkpoint = latest_checkpoint(folder)
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     found: dict[str, Any] = {
         path.name: path.read_bytes()
         for path in folder.iterdir()
-        if path.is_file() and path.name != "metrics.jsonl"
+        if path.is_file() and path.name not in ("metrics.jsonl", "report.html")
     }
     found["metrics.jsonl"] = without_time(map(json.loads, lines))
     found["checkpoints"] = sorted(path.name for path in (folder / "checkpoints").iterdir())

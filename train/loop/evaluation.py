@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from ..methods.base import Method, Prediction, evaluating
@@ -35,7 +37,13 @@ def predict(method: Method, loader: Loader, head: int | None = None) -> Predicti
             method.target = target
 
 
-def evaluate_method(method: Method, loader: Loader, *, last: bool = False) -> dict[str, float]:
+def evaluate_method(
+    method: Method,
+    loader: Loader,
+    *,
+    last: bool = False,
+    seen: Callable[[Prediction], None] | None = None,
+) -> dict[str, float]:
     """Compare clusters with the classes, where there are some, and look for collapse.
 
     Parameters
@@ -43,6 +51,7 @@ def evaluate_method(method: Method, loader: Loader, *, last: bool = False) -> di
     method : Method, between two epochs.
     loader : Loader
     last : bool. Whether this is the end of the run, where the linear probe is fitted.
+    seen : function, optional. Gets the prediction of the target head.
 
     Returns
     -------
@@ -57,6 +66,8 @@ def evaluate_method(method: Method, loader: Loader, *, last: bool = False) -> di
         found = evaluate(prediction.assignment.labels, loader.data)
         figures |= _named("" if head == method.target else f"head{head}_", found)
         if head == method.target:
+            if seen is not None:
+                seen(prediction)
             figures |= _unbounded(method, loader, prediction, found)
             figures |= spread(prediction.features, prediction.assignment.counts)._asdict()
             figures |= _held_out(method, loader, prediction)

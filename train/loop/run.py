@@ -23,6 +23,7 @@ from ..methods.base import Batch, Prediction
 from ..networks.network import build_network
 from ..networks.normalization import merge_groups, synchronize
 from .agreement import agreement
+from .alarms import Watch
 from .evaluation import evaluate_method, predict
 from .execution import Execution
 from .loader import Loader
@@ -71,6 +72,7 @@ class Run:
     part : PartOfEpoch or None. What has been done of the next epoch, where it was stopped.
     stop : callable or None. Asked after each step of a run without other ranks; where it says yes,
         the run ends there with a StoppedError.
+    on_prediction : callable or None. Gets the prediction of an evaluation (`run_page`).
     on_step : callable or None. Called after each step with how many samples of the epoch have been
         used, of how many: counts that the host has, so that nothing waits for the device.
     """
@@ -95,6 +97,7 @@ class Run:
         built = self.execution.prepare(built)
         synchronize(built, ranks)
         self.method = METHODS[config.method](config, built, self.loader.n, ranks)
+        self.watch = Watch(config, self.method, self.loader.data, self.execution)
         self.optimizer = build_optimizer(config.optim, self.method.parameter_groups())
         self.epoch = 0
         self.metrics: list[dict[str, Any]] = []
@@ -102,6 +105,7 @@ class Run:
         self.part: PartOfEpoch | None = None
         self.stop: Callable[[], bool] | None = None
         self.on_step: Callable[[int, int], None] | None = None
+        self.on_prediction: Callable[[Prediction], None] | None = None
 
     def init(self) -> None:
         """Prepare a fresh run, as the method asks."""
@@ -134,6 +138,7 @@ class Run:
                 before=method.labels[method.target].clone(),
             )
         self.execution.begin_epoch(method, self.optimizer)
+        self.watch.begin()
         started -= part.seconds
         loss, rate = self._train_epoch(part, started)
         self.part = None
@@ -141,6 +146,7 @@ class Run:
         self._check_finite(loss)
         self.epoch += 1
         labels, sizes = method.labels[method.target], method.training_sizes()
+        alarms = self.watch.end(self.epoch, sizes, self.metrics[-1] if self.metrics else {})
         record: dict[str, Any] = {
             "epoch": self.epoch,
             "loss": loss,
@@ -151,12 +157,14 @@ class Run:
             **method.report(),
             "seconds": round(time.perf_counter() - started, 4),
         }
+        if alarms:
+            record["alarms"] = alarms
         if data.labels is not None and method.stores_labels:
             # Labels of training, of views and a network that moved on: they cost no pass.
             record["stored_acc"] = agreement(labels, data.labels).acc
         last = self.epoch == self.config.epochs
         if last or self.epoch % self.config.evaluation.every == 0:
-            record |= evaluate_method(method, self.loader, last=last)
+            record |= evaluate_method(method, self.loader, last=last, seen=self.on_prediction)
         self.add_record(record)
         return record
 
@@ -179,7 +187,9 @@ class Run:
                 rate = learning_rate(config.optim, config.epochs, at, step=1 / len(batches))
                 set_rates(self.optimizer, rate, at / config.epochs)
                 batch = Batch(ids, views, draws[i])
-                total += self.execution.train_step(method, self.optimizer, batch) * len(ids)
+                loss = self.execution.train_step(method, self.optimizer, batch)
+                self.watch.step(i, self.loader.own(ids), views[0], loss)
+                total += loss * len(ids)
                 done += len(ids)
                 if self.on_step is not None:
                     self.on_step(done, samples)
@@ -203,8 +213,9 @@ class Run:
         what = f"the loss became {loss}"
         if math.isfinite(loss):
             what = "a weight became infinite or NaN"
+        where = f" in epoch {self.epoch + 1}{self.watch.where_bad()}"
         msg = (
-            f"{what} in epoch {self.epoch + 1}. To fix this, lower optim.lr or "
+            f"{what}{where}. To fix this, lower optim.lr or "
             f"optim.center_lr, or raise the temperatures"
         )
         raise DivergedError(msg)

@@ -18,6 +18,7 @@ file                     what it is
 ``model.safetensors``    the trained model, with normalization and prices: `dualclust.load` reads it
 ``tensorboard/``         event files, where the setting ``log`` asks for them
 ``trackers.json``        names of the run at Weights & Biases and MLflow, likewise
+``report.html``          the page of the run, written after each epoch
 ``gallery.png``          what to look at, as are ``sizes.png`` and ``curves.png``
 =======================  ===========================================================================
 

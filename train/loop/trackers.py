@@ -215,7 +215,7 @@ def tracked(
 
 
 def _figures(record: Mapping[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in record.items() if name != "epoch"}
+    return {name: float(value) for name, value in record.items() if name not in ("epoch", "alarms")}
 
 
 def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

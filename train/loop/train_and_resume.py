@@ -8,6 +8,8 @@ to the last bit on the same machine and build. `run_folder` lists the files, `ru
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,7 +21,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...algos.core.errors import OutputError
+from ...algos.core.errors import DivergedError, OutputError
 from ...common.files import remove_leftovers, write_file
 from ...common.locks import only_writer
 from ...common.ranks import ALONE, Ranks
@@ -35,6 +37,7 @@ from .results import SKIPPED_FILES, write_metrics, write_results
 from .resume_state import restore, run_and_save_epoch
 from .run import Run
 from .run_folder import SETTINGS, RunWarning, check_free
+from .run_page import ALL, RunPage
 from .same_run import check_same_run
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
 from .trackers import check_trackers, tracked
@@ -241,19 +244,25 @@ def _maker(
 
 def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
     """Run the epochs that are left, saving each, then write the results."""
+    page = RunPage(run, folder)
+    run.on_prediction = page.see if run.ranks.first else None
     if run.epoch < run.config.epochs:
         config = run.config if run.ranks.first else replace(run.config, log=())
         with tracked(config, folder, list(run.metrics)) as track:
             while run.epoch < config.epochs:
-                record = run_and_save_epoch(run, folder)
+                with _told(page):
+                    record = run_and_save_epoch(run, folder)
                 track(record)
+                if run.ranks.first:
+                    page.write()
                 if progress is not None:
                     progress(record)
     prediction, method = run.predict(), run.method
     bounds = method.bounds[method.target]
+    low, high = int(bounds.lower.min()), int(bounds.upper.max())
     if run.ranks.first:
         try:
-            _write(run, folder, prediction)
+            _write(run, folder, prediction, page)
         except OutputError as error:
             msg = (
                 f"{error}. The run itself is saved. To fix this, make room and resume it: it then "
@@ -261,19 +270,39 @@ def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
             )
             raise OutputError(msg) from error
     run.ranks.wait()
-    limits = int(bounds.lower.min()), int(bounds.upper.max())
-    return RunResult(folder, run.metrics, prediction, *limits)
+    return RunResult(folder, run.metrics, prediction, low, high)
 
 
-def _write(run: Run, folder: Path, prediction: Prediction) -> None:
+@contextmanager
+def _told(page: RunPage) -> Iterator[None]:
+    """Leave the alarm of a run that diverges in its folder; no checkpoint has it."""
+    try:
+        yield
+    except DivergedError as error:
+        run = page.run
+        if run.ranks.first:
+            seen = str(error).partition(". To fix")[0]
+            what = seen[:1].upper() + seen[1:]
+            last = {"epoch": run.epoch + 1, "loss": None, "alarms": {"not finite": what}}
+            write_metrics(page.folder, run.metrics_text + json.dumps(last) + "\n")
+            page.write(stopped=f"{what}.", more=[last])
+        raise
+
+
+def _write(run: Run, folder: Path, prediction: Prediction, page: RunPage) -> None:
     """Write the results of a finished run."""
     method, data = run.method, run.loader.data
+    bounds = method.bounds[method.target]
+    low, high = int(bounds.lower.min()), int(bounds.upper.max())
+    limits = float(low), math.inf if high >= run.loader.n else float(high)
     write_metrics(folder, run.metrics_text)
-    write_results(folder, prediction, method.bounds[method.target], data, method.network)
-    write_curves(folder / "curves.png", run.metrics)
+    write_results(folder, prediction, bounds, data, method.network)
+    write_curves(folder / "curves.png", run.metrics, bounds=limits)
     write_file(folder / MODEL_FILE, trained_model(method, run.loader, prediction))
     if not isinstance(data, EmbeddingData):
         method.write_pictures(folder, data, prediction)
+    page.see(prediction, most=ALL)
+    page.write(done=True)
 
 
 @contextmanager

@@ -103,6 +103,12 @@ class PricedHeads:
             price.copy_(new)
         return labels
 
+    def prices(self, head: int) -> Tensor:
+        """Prices of a head's clusters, (k,) float64, of both bounds together."""
+        k = self.bounds[head].n_clusters
+        prices: Tensor = (self.duals.lower - self.duals.upper)[head, :k]
+        return prices
+
     def state_dict(self) -> dict[str, Any]:
         """Return the prices."""
         return {"lower": self.duals.lower, "upper": self.duals.upper}

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 
+Array = np.ndarray[Any, Any]
 Kind = TypeVar("Kind", bound="Method")
 
 METHODS: dict[str, type[Method]] = {}
@@ -301,6 +303,22 @@ class Method(ABC):
         self, folder: Path, data: ImageData | PictureData, prediction: Prediction
     ) -> None:
         """Write pictures of the method's own into a finished run's folder; first rank alone."""
+
+    def probe_logits(self, features: Tensor) -> Tensor | None:
+        """Scores over the temperature of some `features`, (m, k): what a softmax takes.
+
+        None where the method has no head, and clusters all samples instead.
+        """
+        rows = self.normalize_rows(features)
+        return self.scores(rows, self.target_centers(rows)) / self.temperature
+
+    def training_prices(self) -> Tensor | None:
+        """Prices of the target head's clusters now, (k,) float64; None where none are learned."""
+        return None
+
+    def attended(self, data: ImageData | PictureData, ids: Tensor) -> Array | None:
+        """Images of these ids under what the network looks at, (m, h, w, 3) uint8, if known."""
+        return None
 
     # State --------------------------------------------------------------------------------------
 

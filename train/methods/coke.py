@@ -280,6 +280,10 @@ class CoKe(Method):
         # A cluster that got nothing has no center of this epoch to average.
         return centers, torch.where(self.sums.counts[..., None] > 0, average, self.past)
 
+    def training_prices(self) -> Tensor | None:
+        """Prices of the target head's clusters now, (k,) float64; of both bounds together."""
+        return self.heads.prices(self.target)
+
     def target_centers(self, features: Tensor) -> Tensor:
         """Unit centers of the target head, (k, d): what the next epoch would learn."""
         k = self.bounds[self.target].n_clusters

@@ -252,6 +252,10 @@ class SeCu(Method):
         gap, certified, interior = self.certificate[self.target].tolist()
         return {"center_gap": gap, "certified": certified, "interior": interior}
 
+    def training_prices(self) -> Tensor | None:
+        """Prices of the target head's clusters now, (k,) float64; of both bounds together."""
+        return self.heads.prices(self.target) if isinstance(self.heads, PricedHeads) else None
+
     def target_centers(self, features: Tensor) -> Tensor:
         """Unit centers of the target head, (k, d)."""
         k = self.bounds[self.target].n_clusters

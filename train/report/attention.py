@@ -21,7 +21,7 @@ from ...algos.losses.gatcluster.attention import Gaussian, attention_map
 from ...common.plotting import FAINT, ORANGE, Page, magnify, save_png
 from ..data.pictures import PlainImages
 
-__all__ = ["overlay", "window_on_image", "write_overlays"]
+__all__ = ["attended", "overlay", "window_on_image", "write_overlays"]
 
 Array = np.ndarray[Any, Any]
 
@@ -85,22 +85,53 @@ def write_overlays(
         if not len(members):
             continue
         ids = torch.from_numpy(members)
-        found = Gaussian(*(part.double().cpu() for part in windows(ids)))
-        placed = window_on_image(
-            found,
+        plain, covered = attended(
+            images[ids.to(images.device)].cpu().numpy(),
+            windows(ids),
             map_size=map_size,
-            image_size=(images.shape[2], images.shape[3]),
-            tile=(tile[0], tile[1]),
+            alpha=alpha,
             origin=origin,
             spacing=spacing,
         )
-        attention = attention_map(placed, (tile[0], tile[1]), alpha=alpha).numpy()
-        plain = magnify(images[ids.to(images.device)].cpu().numpy(), 72)
-        for i, (image, under) in enumerate(zip(plain, overlay(plain, attention), strict=True)):
+        for i, (image, under) in enumerate(zip(plain, covered, strict=True)):
             page.put(image, row, 2 * i)
             page.put(under, row, 2 * i + 1)
     facts = f"{n_clusters:,} clusters · beside each image its attention window, in orange"
     return save_png(page.draw("Where each cluster looks", facts), path)
+
+
+def attended(
+    images: Array,
+    windows: Gaussian,
+    *,
+    map_size: tuple[int, int],
+    alpha: float,
+    origin: tuple[float, float] | None = None,
+    spacing: float | None = None,
+) -> tuple[Array, Array]:
+    """Return images at the size of a page, and the same under their windows.
+
+    Parameters
+    ----------
+    images : (m, c, h, w) uint8 array, c = 1 or 3.
+    windows : Gaussian. Of these images, on a map of side 1.
+    map_size, alpha, origin, spacing : as in `write_overlays`.
+
+    Returns
+    -------
+    plain, under : (m, h', w', 3) uint8 arrays.
+    """
+    plain = magnify(images, 72)
+    tile = plain.shape[1], plain.shape[2]
+    placed = window_on_image(
+        Gaussian(*(part.double().cpu() for part in windows)),
+        map_size=map_size,
+        image_size=(images.shape[2], images.shape[3]),
+        tile=tile,
+        origin=origin,
+        spacing=spacing,
+    )
+    return plain, overlay(plain, attention_map(placed, tile, alpha=alpha).numpy())
 
 
 def window_on_image(

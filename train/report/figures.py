@@ -39,6 +39,7 @@ Array = np.ndarray[Any, Any]
 
 # More clusters than this are sampled evenly: nobody reads a wall of a thousand rows.
 _MOST_ROWS = 200
+SIZES = "sizes by the labels of training (dashed: bounds of those written)"
 _WORDS = {"size_max": "largest", "size_min": "smallest"}
 
 
@@ -137,7 +138,7 @@ def write_sizes(path: str | Path, counts: Any, lower: Any = None, upper: Any = N
     path : where the PNG goes. Its folder must exist.
     counts : (k,) int. Images in each cluster.
     lower, upper : numbers of images: a scalar for all clusters, a (k,) array, or None for no
-        bound. 0 and inf are no bounds either.
+        bound. 0, inf and all samples are no bounds either.
 
     Raises
     ------
@@ -151,6 +152,9 @@ def write_sizes(path: str | Path, counts: Any, lower: Any = None, upper: Any = N
         raise InvalidValueError(msg)
     low = _bound("lower", 0 if lower is None else lower, k)
     high = _bound("upper", math.inf if upper is None else upper, k)
+    high = np.where(
+        (high >= sizes.sum()) & (k > 1), math.inf, high
+    )  # all samples: no size can be larger
     outside = (sizes < low) | (sizes > high)
     highest = max(1.0, float(np.concatenate([sizes, high[np.isfinite(high)]]).max()))
 
@@ -243,7 +247,12 @@ def _number_bars(axes: Axes, sizes: Array, highest: float) -> None:
         )
 
 
-def write_curves(path: str | Path, records: Sequence[Mapping[str, Any]]) -> Path:
+def write_curves(
+    path: str | Path,
+    records: Sequence[Mapping[str, Any]],
+    *,
+    bounds: tuple[float, float] | None = None,
+) -> Path:
     """Show how a training run went, one panel for each kind of number that the records hold.
 
     ==========================  ================================================================
@@ -251,7 +260,8 @@ def write_curves(path: str | Path, records: Sequence[Mapping[str, Any]]) -> Path
     ==========================  ================================================================
     loss                        every key with ``loss`` in it
     agreement with the classes  ``acc``, ``nmi``, ``ari``, ``ami``
-    cluster sizes               ``size_min``, ``size_max``
+    sizes, labels of training   ``size_min``, ``size_max``, and the bounds, which the labels that a
+                                run writes keep, and those of training only come near
     churn                       ``churn``: share of images whose cluster changed
     ==========================  ================================================================
 
@@ -260,6 +270,7 @@ def write_curves(path: str | Path, records: Sequence[Mapping[str, Any]]) -> Path
     path : where the PNG goes. Its folder must exist.
     records : one mapping for each epoch, with ``epoch`` (default: its position). A key may be
         missing from some records; values that are not finite are left out.
+    bounds : (float, float), optional. Smallest and largest size allowed; 0 and inf are none.
 
     Returns
     -------
@@ -280,7 +291,7 @@ def write_curves(path: str | Path, records: Sequence[Mapping[str, Any]]) -> Path
     wanted = {
         "loss": [key for key in curves if "loss" in key],
         "agreement with the classes": ["acc", "nmi", "ari", "ami"],
-        "cluster sizes": ["size_max", "size_min"],
+        SIZES: ["size_max", "size_min"],
         "churn": ["churn"],
     }
     panels = {name: [key for key in keys if key in curves] for name, keys in wanted.items()}
@@ -305,8 +316,15 @@ def write_curves(path: str | Path, records: Sequence[Mapping[str, Any]]) -> Path
         for key, color in zip(keys, LINES * len(keys), strict=False):
             marker = "o" if len(curves[key]) < 3 else ""
             epochs, values = zip(*curves[key], strict=True)
-            axes.plot(epochs, values, color=color, linewidth=1.4, marker=marker, markersize=3)
+            # AMI is next to NMI: dots leave room for what is below.
+            style = ":" if key == "ami" else "-"
+            axes.plot(
+                epochs, values, style, color=color, linewidth=1.4, marker=marker, markersize=3
+            )
             ends.append((values[-1], _WORDS.get(key, key.replace("_", " ")), color))
+        for bound in bounds or () if name == SIZES else ():
+            if 0 < bound < math.inf:
+                axes.axhline(bound, color=INK, linewidth=1, linestyle=(0, (4, 2)))
         plain(axes)
         if name != "loss":
             axes.set_ylim(0, 1 if name.startswith("agreement") else max(axes.get_ylim()[1], 1e-3))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from functools import partial
 from typing import Any
 
@@ -12,9 +11,9 @@ from numpy.typing import NDArray
 
 from ...algos.clustering.choices import RowChoices
 from ...algos.scores.sources import FeatureSource, ScoreSource, alone
+from ...common.page.numbers import histogram, maps_of, rounded
 from ..notable import Lines, Notable, Restricted, find_notable
 from ..output import Clusters
-from .layout import main_plane, neighbor_map, rows_around
 from .page import active_bounds, page_of
 from .row_entries import Room, Shown, entry_of, short
 
@@ -27,9 +26,6 @@ SAMPLE, DOTS = 20_000, 5_000
 
 LISTED = 3_000
 """Most rows of each kind on the page; `rows.csv` has all of them."""
-
-BARS = 60
-"""Bars of the margins."""
 
 MOST_NEIGHBORS = 2_000
 """Most clusters with a map of neighborhoods, whose time grows with their square."""
@@ -85,10 +81,10 @@ def draw_report(
         "lower": [int(low) if low > 0 else None for low in found.lower],
         "upper": [int(high) if high < len(found.labels) else None for high in found.upper],
         "held": active_bounds(found).tolist(),
-        "prices": _rounded(found.prices, 6),
+        "prices": rounded(found.prices, 6),
         "movedIn": notable.moved_in.tolist(),
         "movedOut": notable.moved_out.tolist(),
-        "margins": _histogram(choices.margin),
+        "margins": histogram(choices.margin),
         "maps": _maps(source, sample, found, choices),
         "rows": entries,
         "images": pictures,
@@ -146,30 +142,6 @@ def _of_sample(
     return scores._replace(block=block)
 
 
-def _rounded(values: Floats, digits: int) -> list[float]:
-    """Return values of so many digits; what is rounding next to the largest is 0."""
-    finite = values[np.isfinite(values)]
-    values = np.where(np.abs(values) > 1e-9 * np.abs(finite).max(initial=0.0), values, 0.0)
-    return [float(f"{value:.{digits}g}") for value in values.tolist()]
-
-
-def _histogram(margin: Floats) -> dict[str, Any] | None:
-    """Count margins in bars of equal width; None for a single cluster, which has no second."""
-    finite = margin[np.isfinite(margin)]
-    if len(finite) == 0:
-        return None
-    finite = np.maximum(finite, 0.0)
-    end = float(np.quantile(finite, 0.995)) or 1.0
-    counts, _ = np.histogram(np.minimum(finite, end), bins=BARS, range=(0.0, end))
-    return {
-        "end": end,
-        "counts": counts.tolist(),
-        "median": float(np.median(finite)),
-        "n": len(finite),
-        "near": float((finite < 0.01 * end).mean()),
-    }
-
-
 def _maps(
     source: FeatureSource, sample: NDArray[np.int64], found: Clusters, choices: RowChoices
 ) -> dict[str, Any]:
@@ -178,53 +150,15 @@ def _maps(
     dots, labels = sample[::every], found.labels[sample[::every]]
     centers, k = found.centers.astype(np.float64), len(found.counts)
     blocks = [_float64(source.take(dots[i : i + 1024])) for i in range(0, len(dots), 1024)]
-    if k > 2:
-        plane = main_plane(centers, np.maximum(found.counts, 1).astype(np.float64))
-    else:  # two centers span a line only
-        points = np.concatenate(blocks)
-        plane = main_plane(points, np.ones(len(points)))
-    flat = plane.project(centers)
-    of_what = "the centers" if k > 2 else "the rows"
-    maps = [
-        {
-            "name": "Main directions",
-            "note": f"The plane of most spread of {of_what}: it shows {plane.share:.0%} of it.",
-            **_box(flat, np.concatenate([plane.project(block) for block in blocks])),
-        }
-    ]
-    if 4 <= k <= MOST_NEIGHBORS:
-        places = neighbor_map(centers, flat)
-        margin = choices.margin[::every]
-        order = np.argsort(np.argsort(-margin, kind="stable"), kind="stable")
-        doubt = (order + 0.5) / max(1, len(order))
-        around = rows_around(places, labels, choices.runner_up[::every], doubt)
-        note = (
-            "Only who is next to whom is kept; distances across the map mean nothing. A row is the "
-            "nearer to its cluster's edge, toward its second choice, the smaller its margin is."
-        )
-        maps.insert(0, {"name": "Neighborhoods", "note": note, **_box(places, around)})
-    return {"all": maps, "cluster": _packed(labels.astype("<u4"))}
-
-
-def _box(centers: Floats, dots: Floats) -> dict[str, Any]:
-    """Scale places into the unit square, both axes alike; rows far outside lie on its edge."""
-    low, high = centers.min(axis=0), centers.max(axis=0)
-    if len(dots):
-        low = np.minimum(low, np.quantile(dots, 0.002, axis=0))
-        high = np.maximum(high, np.quantile(dots, 0.998, axis=0))
-    side = float((high - low).max()) or 1.0
-    middle = (low + high) / 2
-    inside = (centers - middle) / side + 0.5
-    dots = np.clip((dots - middle) / side + 0.5, 0.0, 1.0)
-    return {
-        "x": [round(x, 4) for x in inside[:, 0].tolist()],
-        "y": [round(1.0 - y, 4) for y in inside[:, 1].tolist()],
-        "dots": _packed((np.stack([dots[:, 0], 1.0 - dots[:, 1]], axis=1) * 65535).astype("<u2")),
-    }
-
-
-def _packed(array: NDArray[Any]) -> str:
-    return base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+    return maps_of(
+        centers,
+        found.counts,
+        blocks,
+        labels=labels,
+        runner_up=choices.runner_up[::every],
+        margin=choices.margin[::every],
+        neighborhoods=k <= MOST_NEIGHBORS,
+    )
 
 
 def _float64(rows: Any) -> Floats:
@@ -248,9 +182,9 @@ def _columns(lines: Lines) -> dict[str, list[Any]]:
         "cluster": lines.cluster.tolist(),
         "second": lines.runner_up.tolist(),
         "free": lines.free.tolist(),
-        "near": _rounded(lines.near, 4),
-        "margin": [v if np.isfinite(v) else None for v in _rounded(lines.margin, 4)],
-        "loss": _rounded(lines.loss, 4),
+        "near": rounded(lines.near, 4),
+        "margin": [v if np.isfinite(v) else None for v in rounded(lines.margin, 4)],
+        "loss": rounded(lines.loss, 4),
     }
 
 

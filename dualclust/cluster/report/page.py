@@ -7,37 +7,30 @@ data, no letter of it can end the element that holds the data.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
-import json
 from collections.abc import Sequence
-from importlib.resources import files
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...common.page.document import SHARED, page_text, read_part, script_of
+from ...common.page.numbers import held
 from ..notable import Notable
 from ..output import Clusters
 
 __all__ = ["SCRIPTS", "active_bounds", "page_of"]
 
-SCRIPTS = ("base.js", "charts.js", "map.js", "rows.js", "clusters.js", "main.js")
+SCRIPTS = (
+    *((SHARED, name) for name in ("base.js", "charts.js", "map.js", "rows.js", "clusters.js")),
+    (__package__, "main.js"),
+)
 """Parts of the script, in order; together they are one function."""
 
 
 def active_bounds(found: Clusters) -> NDArray[np.int64]:
-    """Return which bound acts on each cluster, (k,): 1 the lower one, -1 the upper one, 0 none.
-
-    A price above 0 holds a cluster up at its lower bound, one below 0 holds it down. Without that
-    bound a price is a mere shift of all scores.
-    """
-    zero = 1e-9 * np.abs(found.prices).max()
-    up = (found.prices > zero) & (found.lower > 0)
-    down = (found.prices < -zero) & (found.upper < len(found.labels))
-    held: NDArray[np.int64] = up.astype(np.int64) - down
-    return held
+    """Return which bound acts on each cluster, as `common.page.numbers.held` tells."""
+    return held(found.prices, found.lower, found.upper, len(found.labels))
 
 
 def page_of(
@@ -68,16 +61,7 @@ def page_of(
     """
     k, n = len(found.counts), len(found.labels)
     name = html.escape(title)
-    style, script = _text("page.css"), _script()
-    policy = (
-        f"default-src 'none'; img-src data:; style-src 'sha256-{_hash(style)}'; "
-        f"script-src 'sha256-{_hash(script)}'; base-uri 'none'; form-action 'none'"
-    )
     fields = {
-        "policy": policy,
-        "style": style,
-        "script": script,
-        "data": _json(data),
         "title": name,
         "heading": f"{k:,} cluster{'s' * (k != 1)} of {n:,} rows",
         "summary": _summary(found, notable),
@@ -90,10 +74,12 @@ def page_of(
             for key, value in result.items()
         ),
     }
-    page = _text("page.html")
-    parts = page.split("{{")
-    return parts[0] + "".join(
-        fields[key] + rest for key, rest in (part.split("}}", 1) for part in parts[1:])
+    return page_text(
+        read_part(__package__, "page.html"),
+        fields,
+        style=read_part(SHARED, "page.css"),
+        script=script_of(SCRIPTS),
+        data=data,
     )
 
 
@@ -179,24 +165,3 @@ def _balance(found: Clusters, result: dict[str, Any], notable: Notable, weight: 
 
 def _number(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def _json(data: dict[str, Any]) -> str:
-    """Return JSON that can stand inside a script element."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    for letter in "<>&\u2028\u2029":
-        text = text.replace(letter, f"\\u{ord(letter):04x}")
-    return text.encode("utf-8", "replace").decode()
-
-
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _text(name: str) -> str:
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def _script() -> str:
-    parts = "".join(_text(name) for name in SCRIPTS)
-    return f'"use strict";\n(() => {{\n{parts}}})();\n'

@@ -204,6 +204,7 @@ def test_only_the_first_rank_logs(tmp_path, wandb, monkeypatch):
         return {"epoch": 1}
 
     monkeypatch.setattr(training, "run_and_save_epoch", epoch)
+    monkeypatch.setattr(training.RunPage, "write", lambda page, **more: None)
     with pytest.raises(Interrupted):
         training._finish(Over(), tmp_path, None)
     assert not wandb

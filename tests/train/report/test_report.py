@@ -10,6 +10,7 @@ from PIL import Image
 from dualclust.algos.core.errors import InvalidValueError, MissingExtraError, OutputError
 from dualclust.common import plotting
 from dualclust.train.data.samples import load_source
+from dualclust.train.report import figures
 from dualclust.train.report.figures import write_curves, write_gallery, write_sizes
 
 
@@ -186,6 +187,15 @@ def test_a_bound_that_is_off_is_not_drawn(tmp_path, texts):
     assert "upper 15 · 1 of 2 outside" in texts
 
 
+def test_a_bound_of_all_samples_is_none(tmp_path, texts):
+    """What a run without bounds has: a line at 1,797 would squeeze bars of 180."""
+    write_sizes(tmp_path / "s.png", [170, 190, 180], 0, 540)
+    assert "no bounds" in texts
+    bars = count(pixels(tmp_path / "s.png"), plotting.BLUE)
+    write_sizes(tmp_path / "s.png", [170, 190, 180])
+    assert count(pixels(tmp_path / "s.png"), plotting.BLUE) == bars
+
+
 def test_bounds_of_each_cluster(tmp_path, texts):
     upper = np.array([20, np.inf, 30])
     write_sizes(tmp_path / "s.png", [10, 99, 30], torch.tensor([5, 0, 10]), upper)
@@ -219,9 +229,24 @@ def test_curves(tmp_path, texts):
     records[3] |= {"acc": 0.5, "nmi": 0.4, "ari": 0.3}
     records[7] |= {"acc": 0.91, "nmi": 0.9, "ari": 0.89, "churn": 0.1}
     write_curves(tmp_path / "c.png", records)
-    titles = {"loss", "agreement with the classes", "cluster sizes", "churn"}
+    titles = {"loss", "agreement with the classes", figures.SIZES, "churn"}
     ends = {"loss 0.125", "acc 0.910", "nmi 0.900", "ari 0.890", "smallest 3", "churn 0.100"}
     assert titles | ends <= set(texts)
+
+
+def test_curves_of_sizes_have_their_bounds(tmp_path, monkeypatch):
+    """Two dashed lines, and none where there is no bound; NMI is seen below AMI."""
+    saved = []
+    monkeypatch.setattr(figures, "save_png", lambda figure, path: saved.append(figure))
+    records = [{"epoch": e, "size_min": 3, "size_max": 9, "nmi": 0.5, "ami": 0.5} for e in (1, 2)]
+    for bounds in ((4, 8), (0, float("inf"))):
+        write_curves(tmp_path / "c.png", records, bounds=bounds)
+    panels = [{axes.get_title(loc="left"): axes for axes in figure.axes} for figure in saved]
+    lines = [panel[figures.SIZES].lines for panel in panels]
+    assert [[*line.get_ydata()] for line in lines[0][2:]] == [[4, 4], [8, 8]]
+    assert len(lines[1]) == 2
+    styles = [line.get_linestyle() for line in panels[0]["agreement with the classes"].lines]
+    assert styles == ["-", ":"]
 
 
 @pytest.mark.parametrize(

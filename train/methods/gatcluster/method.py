@@ -29,6 +29,7 @@ which, and `networks.attention_branches` does for the layers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from torch import Tensor
 
 from ....algos.clustering.start import greedy_candidates
 from ....algos.core.errors import UsageError
+from ....algos.core.precision import finite_log
 from ....algos.losses.gatcluster.released import released_gatcluster_loss
 from ....algos.losses.gatcluster.tasks import LossWeights, gatcluster_loss
 from ....common.ranks import ALONE, Ranks
@@ -47,7 +49,7 @@ from ...data.samples import ImageData
 from ...networks.attention_branches import Branches
 from ...networks.network import Network
 from ...networks.normalization import full_precision, synchronize
-from ...report.attention import write_overlays
+from ...report.attention import attended, write_overlays
 from ...state.seeding import generator
 from ..base import Batch, Method, ParameterGroup, Prediction, evaluating, register_method
 from ._targets import Targets, large_batch_targets
@@ -195,6 +197,31 @@ class GATCluster(Method):
         k = self.bounds[0].n_clusters
         return torch.eye(k, dtype=features.dtype, device=features.device)
 
+    def probe_logits(self, features: Tensor) -> Tensor:
+        """Logarithms of some label features."""
+        logits: Tensor = finite_log(features)
+        return logits
+
+    @torch.no_grad()
+    def attended(self, data: ImageData | PictureData, ids: Tensor) -> Any:
+        """Images of these ids under their windows; None where the encoder keeps no map."""
+        if min(self.branches.map_shape[1:]) < 2:
+            return None
+        _, under = attended(
+            data.images[ids.to(data.images.device)].cpu().numpy(),
+            self._windows(data, ids),
+            map_size=self.branches.map_shape[1:],
+            alpha=self.options.alpha,
+            origin=getattr(self.network.encoder, "origin", None),
+            spacing=getattr(self.network.encoder, "spacing", None),
+        )
+        return under
+
+    def _windows(self, data: ImageData | PictureData, ids: Tensor) -> Any:
+        images = data.take(ids.to(self.device)).to(self.dtype)
+        with evaluating(self.network):
+            return self.branches.windows(self.network(images))
+
     @torch.no_grad()
     def write_pictures(
         self, folder: Path, data: ImageData | PictureData, prediction: Prediction
@@ -207,17 +234,12 @@ class GATCluster(Method):
         if min(self.branches.map_shape[1:]) < 2:
             return
 
-        def windows(ids: Tensor) -> Any:
-            images = data.take(ids.to(self.device)).to(self.dtype)
-            with evaluating(self.network):
-                return self.branches.windows(self.network(images))
-
         write_overlays(
             folder / "attention.png",
             data.images,
             prediction.assignment.labels,
             prediction.features.amax(1),
-            windows,
+            partial(self._windows, data),
             map_size=self.branches.map_shape[1:],
             alpha=self.options.alpha,
             n_clusters=self.bounds[0].n_clusters,

@@ -222,6 +222,10 @@ class MiMargin(Method):
         """The log-probabilities themselves: labels are the likeliest inside the bounds."""
         return features
 
+    def probe_logits(self, features: Tensor) -> Tensor:
+        """Log-probabilities of some predictions."""
+        return self.normalize_rows(features)
+
     def report(self) -> dict[str, float]:
         """Mean and largest error of the labels of the epoch, in nats or as shares; restarts."""
         found = {"restarted": float(self.restarted)} if self.options.restart else {}

@@ -337,6 +337,10 @@ class ProPos(Method):
         """Unit centers (k, d) of k-means of the features of all images."""
         return self.cluster(features)[1]
 
+    def probe_logits(self, features: Tensor) -> None:
+        """Return nothing: clusters come from k-means of all samples."""
+        return None
+
     @property
     def temperature(self) -> float:
         """That of the scattering, which compares directions with prototypes."""

@@ -1,8 +1,9 @@
 // The map: centers as disks whose area is the size, rows as dots; wheel, pinch, drag, keys, search.
 const canvas = byId("canvas"), stage = byId("stage"), tip = byId("tip");
 const pen = canvas.getContext("2d");
-const dotCluster = unpacked(data.maps.cluster, Uint32Array);
-const layouts = data.maps.all.map((each) => ({ ...each, space: k <= 3000 ? spacing(each) : 0,
+const mapped = data.maps || { all: [], cluster: "" };
+const dotCluster = unpacked(mapped.cluster, Uint32Array);
+const layouts = mapped.all.map((each) => ({ ...each, space: k <= 3000 ? spacing(each) : 0,
   dots: unpacked(each.dots, Uint16Array) }));
 let layout = layouts[0], view = { x: 0.5, y: 0.5, zoom: 1 }, hovered = -1, found = null;
 const mean = data.counts.reduce((a, b) => a + b, 0) / k;

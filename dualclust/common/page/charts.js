@@ -101,6 +101,7 @@ function explain(place, f, tell, act) {
 function clusterTip(i) {
   const head = el("strong", {}, "Cluster " + i);
   return [head, el("div", {}, `size ${count(data.counts[i])}, bounds ${boundsText(i)}`),
+    ...(data.trained ? [el("div", {}, `by the labels of training ${count(data.trained[i])}`)] : []),
     el("div", {}, `price ${short(data.prices[i])}: ${stateWords[state[i]]}`)];
 }
 
@@ -115,7 +116,7 @@ function orders() {
 function drawSizes() {
   const order = orders(), place = byId("chart-sizes");
   const low = data.lower.filter((v) => v !== null), high = data.upper.filter((v) => v !== null);
-  const most = Math.max(...data.counts, 1);
+  const most = Math.max(...data.counts, ...(data.trained || []), 1);
   // A bound far above all sizes would squeeze the bars.
   const near = high.length > 0 && Math.max(...high) <= 2.5 * most;
   const top = 1.06 * Math.max(most, ...low, ...(near ? high : []));
@@ -127,8 +128,15 @@ function drawSizes() {
   bars(f, order.map((i) => data.counts[i]), (j) => state[order[j]], 0);
   if (low.length) boundLine(f, order.map((i) => data.lower[i]));
   if (near) boundLine(f, order.map((i) => data.upper[i]));
+  if (data.trained) marks(f, order.map((i) => data.trained[i]));
   names(f, order);
   explain(place, f, (j) => clusterTip(order[j]), (j) => choose(order[j], true));
+}
+
+// A short stroke over each bar, at another value of the same cluster.
+function marks(f, values) {
+  const d = values.map((v, i) => `M${f.x(i + 0.2).toFixed(2)} ${f.y(v).toFixed(2)}H${f.x(i + 0.8).toFixed(2)}`);
+  f.root.append(svg("path", { class: "trained", d: d.join("") }));
 }
 
 function names(f, order) {

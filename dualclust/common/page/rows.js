@@ -1,10 +1,12 @@
 // Rows: what is shown of one, those of the chosen cluster, and the lists of all clusters.
+const picture = (entry) => el("img", { src: data.images[entry.image], alt: entry.text,
+  className: data.pixels ? "pixels" : "" });
 const web = /^https?:\/\//i;
 
 function valueOf(row, withLink = true) {
   const entry = data.rows[row];
   if (!entry || !entry.text) return null;
-  let inside = "image" in entry ? el("img", { src: data.images[entry.image], alt: entry.text }) : entry.text;
+  let inside = "image" in entry ? picture(entry) : entry.text;
   // Addresses are links and nothing more: the page loads none of them.
   if (withLink && entry.link && (web.test(entry.link) || !/^[a-z][a-z0-9+.-]*:/i.test(entry.link))) {
     inside = el("a", { href: entry.link, target: "_blank", rel: "noopener noreferrer" }, inside);
@@ -17,7 +19,8 @@ function nameOf(row) {
   return entry && entry.id ? `${entry.id} (row ${row})` : "row " + row;
 }
 
-const nearWord = data.metric === "cosine" ? "similarity" : "squared distance";
+const nearWord = { cosine: "similarity", euclidean: "squared distance" }[data.metric] || data.metric;
+const table = data.table || "rows.csv";
 
 function rowLine(line, kind) {
   const facts = el("div", { className: "facts-line" }, nameOf(line.row));
@@ -27,7 +30,7 @@ function rowLine(line, kind) {
   return el("li", {}, valueOf(line.row), facts);
 }
 
-const titles = { exemplars: "Exemplars: nearest to the center", doubtful: "Most doubtful",
+const titles = { exemplars: data.typical || "Exemplars: nearest to the center", doubtful: "Most doubtful",
   moved: "Moved here by the bounds" };
 
 function overview(detail) {
@@ -84,7 +87,7 @@ function listAll(place, lines, heads, cells) {
     }
     shown = body.children.length;
     more.hidden = shown >= lines.length;
-    left.textContent = ` ${count(shown)} of ${count(lines.length)} on this page; rows.csv has all.`;
+    left.textContent = ` ${count(shown)} of ${count(lines.length)} on this page; ${table} has all.`;
   };
   more.addEventListener("click", add);
   place.append(el("div", { className: "scroll" }, table), el("p", {}, more, left));
