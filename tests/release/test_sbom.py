@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from email.message import Message
 from importlib.metadata import version
@@ -56,6 +57,17 @@ def test_the_graph_is_closed(base: dict[str, Any]) -> None:
     assert {node["ref"] for node in base["dependencies"]} == refs
     reached = {ref for node in base["dependencies"] for ref in node["dependsOn"]}
     assert reached == refs - {base["metadata"]["component"]["bom-ref"]}
+
+
+def test_the_page_lists_what_the_extras_ask_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted: dict[str, set[str]] = {Requirement(r).name: {"always"} for r in project["dependencies"]}
+    for extra, texts in project["optional-dependencies"].items():
+        for text in texts if extra not in ("dev", "docs") else ():
+            wanted.setdefault(Requirement(text).name, set()).add(f"`{extra}`")
+    page = (ROOT / "docs" / "start" / "install.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\w-]+) \| ([^|]+) \| [\w][^|]+ \|$", page, flags=re.MULTILINE)
+    assert {name: set(what.split(", ")) for name, what in rows[1:]} == wanted
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
