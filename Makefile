@@ -8,6 +8,8 @@ DEMO_ARGS ?=
 # Of the GPU day, as --rehearse or --stages conformance,speed; see docs/gpu.md.
 GPU_ARGS ?=
 ROWS ?=
+# Of the bill of materials, as train or onnx; none is the base installation.
+EXTRAS ?=
 # Workers of the test run; a file's tests stay with one worker, and the longest file starts early.
 TEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
 # How many errors, and drawn by which seed; see tests/mutation/run.py.
@@ -21,7 +23,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 
 # Half an environment must not pass for one.
 .DELETE_ON_ERROR:
-.PHONY: help env demo lint check test docs machines slow mutants faults bad-inputs fuzz audit bench gpu clean
+.PHONY: help env demo lint check test docs machines lowest slow mutants faults bad-inputs fuzz audit bench gpu wheel sbom clean
 
 # From a tree that cannot be written: what the tools would leave in it goes beside the environment.
 ifneq ($(shell test -w . && echo yes),yes)
@@ -42,6 +44,7 @@ help:
 	@echo 'make check  ruff, mypy, one test file for each idea: a minute, while you change a line'
 	@echo 'make docs   the documentation site, in build/docs/html; warnings are errors'
 	@echo 'make machines  the suite on emulated machines (ROWS="oldest zen"), minutes each'
+	@echo 'make lowest the suite with the lowest versions that pyproject.toml allows: a row of machines'
 	@echo 'make slow   the tests that take minutes, and four times the examples of each property'
 	@echo 'make mutants  small errors in a copy of the library: do the tests notice? (an hour)'
 	@echo 'make faults  kill, fill the disk, flip bits: does every run go on to the same bytes? (an hour)'
@@ -50,6 +53,8 @@ help:
 	@echo 'make audit  installed packages against their pins and wheels, without a network'
 	@echo 'make bench  the benchmark programs, on small sizes'
 	@echo 'make gpu    a day on a CUDA card: check, time, train (GPU_ARGS="--rehearse" without one)'
+	@echo 'make wheel  the wheel, in dist/, built twice: the same bytes, or none'
+	@echo 'make sbom   what comes along, with licenses: dist/sbom.json (EXTRAS="train onnx")'
 	@echo 'make clean  remove what the build and the tools left (not $(VENV), not runs/)'
 	@echo 'Variables:  PYTHON=python3.12  VENV=.venv  DEMO_ARGS=...  TEST_ARGS="-n 2"'
 
@@ -127,6 +132,9 @@ docs: $(DOCS_STAMP)
 machines: $(STAMP)
 	"$(PY)" -m tests.machines --envs "$(VENV)-machines" $(ROWS) -- $(TEST_ARGS)
 
+lowest: $(STAMP)
+	"$(PY)" -m tests.machines --envs "$(VENV)-machines" lowest -- $(TEST_ARGS)
+
 slow: $(STAMP)
 	HYPOTHESIS_PROFILE=long "$(PY)" -m pytest -m slow
 	HYPOTHESIS_PROFILE=long "$(PY)" -m pytest tests/property tests/reference
@@ -167,6 +175,13 @@ bench: $(STAMP)
 GPU_PYTHON ?= $(if $(wildcard $(PY)),"$(PY)",python3)
 gpu:
 	$(GPU_PYTHON) -m benchmarks.gpu $(GPU_ARGS)
+
+# For a release; see docs/decisions/0043-release.md.
+wheel: $(STAMP)
+	"$(PY)" -m tests.release.wheel dist
+
+sbom: $(STAMP)
+	"$(PY)" -m tests.release.sbom dist/sbom.json $(EXTRAS)
 
 clean:
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

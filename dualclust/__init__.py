@@ -97,7 +97,9 @@ def __getattr__(name: str) -> Any:
         try:
             from .train.models import load_model
         except ModuleNotFoundError as error:
-            msg = f"a trained model needs {error.name}. To fix this: pip install 'dualclust[train]'"
+            from .common.extras import needs_train
+
+            msg = needs_train("a trained model", error.name)
             raise MissingExtraError(msg) from error
         return load_model
     msg = f"module 'dualclust' has no attribute {name!r}"

@@ -17,6 +17,7 @@ from typing import Any
 
 from .. import __version__
 from ..algos.core.errors import DualclustError, MissingExtraError
+from ..common.extras import needs_train
 from ..common.memory import memory_error
 from ..common.stopping import StoppedError
 from ..train.config.methods import METHOD_OPTIONS
@@ -202,6 +203,6 @@ def _dispatch(options: argparse.Namespace) -> int:
     try:
         from . import train as train_commands
     except ModuleNotFoundError as error:
-        msg = f"'{options.command}' needs {error.name}. To fix this: pip install 'dualclust[train]'"
+        msg = needs_train(f"'{options.command}'", error.name)
         raise MissingExtraError(msg) from error
     return train_commands.run(options)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..algos.core.checks import check_count
 from ..algos.core.errors import InvalidValueError, MissingExtraError, OutputError, UsageError
+from ..common.extras import needs_train
 from ..common.files import write_file
 from ..common.tables import check_table_path, csv_text, write_table
 
@@ -136,7 +137,7 @@ def run(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if isinstance(error, MissingExtraError):
             raise
-        msg = f"'{options.command}' needs {error.name}. To fix this: pip install 'dualclust[train]'"
+        msg = needs_train(f"'{options.command}'", error.name)
         raise MissingExtraError(msg) from error
 
 

@@ -1,4 +1,4 @@
-"""``dualclust proofs``: run the papers' claims as programs, one line each.
+"""``dualclust proofs``: run the papers' claims as programs, one line each, or some of them in full.
 
 The exit code is 1 if a claim does not stand. The command needs neither torch nor a GPU; ``--plot``
 needs matplotlib.
@@ -9,12 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shutil
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..algos.core.errors import MissingExtraError, OutputError, UsageError
+from .claim_text import describe
 
 if TYPE_CHECKING:
     from ..proofs.registry.claims import Result
@@ -26,7 +28,7 @@ examples:
   dualclust proofs
       every claim but the slow ones, in less than a minute
   dualclust proofs --id S3c M1
-      these two
+      these two in full: statement, hypotheses, reason, margin, program
   dualclust proofs --slow --json
       all of them, for a program to read
   dualclust proofs --planted --jobs 2
@@ -39,7 +41,7 @@ out; erratum, a slip with an obvious repair; refuted, with a counterexample; emp
 the arithmetic of printed numbers is checked; open. "about" is what the check calls: lib, functions
 of this library; paper, mathematics that the library has no counterpart of; print, only numbers that
 the paper prints, which does not count as verified. "worst" is how far the verdict is from being
-right. docs/claims.md has the statements in full, the derivations and the counterexamples.
+right. Where a docstring says docs/claims.md#S4, "dualclust proofs --id S4" shows that claim.
 
 --planted makes the library wrong, one planted error at a time, and counts which of them the claims
 notice. It takes minutes.
@@ -68,7 +70,13 @@ def register(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--id", nargs="+", action="extend", metavar="ID", help="check only these claims")
+    add(
+        "--id",
+        nargs="+",
+        action="extend",
+        metavar="ID",
+        help="check only these claims, and show them in full",
+    )
     add("--slow", action="store_true", help="check the slow claims too")
     add("--json", action="store_true", help="print JSON instead of a table")
     add("--planted", action="store_true", help="plant errors in the library; count those noticed")
@@ -77,7 +85,10 @@ def register(commands: Any) -> None:
 
 
 def run_proofs(options: argparse.Namespace) -> int:
-    """Check the claims and print a line for each; return 1 if one does not stand, else 0."""
+    """Check the claims and print a line for each; return 1 if one does not stand, else 0.
+
+    Claims that are named by ``--id`` are printed in full.
+    """
     from ..proofs.registry import claims
 
     claims.load()
@@ -92,9 +103,9 @@ def run_proofs(options: argparse.Namespace) -> int:
         return planted.run(options)
     if options.plot is not None:
         _prepare_plot(options.plot)
-    if not options.json:
+    show = None if options.json else _show_in_full if options.id else _show
+    if show is _show:
         print(_line("id", "source", "statement", "status", "about", "worst", "s"))
-    show = None if options.json else _show
     results = claims.run(options.id, options.slow, show)
     if options.json:
         print(json.dumps([_record(r) for r in results], indent=2))
@@ -144,6 +155,13 @@ def _show(result: Result) -> None:
     )
     if not result.stands:
         print(f"       {_why(result)}", flush=True)
+
+
+def _show_in_full(result: Result) -> None:
+    print(describe(result, shutil.get_terminal_size().columns))
+    if result.error:
+        print(f"\n{_why(result)}")
+    print(flush=True)
 
 
 def _why(result: Result) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algos.core.errors import MissingExtraError, UsageError
+from ..common.extras import needs_train
 
 __all__ = ["device_place", "on_host", "placed"]
 
@@ -44,7 +45,7 @@ def _torch_on(device: str) -> Any:
     try:
         import torch
     except ImportError as error:
-        msg = f"--device {device} needs torch. To fix this: pip install 'dualclust[train]'"
+        msg = needs_train(f"--device {device}", "torch")
         raise MissingExtraError(msg) from error
     if device.partition(":")[0] == "meta":
         msg = "--device meta has no values to compute with. To fix this, name cpu or cuda"

@@ -225,6 +225,7 @@ def test_without_torch_the_other_commands_say_what_to_install(tmp_path, argument
     assert done.returncode == 69
     assert done.stdout == ""
     assert done.stderr.startswith(f"dualclust: error: '{arguments[0]}' needs ")
-    assert done.stderr.endswith("pip install 'dualclust[train]'\n")
+    assert "pip install 'dualclust[train]' (without a graphics card, " in done.stderr
+    assert done.stderr.endswith("CUDA: docs/start/install.md)\n")
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []

@@ -139,11 +139,35 @@ def check_loop(runs: Any) -> None:
     assert runs["assign_batch"].sizes[-1].max() < 400
 
 
+def check_folds(splits: Any) -> None:
+    for split in splits.values():
+        assert np.ptp(split.table, axis=1).max() <= 1
+    together, apart = splits["alike in one fold"], splits["at random"]
+    assert together.nearest.mean() < apart.nearest.mean()
+    assert together.accuracy < apart.accuracy
+
+
+def check_targets(runs: Any) -> None:
+    for run in runs.values():
+        np.testing.assert_allclose(run.sizes.sum(axis=1), 10.0)
+        assert 0.0 <= run.nmi <= 1.0
+    assert runs["Sinkhorn"].sizes[-1].max() < 2.0
+
+
+def check_experts(runs: Any) -> None:
+    last = {name: run.loads[-50:].mean(axis=0) for name, run in runs.items()}
+    assert last["prices"].max() < 1.6 < last["gates"].max()
+    assert last["prices"].min() > last["gates"].min()
+
+
 CHECKS: dict[str, Any] = {
+    "balanced_experts": check_experts,
     "fair_partition": check_partition,
     "gap_picture": lambda gap: np.testing.assert_allclose(gap, 0.0, atol=0.01),
     "inverted_lists": check_lists,
     "pseudo_labels_loop": check_loop,
+    "stratified_splits": check_folds,
+    "swav_targets": check_targets,
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import pkgutil
+import re
 import sys
 import types
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 
 from dualclust import proofs
 from dualclust.algos.core.errors import MissingExtraError, OutputError, UsageError
+from dualclust.cli import claim_text
 from dualclust.cli import proofs as proofs_command
 from dualclust.proofs.registry import claims as registry
 from dualclust.proofs.registry.claims import Claim, Status
@@ -99,7 +102,50 @@ def test_slow_ones_and_ids(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("--slow") == 0
     assert capsys.readouterr().out.splitlines()[-2].startswith("3 claims")
     assert _run("--id", "C3", "C1", "--id", "C2") == 0
-    assert [line[:2] for line in capsys.readouterr().out.splitlines()[1:4]] == ["C1", "C2", "C3"]
+    heads = [line for line in capsys.readouterr().out.splitlines() if line.endswith("CoKe, Eq. 1")]
+    assert heads == ["C1: CoKe, Eq. 1", "C2: CoKe, Eq. 1", "C3: CoKe, Eq. 1"]
+
+
+@pytest.mark.parametrize("columns", [48, 200])
+def test_a_named_claim_is_shown_in_full(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    registry.load()
+    found = registry.REGISTRY["S4"]
+    assert _run("--id", "S4") == 0
+    out = capsys.readouterr().out
+    *text, _, counted, last = out.splitlines()
+    names = ["Statement", "Hypotheses", "Status", "Reason", "Margin", "Program", "Covers"]
+    assert [line for line in text if line in names] == names
+    longest = max((line for line in text if "dualclust." not in line), key=len)
+    assert len(longest) <= min(columns, 100)
+    words = " ".join(out.split())
+    for part in (found.statement, found.hypotheses, found.derivation):
+        assert " ".join(part.split()) in words
+    assert re.search(r"worst violation of the verdict is \S+, the tolerance 1e-09: the", words)
+    assert "dualclust.proofs.secu.supplement.label_of_the_online_step" in words
+    assert counted.startswith("1 claims verified")
+    assert last.endswith("all stand")
+
+
+def test_a_fallen_claim_is_shown_with_its_counterexample(
+    three: dict[str, Claim], capsys: pytest.CaptureFixture[str]
+) -> None:
+    three["C2"] = _claim("C2", lambda: 0.75, Status.REFUTED, counterexample="K = 2, n = (3, 1).")
+    assert _run("--id", "C2") == 1
+    out = capsys.readouterr().out
+    assert "Counterexample\n  K = 2, n = (3, 1).\n" in out
+    assert "is 0.75, the tolerance 0: the verdict DOES NOT STAND." in " ".join(out.split())
+
+
+def test_what_is_shown_can_be_imported() -> None:
+    """A program is found by its name, and so is every function that rests on a claim."""
+    registry.load()
+    for found in registry.REGISTRY.values():
+        assert pkgutil.resolve_name(claim_text._program(found)) is found.check, found.id
+        for name in claim_text._covered(found):
+            assert callable(pkgutil.resolve_name(name)), name
 
 
 def test_exit_code_1_where_one_does_not_stand(
@@ -124,6 +170,10 @@ def test_a_missing_library_is_named(
     assert _run() == 1
     out = capsys.readouterr().out
     assert "NOT CHECKED: ModuleNotFoundError: No module named 'cvxpy'. To fix this: pip" in out
+    assert "pip install 'dualclust[proofs]'" in out
+    assert _run("--id", "C2") == 1
+    out = capsys.readouterr().out
+    assert "None: the check did not run to its end." in out
     assert "pip install 'dualclust[proofs]'" in out
 
 

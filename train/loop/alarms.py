@@ -245,7 +245,8 @@ class Watch:
     def _norm(self) -> Tensor:
         params = [p for group in self.method.parameter_groups() for p in group.params]
         norms = torch._foreach_norm([p.detach() for p in params])
-        return torch.stack([norm.double() for norm in norms]).norm().clamp(min=1e-300)
+        total: Tensor = torch.stack([norm.double() for norm in norms]).norm()
+        return total.clamp(min=1e-300)
 
 
 def _look(view: Tensor) -> Tensor:

@@ -49,7 +49,6 @@ class RunPage:
         data, found = run.loader.data, prediction.assignment
         scores = method.scores(prediction.features, prediction.centers)
         own = scores.gather(1, found.labels[:, None])[:, 0]
-        known = data.labels is not None
         parts = Found(
             epoch=max(1, run.epoch),
             labels=_host(found.labels),
@@ -65,7 +64,7 @@ class RunPage:
             gap=float(found.gap),
             ids=_host(data.ids),
             names=data.names,
-            classes=_host(data.labels) if known else None,
+            classes=None if data.labels is None else _host(data.labels),
             class_names=data.class_names,
         )
         self.parts = found_parts(parts, self._pictures(most))
