@@ -310,7 +310,12 @@ def _methods(others: Mapping[str, Method] | None) -> dict[str, Method]:
         msg = f"others must map names to methods, got {shown(others)}. To fix this, pass a dict"
         raise InvalidTypeError(msg)
     for name, method in others.items():
-        check_kind(f"others[{name!r}]", method, Method, "pass Method(solve, guaranteed)")
+        check_kind(
+            f"others[{name!r}]",
+            method,
+            Method,
+            "pass dualclust.algos.baselines.Method(solve, guaranteed)",
+        )
     return dict(others)
 
 

@@ -176,7 +176,9 @@ def sinkhorn(
     """
     xp, n, k = _check(scores)
     options = SinkhornOptions() if options is None else options
-    check_kind("options", options, SinkhornOptions, "pass SinkhornOptions(...)")
+    check_kind(
+        "options", options, SinkhornOptions, "pass dualclust.algos.baselines.SinkhornOptions(...)"
+    )
     if options.tol > 0:
         check_finite("scores", scores)
     check_same_place(scores=scores, shares=shares, prices=prices)

@@ -134,7 +134,7 @@ def frame_of(features: Array | FeatureSource, metric: str, weights: Array | None
         if worst > LIMIT:
             msg = (
                 f"features must be unit rows for metric='cosine', got an entry of {worst:g}. "
-                f"To fix this, normalize the rows with project_sphere"
+                f"To fix this, normalize the rows with dualclust.algos.core.project_sphere"
             )
             raise InvalidValueError(msg)
         grid = UNIT_GRID if weights is None else grid_of(0.5, group.n_total, finest=WEIGHTED)
@@ -189,7 +189,8 @@ def check_reach(frame: Frame, centers: Array) -> None:
     if largest > most:
         msg = (
             f"centers must be among the features, got an entry of {largest:g}, where scores "
-            f"overflow beyond {most:g}. To fix this, start from rows (start_centers)"
+            f"overflow beyond {most:g}. To fix this, start from rows "
+            f"(dualclust.algos.clustering.start_centers)"
         )
         raise InvalidValueError(msg)
 

@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 
-BEGIN = "begin with init_sums"
+BEGIN = "begin with dualclust.algos.clustering.init_sums"
 
 
 class CenterSums(NamedTuple):

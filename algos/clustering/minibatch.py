@@ -170,7 +170,9 @@ def minibatch_step(
     (array([0, 0, 1, 1]), array([ 1., 10.]))
     """
     check_real("features", features)
-    check_kind("state", state, MiniBatchState, "begin with init_minibatch")
+    check_kind(
+        "state", state, MiniBatchState, "begin with dualclust.algos.clustering.init_minibatch"
+    )
     check_bounds(bounds)
     k, d = state.centers.shape
     check_shape("bounds.lower", bounds.lower, (k,))

@@ -140,7 +140,7 @@ def kmeans_plus_plus(
     if tries < 1 or not bool(xp.all((uniforms >= 0) & (uniforms < 1))):
         msg = (
             "uniforms must lie in [0, 1), at least one for each center, got none, or one that is "
-            "outside or NaN. To fix this, draw them by core.random.uniforms"
+            "outside or NaN. To fix this, draw them by dualclust.algos.core.uniforms"
         )
         raise InvalidValueError(msg)
     if n < max(k, 1) or k < 1:

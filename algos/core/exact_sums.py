@@ -286,7 +286,7 @@ def _outside(spherical: bool, unit: float) -> str:
     if spherical:
         return (
             "features must have entries in [-1, 1], got one outside or NaN. "
-            "To fix this, normalize the rows with project_sphere"
+            "To fix this, normalize the rows with dualclust.algos.core.project_sphere"
         )
     return (
         f"features must have the entries of the pass before, of at most {unit:g}, got one outside "
