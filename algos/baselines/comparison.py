@@ -310,12 +310,8 @@ def _methods(others: Mapping[str, Method] | None) -> dict[str, Method]:
         msg = f"others must map names to methods, got {shown(others)}. To fix this, pass a dict"
         raise InvalidTypeError(msg)
     for name, method in others.items():
-        check_kind(
-            f"others[{name!r}]",
-            method,
-            Method,
-            "pass dualclust.algos.baselines.Method(solve, guaranteed)",
-        )
+        fix = "pass dualclust.algos.baselines.Method(solve, guaranteed)"
+        check_kind(f"others[{name!r}]", method, Method, fix)
     return dict(others)
 
 
@@ -323,9 +319,8 @@ def table(found: Sequence[Comparison]) -> str:
     """Format records as a plain-text table, one line each."""
     rows = [("method", "objective", "upper bound", "violation", "guaranteed")]
     for r in found:
-        promise = "yes" if r.guaranteed else "no"
-        numbers = f"{r.objective:.4f}", f"{r.upper_bound:.4f}", str(r.violation), promise
-        rows.append((r.method, *numbers))
+        numbers = f"{r.objective:.4f}", f"{r.upper_bound:.4f}", str(r.violation)
+        rows.append((r.method, *numbers, "yes" if r.guaranteed else "no"))
     widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
     lines = (
         "  ".join(

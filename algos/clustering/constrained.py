@@ -255,9 +255,6 @@ def constrained_kmeans(
         before = sums, state.labels
         centers = labeler.centers(sums, state, movable=empty == "relocate")
         found = labeler.labels(centers, state.prices, NEAR, state.drift)
-        drift = 0.0  # the first change, from centers that are mere rows, says nothing of the next
-        if state.n_iter:
-            drift = max(_root_mean_square(found.prices - state.prices), LEAST * state.drift)
         changed = share_changed(frame.source.group, found.labels, state.labels)
         n_iter, is_last = state.n_iter + 1, changed <= tol
         state = KMeansState(
@@ -268,7 +265,7 @@ def constrained_kmeans(
             found.objective,
             is_last,
             found.gap,
-            drift,
+            _drift(state, found.prices),
         )
         if progress is not None:
             progress(state, changed)
@@ -317,6 +314,16 @@ class _Labeler(NamedTuple):
             free = xp.astype(free, xp.float64)
             frame = frame._replace(weights=free if frame.weights is None else free * frame.weights)
         return relocate_empty(frame, state.labels, centers, empty)
+
+
+def _drift(state: KMeansState, prices: Array) -> float:
+    """About how far the next prices can be; 0 where that is not known.
+
+    The first change, from centers that are mere rows, says nothing of the next.
+    """
+    if not state.n_iter:
+        return 0.0
+    return max(_root_mean_square(prices - state.prices), LEAST * state.drift)
 
 
 def _root_mean_square(values: Array) -> float:

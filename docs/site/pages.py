@@ -48,6 +48,7 @@ GROUPS = {
         "dualclust.train.data",
         "dualclust.train.networks",
         "dualclust.train.report",
+        "dualclust.train.report.page",
         "dualclust.train.models",
         "dualclust.train.methods",
         "dualclust.train.loop",

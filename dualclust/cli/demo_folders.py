@@ -25,7 +25,7 @@ WRITER = "dualclust demo"
 
 _NAMES = (
     r"(config\.toml|metrics\.jsonl|assignments\.csv|centers\.npy|(weights|model)\.safetensors"
-    r"|(gallery|sizes|curves)\.png)"
+    r"|(gallery|sizes|curves)\.png|report\.html|skipped\.csv)"
 )
 _CHECKPOINT = rf"checkpoints/\.?epoch-\d{{6,}}(\.old)?({TEMPORARY})?/[\w-]+\.(safetensors|json)"
 _LOCKS = "|".join(re.escape(name) for name in sorted(LOCK_FILES))

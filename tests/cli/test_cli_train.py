@@ -195,7 +195,7 @@ def test_options_outrank_the_recipe_and_the_seed_outranks_all(images, monkeypatc
         (["--data", "gone.npz", "--recipe", "secu_digits"], 66, "no data at 'gone.npz'"),
         (["--data", "small.npz"], 2, "how many clusters shall small.npz be put into?"),
         (["--data", "small.csv"], 66, "no data at 'small.csv'"),
-        (["--data", "notes.txt"], 2, "cannot read notes.txt: supported sources"),
+        (["--data", "notes.txt"], 2, "cannot read notes.txt, which is of another kind"),
         (["--set", "epochs=6"], 2, "To fix this, set both, for example --set optim.warmup_epochs"),
         (["--data", "notes.txt", "--recipe", "secu_digits"], 2, "cannot read notes.txt"),
         (["--out", "small.npz"], 73, "small.npz exists"),

@@ -17,7 +17,7 @@ import numpy as np
 
 from dualclust.common.files import write_file
 from dualclust.train.config.run import dump_config, override
-from dualclust.train.loop import results, training
+from dualclust.train.loop import results, train_and_resume
 from dualclust.train.state.checkpoint import is_begun
 from tests.train.runs import contents, listing, tiny_recipe
 
@@ -51,7 +51,7 @@ def without_pictures() -> Iterator[None]:
     with (
         mock.patch.object(results, "write_sizes", write),
         mock.patch.object(results, "write_gallery", write),
-        mock.patch.object(training, "write_curves", write),
+        mock.patch.object(train_and_resume, "write_curves", write),
     ):
         yield
 

@@ -31,11 +31,7 @@ from ..config.run import RunConfig
 from ..data.pictures import PictureData
 from ..data.samples import ImageData
 from ..networks.network import Network, run_views
-from ..networks.normalization import (
-    full_precision,
-    group_statistics,
-    load_group_statistics,
-)
+from ..networks.normalization import full_precision, group_statistics, load_group_statistics
 
 __all__ = [
     "METHODS",
@@ -305,10 +301,7 @@ class Method(ABC):
         """Write pictures of the method's own into a finished run's folder; first rank alone."""
 
     def probe_logits(self, features: Tensor) -> Tensor | None:
-        """Scores over the temperature of some `features`, (m, k): what a softmax takes.
-
-        None where the method has no head, and clusters all samples instead.
-        """
+        """Scores over the temperature, (m, k); None where all samples are clustered instead."""
         rows = self.normalize_rows(features)
         return self.scores(rows, self.target_centers(rows)) / self.temperature
 

@@ -37,7 +37,7 @@ class Recorded:
         self.hears, self.lost, self.heard = hears, None, self
         self.log: list[object] = []
 
-    def __call__(self, ranks: Ranks, ends_process: bool) -> Recorded:
+    def __call__(self, ranks: Ranks, ends_process: bool, how: str) -> Recorded:
         self.log.append((ranks.rank, ends_process))
         return self
 
@@ -78,7 +78,7 @@ def test_how_the_block_ends_is_how_the_rank_leaves(monkeypatch, error, hears, sa
 
 
 def test_one_rank_alone_makes_no_watch(monkeypatch):
-    def fail(ranks: Ranks, ends_process: bool) -> None:
+    def fail(ranks: Ranks, ends_process: bool, how: str) -> None:
         pytest.fail("a watch of one rank")
 
     monkeypatch.setattr(watch, "_Watch", fail)
@@ -126,7 +126,7 @@ def begin(monkeypatch: pytest.MonkeyPatch):
         opened.extend(end for pair in pairs.values() for end in pair)
         monkeypatch.setattr(watch, "_accept_all", lambda ranks: {r: p[0] for r, p in pairs.items()})
         monkeypatch.setattr(watch, "GRACE", grace)
-        return watch._Watch(Ranks(0, 3), ends_process), far
+        return watch._Watch(Ranks(0, 3), ends_process, watch.CHECKPOINT), far
 
     yield start
     for end in opened:

@@ -8,7 +8,7 @@ import torch
 
 from dualclust.algos.core.errors import DualclustError, InvalidValueError, UsageError
 from dualclust.common import files
-from dualclust.train.loop import train, training
+from dualclust.train.loop import train, train_and_resume
 from tests.train.runs import (
     listing,
     tiny,
@@ -64,7 +64,7 @@ def test_a_full_disk_is_said_and_costs_no_epoch(source, finished, tmp_path, monk
 
     monkeypatch.setattr(files, "_write_flushed", full)
     with pytest.raises(DualclustError, match=r"cannot write .*No space left on device"):
-        training.resume(folder)
+        train_and_resume.resume(folder)
     after = {name: v for name, v in listing(folder).items() if name.startswith("checkpoints")}
     assert after == before
     assert not list(folder.glob(".*"))

@@ -190,7 +190,7 @@ def test_a_tracker_that_fails_stops_no_run(source, tmp_path, wandb, mlflow, monk
 
 
 def test_only_the_first_rank_logs(tmp_path, wandb, monkeypatch):
-    from dualclust.train.loop import training
+    from dualclust.train.loop import train_and_resume
 
     class Over:
         epoch, metrics, ranks = 0, (), Ranks(1, 2)
@@ -203,14 +203,14 @@ def test_only_the_first_rank_logs(tmp_path, wandb, monkeypatch):
         run.epoch = 1
         return {"epoch": 1}
 
-    monkeypatch.setattr(training, "run_and_save_epoch", epoch)
-    monkeypatch.setattr(training.RunPage, "write", lambda page, **more: None)
+    monkeypatch.setattr(train_and_resume, "run_and_save_epoch", epoch)
+    monkeypatch.setattr(train_and_resume.RunPage, "write", lambda page, **more: None)
     with pytest.raises(Interrupted):
-        training._finish(Over(), tmp_path, None)
+        train_and_resume._finish(Over(), tmp_path, None)
     assert not wandb
     Over.ranks = Ranks(0, 1)
     with pytest.raises(Interrupted):
-        training._finish(Over(), tmp_path, None)
+        train_and_resume._finish(Over(), tmp_path, None)
     assert [run.steps for run in wandb] == [{1: {}}]
 
 

@@ -80,10 +80,10 @@ def test_a_run_holds_its_folder(source, tmp_path):
 
 
 def test_a_run_that_began_meanwhile_is_not_overwritten(source, tmp_path, monkeypatch):
-    from dualclust.train.loop import training
+    from dualclust.train.loop import train_and_resume
 
     folder, begun = tmp_path / "run", []
-    ready = training._maker
+    ready = train_and_resume._maker
 
     def late(*arguments):
         made = ready(*arguments)
@@ -97,7 +97,7 @@ def test_a_run_that_began_meanwhile_is_not_overwritten(source, tmp_path, monkeyp
 
         return fresh
 
-    monkeypatch.setattr(training, "_maker", late)
+    monkeypatch.setattr(train_and_resume, "_maker", late)
     with pytest.raises(OutputError, match="exists and is not empty"):
         train(tiny(source, "seed=5"), folder)
     monkeypatch.undo()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.clustering import _frame
-from dualclust.algos.clustering._empty_clusters import move_empty
+from dualclust.algos.clustering._empty_clusters import relocate_empty
 from dualclust.algos.clustering._frame import Frame
 from dualclust.algos.core.exact_sums import Grid
 from dualclust.algos.scores.sources import FeatureSource, alone, feature_source
@@ -32,7 +32,7 @@ def test_movable_centers_take_the_farthest_rows_in_order(xp):
         own = None if weights is None else xp.asarray(weights)
         frame = framed(source, xp.asarray([0.0, 0.0]), 4.0, weights=own)
         given = xp.asarray(labels), xp.asarray(centers), xp.asarray(movable)
-        return to_numpy(move_empty(frame, *given))
+        return to_numpy(relocate_empty(frame, *given))
 
     # Squared distances: 16, 18, 1, 1, 9, 18.
     expected = centers.copy()
@@ -47,7 +47,7 @@ def test_of_many_equally_far_rows_the_first_are_taken(xp):
     centers = xp.asarray([[0.0], [9.0], [9.0], [9.0]])
     frame = framed(feature_source(xp.asarray(x)), xp.asarray([0.0]))
     labels = xp.asarray(np.zeros(300, np.int64))
-    moved = move_empty(frame, labels, centers, xp.asarray([False, True, True, True]))
+    moved = relocate_empty(frame, labels, centers, xp.asarray([False, True, True, True]))
     assert to_numpy(moved)[1:, 0].tolist() == x[11:14, 0].tolist() == [2.0, -2.0, -2.0]
 
 
@@ -55,17 +55,17 @@ def test_nothing_moves_if_nothing_may(xp):
     source = feature_source(xp.asarray([[1.0], [5.0]]))
     frame, centers = framed(source, xp.asarray([0.0])), xp.asarray([[1.0], [9.0]])
     none = xp.asarray([False, False])
-    assert move_empty(frame, xp.asarray([0, 0]), centers, none) is centers
+    assert relocate_empty(frame, xp.asarray([0, 0]), centers, none) is centers
 
 
 def test_more_movable_centers_than_rows_off_their_own(xp):
     source = feature_source(xp.asarray([[1.0], [5.0], [1.0]]))
     frame, centers = framed(source, xp.asarray([0.0])), xp.asarray([[1.0], [7.0], [8.0], [9.0]])
     movable = xp.asarray([False, True, True, True])
-    moved = move_empty(frame, xp.asarray([0, 0, 0]), centers, movable)
+    moved = relocate_empty(frame, xp.asarray([0, 0, 0]), centers, movable)
     assert to_numpy(moved)[:, 0].tolist() == [1.0, 5.0, 8.0, 9.0]
     alone_ = framed(feature_source(xp.asarray([[5.0]])), xp.asarray([0.0]))
-    moved = move_empty(alone_, xp.asarray([0]), centers, movable)
+    moved = relocate_empty(alone_, xp.asarray([0]), centers, movable)
     assert to_numpy(moved)[:, 0].tolist() == [1.0, 5.0, 8.0, 9.0]
 
 
@@ -78,7 +78,7 @@ def test_what_the_dtype_of_the_centers_cannot_resolve_is_no_distance(xp, dtype, 
     def moves(steps):
         row = xp.asarray([steps], dtype) * (4.0 * eps)  # squares up to 16 2 6^2 = 1152
         frame = framed(feature_source(row), origin, 4.0)
-        moved = move_empty(frame, labels, centers, xp.asarray([False, True]))
+        moved = relocate_empty(frame, labels, centers, xp.asarray([False, True]))
         return bool(to_numpy(moved)[1, 0] < 1.0)
 
     assert not moves([33.75, 0.0])
@@ -94,7 +94,7 @@ def test_what_the_grid_of_the_sums_cannot_resolve_is_no_distance(xp):
         frame = framed(
             feature_source(xp.asarray([[distance]])), xp.asarray([0.0]), grid=Grid(8.0, 5, 3)
         )
-        return bool(to_numpy(move_empty(frame, xp.asarray([0]), centers, movable))[1, 0] < 9.0)
+        return bool(to_numpy(relocate_empty(frame, xp.asarray([0]), centers, movable))[1, 0] < 9.0)
 
     assert not moves(4.0 * 2.0**-15)
     assert moves(4.25 * 2.0**-15)
@@ -104,7 +104,7 @@ def test_on_the_sphere_a_center_is_the_direction_of_the_row(xp):
     source = feature_source(xp.asarray([[0.0, 1.0], [0.75, 1.0]]))
     frame = framed(source, xp.asarray([0.0, 0.0]), spherical=True)
     centers = xp.asarray([[0.0, 1.0], [-1.0, 0.0]])
-    moved = move_empty(frame, xp.asarray([0, 0]), centers, xp.asarray([False, True]))
+    moved = relocate_empty(frame, xp.asarray([0, 0]), centers, xp.asarray([False, True]))
     np.testing.assert_allclose(to_numpy(moved), [[0.0, 1.0], [0.6, 0.8]], rtol=1e-15)
 
 
@@ -112,7 +112,7 @@ def test_the_centers_keep_their_dtype(xp):
     source = feature_source(xp.asarray([[0.0], [3.0]]))
     frame = framed(source, xp.asarray([0.0]))
     centers = xp.asarray([[0.0], [9.0]], "float32")
-    moved = move_empty(frame, xp.asarray([0, 0]), centers, xp.asarray([False, True]))
+    moved = relocate_empty(frame, xp.asarray([0, 0]), centers, xp.asarray([False, True]))
     assert_equal(moved, xp.asarray([[0.0], [3.0]], "float32"))
 
 
@@ -132,7 +132,7 @@ def test_blocks_and_ranks_find_the_rows_of_one(monkeypatch):
         source = FeatureSource(2, lambda a, b: own[a:b], lambda ids: x[ids], group)
         frame = framed(source, np.zeros(2), weights=weights)
         mine = labels[group.first_row : group.first_row + group.n_local]
-        return move_empty(frame, mine, centers, movable)
+        return relocate_empty(frame, mine, centers, movable)
 
     for found in (work(alone(29)), *groups_on_threads([0, 9, 9, 18, 29], work)):
         np.testing.assert_array_equal(found, expected)

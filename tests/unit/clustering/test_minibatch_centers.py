@@ -5,7 +5,12 @@ import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering import minibatch
-from dualclust.algos.clustering.minibatch import _add, _relocate, init_minibatch, minibatch_step
+from dualclust.algos.clustering.minibatch import (
+    _add,
+    _relocate_empty,
+    init_minibatch,
+    minibatch_step,
+)
 from tests.compare import to_numpy
 from tests.libraries import ONE_EACH
 
@@ -51,17 +56,19 @@ def test_idle_means_move_to_the_farthest_rows(xp, weights):
     expected = means.copy()
     # With weights: 16, 18, 18, 0, 0, 18, of which the first three in order.
     expected[[0, 2, 4]] = rows[[4, 1, 5]] if weights is None else rows[[1, 2, 5]]
-    found = _relocate(*arrays[0], own, *arrays[1], False)
+    found = _relocate_empty(*arrays[0], own, *arrays[1], False)
     np.testing.assert_array_equal(to_numpy(found), expected)
     none = xp.asarray(np.zeros(5, bool))
     given = xp.asarray(means)
-    assert _relocate(*arrays[0], own, given, none, False) is given
+    assert _relocate_empty(*arrays[0], own, given, none, False) is given
 
 
 def test_on_the_sphere_distances_are_to_the_direction_of_the_mean(xp):
     rows = xp.asarray([[0.0, 1.0], [1.0, 0.0], [0.6, 0.8]])
     means = xp.asarray([[0.25, 0.0], [0.0, -1.0]])
-    found = _relocate(rows, xp.asarray([0, 0, 0]), None, means, xp.asarray([False, True]), True)
+    found = _relocate_empty(
+        rows, xp.asarray([0, 0, 0]), None, means, xp.asarray([False, True]), True
+    )
     assert to_numpy(found).tolist() == [[0.25, 0.0], [0.0, 1.0]]
 
 
@@ -69,7 +76,7 @@ def test_more_idle_clusters_than_rows_off_their_center(xp):
     """Rows at their own center are no place to go to, and a batch may be smaller than that."""
     means = xp.asarray([[1.0], [70.0], [80.0], [90.0]])
     idle, labels = xp.asarray([False, True, True, True]), xp.asarray([0, 0])
-    found = _relocate(xp.asarray([[1.0], [5.0]]), labels, None, means, idle, False)
+    found = _relocate_empty(xp.asarray([[1.0], [5.0]]), labels, None, means, idle, False)
     assert to_numpy(found)[:, 0].tolist() == [1.0, 5.0, 80.0, 90.0]
 
 
@@ -77,7 +84,7 @@ def test_of_many_equally_far_rows_the_first_are_taken(xp):
     rows = xp.asarray(np.where(np.arange(200) % 3 == 2, 2.0, -2.0)[:, None])
     means = xp.asarray([[0.0], [9.0], [9.0], [9.0]])
     labels, idle = xp.asarray(np.zeros(200, np.int64)), xp.asarray([False, True, True, True])
-    found = _relocate(rows, labels, None, means, idle, False)
+    found = _relocate_empty(rows, labels, None, means, idle, False)
     assert to_numpy(found)[1:, 0].tolist() == [-2.0, -2.0, 2.0]
 
 
