@@ -10,7 +10,7 @@ import io
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from importlib import import_module
 
@@ -36,7 +36,7 @@ _DEEP = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
 _GRAY = frozenset({"1", "L", "LA"}) | _DEEP
 _HEIF = (".heic", ".heif")
 _ORIENTATION = 0x0112  # of EXIF
-FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000", "AVIF", "HEIF")
 """What is decoded, whatever a file is called: Pillow runs another program for some formats."""
 
 LONGEST_SIDE = 1000
@@ -160,11 +160,10 @@ def _cut(picture: Image.Image, cut: Cut, scales: tuple[float, float]) -> Array:
 def opened(file: File) -> Iterator[Image.Image]:
     """Open a picture; whatever goes wrong inside the block names the file."""
     content, heif = file.content, file.name.lower().endswith(_HEIF)
-    missing = heif and not _add_heif()
+    missing = heif and "HEIF" not in _formats()
     try:
         stream = content if isinstance(content, str) else io.BytesIO(file.read())
-        formats = (*FORMATS, "HEIF") if heif and not missing else FORMATS
-        with Image.open(stream, formats=formats) as image:
+        with Image.open(stream, formats=_formats()) as image:
             _check_size(file, image)
             yield image
     except DualclustError:
@@ -193,13 +192,12 @@ def _check_size(file: File, image: Image.Image) -> None:
 
 
 @lru_cache
-def _add_heif() -> bool:
-    """Teach Pillow the pictures of phones, if pillow-heif is installed."""
-    try:
+def _formats() -> tuple[str, ...]:
+    """Which of `FORMATS` this Pillow reads: pictures of phones if pillow-heif is installed."""
+    with suppress(ImportError):
         import_module("pillow_heif").register_heif_opener()
-    except ImportError:
-        return False
-    return True
+    Image.init()
+    return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
 def picture_size(image: Image.Image) -> tuple[int, int]:

@@ -101,6 +101,7 @@ def test_each_method_has_a_recipe_for_the_digits(method, monkeypatch):
         seed=None,
         log=[],
         device="cpu",
+        timeout=600.0,
         out=None,
     )
     with pytest.raises(UsageError, match="far enough"):

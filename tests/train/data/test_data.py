@@ -212,7 +212,7 @@ def test_unsupported_sources_are_named(tmp_path):
     ):
         load_source("digit")
     with pytest.raises(
-        UsageError, match=r"holds no image\. To fix: name a folder with files of \.bmp"
+        UsageError, match=r"holds no image\. To fix: name a folder with files of \.avif, \.bmp"
     ):
         load_source(tmp_path)
     (tmp_path / "data_batch_1").write_bytes(b"x")
