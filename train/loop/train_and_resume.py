@@ -264,8 +264,9 @@ def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
         try:
             _write(run, folder, prediction, page)
         except OutputError as error:
+            what = str(error).partition(". To fix this")[0]
             msg = (
-                f"{error}. The run itself is saved. To fix this, make room and resume it: it then "
+                f"{what}. The run itself is saved. To fix this, make room and resume it: it then "
                 f"only writes its results"
             )
             raise OutputError(msg) from error

@@ -119,8 +119,9 @@ def save_checkpoint(
     try:
         write_folder(folder, files, aside=_aside(folder))
     except OutputError as error:
+        what = str(error).partition(". To fix this")[0]  # there is more to be done than that
         msg = (
-            f"cannot save the checkpoint: {error}. Earlier checkpoints are unchanged. "
+            f"cannot save the checkpoint: {what}. Earlier checkpoints are unchanged. "
             f"To fix this, free disk space and resume the run, or write it elsewhere"
         )
         raise OutputError(msg) from error
