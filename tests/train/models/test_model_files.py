@@ -58,7 +58,7 @@ def rewritten(content, change, *, true_hash=True):
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
     if true_hash:
         entry["sha256"] = _digest(entry["model"], tensors)
-    return safetensors.torch.save(tensors, {"dualclust": json.dumps(entry)})
+    return safetensors.torch.save(tensors, {"dualclust": json.dumps(entry, sort_keys=True)})
 
 
 def test_a_file_cut_short_anywhere_is_refused(content, refused):

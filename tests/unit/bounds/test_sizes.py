@@ -175,7 +175,7 @@ def check_proof(error, lower, upper, n):
 def test_infeasible_counts_come_with_a_proof(lower, upper, n, clusters, excess, text):
     with pytest.raises(InfeasibleBoundsError) as caught:
         SizeBounds.from_counts(lower, upper, n_samples=n)
-    assert str(caught.value) == text
+    assert str(caught.value).startswith(text)
     assert (caught.value.clusters, caught.value.excess) == (clusters, excess)
     check_proof(caught.value, lower, upper, n)
 
@@ -229,7 +229,7 @@ def test_shares_that_no_sizes_have_are_refused_however_they_are_rounded(
 ):
     with pytest.raises(InfeasibleBoundsError) as caught:
         SizeBounds.from_ratios(3, n_samples=12, lower=lower, upper=upper, rounding=rounding)
-    assert str(caught.value) == text
+    assert str(caught.value).startswith(text)
     assert caught.value.clusters
     assert caught.value.excess > 0
 

@@ -175,7 +175,8 @@ def test_centers_out_of_reach_are_named(xp):
         told = message_of(InvalidValueError, check_reach, frame, beyond * (1.0 + 1e-12))
         assert told == (
             f"centers must be among the features, got an entry of {most:g}, where scores overflow "
-            f"beyond {most:g}. To fix this, start from rows (start_centers)"
+            f"beyond {most:g}. To fix this, start from rows "
+            f"(dualclust.algos.clustering.start_centers)"
         )
 
 
@@ -183,7 +184,9 @@ def test_centers_out_of_reach_are_named(xp):
 def test_no_rows_or_no_columns(xp, shape):
     x = xp.asarray(np.zeros(shape))
     told = message_of(InvalidValueError, frame_of, x, "euclidean", None)
-    assert told == f"features must have rows and columns, got shape {shape}"
+    assert told == (
+        f"features must have rows and columns, got shape {shape}. To fix this, pass at least one"
+    )
 
 
 # Blocks and ranks ------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ def test_the_objective_of_invalid_labels_is_refused(xp, labels, text):
     told = message_of(
         InvalidValueError, objective, xp.asarray(np.zeros((2, 2))), xp.asarray(labels)
     )
-    assert told == text
+    assert told.startswith(text)
 
 
 def test_the_objective_of_real_labels_is_refused(xp):

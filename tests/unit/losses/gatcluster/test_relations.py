@@ -347,7 +347,7 @@ def test_the_floor_must_leave_a_loss(xp, floor, text):
     told = message_of(
         InvalidValueError, relation_loss, xp.asarray(logits), xp.asarray(labels), floor=floor
     )
-    assert told == text
+    assert told.startswith(text)
 
 
 def test_labels_of_another_library_are_refused():

@@ -48,7 +48,7 @@ def test_arguments_are_checked(xp):
 )
 def test_options_are_checked(xp, options, text):
     told = message_of(InvalidValueError, balanced_targets, xp.asarray(np.zeros((5, 3))), **options)
-    assert told == text
+    assert told.startswith(text)
 
 
 @pytest.mark.parametrize("name", ["transformation", "attention", "entropy"])
