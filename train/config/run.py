@@ -236,10 +236,10 @@ class RunConfig(Checked):
     >>> config = override(RunConfig(), ["optim.lr=0.05", "heads.clusters=[10, 20, 30]"])
     >>> config.optim.lr, config.heads.clusters
     (0.05, (10, 20, 30))
-    >>> from_mapping(RunConfig, {"epoch": 3})
+    >>> from_mapping(RunConfig, {"epoch": 3})  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    dualclust.algos.core.errors.UsageError: config.toml: unknown key 'epoch'; did you mean 'epochs'?
+    dualclust.algos.core.errors.UsageError: config.toml: unknown key 'epoch'; did you mean 'epochs'? ...
     """
 
     method: Name = "secu"

@@ -129,8 +129,8 @@ def _build(cls: type[Any], mapping: Any, where: str, table: str) -> Any:
     for key in mapping:
         if key not in known:
             close = difflib.get_close_matches(str(key), known)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-            msg = f"{place}unknown key {str(key)[:60]!r}; {hint}. To fix this, use a known key"
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}."
+            msg = f"{place}unknown key {str(key)[:60]!r}; {hint} To fix this, use a known key"
             raise UsageError(msg)
     for name, spec in known.items():
         if name not in mapping and spec.default is MISSING and spec.default_factory is MISSING:

@@ -113,7 +113,7 @@ def test_an_entry_that_no_unit_row_has_is_named(sign):
     x[2, 1] = sign * 1.25
     assert message_of(InvalidValueError, frame_of, x, "cosine", None) == (
         "features must be unit rows for metric='cosine', got an entry of 1.25. "
-        "To fix this, normalize the rows with project_sphere"
+        "To fix this, normalize the rows with dualclust.algos.core.project_sphere"
     )
 
 
