@@ -272,6 +272,7 @@ def test_a_browser_runs_it(tmp_path) -> None:
     # Exemplars of the table, doubtful and moved rows of the lists.
     assert page.words.count("</script><script>alert(1)") >= 3 * 12
     assert f"{notable.n_moved} rows would choose another cluster" in page.words
+    assert "on this page; rows.csv has all." in page.words
 
 
 # Size and sameness --------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ function nameOf(row) {
 }
 
 const nearWord = { cosine: "similarity", euclidean: "squared distance" }[data.metric] || data.metric;
-const table = data.table || "rows.csv";
+const allRows = data.table || "rows.csv";
 
 function rowLine(line, kind) {
   const facts = el("div", { className: "facts-line" }, nameOf(line.row));
@@ -87,7 +87,7 @@ function listAll(place, lines, heads, cells) {
     }
     shown = body.children.length;
     more.hidden = shown >= lines.length;
-    left.textContent = ` ${count(shown)} of ${count(lines.length)} on this page; ${table} has all.`;
+    left.textContent = ` ${count(shown)} of ${count(lines.length)} on this page; ${allRows} has all.`;
   };
   more.addEventListener("click", add);
   place.append(el("div", { className: "scroll" }, table), el("p", {}, more, left));

@@ -267,6 +267,8 @@ def test_a_browser_runs_it(tmp_path, parts):
     )  # fmt: skip
     assert "CONSOLE" not in done.stderr
     page = Page(done.stdout)
+    assert ("assignments.csv has all" in page.words) == parts
+    assert "[object" not in page.words
     rows = [a for tag, a in page.tags if tag == "div" and "data-gallery" in a]
     assert len(rows) == (5 if parts else 0)
     assert sum(tag == "svg" for tag, _ in page.tags) >= 6 - 2 * (not parts)

@@ -19,7 +19,7 @@ function block(title, lines, kind) {
 
 function captionOf(i) {
   const parts = [el("h3", {}, mark(i), "Cluster " + i), el("p", { className: "facts-line" }, `${count(data.counts[i])} samples`)];
-  if (data.classes) parts.push(el("p", { className: "facts-line" },
+  if (data.classes && data.counts[i]) parts.push(el("p", { className: "facts-line" },
     `${data.classes.names[data.classes.majority[i]]}, ${(100 * data.classes.share[i]).toFixed(0)} %`));
   if (data.next[i].length) {
     const line = el("p", { className: "facts-line" }, "next to ");
