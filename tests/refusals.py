@@ -10,7 +10,7 @@ import pytest
 
 from dualclust.algos.core.errors import DualclustError
 
-__all__ = ["assert_refused", "message_of"]
+__all__ = ["assert_refused", "is_refusal", "message_of"]
 
 LONGEST = 400
 
@@ -41,3 +41,40 @@ def assert_refused(
     """Fail unless the call is refused by `error`, with `words` (a pattern) in its message."""
     text = message_of(error, call, *args, **options)
     assert re.search(words, text), f"{words!r} is not in {text!r}"
+
+
+FIXES = frozenset(
+    {
+        "drop or fill the masked entries",
+        "drop or impute that entry",
+        "give it that shape",
+        "give one for each cluster",
+        "give one of them",
+        "lower them",
+        "number the clusters from 0",
+        "pass 0 or more",
+        "pass a larger one",
+        "pass a module, e.g. numpy or torch",
+        "pass a number in there",
+        "pass a smaller one",
+        "pass a whole number",
+        "pass an array of numbers",
+        "pass an int or a float",
+        "pass one of these",
+        "use a ratio of at most 1",
+        "use int64",
+        "widen the bounds",
+    }
+)
+"""Ways out that messages share; a message of one place only is compared whole."""
+
+
+def is_refusal(message: str, wrong: str) -> bool:
+    """Say whether a message is what is wrong, to the letter, and one of the known ways out.
+
+    Where `wrong` has its own way out, the message is just that.
+    """
+    if ". To fix this, " in wrong:
+        return message == wrong
+    said, _, fix = message.partition(". To fix this, ")
+    return said == wrong and fix in FIXES

@@ -82,7 +82,7 @@ class StepRule:
             msg = (
                 "l1_radius must be inf when free_sign is set, since the projection keeps duals "
                 f"nonnegative; got {self.l1_radius}"
-                ". To fix this, pass a number that keeps to this"
+                ". To fix this, leave one of them out"
             )
             raise InvalidValueError(msg)
 

@@ -172,7 +172,7 @@ def full_gaussian(
     if check_interval("max_correlation", max_correlation, 0.0, 1.0) > 1.0 - 1e-6:
         msg = (
             f"max_correlation must be at most 1 - 1e-6, got {max_correlation!r}: no width is left"
-            ". To fix this, pass a number that keeps to this"
+            ". To fix this, pass a smaller one"
         )
         raise InvalidValueError(msg)
     variances = min_variance + (1.0 - min_variance) * _sigmoid(raw[..., 2:4])
@@ -304,6 +304,6 @@ def _check_variance(min_variance: float) -> None:
     if not 1e-6 <= check_interval("min_variance", min_variance, 0.0, 1.0) < 1.0:
         msg = (
             f"min_variance must lie in [1e-6, 1), got {min_variance!r}"
-            ". To fix this, pass a number that keeps to this"
+            ". To fix this, pass a number in there"
         )
         raise InvalidValueError(msg)

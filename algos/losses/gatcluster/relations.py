@@ -333,7 +333,7 @@ def _check_pairs(logits: Array, labels: Array, floor: float) -> Namespace:
     if check_interval("floor", floor, 1e-12, 0.5) == 0.5:
         msg = (
             "floor must be below 1/2, got 0.5: every pair would cost the same"
-            ". To fix this, pass a number that keeps to this"
+            ". To fix this, pass a smaller one"
         )
         raise InvalidValueError(msg)
     return xp

@@ -8,7 +8,7 @@ import pytest
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from tests.compare import assert_equal
-from tests.refusals import message_of
+from tests.refusals import is_refusal, message_of
 from tests.unit.bounds.test_sizes import sizes
 
 
@@ -94,7 +94,7 @@ def test_counts_and_rounding_of_shares_are_those_of_the_other_constructors():
     ],
 )
 def test_wrong_shares_and_counts_are_named(error, options, text):
-    assert message_of(error, SizeBounds.of, 3, n_samples=9, **options).startswith(text)
+    assert is_refusal(message_of(error, SizeBounds.of, 3, n_samples=9, **options), text)
 
 
 @pytest.mark.parametrize(

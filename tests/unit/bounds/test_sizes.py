@@ -9,7 +9,7 @@ import pytest
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from tests.compare import assert_equal, to_numpy
-from tests.refusals import message_of
+from tests.refusals import is_refusal, message_of
 
 
 def sizes(bounds):
@@ -175,7 +175,7 @@ def check_proof(error, lower, upper, n):
 def test_infeasible_counts_come_with_a_proof(lower, upper, n, clusters, excess, text):
     with pytest.raises(InfeasibleBoundsError) as caught:
         SizeBounds.from_counts(lower, upper, n_samples=n)
-    assert str(caught.value).startswith(text)
+    assert str(caught.value) == text
     assert (caught.value.clusters, caught.value.excess) == (clusters, excess)
     check_proof(caught.value, lower, upper, n)
 
@@ -229,7 +229,7 @@ def test_shares_that_no_sizes_have_are_refused_however_they_are_rounded(
 ):
     with pytest.raises(InfeasibleBoundsError) as caught:
         SizeBounds.from_ratios(3, n_samples=12, lower=lower, upper=upper, rounding=rounding)
-    assert str(caught.value).startswith(text)
+    assert str(caught.value) == text
     assert caught.value.clusters
     assert caught.value.excess > 0
 
@@ -263,7 +263,7 @@ def test_shares_that_add_up_to_k_but_for_rounding_are_taken():
 )
 def test_invalid_ratios_are_named(build, error, options, text):
     size = {} if build == SizeBounds.for_stream else {"n_samples": 9}
-    assert message_of(error, build, 3, **size, **options).startswith(text)
+    assert is_refusal(message_of(error, build, 3, **size, **options), text)
 
 
 @pytest.mark.parametrize("build", [SizeBounds.from_ratios, SizeBounds.for_stream])
@@ -287,19 +287,19 @@ def test_invalid_counts_are_named():
         ([1, -1], "lower must be at least 0, got -1 for cluster 1"),
         ([], "lower and upper must have one entry per cluster, got 0 and 0"),
     ):
-        assert message_of(InvalidValueError, SizeBounds.from_counts, lower, n_samples=9).startswith(
-            text
+        assert is_refusal(
+            message_of(InvalidValueError, SizeBounds.from_counts, lower, n_samples=9), text
         )
     text = message_of(InvalidValueError, SizeBounds.from_counts, [1], [1, 2], n_samples=3)
-    assert text.startswith("lower and upper must have one entry per cluster, got 1 and 2")
+    assert is_refusal(text, "lower and upper must have one entry per cluster, got 1 and 2")
     text = message_of(InvalidTypeError, SizeBounds.from_counts, [1, 1.5], n_samples=9)
-    assert text.startswith("lower[1] must be an int, got 1.5 (float)")
+    assert is_refusal(text, "lower[1] must be an int, got 1.5 (float)")
 
 
 def test_counts_of_a_wrong_dtype_or_shape_are_named(xp):
     real = xp.asarray([1.0])
     text = message_of(InvalidTypeError, SizeBounds.from_counts, real, n_samples=9)
-    assert text.startswith(f"lower must be integers, got an array of {real.dtype}")
+    assert is_refusal(text, f"lower must be integers, got an array of {real.dtype}")
     message_of(InvalidTypeError, SizeBounds.from_counts, xp.asarray([[1]]), n_samples=9)
 
 

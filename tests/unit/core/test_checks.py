@@ -10,7 +10,7 @@ import torch
 
 from dualclust.algos.core import checks
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
-from tests.refusals import message_of
+from tests.refusals import is_refusal, message_of
 
 
 def test_shape_is_returned_where_it_fits(xp):
@@ -29,7 +29,7 @@ def test_shape_is_returned_where_it_fits(xp):
 )
 def test_a_wrong_shape_is_named(xp, axes, text):
     x = xp.asarray(np.zeros((2, 3)))
-    assert message_of(InvalidValueError, checks.check_shape, "x", x, axes).startswith(text)
+    assert is_refusal(message_of(InvalidValueError, checks.check_shape, "x", x, axes), text)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -100,8 +100,8 @@ def test_labels_of_any_integer_dtype_pass(xp, dtype):
     ],
 )
 def test_labels_outside_their_range_are_named(xp, labels, error, text):
-    assert message_of(error, checks.check_labels, "labels", xp.asarray(labels), 2, 3).startswith(
-        text
+    assert is_refusal(
+        message_of(error, checks.check_labels, "labels", xp.asarray(labels), 2, 3), text
     )
 
 
@@ -170,8 +170,8 @@ def test_numbers_inside_an_interval_come_back_as_floats():
     ],
 )
 def test_numbers_outside_are_named(value, text):
-    assert message_of(InvalidValueError, checks.check_interval, "x", value, 0.0, 1.0).startswith(
-        text
+    assert is_refusal(
+        message_of(InvalidValueError, checks.check_interval, "x", value, 0.0, 1.0), text
     )
 
 
@@ -179,7 +179,7 @@ def test_the_end_of_an_open_interval_is_outside():
     text = message_of(
         InvalidValueError, checks.check_interval, "x", 0.0, 0.0, math.inf, open_low=True
     )
-    assert text.startswith("x must lie in (0, inf), got 0.0")
+    assert is_refusal(text, "x must lie in (0, inf), got 0.0")
 
 
 @pytest.mark.parametrize("value", [True, "1", None, [1.0], 1j], ids=repr)
@@ -207,7 +207,7 @@ def test_counts():
 def test_choices():
     checks.check_choice("x", "a", ("a", "b"))
     text = message_of(InvalidValueError, checks.check_choice, "x", "c", ("a", "b"))
-    assert text.startswith("x must be one of 'a', 'b', got 'c'")
+    assert is_refusal(text, "x must be one of 'a', 'b', got 'c'")
 
 
 def test_the_ends_of_the_floats():
