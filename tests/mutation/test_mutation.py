@@ -237,6 +237,11 @@ class _Stub(run.Tree):
         ),
         (2, "ERROR tests/unit/online/test_duals.py", ("killed", "tests/unit/online/test_duals.py")),
         (3, "INTERNALERROR", ("killed", "no test could be read")),
+        (
+            4,
+            "___ ERROR collecting tests/a.py ___\nERROR tests/a.py",
+            ("killed", "tests/a.py"),
+        ),
         (-24, "", ("killed", "did not end")),
         (-11, "", ("killed", "died of signal 11")),
     ],
