@@ -80,10 +80,12 @@ def only_writer(folder: Path, *, file: str = "") -> Iterator[None]:
     finally:
         # Removed while it is held: who has already opened the file finds that its name has gone,
         # and opens the name again.
-        with suppress(OSError):
-            for each in (holds, name):
-                (folder / each).unlink(missing_ok=True)
-        lock.release()
+        try:
+            with suppress(OSError):
+                for each in (holds, name):
+                    (folder / each).unlink(missing_ok=True)
+        finally:
+            lock.release()
 
 
 def _holder(note: Path) -> str:

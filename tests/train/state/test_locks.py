@@ -135,3 +135,16 @@ def test_the_note_is_json(tmp_path):
     with only_writer(tmp_path):
         note = json.loads((tmp_path / ".lock-holder").read_text())
     assert note == {"pid": os.getpid(), "host": socket.gethostname()}
+
+
+def test_an_interruption_while_the_note_is_removed_releases_the_lock(tmp_path, monkeypatch):
+    def interrupted(path, missing_ok=False):
+        raise KeyboardInterrupt
+
+    held = only_writer(tmp_path)
+    held.__enter__()
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(type(tmp_path), "unlink", interrupted)
+        held.__exit__(None, None, None)
+    with only_writer(tmp_path):  # although `held` is still there
+        pass
