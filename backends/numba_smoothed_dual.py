@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from .numba_compilation import ENTRY
+from .numba_compilation import ENTRY, INNER
 
 __all__ = ["curvature", "curvature_product", "soft_counts"]
 
@@ -17,6 +18,32 @@ Doubles = NDArray[np.float64]
 Candidates = NDArray[np.int32]
 
 FAR = 24.0  # as in `dualclust.algos.offline._smoothed_dual`
+ROWS = 64  # whose weights are computed at a time: they stay in the first cache
+
+PER_LN2 = 1.4426950408889634
+LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10  # the first has 21 zeros
+WHOLE = 1.5 * 2.0**52  # a number that is added to this one is rounded to a whole one
+COEFFICIENTS = tuple(1.0 / math.factorial(n) for n in range(11, -1, -1))  # of the series of e^r
+
+
+@njit(**INNER)
+def _exponentials(x, shifted, n):
+    """Replace the first n entries of x, between -`FAR` and 0, by their exponentials.
+
+    ``x = m ln 2 + r`` with a whole m and ``|r| <= (ln 2) / 2``: a polynomial gives ``e^r``, and m
+    is added to the exponent of that number. Loops without a branch, so that they are vectorized.
+    """
+    for j in range(n):
+        shifted[j] = x[j] * PER_LN2 + WHOLE
+        m = shifted[j] - WHOLE
+        r = (x[j] - m * LN2_HIGH) - m * LN2_LOW
+        y = 1.0 / 479001600.0
+        for c in COEFFICIENTS:
+            y = y * r + c
+        x[j] = y
+    exponents, m_at_end = x.view(np.int64), shifted.view(np.int64)
+    for j in range(n):
+        exponents[j] += m_at_end[j] << np.int64(52)
 
 
 @njit(**ENTRY)
@@ -24,35 +51,48 @@ def _soft_counts(values, clusters, prices, temperature, counts, spread, p):
     n, width = values.shape
     total_best = 0.0
     total_log = 0.0
-    weights = np.empty(width)
-    for i in range(n):
-        best = -np.inf
-        base = np.float64(values[i, 0])
-        listed = 0
-        for j in range(width):
-            a = clusters[i, j]
-            if a < 0:
-                break
-            listed += 1
-            weights[j] = (np.float64(values[i, j]) - base) + prices[a]
-            best = max(best, weights[j])
-        total = 0.0
-        for j in range(listed):
-            away = (weights[j] - best) / temperature
-            weights[j] = np.exp(away) if away > -FAR else 0.0
-            total += weights[j]
-        total_best += best
-        if total == 1.0:  # all others are far away
+    farthest = -FAR * temperature
+    priced = np.empty(width)
+    # What is near the best of its row, of some rows at a time: the rest has no weight.
+    weights, shifted = np.empty(ROWS * width), np.empty(ROWS * width)
+    place = np.empty(ROWS * width, dtype=np.int64)
+    ends = np.zeros(ROWS + 1, dtype=np.int64)
+    for start in range(0, n, ROWS):
+        n_rows, n_near = min(ROWS, n - start), 0
+        for t in range(n_rows):
+            i = start + t
+            best = -np.inf
+            base = np.float64(values[i, 0])
+            listed = 0
+            for j in range(width):
+                a = clusters[i, j]
+                if a < 0:
+                    break
+                listed += 1
+                priced[j] = (np.float64(values[i, j]) - base) + prices[a]
+                best = max(best, priced[j])
             for j in range(listed):
-                if weights[j] == 1.0:
-                    p[i, j] = 1.0
-                    counts[clusters[i, j]] += 1.0
-            continue
-        total_log += np.log(total)
-        for j in range(listed):
-            share = weights[j] / total
-            p[i, j] = share
-            if share > 0.0:
+                away = priced[j] - best
+                if away > farthest or away == 0.0:
+                    weights[n_near], place[n_near] = away / temperature, j
+                    n_near += 1
+            ends[t + 1] = n_near
+            total_best += best
+        _exponentials(weights, shifted, n_near)
+        for t in range(n_rows):
+            i, first, end = start + t, ends[t], ends[t + 1]
+            if end == first + 1:
+                j = place[first]
+                p[i, j] = 1.0
+                counts[clusters[i, j]] += 1.0
+                continue
+            total = 0.0
+            for e in range(first, end):
+                total += weights[e]
+            total_log += np.log(total)
+            for e in range(first, end):
+                share, j = weights[e] / total, place[e]
+                p[i, j] = share
                 counts[clusters[i, j]] += share
                 spread[clusters[i, j]] += share * (1.0 - share)
     return total_best + temperature * total_log
@@ -70,16 +110,25 @@ def soft_counts(
 @njit(**ENTRY)
 def _curvature(p, clusters, matrix):
     n, width = p.shape
+    shares, names = np.empty(width), np.empty(width, dtype=np.int64)
     for i in range(n):
+        listed = 0
         for j in range(width):
-            if p[i, j] == 0.0 or p[i, j] == 1.0:
+            share = np.float64(p[i, j])
+            if share == 0.0 or share == 1.0:
                 continue
-            a = clusters[i, j]
-            own = np.float64(p[i, j])
-            matrix[a, a] += own
-            for h in range(width):
-                if p[i, h] != 0.0:
-                    matrix[a, clusters[i, h]] -= own * np.float64(p[i, h])
+            shares[listed], names[listed] = share, clusters[i, j]
+            listed += 1
+        for j in range(listed):
+            own, a = shares[j], names[j]
+            matrix[a, a] += own - own * own
+            for h in range(j):
+                matrix[a, names[h]] -= own * shares[h]
+    k = matrix.shape[0]
+    for a in range(k):  # each pair was counted on one side
+        for b in range(a):
+            matrix[a, b] += matrix[b, a]
+            matrix[b, a] = matrix[a, b]
 
 
 def curvature(probabilities: FloatArray, clusters: Candidates, *, n_clusters: int) -> Doubles:

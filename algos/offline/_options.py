@@ -29,7 +29,7 @@ class SolverOptions:
     # Passes over all rows (`assignment`).
     full_entries: int = 2**16
     """Scores up to which every cluster is a candidate of every row: no pass is worth it."""
-    pass_width: int = 12
+    pass_width: int = 16
     """Candidates of a row in a pass: few rows have more within a trust region learned well."""
     large_pass_width: int = 3
     """The same for more than `large_pass_rows` rows, whose prices are known better."""
@@ -71,10 +71,10 @@ class SolverOptions:
     """What part of all rows that is at most: looks at a larger one would cost as much as a pass."""
     sample_growth: int = 8
     """Rows of a sample over those of the one before: the error of the prices falls to a third."""
-    sample_width: int = 16
+    sample_width: int = 32
     """Candidates of a row of a sample: more than in a pass, because the region is still wide."""
     full_width_rows: int = 2**18
-    """Rows of a sample up to which rows have so many, above half of them."""
+    """Rows of a sample up to which rows have so many, above a quarter of them."""
     sample_entries: int = 2**25
     """Candidates of a sample at most; a larger sample is not drawn."""
     kept_entries: int = 2**24
@@ -96,7 +96,8 @@ class SolverOptions:
     initial_attempts: int = 6
     """The same on the first sample, which is cheap and starts from nowhere."""
     edge_share: float = 0.02
-    """Share of the prices at the edge of a trust region up to which the others mean something."""
+    """Share of the prices at the edge of a trust region up to which the others mean something; so
+    many may leave it on a sample after the first, and keep their radius."""
     truncated_often: float = 0.1
     """Share of the rows with truncated candidates above which the region moves, not grows."""
     max_moves: int = 30

@@ -8,10 +8,12 @@ all scores. On m of n rows the bounds are ``(m / n) l_k`` and ``(m / n) u_k``.
    within which a typical row tells a few clusters apart.
 2. *Refine* on the sample: collect the candidates of the region, and run Newton's method on the
    smoothed dual inside it.
-3. *Accept* prices of which none stands at the edge. The counts of a sample scatter by about
-   ``sqrt(n_k)`` each; that scatter, through the inverse curvature of the dual, is the error of the
-   prices (`_smoothed_dual.price_errors`) and makes the next radius.
-4. *Grow* the region otherwise where prices stand at its edge, and repeat 2.
+3. *Accept* prices of which none stands at the edge, or few on a sample after the first: these keep
+   their radius. The counts of a sample scatter by about ``sqrt(n_k)`` each; that scatter, through
+   the inverse curvature of the dual, is the error of the prices (`_smoothed_dual.price_errors`) and
+   makes the next radius.
+4. *Grow* the region otherwise where prices stand at its edge, and repeat 2, from a temperature at
+   which the other prices stay where they are.
 5. *Move* it instead where candidates are often truncated. So many clusters nearly tie there that a
    large region hides the clusters that rows have to go to, and prices run away: the region becomes
    as small as candidates can tell clusters apart (`largest_radius`), and follows the prices.
@@ -45,7 +47,7 @@ from ._candidates import Candidates, TrustRegion, collect_candidates
 from ._online_passes import learn_prices, raise_empty_clusters, shifted_together
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._reduced import LEAST_TEMPERATURE
-from ._smoothed_dual import Problem, RefinedPrices, price_errors, refine_prices
+from ._smoothed_dual import COOLING, Problem, RefinedPrices, price_errors, refine_prices
 
 __all__ = ["RegionLimit", "initial_region", "largest_radius", "next_region"]
 
@@ -66,7 +68,8 @@ class RegionLimit(NamedTuple):
 class _Sample(NamedTuple):
     """A part of all rows as a problem of its own; nothing of it changes while it is solved.
 
-    Bounds are in samples, and may be fractions of one; `max_radius` is in units of score.
+    Bounds are in samples, and may be fractions of one; `max_radius` is in units of score. As many
+    prices as `few` may stand at the edge of a region that is right for the others.
     """
 
     source: ScoreSource
@@ -74,15 +77,17 @@ class _Sample(NamedTuple):
     lower: Array
     upper: Array
     max_radius: float
+    few: float
 
 
 class _Attempt(NamedTuple):
-    """The region to be tried next, the candidates per row, and what has been tried before."""
+    """The region to be tried next, and from which temperature; and what has been tried before."""
 
     region: TrustRegion
     width: int
     n_left: int
     n_moves: int
+    temperature: float
 
 
 class _Look(NamedTuple):
@@ -136,7 +141,8 @@ def initial_region(
     while m < n:
         share = m / n
         lower, upper = (share * xp.astype(v, xp.float64) for v in (bounds.lower, bounds.upper))
-        sample = _Sample(rows_of_sample, share, lower, upper, max_radius)
+        few = options.edge_share * k if m > first_m else 0.0  # at first, nothing is right yet
+        sample = _Sample(rows_of_sample, share, lower, upper, max_radius, few)
         n_attempts = options.attempts if m > first_m else options.initial_attempts
         region, is_tied = _refine_on(sample, region, n_attempts, options)  # steps 2 to 5
         if is_tied:
@@ -258,16 +264,20 @@ def _refine_on(
 ) -> tuple[TrustRegion, bool]:
     """Steps 2 to 5: the region of the best prices on a sample, and whether all rows tie there."""
     xp, m = compat.array_namespace(region.center), sample.source.group.n_total
-    width = options.sample_width if m <= options.full_width_rows else options.sample_width // 2
-    attempt, is_last = _Attempt(region, width, n_left=n_attempts, n_moves=0), False
+    width = options.sample_width if m <= options.full_width_rows else options.sample_width // 4
+    attempt = _Attempt(region, width, n_left=n_attempts, n_moves=0, temperature=math.inf)
+    is_last = False
     while not is_last:
         look = _refined(sample, attempt, options)  # step 2
         attempt, is_last = _judged(sample, attempt, look, options)  # steps 3 to 5
     errors = price_errors(look.problem, look.refined, sample.share)
     radius = options.deviations * errors + 2.0 * look.refined.temperature
-    grown = _grown(attempt.region, look.at_edge, sample.max_radius, options)
+    n_at_edge = int(xp.sum(xp.astype(look.at_edge, xp.int64)))
+    left = attempt.region.radius  # of few prices: they have just left it
+    if n_at_edge > sample.few:
+        left = _grown(attempt.region, look.at_edge, sample.max_radius, options)
     n_truncated = int(xp.sum(xp.astype(look.candidates.is_truncated, xp.int64)))
-    region = TrustRegion(look.refined.prices, xp.where(look.at_edge, grown, radius))
+    region = TrustRegion(look.refined.prices, xp.where(look.at_edge, left, radius))
     return region, n_truncated > options.tied_share * m
 
 
@@ -282,7 +292,9 @@ def _refined(sample: _Sample, attempt: _Attempt, options: SolverOptions) -> _Loo
         width=attempt.width,
     )
     problem = candidates.problem(sample.lower, sample.upper)
-    start = max(float(xp.mean(region.radius)) * options.sample_temperature, LEAST_TEMPERATURE)
+    start = float(xp.mean(region.radius)) * options.sample_temperature
+    # Prices of an attempt before this one are best already, but for those at its edge.
+    start = max(min(start, attempt.temperature), LEAST_TEMPERATURE)
     # Counts of m / k rows scatter by the root of that: a smoothing of as many does not show.
     undecided = max(options.min_undecided, math.sqrt(m / k))
     refined = refine_prices(problem, region.center, start=start, border=undecided)
@@ -305,13 +317,14 @@ def _judged(
         limit = _limit(sample, center, options)
         if limit.radius > options.min_moving_radius * sample.max_radius:
             region = TrustRegion(center, xp.clip(radius, max=limit.radius))
-            return _Attempt(region, limit.width, attempt.n_left, n_moves=1), False
+            return attempt._replace(region=region, width=limit.width, n_moves=1), False
     n_left = attempt.n_left - 1
-    if n_left == 0:
+    if n_left == 0 or n_at_edge <= sample.few:
         return attempt, True
     grown = _grown(attempt.region, look.at_edge, sample.max_radius, options)  # step 4
     region = TrustRegion(look.refined.prices, grown)
-    return attempt._replace(region=region, n_left=n_left), False
+    warm = COOLING * look.refined.temperature
+    return attempt._replace(region=region, n_left=n_left, temperature=warm), False
 
 
 def _moved(
@@ -328,7 +341,7 @@ def _moved(
         return attempt._replace(region=region), True  # most rows tie: no region helps
     share = min(limit.radius, sample.max_radius) / median(region.radius)
     region = region._replace(radius=region.radius * share)
-    return _Attempt(region, limit.width, attempt.n_left, attempt.n_moves + 1), False
+    return attempt._replace(region=region, width=limit.width, n_moves=attempt.n_moves + 1), False
 
 
 def _limit(sample: _Sample, center: Array, options: SolverOptions) -> RegionLimit:

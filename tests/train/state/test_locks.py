@@ -143,8 +143,9 @@ def test_an_interruption_while_the_note_is_removed_releases_the_lock(tmp_path, m
 
     held = only_writer(tmp_path)
     held.__enter__()
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr(type(tmp_path), "unlink", interrupted)
-        held.__exit__(None, None, None)
-    with only_writer(tmp_path):  # although `held` is still there
-        pass
+        with pytest.raises(KeyboardInterrupt) as caught:
+            held.__exit__(None, None, None)
+    with only_writer(tmp_path):
+        assert caught.tb  # whose frames still hold what they held

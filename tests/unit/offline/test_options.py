@@ -13,7 +13,7 @@ from dualclust.algos.offline import DEFAULT_OPTIONS, SolverOptions
 CHOSEN = {
     # Passes over all rows.
     "full_entries": 65_536,
-    "pass_width": 12,
+    "pass_width": 16,
     "large_pass_width": 3,
     "large_pass_rows": 4_194_304,
     "max_entries": 33_554_432,
@@ -34,7 +34,7 @@ CHOSEN = {
     "min_sample_rows": 4096,
     "sample_part": 4,
     "sample_growth": 8,
-    "sample_width": 16,
+    "sample_width": 32,
     "full_width_rows": 262_144,
     "sample_entries": 33_554_432,
     "kept_entries": 16_777_216,
