@@ -1,7 +1,8 @@
 """Alarms of a run: ways to fail that a loss alone does not tell, found at the end of an epoch.
 
 In the steps, a few sums are kept on the device and nothing is read: the first loss that is no
-number, and how the coarse look of each view goes with the look that its id had in the epoch before.
+number, and, in every step or every few (`stride`), how the coarse look of each view goes with the
+look that its id had when it was seen before.
 At the end of an epoch the network as it is sees a few hundred samples, and all numbers come to the
 host in one read. What an alarm means is said in `report.page.SYMPTOMS`.
 
@@ -39,7 +40,7 @@ from ..data.samples import Samples
 from ..methods.base import Method, evaluating
 from .execution import Execution
 
-__all__ = ["Watch", "settled"]
+__all__ = ["Watch", "settled", "stride"]
 
 PROBE = 256
 """Samples that the network sees at the end of an epoch."""
@@ -54,6 +55,9 @@ RELATED = 4.0
 
 LEAST = 64
 """Ids below which this says nothing."""
+
+MOST_APART, PAIRS = 8, 512
+"""Steps from one look at the ids to the next, at most; pairs of looks that a second epoch has."""
 
 LOOK = 16
 """Figures of a view: means of 4 by 4 fields of an image, or of 16 parts of a row."""
@@ -77,6 +81,20 @@ def settled(config: RunConfig) -> int:
     """Return the last epoch in which a run may still look as if it had failed."""
     optim = config.optim
     return max(2, optim.frozen_epochs + optim.warmup_epochs + 1, config.epochs // 4)
+
+
+def stride(n_samples: int) -> int:
+    """Return how many steps lie from one look at the ids to the next: more, the more samples.
+
+    A look is a dozen small operations outside the captured step. Of n samples that are drawn at
+    random, ``n / stride^2`` have been looked at in both of two epochs.
+
+    Examples
+    --------
+    >>> [stride(n) for n in (100, 1_797, 10_000, 60_000, 10**6)]
+    [1, 1, 4, 8, 8]
+    """
+    return max(1, min(MOST_APART, math.isqrt(n_samples // PAIRS)))
 
 
 class Watch:
@@ -104,6 +122,7 @@ class Watch:
         self.looks = torch.full((n, LOOK), math.nan, device=self.device)
         self.pairs = torch.zeros(2 + 2 * LOOK, dtype=torch.float64, device=self.device)
         self.squares = torch.zeros(2, LOOK, LOOK, dtype=torch.float64, device=self.device)
+        self.stride = stride(n)
         self.first_bad = torch.full((), math.inf, dtype=torch.float64, device=self.device)
         self.norm = torch.zeros((), dtype=torch.float64, device=self.device)
 
@@ -124,6 +143,10 @@ class Watch:
         view : (b, ...) tensor
         loss : () tensor
         """
+        at = torch.where(torch.isfinite(loss), math.inf, float(number))
+        self.first_bad = torch.minimum(self.first_bad, at)
+        if number % self.stride:
+            return
         y, x = _look(view.detach()), self.looks[ids]
         known = (torch.isfinite(x) & torch.isfinite(y)).all(1, keepdim=True)
         pair = torch.stack([torch.where(known, x, 0.0), torch.where(known, y, 0.0)]).double()
@@ -131,8 +154,6 @@ class Watch:
         self.squares += pair.mT @ pair
         counted = torch.stack([known.double().sum(), (pair[0] * pair[1]).sum()])
         self.pairs += torch.cat([counted, pair.sum(1).flatten()])
-        at = torch.where(torch.isfinite(loss), math.inf, float(number))
-        self.first_bad = torch.minimum(self.first_bad, at)
 
     def end(self, epoch: int, sizes: Tensor, before: Mapping[str, Any]) -> dict[str, str]:
         """Return the alarms of an epoch that is over: what was seen, by name; deeper ones first.

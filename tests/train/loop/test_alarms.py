@@ -97,6 +97,22 @@ def test_healthy_runs_raise_none(method, seed):
         assert "alarms" not in run.run_epoch(), run.metrics[-1]
 
 
+def test_ids_are_looked_at_in_every_few_steps_and_losses_in_each(begun):
+    watch = again(begun, "secu").watch
+    assert watch.stride == 1
+    watch.stride = 3
+    watch.begin()
+    ids, views = torch.arange(4), torch.rand(6, 4, 1, 8, 8)
+    for number in range(6):
+        before = watch.looks[:4].clone(), watch.pairs.clone()
+        loss = torch.tensor(float("inf") if number == 4 else 1.0)
+        watch.step(number, ids, views[number], loss)
+        is_look = number in (0, 3)
+        assert torch.equal(watch.looks[:4], before[0]) is not is_look, number
+        assert torch.equal(watch.pairs, before[1]) is not is_look, number
+    assert watch.where_bad() == " at step 5"
+
+
 # What is planted is named ------------------------------------------------------------------------
 
 
