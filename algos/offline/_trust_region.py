@@ -141,8 +141,8 @@ def initial_region(
     while m < n:
         share = m / n
         lower, upper = (share * xp.astype(v, xp.float64) for v in (bounds.lower, bounds.upper))
-        few = options.edge_share * k if m > first_m else 0.0  # at first, nothing is right yet
-        sample = _Sample(rows_of_sample, share, lower, upper, max_radius, few)
+        leaving = options.edge_share * k if m > first_m else 0.0  # at first, nothing is right yet
+        sample = _Sample(rows_of_sample, share, lower, upper, max_radius, leaving)
         n_attempts = options.attempts if m > first_m else options.initial_attempts
         region, is_tied = _refine_on(sample, region, n_attempts, options)  # steps 2 to 5
         if is_tied:
