@@ -22,7 +22,7 @@ from ..train.own_data import (
     Machine,
     choose_settings,
     epoch_time,
-    fit_budget,
+    fit_to_time,
     seconds_of,
     with_clusters,
 )
@@ -152,9 +152,9 @@ def _own(options: argparse.Namespace, recipe: str | None) -> Settings:
     )
     changes = _changes(options)
     if options.time is not None:
-        seconds = _budget(options.time, epochs)
+        seconds = _seconds(options.time, epochs)
         own_network = any(name.startswith("network.") for name in asked)
-        chosen = fit_budget(
+        chosen = fit_to_time(
             chosen,
             seconds,
             lambda config: epoch_time(override(config, changes), options.device, look.n),
@@ -180,7 +180,8 @@ def _number(asked: dict[str, str], name: str) -> int | None:
     return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
-def _budget(text: str, epochs: int | None) -> float:
+def _seconds(text: str, epochs: int | None) -> float:
+    """Return what --time says, which finds the epochs that --set must then leave open."""
     if epochs is not None:
         msg = "--time finds the epochs, and --set epochs names them. To fix this, leave out one"
         raise UsageError(msg)

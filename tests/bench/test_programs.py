@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from dualclust.train.loop.agreement import Agreement
+from dualclust.train.loop.metrics import Agreement
 from tests.programs import FOLDER, program
 
 
