@@ -10,6 +10,7 @@ import json
 from importlib.resources import as_file, files
 from typing import NamedTuple
 
+from ..algos.core.checks import choice_fix
 from ..algos.core.errors import UsageError
 from ..common.devices import kind_of
 from ..train.config.run import AugmentConfig, RunConfig, load_config, override
@@ -55,7 +56,7 @@ def read_recipe(name: str) -> RunConfig:
     if name not in known:
         msg = (
             f"recipe must be a .toml file or one of {', '.join(known)}, got {name!r}"
-            ". To fix this, name one of these"
+            f". To fix this, {choice_fix(name, known)}"
         )
         raise UsageError(msg)
     with as_file(recipes / f"{name}.toml") as path:
