@@ -29,17 +29,17 @@ class _Meeting:
         self.barrier = threading.Barrier(world_size, timeout=PATIENCE)
         self.slots: list[Any] = [None] * world_size
 
-    def meet(self, rank: int, sent: Any) -> list[Any]:
-        """Exchange what all ranks send; none goes on before all have read."""
+    def meet(self, rank: int, sent: Any, read: Callable[[list[Any]], Any]) -> Any:
+        """Return what a rank reads of that which all have sent; none goes on before all have."""
         self.slots[rank] = sent
         self.barrier.wait()
-        slots = list(self.slots)
-        ended = [other for other, content in enumerate(slots) if content is ENDED]
+        ended = [other for other, content in enumerate(self.slots) if content is ENDED]
         if ended:
             msg = f"rank {rank} exchanges something and rank {ended[0]} has ended"
             raise AssertionError(msg)
+        found = read(self.slots)
         self.barrier.wait()
-        return slots
+        return found
 
     def end(self, rank: int) -> None:
         """Come to the barrier a last time, for those that wait there."""
@@ -63,13 +63,15 @@ class ThreadRanks(Ranks):
         """As `Ranks.join`."""
         import torch
 
+        def joined_of(parts: list[Any]) -> Any:
+            assert [len(part) for part in parts] == list(lengths)
+            return torch.cat(parts)
+
         try:
-            parts = self.meeting.meet(self.rank, rows)
+            joined = self.meeting.meet(self.rank, rows, joined_of)
         except threading.BrokenBarrierError as error:
             msg = "lost a rank"
             raise RankLostError(msg) from error
-        assert [len(part) for part in parts] == list(lengths)
-        joined = torch.cat(parts)
         self.received += joined.nbytes - rows.nbytes
         return joined
 
@@ -115,7 +117,7 @@ def groups_on_threads(edges: Sequence[int], work: Callable[[Group], Any]) -> lis
         first, last = edges[ranks.rank : ranks.rank + 2]
 
         def gather(array: Any) -> Any:
-            return compat.array_namespace(array).concat(ranks.meeting.meet(ranks.rank, array))
+            return ranks.meeting.meet(ranks.rank, array, compat.array_namespace(array).concat)
 
         return work(Group(first, last - first, edges[-1], gather))
 
