@@ -24,7 +24,7 @@ from dualclust.cli.train import read_recipe
 from dualclust.train.config.run import override
 from dualclust.train.data.samples import load_source
 from dualclust.train.loop import train
-from dualclust.train.loop.agreement import Agreement, evaluate, kmeans_on_pixels
+from dualclust.train.loop.metrics import Agreement, evaluate, kmeans_on_pixels
 
 VARIANTS: dict[str, tuple[int, list[str]]] = {
     "recipe": (10, []),

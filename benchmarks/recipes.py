@@ -25,7 +25,7 @@ import dualclust
 from dualclust.cli.train import read_recipe
 from dualclust.train.config.run import RunConfig, override
 from dualclust.train.loop import Run, train
-from dualclust.train.loop.agreement import kmeans_on_pixels
+from dualclust.train.loop.metrics import kmeans_on_pixels
 
 METHODS = ("secu", "coke", "propos", "gatcluster", "mi_margin")
 FIGURES = ("acc", "nmi", "ari")

@@ -1,13 +1,16 @@
 """Ranks as threads of one process: what the ranks of a command do, without a process for each.
 
 Each thread runs the same command. They meet at a barrier wherever ranks of processes would exchange
-tensors, so the answers are those of processes; what each has read can be looked at.
+tensors, so the answers are those of processes; what each has read can be looked at. A rank that
+has ended comes to the barrier once more, so that no other waits there for ever: those that still
+exchange something find that it has ended, and say so.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import array_api_compat as compat
@@ -15,13 +18,38 @@ import array_api_compat as compat
 from dualclust.algos.scores.sources import Group
 from dualclust.common.ranks import RankLostError, Ranks
 
+PATIENCE = 1800.0
+"""Seconds that a thread waits for the others where nothing tells that they will not come."""
+
 
 class _Meeting:
     """What the threads have in common."""
 
     def __init__(self, world_size: int) -> None:
-        self.barrier = threading.Barrier(world_size)
+        self.barrier = threading.Barrier(world_size, timeout=PATIENCE)
         self.slots: list[Any] = [None] * world_size
+
+    def meet(self, rank: int, sent: Any, read: Callable[[list[Any]], Any]) -> Any:
+        """Return what a rank reads of that which all have sent; none goes on before all have."""
+        self.slots[rank] = sent
+        self.barrier.wait()
+        ended = [other for other, content in enumerate(self.slots) if content is ENDED]
+        if ended:
+            msg = f"rank {rank} exchanges something and rank {ended[0]} has ended"
+            raise AssertionError(msg)
+        found = read(self.slots)
+        self.barrier.wait()
+        return found
+
+    def end(self, rank: int) -> None:
+        """Come to the barrier a last time, for those that wait there."""
+        self.slots[rank] = ENDED
+        with suppress(threading.BrokenBarrierError):  # another rank has failed, and says so
+            self.barrier.wait()
+
+
+ENDED = object()
+"""What a rank that has ended sends."""
 
 
 class ThreadRanks(Ranks):
@@ -35,13 +63,12 @@ class ThreadRanks(Ranks):
         """As `Ranks.join`."""
         import torch
 
-        slots, barrier = self.meeting.slots, self.meeting.barrier
-        slots[self.rank] = rows
+        def joined_of(parts: list[Any]) -> Any:
+            assert [len(part) for part in parts] == list(lengths)
+            return torch.cat(parts)
+
         try:
-            barrier.wait()
-            assert [len(part) for part in slots] == list(lengths)
-            joined = torch.cat(list(slots))
-            barrier.wait()  # nobody goes on before all have read
+            joined = self.meeting.meet(self.rank, rows, joined_of)
         except threading.BrokenBarrierError as error:
             msg = "lost a rank"
             raise RankLostError(msg) from error
@@ -64,6 +91,7 @@ def on_threads(world_size: int, work: Callable[[ThreadRanks], Any]) -> list[Any]
     def one(rank: int) -> None:
         try:
             results[rank] = work(ThreadRanks(rank, meeting))
+            meeting.end(rank)
         except BaseException as error:
             errors.append(error)
             meeting.barrier.abort()
@@ -89,12 +117,7 @@ def groups_on_threads(edges: Sequence[int], work: Callable[[Group], Any]) -> lis
         first, last = edges[ranks.rank : ranks.rank + 2]
 
         def gather(array: Any) -> Any:
-            slots, barrier = ranks.meeting.slots, ranks.meeting.barrier
-            slots[ranks.rank] = array
-            barrier.wait()
-            joined = compat.array_namespace(array).concat(list(slots))
-            barrier.wait()
-            return joined
+            return ranks.meeting.meet(ranks.rank, array, compat.array_namespace(array).concat)
 
         return work(Group(first, last - first, edges[-1], gather))
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterable
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any
 
@@ -30,6 +32,7 @@ __all__ = [
     "check_same_place",
     "check_shape",
     "check_values",
+    "choice_fix",
     "shown",
 ]
 
@@ -45,12 +48,10 @@ def check_shape(name: str, array: Array, axes: tuple[str | int, ...]) -> tuple[i
     """
     _check_array(name, array)
     shape: tuple[int, ...] = tuple(array.shape)
-    fits = len(shape) == len(axes) and all(
-        isinstance(a, str) or a == s for a, s in zip(axes, shape, strict=True)
-    )
-    if not fits:
+    if not _fits(axes, shape):
         wanted = ", ".join(str(a) for a in axes) + ("," if len(axes) == 1 else "")
-        msg = f"{name} must have shape ({wanted}), got {shape}. To fix this, give it that shape"
+        fix = _shape_fix(axes, shape)
+        msg = f"{name} must have shape ({wanted}), got {shape}. To fix this, {fix}"
         raise InvalidValueError(msg)
     return shape
 
@@ -189,9 +190,21 @@ def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     if not isinstance(value, str) or value not in choices:
         msg = (
             f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}. "
-            f"To fix this, pass one of these"
+            f"To fix this, {choice_fix(value, choices)}"
         )
         raise InvalidValueError(msg)
+
+
+def choice_fix(value: Any, choices: Iterable[str]) -> str:
+    """Return the way out for a value that is none of `choices`: the one it may stand for.
+
+    Examples
+    --------
+    >>> choice_fix("cosin", ["cosine", "euclidean"]), choice_fix(3, ["cosine", "euclidean"])
+    ("pass 'cosine'", 'pass one of these')
+    """
+    close = get_close_matches(value, list(choices), n=1) if isinstance(value, str) else []
+    return f"pass {close[0]!r}" if close else "pass one of these"
 
 
 def check_kind(name: str, value: Any, kind: type, fix: str) -> None:
@@ -231,6 +244,22 @@ def shown(value: Any) -> str:
         return f"an array of shape {tuple(value.shape)}"
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _shape_fix(axes: tuple[str | int, ...], shape: tuple[int, ...]) -> str:
+    """Return what is to be done to an array of `shape`, whose axes should be others."""
+    if len(shape) != len(axes):
+        return f"reshape it to {len(axes)} ax{'is' if len(axes) == 1 else 'es'}"
+    if len(axes) == 2 and _fits(axes, shape[::-1]):
+        return "transpose it"
+    axis = next(i for i in range(len(axes)) if not _fits(axes[i : i + 1], shape[i : i + 1]))
+    return f"make axis {axis} of length {axes[axis]}, as the other arguments have it"
+
+
+def _fits(axes: tuple[str | int, ...], shape: tuple[int, ...]) -> bool:
+    return len(shape) == len(axes) and all(
+        isinstance(a, str) or a == s for a, s in zip(axes, shape, strict=True)
+    )
 
 
 def _check_array(name: str, array: Array) -> None:

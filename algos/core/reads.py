@@ -99,7 +99,7 @@ def entries(name: str, values: Array) -> list[Any]:
             msg = (
                 f"{name} must be a 1-D array of real numbers, got {values.dtype} of shape "
                 f"{tuple(values.shape)}"
-                ". To fix this, give it that shape"
+                f". To fix this, {'convert it to float64' if values.ndim == 1 else 'flatten it'}"
             )
             raise InvalidTypeError(msg)
         if hasattr(values, "tolist"):  # one transfer, if the library offers it

@@ -170,7 +170,7 @@ def two_view_targets(
     if len(shape) < 3 or shape[0] != 2:
         msg = (
             f"reference_scores must have shape (2, ..., b, k), two views, got {shape}"
-            ". To fix this, give it that shape"
+            ". To fix this, stack the scores of both views along a new first axis"
         )
         raise InvalidValueError(msg)
     check_shape("labels", labels, shape[1:-1])

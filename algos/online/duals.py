@@ -113,14 +113,14 @@ class DualRule(NamedTuple):
         if not bounds or len(bounds) != len(steps):
             msg = (
                 f"steps must have one rule for each head, got {len(steps)} for {len(bounds)}"
-                ". To fix this, pass them so"
+                ". To fix this, make one for the bounds of each, by dualclust.measured_steps"
             )
             raise InvalidValueError(msg)
         kinds = {(s.free_sign, s.mean_over_chunk, s.l1_radius) for s in steps}
         if len(kinds) > 1:
             msg = (
                 "steps must agree but for step_size and chunk_size: heads share one update"
-                ". To fix this, pass them so"
+                ". To fix this, make all of them by one function, e.g. dualclust.measured_steps"
             )
             raise InvalidValueError(msg)
         xp = compat.array_namespace(bounds[0].lower_share)
@@ -258,8 +258,9 @@ def assign_batch(
     _check(duals, rule)
     *heads, k = duals.lower.shape
     if scores.ndim < 2 or tuple(scores.shape) != (*heads, scores.shape[-2], k):
+        wanted = ", ".join(map(str, (*heads, "b", k)))
         msg = (
-            f"scores must have shape {(*heads, 'b', k)}, as duals of shape {(*heads, k)} say, got "
+            f"scores must have shape ({wanted}), as duals of shape {(*heads, k)} say, got "
             f"{tuple(scores.shape)}. To fix this, give both the same heads and clusters"
         )
         raise InvalidValueError(msg)

@@ -176,7 +176,7 @@ def _numbers(ks: Sequence[int]) -> list[int]:
     if isinstance(ks, str) or not isinstance(ks, Sequence):
         msg = (
             f"ks must be a sequence of ints, got {shown(ks)} ({type(ks).__name__})"
-            ". To fix this, pass them so"
+            ". To fix this, pass a list such as [5, 10, 20]"
         )
         raise InvalidTypeError(msg)
     numbers = [check_count(f"ks[{i}]", k, 2) for i, k in enumerate(ks)]
@@ -193,7 +193,7 @@ def _pairs(shares: Sequence[Shares]) -> tuple[Shares, ...]:
         if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
             msg = (
                 f"shares[{i}] must be a pair (lower, upper), got {shown(pair)}"
-                ". To fix this, pass them so"
+                ". To fix this, pass for example (0.9, 1.1)"
             )
             raise InvalidTypeError(msg)
         low = check_interval(f"shares[{i}][0]", pair[0], 0.0, 1.0)

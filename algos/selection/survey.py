@@ -216,7 +216,7 @@ def _check(candidate: Candidate, source: FeatureSource) -> None:
     if k < 2:
         msg = (
             f"centers must be at least two, got {k}: a silhouette compares two clusters"
-            ". To fix this, pass them so"
+            ". To fix this, leave this candidate out"
         )
         raise InvalidValueError(msg)
     check_same_place(

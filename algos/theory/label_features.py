@@ -237,7 +237,7 @@ def polygon_map(features: Array) -> Array:
     if features.ndim == 0 or features.shape[-1] == 0:
         msg = (
             f"features must have shape (..., k) with k >= 1, got {tuple(features.shape)}"
-            ". To fix this, give it that shape"
+            ". To fix this, pass a number for each of one cluster or more"
         )
         raise InvalidValueError(msg)
     k = features.shape[-1]

@@ -1,62 +1,50 @@
-"""Pages of the site that are written from the code: reference, settings, recipes, command."""
+"""Pages of the site that are written from the code: settings, recipes, command, claims."""
 
 from __future__ import annotations
 
 import argparse
-import ast
 import inspect
-import itertools
 import os
 import re
-import textwrap
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import MISSING, fields, is_dataclass
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-ROOT = Path(__file__).resolve().parents[2]
-GROUPS = {
-    "The mathematics": [
-        "dualclust.algos.core",
-        "dualclust.algos.bounds",
-        "dualclust.algos.scores",
-        "dualclust.algos.online",
-        "dualclust.algos.offline",
-        "dualclust.algos.baselines",
-        "dualclust.algos.clustering",
-        "dualclust.algos.selection",
-        "dualclust.algos.losses",
-        "dualclust.algos.losses.gatcluster",
-        "dualclust.algos.losses.information",
-        "dualclust.algos.losses.propos",
-        "dualclust.algos.pseudo_labels",
-        "dualclust.algos.theory",
-    ],
-    "Engines, estimators, files and ranks": [
-        "dualclust.backends",
-        "dualclust.estimators",
-        "dualclust.common",
-    ],
-    "A loop of one's own": ["dualclust.torch"],
-    "Training": [
-        "dualclust.train.config",
-        "dualclust.train.state",
-        "dualclust.train.augment",
-        "dualclust.train.data",
-        "dualclust.train.networks",
-        "dualclust.train.report",
-        "dualclust.train.report.page",
-        "dualclust.train.models",
-        "dualclust.train.methods",
-        "dualclust.train.loop",
-        "dualclust.train.own_data",
-    ],
-    "Claims": ["dualclust.proofs.registry"],
-}
-ALL_GROUPS = [name for names in GROUPS.values() for name in names]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE))
+
+from reference import (  # noqa: E402
+    ALL_GROUPS,
+    capabilities_page,
+    front_names,
+    group_page,
+    home,
+    names_page,
+    public_names,
+)
+
+__all__ = [
+    "ALL_GROUPS",
+    "attributes",
+    "capabilities_page",
+    "claims_page",
+    "command_page",
+    "front_names",
+    "group_page",
+    "home",
+    "names_page",
+    "public_names",
+    "recipe_pages",
+    "recipe_texts",
+    "recipes_page",
+    "records",
+    "settings_page",
+    "write_pages",
+]
 
 
 def write_pages(folder: Path) -> None:
@@ -76,153 +64,6 @@ def write_pages(folder: Path) -> None:
     for name, text in pages.items():
         (reference / name).write_text(text, encoding="utf-8")
     (folder / "claims_by_status.md").write_text(claims_page(folder / "claims.md"), encoding="utf-8")
-
-
-def group_page(name: str) -> str:
-    """Write the reference of one group: its docstring, then module by module its public names."""
-    group = import_module(name)
-    by_module: dict[str, list[str]] = {}
-    for public in sorted(public_names(group), key=str.isupper):  # constants last
-        by_module.setdefault(defined_in(group, public), []).append(public)
-    parts = [
-        _title(name.removeprefix("dualclust."), "="),
-        f".. automodule:: {name}\n   :no-members:\n",
-    ]
-    parts += [f".. currentmodule:: {name}\n"]
-    text = inspect.getsource(group)  # modules in the order in which the group imports them
-    order = sorted(by_module, key=lambda m: text.find(f"from .{m.removeprefix(f'{name}.')} "))
-    for module, members in ((m, by_module[m]) for m in order):
-        if module != name:
-            parts.append(_title(module.removeprefix(f"{name}."), "-"))
-            # Its text alone: the names are those of the group.
-            parts.append(f".. automodule:: {module}\n   :no-members:\n   :no-index:\n")
-            parts.append(f".. currentmodule:: {name}\n")
-        for member in members:
-            parts.append(_member(group, module, name, member))
-    return "\n".join(parts)
-
-
-def public_names(group: ModuleType) -> list[str]:
-    """Return the names that a group exports, without those of other packages."""
-    names = [name for name in group.__all__ if not inspect.ismodule(getattr(group, name))]
-    return [name for name in names if not name.startswith("__")]
-
-
-def defined_in(group: ModuleType, name: str) -> str:
-    """Return the module of a group that defines a name."""
-    module = getattr(getattr(group, name), "__module__", None)
-    if module and module.startswith(f"{group.__name__}.") and not _private(module):
-        return str(module)
-    for path in sorted(Path(str(group.__file__)).parent.glob("*.py")):
-        if path.stem[0] != "_" and name in _top_level(path):
-            return f"{group.__name__}.{path.stem}"
-    return group.__name__
-
-
-def _private(module: str) -> bool:
-    return module.rpartition(".")[2].startswith("_")
-
-
-def _top_level(path: Path) -> set[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    found: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.Assign):
-            found |= {t.id for t in node.targets if isinstance(t, ast.Name)}
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            found.add(node.target.id)
-    return found
-
-
-def _member(group: ModuleType, module: str, name: str, member: str) -> str:
-    thing = getattr(group, member)
-    if inspect.isclass(thing):
-        return f".. autoclass:: {name}.{member}\n   :members:\n"
-    if inspect.isroutine(thing):
-        return f".. autofunction:: {name}.{member}\n"
-    value = textwrap.shorten(re.sub(r" at 0x\w+", "", repr(thing)), 400, placeholder=" ...")
-    text = f"{_text_after(module, member)}\n\n``{value}``".strip()
-    return f".. py:data:: {member}\n\n{textwrap.indent(text, '   ')}\n"
-
-
-def _text_after(module: str, name: str) -> str:
-    """Return the string below an assignment, as this library documents its constants."""
-    body = ast.parse(inspect.getsource(import_module(module))).body
-    for node, after in itertools.pairwise(body):
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(isinstance(t, ast.Name) and t.id == name for t in targets) and isinstance(
-            after, ast.Expr
-        ):
-            value = getattr(after.value, "value", None)
-            if isinstance(value, str):
-                return inspect.cleandoc(value)
-    return ""
-
-
-def names_page() -> str:
-    """Write the names of the front door: what `import dualclust as dc` holds."""
-    front = import_module("dualclust")
-    lines = [
-        "# The front door",
-        "",
-        "What `import dualclust as dc` holds, and where each name is described. Importing it loads",
-        "neither torch nor numba nor scikit-learn.",
-        "",
-        "| name | what it is |",
-        "|---|---|",
-    ]
-    for name in front_names():
-        first = (inspect.getdoc(getattr(front, name)) or "").splitlines()[0]
-        first = re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", first).replace("|", "\\|")
-        lines.append(f"| {{py:obj}}`{name} <{home(name)}>` | {first} |")
-    return "\n".join(lines) + "\n"
-
-
-def front_names() -> list[str]:
-    """Return what `import dualclust as dc` holds."""
-    return [name for name in import_module("dualclust").__all__ if name != "__version__"]
-
-
-def home(name: str) -> str:
-    """Return the group that describes a name of the front door, and the name."""
-    module = getattr(import_module("dualclust"), name).__module__
-    while module not in ALL_GROUPS and "." in module:
-        module = module.rpartition(".")[0]
-    return f"{module}.{name}"
-
-
-def capabilities_page() -> str:
-    """Write the table of kernels and engines from the dispatch table."""
-    from dualclust.backends import KERNELS, TABLE
-
-    for group in GROUPS["The mathematics"]:
-        import_module(group)
-    places = [("numpy", "cpu"), ("torch", "cpu"), ("torch", "cuda")]
-    lines = [
-        "# Where it runs",
-        "",
-        "Everything is array-API code and runs wherever the arrays live; results come back on the",
-        "library and device of the scores. A *kernel* is a loop that array code cannot express",
-        "fast; this table, written from `dualclust.backends.TABLE`, says which engine runs it. The",
-        "text of a kernel runs everywhere else: JAX (CPU, 64-bit types, outside of `jax.jit`),",
-        "array-api-strict, and what is to come.",
-        "",
-        "| kernel | what it does | NumPy | PyTorch, CPU | PyTorch, CUDA | others |",
-        "|---|---|---|---|---|---|",
-    ]
-    for kernel, rows in TABLE.items():
-        engines = [rows.get(place, "its text").partition(":")[0] for place in places]
-        what = (inspect.getdoc(KERNELS[kernel]) or "").splitlines()[0] if kernel in KERNELS else ""
-        what = re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", what)
-        cells = [e if e == "its text" else f"`{e}`" for e in engines]
-        lines.append(f"| `{kernel}` | {what} | {' | '.join(cells)} | its text |")
-    lines += [
-        "",
-        '`with dc.engine("reference"):` runs the text of every kernel, to compare with. The test',
-        "`tests/backends` compares each row with it. Modules named `torch_cpu` hand the memory of",
-        "a tensor to numba without a copy.",
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def records() -> Iterator[tuple[str, type]]:
@@ -395,7 +236,3 @@ def claims_page(claims: Path) -> str:
             items = [f"{{claim}}`{claim}` {place}" for claim, place in found]
             parts += [f"**{name}**", "", *[f"- {item}" for item in items], ""]
     return "\n".join(parts)
-
-
-def _title(text: str, mark: str) -> str:
-    return f"{text}\n{mark * len(text)}\n"

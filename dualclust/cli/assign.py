@@ -11,7 +11,7 @@ from .cluster import (
     add_bound_options,
     add_machine_options,
     add_reading_options,
-    add_replacing_and_table,
+    add_shared_output,
 )
 
 __all__ = ["EXAMPLES", "register", "run_assign"]
@@ -107,10 +107,4 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         help="output folder (default Y-assigned, next to Y.npy), or a file for the labels alone: "
         "its name ends in .npy",
     )
-    add_replacing_and_table(add)
-    add("--json", action="store_true", help="print result.json, and nothing else, when done")
-    add(
-        "--progress",
-        action=argparse.BooleanOptionalAction,
-        help="rows per second and time left on standard error (default: on a terminal)",
-    )
+    add_shared_output(add, "rows per second and time left")

@@ -16,7 +16,7 @@ __all__ = [
     "add_bound_options",
     "add_machine_options",
     "add_reading_options",
-    "add_replacing_and_table",
+    "add_shared_output",
     "register",
     "run_cluster",
 ]
@@ -253,7 +253,7 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
 def _add_output(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("what to write").add_argument
     add("--out", type=Path, metavar="DIR", help="output folder (default X-clusters, next to X.npy)")
-    add_replacing_and_table(add)
+    add_shared_output(add, "updates, rows per second and time left")
     add("--report", action="store_true", help="add report.html, one page that loads nothing else")
     add(
         "--show",
@@ -261,17 +261,11 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         help="what the report shows of rows: a column of text, image paths or addresses, or a text "
         "file with one line for each row",
     )
-    add("--json", action="store_true", help="print result.json, and nothing else, when done")
     add("--dry-run", action="store_true", help="print what it would take, and write nothing")
-    add(
-        "--progress",
-        action=argparse.BooleanOptionalAction,
-        help="updates, rows per second and time left on standard error (default: on a terminal)",
-    )
 
 
-def add_replacing_and_table(add: Callable[..., Any]) -> None:
-    """Add to a group what is said of the folder written and of the table beside it."""
+def add_shared_output(add: Callable[..., Any], progress: str) -> None:
+    """Add to a group what both commands say of what they write and how far they are."""
     add(
         "--overwrite",
         action="store_true",
@@ -282,6 +276,12 @@ def add_replacing_and_table(add: Callable[..., Any]) -> None:
         type=Path,
         metavar="FILE",
         help="also write a line for each row, with its id: .csv, .parquet or .arrow",
+    )
+    add("--json", action="store_true", help="print result.json, and nothing else, when done")
+    add(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        help=f"{progress} on standard error (default: on a terminal)",
     )
 
 

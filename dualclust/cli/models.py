@@ -178,7 +178,7 @@ def _columns(samples: Inputs, found: Labels) -> dict[str, Any]:
 
 def _embed(options: argparse.Namespace) -> int:
     if options.out.suffix.lower() != ".npy":
-        msg = f"--out must end in .npy, got {str(options.out)!r}. To fix this, name such a file"
+        msg = f"--out must end in .npy, got {str(options.out)!r}. To fix this, write X.npy"
         raise UsageError(msg)
     _check_free(options.out)
     model, samples = _opened(options)
@@ -219,7 +219,7 @@ def _export(options: argparse.Namespace) -> int:
     if out.suffix.lower() != SUFFIXES[options.to]:
         msg = (
             f"--out must end in {SUFFIXES[options.to]} for --to {options.to}, got {str(out)!r}"
-            ". To fix this, name such a file"
+            f". To fix this, write for example {out.stem or 'model'}{SUFFIXES[options.to]}"
         )
         raise UsageError(msg)
     _check_free(out)

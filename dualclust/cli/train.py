@@ -24,7 +24,7 @@ from ..common.stopping import StoppedError, stoppable
 from ..common.watch import watched
 from ..train.config.run import dump_config, load_config, override
 from ..train.data.samples import load_source
-from ..train.loop.agreement import Agreement, evaluate, kmeans_on_pixels
+from ..train.loop.metrics import Agreement, evaluate, kmeans_on_pixels
 from ..train.loop.run_folder import RunWarning
 from ..train.loop.train_and_resume import RunResult, resume, train
 from ..train.state.checkpoint import CheckpointWarning, is_begun

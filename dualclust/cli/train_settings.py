@@ -10,6 +10,7 @@ import json
 from importlib.resources import as_file, files
 from typing import NamedTuple
 
+from ..algos.core.checks import choice_fix
 from ..algos.core.errors import UsageError
 from ..common.devices import kind_of
 from ..train.config.run import AugmentConfig, RunConfig, load_config, override
@@ -22,7 +23,7 @@ from ..train.own_data import (
     Machine,
     choose_settings,
     epoch_time,
-    fit_budget,
+    fit_to_time,
     seconds_of,
     with_clusters,
 )
@@ -55,7 +56,7 @@ def read_recipe(name: str) -> RunConfig:
     if name not in known:
         msg = (
             f"recipe must be a .toml file or one of {', '.join(known)}, got {name!r}"
-            ". To fix this, name one of these"
+            f". To fix this, {choice_fix(name, known)}"
         )
         raise UsageError(msg)
     with as_file(recipes / f"{name}.toml") as path:
@@ -152,9 +153,9 @@ def _own(options: argparse.Namespace, recipe: str | None) -> Settings:
     )
     changes = _changes(options)
     if options.time is not None:
-        seconds = _budget(options.time, epochs)
+        seconds = _seconds(options.time, epochs)
         own_network = any(name.startswith("network.") for name in asked)
-        chosen = fit_budget(
+        chosen = fit_to_time(
             chosen,
             seconds,
             lambda config: epoch_time(override(config, changes), options.device, look.n),
@@ -180,7 +181,8 @@ def _number(asked: dict[str, str], name: str) -> int | None:
     return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
-def _budget(text: str, epochs: int | None) -> float:
+def _seconds(text: str, epochs: int | None) -> float:
+    """Return what --time says, which finds the epochs that --set must then leave open."""
     if epochs is not None:
         msg = "--time finds the epochs, and --set epochs names them. To fix this, leave out one"
         raise UsageError(msg)

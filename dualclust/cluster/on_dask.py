@@ -35,7 +35,7 @@ from ..common.watch import watched
 from .embeddings import check_embeddings, embedding_source
 from .exchange import agree, row_group
 from .formats import Rows
-from .formats.held import HeldRows
+from .formats.in_memory import HeldRows
 from .threads import products_on
 
 __all__ = ["cluster_on_dask"]

@@ -16,8 +16,8 @@ from .. import __version__
 from ..algos.bounds.sizes import SizeBounds
 from ..algos.core.errors import InvalidValueError
 from ..algos.scores.sources import FeatureSource
+from ..common.handshake import check_same
 from ..common.ranks import Ranks
-from ..common.same_task import check_same
 from .embeddings import check_embeddings, embedding_source, open_embeddings, read_weights
 from .exchange import exchange_bytes, row_group
 from .formats import Rows

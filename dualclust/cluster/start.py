@@ -116,7 +116,7 @@ def drawn_centers(
     if n < k:
         msg = (
             f"-k must be at most the {n} rows of the file, got {k}"
-            ". To fix this, pass a number that keeps to this"
+            ". To fix this, ask for fewer clusters"
         )
         raise InvalidValueError(msg)
     chances = None if weights is None else on_host(weights)

@@ -44,7 +44,7 @@ def check_table_path(path: Path, option: str, *, hint: str = "") -> None:
     if suffix not in TABLES:
         msg = (
             f"{option} must end in {', '.join(TABLES)}, got {str(path)!r}{hint}"
-            ". To fix this, name such a file"
+            f". To fix this, write for example {path.stem or 'labels'}.csv"
         )
         raise UsageError(msg)
     if path.exists():

@@ -13,7 +13,7 @@ from dualclust.cli.train import read_recipe
 from dualclust.train.config.run import override
 from dualclust.train.data.samples import load_source
 from dualclust.train.loop import train
-from dualclust.train.loop.agreement import kmeans_on_pixels
+from dualclust.train.loop.metrics import kmeans_on_pixels
 
 SEEDS = (0, 1, 2)
 LEAST = {"secu": 0.95, "coke": 0.95, "propos": 0.88, "gatcluster": 0.84, "mi_margin": 0.86}

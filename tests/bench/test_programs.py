@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from dualclust.train.loop.agreement import Agreement
+from dualclust.train.loop.metrics import Agreement
 from tests.programs import FOLDER, program
 
 
@@ -87,3 +87,19 @@ def test_rules_that_choose_k_are_compared(monkeypatch: pytest.MonkeyPatch) -> No
     _, _, line = module.rules_table(1, None, "three")
     assert line.startswith("| three | 1 | ")
     assert line.endswith(" | 1 | 0 |")  # ours is right, and names one
+
+
+def test_two_trees_are_compared_by_the_bits_of_their_results() -> None:
+    module = program("rebuild")
+    (_, x, c), *_ = module.instances(0)
+    found = dict(module.results(x[:200], c))
+    assert {"assign_exact", "assign", "kmeans", "pseudo_labels"} < set(found)
+    other = found | {"assign": found["assign"] | {"prices": "moved"}, "kmeans": {}}
+    assert set(module.compared({"a": {"b": 1}, **found}, other)) >= {
+        "a: b",
+        "assign: prices",
+        "kmeans: labels, centers",
+        "assign_exact: equal",
+    }
+    row = {name: [1.0, 2.0, 4.0] for name in module.TIMED} | {"ours_exact": [2.0, 8.0, 12.0]}
+    assert module.ratios([row]).endswith("ours_default 1.0 (1.0-1.0); ours_exact 3.0 (2.0-4.0)")

@@ -14,7 +14,7 @@ from dualclust.cli.run_progress import describe
 from dualclust.cli.train import _Row, _table, read_recipe
 from dualclust.train.config.run import dump_config, load_config
 from dualclust.train.loop import RunResult
-from dualclust.train.loop.agreement import Agreement
+from dualclust.train.loop.metrics import Agreement
 from tests.train.runs import FILES, assert_same_run, listing, tiny, write_images
 
 SETTINGS = [

@@ -15,7 +15,7 @@ from dualclust.algos.clustering.start import start_centers
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError, MissingExtraError
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.cluster.embeddings import embedding_source
-from dualclust.cluster.formats.held import HeldRows
+from dualclust.cluster.formats.in_memory import HeldRows
 from dualclust.cluster.on_dask import cluster_on_dask
 from dualclust.cluster.threads import products_on
 from dualclust.common.ranks import RankLostError

@@ -17,7 +17,7 @@ from tests.examples import examples
 from tests.libraries import LIBRARIES
 from tests.problems import best_value, cone_scores, dyadic_streams, float_streams, in_order
 
-NUMPY, TORCH = LIBRARIES[0], LIBRARIES[-1]
+NUMPY = LIBRARIES[0]
 
 
 def prefixes(scores, bounds, rule, xp, state=None):

@@ -13,7 +13,7 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering.centers import init_sums, merge_sums
 from dualclust.algos.clustering.constrained import kmeans_plus_plus
 from dualclust.algos.clustering.hardness_weighted import hardness_centers
-from dualclust.algos.core.checks import check_interval, check_kind
+from dualclust.algos.core.checks import check_interval, check_kind, shown
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
 from dualclust.algos.online.assignment import assign
 from dualclust.algos.online.certificates import violation
@@ -58,8 +58,10 @@ def test_messages_are_short_and_on_one_line() -> None:
         text = message_of(
             InvalidTypeError, check_kind, "bounds", value, SizeBounds, "build it by from_ratios"
         )
-        assert text.startswith("bounds must be a SizeBounds, got ")
-        assert text.endswith("To fix this, build it by from_ratios")
+        assert text == (
+            f"bounds must be a SizeBounds, got {shown(value)} ({type(value).__name__}). "
+            f"To fix this, build it by from_ratios"
+        )
         assert len(text) < 200
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import torch
 
+from ...algos.core.checks import choice_fix
 from ...algos.core.errors import UsageError
 from ..config.run import FITS
 
@@ -93,7 +94,7 @@ def plain_cut(width: int, height: int, *, size: int, fit: str = "crop") -> Cut:
         )
     msg = (
         f"data.fit must be one of {', '.join(map(repr, FITS))}, got {fit!r}"
-        ". To fix this, name one of these"
+        f". To fix this, {choice_fix(fit, FITS)}"
     )
     raise UsageError(msg)
 

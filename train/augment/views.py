@@ -331,7 +331,8 @@ def _check(images: Tensor, generator: torch.Generator, start: int, total: int) -
     if images.ndim not in (2, 4):
         msg = (
             f"images must have shape (b, c, h, w) or (b, d), got {tuple(images.shape)}"
-            ". To fix this, give it that shape"
+            ". To fix this, add the axis that is missing: images[None] for one image, "
+            "images[:, None] for gray ones"
         )
         raise InvalidValueError(msg)
     if not 0 <= start <= total - len(images):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 from ...algos.bounds.sizes import ROUNDING
+from ...algos.core.checks import choice_fix
 from ...algos.core.errors import MissingFileError, UsageError
 from ...algos.online.step_sizes import PUBLISHED
 from ...common.untrusted import read_toml
@@ -143,7 +144,7 @@ class AssignmentConfig(Checked):
         if self.kappa_floor > self.kappa:
             msg = (
                 f"kappa_floor must be at most kappa={self.kappa}, got {self.kappa_floor}"
-                ". To fix this, pass a number that keeps to this"
+                ". To fix this, lower kappa_floor or raise kappa"
             )
             raise UsageError(msg)
 
@@ -270,7 +271,7 @@ class RunConfig(Checked):
         if self.method not in METHOD_OPTIONS:
             msg = (
                 f"method must be one of {', '.join(METHOD_OPTIONS)}, got {self.method!r}"
-                ". To fix this, name one of these"
+                f". To fix this, {choice_fix(self.method, METHOD_OPTIONS)}"
             )
             raise UsageError(msg)
         self._check_tables()
@@ -284,7 +285,7 @@ class RunConfig(Checked):
             begun = self.starts.epochs
             msg = (
                 f"starts.epochs must be below epochs={self.epochs}, got {begun}"
-                ". To fix this, pass a number that keeps to this"
+                ". To fix this, lower starts.epochs or raise epochs"
             )
             raise UsageError(msg)
         if self.optim.warmup_epochs > self.epochs:

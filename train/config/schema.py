@@ -95,7 +95,7 @@ def override(config: T, items: Iterable[str]) -> T:
         if not equals or not isinstance(table, dict) or not name:
             msg = (
                 f"override {item!r} must look like key=value or table.key=value. "
-                f"To fix this, write it so"
+                f"To fix this, write for example optim.lr=0.1"
             )
             raise UsageError(msg)
         try:
@@ -130,7 +130,8 @@ def _build(cls: type[Any], mapping: Any, where: str, table: str) -> Any:
         if key not in known:
             close = difflib.get_close_matches(str(key), known)
             hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}."
-            msg = f"{place}unknown key {str(key)[:60]!r}; {hint} To fix this, use a known key"
+            wrong = f"{place}unknown key {str(key)[:60]!r}"
+            msg = f"{wrong}; {hint} To fix this, rename it or leave it out"
             raise UsageError(msg)
     for name, spec in known.items():
         if name not in mapping and spec.default is MISSING and spec.default_factory is MISSING:
@@ -148,7 +149,7 @@ def _build(cls: type[Any], mapping: Any, where: str, table: str) -> Any:
         raise UsageError(msg) from None
 
 
-_SET = "To fix this, set it to such a value"
+_SET = "To fix this, set it to such a value, or leave it out for the default"
 
 _WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
 

@@ -62,7 +62,7 @@ def channels_first(images: Array) -> Array:
     if images.ndim not in (3, 4) or 0 in shape:
         msg = (
             f"images must have shape (n, h, w), (n, h, w, c) or (n, c, h, w), got {shape}"
-            ". To fix this, give it that shape"
+            ". To fix this, give each pixel its place, for gray rows by images.reshape(n, h, w)"
         )
         raise InvalidValueError(msg)
     if images.ndim == 3:
@@ -85,7 +85,8 @@ def check_rows(rows: Array) -> None:
         raise InvalidTypeError(msg)
     if rows.ndim != 2 or 0 in rows.shape:
         msg = (
-            f"embeddings must have shape (n, d), got {rows.shape}. To fix this, give it that shape"
+            f"embeddings must have shape (n, d), got {rows.shape}. To fix this, give each sample a "
+            f"row of numbers, as rows.reshape(n, -1) does"
         )
         raise InvalidValueError(msg)
     for start in range(0, len(rows), CHUNK):
@@ -121,7 +122,7 @@ def recode(
     if labels.shape != (n,):
         msg = (
             f"labels must have shape ({n},), one for each sample, got {labels.shape}"
-            ". To fix this, give it that shape"
+            ". To fix this, give the labels of these samples alone, in their order"
         )
         raise InvalidValueError(msg)
     if labels.dtype.kind != "U":

@@ -44,7 +44,7 @@ from .arrays import (
 )
 from .copies import copies_of
 from .image_files import decode_files
-from .kept import EmbeddingData, ImageData
+from .in_memory import EmbeddingData, ImageData
 from .long_tail import subset
 from .pictures import PictureData, picture_data, sound_files
 from .sources import choose, read_source, stay_whole

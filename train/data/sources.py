@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ...algos.core.checks import choice_fix
 from ...algos.core.errors import MissingFileError, UsageError
 from ...common.array_headers import check_array_file
 from .archives import archive_reader
@@ -82,7 +83,8 @@ def choose(found: Source, split: str, source: str | Path) -> list[Split]:
     """
     if split not in (*SPLITS, "auto"):
         known = ", ".join(map(repr, ("auto", *SPLITS)))
-        msg = f"split must be one of {known}, got {split!r}. To fix this, name one of these"
+        fix = choice_fix(split, ("auto", *SPLITS))
+        msg = f"split must be one of {known}, got {split!r}. To fix this, {fix}"
         raise UsageError(msg)
     if "all" in found.splits:
         if split not in ("auto", "all"):

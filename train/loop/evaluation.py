@@ -7,9 +7,9 @@ from collections.abc import Callable
 import torch
 
 from ..methods.base import Method, Prediction, evaluating
-from .agreement import Agreement, agreement, evaluate, logistic_probe, nearest_neighbors, spread
 from .linear_probe import linear_accuracy
 from .loader import Loader
+from .metrics import Agreement, agreement, evaluate, logistic_probe, nearest_neighbors, spread
 
 __all__ = ["evaluate_method", "predict"]
 

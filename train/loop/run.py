@@ -22,11 +22,11 @@ from ..methods import METHODS
 from ..methods.base import Batch, Prediction
 from ..networks.network import build_network
 from ..networks.normalization import merge_groups, synchronize
-from .agreement import agreement
 from .alarms import Watch
 from .evaluation import evaluate_method, predict
 from .execution import Execution
 from .loader import Loader
+from .metrics import agreement
 from .optim import build_optimizer, learning_rate, set_rates
 
 __all__ = ["PartOfEpoch", "Run"]

@@ -33,12 +33,12 @@ from ..models.files import MODEL_FILE
 from ..networks.network import OWN, own_name
 from ..report.figures import write_curves
 from ..state.checkpoint import check_begun, latest_checkpoint, prune
+from .handshake import check_same_run
 from .results import SKIPPED_FILES, write_metrics, write_results
 from .resume_state import restore, run_and_save_epoch
 from .run import Run
 from .run_folder import SETTINGS, RunWarning, check_free
 from .run_page import ALL, RunPage
-from .same_run import check_same_run
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
 from .trackers import check_trackers, tracked
 from .trained import trained_model

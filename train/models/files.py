@@ -35,8 +35,8 @@ from ...algos.core.errors import CheckpointError, MissingFileError, UsageError
 from ...common.tensor_headers import LONGEST_HEADER, parse_tensor_header
 from ...common.untrusted import parse_json
 from .classifier import build_classifier
+from .exports import program_bytes
 from .model import Model
-from .programs import program_bytes
 from .spec import ModelSpec
 
 __all__ = ["MODEL_FILE", "export_bytes", "load_model", "model_bytes"]
@@ -125,13 +125,13 @@ def export_bytes(
     Parameters
     ----------
     path : path. The folder of a finished run, or a model.
-    to : ``"safetensors"``, for `load_model`; or a key of `programs.PROGRAMS`, for other runtimes.
+    to : ``"safetensors"``, for `load_model`; or a key of `exports.PROGRAMS`, for other runtimes.
     network : nn.Module, optional. As of `load_model`; a file of safetensors needs none.
 
     Raises
     ------
     CheckpointError, MissingFileError, UsageError, MissingExtraError
-        As of `load_model` and `programs.program_bytes`.
+        As of `load_model` and `exports.program_bytes`.
     """
     if to == "safetensors":
         return _read(path).content

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...algos.core.checks import choice_fix
 from ...algos.core.errors import InvalidValueError, UsageError
 from .arrays import BATCH, Inputs
 from .classifier import Classifier
@@ -170,7 +171,7 @@ class Model:
         if layer not in LAYERS:
             msg = (
                 f"layer must be one of {', '.join(map(repr, LAYERS))}, got {layer!r}"
-                ". To fix this, name one of these"
+                f". To fix this, {choice_fix(layer, LAYERS)}"
             )
             raise UsageError(msg)
         if layer == "encoder":

@@ -210,8 +210,9 @@ def build_network(
             raise UsageError(msg)
         if config.name not in NETWORKS:
             close = difflib.get_close_matches(config.name, NETWORKS)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(NETWORKS)}"
-            msg = f"network.name {config.name!r} is unknown; {hint}"
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(NETWORKS)}."
+            fix = f"set network.name={close[0]}" if close else "set network.name to one of these"
+            msg = f"network.name {config.name!r} is unknown; {hint} To fix this, {fix}"
             raise UsageError(msg)
         known = NETWORKS[config.name]
         if len(shape) != known.axes:

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 from ..config.run import AugmentConfig, DataConfig, RunConfig
 from ..data.look import Look
 from .bases import FINER_HEADS, base_of, kind_of_data, papers_views
+from .epochs import epochs_by_count, lasting
 
 __all__ = [
     "Choice",
     "Chosen",
     "Machine",
     "choose_settings",
-    "epochs_by_count",
-    "lasting",
     "with_clusters",
 ]
 
@@ -282,7 +281,7 @@ def _length(
 ) -> RunConfig:
     """Epochs, batches, warm-up and beginnings for this number of samples."""
     if asked is None:
-        asked = epochs_by_count(config.epochs, look.n, for_samples, kind, machine)
+        asked = epochs_by_count(config.epochs, look.n, for_samples, kind, card=machine.card)
         told = f"by count: {asked * look.n:,} samples are seen"
     else:
         told = "as asked"
@@ -293,31 +292,3 @@ def _length(
     if batch != config.batch_size:
         choices.append(Choice(f"batch_size = {batch}", "there are few samples"))
     return lasting(replace(config, batch_size=batch), asked)
-
-
-def epochs_by_count(recipe: int, n: int, for_samples: int, kind: str, machine: Machine) -> int:
-    """Passes over n samples: as many samples in all as the base's, within what makes sense.
-
-    Examples
-    --------
-    >>> epochs_by_count(25, 10_000, 10_000, "strokes", Machine(2))
-    25
-    >>> [epochs_by_count(25, n, 10_000, "photographs", Machine(2)) for n in (500, 10_000, 10**6)]
-    [200, 25, 10]
-    """
-    most = 400 if kind == "photographs" and machine.card else 200
-    return min(most, max(10, round(recipe * for_samples / n)))
-
-
-def lasting(config: RunConfig, epochs: int) -> RunConfig:
-    """Copy settings for another number of epochs: warm-up and beginnings keep their shares."""
-    ratio = epochs / config.epochs
-    warmup = min(epochs, round(config.optim.warmup_epochs * ratio))
-    frozen = min(config.optim.frozen_epochs, epochs - 1)
-    optim = replace(config.optim, warmup_epochs=warmup, frozen_epochs=frozen)
-    starts = config.starts
-    if starts is not None:
-        begun = max(1, round(starts.epochs * ratio))
-        starts = replace(starts, epochs=begun) if begun < epochs else None
-    evaluation = replace(config.evaluation, every=max(1, round(epochs / 5)))
-    return replace(config, epochs=epochs, optim=optim, starts=starts, evaluation=evaluation)

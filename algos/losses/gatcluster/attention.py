@@ -222,14 +222,14 @@ def attention_map(gaussian: Gaussian, size: tuple[int, int], *, alpha: float = 0
     if mean.ndim == 0 or mean.shape[-1] != 2:
         msg = (
             f"gaussian.mean must have shape (..., 2), got {tuple(mean.shape)}"
-            ". To fix this, give it that shape"
+            ". To fix this, make the window by isotropic_gaussian or full_gaussian"
         )
         raise InvalidValueError(msg)
     check_shape("gaussian.variances", variances, tuple(mean.shape))
     check_shape("gaussian.correlation", correlation, tuple(mean.shape[:-1]))
     check_interval("alpha", alpha, 1e-6, 1e6)
     if len(size) != 2:
-        msg = f"size must be (H, W), got {size!r}. To fix this, give it that shape"
+        msg = f"size must be (H, W), got {size!r}. To fix this, pass two numbers, such as (7, 7)"
         raise InvalidValueError(msg)
     scales = xp.sqrt(variances)
     steps = []
@@ -276,7 +276,7 @@ def attended_features(features: Array, attention: Array) -> Array:
     if features.ndim < 3:
         msg = (
             f"features must have shape (..., c, H, W), got {tuple(features.shape)}"
-            ". To fix this, give it that shape"
+            ". To fix this, pass the map of features from before pooling"
         )
         raise InvalidValueError(msg)
     check_shape("attention", attention, tuple(features.shape[:-3] + features.shape[-2:]))
@@ -294,7 +294,7 @@ def _check_raw(raw: Array, length: int) -> Array:
     if raw.ndim == 0 or raw.shape[-1] != length:
         msg = (
             f"raw must have shape (..., {length}), got {tuple(raw.shape)}"
-            ". To fix this, give it that shape"
+            f". To fix this, give the last layer of the network {length} outputs"
         )
         raise InvalidValueError(msg)
     return raw

@@ -67,7 +67,7 @@ def joint_distribution(scores: Array, other_scores: Array, *, temperature: float
     if len(shape) < 2 or 0 in shape[-2:]:
         msg = (
             f"scores must have shape (..., b, k) with b >= 1 and k >= 1, got {shape}"
-            ". To fix this, give it that shape"
+            ". To fix this, pass a batch of one sample or more, a row for each"
         )
         raise InvalidValueError(msg)
     p, q = (
@@ -110,7 +110,7 @@ def information_of_joint(joint: Array, *, entropy_weight: float = 1.0) -> Array:
     if joint.ndim < 2:
         msg = (
             f"joint must have shape (..., k, m), got {tuple(joint.shape)}"
-            ". To fix this, give it that shape"
+            ". To fix this, pass what dualclust.algos.losses.information.joint_distribution returns"
         )
         raise InvalidValueError(msg)
     p = at_least_float32(joint)

@@ -182,7 +182,7 @@ def margin_term(weights: Array, *, margin_weight: float) -> Array:
     if weights.ndim < 2:
         msg = (
             f"weights must have shape (..., d, k), got {tuple(weights.shape)}"
-            ". To fix this, give it that shape"
+            ". To fix this, pass the weights of the classifier, a column for each cluster"
         )
         raise InvalidValueError(msg)
     # Scaled before the square, so that a weight of 0 gives 0 for weights of any size.
@@ -245,7 +245,7 @@ def check_batch(name: str, array: Array) -> None:
     if len(shape) < 2 or 0 in shape[-2:]:
         msg = (
             f"{name} must have shape (..., b, k) with b >= 1 and k >= 1, got {shape}"
-            ". To fix this, give it that shape"
+            ". To fix this, pass a batch of one sample or more, a row for each"
         )
         raise InvalidValueError(msg)
 

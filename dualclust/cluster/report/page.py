@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...common.page.document import SHARED, page_text, read_part, script_of
+from ...common.page.document import SHARED, page_text, read_part, script_of, template_of
 from ...common.page.numbers import held
+from ...common.page.sections import allowed_sizes, shared_fields, tiles_html
 from ..notable import Notable
 from ..output import Clusters
 
@@ -26,6 +27,19 @@ SCRIPTS = (
     (__package__, "main.js"),
 )
 """Parts of the script, in order; together they are one function."""
+
+NAV = (
+    ("sizes", "Sizes and prices"),
+    ("map", "Map"),
+    ("clusters", "Clusters"),
+    ("balance", "Price of balance"),
+    ("doubtful", "Doubtful rows"),
+    ("moved", "Moved rows"),
+    ("run", "The run"),
+)
+
+SIZES_NOTE = """A price is what is added to all scores of a cluster so that its size comes out
+right. These colors mean the same everywhere on this page."""
 
 
 def active_bounds(found: Clusters) -> NDArray[np.int64]:
@@ -62,6 +76,9 @@ def page_of(
     k, n = len(found.counts), len(found.labels)
     name = html.escape(title)
     fields = {
+        **shared_fields(
+            NAV, rows="rows", find="text", orders=("size", "price", "number"), sizes_note=SIZES_NOTE
+        ),
         "title": name,
         "heading": f"{k:,} cluster{'s' * (k != 1)} of {n:,} rows",
         "summary": _summary(found, notable),
@@ -75,7 +92,7 @@ def page_of(
         ),
     }
     return page_text(
-        read_part(__package__, "page.html"),
+        template_of(__package__, "page.html"),
         fields,
         style=read_part(SHARED, "page.css"),
         script=script_of(SCRIPTS),
@@ -102,9 +119,10 @@ def _summary(found: Clusters, notable: Notable) -> str:
 def _tiles(found: Clusters, notable: Notable) -> str:
     k, n = len(found.counts), len(found.labels)
     held = [int((active_bounds(found) == side).sum()) for side in (1, -1)]
+    low, high = int(found.lower.min()), int(found.upper.max())
     tiles = [
         ("Sizes", f"{found.counts.min():,} to {found.counts.max():,}", f"mean {n / k:,.1f}"),
-        ("Bounds", _bounds(found), "smallest to largest allowed"),
+        ("Bounds", allowed_sizes(low, high, n), "smallest to largest allowed"),
         ("Held by a bound", f"{sum(held):,} of {k:,}", f"{held[0]:,} up, {held[1]:,} down"),
         ("Moved rows", f"{notable.n_moved:,}", f"{notable.n_moved / n:.2%} of all"),
         ("Proven gap", f"{found.gap:.1e}" if found.gap else "0", "0 is the best there is"),
@@ -114,20 +132,7 @@ def _tiles(found: Clusters, notable: Notable) -> str:
             "converged" if found.converged else "stopped at the limit",
         ),
     ]
-    return "".join(
-        f"<div class=tile><dt>{name}</dt><dd><b>{value}</b><span>{more}</span></dd></div>"
-        for name, value, more in tiles
-    )
-
-
-def _bounds(found: Clusters) -> str:
-    n = len(found.labels)
-    low, high = int(found.lower.min()), int(found.upper.max())
-    if low <= 0 and high >= n:
-        return "none"
-    if low <= 0:
-        return f"at most {high:,}"
-    return f"at least {low:,}" if high >= n else f"{low:,} to {high:,}"
+    return tiles_html(tiles)
 
 
 def _balance(found: Clusters, result: dict[str, Any], notable: Notable, weight: float) -> str:

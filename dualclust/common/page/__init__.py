@@ -1,16 +1,19 @@
 """What the pages of results and of runs are made of: one file each, which loads nothing else.
 
 `document` puts a template, styles, scripts and data into one page under a policy that allows these
-alone; `numbers` prepares what charts and maps show; `layout` places centers. The scripts and the
-style beside them are shared: elements and search (`base.js`), bars (`charts.js`), the map, rows,
-the table of clusters. Text of the user reaches a page as data, or escaped.
+alone; templates share the HTML in `parts`, whose words are filled in by `sections`; `numbers`
+prepares what charts and maps show; `layout` places centers. Shared as well are the style and the
+scripts: elements and search (`base.js`), bars (`charts.js`), the map, rows, the table of clusters.
+Text of the user reaches a page as data, or escaped.
 """
 
-from .document import json_text, page_text, read_part, script_of
+from .document import json_text, page_text, read_part, script_of, template_of
 from .layout import main_plane, neighbor_map, rows_around
 from .numbers import held, histogram, maps_of, packed, rounded
+from .sections import allowed_sizes, shared_fields, tiles_html
 
 __all__ = [
+    "allowed_sizes",
     "held",
     "histogram",
     "json_text",
@@ -23,4 +26,7 @@ __all__ = [
     "rounded",
     "rows_around",
     "script_of",
+    "shared_fields",
+    "template_of",
+    "tiles_html",
 ]

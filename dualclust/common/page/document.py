@@ -10,15 +10,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-__all__ = ["SHARED", "json_text", "page_text", "read_part", "script_of"]
+__all__ = ["SHARED", "json_text", "page_text", "read_part", "script_of", "template_of"]
 
 SHARED = "dualclust.common.page"
-"""Where the shared style and scripts are."""
+"""Where the shared parts, style and scripts are."""
+
+_PART = re.compile(r"\{\{> (\w+)\}\}")
 
 
 def page_text(
@@ -62,6 +65,18 @@ def json_text(data: Any) -> str:
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return text.encode("utf-8", "replace").decode()
+
+
+def template_of(package: str, name: str) -> str:
+    """Return a template of a package, with the shared parts where it says ``{{> part}}``.
+
+    Parts are the files of ``common/page/parts``: ``head`` and ``foot`` of every page, and sections
+    about clusters. Their slots are filled by `sections.shared_fields`.
+    """
+    return _PART.sub(
+        lambda found: read_part(SHARED, f"parts/{found[1]}.html").rstrip("\n"),
+        read_part(package, name),
+    )
 
 
 @lru_cache

@@ -9,7 +9,7 @@ import torch
 from dualclust.algos.clustering.metrics import clustering_scores
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.train.data.samples import image_data
-from dualclust.train.loop.agreement import Agreement, evaluate, kmeans_on_pixels
+from dualclust.train.loop.metrics import Agreement, evaluate, kmeans_on_pixels
 
 
 def blocks(n=60, classes=3, labels=True):

@@ -6,14 +6,14 @@ import torch
 
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.train.loop import Run
-from dualclust.train.loop.agreement import (
+from dualclust.train.loop.evaluation import evaluate_method
+from dualclust.train.loop.metrics import (
     agreement,
     evaluate,
     logistic_probe,
     nearest_neighbors,
     spread,
 )
-from dualclust.train.loop.evaluation import evaluate_method
 from tests.train.runs import tiny
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.train.loop.agreement import logistic_probe
+from dualclust.train.loop.metrics import logistic_probe
 
 
 def test_a_feature_counts_whatever_its_unit(rng):

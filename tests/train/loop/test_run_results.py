@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from dualclust.train.config.run import load_config
 from dualclust.train.data.samples import load_source
 from dualclust.train.loop import Run, loader, train
-from dualclust.train.loop.agreement import evaluate
+from dualclust.train.loop.metrics import evaluate
 from tests.train.runs import (
     EPOCHS,
     FILES,

@@ -9,11 +9,11 @@ import torch
 from dualclust.algos.core.errors import MissingExtraError, UsageError
 from dualclust.train.config.run import load_config
 from dualclust.train.loop import Run, train
-from dualclust.train.loop.agreement import agreement
 from dualclust.train.loop.evaluation import evaluate_method
+from dualclust.train.loop.metrics import agreement
 from dualclust.train.methods import METHODS
 from dualclust.train.models import export_bytes, load_model, program_bytes, programs
-from dualclust.train.models.programs import DESCRIPTION
+from dualclust.train.models.exports import DESCRIPTION
 from dualclust.train.state.checkpoint import latest_checkpoint
 from dualclust.train.state.packing import unpack
 from tests.train.runs import tiny

@@ -12,7 +12,6 @@ from dualclust.train.networks.network import NETWORKS, build_network, run_views
 
 DIGIT, SMALL, MIDDLE = (1, 8, 8), (3, 32, 32), (3, 96, 96)
 FLEXIBLE = [name for name in NETWORKS if "cnn" in name or "resnet" in name]
-RESNETS = [name for name in NETWORKS if "resnet" in name]
 
 
 def config(**values):

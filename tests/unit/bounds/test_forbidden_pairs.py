@@ -7,6 +7,7 @@ from dualclust.algos.bounds import forbidden_pairs
 from dualclust.algos.bounds.farkas import FarkasVector, verify_infeasibility
 from dualclust.algos.bounds.forbidden_pairs import feasibility
 from dualclust.algos.core.errors import InvalidValueError
+from tests.blocks_read import Watched
 from tests.compare import assert_equal, to_numpy
 
 ALL = np.ones((2, 2), bool)
@@ -42,18 +43,6 @@ def test_labels_are_of_whole_samples_and_counts_of_any_weights(xp):
     assert (found.labels, found.counts) == (None, (1, 2))
     none = feasibility(allowed[:0, :], [0, 0], [1, 1])
     assert_equal(none.labels, xp.asarray(np.zeros(0, np.int64)))
-
-
-class Watched(np.ndarray):
-    """An array that notes how many rows are asked of it at a time."""
-
-    seen = ()
-
-    def __getitem__(self, place):
-        found = super().__getitem__(place)
-        if isinstance(place, tuple):
-            Watched.seen = (*Watched.seen, found.shape[0])
-        return np.asarray(found)
 
 
 @pytest.mark.parametrize(

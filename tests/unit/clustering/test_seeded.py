@@ -144,4 +144,7 @@ def test_wrong_labels_of_fixed_rows_are_named(xp):
         seed=0,
         metric="cosine",
     )
-    assert text.startswith("fixed must hold clusters from 0 to 1, or -1 for a free row")
+    assert text == (
+        "fixed must hold clusters from 0 to 1, or -1 for a free row, got values from 0 to 2. "
+        "To fix this, number rows and clusters from 0"
+    )

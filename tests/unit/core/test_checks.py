@@ -3,6 +3,7 @@
 import math
 import sys
 
+import array_api_compat as compat
 import array_api_strict
 import numpy as np
 import pytest
@@ -19,17 +20,22 @@ def test_shape_is_returned_where_it_fits(xp):
 
 
 @pytest.mark.parametrize(
-    ("axes", "text"),
+    ("axes", "wanted", "fix"),
     [
-        (("n",), "x must have shape (n,), got (2, 3)"),
-        (("n", 4), "x must have shape (n, 4), got (2, 3)"),
-        (("n", 3, "d"), "x must have shape (n, 3, d), got (2, 3)"),
-        ((), "x must have shape (), got (2, 3)"),
+        (("n",), "(n,)", "reshape it to 1 axis"),
+        (("n", 4), "(n, 4)", "make axis 1 of length 4, as the other arguments have it"),
+        ((5, 4), "(5, 4)", "make axis 0 of length 5, as the other arguments have it"),
+        (("n", 2), "(n, 2)", "transpose it"),
+        ((3, 2), "(3, 2)", "transpose it"),
+        (("n", 3, "d"), "(n, 3, d)", "reshape it to 3 axes"),
+        ((), "()", "reshape it to 0 axes"),
     ],
 )
-def test_a_wrong_shape_is_named(xp, axes, text):
+def test_a_wrong_shape_is_named(xp, axes, wanted, fix):
     x = xp.asarray(np.zeros((2, 3)))
-    assert is_refusal(message_of(InvalidValueError, checks.check_shape, "x", x, axes), text)
+    text = message_of(InvalidValueError, checks.check_shape, "x", x, axes)
+    assert text == f"x must have shape {wanted}, got (2, 3). To fix this, {fix}"
+    assert is_refusal(text, f"x must have shape {wanted}, got (2, 3)")
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -79,7 +85,7 @@ def test_the_first_place_that_is_not_finite_is_named(xp, bad, place):
 
 def test_a_scalar_that_is_not_finite_is_named(xp):
     text = message_of(InvalidValueError, checks.check_finite, "x", xp.asarray(math.nan))
-    assert text.startswith("x must be finite, got nan at index ()")
+    assert is_refusal(text, "x must be finite, got nan at index ()")
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
@@ -123,11 +129,13 @@ def test_arrays_of_one_place_pass(xp):
 
 
 @pytest.mark.parametrize(
-    "other", [torch.ones(2), array_api_strict.ones(2)], ids=["torch", "strict"]
+    ("other", "found"),
+    [(torch.ones(2), "torch and numpy"), (array_api_strict.ones(2), "array_api_strict and numpy")],
+    ids=["torch", "strict"],
 )
-def test_arrays_of_two_libraries_are_named(other):
+def test_arrays_of_two_libraries_are_named(other, found):
     text = message_of(DeviceMismatchError, checks.check_same_place, a=np.ones(2), b=other)
-    assert text.startswith("b must be of the same array library as a, got ")
+    assert is_refusal(text, f"b must be of the same array library as a, got {found}")
 
 
 def test_what_is_no_array_has_no_place():
@@ -138,8 +146,8 @@ def test_arrays_on_two_devices_are_named():
     first = array_api_strict.ones(2)
     second = array_api_strict.ones(2, device=array_api_strict.Device("device1"))
     text = message_of(DeviceMismatchError, checks.check_same_place, a=first, b=second)
-    assert text.startswith("b must be on the device of a, got ")
-    assert text.endswith("To fix this, move one of them")
+    places = f"{compat.device(second)} and {compat.device(first)}"
+    assert is_refusal(text, f"b must be on the device of a, got {places}")
 
 
 def test_subclasses_of_one_library_are_of_one_place(tmp_path):
@@ -151,7 +159,8 @@ def test_subclasses_of_one_library_are_of_one_place(tmp_path):
     text = message_of(
         DeviceMismatchError, checks.check_same_place, features=memmap, centers=parameter
     )
-    assert text.startswith("centers must be of the same array library as features")
+    wrong = "centers must be of the same array library as features, got torch and numpy"
+    assert is_refusal(text, wrong)
 
 
 def test_numbers_inside_an_interval_come_back_as_floats():
@@ -208,6 +217,8 @@ def test_choices():
     checks.check_choice("x", "a", ("a", "b"))
     text = message_of(InvalidValueError, checks.check_choice, "x", "c", ("a", "b"))
     assert is_refusal(text, "x must be one of 'a', 'b', got 'c'")
+    text = message_of(InvalidValueError, checks.check_choice, "x", "lef", ("left", "right"))
+    assert text == "x must be one of 'left', 'right', got 'lef'. To fix this, pass 'left'"
 
 
 def test_the_ends_of_the_floats():
@@ -215,7 +226,7 @@ def test_the_ends_of_the_floats():
     assert checks.check_interval("x", largest, 0.0, math.inf) == largest
     assert checks.check_interval("x", -largest, -math.inf, 0.0) == -largest
     text = message_of(InvalidValueError, checks.check_interval, "x", 10**309, 0.0, math.inf)
-    assert text.startswith("x must lie in [0, inf), got 1000")
+    assert is_refusal(text, f"x must lie in [0, inf), got {10**309}")
     assert checks.check_interval("x", 1.0, 1.0, 1.0) == 1.0
     assert checks.check_count("n", 1, 1) == 1
 
@@ -223,7 +234,7 @@ def test_the_ends_of_the_floats():
 @pytest.mark.parametrize("value", [["a"], 1, None, np.asarray(["a"])], ids=lambda v: str(type(v)))
 def test_a_choice_is_a_text(value):
     text = message_of(InvalidValueError, checks.check_choice, "x", value, ("a", "b"))
-    assert text.startswith("x must be one of 'a', 'b', got ")
+    assert is_refusal(text, f"x must be one of 'a', 'b', got {checks.shown(value)}")
 
 
 @pytest.mark.parametrize(
@@ -241,7 +252,8 @@ def test_a_namespace_has_all_that_is_needed(xp):
     for names in ((), ("asarray", "float64", "int64"), ("float64", "int64", "zeros")):
         wrong = type("Module", (), dict.fromkeys(names))
         text = message_of(InvalidTypeError, checks.check_namespace, wrong)
-        assert text.startswith("xp must be the namespace of an array library, got ")
+        wrong = f"xp must be the namespace of an array library, got {checks.shown(wrong)} (type)"
+        assert is_refusal(text, wrong)
 
 
 def test_a_shown_value_is_one_line_of_60_characters(xp):
@@ -254,13 +266,13 @@ def test_a_shown_value_is_one_line_of_60_characters(xp):
 
 def test_masked_and_sparse_arrays_and_those_without_values_are_named():
     for wrong, words in (
-        (np.ma.masked_array([1.0], [True]), "x must not be a masked array. To fix this, drop"),
+        (np.ma.masked_array([1.0], [True]), "x must not be a masked array"),
         (torch.eye(2).to_sparse(), "x must be a dense tensor, got one of layout torch.sparse_coo"),
     ):
         for check in (checks.check_real, checks.check_integral, checks.check_finite):
-            assert message_of(InvalidTypeError, check, "x", wrong).startswith(words)
+            assert is_refusal(message_of(InvalidTypeError, check, "x", wrong), words)
         text = message_of(InvalidTypeError, checks.check_shape, "x", wrong, ("n",))
-        assert text.startswith(words)
+        assert is_refusal(text, words)
     meta = torch.ones(2, device="meta")
     checks.check_real("x", meta)
     for check in (checks.check_finite, checks.check_values):

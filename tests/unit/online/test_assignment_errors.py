@@ -13,7 +13,7 @@ from dualclust.algos.online.assignment import assign, init_state
 from dualclust.algos.online.step_sizes import StepRule
 from dualclust.backends import engine
 from tests.compare import assert_equal, to_numpy
-from tests.refusals import message_of
+from tests.refusals import is_refusal, message_of
 
 
 def bounds_of(xp, k=3, n=8, **options):
@@ -26,7 +26,7 @@ def bounds_of(xp, k=3, n=8, **options):
 @pytest.mark.parametrize("shape", [(8,), (8, 2), (8, 4), (2, 4, 3), (8, 0)])
 def test_a_wrong_shape_is_named(xp, shape):
     text = message_of(InvalidValueError, assign, xp.asarray(np.zeros(shape)), bounds_of(xp))
-    assert text.startswith(f"scores must have shape (n, 3), got {shape}")
+    assert is_refusal(text, f"scores must have shape (n, 3), got {shape}")
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
@@ -63,14 +63,17 @@ def test_more_samples_than_the_pass_has_are_refused(xp):
     )
     state = assign(xp.asarray(np.zeros((5, 3))), bounds).state
     text = message_of(InvalidValueError, assign, xp.asarray(np.zeros((4, 3))), bounds, state)
-    assert text.startswith("scores has 4 rows, but only 3 of n_samples=8 are left")
+    assert text == (
+        "scores has 4 rows, but only 3 of n_samples=8 are left in this pass. "
+        "To fix this, start a new pass with next_pass(state)"
+    )
 
 
 @pytest.mark.parametrize("dtype", ["int64", "bool", "complex128"])
 def test_scores_that_are_not_real_are_refused(xp, dtype):
     scores = xp.asarray(np.zeros((8, 3)), dtype)
     text = message_of(InvalidTypeError, assign, scores, bounds_of(xp))
-    assert text.startswith(f"scores must have a real floating dtype, got {scores.dtype}")
+    assert is_refusal(text, f"scores must have a real floating dtype, got {scores.dtype}")
 
 
 @pytest.mark.parametrize(
@@ -109,17 +112,22 @@ def test_scores_that_are_no_array_are_refused(scores):
     text = message_of(
         InvalidTypeError, assign, scores, SizeBounds.from_ratios(3, n_samples=8, lower=0.5)
     )
-    assert text.startswith("scores must be an array of an array-API library")
+    assert text == (
+        "scores must be an array of an array-API library (numpy, torch, ...), got "
+        f"{type(scores).__name__}. To fix this, convert it, e.g. numpy.asarray(scores)"
+    )
 
 
 def test_two_libraries_are_refused():
     scores = torch.zeros((8, 3))
     bounds = SizeBounds.from_ratios(3, n_samples=8, lower=0.5)
     text = message_of(DeviceMismatchError, assign, scores, bounds)
-    assert text.startswith("bounds must be of the same array library as scores")
+    wrong = "bounds must be of the same array library as scores, got numpy and torch"
+    assert is_refusal(text, wrong)
     there = SizeBounds.from_ratios(3, n_samples=8, lower=0.5, xp=torch)
     text = message_of(DeviceMismatchError, assign, scores, there, init_state(bounds))
-    assert text.startswith("state must be of the same array library as scores")
+    wrong = "state must be of the same array library as scores, got numpy and torch"
+    assert is_refusal(text, wrong)
 
 
 def test_two_devices_are_refused():
@@ -127,7 +135,8 @@ def test_two_devices_are_refused():
     far = array_api_strict.Device("device1")
     bounds = SizeBounds.from_ratios(3, n_samples=8, lower=0.5, xp=array_api_strict, device=far)
     text = message_of(DeviceMismatchError, assign, scores, bounds)
-    assert text.startswith("bounds must be on the device of scores")
+    places = f"{far} and {scores.device}"
+    assert is_refusal(text, f"bounds must be on the device of scores, got {places}")
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])

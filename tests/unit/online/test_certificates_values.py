@@ -10,6 +10,7 @@ from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, I
 from dualclust.algos.online.assignment import AssignmentState
 from dualclust.algos.online.certificates import dual_value, margins, size_certificate
 from dualclust.algos.online.duals import Duals
+from tests.blocks_read import Watched
 from tests.compare import to_numpy
 from tests.refusals import assert_refused
 
@@ -60,18 +61,6 @@ def test_the_rounding_of_a_certificate_by_hand(xp):
         np.testing.assert_allclose(found, slack, rtol=2e-2)
     higher = state._replace(duals=Duals(xp.asarray([5.0, 8.0]), now.upper))
     assert float(to_numpy(size_certificate(higher, bounds).at_least)[0]) == 0.0
-
-
-class Watched(np.ndarray):
-    """An array that notes how many rows are asked of it at a time."""
-
-    seen = ()
-
-    def __getitem__(self, place):
-        found = super().__getitem__(place)
-        if isinstance(place, tuple):
-            Watched.seen = (*Watched.seen, found.shape[0])
-        return np.asarray(found)
 
 
 @pytest.mark.parametrize(

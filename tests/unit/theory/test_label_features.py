@@ -337,7 +337,8 @@ def test_arguments_are_checked(xp):
     text = message_of(
         InvalidValueError, check_label_features, features, xp.asarray(0.5 * np.eye(3))
     )
-    assert text.startswith("relations must hold 0 and 1, got 0.5 at index (0, 0)")
+    wrong = "relations must hold 0 and 1, got 0.5 at index (0, 0)"
+    assert text == f"{wrong}. To fix this, pass truth values"
     with pytest.raises(InvalidValueError, match=r"relations must have shape \(3, 3\), got \(2, 2"):
         check_label_features(features, r[:2, :2])
     with pytest.raises(InvalidValueError, match="features must have at least one row"):

@@ -113,9 +113,10 @@ class SubBatches:
         joint: bool = False,
     ) -> None:
         if batch_size % count or batch_size < 2 * count:
+            fits = max(2, batch_size // count) * count
             msg = (
                 f"batch_size must be a multiple of propos.sub_batches={count}, two images or more "
-                f"in each, got {batch_size}. To fix this, change one of them"
+                f"in each, got {batch_size}. To fix this, set batch_size={fits}"
             )
             raise UsageError(msg)
         if count % ranks.world_size:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....common.page.document import SHARED, page_text, read_part, script_of
+from ....common.page.document import SHARED, page_text, read_part, script_of, template_of
 from .figures import cluster_data, curves_of
 from .state import RunState
 from .words import fields_of
@@ -53,7 +53,7 @@ def run_page(state: RunState, parts: Mapping[str, Any] | None = None) -> str:
         data["trained"] = state.trained.tolist()
     style = read_part(SHARED, "page.css") + read_part(__package__, "run.css")
     return page_text(
-        read_part(__package__, "page.html"),
+        template_of(__package__, "page.html"),
         fields_of(state, parts),
         style=style,
         script=script_of(SCRIPTS),

@@ -7,11 +7,24 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ....common.page.sections import allowed_sizes, shared_fields, tiles_html
 from .advice import advice, finite, latest_alarms
 from .state import RunState
 from .symptoms import SYMPTOMS
 
 __all__ = ["fields_of"]
+
+NAV = (
+    ("try", "What to try next"),
+    ("gallery", "Gallery"),
+    ("sizes", "Sizes and prices"),
+    ("curves", "Curves"),
+    ("map", "Map"),
+    ("clusters", "Clusters"),
+    ("confusion", "Classes"),
+    ("doubtful", "Doubtful"),
+    ("run", "Settings"),
+)
 
 PRICED = ("secu", "coke")
 """Methods that label each batch at prices; the others bound labels elsewhere or not at all."""
@@ -33,14 +46,21 @@ def fields_of(state: RunState, parts: Mapping[str, Any] | None) -> dict[str, str
     if state.stopped:
         progress = f"Stopped in epoch {at:,} of {state.epochs:,}"
     return {
+        **shared_fields(
+            NAV,
+            rows="samples",
+            find="file",
+            orders=("number", "size", "price"),
+            sizes_note=_sizes_note(state, parts),
+            known=False,
+            meta='<meta http-equiv="refresh" content="60">' if goes_on else "",
+        ),
         "title": html.escape(state.title),
         "heading": f"{k:,} clusters of {n:,} samples by {html.escape(state.method)}",
-        "refresh": '<meta http-equiv="refresh" content="60">' if goes_on else "",
         "summary": f"{progress}. {_summary(state, parts)}",
         "tiles": _tiles(state, parts),
         "alarms": _alarms(state),
         "advice": _advice(state, parts),
-        "sizes_note": _sizes_note(state, parts),
         "epoch_note": _epoch_note(state, parts),
         "settings": "".join(_settings(state.settings)),
         "versions": "".join(
@@ -74,14 +94,13 @@ def _tiles(state: RunState, parts: Mapping[str, Any] | None) -> str:
     sizes = state.trained if parts is None else parts["counts"]
     which = "labels of training" if parts is None else f"in bounds, epoch {parts['epoch']:,}"
     tiles.append(("Sizes", f"{min(sizes):,} to {max(sizes):,}", which))
-    tiles.append(("Bounds", _bounds(state), "smallest to largest allowed"))
+    low, high = int(state.lower.min()), int(state.upper.max())
+    allowed = allowed_sizes(low, high, state.n_samples)
+    tiles.append(("Bounds", allowed, "smallest to largest allowed"))
     churn = last.get("churn")
     tiles.append(("Churn", f"{churn:.1%}" if finite(churn) else "–", "changed in the last epoch"))
     tiles.append(_agreement(state))
-    return "".join(
-        f"<div class=tile><dt>{name}</dt><dd><b>{value}</b><span>{more}</span></dd></div>"
-        for name, value, more in tiles
-    )
+    return tiles_html(tiles)
 
 
 def _rate(last: Mapping[str, Any]) -> str:
@@ -99,15 +118,6 @@ def _agreement(state: RunState) -> tuple[str, str, str]:
     if gap:
         return "In use", f"{gap[-1]['effective_clusters']:.1f}", "effective number of clusters"
     return "Samples", f"{state.n_samples:,}", "without classes"
-
-
-def _bounds(state: RunState) -> str:
-    low, high = int(state.lower.min()), int(state.upper.max())
-    if low <= 0 and high >= state.n_samples:
-        return "none"
-    if low <= 0:
-        return f"at most {high:,}"
-    return f"at least {low:,}" if high >= state.n_samples else f"{low:,} to {high:,}"
 
 
 def _alarms(state: RunState) -> str:

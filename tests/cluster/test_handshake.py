@@ -11,7 +11,7 @@ from dualclust.cluster import problem
 from dualclust.cluster.options import check_options
 from dualclust.cluster.problem import open_problem
 from dualclust.cluster.progress import Meter
-from dualclust.common.same_task import check_same
+from dualclust.common.handshake import check_same
 from tests.thread_ranks import on_threads
 
 pytest.importorskip("torch")

@@ -8,7 +8,7 @@ import torch
 from dualclust.algos.core.errors import UsageError
 from dualclust.train.config.run import override
 from dualclust.train.loop import Run
-from dualclust.train.loop.same_run import check_same_run
+from dualclust.train.loop.handshake import check_same_run
 from tests.thread_ranks import on_threads
 from tests.train.runs import tiny, write_images
 

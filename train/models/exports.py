@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ...algos.core.checks import choice_fix
 from ...algos.core.errors import MissingExtraError, UsageError
 from .classifier import Classifier
 from .model import Model
@@ -67,7 +68,7 @@ def program_bytes(model: Model, to: str) -> bytes:
     if to not in PROGRAMS:
         msg = (
             f"to must be one of {', '.join(map(repr, PROGRAMS))}, got {to!r}"
-            ". To fix this, name one of these"
+            f". To fix this, {choice_fix(to, PROGRAMS)}"
         )
         raise UsageError(msg)
     classifier = deepcopy(model.classifier).cpu()

@@ -7,8 +7,8 @@ import pytest
 
 from dualclust.algos.core.errors import UsageError
 from dualclust.train.data.look import Look
-from dualclust.train.own_data import Machine, choose_settings, epoch_time, fit_budget, seconds_of
-from dualclust.train.own_data.budget import MOST, SHARE, STEPS, ladder
+from dualclust.train.own_data import Machine, choose_settings, epoch_time, fit_to_time, seconds_of
+from dualclust.train.own_data.epochs_for_time import MOST, SHARE, STEPS, ladder
 from tests.train.runs import tiny
 
 LOOK = Look("files", 500, 3, 90, 64)
@@ -36,7 +36,7 @@ def fitted(seconds, per_width, start=None):
         clock.now += 10
         return per_width * config.network.width
 
-    return fit_budget(start or chosen(), seconds, measure, clock=clock), asked
+    return fit_to_time(start or chosen(), seconds, measure, clock=clock), asked
 
 
 @pytest.mark.parametrize("text", ["20", "m", "20 m", "-5m", "1h 30m", "5d", "", "0s", "1e3s"])
@@ -83,7 +83,7 @@ def test_beginnings_count():
     start = choose_settings(
         Look("images", 10_000, 1, 28, 28), "gatcluster", "x", Machine(2), clusters=10
     )
-    found = fit_budget(start, 520, lambda config: 8.0, clock=Clock())
+    found = fit_to_time(start, 520, lambda config: 8.0, clock=Clock())
     config = found.config
     passes = config.epochs + 3 * config.starts.epochs
     assert 0.9 * SHARE * 520 <= 8 * passes <= 1.1 * SHARE * 520

@@ -1,4 +1,4 @@
-"""Fit a run to a time: the largest network that gets its epochs, and epochs for that time.
+"""How many epochs fit into a time (`--time`), and the largest network that still gets its epochs.
 
 The time is the user's, so that here, and nowhere else in a run, a clock decides: the same command
 on a faster machine gives another run. ``config.toml`` says what it came to, and repeats it.
@@ -18,9 +18,10 @@ import torch
 from ...algos.core.errors import UsageError
 from ..config.run import RunConfig
 from ..loop.run import Run
-from .choices import Choice, Chosen, lasting
+from .choices import Choice, Chosen
+from .epochs import lasting
 
-__all__ = ["SHARE", "epoch_time", "fit_budget", "ladder", "seconds_of"]
+__all__ = ["SHARE", "epoch_time", "fit_to_time", "ladder", "seconds_of"]
 
 SHARE = 0.8
 """Of the time, what epochs get; the rest is for reading the data, evaluation and results."""
@@ -121,7 +122,7 @@ def epoch_time(
     return before + each * math.ceil(n / config.batch_size)
 
 
-def fit_budget(
+def fit_to_time(
     chosen: Chosen,
     seconds: float,
     measure: Callable[[RunConfig], float],

@@ -10,7 +10,7 @@ import hashlib
 
 import torch
 
-from ...common.same_task import check_same
+from ...common.handshake import check_same
 from ..state.packing import pack
 from .run import Run
 from .trained import dualclust_version
