@@ -174,10 +174,9 @@ def test_later_passes_are_tied_where_their_width_is_near_k(
 
 def test_a_width_of_exactly_a_quarter_of_the_clusters_is_not_near_them(monkeypatch):
     Pass(monkeypatch, tied=0.6, gap=0.75)
-    source = score_source(np.zeros((N, 8)))
-    own = problem()._replace(source=source)
-    assert not _after_pass(own, search_of(width=2), 1).is_tied
-    assert _after_pass(own, search_of(width=3), 1).is_tied
+    for k, is_near in ((7, True), (8, False)):
+        own = problem()._replace(source=score_source(np.zeros((N, k))))
+        assert _after_pass(own, search_of(width=2), 1).is_tied is is_near
 
 
 @pytest.mark.parametrize(
@@ -303,21 +302,25 @@ def test_ties_end_a_search_that_may_keep_all_scores(most, ends, monkeypatch):
     assert passes.names().count("pass") == (1 if ends else 3)
 
 
-def test_a_reach_that_was_wrong_is_forgotten(monkeypatch):
-    early, online = labels_of(0.5), labels_of(0.25)
+@pytest.mark.parametrize("online_gap", [0.25, 0.5, 0.75])
+def test_a_reach_that_was_wrong_is_forgotten(online_gap, monkeypatch):
+    early, online = labels_of(0.5), labels_of(online_gap)
     found = {"best": early, "online": online, "is_tied": True}
     passes = Passes(monkeypatch, lambda search, n: search._replace(**found))
-    own = problem(price_reach=2.0, last_entries=0, max_passes=3, online_after=99, exponent=3)
+    own = problem(price_reach=0.5, last_entries=0, max_passes=3, online_after=99, exponent=3)
     given = 8.0 * CENTER
     assert _solved(own, given) == "last"
     # One pass with the reach, then all over without it, from the prices as they were given.
     assert passes.names() == ["start", "pass", "start", *["pass"] * 3, "last"]
     first, second = (event for event in passes.events if event[0] == "start")
-    assert first[1].options.price_reach == 2.0
+    assert first[1].options.price_reach == 0.5
     assert second[1].options.price_reach == 0.0
     assert second[2].tolist() == CENTER.tolist()
     assert passes.events[1][2].online is None
-    assert passes.events[3][2].online is online
+    assert passes.events[3][2].online is (online if online_gap < 0.5 else early)
+    name, last, search = passes.events[-1]
+    assert (name, last) == ("last", second[1])
+    assert search.best is early
 
 
 @pytest.mark.parametrize(

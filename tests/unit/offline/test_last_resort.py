@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.core.errors import InvalidValueError
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidValueError
 from dualclust.algos.offline import SolverOptions, assignment
 from dualclust.algos.offline._candidates import TrustRegion
 from dualclust.algos.offline._proof import OfflineAssignment
@@ -59,6 +59,15 @@ def test_online_passes_begin_once_at_the_same_prices(monkeypatch):
     worse = search_of(online=labels_of(0.125), best_prices=ONES)
     assert _with_online_passes(own, worse).online is worse.online
     assert len(seen) == 2
+    equal = search_of(online=labels_of(0.25), best_prices=ONES)
+    assert _with_online_passes(own, equal).online is equal.online
+
+
+def test_of_equal_labels_those_of_candidates_are_returned(monkeypatch):
+    monkeypatch.setattr(assignment, "_with_online_passes", lambda own, search: search)
+    search = search_of(best=labels_of(0.25), online=labels_of(0.25))
+    found = _last_resort(problem(retry_entries=100, last_entries=0), search)
+    assert found is search.best
 
 
 @pytest.mark.parametrize(
@@ -143,6 +152,21 @@ def test_scores_that_allow_labels_but_lead_to_none_are_an_error(monkeypatch):
 def test_the_tolerance_of_assignments():
     for function in (assign_offline, assign_source):
         assert inspect.signature(function).parameters["tol"].default == 1e-4
+
+
+def test_tolerances_prices_and_bounds_that_are_refused():
+    scores = np.zeros((N, K))
+    assert assign_offline(scores, BOUNDS, tol=1.0).gap == 0.0
+    with pytest.raises(InvalidValueError, match=r"tol must lie in \[0, 1\], got 1\.001"):
+        assign_offline(scores, BOUNDS, tol=1.001)
+    few = SizeBounds.from_counts([0] * 4, n_samples=N)
+    with pytest.raises(InvalidValueError, match=r"bounds\.lower must have shape \(5,\)"):
+        assign_source(score_source(scores), few)
+    strict = pytest.importorskip("array_api_strict")
+    for name in ("prices", "weights"):
+        other = {name: strict.ones(K if name == "prices" else N, dtype=strict.float64)}
+        with pytest.raises(DeviceMismatchError, match=name):
+            assign_offline(scores, BOUNDS, **other)
 
 
 @pytest.mark.parametrize(("most", "n_rows"), [(7, 7), (99, N)])

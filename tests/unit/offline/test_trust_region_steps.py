@@ -12,6 +12,8 @@ from dualclust.algos.offline._candidates import TrustRegion
 from dualclust.algos.offline._online_passes import raise_empty_clusters, shifted_together
 from dualclust.algos.offline._smoothed_dual import RefinedPrices
 from dualclust.algos.offline._trust_region import (
+    AT_EDGE,
+    LEAST_REACH,
     RegionLimit,
     _Attempt,
     _initial_radius,
@@ -224,6 +226,10 @@ def test_a_sample_is_looked_at_until_the_last_attempt(
     assert tied is is_tied
 
 
+def test_what_counts_as_the_edge_and_as_the_least_reach():
+    assert (AT_EDGE, LEAST_REACH) == (1.0 - 1e-9, 1e-6)
+
+
 N = 1000
 SCORES = np.random.default_rng(0).normal(size=(N, 3)) + np.asarray([0.0, 0.5, 2.0])
 BOUNDS = SizeBounds.from_counts([100, 250, 300], [500, 350, 400], n_samples=N)
@@ -302,6 +308,9 @@ def test_the_rows_of_the_samples(options, expected, monkeypatch):
 
 @pytest.mark.parametrize(("most", "n_rows"), [(8, 8), (99, 20)])
 def test_the_first_region_is_that_of_a_few_rows(most, n_rows, monkeypatch):
+    looks = []
+    real = _trust_region.score_range
+    monkeypatch.setattr(_trust_region, "score_range", lambda rows: looks.append(rows) or real(rows))
     given = np.asarray([3.0, 2.5, -40.0])
     for prices in (None, given):
         samples, passes, _ = learned(monkeypatch, prices=prices, range_rows=most)
@@ -309,6 +318,7 @@ def test_the_first_region_is_that_of_a_few_rows(most, n_rows, monkeypatch):
         some = SCORES[strided_ids(N, 20, SCORES)][:n_rows]
         start = np.asarray([0.25, 0.0, -1.5]) if prices is None else given
         center = shifted_together(raise_empty_clusters(some, start, BOUNDS.lower), BOUNDS)
+        np.testing.assert_array_equal(looks[0], some)
         _, region, _ = samples[0]
         np.testing.assert_array_equal(region.center, center)
         radius = _initial_radius(some, center, SolverOptions(range_rows=most))
