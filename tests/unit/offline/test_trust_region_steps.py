@@ -26,6 +26,8 @@ from dualclust.algos.offline._trust_region import (
     _rows_of_sample,
     _Sample,
     initial_region,
+    largest_radius,
+    next_region,
 )
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import score_range, strided_ids
@@ -228,6 +230,15 @@ def test_a_sample_is_looked_at_until_the_last_attempt(
 
 def test_what_counts_as_the_edge_and_as_the_least_reach():
     assert (AT_EDGE, LEAST_REACH) == (1.0 - 1e-9, 1e-6)
+    region = TrustRegion(np.zeros(2), np.asarray([1.0, 2.0**40]))
+    at_edge = np.asarray([AT_EDGE, 0.0])
+    assert next_region(region, at_edge).radius.tolist() == [4.0, 2.0**38]
+    assert next_region(region, 0.999 * at_edge).radius.tolist() == [0.25, 2.0**38]
+
+
+def test_no_rows_allow_no_region():
+    none = largest_radius(np.zeros((0, 9)), np.zeros(9), n_rows=5, max_entries=10**6)
+    assert none == RegionLimit(0.0, 4)
 
 
 N = 1000
