@@ -180,7 +180,7 @@ def shifted_together(prices: Array, bounds: SizeBounds) -> Array:
     array([-10.,   0.,   0.])
     """
     xp = compat.array_namespace(prices)
-    order = xp.argsort(prices, stable=True)
+    order = xp.argsort(prices)
     rising = xp.take(prices, order)
     lower, upper = xp.take(bounds.lower, order), xp.take(bounds.upper, order)
     # With the i-th price at 0, those before it pay for upper bounds, those after it for lower ones.

@@ -154,11 +154,12 @@ def _held_back(
     path.
     """
     xp, prices = compat.array_namespace(refined.prices), refined.prices
+    (k,) = prices.shape
     at_edge = candidates.at_edge(prices)
     n_at_edge = int(xp.sum(xp.astype(at_edge, xp.int64)))
     if n_at_edge == 0:
         return False
-    if n_at_edge > options.edge_share * prices.shape[0]:
+    if n_at_edge > options.edge_share * k:
         return True
     _, counts, _, _ = soft_counts(
         problem.values, problem.clusters, prices, temperature=refined.temperature
@@ -166,7 +167,7 @@ def _held_back(
     aim = xp.where(prices > 0.0, problem.lower, problem.upper)
     missing = xp.abs(counts + xp.astype(candidates.fixed_counts, xp.float64) - aim)
     stranded = float(xp.sum(xp.where(at_edge, missing, xp.zeros_like(missing))))
-    return bool(stranded > options.max_stranded * prices.shape[0])
+    return bool(stranded > options.max_stranded * k)
 
 
 def _worth(candidates: Candidates, prices: Array, options: SolverOptions) -> list[float]:

@@ -41,7 +41,7 @@ from ..bounds.sizes import SizeBounds
 from ..core.checks import check_finite, check_interval, check_real, check_same_place, check_shape
 from ..core.errors import InvalidValueError
 from ..core.types import Array
-from ..scores.sources import ScoreSource, check_weights, score_source, times_power_of_two
+from ..scores.sources import ScoreSource, score_source, times_power_of_two
 from ..scores.statistics import (
     ScoresOutOfRangeError,
     allowed_pairs,
@@ -120,9 +120,8 @@ def assign_offline(
     (array([0, 0, 1]), 2.2, 'optimal')
     """
     check_real("scores", scores)
-    n, _ = check_shape("scores", scores, (bounds.n_samples or "n", bounds.n_clusters))
-    check_same_place(scores=scores, bounds=bounds.lower, prices=prices, weights=weights)
-    weights = None if weights is None else check_weights("weights", weights, n)
+    check_shape("scores", scores, (bounds.n_samples or "n", bounds.n_clusters))
+    check_same_place(scores=scores, bounds=bounds.lower, prices=prices)
     source = score_source(scores, weights)
     return assign_source(source, bounds, prices=prices, tol=tol, options=options)
 

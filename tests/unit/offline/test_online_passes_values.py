@@ -1,0 +1,141 @@
+"""Online passes against the same passes written out, and prices against their definitions."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.offline import SolverOptions
+from dualclust.algos.offline._forced_rows import FORBIDDEN
+from dualclust.algos.offline._online_passes import (
+    assign_in_passes,
+    learn_prices,
+    raise_empty_clusters,
+    shifted_together,
+)
+from dualclust.algos.offline._proof import relative_gap, rounding_of
+from dualclust.algos.offline.assignment import assign_exact
+from dualclust.algos.online.assignment import assign, init_state, next_pass, relaxed
+from dualclust.algos.online.certificates import dual_value
+from dualclust.algos.online.duals import Duals
+from dualclust.algos.online.step_sizes import measured_steps
+from dualclust.algos.scores import sources
+from dualclust.algos.scores.sources import score_source
+from dualclust.algos.scores.statistics import score_range, strided_ids
+
+N, K = 90, 4
+BOUNDS = SizeBounds.from_ratios(K, n_samples=N, lower=0.8, upper=1.3)
+GIVEN = np.asarray([0.5, -0.75, 0.0, 0.25])
+
+
+def scores_of(seed, forbidden=False):
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(N, K)) * 2.0 + np.asarray([0.0, 1.0, 0.0, -1.0])
+    if forbidden:
+        scores[3:N:17, 1] = -math.inf
+    return scores
+
+
+def duals_of(prices):
+    return Duals(np.maximum(prices, 0.0), np.maximum(-prices, 0.0))
+
+
+@pytest.mark.parametrize("n_rows", [7, 1000])
+@pytest.mark.parametrize("prices", [None, GIVEN], ids=["cold", "warm"])
+def test_prices_are_those_of_passes_with_falling_steps(n_rows, prices, monkeypatch):
+    monkeypatch.setattr(sources, "block_rows", lambda n_clusters: 32)
+    scores, loose = scores_of(0, forbidden=True), relaxed(BOUNDS)
+    options = SolverOptions(range_rows=n_rows, learning_floor=1.0)  # reached in the third pass
+    found = learn_prices(score_source(scores), loose, n_passes=3, prices=prices, options=options)
+    state = init_state(loose)
+    if prices is not None:
+        state = state._replace(duals=duals_of(prices))
+    scale, finite = score_range(scores[:n_rows]), np.maximum(scores, FORBIDDEN)
+    for epoch in range(3):
+        steps = measured_steps(loose, epoch=epoch, kappa_floor=1.0, scale=scale)
+        state = next_pass(state)
+        for first in range(0, N, 32):
+            _, state = assign(finite[first : first + 32], loose, state, steps=steps)
+    np.testing.assert_array_equal(found, state.duals.lower - state.duals.upper)
+
+
+@pytest.mark.parametrize("n_rows", [7, 1000])
+@pytest.mark.parametrize("start", ["cold", "best"])
+def test_labels_and_proof_are_those_of_two_passes(start, n_rows):
+    scores = scores_of(1)
+    prices = GIVEN if start == "cold" else assign_exact(scores, BOUNDS).prices
+    options = SolverOptions(range_rows=n_rows, fallback_epoch=3, fallback_floor=0.5)
+    found = assign_in_passes(score_source(scores), BOUNDS, prices, options)
+    rows = scores[strided_ids(N, min(N, n_rows), scores)]
+    steps = measured_steps(BOUNDS, epoch=3, kappa_floor=0.5, scale=score_range(rows))
+    state = init_state(BOUNDS)._replace(duals=duals_of(prices))
+    loose, learned = assign(scores, relaxed(BOUNDS), state, steps=steps)
+    labels, _ = assign(scores, BOUNDS, next_pass(learned), steps=steps)
+    later = learned.duals.lower - learned.duals.upper
+    first, second = (dual_value(scores, p, BOUNDS) for p in (prices, later))
+    assert (first <= second) is (start == "best")  # either pass may prove more
+    best, its_labels = (prices, loose) if start == "best" else (later, labels)
+    np.testing.assert_array_equal(found.labels, labels)
+    np.testing.assert_array_equal(found.counts, np.bincount(labels, minlength=K))
+    np.testing.assert_array_equal(found.prices, best)
+    own = scores[np.arange(N), labels]
+    assert found.objective == pytest.approx(own.sum(), rel=1e-12)
+    assert found.upper_bound == pytest.approx(min(first, second), rel=1e-12)
+    assert found.violation == 0
+
+    def size(p, y):
+        """Absolute values of all that a pass adds up."""
+        priced = np.abs((scores + p).max(axis=1)).sum()
+        of_bounds = dual_value(scores, p, BOUNDS) - (scores + p).max(axis=1).sum()
+        return np.abs(scores[np.arange(N), y]).sum() + priced + abs(of_bounds)
+
+    rounding = rounding_of(size(later, labels) + size(best, its_labels))
+    assert found.rounding == pytest.approx(rounding, rel=1e-12)
+    lost = min(first, second) - own.sum() + rounding
+    gap = relative_gap(lost, np.abs(own).sum(), min(first, second))
+    assert found.gap == pytest.approx(gap, rel=1e-9)
+    assert found.gap > 0.0
+
+
+def test_empty_clusters_rise_to_the_best_of_a_row_or_to_0():
+    """Cluster 0 is the best of every row; the others lack 2, 3, 5 and 4 there."""
+    scores = np.asarray([[9.0, 1.0, 1.0, 1.0, -math.inf], [9.0, 0.0, -math.inf, 0.0, 0.0]])
+    prices = np.asarray([0.0, 6.0, 5.0, 3.0, 5.0])
+    for lower, expected in (
+        ([1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 8.0, 8.0, 8.0, 9.0]),
+        ([0.5, 0.5, 0.5, 0.5, 0.5], [0.0, 8.0, 8.0, 8.0, 9.0]),
+        ([0.0, 0.0, 0.0, 0.0, 0.0], prices.tolist()),  # above 0 already
+    ):
+        found = raise_empty_clusters(scores, prices, np.asarray(lower))
+        assert found.tolist() == expected
+    low = np.asarray([-20.0, -14.0, -14.5, -11.0, 0.0])  # with -20, cluster 0 is worth -11
+    found = raise_empty_clusters(scores, low, np.zeros(5))
+    # Row 0: best of -11, -13, -13.5, -10; row 1: 0 of the last.
+    assert found.tolist() == [-19.0, -11.0, -11.0, -11.0, 0.0]
+    far = np.asarray([0.0, -0.25, -9.0, -1.0, 1.0])
+    assert raise_empty_clusters(scores, far, np.zeros(5)).tolist() == [0.0, 0.0, 0.0, 0.0, 1.0]
+    none = np.full((2, 2), -math.inf)
+    assert raise_empty_clusters(none, far[:2], np.ones(2)).tolist() == [0.0, -0.25]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_prices_shift_to_the_nearest_of_the_least_bounds(seed):
+    """The bound is piecewise linear, with corners where a price becomes 0: all of them tried."""
+    rng = np.random.default_rng(seed)
+    k, n = int(rng.integers(1, 6)), 12
+    sizes = np.bincount(rng.integers(0, k, n), minlength=k)
+    lower = np.maximum(sizes - rng.integers(0, 3, k), 0)
+    upper = np.minimum(sizes + rng.integers(0, 3, k), n)
+    bounds = SizeBounds.from_counts(lower.tolist(), upper.tolist(), n_samples=n)
+    prices = rng.integers(-4, 5, k).astype(float) + rng.choice([-6.0, 0.0, 6.0])
+
+    def bound(shift):
+        moved = prices - shift
+        paid = np.where(moved > 0.0, -moved * lower, -moved * upper)
+        return -n * shift + paid.sum()
+
+    values = [bound(p) for p in prices]
+    best = [p for p, value in zip(prices, values, strict=True) if value == min(values)]
+    expected = prices - min(max(0.0, min(best)), max(best))
+    assert shifted_together(prices, bounds).tolist() == expected.tolist()
