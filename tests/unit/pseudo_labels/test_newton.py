@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.pseudo_labels import _newton as newton
-from dualclust.algos.pseudo_labels._interior_point import NEIGHBORHOOD, Problem, State
+from dualclust.algos.pseudo_labels._interior_point import Problem, State
 from dualclust.algos.pseudo_labels._system import system
 from tests.compare import to_numpy
 
@@ -185,8 +185,8 @@ def test_the_corrected_direction_and_its_longest_step(xp, steps, careful):
         """Whether each product stays above a share of its target, relative to where it is."""
         rows = (1 + length * dy / now.y) * (1 + length * dg / now.g)
         columns = (1 + length * dp / now.p) * (1 + length * dt / now.t)
-        least = np.minimum(NEIGHBORHOOD * (now.a + m) / (now.y * now.g), 0.5)
-        floor = np.minimum(NEIGHBORHOOD * (now.c + 7 * m) / (now.t * now.p), 0.5)
+        least = np.minimum(0.02 * (now.a + m) / (now.y * now.g), 0.5)
+        floor = np.minimum(0.02 * (now.c + 7 * m) / (now.t * now.p), 0.5)
         return (rows >= least).all() and (columns >= floor).all()
 
     length = float(move.length)
