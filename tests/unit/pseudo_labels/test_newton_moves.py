@@ -45,7 +45,7 @@ def test_the_start_shares_the_masses_equally(weight):
 
 
 def test_a_start_from_labels_is_halfway_to_them():
-    """Entries outside [0, 1] are clipped, rows are brought to a sum of 1; a row of 0 says nothing."""
+    """Entries are clipped to [0, 1] and rows brought to a sum of 1; a row of 0 says nothing."""
     problem = problem_of()
     cold = whole(newton.init(problem))
     old = np.asarray(
