@@ -1,16 +1,20 @@
-"""Defaults and public constants of `algos` are what `defaults.txt` says.
+"""Defaults and constants of `algos` are what `defaults.txt` says.
 
-A changed default changes every result of those who do not name the argument: it is changed here,
-too, and told in CHANGELOG.md.
+A changed default changes every result of those who do not name the argument, and a changed constant
+the bits, the time or the accuracy that were measured with it: it is changed here, too, and told in
+CHANGELOG.md.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from dualclust import algos
 
@@ -18,23 +22,41 @@ STORED = Path(__file__).with_name("defaults.txt")
 PLAIN = (bool, int, float, str, tuple)
 
 
-def public() -> Iterator[tuple[str, object]]:
-    """What the modules of `algos` define and export, with its path below `algos`."""
-    for found in pkgutil.walk_packages(algos.__path__, f"{algos.__name__}."):
-        module = importlib.import_module(found.name)
-        for name in getattr(module, "__all__", ()) if not found.ispkg else ():
+def callables() -> Iterator[tuple[str, Any]]:
+    """What the modules define and export, with its path below `algos`."""
+    for module in modules():
+        for name in getattr(module, "__all__", ()):
             value = getattr(module, name)
-            if getattr(value, "__module__", found.name) == found.name:
-                yield f"{found.name.removeprefix('dualclust.algos.')}.{name}", value
+            if callable(value) and value.__module__ == module.__name__:
+                yield f"{short(module)}.{name}", value
+
+
+def constants() -> Iterator[tuple[str, object]]:
+    """What the modules assign to names in capitals, exported or not."""
+    for module in modules():
+        for node in ast.parse(inspect.getsource(module)).body:
+            if isinstance(node, ast.Assign):
+                for target in ast.walk(node):
+                    if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
+                        if target.id.isupper():
+                            yield f"{short(module)}.{target.id}", getattr(module, target.id)
+
+
+def modules() -> Iterator[ModuleType]:
+    for found in pkgutil.walk_packages(algos.__path__, f"{algos.__name__}."):
+        if not found.ispkg:
+            yield importlib.import_module(found.name)
+
+
+def short(module: ModuleType) -> str:
+    return module.__name__.removeprefix("dualclust.algos.")
 
 
 def defaults() -> str:
     """A line for each constant, and for each callable with a default that is a plain value."""
-    lines = []
-    for name, value in public():
-        if isinstance(value, PLAIN):
-            lines.append(f"{name} = {value!r}")
-        elif callable(value) and not (inspect.isclass(value) and issubclass(value, Exception)):
+    lines = [f"{name} = {value!r}" for name, value in constants() if isinstance(value, PLAIN)]
+    for name, value in callables():
+        if not (inspect.isclass(value) and issubclass(value, Exception)):
             given = [
                 f"{p.name}={p.default!r}"
                 for p in inspect.signature(value).parameters.values()
@@ -55,3 +77,9 @@ def test_a_changed_default_is_seen(monkeypatch) -> None:
     monkeypatch.setitem(pseudo_labels.__kwdefaults__, "tol", 1e-9)
     changed = set(defaults().splitlines()) - set(STORED.read_text(encoding="utf-8").splitlines())
     assert [line.partition("(")[0] for line in changed] == ["pseudo_labels.solver.pseudo_labels"]
+
+
+def test_a_changed_constant_is_seen(monkeypatch) -> None:
+    monkeypatch.setattr("dualclust.algos.pseudo_labels._newton.CAUTION", 0.1)
+    changed = set(defaults().splitlines()) - set(STORED.read_text(encoding="utf-8").splitlines())
+    assert changed == {"pseudo_labels._newton.CAUTION = 0.1"}

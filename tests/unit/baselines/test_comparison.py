@@ -246,3 +246,5 @@ def test_prices_and_bounds_come_from_one_library():
     ):
         with pytest.raises(DeviceMismatchError, match="must be of the same"):
             call()
+    with pytest.raises(InvalidTypeError, match="bounds must be"):
+        target_shares(3)

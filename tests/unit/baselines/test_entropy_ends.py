@@ -13,6 +13,7 @@ from dualclust.algos.baselines.entropy import (
     entropy_prices,
     entropy_step,
     entropy_upper_bound,
+    published_rule,
 )
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
 from tests.compare import to_numpy
@@ -108,3 +109,9 @@ def test_what_does_not_fit_is_named():
             entropy_upper_bound(*arguments, rule)
     with pytest.raises(DeviceMismatchError, match="previous"):
         assign_entropy(scores, rule, previous=torch.asarray(previous))
+
+
+def test_one_cluster_and_one_sample():
+    one = assign_entropy(np.zeros((3, 1)), EntropyRule(1.0, 3))
+    assert (one.labels.tolist(), one.objective, one.moved) == ([0, 0, 0], 0.0, 0)
+    assert published_rule(1).weight == 0.12

@@ -55,6 +55,9 @@ def test_shares_whose_sum_overflows_are_divided_all_the_same():
     large = sinkhorn(SCORES, shares=np.asarray([1e308, 1.5e308]))
     small = sinkhorn(SCORES, shares=np.asarray([2.0, 3.0]))
     np.testing.assert_allclose(large.prices, small.prices, rtol=1e-12)
+    narrow = sinkhorn(SCORES, shares=np.asarray([2.0, 3.0], np.float32))
+    np.testing.assert_array_equal(narrow.prices, small.prices)
+    assert narrow.prices.dtype == np.float64
 
 
 def test_a_plan_has_exact_zeros_far_below_the_best():
@@ -101,6 +104,10 @@ def test_what_does_not_fit_is_named():
     with pytest.raises(InvalidValueError, match="scores must be finite"):
         assign_sign_rule(SCORES + np.nan)
     assert SignRule(1e-9, 1).step_size == 1e-9
+    assert assign_sign_rule(SCORES[:, :1]).counts.tolist() == [3]
+    meta = torch.ones(2, 2, device="meta")
+    with pytest.raises(InvalidTypeError, match="shares must have values"):
+        sinkhorn(meta, shares=meta[0], options=SinkhornOptions(tol=0.0))
 
 
 def test_counts_on_target_move_no_bias_in_large_batches_either():
