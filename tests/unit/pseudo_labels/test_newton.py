@@ -163,7 +163,7 @@ def _cautious(xp, state: State) -> State:
     return state._replace(cautious=xp.asarray(True))
 
 
-@pytest.mark.parametrize("careful", [False, True])
+@pytest.mark.parametrize("careful", [False, True, "far"])
 @pytest.mark.parametrize("steps", [0, 1, 4])
 def test_the_corrected_direction_and_its_longest_step(xp, steps, careful):
     problem, state = given(xp, steps=steps)
@@ -172,6 +172,8 @@ def test_the_corrected_direction_and_its_longest_step(xp, steps, careful):
     affine = newton._predict(problem, linear)
     aim = newton._aim(problem, linear, affine)
     aim = newton._cautious(linear, aim) if careful else aim
+    if careful == "far":  # every product may fall to a half only
+        aim = aim._replace(center=xp.asarray(30.0))
     move = newton._correct(problem, linear, affine, aim)
     m, second, dp = float(aim.center), float(aim.second), to_numpy(move.dp)
     dg0, dy0 = steps_of(now, to_numpy(affine.dp), now.a)

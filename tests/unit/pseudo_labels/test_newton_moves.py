@@ -115,6 +115,18 @@ def test_the_longest_step_is_finite_for_any_numbers(pair):
     assert (found > 1e100) == (min(pair) < 0)
 
 
+@pytest.mark.parametrize(
+    ("inverse", "part"), [(1.25, 0.2**3), (1.01, (0.01 / 1.01) ** 2 * 0.05), (1.0, 0.0), (0.3, 0.0)]
+)
+def test_the_centering_where_the_affine_direction_leads_nearly_to_the_end(inverse, part):
+    """The last factor of the cube is 0.05 at least; where nothing is left undone, `least` stays."""
+    problem = problem_of()
+    linear = system(problem, newton.init(problem))
+    affine = newton._predict(problem, linear)._replace(inverse=xp.asarray(inverse))
+    found = newton._aim(problem, linear, affine)
+    assert float(found.center) == pytest.approx(max(part * float(linear.excess), 1e-9), rel=1e-12)
+
+
 def moved(length, *, frozen=False, least=1e-9):
     """A move of a given length from the second iterate, and what it starts from."""
     problem = problem_of(least=least)
