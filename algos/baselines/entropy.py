@@ -277,7 +277,6 @@ def assign_entropy(
     for first in range(0, n, ROWS):
         part = labels[first : min(first + ROWS, n)]
         counts = counts + xp.sum(xp.astype(part[:, None] == clusters, xp.int64), axis=0)
-    moved = 0
     for _ in range(n_passes):
         parts, before = [], labels
         for first in range(0, n, rule.batch_size):

@@ -118,8 +118,5 @@ def split(problem: Problem, array: Array) -> tuple[Array, ...]:
 
 def mass_of(labels: tuple[Array, ...]) -> Array:
     """Mass of each cluster, ``t_k = sum_i y_ik``, (k,)."""
-    xp = compat.array_namespace(labels[0])
-    total = xp.zeros_like(labels[0][0, :])
-    for block in labels:
-        total = total + xp.sum(block, axis=0)
-    return total
+    xp = compat.array_namespace(*labels)
+    return sum(xp.sum(block, axis=0) for block in labels)

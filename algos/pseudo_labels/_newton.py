@@ -47,7 +47,7 @@ def init(problem: Problem, labels: Array | None = None) -> State:
     the boundary would be a bad start.
     """
     xp = compat.array_namespace(problem.sigma)
-    (m, k), device = problem.sigma.shape, compat.device(problem.sigma)
+    m, k = problem.sigma.shape
     # A product that starts far below the others blocks every step.
     shares = (1.0 - EVEN) * problem.shares + EVEN / k * xp.sum(problem.shares)
     parts = []
@@ -63,7 +63,7 @@ def init(problem: Problem, labels: Array | None = None) -> State:
     prices = xp.maximum(shares / mass_of(tuple(parts)), problem.lowest)
     prices = xp.where(problem.shares > 0, prices, xp.zeros_like(prices))
     drops = xp.max(prices) - prices
-    slack = xp.clip(problem.weight, min=1e-6) * xp.ones((m,), dtype=xp.float64, device=device)
+    slack = xp.broadcast_to(xp.clip(problem.weight, min=1e-6), (m,))
     return State(tuple(parts), slack, drops, prices, xp.zeros_like(problem.weight) > 0)
 
 

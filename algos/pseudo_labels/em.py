@@ -29,7 +29,7 @@ import array_api_compat as compat
 
 from ..core.checks import check_count, check_interval
 from ..core.types import Array
-from .energy import check_problem, detached, floor_outputs
+from .energy import LARGEST, check_problem, detached, floor_outputs
 
 __all__ = ["em_labels", "em_step"]
 
@@ -120,7 +120,7 @@ def em_step(
     Claims: docs/claims.md#M3.
     """
     xp, shares = check_problem(sigma, fairness_weight, beta, prior, labels)
-    check_interval("beta", beta, 0.0, 1e100, open_low=True)
+    check_interval("beta", beta, 0.0, LARGEST, open_low=True)
     sigma, y = xp.astype(sigma, xp.float64), xp.astype(labels, xp.float64)
     mass = xp.where(shares > 0, xp.sum(y, axis=0), xp.ones_like(shares))
     # Both sides of the fraction times beta: lambda / beta overflows where beta is small.

@@ -40,7 +40,7 @@ labels and a bounded ``-ln y``, solve for `floor_outputs` of sigma instead.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import array_api_compat as compat
 
@@ -52,6 +52,7 @@ from ..core.checks import (
     check_same_place,
     check_shape,
 )
+from ..core.precision import at_least_float32
 from ..core.types import Array
 from ._interior_point import Problem
 from ._newton import bound, init, iterate, residual
@@ -209,7 +210,7 @@ def pseudo_labels(
     weights = {"fairness_weight": fairness_weight, "beta": beta, "prior": shares}
     labels = xp.concat(state.labels)
     return PseudoLabels(
-        xp.astype(labels, _result_dtype(sigma)),
+        xp.astype(labels, at_least_float32(sigma).dtype),
         pseudo_label_energy(sigma, labels, **weights),
         label_gap(sigma, labels, **weights, duals=duals),
         residual(problem, state.labels),
@@ -226,8 +227,3 @@ def _scaled(beta: float, fairness_weight: Array) -> tuple[Array, Array, Array]:
     # Torch multiplies a plain number by 1 / safe, which overflows.
     weight = xp.full_like(safe, beta) / safe
     return xp.where(total > 0, weight, xp.ones_like(total)), fairness_weight / safe, total
-
-
-def _result_dtype(sigma: Array) -> Any:
-    xp = compat.array_namespace(sigma)
-    return sigma.dtype if xp.finfo(sigma.dtype).bits >= 32 else xp.float32

@@ -90,7 +90,7 @@ def check_relations(relations: Array, n_clusters: int) -> RelationReport:
     ((0, 1, 2), ('r is not transitive: r[0, 1] = r[1, 2] = 1, but r[0, 2] = 0',))
     """
     r = as_relation(relations)
-    xp, n = compat.array_namespace(r), r.shape[0]
+    xp, (n, _) = compat.array_namespace(r), r.shape
     k = check_count("n_clusters", n_clusters, 1)
     at = xp.arange(n, dtype=xp.int64, device=compat.device(r))
     diagonal = (at[:, None] == at) & ~r
@@ -160,8 +160,8 @@ def as_relation(relations: Array) -> Array:
     """
     check_same_place(relations=relations)
     xp = compat.array_namespace(relations)
-    n, _ = check_shape("relations", relations, ("n", "n"))
-    if relations.shape[1] != n or n == 0:
+    n, columns = check_shape("relations", relations, ("n", "n"))
+    if columns != n or n == 0:
         msg = (
             f"relations must be square and not empty, got shape {tuple(relations.shape)}"
             ". To fix this, pass at least one"
@@ -188,7 +188,7 @@ def as_relation(relations: Array) -> Array:
 
 def _first(mask: Array) -> tuple[int, int]:
     """Return row and column of the first True."""
-    xp = compat.array_namespace(mask)
+    xp, (_, columns) = compat.array_namespace(mask), mask.shape
     flat = xp.reshape(xp.astype(mask, xp.int8), (-1,))
-    i, j = divmod(int(xp.argmax(flat)), mask.shape[1])
+    i, j = divmod(int(xp.argmax(flat)), columns)
     return i, j

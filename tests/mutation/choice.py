@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.mutation.operators import Mutant, is_python, mutants
 from tests.mutation.trace import Trace
 
-__all__ = ["GROUPS", "draw", "group", "likely_files", "line_tests", "modules"]
+__all__ = ["GROUPS", "PINNED", "draw", "group", "likely_files", "line_tests", "modules"]
 
 GROUPS = ("algos", "backends", "train/methods", "train", "dualclust/common")
 # Pictures and words for people: their tests look at what is there, not at where.
@@ -27,8 +27,11 @@ SLOW = (
     "test_readme",
     "test_claims",
 )
-# What pins every constant of a folder.
-PINNED = {"train/config/": "tests/train/config/test_defaults.py"}
+# What pins the defaults of a folder.
+PINNED = {
+    "train/config/": "tests/train/config/test_defaults.py",
+    "algos/": "tests/unit/test_defaults.py",
+}
 FOLDERS = {
     "algos": ("unit", "property", "reference"),
     "backends": ("backends",),

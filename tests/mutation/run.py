@@ -30,7 +30,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from tests.mutation.choice import GROUPS, draw, group, likely_files, line_tests, modules
+from tests.mutation.choice import GROUPS, PINNED, draw, group, likely_files, line_tests, modules
 from tests.mutation.operators import Mutant
 from tests.mutation.trace import Trace, read_trace
 from tests.mutation.warm import Warm
@@ -237,7 +237,9 @@ def _tests(mutant: Mutant, trace: Trace, options: argparse.Namespace) -> tuple[s
     """The test functions that run a mutant's lines; where the trace has none, likely files."""
     files = likely_files(ROOT, mutant, options.files)
     source = (ROOT / mutant.module).read_text(encoding="utf-8")
-    return tuple(line_tests(trace, source, mutant, files, options.seconds) or files)
+    found = line_tests(trace, source, mutant, files, options.seconds)
+    # What runs on import is run by any test that imports late, and seen by the one that pins it.
+    return tuple([*found, *(f for f in files if f in PINNED.values())] if found else files)
 
 
 def _unsound(tree: Tree, verdicts: Sequence[Verdict]) -> str:

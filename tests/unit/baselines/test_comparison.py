@@ -224,3 +224,27 @@ def test_refusals_say_what_and_why():
         level_prices(np.zeros(3), bounds)
     with pytest.raises(DeviceMismatchError, match="labels must be of the same"):
         record("m", scores, torch.asarray(labels), prices, bounds)
+
+
+def test_of_two_levels_of_the_same_bound_the_first_is_taken():
+    """Both kinks are least where the slope between them is 0: by hand."""
+    bounds = SizeBounds.from_counts([0, 0], [4, 4], n_samples=4)
+    assert level_prices(np.asarray([1.0, 0.0]), bounds).tolist() == [0.0, -1.0]
+    assert level_prices(np.asarray([0.0, 1.0]), bounds).tolist() == [-1.0, 0.0]
+
+
+def test_prices_and_bounds_come_from_one_library():
+    scores, labels = np.zeros((4, 2)), np.asarray([0, 0, 1, 1])
+    bounds, prices = SizeBounds.from_counts([2, 2], n_samples=4), np.zeros(2)
+    theirs = SizeBounds.from_counts([2, 2], n_samples=4, xp=torch)
+    for call in (
+        lambda: level_prices(torch.asarray(prices), bounds),
+        lambda: level_prices(prices, theirs),
+        lambda: record("m", scores, labels, torch.asarray(prices), bounds),
+        lambda: record("m", scores, labels, prices, theirs),
+        lambda: compare_assignments(scores, theirs, names=[]),
+    ):
+        with pytest.raises(DeviceMismatchError, match="must be of the same"):
+            call()
+    with pytest.raises(InvalidTypeError, match="bounds must be"):
+        target_shares(3)

@@ -285,5 +285,5 @@ def test_shapes_and_numbers_that_do_not_fit(xp):
     ):
         with pytest.raises(InvalidValueError, match=r"temperature must lie in \(0, inf\)"):
             call()
-    with pytest.raises(InvalidTypeError, match="must have a real floating dtype"):
+    with pytest.raises(InvalidTypeError, match="weights must have a real floating dtype"):
         smoothed_labels(y)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.pseudo_labels import _newton as newton
-from dualclust.algos.pseudo_labels._interior_point import NEIGHBORHOOD, Problem, State
+from dualclust.algos.pseudo_labels._interior_point import Problem, State
 from dualclust.algos.pseudo_labels._system import system
 from tests.compare import to_numpy
 
@@ -163,7 +163,7 @@ def _cautious(xp, state: State) -> State:
     return state._replace(cautious=xp.asarray(True))
 
 
-@pytest.mark.parametrize("careful", [False, True])
+@pytest.mark.parametrize("careful", [False, True, "far"])
 @pytest.mark.parametrize("steps", [0, 1, 4])
 def test_the_corrected_direction_and_its_longest_step(xp, steps, careful):
     problem, state = given(xp, steps=steps)
@@ -172,6 +172,8 @@ def test_the_corrected_direction_and_its_longest_step(xp, steps, careful):
     affine = newton._predict(problem, linear)
     aim = newton._aim(problem, linear, affine)
     aim = newton._cautious(linear, aim) if careful else aim
+    if careful == "far":  # every product may fall to a half only
+        aim = aim._replace(center=xp.asarray(30.0))
     move = newton._correct(problem, linear, affine, aim)
     m, second, dp = float(aim.center), float(aim.second), to_numpy(move.dp)
     dg0, dy0 = steps_of(now, to_numpy(affine.dp), now.a)
@@ -185,8 +187,8 @@ def test_the_corrected_direction_and_its_longest_step(xp, steps, careful):
         """Whether each product stays above a share of its target, relative to where it is."""
         rows = (1 + length * dy / now.y) * (1 + length * dg / now.g)
         columns = (1 + length * dp / now.p) * (1 + length * dt / now.t)
-        least = np.minimum(NEIGHBORHOOD * (now.a + m) / (now.y * now.g), 0.5)
-        floor = np.minimum(NEIGHBORHOOD * (now.c + 7 * m) / (now.t * now.p), 0.5)
+        least = np.minimum(0.02 * (now.a + m) / (now.y * now.g), 0.5)
+        floor = np.minimum(0.02 * (now.c + 7 * m) / (now.t * now.p), 0.5)
         return (rows >= least).all() and (columns >= floor).all()
 
     length = float(move.length)
