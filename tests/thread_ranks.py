@@ -7,7 +7,7 @@ tensors, so the answers are those of processes; what each has read can be looked
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import array_api_compat as compat
@@ -47,6 +47,12 @@ class ThreadRanks(Ranks):
             raise RankLostError(msg) from error
         self.received += joined.nbytes - rows.nbytes
         return joined
+
+    def sum_(self, tensors: Iterable[Any]) -> None:
+        """As `Ranks.sum_`."""
+        for tensor in tensors:
+            every = self.join(tensor.detach()[None], [1] * self.world_size)
+            tensor.copy_(every.sum(0))
 
     def leave(self) -> None:
         """Nothing to leave."""
