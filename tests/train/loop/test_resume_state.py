@@ -105,7 +105,9 @@ def test_the_metrics_come_back_with_the_state(saved):
 def test_a_state_without_a_part_is_of_another_version(saved, tmp_path, part):
     config, folder = saved
     found = latest_checkpoint(folder)
-    tree = {key: value for key, value in found.metadata["state"].items() if key != part}
+    pairs = found.metadata["state"]["dict"]
+    tree = {"dict": [pair for pair in pairs if pair[0] != part]}
+    assert len(tree["dict"]) == len(pairs) - 1
     changed = save_checkpoint(
         checkpoint_folder(tmp_path, 1), found.tensors, {**found.metadata, "state": tree}
     )
