@@ -44,3 +44,9 @@ def test_after_a_step_running_statistics_are_the_mean_over_ranks(world):
         assert world == 1 or not torch.allclose(every[0][0][i], mean)
         for _, after in every:
             torch.testing.assert_close(after[i], mean)
+
+
+def test_one_process_has_no_statistics_to_share():
+    networks = [nn.Sequential(nn.Linear(2, 2))]
+    passes = SubBatches(ALONE, networks, count=2, batch_size=4, key=0)
+    passes.after_step(networks)  # a mean over no tables would be an error
