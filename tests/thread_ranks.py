@@ -9,7 +9,7 @@ exchange something find that it has ended, and say so.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -74,6 +74,12 @@ class ThreadRanks(Ranks):
             raise RankLostError(msg) from error
         self.received += joined.nbytes - rows.nbytes
         return joined
+
+    def sum_(self, tensors: Iterable[Any]) -> None:
+        """As `Ranks.sum_`."""
+        for tensor in tensors:
+            every = self.join(tensor.detach()[None], [1] * self.world_size)
+            tensor.copy_(every.sum(0))
 
     def leave(self) -> None:
         """Nothing to leave."""

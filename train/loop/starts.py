@@ -41,7 +41,7 @@ CHOICE = "starts.json"
 
 def seed_of(seed: int, number: int) -> int:
     """Return the seed of a beginning: the run's for the first, one drawn from it for another."""
-    return seed if number == 0 else generator(seed, "starts", number).initial_seed() % 2**63
+    return seed if number == 0 else generator(seed, "starts", number).initial_seed()
 
 
 def settings_of(config: RunConfig, number: int) -> RunConfig:

@@ -53,7 +53,7 @@ class EntropyHeads:
         self._never = pad_scores(clusters, -math.inf, dtype=torch.float64, device=device)
         self.rule = EntropyRule(strength * n_samples, n_samples, first_pass=first_pass)
         self.counts = torch.zeros(len(clusters), self.k_max, dtype=torch.int64, device=device)
-        self._none = torch.full((), -1, dtype=torch.int64, device=device)
+        self._none = torch.full((), -1, device=device)
 
     def begin_epoch(self, epoch: int) -> None:
         """Nothing: the counts go on from one epoch to the next."""

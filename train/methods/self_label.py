@@ -85,8 +85,8 @@ class SelfLabel(Method):
             self.centers.copy_(centers_of(run, self.config.heads.target))
         with evaluating(self.network):
             found = self.predict(apply_to_all(self.features))
-        self.fixed[0] = found.assignment.labels
-        self.labels[0] = found.assignment.labels
+        self.fixed[self.target] = found.assignment.labels
+        self.labels[self.target] = found.assignment.labels
 
     def begin_epoch(self, epoch: int, apply_to_all: ApplyToAll | None = None) -> None:
         """Set the number of images that count back to 0."""
@@ -111,7 +111,7 @@ class SelfLabel(Method):
         views : the weak and the strong view, (b, c, h, w) tensors each.
         """
         weak, strong = views
-        y = self.fixed[0, ids]
+        y = self.fixed[self.target, ids]
         weight = torch.ones(len(ids), dtype=self.dtype, device=self.device)
         if self.epoch >= self.options.fixed_epochs:
             with torch.no_grad():
@@ -119,7 +119,7 @@ class SelfLabel(Method):
                     self._scores(weak, len(ids)), temperature=self.config.loss.temperature
                 ).max(1)
                 weight = (sure.exp() > self.options.confidence).to(self.dtype)
-            self.labels[0, ids] = y
+            self.labels[self.target, ids] = y
         self.counted += weight.sum()
         loss = _cross_entropy(
             self._scores(strong, len(ids)), y, temperature=self.config.loss.temperature

@@ -209,3 +209,10 @@ def test_importing_the_settings_does_not_load_torch():
 
     code = "import dualclust.train.config.run, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_long_value_is_cut_in_a_message():
+    for length, shown in ((198, f"'{'x' * 198}'"), (199, f"'{'x' * 196}...")):
+        with pytest.raises(UsageError) as caught:
+            from_mapping(RunConfig, {"epochs": "x" * length})
+        assert f"epochs must be an integer, got {shown} (str)" in str(caught.value)

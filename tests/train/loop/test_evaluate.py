@@ -9,7 +9,13 @@ import torch
 from dualclust.algos.clustering.metrics import clustering_scores
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.train.data.samples import image_data
-from dualclust.train.loop.metrics import Agreement, evaluate, kmeans_on_pixels
+from dualclust.train.loop.metrics import (
+    Agreement,
+    evaluate,
+    kmeans_on_pixels,
+    logistic_probe,
+    nearest_neighbors,
+)
 
 
 def blocks(n=60, classes=3, labels=True):
@@ -60,3 +66,59 @@ def test_k_means_on_pixels_is_a_function_of_its_seed():
     assert runs[0] == runs[1]
     assert len(set(runs)) > 1
     assert all(math.isfinite(value) for run in runs for value in run)
+
+
+def test_neighbors_are_those_of_the_smallest_angle():
+    """Of two directions, each with a short and a long row; by distance the others are nearer."""
+    x = torch.tensor([[1.0, 0.0], [100.0, 0.0], [1.0, 0.8], [100.0, 80.0]])
+    assert nearest_neighbors(x, torch.tensor([0, 0, 1, 1]), n_neighbors=1) == 1.0
+
+
+def test_most_of_the_neighbors_decide():
+    angles = torch.tensor([0.0, 0.2, 0.3, 1.0, 1.1, 1.2])
+    x = torch.stack([angles.cos(), angles.sin()], 1)
+    classes = torch.tensor([2, 0, 0, 1, 1, 1])
+    queries = torch.tensor([[1.0, 0.01], [0.5, 0.9]]), torch.tensor([0, 1])
+    assert nearest_neighbors(x, classes, n_neighbors=3, test=queries) == 1.0
+    assert nearest_neighbors(x, classes, n_neighbors=1, test=queries) == 0.5
+    unknown = queries[0].repeat(2, 1), torch.tensor([0, 1, -1, -1])
+    assert nearest_neighbors(x, classes, n_neighbors=3, test=unknown) == 1.0
+    with pytest.raises(InvalidValueError, match="got 6 for 6"):
+        nearest_neighbors(x, classes, n_neighbors=6)
+    assert 0 <= nearest_neighbors(x, classes, n_neighbors=5) <= 1
+
+
+def test_what_scikit_learn_is_asked_for(monkeypatch):
+    """Ten starts of k-means, seeds below 2^32, a fifth held out by class, a thousand iterations."""
+    import sklearn.cluster
+    import sklearn.linear_model
+    import sklearn.model_selection
+
+    asked = {}
+
+    def clusters(*given, **options):
+        asked["k-means"] = given, options
+        return k_means(3, n_init=1)
+
+    def classifier(**options):
+        asked["regression"] = options
+        return regression()
+
+    def split(*arrays, **options):
+        asked["split"] = {name: v for name, v in options.items() if name != "stratify"}
+        assert options["stratify"] is arrays[1]
+        return whole(*arrays, **options)
+
+    whole = sklearn.model_selection.train_test_split
+    k_means, regression = sklearn.cluster.KMeans, sklearn.linear_model.LogisticRegression
+    monkeypatch.setattr(sklearn.cluster, "KMeans", clusters)
+    monkeypatch.setattr(sklearn.linear_model, "LogisticRegression", classifier)
+    monkeypatch.setattr(sklearn.model_selection, "train_test_split", split)
+    seed, data = 2**33 + 2**31 + 5, blocks()
+    kmeans_on_pixels(data, 3, seed=seed)
+    logistic_probe(data.images.flatten(1).float(), data.labels, seed=seed)
+    assert asked == {
+        "k-means": ((3,), {"n_init": 10, "random_state": 2**31 + 5}),
+        "regression": {"max_iter": 1000},
+        "split": {"test_size": 0.2, "random_state": 2**31 + 5},
+    }

@@ -19,6 +19,10 @@ def test_margins_are_those_of_the_priced_scores(rng):
         best, second = sorted((row + prices).tolist(), reverse=True)[:2]
         expected.append(best - second)
     np.testing.assert_allclose(found.margins.numpy(), expected, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(found.nearest, scores.argmax(axis=1))
+    others = scores + prices
+    others[np.arange(N), found.assignment.labels] = -np.inf
+    np.testing.assert_array_equal(found.runner_up, others.argmax(axis=1))
     plain = np.sort(scores, axis=1)
     differs = np.abs(found.margins.numpy() - (plain[:, -1] - plain[:, -2])).max()
     assert differs > 0.01  # prices are at work

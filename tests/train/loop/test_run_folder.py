@@ -7,7 +7,7 @@ import pytest
 from dualclust.algos.core.errors import OutputError
 from dualclust.common import files
 from dualclust.common.locks import only_writer
-from dualclust.train.loop import Run, RunWarning, resume, train
+from dualclust.train.loop import Run, RunWarning, resume, run_folder, train
 from dualclust.train.loop.run_folder import check_free
 from tests.train.runs import Interrupted, assert_same_run, listing, tiny
 
@@ -164,3 +164,45 @@ def _after(count, then, before):
         return (before if len(done) <= count else then)(path, parts)
 
     return call
+
+
+def test_other_settings_are_named_where_they_are_all_that_is_there(tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    settings, other = folder / "config.toml", folder / "mine"
+    settings.write_text("a = 1\n")
+    monkeypatch.setattr(run_folder, "_foreign", lambda *_: iter([settings]))
+    with pytest.raises(OutputError, match=r"its config\.toml has other settings than these"):
+        check_free(folder, "a = 2\n")
+    monkeypatch.setattr(run_folder, "_foreign", lambda *_: iter([settings, other]))
+    with pytest.raises(OutputError, match=r"run exists and is not empty\. To fix this, choose"):
+        check_free(folder, "a = 2\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "free"),
+    [
+        ("config.toml", "a = 1\n", True),
+        ("config.toml", "a = 1", False),
+        ("config.toml", "a = 2\n", False),
+        ("config.toml", "a = 1\nb = 2\n", False),
+        (f".config.toml.tmp-{HEX}", "a = 1\n", True),
+        (f".config.toml.tmp-{HEX}", "a =", True),
+        (f".config.toml.tmp-{HEX}", "", True),
+        (f".config.toml.tmp-{HEX}", "b", False),
+        (f".config.toml.tmp-{HEX}", "a = 1\nb", False),
+        (f".config.toml.tmp-{HEX}0", "a =", False),
+        ("config.toml", None, False),
+    ],
+)
+def test_settings_are_known_by_what_they_hold(tmp_path, name, content, free):
+    path = tmp_path / name
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_text(content)
+    if free:
+        assert check_free(tmp_path, "a = 1\n")
+    else:
+        with pytest.raises(OutputError):
+            check_free(tmp_path, "a = 1\n")

@@ -8,7 +8,7 @@ import torch
 from dualclust.algos.core.errors import CheckpointError, DivergedError, UsageError
 from dualclust.train.config import RunConfig, StartsConfig, override
 from dualclust.train.loop import Run, resume, train
-from dualclust.train.loop.starts import settings_of
+from dualclust.train.loop.starts import chosen_settings, is_undecided, seed_of, settings_of
 from tests.train.runs import Interrupted, assert_same_run, contents, tiny
 
 STARTS = ["starts.count=3", "starts.epochs=2"]
@@ -131,3 +131,29 @@ def test_all_beginnings_diverged(config, tmp_path, monkeypatch):
     with pytest.raises(DivergedError, match="became nan"):
         train(config, tmp_path / "run")
     assert not (tmp_path / "run" / "starts.json").exists()
+
+
+@pytest.mark.parametrize("text", ["3", "-1", "true", "1.0", '"1"', "null"])
+def test_a_choice_is_the_number_of_a_beginning(config, tmp_path, text):
+    path = tmp_path / "starts.json"
+    for number in range(3):
+        path.write_text(f'{{"chosen": {number}}}')
+        assert chosen_settings(config, tmp_path) == settings_of(config, number)
+    alone = settings_of(config, 0)
+    assert chosen_settings(alone, tmp_path / "gone") is alone
+    path.write_text(f'{{"chosen": {text}}}')
+    with pytest.raises(CheckpointError, match="the settings have 3, counted from 0"):
+        chosen_settings(config, tmp_path)
+
+
+def test_a_run_is_undecided_until_its_choice_is_written(tmp_path):
+    assert not is_undecided(tmp_path)
+    (tmp_path / "starts").mkdir()
+    assert is_undecided(tmp_path)
+    (tmp_path / "starts.json").touch()
+    assert not is_undecided(tmp_path)
+
+
+def test_seeds_of_the_beginnings_are_pinned():
+    assert [seed_of(5, number) for number in (0, 1)] == [5, 4842663402287069284]
+    assert all(0 <= seed_of(2**63 - 1, number) < 2**63 for number in range(9))

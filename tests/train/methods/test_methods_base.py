@@ -1,13 +1,15 @@
 """What methods share: the runner-up of an image, some rows at a time, and who may be a method."""
 
+import importlib
 from types import SimpleNamespace
 
 import pytest
 import torch
 
 from dualclust.algos.core.errors import UsageError
+from dualclust.train import methods
 from dualclust.train.methods import base
-from dualclust.train.methods.base import register_method
+from dualclust.train.methods.base import METHODS, Method, ParameterGroup, register_method
 from tests.train.secu_methods import make
 
 
@@ -49,3 +51,22 @@ def test_features_are_of_single_precision_or_more():
         rows = method.features(torch.randn(6, 1, 8, 8, dtype=dtype)).detach()
         assert rows.dtype == wide
         torch.testing.assert_close(rows.norm(dim=1), torch.ones(6, dtype=wide))
+
+
+def test_a_module_that_registers_no_method_is_refused(monkeypatch):
+    """Its name is that of its settings: a method under another name would never be found."""
+    monkeypatch.delitem(METHODS, "coke")
+    with pytest.raises(ImportError, match="train/methods/coke registers no method 'coke'"):
+        importlib.reload(methods)
+
+
+def test_what_a_method_is_unless_it_says_otherwise():
+    assert not Method.capturable
+    assert not Method.wants_labels
+    assert Method.stores_labels
+    assert Method.views == ("first", "second")
+    group = ParameterGroup([])
+    assert (group.lr, group.scale, group.local) == (None, 1.0, True)
+    assert (group.ramp, group.stacked) == (False, False)
+    assert make().epoch == 0
+    assert make().draws([3, 2]) == [(), ()]

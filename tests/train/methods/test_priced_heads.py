@@ -4,9 +4,11 @@ import pytest
 import torch
 
 from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.clustering.start import kmeans_plus_plus
 from dualclust.train.config.run import AssignmentConfig
 from dualclust.train.methods import _priced_heads
 from dualclust.train.methods._priced_heads import PAD, PricedHeads, kmeans_centers, pad_scores
+from dualclust.train.state.seeding import generator
 
 PLACE = {"dtype": torch.float32, "device": torch.device("cpu")}
 
@@ -31,7 +33,8 @@ def test_new_heads_have_the_rule_of_epoch_0(steps):
     size = first.step_size.clone()
     heads.begin_epoch(5)
     later = heads.rule.step_size.clone()
-    assert heads.rule.step_size is first.step_size  # in place
+    for name in ("step_size", "lower_share", "upper_share"):
+        assert getattr(heads.rule, name) is getattr(first, name)  # in place
     assert torch.equal(later, size) == (steps == "secu-cifar")
     heads.begin_epoch(0)
     assert torch.equal(heads.rule.step_size, size)
@@ -62,3 +65,8 @@ def test_centers_begin_with_twenty_rounds_of_k_means(monkeypatch):
     assert seen == [20]
     assert first.shape == (3, 5)
     assert torch.equal(first, kmeans_centers(rows, bounds(), 1, 0))
+    # Its start is of a stream of the run's seed and the head, drawn in float64.
+    uniforms = torch.rand(3, generator=generator(1, "kmeans", 2), dtype=torch.float64)
+    start = kmeans_plus_plus(rows, uniforms)
+    expected = whole(rows, bounds(), start, max_iter=20).centers
+    assert torch.equal(kmeans_centers(rows, bounds(), 1, 2), expected)

@@ -214,3 +214,19 @@ def test_a_checkpoint_of_the_same_epoch_is_replaced(tmp_path):
     save_checkpoint(checkpoint_folder(tmp_path, 2), {}, {"epoch": 2, "again": True})
     assert latest_checkpoint(tmp_path).metadata["again"]
     assert names(tmp_path) == ["epoch-000001", "epoch-000002"]
+
+
+def test_metadata_that_is_no_table_is_refused(tmp_path):
+    folder = save_checkpoint(checkpoint_folder(tmp_path, 1), *small(1))
+    (folder / "state.json").write_bytes(b"[1, 2]\n")
+    files = {name: (folder / name).read_bytes() for name in FILES if name != "manifest.json"}
+    (folder / "manifest.json").write_bytes(checkpoint._manifest_bytes(files))
+    with pytest.raises(CheckpointError, match=r"state\.json: expected a table, got list"):
+        load_checkpoint(folder)
+
+
+def test_a_tensor_that_the_format_does_not_know_is_refused(tmp_path):
+    strange = torch.zeros(2, dtype=torch.complex128)
+    with pytest.raises(InvalidTypeError, match=r"tensors cannot be saved: .*128"):
+        save_checkpoint(checkpoint_folder(tmp_path, 1), {"a": strange}, {})
+    assert not list(tmp_path.iterdir())

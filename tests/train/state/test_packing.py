@@ -92,3 +92,10 @@ def test_pack_and_unpack_name_what_they_cannot_do():
         unpack({}, {"dict": [["a", {"tensor": "gone"}]]})
     with pytest.raises(CheckpointError, match=r"refers to {'other': 1}"):
         unpack({}, {"other": 1})
+
+
+@pytest.mark.parametrize("pair", ["ab", ["a"], ["a", 1, 2], [1.5, 2], [True, 2], [["a"], 2], 7])
+def test_a_pair_is_a_key_and_a_value(pair):
+    assert unpack({}, {"dict": [["a", 1], [2, "b"]]}) == {"a": 1, 2: "b"}
+    with pytest.raises(CheckpointError, match="which the checkpoint does not hold"):
+        unpack({}, {"dict": [["a", 1], pair]})

@@ -88,7 +88,7 @@ class GATCluster(Method):
         shape = _map_shape(config, network)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(generator(config.seed, "branches").initial_seed())
-            self.branches = Branches(shape, self.bounds[0].n_clusters, self.options)
+            self.branches = Branches(shape, self.bounds[self.target].n_clusters, self.options)
         network.predictor = self.branches.to(self.device, self.dtype).train(network.training)
         synchronize(self.branches, ranks)
         self.weights = LossWeights(
@@ -112,7 +112,7 @@ class GATCluster(Method):
         -------
         For each batch of M images (n_init, k, candidates) float64 and (repeats, M) int64.
         """
-        k, repeats = self.bounds[0].n_clusters, self.options.repeats
+        k, repeats = self.bounds[self.target].n_clusters, self.options.repeats
         shape = (
             self.options.n_init,
             k,
@@ -168,7 +168,7 @@ class GATCluster(Method):
         with evaluating(self.network):
             own = [self.logits(part)[:, 0] for part in torch.split(plain, self.options.chunk)]
         logits = self.ranks.gather(torch.cat(own), len(ids))
-        self.labels[0, ids] = logits.argmax(1)
+        self.labels[self.target, ids] = logits.argmax(1)
         return large_batch_targets(logits, self.options, uniforms, may_read=self.may_read)
 
     def parts(self, order: Tensor) -> tuple[Tensor, ...]:
@@ -194,7 +194,7 @@ class GATCluster(Method):
 
     def target_centers(self, features: Tensor) -> Tensor:
         """Corners of the simplex, (k, k): the score of a cluster is its entry (Theorem 1)."""
-        k = self.bounds[0].n_clusters
+        k = self.bounds[self.target].n_clusters
         return torch.eye(k, dtype=features.dtype, device=features.device)
 
     def probe_logits(self, features: Tensor) -> Tensor:
@@ -242,7 +242,7 @@ class GATCluster(Method):
             partial(self._windows, data),
             map_size=self.branches.map_shape[1:],
             alpha=self.options.alpha,
-            n_clusters=self.bounds[0].n_clusters,
+            n_clusters=self.bounds[self.target].n_clusters,
             origin=getattr(encoder, "origin", None),
             spacing=getattr(encoder, "spacing", None),
         )

@@ -100,7 +100,7 @@ class MiMargin(Method):
         self.wants_labels = options.supervised > 0
         self.seeds: Tensor | None = None
         if self.wants_labels:
-            self.seeds = torch.full((n_samples,), -1, dtype=torch.int64, device=self.device)
+            self.seeds = torch.full((n_samples,), -1, device=self.device)
         # What each cluster was given in an epoch: the sum of sigma over its batches.
         self.mass = torch.zeros(self.n_clusters, dtype=torch.float64, device=self.device)
         self.restarted = 0
@@ -139,7 +139,7 @@ class MiMargin(Method):
             with evaluating(self.network):
                 rows = apply_to_all(self.features)
             labels, error = transport_labels(rows, sharpness=self.options.sharpness)
-            self.labels[0].copy_(labels)
+            self.labels[self.target].copy_(labels)
             self._record(error)
 
     def epoch_state(self) -> dict[str, Any]:
@@ -193,9 +193,9 @@ class MiMargin(Method):
                 loss = loss + options.extra_weight * reverse_cross_entropy(view, y).mean()
             loss = options.beta * loss
         else:
-            outputs = Outputs(scores, drawn, self.labels[0, ids])
+            outputs = Outputs(scores, drawn, self.labels[self.target, ids])
             loss, clusters, error = BASELINES[options.objective](options, outputs)
-        self.labels[0, ids] = clusters
+        self.labels[self.target, ids] = clusters
         if options.objective in ("mi_margin", "mi_adm"):
             self._record(error)
 

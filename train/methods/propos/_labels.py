@@ -79,7 +79,7 @@ def balanced_order(labels: Tensor, draws: torch.Generator) -> Tensor:
     """
     own = labels.cpu()
     sizes = torch.bincount(own)
-    running = torch.cumsum(1.0 / sizes[own].double(), 0)
+    running = torch.cumsum(sizes[own].double().reciprocal(), dim=0)
     uniforms = torch.rand(len(own), generator=draws, dtype=torch.float64)
     # A uniform number below 1 times the last sum is below that sum, rounded as well.
     drawn = torch.searchsorted(running, uniforms * running[-1], right=True)

@@ -150,7 +150,7 @@ class ProPos(Method):
         followed = dict(network.named_parameters())
         self._averaged: list[Tensor] = list(averaged.values())
         self._followed: list[Tensor] = [followed[name] for name in averaged]
-        self.n_clusters = self.bounds[0].n_clusters
+        self.n_clusters = self.bounds[self.target].n_clusters
         self.total_steps = config.epochs * _batches_per_epoch(config, n_samples, options)
         self.steps = torch.zeros((), dtype=torch.int64, device=self.device)
         self.gate = torch.zeros((), dtype=self.dtype, device=self.device)
@@ -186,8 +186,8 @@ class ProPos(Method):
             with evaluating(self.target_network):
                 features = apply_to_all(self.features)
             labels, _ = self.cluster(features)
-            self.churn = churn(labels, self.labels[0])
-            self.labels[0].copy_(labels)
+            self.churn = churn(labels, self.labels[self.target])
+            self.labels[self.target].copy_(labels)
 
     def epoch_state(self) -> dict[str, Any]:
         """Return the statistics of the views in both networks, and the churn of the labels."""
@@ -207,14 +207,14 @@ class ProPos(Method):
 
     def cluster(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Labels (n,) and centers (k, d) of unit features of all images, see `_labels`."""
-        return cluster(features, self.bounds[0], self.options, seed=self.config.seed)
+        return cluster(features, self.bounds[self.target], self.options, seed=self.config.seed)
 
     def order(self, epoch: int) -> Tensor | None:
         """Images of an epoch: balanced over the labels if asked, whole batches if they must be."""
         seed, n = self.config.seed, self.n_samples
         if self.options.resample:
             draws = generator(seed, "resample", epoch)
-            order = balanced_order(self.labels[0], draws)
+            order = balanced_order(self.labels[self.target], draws)
         elif self.options.batch_norm == "shuffled":
             order = permutation(n, seed, epoch, device=self.device)
         else:
@@ -310,7 +310,7 @@ class ProPos(Method):
         self, ids: Tensor, q: Tensor, k: Tensor
     ) -> tuple[list[Prototypes], list[Prototypes]]:
         """Prototypes by each view of q and of k, with the features of the queue, which takes k."""
-        every = self.labels[0]
+        every = self.labels[self.target]
         labels = every[ids]
         online, target = ([self._sums(rows, labels) for rows in views] for views in (q, k))
         if self.queue is not None:

@@ -5,10 +5,17 @@ import torch
 
 from dualclust.algos.core.errors import UsageError
 from dualclust.common.ranks import Ranks
+from dualclust.train.config.methods.mi_margin import MiMarginOptions
 from dualclust.train.methods.mi_margin import method as mi_margin
-from dualclust.train.methods.mi_margin._baselines import split_labels, transport_labels
+from dualclust.train.methods.mi_margin._baselines import (
+    BASELINES,
+    Outputs,
+    split_labels,
+    transport_labels,
+)
 from dualclust.train.methods.mi_margin._restarts import APART
 from dualclust.train.methods.mi_margin._seeds import draw_seeds
+from dualclust.train.methods.mi_margin.method import MiMargin
 from tests.train.methods.mi_margin.test_mi_margin import D, K, make
 
 
@@ -125,3 +132,37 @@ def test_a_small_class_keeps_one_label_and_the_rest_none():
 
 def test_halves_are_moved_by_half_a_length():
     assert APART == 0.5
+
+
+def test_no_image_has_a_class_before_labels_are_handed_over():
+    seeds = make("mi_margin.supervised=0.1").seeds
+    assert seeds.dtype == torch.int64
+    assert (seeds == -1).all()
+    assert len(seeds) == 40
+
+
+def test_nothing_is_restarted_before_the_first_epoch():
+    assert make("mi_margin.restart=0.1").report() == {"restarted": 0.0}
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_baseline_says_how_far_its_labels_are_from_solved(name):
+    """In float64 whatever the scores; labels are whole numbers, of the batch alone or stored."""
+    scores = torch.log_softmax(torch.randn(9, K), dim=1)
+    stored = torch.arange(9) % K
+    out = Outputs(scores, torch.stack([scores, scores]), stored)
+    found = BASELINES[name](MiMarginOptions(), out)
+    assert found.error.shape == ()
+    assert found.error.dtype == torch.float64
+    assert (float(found.error) > 0) == (name == "mi_adm")
+    assert found.labels.dtype == torch.int64
+    if name != "mi_adm":
+        assert torch.equal(found.labels, stored if name == "sela" else scores.argmax(1))
+
+
+def test_a_network_that_ends_otherwise_is_refused(monkeypatch):
+    method = make()
+    network = method.network
+    network.projector = torch.nn.Sequential(torch.nn.BatchNorm1d(K))
+    with pytest.raises(UsageError, match="must end in a linear layer, got BatchNorm1d"):
+        MiMargin(method.config, network, 40)

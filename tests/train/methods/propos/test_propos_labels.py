@@ -9,6 +9,7 @@ from dualclust.algos.clustering.constrained import kmeans
 from dualclust.algos.clustering.start import start_centers
 from dualclust.algos.scores.sources import feature_source
 from dualclust.train.config.methods.propos import ProposOptions
+from dualclust.train.methods.propos import _labels
 from dualclust.train.methods.propos._labels import balanced_order, cluster, stream_key
 from tests.problems import unit_rows
 
@@ -95,3 +96,37 @@ def test_an_order_inverts_the_printed_weights(rng, missing):
     found = balanced_order(torch.from_numpy(labels), draws)
     assert found.dtype == torch.int64
     assert found.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "bounded"),
+    [
+        ([0] * K, [N] * K, False),
+        ([1, 0, 0, 0], [N] * K, True),
+        ([0] * K, [N, N, N - 1, N], True),
+        ([1] * K, [N - 1] * K, True),
+    ],
+)
+def test_plain_k_means_where_no_bound_can_bind(features, monkeypatch, lower, upper, bounded):
+    used = []
+
+    def spy(name, whole):
+        def run(*args, **kwargs):
+            used.append((name, kwargs["max_iter"], kwargs["tol"]))
+            return whole(*args, **kwargs)
+
+        return run
+
+    for name in ("kmeans", "constrained_kmeans"):
+        monkeypatch.setattr(_labels, name, spy(name, getattr(_labels, name)))
+    bounds = SizeBounds.from_counts(lower, upper, n_samples=N, xp=torch)
+    options = ProposOptions(n_init=1, kmeans_iterations=7, kmeans_tolerance=0.25)
+    cluster(features, bounds, options, seed=0)
+    assert used == [("constrained_kmeans" if bounded else "kmeans", 7, 0.25)]
+
+
+def test_a_number_on_the_edge_of_an_image_is_the_next_ones(monkeypatch):
+    """Four images of equal weight: a uniform number of 1/4 belongs to the second."""
+    uniforms = torch.tensor([0.0, 0.25, 0.5, 0.75], dtype=torch.float64)
+    monkeypatch.setattr(torch, "rand", lambda *_, **__: uniforms)
+    assert balanced_order(torch.arange(4), torch.Generator()).tolist() == [0, 1, 2, 3]

@@ -1,6 +1,8 @@
 """What starts from a finished run: self-labeling, and a second stage of SeCu."""
 
 import math
+from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from dualclust.train.methods._init_from import read_finished_run
 from dualclust.train.methods.secu import SeCu
 from dualclust.train.methods.self_label import SelfLabel
 from dualclust.train.networks.network import build_network
+from dualclust.train.networks.normalization import group_statistics
 from tests.problems import unit_rows
 from tests.train.methods.secu.test_secu_operations import Operations
 from tests.train.printed_secu import softmax
@@ -108,7 +111,7 @@ def test_a_step_is_the_printed_one(epoch, threshold, rng):
     method.fixed[0] = torch.from_numpy(rng.integers(0, K, size=N))
     method.begin_epoch(epoch)
     counted = 0
-    for ids in np.array_split(rng.permutation(N), 3):
+    for ids in np.split(rng.permutation(N), [1, 24]):  # a batch of one image among them
         weak, strong = unit_rows(rng.normal(size=(2, len(ids), D)))
         leaf = [torch.tensor(view, requires_grad=True) for view in (weak, strong)]
         method.centers.grad = None
@@ -129,6 +132,32 @@ def test_a_step_is_the_printed_one(epoch, threshold, rng):
     assert method.report() == {"confident": pytest.approx(counted / N)}
     if threshold == 0.6 and epoch:
         assert 0 < counted < N
+    assert method.counted.dtype == torch.float64
+
+
+def test_an_epoch_that_was_left_goes_on_with_its_count():
+    method, other = make(), make()
+    method.begin_epoch(1)
+    views = tuple(torch.randn(2, 12, 1, 8, 8, dtype=torch.float64).unbind())
+    for first, count in ((0, 12), (12, 24)):
+        method.counted.fill_(first)
+        method.options = replace(method.options, confidence=0.0)
+        method.step(torch.arange(12), views)
+        assert float(method.counted) == count
+    state = {name: deepcopy(value) for name, value in method.epoch_state().items()}
+    other.load_state_dict(method.state_dict())
+    other.resume_epoch(1, state)
+    assert other.epoch == 1
+    assert other.report() == method.report() == {"confident": 24 / N}
+    method.step(torch.arange(12), views)
+    other.step(torch.arange(12), views)
+    a, b = (group_statistics(one.network) for one in (method, other))
+    assert a
+    assert a.keys() == b.keys()
+    for name, tables in a.items():
+        assert all(torch.equal(x, y) for x, y in zip(tables, b[name], strict=True))
+    method.begin_epoch(2)
+    assert float(method.counted) == 0.0
 
 
 @pytest.mark.parametrize("epoch", [0, 1])

@@ -1,0 +1,62 @@
+"""What files of strangers may promise: each limit on both sides."""
+
+import pytest
+
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.common import untrusted
+from dualclust.common.untrusted import (
+    MOST_ENTRIES,
+    MOST_PACKED,
+    MOST_TEXT,
+    SMALL,
+    packed_too_much,
+    parse_json,
+    parse_toml,
+    read_toml,
+    refuse,
+)
+
+
+def test_limits_are_those_that_the_pages_say():
+    assert (MOST_PACKED, SMALL) == (250, 64 * 2**20)
+    assert (MOST_ENTRIES, MOST_TEXT) == (16_384, 16 * 2**20)
+
+
+@pytest.mark.parametrize(
+    ("promised", "there", "too_much"),
+    [
+        (SMALL, 1, False),
+        (SMALL + 1, 1, True),
+        (MOST_PACKED * 10**6, 10**6, False),
+        (MOST_PACKED * 10**6 + 1, 10**6, True),
+    ],
+)
+def test_what_packs_too_well(promised, there, too_much):
+    assert packed_too_much(promised, there) is too_much
+
+
+def test_a_refusal_has_four_parts():
+    with pytest.raises(InvalidValueError) as caught:
+        refuse("X", "is odd", "It must be even", "add 1")
+    assert str(caught.value) == "X is odd. It must be even. To fix this, add 1"
+    with pytest.raises(InvalidTypeError, match="X is odd"):
+        refuse("X", "is odd", "It must be even", "add 1", InvalidTypeError)
+
+
+def test_settings_are_not_read_if_they_are_far_too_long(tmp_path, monkeypatch):
+    path = tmp_path / "settings.toml"
+    path.write_text("a = 'é'\n", encoding="utf-8")
+    monkeypatch.setattr(untrusted, "MOST_TEXT", path.stat().st_size)
+    assert read_toml(path) == {"a": "é"}
+    monkeypatch.setattr(untrusted, "MOST_TEXT", path.stat().st_size - 1)
+    with pytest.raises(ValueError, match="9 bytes are too many for settings"):
+        read_toml(path)
+
+
+def test_depth_and_repeated_names_are_said():
+    assert parse_json(b'{"a": {"b": 1}, "b": [2]}') == {"a": {"b": 1}, "b": [2]}
+    with pytest.raises(ValueError, match=f"the name '{'n' * 60}' comes twice"):
+        parse_json(f'{{"{"n" * 70}": 1, "{"n" * 70}": 2}}')
+    for parse, text in ((parse_json, "[" * 100_000), (parse_toml, "a = " + "[" * 100_000)):
+        with pytest.raises(ValueError, match="nested too deeply"):
+            parse(text)
