@@ -56,7 +56,7 @@ help:
 	@echo 'make wheel  the wheel, in dist/, built twice: the same bytes, or none'
 	@echo 'make sbom   what comes along, with licenses: dist/sbom.json (EXTRAS="train onnx")'
 	@echo 'make clean  remove what the build and the tools left (not $(VENV), not runs/)'
-	@echo 'Variables:  PYTHON=python3.12  VENV=.venv  DEMO_ARGS=...  TEST_ARGS="-n 2"'
+	@echo 'Variables:  PYTHON=python3.12  VENV=.venv  HASHES=yes  DEMO_ARGS=...  TEST_ARGS="-n 2"'
 
 env: $(STAMP)
 
@@ -90,9 +90,19 @@ endif
 # constraints.txt and fetch whatever setuptools is newest. A build writes beside its sources: those
 # of a tree that cannot be written are copied for it, and PYTHONPATH names the tree.
 PIP = "$(PY)" -m pip install --disable-pip-version-check --quiet -c constraints.txt
+# With HASHES=yes all packages come first, each by its SHA-256, and what follows finds them there. On a
+# platform whose files are not known versions alone decide, as without it.
+HASHES ?=
+ifneq ($(HASHES),)
+TAKE_HASHED = if "$(PY)" -m tests.supply.hashes --fits; then \
+    "$(PY)" -m pip install --disable-pip-version-check --quiet \
+      --require-hashes --no-deps --requirement constraints-hashed.txt; \
+  else echo 'make: versions alone decide, by constraints.txt'; fi
+endif
 SOURCES = pyproject.toml README.md LICENSE MANIFEST.in algos backends dualclust proofs train
 $(STAMP): $(PY) pyproject.toml constraints.txt
 	@rm -f "$(STAMP)"
+	$(TAKE_HASHED)
 	$(PIP) setuptools
 	if [ -w . ]; then $(PIP) --no-build-isolation -e '.[dev]'; else \
 	  rm -rf "$(VENV)/sources" && mkdir -p "$(VENV)/sources" && \

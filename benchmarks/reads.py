@@ -50,7 +50,12 @@ STEPS = {
     "secu": ["heads.clusters=[10, 12]", *HEADS[1:], "network.out_dim=8"],
     "coke": [*HEADS, "network.out_dim=8"],
     "propos": [*HEADS, "network.out_dim=8", "propos.n_init=1"],
-    "gatcluster": ["network.width=2", "gatcluster.sub_batch=20", "gatcluster.n_init=1"],
+    "gatcluster": [
+        "network.width=2",
+        "gatcluster.sub_batch=25",
+        "gatcluster.n_init=1",
+        "gatcluster.repeats=1",
+    ],
     "mi_margin": ["network.width=2"],
 }
 

@@ -21,6 +21,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,9 @@ SIZED = {aten.repeat_interleave}
 INDEXED = {aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_, aten._unsafe_index}
 # Numbers of the host may take part in these, though they are not marked as pointwise.
 WITH_NUMBERS = {aten.copy_, aten.fill_, aten.index_put_, aten.index_put, aten._index_put_impl_}
+COPIES = {aten.copy_, aten._to_copy}
+# All other operations, nearly every one that runs, are looked up but once.
+SPECIAL = READS | SIZED | INDEXED | COPIES
 
 
 class SecondTensor(torch.Tensor):
@@ -145,12 +149,17 @@ class _Dispatch(TorchDispatchMode):
         super().__init__()
         self.transfers = transfers
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Keep torch from wrapping what follows for its compiler, which traces no mode anyway."""
+        return False
+
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        kwargs = dict(kwargs or {})
-        given = tensors((*args, *kwargs.values()))
-        ours = [tensor for tensor in given if is_second(tensor)]
+        kwargs = dict(kwargs) if kwargs else {}
+        given = tensors((*args, *kwargs.values())) if kwargs else tensors(args)
+        ours = [tensor for tensor in given if isinstance(tensor, SecondTensor)]
         target = kwargs.get("device")
         wanted = target is not None and torch.device(target).type == DEVICE.type
         if not ours and not wanted:
@@ -163,12 +172,14 @@ class _Dispatch(TorchDispatchMode):
         packet = function.overloadpacket
         if target is not None:
             kwargs["device"] = torch.device("cpu")
-        crossing = packet in (aten.copy_, aten._to_copy)
-        if crossing:
+        special = packet in SPECIAL
+        if special and packet in COPIES:
             self._count_copy(packet, args, wanted, target)
         else:
-            self._check(function, packet, given, ours)
-            self._count_reads(packet, args, kwargs)
+            if len(ours) < len(given):
+                self._check(function, packet, given, ours)
+            if special:
+                self._count_reads(packet, args, kwargs)
         named = {name: each_tensor(_inner, value) for name, value in kwargs.items()}
         result = function(*each_tensor(_inner, args), **named)
         if packet is aten._to_copy and target is not None and not wanted:
@@ -245,13 +256,29 @@ def tensors(values: Iterable[Any]) -> list[torch.Tensor]:
     return found
 
 
+PLAIN = {int, float, bool, type(None)}
+
+
 def each_tensor(function: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
     """The same value with `function` of each tensor in its place."""
     if isinstance(value, torch.Tensor):
         return function(value)
     if isinstance(value, (list, tuple)):
-        return type(value)([each_tensor(function, each) for each in value])
+        return type(value)(
+            [
+                function(each)
+                if isinstance(each, torch.Tensor)
+                else each
+                if type(each) in PLAIN
+                else each_tensor(function, each)
+                for each in value
+            ]
+        )
     return value
+
+
+MAKERS = {torch.tensor, torch.asarray, torch.as_tensor}
+OUT = {"numpy", "__array__", "__dlpack__"}
 
 
 class _Functions(TorchFunctionMode):
@@ -264,15 +291,14 @@ class _Functions(TorchFunctionMode):
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        kwargs = dict(kwargs or {})
-        name = getattr(function, "__name__", "")
-        if function in (torch.tensor, torch.asarray, torch.as_tensor):
-            return self._made(function, args, kwargs)
-        if args and is_second(args[0]):
+        kwargs = kwargs or {}
+        if function in MAKERS:
+            return self._made(function, args, dict(kwargs))
+        if args and isinstance(args[0], SecondTensor):
             if function is torch.Tensor.tolist:
                 self.transfers.reads[call_site()] += 1
                 return args[0].inner.detach().tolist()
-            if name in ("numpy", "__array__", "__dlpack__"):
+            if getattr(function, "__name__", "") in OUT:
                 msg = f"can't convert a tensor of {DEVICE} to numpy. Use Tensor.cpu() first"
                 raise TypeError(msg)
         return function(*args, **kwargs)
@@ -290,13 +316,21 @@ class _Functions(TorchFunctionMode):
         return made.to(DEVICE)
 
 
+@cache
+def in_library(file: str) -> Path | None:
+    """Return the place of a file of the library in its folder; None for any other file."""
+    path = Path(file)
+    if path.is_relative_to(LIBRARY) and not path.is_relative_to(LIBRARY / "tests"):
+        return path.relative_to(LIBRARY)
+    return None
+
+
 def call_site() -> str:
     """Return the innermost line of the library on the stack, as ``file:line function``."""
     frame = sys._getframe(1)
     while frame is not None:
-        path = Path(frame.f_code.co_filename)
-        if path.is_relative_to(LIBRARY) and not path.is_relative_to(LIBRARY / "tests"):
-            where = path.relative_to(LIBRARY)
+        where = in_library(frame.f_code.co_filename)
+        if where is not None:
             return f"{where}:{frame.f_lineno} {frame.f_code.co_name}"
         frame = frame.f_back  # type: ignore[assignment]
     return "outside of the library"

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -41,6 +43,9 @@ VARIABLES = ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 _token = ""
+
+GRACE = 10.0
+"""Seconds beyond its time limits that PyTorch has to say by itself that nobody came."""
 
 
 class RankLostError(DualclustError, RuntimeError):
@@ -293,19 +298,46 @@ def join_ranks(device: str = "cpu", *, timeout: float = 600.0) -> Ranks:
         place, backend = f"cuda:{launch.local_rank}", "nccl"
         kind_of(place).select(torch.device(place))
     if not dist.is_initialized():
+        alone = f"rank {launch.rank} of {launch.world_size} found no others"
         try:
-            dist.init_process_group(
-                backend,
-                rank=launch.rank,
-                world_size=launch.world_size,
-                timeout=timedelta(seconds=timeout),
-            )
-            _share_token(place)
+            with _ended_after(2 * timeout + GRACE, alone):  # to meet, and to share the token
+                dist.init_process_group(
+                    backend,
+                    rank=launch.rank,
+                    world_size=launch.world_size,
+                    timeout=timedelta(seconds=timeout),
+                )
+                _share_token(place)
         except (RuntimeError, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            msg = f"rank {launch.rank} of {launch.world_size} found no others: {reason}"
+            msg = f"{alone}: {str(error).splitlines()[0]}"
             raise RankLostError(msg) from error
     return Ranks(dist.get_rank(), dist.get_world_size(), place, os.environ["MASTER_ADDR"])
+
+
+@contextmanager
+def _ended_after(seconds: float, alone: str) -> Iterator[None]:
+    """End the process where the block takes longer.
+
+    PyTorch's store waits without limit for an answer of a stranger who listens at its port.
+    """
+    over = threading.Event()
+
+    def end() -> None:
+        if not over.wait(seconds):
+            place = f"{os.environ['MASTER_ADDR']}, port {os.environ['MASTER_PORT']}"
+            print(
+                f"dualclust: error: {alone}: who listens at {place} does not answer. "
+                f"To fix this, start the ranks with another MASTER_PORT",
+                file=sys.stderr,
+                flush=True,
+            )
+            os._exit(RankLostError.exit_code)
+
+    threading.Thread(target=end, daemon=True, name="dualclust-join").start()
+    try:
+        yield
+    finally:
+        over.set()
 
 
 def run_token() -> str:

@@ -276,6 +276,16 @@ def hang(*arguments, **options):
 cluster_command.drawn_centers = hang
 """
 
+# Listens where the second rank looks for the first, and never answers: PyTorch waits without limit.
+STRANGER = """
+import socket
+from dualclust.common import ranks
+ranks.GRACE = 0.5
+if rank == 1:
+    ranks.stranger = socket.create_server(("127.0.0.1", 0))
+    os.environ["MASTER_PORT"] = str(ranks.stranger.getsockname()[1])
+"""
+
 
 @pytest.fixture(scope="module")
 def errors(rows, tmp_path_factory):
@@ -289,6 +299,7 @@ def errors(rows, tmp_path_factory):
     calls["killed"] = Call(3, once, LOST.format(what="os.kill(os.getpid(), 9)"))
     calls["hung"] = Call(2, once, HUNG)
     calls["busy"] = Call(3, once, BUSY)
+    calls["stranger"] = Call(2, once, STRANGER, timeout=1)
     more = (rows / "X.npy", "-k", 9, "--tol", 0, "--checkpoint", "../state")
     calls["begun"] = Call(2, (*more, "--max-iter", 1, "--out", "out"))
     for seed in SEEDS:
@@ -345,6 +356,13 @@ def test_a_rank_far_from_its_next_exchange_ends_too(errors) -> None:
     for err in (errs[0], errs[2]):
         assert err.startswith(LOST_ONE)
         assert err.count("\n") == 1
+
+
+def test_ranks_that_meet_a_stranger_end(errors) -> None:
+    codes, _, errs, _ = errors["stranger"]
+    assert codes == [70, 70]
+    assert all(err.count("\n") == 1 and "found no others" in err for err in errs), errs
+    assert "does not answer" in errs[1]
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,7 +19,17 @@ from unittest import mock
 
 from dualclust.common import files
 
-__all__ = ["ERRORS", "Act", "Disk", "Killed", "failing", "killing", "on_disk", "signaling"]
+__all__ = [
+    "ERRORS",
+    "Act",
+    "Disk",
+    "Killed",
+    "failing",
+    "killing",
+    "on_disk",
+    "signaling",
+    "taking",
+]
 
 Act = Callable[["Disk", str], None]
 
@@ -86,6 +97,17 @@ def signaling(number: int, times: int = 1) -> Act:
     def act(disk: Disk, name: str) -> None:
         if disk.acted <= times:
             os.kill(os.getpid(), number)
+
+    return act
+
+
+def taking(seconds: float, then: Act | None = None) -> Act:
+    """Let everything take so long from here on, with another act after the first wait."""
+
+    def act(disk: Disk, name: str) -> None:
+        time.sleep(seconds)
+        if then is not None and disk.acted == 1:
+            then(disk, name)
 
     return act
 

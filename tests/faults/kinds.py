@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from dualclust.train.loop.execution import Execution
-from tests.faults.disk import ERRORS, Act, Disk, failing, killing, on_disk, signaling
+from tests.faults.disk import ERRORS, Act, Disk, failing, killing, on_disk, signaling, taking
 
 __all__ = ["KINDS", "Kind", "Plan"]
 
@@ -157,6 +157,16 @@ def _clock_back() -> Iterator[None]:
         yield
 
 
+def _slow(then: Act | None = None) -> Callable[[random.Random, int, Path], Plan]:
+    """Draw a disk that takes a while for everything, from some operation on."""
+
+    def draw(rng: random.Random, count: int, folder: Path) -> Plan:
+        at, act = rng.randrange(count), taking(rng.uniform(0.005, 0.05), then)
+        return Plan(lambda: on_disk(Disk(at, act)))
+
+    return draw
+
+
 def _clock(rng: random.Random, count: int, folder: Path) -> Plan:
     return Plan(_clock_back)
 
@@ -183,4 +193,8 @@ KINDS: dict[str, Kind] = {
     ),
     "folder gone": Kind(20, _vanishing, frozenset({0, 73}), ("dualclust: error: ",)),
     "clock set back": Kind(10, _clock, frozenset({0})),
+    "slow disk": Kind(6, _slow(), frozenset({0})),
+    "slow disk and SIGTERM": Kind(
+        10, _slow(signaling(signal.SIGTERM)), frozenset({0, 75, 130}), ("dualclust: ",)
+    ),
 }

@@ -8,13 +8,13 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
 from dualclust.common.ranks import Ranks
-from tests.faults.disk import Disk, on_disk, signaling
+from tests.faults.disk import Disk, on_disk, signaling, taking
 from tests.faults.processes import Ended, start, start_ranks
 from tests.faults.tasks import Task
 
@@ -22,6 +22,9 @@ __all__ = ["SEVERAL", "Several"]
 
 WAIT = 30.0
 """Seconds that ranks wait for a stopped one: each such fault takes as long."""
+
+SOON = 30.0
+"""Seconds within which ranks that wait 5 for each other have ended, or they are hanging."""
 
 
 class Several(NamedTuple):
@@ -116,14 +119,29 @@ def _port(rng: random.Random, task: Task, folder: Path) -> str:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         commands = [_timed(task.command(folder), 5.0)] * 2
-        first, other = start_ranks(commands, _log(folder), port=port)
-        ended = first.wait()
-        # It speaks to a stranger who never answers, which PyTorch's store waits out: a launcher
-        # ends it when the first rank has failed.
-        other.send(signal.SIGKILL)
-        other.wait()
-    if ended.code != 70 or "found no others" not in ended.said:
-        return f"a port that is taken: {_codes([ended])}"
+        # The first rank cannot have the port, and the other one speaks to a stranger.
+        ended = [child.wait(SOON) for child in start_ranks(commands, _log(folder), port=port)]
+    if any(end.code is None for end in ended):
+        return f"hanging at a port that is taken: {_codes(ended)}"
+    if any(end.code != 70 or "found no others" not in end.said for end in ended):
+        return f"a port that is taken: {_codes(ended)}"
+    return ""
+
+
+def _slow(rng: random.Random, task: Task, folder: Path) -> str:
+    """Let a rank's disk take its time, while the other one waits for it."""
+    rank, seconds = rng.randrange(2), rng.uniform(0.02, 0.2)
+    disk = Disk(0, taking(seconds))
+    children = start_ranks(
+        [_timed(task.command(folder), 120.0)] * 2,
+        _log(folder),
+        during=lambda own: on_disk(disk) if own == rank else nullcontext(),
+    )
+    ended = [child.wait() for child in children]
+    if any(end.code is None for end in ended):
+        return f"hanging beside a slow disk: {_codes(ended)}"
+    if [end.code for end in ended] != [0, 0]:
+        return f"{seconds:.2f} s for each operation of rank {rank}: {_codes(ended)}"
     return ""
 
 
@@ -145,6 +163,7 @@ SEVERAL: dict[str, Several] = {
     "a rank is killed": Several(30, _dead),
     "a rank stands still": Several(2, _still),
     "ranks differ": Several(6, _different, ranks=1),
+    "a rank's disk is slow": Several(4, _slow),
     "the port is taken": Several(2, _port, ranks=1),
     "two runs in one folder": Several(10, _twice, ranks=1),
 }

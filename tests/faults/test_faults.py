@@ -26,6 +26,8 @@ SAMPLED = {
     "out of memory in a step": 1,
     "folder gone": 2,
     "clock set back": 1,
+    "slow disk": 1,
+    "slow disk and SIGTERM": 1,
 }
 """How many of each kind here, where they differ from a kill only in what they raise or send."""
 
@@ -41,6 +43,9 @@ def lab(tmp_path_factory):
         place.mkdir()
         whole.mkdir()
         task, disk = kind(place), Disk(-1, failing(0))
+        warm = home / f"warm-{name}"
+        warm.mkdir()
+        assert run(task, warm) == 0  # kernels that are compiled go to the disk too, this once
         assert run(task, whole, on_disk(disk)) == 0
         found[name] = task, task.left(whole), disk.count
     return found

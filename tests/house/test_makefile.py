@@ -21,10 +21,12 @@ case "$1 $2" in
              test "$STOP" != venv || exit 130 ;;
   "-m pip") echo "$*" >> "$LOG"; echo "$*" > "$here/half-installed"
             test "$STOP" != pip || exit 130 ;;
+  "-m tests.supply.hashes") test -z "$OTHER" ;;
   "-m ruff") echo "cache ${RUFF_CACHE_DIR:-in the tree} path ${PYTHONPATH:-none}" >> "$LOG" ;;
 esac
 """
 COPIED = ("Makefile", "pyproject.toml", "constraints.txt", "README.md", "LICENSE", "MANIFEST.in")
+HASHED = "constraints-hashed.txt"
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 
@@ -52,15 +54,15 @@ class Made:
         self.venv = tree / ".venv" if venv is None else venv
         self.log = tree.parent / "log"
 
-    def __call__(self, target: str = "env", stop: str = "") -> int:
+    def __call__(self, target: str = "env", *words: str, stop: str = "", other: str = "") -> int:
         self.log.write_text("")
         # The variables of a make that runs these tests would reach this one.
         unset = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "PYTHONPATH", "RUFF_CACHE_DIR")
         env = {name: value for name, value in os.environ.items() if name not in unset}
         done = subprocess.run(
             [*self.prefix, "make", target, f"PYTHON={self.tree.parent / 'python'}",
-             f"VENV={self.venv}"],
-            cwd=self.tree, env=env | {"LOG": str(self.log), "STOP": stop},
+             f"VENV={self.venv}", *words],
+            cwd=self.tree, env=env | {"LOG": str(self.log), "STOP": stop, "OTHER": other},
             capture_output=True, text=True,
         )  # fmt: skip
         self.said = done.stdout + done.stderr
@@ -77,6 +79,17 @@ def test_the_second_and_the_tenth_call_have_nothing_to_do(tree):
     for _ in range(9):
         assert make() == 0
         assert make.asked() == []
+
+
+def test_hashes_come_first_where_the_platform_is_known(tree):
+    make = Made(tree)
+    assert make("env", "HASHES=yes") == 0, make.said
+    assert make.asked() == [HASHED, "setuptools", ".[dev]"]
+    assert "--require-hashes --no-deps" in make.log.read_text().splitlines()[0]
+    os.utime(make.venv / ".installed", (1, 1))
+    assert make("env", "HASHES=yes", other="yes") == 0, make.said
+    assert make.asked() == ["setuptools", ".[dev]"]
+    assert "versions alone decide" in make.said
 
 
 def test_the_site_s_tools_come_on_first_use(tree):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.supply.audit import CONSTRAINTS, changed_files, pins, wrong_versions
-from tests.supply.hashes import hashed, main
+from tests.supply.audit import CONSTRAINTS, changed_files, pins, wrong_versions, wrong_wheels
+from tests.supply.hashes import HASHED, Hashed, Pin, disagreements, here, main, of_report, read
 
 
 @pytest.fixture
@@ -49,16 +49,73 @@ def test_every_line_of_the_constraints_is_a_pin() -> None:
     assert pins("A_b.C == 1.0 ; python_version < '4' # why\n# x==3") == {"a-b-c": "1.0"}
 
 
-def test_hashed_pins_are_those_of_the_report(tmp_path: Path, capsys) -> None:
-    def entry(name: str, version: str, info: dict[str, object]) -> dict[str, object]:
-        return {"metadata": {"name": name, "version": version}, "download_info": info}
+def entry(name: str, version: str, digest: str = "") -> dict[str, object]:
+    """A package in a report of pip; without a digest it comes from a folder."""
+    info = {"archive_info": {"hashes": {"sha256": digest}}} if digest else {"dir_info": {}}
+    return {
+        "metadata": {"name": name, "version": version},
+        "download_info": {**info, "url": "somewhere"},
+    }
 
-    one = {"archive_info": {"hashes": {"sha256": "ab"}}, "url": "somewhere"}
-    report = {"install": [entry("torch", "2.13.0+cpu", one), entry("Babel", "2.18", one)]}
-    path = tmp_path / "report.json"
-    path.write_text(json.dumps(report))
-    assert main([str(path)]) == 0
-    expected = "Babel==2.18 --hash=sha256:ab\ntorch==2.13.0 --hash=sha256:ab\n"
-    assert capsys.readouterr().out == expected
+
+def test_the_hashes_are_those_of_the_pins() -> None:
+    hashed = read(HASHED.read_text(encoding="utf-8"))
+    wanted = pins(CONSTRAINTS.read_text(encoding="utf-8"))
+    assert list(disagreements(hashed, wanted)) == []
+    assert len(hashed.pins) > 100
+    assert "linux x86_64 cpython 3.11" in hashed.platforms
+    assert str(hashed) == HASHED.read_text(encoding="utf-8")
+    assert "://" not in str(hashed)
+
+
+def test_a_pin_that_differs_is_named() -> None:
+    digest = "ab" * 32
+    report = {"install": [entry("A_b", "1.0+cpu", digest), entry("c", "2", digest)]}
+    hashed = of_report(report, "somewhere")
+    assert list(disagreements(hashed, {"a-b": "1.0", "c": "2"})) == []
+    assert list(disagreements(hashed, {"a-b": "1.1", "d": "3"})) == [
+        "a-b has hashes of 1.0, and is pinned to 1.1",
+        "c has hashes of 2, and is pinned to no version",
+        "d is pinned and has no hash",
+    ]
+    short = Hashed(frozenset(), {"c": Pin("c", "2", frozenset())})
+    assert list(disagreements(short, {"c": "2"})) == ["c has no SHA-256"]
     with pytest.raises(ValueError, match="x 1 has no SHA-256"):
-        hashed({"install": [entry("x", "1", {"dir_info": {}})]})
+        of_report({"install": [entry("x", "1")]}, "somewhere")
+
+
+def test_another_platform_adds_its_hashes(tmp_path: Path, capsys) -> None:
+    report, path = tmp_path / "report.json", tmp_path / "hashed.txt"
+    other = Hashed(
+        frozenset({"another"}),
+        {"b": Pin("B", "2", frozenset({"c" * 64})), "a": Pin("a", "1", frozenset({"d" * 64}))},
+    )
+    path.write_text(str(other))
+    assert read(str(other)) == other
+    assert main(["--fits"], path) == 1
+    assert "no hashes for" in capsys.readouterr().out
+    report.write_text(
+        json.dumps({"install": [entry("B", "2", "e" * 64), entry("a", "3", "f" * 64)]})
+    )
+    assert main([str(report), "--add"], path) == 0
+    found = read(path.read_text())
+    assert found.pins["b"].digests == {"c" * 64, "e" * 64}
+    assert found.pins["a"] == ("a", "3", {"f" * 64})
+    assert found.platforms == {"another", here()}
+    assert main(["--fits"], path) == 0
+    assert main([str(report)], path) == 0
+    assert read(path.read_text()).platforms == {here()}
+
+
+def test_a_wheel_of_another_hash_is_named(tmp_path: Path) -> None:
+    wheel = tmp_path / "Some_Package-1.2+cpu-py3-none-any.whl"
+    wheel.write_bytes(b"content")
+    right = hashlib.sha256(b"content").hexdigest()
+    for digest, version, complaints in (
+        (right, "1.2", 0),
+        ("0" * 64, "1.2", 1),
+        ("0" * 64, "2", 0),
+    ):
+        pin = Pin("some-package", version, frozenset({digest}))
+        found = list(wrong_wheels(tmp_path, Hashed(frozenset(), {"some-package": pin})))
+        assert len(found) == complaints

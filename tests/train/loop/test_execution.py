@@ -90,7 +90,7 @@ def test_the_tape_sees_state_that_is_not_changed_in_place():
 
 
 def test_a_compiled_network_is_the_eager_one(source, monkeypatch):
-    monkeypatch.setattr(Execution, "backend", "aot_eager")
+    monkeypatch.setattr(Execution, "backend", "eager")  # the others are PyTorch's own work
     learns_at_once = "optim.warmup_epochs=0", "heads.init=random"
     _, expected = trained(source, *learns_at_once, epochs=1)
     _, losses = trained(source, "execution.step=compile", *learns_at_once, epochs=1)

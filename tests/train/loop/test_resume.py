@@ -2,12 +2,10 @@
 
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -176,16 +174,37 @@ def test_what_a_killed_writer_left_is_removed(straight, tmp_path):
 
 
 KILLED_EPOCHS = 20
-CHILD = """
-import sys
+# Loads the library once and forks: its imports would take nearly all of the time.
+FORK = """
+import os, random, signal, sys, time
+import torch._dynamo  # an optimizer brings it along
+import sklearn.metrics.cluster
 from dualclust.train.config.run import load_config
 from dualclust.train.loop import resume, train
-action, folder, config = sys.argv[1:]
-progress = lambda record: print(record["epoch"], flush=True)
-if action == "train":
-    train(load_config(config), folder, progress=progress)
-else:
-    resume(folder, progress=progress)
+
+folder, config, longest = sys.argv[1], sys.argv[2], float(sys.argv[3])
+delays, codes = random.Random(0), []
+for action in ("train", "resume", "resume"):
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(read)
+        try:
+            progress = lambda record: os.write(write, b".")
+            if action == "train":
+                train(load_config(config), folder, progress=progress)
+            else:
+                resume(folder, progress=progress)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    os.close(write)
+    os.read(read, 1)  # one more epoch is saved: from here on it can be resumed
+    time.sleep(delays.uniform(0, longest))
+    os.kill(child, signal.SIGKILL)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    os.close(read)
+print(*codes)
 """
 
 
@@ -196,20 +215,16 @@ def test_killed_at_random_times(source, tmp_path):
     config.write_text(dump_config(settings))
     train(settings, whole)
     seconds = json.loads((whole / "metrics.jsonl").read_text().splitlines()[-2])["seconds"]
-    delays, killed = random.Random(0), 0
-    for action in ("train", "resume", "resume"):
-        child = subprocess.Popen(
-            [sys.executable, "-c", CHILD, action, str(folder), str(config)],
-            stdout=subprocess.PIPE,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-        child.stdout.readline()  # one more epoch is saved: from here on it can be resumed
-        time.sleep(delays.uniform(0, 4 * seconds))
-        child.send_signal(signal.SIGKILL)
-        child.stdout.read()
-        child.stdout.close()
-        killed += child.wait() == -signal.SIGKILL
-    assert killed >= 1
+    done = subprocess.run(
+        [sys.executable, "-c", FORK, str(folder), str(config), str(4 * seconds)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    codes = [int(code) for code in done.stdout.split()]
+    assert set(codes) <= {0, -signal.SIGKILL}, done.stderr
+    assert -signal.SIGKILL in codes
     resume(folder)
     assert_same_run(folder, whole)
 

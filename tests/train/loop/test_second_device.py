@@ -44,7 +44,7 @@ CASES = {
     "secu entropy": ["heads.clusters=[10, 12]", "secu.constraint=entropy", *SMALL],
     "coke": ["heads.clusters=[10]", *SMALL],
     "propos": ["heads.clusters=[10]", *SMALL],
-    "gatcluster": ["gatcluster.sub_batch=20", "gatcluster.n_init=2"],
+    "gatcluster": ["gatcluster.sub_batch=25", "gatcluster.n_init=2"],
     "mi_margin": ["mi_margin.newton_steps=6"],
     "mi_margin until solved": ["mi_margin.newton_steps=0", "mi_margin.balance=2.0"],
     "self_label": ["self_label.fixed_epochs=1"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,36 +17,35 @@ from dualclust.train.loop import train
 from dualclust.train.state.checkpoint import latest_checkpoint
 from tests.train.runs import tiny
 
+ROOT = Path(__file__).parents[3]
 STARTS = ["starts.count=2", "starts.epochs=1", "epochs=2", "evaluation.every=1"]
-HANGS = 600
+# Loads the library once and forks: its imports would take nearly all of the time.
+FORK = """
+import json, sys
+from pathlib import Path
+import torch._dynamo  # an optimizer brings it along
+import torch.distributed
+import dualclust.train.loop
+from tests.faults.processes import start_ranks
+
+words, log = json.loads(sys.argv[1]), Path(sys.argv[2])
+torch.set_num_threads(1)
+print(json.dumps([child.wait(600) for child in start_ranks([words] * 2, log)]))
+"""
 
 
-def run_ranks(*arguments: str) -> list[subprocess.CompletedProcess[str]]:
-    """The command in two processes that know of each other."""
-    with socket.socket() as here:
-        here.bind(("127.0.0.1", 0))
-        port = str(here.getsockname()[1])
-    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    command = [sys.executable, "-m", "dualclust", *arguments]
-    ranks = [
-        subprocess.Popen(
-            command,
-            env=os.environ | place | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    try:
-        texts = [process.communicate(timeout=HANGS) for process in ranks]
-    finally:
-        for process in ranks:
-            process.kill()
-    return [
-        subprocess.CompletedProcess(command, process.returncode, *text)
-        for process, text in zip(ranks, texts, strict=True)
-    ]
+def run_ranks(log: Path, *arguments: str) -> list[list[object]]:
+    """The command in two processes that know of each other: their codes, and what they said."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORK, json.dumps(arguments), str(log)],
+        cwd=ROOT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    ended: list[list[object]] = json.loads(done.stdout)
+    return ended
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +73,8 @@ def together(source, tmp_path) -> Path:
     recipe, folder = tmp_path / "tiny.toml", tmp_path / "run"
     recipe.write_text(dump_config(tiny(source, *STARTS)))
     asked = ("train", "secu", "--recipe", str(recipe), "--data", str(source), "--out", str(folder))
-    ended = run_ranks(*asked)
-    assert [rank.returncode for rank in ended] == [0, 0], ended
+    ended = run_ranks(tmp_path / "said", *asked)
+    assert [code for code, _ in ended] == [0, 0], ended
     return folder
 
 
@@ -85,9 +83,9 @@ def test_two_ranks_choose_as_one(together, alone):
     assert not LOCK_FILES & {path.name for path in together.iterdir()}
 
 
-@pytest.mark.slow  # two more interpreters with torch
-def test_two_ranks_choose_after_an_interrupt(together, alone):
+@pytest.mark.slow  # another interpreter with torch
+def test_two_ranks_choose_after_an_interrupt(together, alone, tmp_path):
     (together / "starts.json").unlink()
-    ended = run_ranks("resume", str(together))
-    assert [rank.returncode for rank in ended] == [0, 0], ended
+    ended = run_ranks(tmp_path / "said", "resume", str(together))
+    assert [code for code, _ in ended] == [0, 0], ended
     check_same(together, alone)
