@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..algos.core.errors import MissingExtraError, OutputError, UsageError
+from ..common.extras import needs_train
 from .claim_text import describe
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _prepare_plot(folder: Path) -> None:
     try:
         import matplotlib as _  # noqa: F401
     except ImportError as error:
-        msg = "--plot needs matplotlib. To fix this: pip install 'dualclust[train]'"
+        msg = needs_train("--plot", "matplotlib")
         raise MissingExtraError(msg) from error
     try:
         folder.mkdir(parents=True, exist_ok=True)

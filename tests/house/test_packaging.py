@@ -42,7 +42,7 @@ for path in sorted(pathlib.Path(target, "dualclust").rglob("*.py")):
     name = ".".join(package if last == "__init__" else [*package, last])
     try:
         files[name] = importlib.import_module(name).__file__
-    except ModuleNotFoundError as error:
+    except ImportError as error:  # ModuleNotFoundError, or ours of a whole sub-package
         root = (error.name or "").split(".")[0]
         if root not in hidden:
             raise
