@@ -90,7 +90,7 @@ endif
 # constraints.txt and fetch whatever setuptools is newest. A build writes beside its sources: those
 # of a tree that cannot be written are copied for it, and PYTHONPATH names the tree.
 PIP = "$(PY)" -m pip install --disable-pip-version-check --quiet -c constraints.txt
-SOURCES = pyproject.toml README.md LICENSE MANIFEST.in algos backends dualclust proofs train
+SOURCES = pyproject.toml README.md LICENSE MANIFEST.in algos backends benchmarks docs dualclust proofs train
 $(STAMP): $(PY) pyproject.toml constraints.txt
 	@rm -f "$(STAMP)"
 	$(PIP) setuptools

@@ -26,7 +26,7 @@ def stage(folder: Path) -> None:
     """Copy the sources, add what comes from the rest of the repository, and generate pages."""
     if folder.exists():
         shutil.rmtree(folder)
-    shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("__pycache__", "site"))
     (folder / "about").mkdir()
     for path in sorted((ROOT / "benchmarks" / "results").glob("*.md")):
         shutil.copy(path, folder / "benchmarks" / path.name)
@@ -71,6 +71,7 @@ def main(arguments: list[str]) -> int:
     stage(out / "source")
     site = out / "html"
     options = ["-b", "html", "-W", "--keep-going", "-q", "-d", str(out / "doctrees")]
+    options += ["-c", str(HERE)]
     code = build_main([*options, str(out / "source"), str(site)])
     if code:
         return int(code)

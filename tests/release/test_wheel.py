@@ -33,7 +33,7 @@ def test_a_copy_has_no_droppings_and_plain_permissions(tmp_path: Path) -> None:
     wheel.copy_sources(tmp_path / "copy", root)
     found = {p.relative_to(tmp_path / "copy").as_posix() for p in (tmp_path / "copy").rglob("*")}
     files = {*wheel.SOURCES, *(f"{name}/a.py" for name in wheel.FOLDERS)}
-    assert found == {*files, *wheel.FOLDERS, "dualclust/train"}
+    assert found == {*files, *wheel.FOLDERS, "benchmarks", "dualclust/train"}
     assert {(tmp_path / "copy" / name).stat().st_mode & 0o777 for name in files} == {0o644}
     assert (tmp_path / "copy" / "dualclust" / "train").is_symlink()
 

@@ -28,7 +28,7 @@ EPOCH = "315532800"
 
 # What `make env` copies for a build as well.
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in")
-FOLDERS = ("algos", "backends", "dualclust", "proofs", "train")
+FOLDERS = ("algos", "backends", "benchmarks/results", "docs", "dualclust", "proofs", "train")
 
 
 class BuildError(Exception):

@@ -26,7 +26,7 @@ extensions = [
 ]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["examples", "jobs", "site"]
+exclude_patterns = ["examples", "jobs"]
 default_role = "py:obj"
 highlight_language = "text"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
