@@ -18,6 +18,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
 
+import blocks  # noqa: E402
 import links  # noqa: E402
 import pages  # noqa: E402
 
@@ -33,6 +34,7 @@ def stage(folder: Path) -> None:
     for name in ("CHANGELOG", "CONTRIBUTING"):
         shutil.copy(ROOT / f"{name}.md", folder / "about" / f"{name.lower()}.md")
     pages.write_pages(folder)
+    (folder / "reference" / "blocks.md").write_text(blocks.blocks_page(), encoding="utf-8")
     front = {name: pages.home(name) for name in pages.front_names()}
     for path in folder.rglob("*.md"):
         text = linked_claims(path.read_text(encoding="utf-8"), path.name)

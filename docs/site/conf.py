@@ -76,6 +76,10 @@ def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
             shutil.copy(source / name, target / name)
 
 
+MOST_FIELDS = 12
+"""Fields with a default that the signature of a class shows; a record of settings has up to 50."""
+
+
 class ClaimRole(SphinxRole):
     """``claim`` with `S4`, or `text <S4>`: a link to the claim's section of the page of claims."""
 
@@ -113,6 +117,15 @@ def prepare_docstring(
     lines[:] = text.split("\n")
 
 
+def short_signature(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: Any
+) -> tuple[str, Any] | None:
+    """Leave the fields of a record with many of them to the list below, one line instead of 50."""
+    if what == "class" and signature is not None and signature.count("=") > MOST_FIELDS:
+        return "(**fields)", returns
+    return None
+
+
 def skip_member(
     app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any
 ) -> bool | None:
@@ -146,6 +159,7 @@ def setup(app: Sphinx) -> None:
     app.add_role("claim", ClaimRole())
     app.add_role("sitepage", PageRole())
     app.connect("autodoc-process-docstring", prepare_docstring, priority=900)
+    app.connect("autodoc-process-signature", short_signature)
     app.connect("autodoc-skip-member", skip_member)
     app.connect("missing-reference", by_last_names)
     app.connect("build-finished", copy_mathjax)
