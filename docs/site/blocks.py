@@ -8,6 +8,7 @@ own parser. Any other block needs a comment above it, ``<!-- not run: the reason
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -81,15 +82,17 @@ def blocks_page() -> str:
         "",
         f"Of {len(blocks)} blocks in the README and on these pages {len(ran)} are run by tests",
         "(`tests/house/test_readme.py`, `test_docs.py`),",
-        f"{len(shown)} show what a program prints, and these {len(left)} are not executed:",
+        f"{len(shown)} show what a program prints, and these {len(left)} are not executed.",
         "",
-        "| where | begins with | why it is not executed |",
-        "|---|---|---|",
     ]
-    for block in left:
-        first = block.text.splitlines()[0].replace("|", "\\|")
-        lines.append(f"| {block.page}, line {block.line} | `{first}` | {block.why} |")
-    return "\n".join(lines) + "\n"
+    for why in dict.fromkeys(block.why for block in left):
+        lines += [f"**{why[0].upper()}{why[1:]}**", ""]
+        for block in left:
+            if block.why == why:
+                first = textwrap.shorten(block.text.splitlines()[0], 72, placeholder=" ...")
+                lines.append(f"- {block.page}, line {block.line}: ``{first}``")
+        lines.append("")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
