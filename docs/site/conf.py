@@ -106,14 +106,18 @@ def _link(env: Any, page: str, anchor: str, text: str) -> nodes.Node:
 def prepare_docstring(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
-    """Turn "docs/claims.md#S4, #S5" and "docs/decisions/NAME.md" into links."""
+    """Turn "docs/claims.md#S4, #S5", "docs/NAME.md" and "benchmarks/results/NAME.md" into links."""
     text = "\n".join(lines)
     text = re.sub(
         r"docs/claims\.md((?:#\w+(?:,\s+(?=#))?)+)",
         lambda m: re.sub(r"#(\w+)", r":claim:`\1`", m[1]),
         text,
     )
-    text = re.sub(r"(?<!`)\bdocs/((?:decisions/)?[\w-]+)\.md\b", r":sitepage:`\1`", text)
+    text = re.sub(
+        r"(?<!`)`?\b(docs|benchmarks/results)/((?:[\w-]+/)?[\w-]+)\.md\b`?",
+        lambda m: f":sitepage:`{'' if m[1] == 'docs' else 'benchmarks/'}{m[2]}`",
+        text,
+    )
     lines[:] = text.split("\n")
 
 

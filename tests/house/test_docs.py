@@ -317,7 +317,7 @@ def test_generated_pages_name_their_things(pages: ModuleType) -> None:
     front = pages.names_page()
     assert all(f"`{n} <" in front for n in dualclust.__all__ if n != "__version__")
     command = pages.command_page()
-    assert all(f"## `dualclust {n}`" in command for n in ("cluster", "train", "resume", "proofs"))
+    assert all(f"## `dualclust {n}`" in command for n in ("cluster", "train", "proofs", "docs"))
     assert set(pages.recipe_texts()) == {p.stem for p in (ROOT / "train/recipes").glob("*.toml")}
 
 
