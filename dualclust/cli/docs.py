@@ -17,7 +17,7 @@ from typing import Any
 from .. import algos
 from ..algos.core.errors import MissingFileError, UsageError
 
-__all__ = ["EXAMPLES", "find_page", "headings", "pages", "register", "run_docs", "section"]
+__all__ = ["EXAMPLES", "find_page", "headings", "pages", "plain", "register", "run_docs", "section"]
 
 EXAMPLES = """\
 examples:
@@ -26,9 +26,11 @@ examples:
   dualclust docs guides/certificates
       a page, in Markdown; the last part of its name does where it is the only one
   dualclust docs claims#S4
-      a section: here that of a claim, elsewhere a heading, as bounds#counts-instead-of-ratios
+      the section of a claim
+  dualclust docs bounds#shares-and-counts
+      the section below a heading
   dualclust docs docs/claims.md#S4
-      the same, as docstrings and messages write it
+      a section, as docstrings and messages write it
   dualclust docs scale --path
       where the page lies, for an editor or a reader of Markdown
 
@@ -64,7 +66,7 @@ def run_docs(options: argparse.Namespace) -> int:
         return 0
     name, _, anchor = options.page.partition("#")
     path = find_page(name, found)
-    text = path.read_text(encoding="utf-8")
+    text = plain(path.read_text(encoding="utf-8"))
     if anchor:
         part = section(text, anchor)
         if part is None:
@@ -147,6 +149,18 @@ def section(text: str, anchor: str) -> str | None:
         if begin is None and anchor.casefold() in names:
             begin, depth = number, level
     return None if begin is None else "\n".join(lines[begin:]).strip()
+
+
+def plain(text: str) -> str:
+    r"""Return a page without what only the site reads: roles become their text, menus go.
+
+    Examples
+    --------
+    >>> plain("See {claim}`S4` and {py:obj}`a stream <dualclust.assign>`.\n")
+    'See S4 and a stream.\n'
+    """
+    text = re.sub(r"^```\{toctree\}.*?^```\n*", "", text, flags=re.M | re.S)
+    return re.sub(r"\{[\w:]+\}`~?([^`<]+?)(?:\s*<[^>`]+>)?`", r"\1", text)
 
 
 def headings(lines: list[str]) -> Iterator[tuple[int, int, int, set[str]]]:

@@ -37,7 +37,17 @@ def test_the_list_names_every_page_and_where_they_lie(capsys: pytest.CaptureFixt
 def test_a_page_is_printed_by_any_of_its_names(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert printed(capsys, name) == CERTIFICATES.read_text(encoding="utf-8")
+    assert printed(capsys, name) == docs.plain(CERTIFICATES.read_text(encoding="utf-8"))
+
+
+def test_what_only_the_site_reads_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    found = printed(capsys, "math/index")
+    assert "[Theorem R](theorem_r.md)" in found
+    assert "toctree" not in found
+    assert "hidden" not in found
+    assert "\n| one step of the dual | CoKe Eq. 22 and 23 | yes | C7, C8 |" in printed(
+        capsys, "theorem_r"
+    )
 
 
 def test_its_path_is_printed_instead(capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,6 +71,13 @@ def test_a_section_has_its_parts_and_no_comments_of_code_for_headings() -> None:
     assert found == "## Of b: (x)\n\n```sh\n# no heading\n```\n\n### c\n\nd"
     assert docs.section(page.replace("'", '"'), "e") == "## f"
     assert docs.section(page, "no-heading") is None
+
+
+def test_the_examples_of_the_help_print_something(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [line.split()[2:] for line in docs.EXAMPLES.splitlines() if line[:11] == "  dualclust"]
+    assert len(lines) == 6
+    assert all(len(printed(capsys, *line)) > 10 for line in lines)
+    assert printed(capsys, "bounds#shares-and-counts").startswith("## Shares and counts\n")
 
 
 @pytest.mark.parametrize(
