@@ -99,7 +99,7 @@ TAKE_HASHED = if "$(PY)" -m tests.supply.hashes --fits; then \
       --require-hashes --no-deps --requirement constraints-hashed.txt; \
   else echo 'make: versions alone decide, by constraints.txt'; fi
 endif
-SOURCES = pyproject.toml README.md LICENSE MANIFEST.in algos backends dualclust proofs train
+SOURCES = pyproject.toml README.md LICENSE MANIFEST.in algos backends benchmarks docs dualclust proofs train
 $(STAMP): $(PY) pyproject.toml constraints.txt
 	@rm -f "$(STAMP)"
 	$(TAKE_HASHED)

@@ -10,6 +10,8 @@ sub-package           what it holds
 ====================  =====================================================================
 
 The names below are the front door; importing them loads neither torch nor numba nor scikit-learn.
+Pages that docstrings and messages name are installed: ``dualclust docs claims#S4`` prints what
+docs/claims.md says of claim S4, and ``dualclust docs`` lists all pages.
 
 Examples
 --------

@@ -283,7 +283,7 @@ def _figure(rows: list[Row], n_clusters: Sequence[int], path: Path) -> None:
         from matplotlib.figure import Figure
         from matplotlib.lines import Line2D
     except ImportError as error:
-        msg = "pictures need matplotlib. To fix: pip install 'dualclust[train]'"
+        msg = "pictures need matplotlib. To fix this: pip install matplotlib"
         raise MissingExtraError(msg) from error
 
     figure = Figure(figsize=(3.4 * len(n_clusters) + 1.0, 7.4), dpi=160)

@@ -18,6 +18,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
 
+import blocks  # noqa: E402
 import links  # noqa: E402
 import pages  # noqa: E402
 
@@ -26,13 +27,14 @@ def stage(folder: Path) -> None:
     """Copy the sources, add what comes from the rest of the repository, and generate pages."""
     if folder.exists():
         shutil.rmtree(folder)
-    shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("__pycache__", "site"))
     (folder / "about").mkdir()
     for path in sorted((ROOT / "benchmarks" / "results").glob("*.md")):
         shutil.copy(path, folder / "benchmarks" / path.name)
     for name in ("CHANGELOG", "CONTRIBUTING"):
         shutil.copy(ROOT / f"{name}.md", folder / "about" / f"{name.lower()}.md")
     pages.write_pages(folder)
+    (folder / "reference" / "blocks.md").write_text(blocks.blocks_page(), encoding="utf-8")
     front = {name: pages.home(name) for name in pages.front_names()}
     for path in folder.rglob("*.md"):
         text = linked_claims(path.read_text(encoding="utf-8"), path.name)
@@ -71,6 +73,7 @@ def main(arguments: list[str]) -> int:
     stage(out / "source")
     site = out / "html"
     options = ["-b", "html", "-W", "--keep-going", "-q", "-d", str(out / "doctrees")]
+    options += ["-c", str(HERE)]
     code = build_main([*options, str(out / "source"), str(site)])
     if code:
         return int(code)

@@ -1,6 +1,6 @@
 """One claim in full, wrapped to the terminal: what ``dualclust proofs --id`` prints.
 
-It holds what the claim's section of docs/claims.md holds, for who has only the wheel. Names of
+It holds what the claim's section of docs/claims.md holds, with the margin of this run. Names of
 programs and functions are printed as Python imports them.
 """
 

@@ -22,7 +22,7 @@ from ..common.memory import memory_error
 from ..common.stopping import StoppedError
 from ..train.config.methods import METHOD_OPTIONS
 from ..train.config.run import LOGS
-from . import assign, cluster, models, proofs
+from . import assign, cluster, docs, models, proofs
 from .compile_notice import announced_compilation
 
 __all__ = ["build_parser", "main"]
@@ -35,6 +35,7 @@ examples:
   dualclust resume runs/secu-digits-seed0
   dualclust proofs
   dualclust demo
+  dualclust docs
 """
 
 TIMEOUT: dict[str, Any] = {
@@ -106,6 +107,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     proofs.register(commands)
     models.register(commands)
+    docs.register(commands)
     return parser
 
 
@@ -198,6 +200,8 @@ def _dispatch(options: argparse.Namespace) -> int:
             return assign.run_assign(options)
     if options.command == "proofs":
         return proofs.run_proofs(options)
+    if options.command == "docs":
+        return docs.run_docs(options)
     if options.command in models.COMMANDS:
         return models.run(options)
     try:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..algos.core.errors import MissingExtraError, OutputError, UsageError
+from ..common.extras import needs_train
 from .claim_text import describe
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ out; erratum, a slip with an obvious repair; refuted, with a counterexample; emp
 the arithmetic of printed numbers is checked; open. "about" is what the check calls: lib, functions
 of this library; paper, mathematics that the library has no counterpart of; print, only numbers that
 the paper prints, which does not count as verified. "worst" is how far the verdict is from being
-right. Where a docstring says docs/claims.md#S4, "dualclust proofs --id S4" shows that claim.
+right. Where a docstring says docs/claims.md#S4, "dualclust proofs --id S4" checks and shows that
+claim; "dualclust docs claims#S4" only shows it.
 
 --planted makes the library wrong, one planted error at a time, and counts which of them the claims
 notice. It takes minutes.
@@ -130,7 +132,7 @@ def _prepare_plot(folder: Path) -> None:
     try:
         import matplotlib as _  # noqa: F401
     except ImportError as error:
-        msg = "--plot needs matplotlib. To fix this: pip install 'dualclust[train]'"
+        msg = needs_train("--plot", "matplotlib")
         raise MissingExtraError(msg) from error
     try:
         folder.mkdir(parents=True, exist_ok=True)

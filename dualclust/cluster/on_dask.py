@@ -30,6 +30,7 @@ from ..algos.clustering.constrained import ConstrainedKMeansResult, constrained_
 from ..algos.clustering.start import start_centers
 from ..algos.core.errors import InvalidTypeError, InvalidValueError, MissingExtraError
 from ..algos.scores.blocks import MOST_ROWS
+from ..common.extras import without_cuda
 from ..common.ranks import RankLostError, Ranks
 from ..common.watch import watched
 from .embeddings import check_embeddings, embedding_source
@@ -141,7 +142,7 @@ def _client(client: Any) -> Any:
         except ImportError as error:
             msg = (
                 f"rows of a Dask cluster need dask, distributed and torch, and {library} is not "
-                f"installed. To fix this: pip install 'dualclust[dask]'"
+                f"installed. To fix this: pip install 'dualclust[dask]'{without_cuda(library)}"
             )
             raise MissingExtraError(msg) from error
     import distributed

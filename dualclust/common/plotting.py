@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..algos.core.errors import MissingExtraError
+from .extras import needs_train
 from .files import write_file
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def new_figure(width: int, height: int) -> Figure:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        msg = "pictures need matplotlib. To fix: pip install 'dualclust[train]'"
+        msg = needs_train("pictures", "matplotlib")
         raise MissingExtraError(msg) from error
     figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI, facecolor="white")
     FigureCanvasAgg(figure)

@@ -22,6 +22,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..algos.core.errors import DualclustError, MissingExtraError, UsageError
+from .extras import needs_train
 
 if TYPE_CHECKING:
     import torch
@@ -291,7 +292,7 @@ def join_ranks(device: str = "cpu", *, timeout: float = 600.0) -> Ranks:
 
         from .devices import kind_of
     except ImportError as error:
-        msg = "several ranks need torch. To fix this: pip install 'dualclust[train]'"
+        msg = needs_train("several ranks", "torch")
         raise MissingExtraError(msg) from error
     place, backend = "cpu", "gloo"
     if device.startswith("cuda"):

@@ -6,10 +6,19 @@ experts picks its experts. Both are `SizePrices`: they go along with ``.to``, ``
 sizes, prices and violations of a Lightning run.
 """
 
-from .labels import PricedLabels
-from .lightning import PriceLog, lightning_callback
-from .prices import PriceFigures, SizePrices, price_figures
-from .routing import PricedRouter, Routing
+from ..algos.core.errors import MissingExtraError
+from ..common.extras import needs_train
+
+try:
+    from .labels import PricedLabels
+    from .lightning import PriceLog, lightning_callback
+    from .prices import PriceFigures, SizePrices, price_figures
+    from .routing import PricedRouter, Routing
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    msg = needs_train("dualclust.torch", "torch")
+    raise MissingExtraError(msg, name="torch") from error
 
 __all__ = [
     "PriceFigures",

@@ -13,7 +13,7 @@ from dualclust.cli import main as cli
 from dualclust.cli.main import build_parser, main
 from dualclust.cluster import command as cluster_command
 
-COMMANDS = ("cluster", "assign", "train", "resume", "demo", "proofs")
+COMMANDS = ("cluster", "assign", "train", "resume", "demo", "proofs", "docs")
 
 
 @pytest.fixture
@@ -63,6 +63,7 @@ def test_the_examples_of_the_help_parse():
         cli.EXAMPLES,
         cli.cluster.EXAMPLES,
         cli.assign.EXAMPLES,
+        cli.docs.EXAMPLES,
         cli.TRAIN_EXAMPLES,
     )
     lines = [line.split() for text in texts for line in text.splitlines()]

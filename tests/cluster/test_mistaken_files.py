@@ -15,6 +15,7 @@ import pytest
 
 from dualclust.cli.main import main
 from dualclust.cluster.formats import registry
+from dualclust.common.extras import without_cuda
 from tests.cluster.mistakes import archives, arrays, columns, stores, strangers
 from tests.cluster.mistakes.written import PICKLE, X
 
@@ -101,5 +102,6 @@ def test_a_missing_library_names_its_extra(
     what |= {"X.pt": "a PyTorch file", "X.parquet": "a Parquet file"}
     assert capsys.readouterr().err == (
         f"dualclust: error: {path} is {what[name]}, which needs {library}, and {library} is not "
-        f"installed. To fix this: pip install 'dualclust[{extra}]'\n"
+        f"installed. To fix this: pip install 'dualclust[{extra}]'"
+        f"{without_cuda() if extra == 'train' else ''}\n"
     )

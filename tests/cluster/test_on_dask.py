@@ -198,7 +198,8 @@ def test_a_worker_that_dies_ends_the_call(cluster, client, monkeypatch) -> None:
 
 
 def test_without_dask_the_extra_is_named(monkeypatch) -> None:
+    bounds = bounds_of()
     monkeypatch.setitem(sys.modules, "distributed", None)
     monkeypatch.setitem(sys.modules, "dask.array", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'dualclust\[dask\]'"):
-        cluster_on_dask(None, bounds_of())
+        cluster_on_dask(None, bounds)

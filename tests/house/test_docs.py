@@ -8,6 +8,7 @@ builds the site and checks its links, and what the build writes from code is tes
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 import shlex
 import sys
@@ -23,25 +24,20 @@ from dualclust.cli.main import build_parser
 
 pytest.importorskip("torch")  # the pages train
 from benchmarks.gpu.program import build_parser as gpu_parser
+from tests.pages import links_of
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(
     path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md") if path.name != "claims.md"
 )
-BLOCK = re.compile(r"(?:<!-- not run: (.*?) -->\n+)?^```(\w+)\n(.*?)^```", re.M | re.S)
 EXAMPLES = sorted(path.stem for path in (DOCS / "examples").glob("*.py"))
 DRAWN_ELSEWHERE = {
-    "gallery.png": "`make demo`: train/report/figures.py",
-    "regret.png": "`dualclust proofs --plot`: proofs/regret_plot.py",
-    "regret.csv": "`dualclust proofs --plot`: proofs/regret_plot.py",
+    "gallery.png": ("dualclust demo", "train/loop/results.py"),
+    "regret.png": ("dualclust proofs --plot", "proofs/regret_plot.py"),
+    "regret.csv": ("dualclust proofs --plot", "proofs/regret_plot.py"),
 }
-
-
-def blocks(page: str, language: str) -> list[tuple[str, str]]:
-    """The blocks of a page as (why not, text)."""
-    found = BLOCK.findall((DOCS / page).read_text(encoding="utf-8"))
-    return [(why, text) for why, kind, text in found if kind == language]
+"""Figures that no example draws: the command, and the module that names the file."""
 
 
 def load(path: Path) -> ModuleType:
@@ -54,6 +50,34 @@ def load(path: Path) -> ModuleType:
     return module
 
 
+code = load(DOCS / "site" / "blocks.py")
+site_links = load(DOCS / "site" / "links.py")
+
+
+def clicks(front: Path, answer: Path) -> float:
+    """How many links of texts lead from a page to another; infinity where none do."""
+    reached, n = {front.resolve()}, 0
+    while answer.resolve() not in reached:
+        ways = {
+            (page.parent / path).resolve()
+            for page in reached
+            for path, _ in links_of(page)
+            if path.endswith(".md")
+        }
+        further = {path for path in ways - reached if path.exists()}
+        if not further:
+            return math.inf
+        reached |= further
+        n += 1
+    return n
+
+
+def blocks(page: str, language: str) -> list[tuple[str, str]]:
+    """The blocks of a page as (why not, text)."""
+    found = code.blocks_of(page, (DOCS / page).read_text(encoding="utf-8"))
+    return [(block.why, block.text) for block in found if block.language == language]
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
 def test_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -64,13 +88,31 @@ def test_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_is_not_run_says_why() -> None:
-    reasons = [(page, why) for page in PAGES for why, _ in blocks(page, "python") if why]
-    loops = ["guides/in_your_loop.md"] * 2
-    assert [page for page, _ in reasons] == [*loops, "regret.md", "scale.md"]
-    assert all(len(why) > 10 for _, why in reasons)
+    everything = list(code.all_blocks())
+    assert {block.page for block in everything} >= {"README.md", "CONTRIBUTING.md", "docs/scale.md"}
+    assert [block[:3] for block in everything if code.is_unexplained(block)] == []
+    left = [block for block in everything if block.why]
+    assert all(len(block.why) > 10 for block in left)
+    by_hand = [b.page for b in left if b.language not in code.IN_PART]
+    loops = ["docs/guides/in_your_loop.md"] * 2
+    more = ["docs/regret.md", "docs/reliability.md", "docs/scale.md", "docs/start/install.md"]
+    assert by_hand == [*loops, *more]
+    page = code.blocks_page()
+    print(page)
+    assert page.count("\n- ") == len(left)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "sh")])
+def test_a_block_without_a_reason_is_noticed() -> None:
+    page = "```sh\nls\n```\n\n```text\npip install x\n```\n\n```ruby\nx\n```\n\n```text\n1 2\n```\n"
+    page += "<!-- not run: it is\nlate -->\n\n```python\nx\n```\n```python\ny\n```\n"
+    found = list(code.blocks_of("a.md", page))
+    assert [code.is_unexplained(block) for block in found] == [False, True, True] + [False] * 3
+    assert [(block.line, block.why) for block in found[-2:]] == [(19, "it is late"), (22, "")]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in (*PAGES, "../CONTRIBUTING.md") if blocks(page, "sh")]
+)
 def test_commands_parse(page: str) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     lines = [line.partition("#")[0] for _, text in blocks(page, "sh") for line in text.splitlines()]
@@ -160,11 +202,20 @@ def check_experts(runs: Any) -> None:
     assert last["prices"].min() > last["gates"].min()
 
 
+def check_folder(found: Any) -> None:
+    low, high = found.allowed
+    assert all(low <= size <= high for size in found.sizes)
+    assert sum(found.sizes) == 200
+    assert found.left_out == ["desk/cut-short.png"]
+    assert found.accuracy > 0.3  # after one epoch
+
+
 CHECKS: dict[str, Any] = {
     "balanced_experts": check_experts,
     "fair_partition": check_partition,
     "gap_picture": lambda gap: np.testing.assert_allclose(gap, 0.0, atol=0.01),
     "inverted_lists": check_lists,
+    "picture_folder": check_folder,
     "pseudo_labels_loop": check_loop,
     "stratified_splits": check_folds,
     "swav_targets": check_targets,
@@ -174,7 +225,34 @@ CHECKS: dict[str, Any] = {
 def test_every_figure_has_a_program() -> None:
     sources = "".join((DOCS / "examples" / f"{n}.py").read_text("utf-8") for n in EXAMPLES)
     for path in (DOCS / "images").iterdir():
-        assert path.name in sources or path.name in DRAWN_ELSEWHERE, path.name
+        if path.name in DRAWN_ELSEWHERE:
+            command, module = DRAWN_ELSEWHERE[path.name]
+            build_parser().parse_args([*command.split()[1:], *(["x"] * command.endswith("plot"))])
+            assert f'"{path.name}"' in (ROOT / module).read_text(encoding="utf-8")
+        else:
+            assert path.name in sources, path.name
+
+
+@pytest.mark.parametrize("front", ["docs/index.md", "README.md"])
+@pytest.mark.parametrize("question", site_links.ANSWERS)
+def test_an_answer_is_three_clicks_from_the_front_page(front: str, question: str) -> None:
+    page, words = site_links.ANSWERS[question]
+    answer = (DOCS / page).with_suffix(".md")
+    assert words in " ".join(answer.read_text(encoding="utf-8").split())
+    assert clicks(ROOT / front, answer) <= 3
+
+
+def test_an_answer_out_of_reach_is_noticed(tmp_path: Path) -> None:
+    for name, text in {
+        "a": "[b](b.md#x)",
+        "b": "[c](../c.md)",
+        "c": "[a](s/a.md) [d](no.md)",
+    }.items():
+        path = tmp_path / ("" if name == "c" else "s") / f"{name}.md"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert clicks(tmp_path / "s/a.md", tmp_path / "c.md") == 2
+    assert clicks(tmp_path / "s/a.md", tmp_path / "no.md") == math.inf
 
 
 def test_pages_name_files_that_exist() -> None:
@@ -239,7 +317,7 @@ def test_generated_pages_name_their_things(pages: ModuleType) -> None:
     front = pages.names_page()
     assert all(f"`{n} <" in front for n in dualclust.__all__ if n != "__version__")
     command = pages.command_page()
-    assert all(f"## `dualclust {n}`" in command for n in ("cluster", "train", "resume", "proofs"))
+    assert all(f"## `dualclust {n}`" in command for n in ("cluster", "train", "proofs", "docs"))
     assert set(pages.recipe_texts()) == {p.stem for p in (ROOT / "train/recipes").glob("*.toml")}
 
 

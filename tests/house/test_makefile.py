@@ -38,7 +38,7 @@ def tree(tmp_path):
     folder.mkdir()
     for name in COPIED:
         shutil.copy(ROOT / name, folder)
-    for name in ("algos", "backends", "dualclust", "proofs", "train"):
+    for name in ("algos", "backends", "benchmarks", "docs", "dualclust", "proofs", "train"):
         (folder / name).mkdir()
         (folder / name / "__init__.py").touch()
     (tmp_path / "python").write_text(PYTHON)

@@ -16,8 +16,16 @@ from pathlib import Path
 
 import pytest
 
+from dualclust.cli import docs
+from tests.pages import dead_links, dead_pointers, pointers
+
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = ("algos", "backends", "train", "proofs")
+# Packages of pages: what is installed of them, as repository and wheel name it.
+PAGES = {
+    "dualclust.docs": ("docs", ("**/*.md", "images/*", "examples/*.py", "jobs/*")),
+    "dualclust.docs.benchmarks": ("benchmarks/results", ("*.md",)),
+}
 # What only the extras bring, and triton, which only the CUDA builds of torch bring.
 EXTRAS = ["torch", "triton", "cvxpy", "safetensors", "PIL", "matplotlib", "rich", "tensorboard"]
 EXTRAS += ["pyarrow", "h5py", "dask", "distributed"]
@@ -37,12 +45,12 @@ sys.meta_path.insert(0, Hide())
 files = {}
 for path in sorted(pathlib.Path(target, "dualclust").rglob("*.py")):
     *package, last = path.relative_to(target).with_suffix("").parts
-    if last == "__main__":
+    if last == "__main__" or package[:2] == ["dualclust", "docs"]:  # scripts beside the pages
         continue
     name = ".".join(package if last == "__init__" else [*package, last])
     try:
         files[name] = importlib.import_module(name).__file__
-    except ModuleNotFoundError as error:
+    except ImportError as error:  # ModuleNotFoundError, or ours of a whole sub-package
         root = (error.name or "").split(".")[0]
         if root not in hidden:
             raise
@@ -82,8 +90,11 @@ def tree_packages(root: Path) -> set[str]:
 
 
 def listed_packages(root: Path) -> set[str]:
+    """The packages that pyproject.toml lists, without those of pages."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
-    return set(project["tool"]["setuptools"]["packages"])
+    listed = set(project["tool"]["setuptools"]["packages"])
+    assert listed >= set(PAGES)
+    return listed - set(PAGES)
 
 
 def tree_files() -> set[str]:
@@ -93,6 +104,16 @@ def tree_files() -> set[str]:
         for folder in ("dualclust", *LAYERS)
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts and path.name[0] != "."
+    }
+
+
+def page_files() -> set[str]:
+    """Pages, pictures and scripts of the documentation, as the wheel names them."""
+    return {
+        f"{package.replace('.', '/')}/{path.relative_to(ROOT / folder).as_posix()}"
+        for package, (folder, patterns) in PAGES.items()
+        for pattern in patterns
+        for path in (ROOT / folder).glob(pattern)
     }
 
 
@@ -159,7 +180,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: tuple[Path, Path]) 
     with zipfile.ZipFile(built[1]) as wheel:
         names = {name for name in wheel.namelist() if not name.endswith("/")}
     metadata = {name for name in names if name.split("/")[0].endswith(".dist-info")}
-    assert names - metadata == {f"dualclust/{f.removeprefix('dualclust/')}" for f in tree_files()}
+    code = {f"dualclust/{f.removeprefix('dualclust/')}" for f in tree_files()}
+    assert names - metadata == code | page_files()
     for needed in ("/licenses/LICENSE", "/entry_points.txt"):
         assert any(name.endswith(needed) for name in metadata)
 
@@ -174,6 +196,20 @@ def test_the_sdist_holds_the_sources_once_and_the_tests(built: tuple[Path, Path]
     tests = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")}
     assert tests <= names
     assert {"pyproject.toml", "constraints.txt", "Makefile", "LICENSE", "README.md"} <= names
+
+
+def test_what_docstrings_and_messages_point_to_is_in_the_wheel(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(docs.algos, "__file__", str(installed / "dualclust/algos/__init__.py"))
+    found = docs.pages()
+    assert all(path.is_relative_to(installed / "dualclust/docs") for path in found.values())
+    assert len(list(pointers(installed / "dualclust"))) > 100
+    assert dead_pointers(installed / "dualclust", found) == []
+
+
+def test_the_pages_of_the_wheel_link_to_each_other(installed: Path) -> None:
+    assert dead_links(installed / "dualclust/docs") == []
 
 
 def test_every_module_of_the_wheel_imports(installed: Path, tmp_path: Path) -> None:

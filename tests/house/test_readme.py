@@ -74,6 +74,23 @@ def test_support_table_is_the_dispatch_table() -> None:
     assert said == found | {", ".join(without): {"none"}}
 
 
+def test_the_peers_are_those_that_were_measured() -> None:
+    """Each time stands in the results, and each ratio is that of the two times before it."""
+    folder = ROOT / "benchmarks" / "results"
+    measured = "".join((folder / f"{n}.md").read_text("utf-8") for n in ("assignment", "kmeans"))
+    part = TEXT.partition("## Beside its peers")[2].partition("\n## ")[0]
+    rows = [line.strip("|").split("|") for line in part.splitlines() if line.startswith("| ")]
+    ours, ratios = 0.0, []
+    for _, mine, peer, ratio in rows[1:]:
+        seconds = [re.findall(r"(\d+\.\d+) s\b", cell) for cell in (mine, peer)]
+        assert all(f"| {text} |" in measured for cell in seconds for text in cell), peer
+        ours = float(seconds[0][0]) if seconds[0] else ours
+        ratios.append(float(ratio.strip(" *")))
+        assert float(seconds[1][0]) / ours == pytest.approx(ratios[-1], rel=0.03), peer
+    assert min(ratios) < 1 < max(ratios)  # where a peer is better, the table says so
+    assert len(ratios) > 7
+
+
 def test_linked_files_exist() -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", TEXT):
         assert (ROOT / target).exists(), target

@@ -33,7 +33,7 @@ def test_a_copy_has_no_droppings_and_plain_permissions(tmp_path: Path) -> None:
     wheel.copy_sources(tmp_path / "copy", root)
     found = {p.relative_to(tmp_path / "copy").as_posix() for p in (tmp_path / "copy").rglob("*")}
     files = {*wheel.SOURCES, *(f"{name}/a.py" for name in wheel.FOLDERS)}
-    assert found == {*files, *wheel.FOLDERS, "dualclust/train"}
+    assert found == {*files, *wheel.FOLDERS, "benchmarks", "dualclust/train"}
     assert {(tmp_path / "copy" / name).stat().st_mode & 0o777 for name in files} == {0o644}
     assert (tmp_path / "copy" / "dualclust" / "train").is_symlink()
 
@@ -51,6 +51,32 @@ def test_builds_that_differ_are_refused(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(wheel.NotReproducibleError, match=r"a\.whl differ in where\.py$"):
         wheel.build_twice(tmp_path / "dist")
     assert not (tmp_path / "dist").exists()
+
+
+def test_addresses_are_asked_for_until_both_files_have_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    none = "[project]\nname = 'a'\n"
+    some = f"{none}[project.urls]\nSource = 'https://example.org/a'\n"
+    every = some + "".join(f"{name} = 'https://example.org'\n" for name in wheel.URLS[1:])
+    cited = 'repository-code: "https://example.org/a"\n'
+    found = wheel.addresses_to_give
+    assert found(every, cited) == []
+    assert found(every, "") == ["CITATION.cff: repository-code"]
+    assert found(some, cited) == [f"pyproject.toml: [project.urls] {', '.join(wheel.URLS[1:])}"]
+    assert found(every, cited.replace("/a", "/b")) == [
+        "one address: CITATION.cff has https://example.org/b, [project.urls] https://example.org/a"
+    ]
+    (tmp_path / "pyproject.toml").write_text(none)
+    (tmp_path / "CITATION.cff").write_text("title: a\n")
+    (tmp_path / "a.whl").touch()
+    monkeypatch.setattr(wheel, "ROOT", tmp_path)
+    monkeypatch.setattr(wheel, "build_twice", lambda out: tmp_path / "a.whl")
+    assert wheel.main([]) == 0
+    said = capsys.readouterr().err.splitlines()
+    begin = "not to be published yet, to be given first: "
+    assert said == [begin + line for line in found(none, "")]
+    assert len(said) == 2
 
 
 @pytest.fixture(scope="module")

@@ -12,23 +12,35 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["BuildError", "NotReproducibleError", "build_once", "build_twice", "copy_sources"]
+__all__ = [
+    "BuildError",
+    "NotReproducibleError",
+    "addresses_to_give",
+    "build_once",
+    "build_twice",
+    "copy_sources",
+]
 
 ROOT = Path(__file__).parents[2]
 EPOCH = "315532800"
 """1980-01-01, the first day that an entry of a zip file can have, in seconds since 1970."""
 
+URLS = ("Source", "Documentation", "Issues", "Changelog")
+"""Labels of ``[project.urls]`` that an index shows beside a package."""
+
 # What `make env` copies for a build as well.
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in")
-FOLDERS = ("algos", "backends", "dualclust", "proofs", "train")
+FOLDERS = ("algos", "backends", "benchmarks/results", "docs", "dualclust", "proofs", "train")
 
 
 class BuildError(Exception):
@@ -112,10 +124,44 @@ def differing(first: Mapping[str, Entry], second: Mapping[str, Entry]) -> list[s
     return sorted(n for n in {*first, *second} if first.get(n) != second.get(n))
 
 
+def addresses_to_give(project: str, citation: str) -> list[str]:
+    """Return what is to be given before a wheel is published: where the project can be found.
+
+    Parameters
+    ----------
+    project : str
+        Text of pyproject.toml.
+    citation : str
+        Text of CITATION.cff.
+
+    Returns
+    -------
+    list of str
+        What is missing or does not agree; empty for a wheel that may be published.
+    """
+    urls = tomllib.loads(project)["project"].get("urls", {})
+    cited = re.search(r"^repository-code: *\"?([^\"\s]+)", citation, flags=re.MULTILINE)
+    missing = [name for name in URLS if name not in urls]
+    wrong = [f"pyproject.toml: [project.urls] {', '.join(missing)}"] if missing else []
+    if cited is None:
+        wrong.append("CITATION.cff: repository-code")
+    elif "Source" in urls and cited[1] != urls["Source"]:
+        wrong.append(f"one address: CITATION.cff has {cited[1]}, [project.urls] {urls['Source']}")
+    return wrong
+
+
 def main(arguments: list[str]) -> int:
-    """Build into the folder that is named, ``dist`` by default, and print the hash."""
+    """Build into the folder that is named, ``dist`` by default, and print the hash.
+
+    What is to be given before the wheel is published goes to standard error.
+    """
     wheel = build_twice(Path(arguments[0] if arguments else "dist"))
     print(f"{hashlib.sha256(wheel.read_bytes()).hexdigest()}  {wheel}")
+    texts = [
+        (ROOT / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "CITATION.cff")
+    ]
+    for line in addresses_to_give(*texts):
+        print(f"not to be published yet, to be given first: {line}", file=sys.stderr)
     return 0
 
 

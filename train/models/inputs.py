@@ -13,6 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from ...algos.core.errors import InvalidTypeError, MissingExtraError
+from ...common.extras import needs_train
 from .arrays import Inputs, of_array
 from .spec import InputSpec
 
@@ -62,10 +63,7 @@ def _of_paths(data: Any, spec: InputSpec, split: str, workers: int, bad: str) ->
     try:
         from .sources import of_files, of_path
     except ModuleNotFoundError as error:
-        msg = (
-            f"pictures and data sets need {error.name}, which is not installed. "
-            f"To fix this: pip install 'dualclust[train]', or pass an array"
-        )
+        msg = needs_train("pictures and data sets", error.name, or_else="pass an array")
         raise MissingExtraError(msg) from error
     if isinstance(data, (str, Path)):
         return of_path(data, spec, split=split, workers=workers, bad=bad)

@@ -13,6 +13,7 @@ from ...algos.core.errors import (
     MissingExtraError,
     UsageError,
 )
+from ...common.extras import without_cuda
 from ...common.untrusted import refuse
 from .rows import Selection
 
@@ -55,9 +56,10 @@ def load_extra(module: str, extra: str, name: object, reader: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         library = module.partition(".")[0]
+        hint = without_cuda(library) if extra == "train" else ""
         msg = (
             f"{name} is {reader}, which needs {library}, and {library} is not installed. "
-            f"To fix this: pip install 'dualclust[{extra}]'"
+            f"To fix this: pip install 'dualclust[{extra}]'{hint}"
         )
         raise MissingExtraError(msg) from error
 

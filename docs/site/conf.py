@@ -26,7 +26,7 @@ extensions = [
 ]
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["examples", "jobs", "site"]
+exclude_patterns = ["examples", "jobs"]
 default_role = "py:obj"
 highlight_language = "text"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
@@ -76,6 +76,10 @@ def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
             shutil.copy(source / name, target / name)
 
 
+MOST_FIELDS = 12
+"""Fields with a default that the signature of a class shows; a record of settings has up to 50."""
+
+
 class ClaimRole(SphinxRole):
     """``claim`` with `S4`, or `text <S4>`: a link to the claim's section of the page of claims."""
 
@@ -102,15 +106,28 @@ def _link(env: Any, page: str, anchor: str, text: str) -> nodes.Node:
 def prepare_docstring(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
-    """Turn "docs/claims.md#S4, #S5" and "docs/decisions/NAME.md" into links."""
+    """Turn "docs/claims.md#S4, #S5", "docs/NAME.md" and "benchmarks/results/NAME.md" into links."""
     text = "\n".join(lines)
     text = re.sub(
         r"docs/claims\.md((?:#\w+(?:,\s+(?=#))?)+)",
         lambda m: re.sub(r"#(\w+)", r":claim:`\1`", m[1]),
         text,
     )
-    text = re.sub(r"(?<!`)\bdocs/((?:decisions/)?[\w-]+)\.md\b", r":sitepage:`\1`", text)
+    text = re.sub(
+        r"(?<!`)`?\b(docs|benchmarks/results)/((?:[\w-]+/)?[\w-]+)\.md\b`?",
+        lambda m: f":sitepage:`{'' if m[1] == 'docs' else 'benchmarks/'}{m[2]}`",
+        text,
+    )
     lines[:] = text.split("\n")
+
+
+def short_signature(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: Any
+) -> tuple[str, Any] | None:
+    """Leave the fields of a record with many of them to the list below, one line instead of 50."""
+    if what == "class" and signature is not None and signature.count("=") > MOST_FIELDS:
+        return "(**fields)", returns
+    return None
 
 
 def skip_member(
@@ -146,6 +163,7 @@ def setup(app: Sphinx) -> None:
     app.add_role("claim", ClaimRole())
     app.add_role("sitepage", PageRole())
     app.connect("autodoc-process-docstring", prepare_docstring, priority=900)
+    app.connect("autodoc-process-signature", short_signature)
     app.connect("autodoc-skip-member", skip_member)
     app.connect("missing-reference", by_last_names)
     app.connect("build-finished", copy_mathjax)
