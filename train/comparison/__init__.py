@@ -5,7 +5,7 @@ makes rows of figures, `matching` compares the labelings of the same samples, `p
 which method is preferred without classes, or why none is, and `document` puts all of it on a page.
 """
 
-from .baselines import BASELINES, run_baseline
+from .baselines import run_baseline
 from .document import comparison_page
 from .matching import Agreements, agreements_of
 from .preference import Preference, prefer
@@ -13,7 +13,6 @@ from .stored import StoredRun, find_runs, read_run
 from .table import COLUMNS, comparison_csv, comparison_markdown, comparison_rows, comparison_text
 
 __all__ = [
-    "BASELINES",
     "COLUMNS",
     "Agreements",
     "Preference",

@@ -34,7 +34,7 @@ NO_CLUSTERS: dict[str, Any] = {
     "counts": [],
     "held": [],
     "rows": {},
-    **dict.fromkeys(("exemplars", "doubtful", "moved"), {"row": []}),
+    **{name: {"row": []} for name in ("exemplars", "doubtful", "moved")},
 }
 """What the shared script reads of one clustering: this page is of none."""
 
@@ -145,9 +145,9 @@ def _figures_note(rows: Sequence[Row]) -> str:
         )
     parts.append(
         "Sizes: of the labels inside the bounds, before the end of those of training. Moved: "
-        "samples that only the bounds put elsewhere. Repeats: mean ARI of a method's runs with each "
-        "other; found by others: with the runs of all other methods. Seconds: by the clock, of the "
-        "epochs alone; evaluation and pages are extra."
+        "samples that only the bounds put elsewhere. Repeats: mean ARI of a method's runs with "
+        "each other; found by others: with the runs of all other methods. Seconds: by the clock, "
+        "of the epochs alone; evaluation and pages are extra."
     )
     return " ".join(parts)
 
@@ -178,8 +178,8 @@ def _matrix_note(agreements: Agreements) -> str:
     if agreements.fewest:
         parts.append(
             "Above the diagonal NMI, below it ARI, of the labels inside the bounds; 1 for equal "
-            f"clusters. Samples are matched by their ids; each two runs share {agreements.fewest:,} "
-            "or more."
+            "clusters. Samples are matched by their ids; each two runs share "
+            f"{agreements.fewest:,} or more."
         )
     parts += [html.escape(f"{reason}.") for reason in agreements.reasons]
     return "".join(f'<p class="small">{part}</p>' for part in parts)
@@ -208,9 +208,8 @@ def _settings(runs: Sequence[StoredRun], groups: Sequence[Group]) -> str:
         + "</tr>"
         for name in differing
     )
-    table = (
-        f'<table class="settings"><thead><tr><td></td>{top}</tr></thead><tbody>{body}</tbody></table>'
-    )
+    head = f"<thead><tr><td></td>{top}</tr></thead>"
+    table = f'<table class="settings">{head}<tbody>{body}</tbody></table>'
     label = "Settings that differ"
     return (
         f"<details open><summary>{_counted(len(differing), 'setting')}; “–”: not of this method"
@@ -243,7 +242,7 @@ def _sizes(runs: Sequence[StoredRun], rows: Sequence[Row]) -> Iterator[dict[str,
 
 
 def _curves(runs: Sequence[StoredRun], groups: Sequence[Group]) -> Iterator[dict[str, Any]]:
-    """Charts of the epochs: losses by method, all else with every run in the color of its method."""
+    """Charts of the epochs: losses by method, all else with runs in the color of their method."""
     kind = {i: number for number, group in enumerate(groups) for i in group.members}
     for group in groups:
         lines = [_line(runs[i], ("loss",), number) for number, i in enumerate(group.members)]
