@@ -162,10 +162,9 @@ def _opened(out: Path, request: dict[str, Any]) -> dict[str, RunConfig]:
         )
     for name, value in request.items():
         if asked.get(name) != value:
-            msg = (
-                f"{out} holds a comparison with another {name.replace('_', ' ')}: "
-                f"{asked.get(name)}, and not {value}. To fix this, name another folder with --out"
-            )
+            what = f"{name.replace('_', ' ')} = {asked.get(name)}, and not {value}"
+            fix = "name another folder with --out"
+            msg = f"{out} holds a comparison with {what}. To fix this, {fix}"
             raise OutputError(msg)
     return plan
 

@@ -4,7 +4,8 @@ A figure without classes can only say that something comes back, not that it is 
 pixels comes back as well. A method is therefore preferred only where its clusters come back with
 other seeds, where other methods find them, too, and where nothing speaks against it:
 
-1. Every method has at least two runs, which differ in their seeds alone.
+1. There are three methods or more, k-means among them, since two agree with each other alike; and
+   every one has at least two runs, which differ in their seeds alone.
 2. A method with an alarm in a last epoch, an empty cluster, or bounds that move more than
    `MOST_MOVED` of the samples is left out, and so is one that does not *repeat itself*: whose runs
    have a mean ARI with each other below `LEAST_REPEATED`. That is told.
@@ -128,8 +129,11 @@ def _unfit(runs: Sequence[StoredRun], groups: list[Group], agreements: Agreement
     clusters = sorted({run.n_clusters for run in runs})
     if going:
         return f"{going} of {len(runs)} runs have not ended"
-    if len(groups) < 2:
-        return "there is one method alone"
+    if len(groups) < 3:
+        return (
+            f"there {'is one method' if len(groups) == 1 else 'are two methods'}, and two agree "
+            f"with each other alike: three or more can tell, k-means among them"
+        )
     if len(clusters) > 1:
         told = " and ".join(map(str, clusters))
         return f"the runs have {told} clusters, and agreement depends on that"
