@@ -107,11 +107,11 @@ def test_kmeans_of_noise_finds_no_class_and_that_of_pixels_does(inside, capsys):
 
 
 def test_the_page_of_one_run_is_written_again(inside, capsys):
-    page = inside / "out" / "secu-seed0" / "report.html"
+    page = inside / "out" / "coke-seed0" / "report.html"
     before = page.read_bytes()
     page.write_text("gone")
-    assert main(["report", "out/secu-seed0"]) == 0
-    assert capsys.readouterr().out == "written to    out/secu-seed0/report.html\n"
+    assert main(["report", "out/coke-seed0"]) == 0
+    assert capsys.readouterr().out == "written to    out/coke-seed0/report.html\n"
     assert page.read_bytes() == before
 
 
