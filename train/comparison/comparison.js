@@ -7,7 +7,7 @@ function drawRunSizes() {
     place.append(home);
     const most = Math.max(...run.counts, 1), near = run.upper !== null && run.upper <= 2.5 * most;
     const ends = `${count(Math.min(...run.counts))} to ${count(Math.max(...run.counts))}`;
-    const f = frame(home, { title: run.name, low: 0, n: run.counts.length, height: 150,
+    const f = frame(home, { title: run.name, low: 0, n: run.counts.length, height: 136,
       high: 1.06 * Math.max(most, run.lower || 0, near ? run.upper : 0), label: `Sizes of ${run.name}: ${ends}` });
     bars(f, run.counts, () => "dots", 0);
     for (const bound of [run.lower, near ? run.upper : null]) {

@@ -17,7 +17,7 @@ from .groups import Group, groups_of
 from .matching import Agreements
 from .preference import Preference
 from .stored import StoredRun
-from .table import Row, shown_cells
+from .table import Row, protocol_note, shown_cells
 
 __all__ = ["GENERATOR", "SCRIPTS", "comparison_page"]
 
@@ -73,7 +73,7 @@ def comparison_page(
         "title": html.escape(title),
         "heading": f"{_counted(len(runs), 'run')} side by side",
         "summary": _summary(runs, groups),
-        "preference": f"<p>{html.escape(preference.reason)}</p>",
+        "preference": _preference(preference),
         "figures": _figures(runs, rows, folder),
         "figures_note": _figures_note(rows),
         "sizes_note": (
@@ -93,6 +93,12 @@ def comparison_page(
     return page_text(template, fields, style=style, script=script_of(SCRIPTS), data=data)
 
 
+def _preference(preference: Preference) -> str:
+    notes = "".join(f"<li>{html.escape(note)}</li>" for note in preference.notes)
+    verdict = f"<p><strong>{html.escape(preference.verdict)}</strong></p>"
+    return verdict + (f'<ul class="plainlist">{notes}</ul>' if notes else "")
+
+
 def _counted(amount: int, word: str) -> str:
     return f"{amount:,} {word}{'s' * (amount != 1)}"
 
@@ -100,7 +106,10 @@ def _counted(amount: int, word: str) -> str:
 def _summary(runs: Sequence[StoredRun], groups: Sequence[Group]) -> str:
     ks = sorted({run.n_clusters for run in runs})
     ns = sorted({len(run.found.ids) for run in runs if run.found is not None})
-    parts = [_counted(len(groups), "method"), f"{' or '.join(map(str, ks))} clusters"]
+    own = sum(not runs[group.members[0]].baseline for group in groups)
+    methods = [_counted(own, "method")] if own else []
+    methods += [_counted(len(groups) - own, "baseline")] if own < len(groups) else []
+    parts = [" and ".join(methods), f"{' or '.join(map(str, ks))} clusters"]
     if ns:
         parts.append(f"{' or '.join(f'{n:,}' for n in ns)} samples")
     going = sum(run.found is None for run in runs)
@@ -137,12 +146,8 @@ def _link(run: StoredRun, folder: Path) -> str:
 
 
 def _figures_note(rows: Sequence[Row]) -> str:
-    parts = []
-    if any(row["acc"] is not None for row in rows):
-        parts.append(
-            "ACC, NMI, ARI: agreement with the classes by the papers' protocol, which the column "
-            "names; “ACC in bounds”: of the labels that the run writes. No step reads a class."
-        )
+    note = protocol_note(rows)
+    parts = [f"{html.escape(note)}. No step reads a class."] if note else []
     parts.append(
         "Sizes: of the labels inside the bounds, before the end of those of training. Moved: "
         "samples that only the bounds put elsewhere. Repeats: mean ARI of a method's runs with "
@@ -202,19 +207,29 @@ def _settings(runs: Sequence[StoredRun], groups: Sequence[Group]) -> str:
         f'<span class="small">{_counted(len(group.members), "run")}</span></th>'
         for group in shown
     )
+    shared = [name for name in differing if all(name in settings for settings in firsts)]
+    own = [name for name in differing if name not in shared]
+    parts = []
+    for some, what, is_open in ((shared, "", " open"), (own, " that not all methods have", "")):
+        if some:
+            title = f"{_counted(len(some), 'setting')}{what}"
+            parts.append(_settings_table(title, is_open, top, some, firsts))
+    return "".join(parts)
+
+
+def _settings_table(
+    title: str, is_open: str, top: str, names: Sequence[str], columns: Sequence[Mapping[str, Any]]
+) -> str:
     body = "".join(
         f"<tr><th scope=row>{html.escape(name)}</th>"
-        + "".join(f"<td>{html.escape(_value(s, name))}</td>" for s in firsts)
+        + "".join(f"<td>{html.escape(_value(settings, name))}</td>" for settings in columns)
         + "</tr>"
-        for name in differing
+        for name in names
     )
-    head = f"<thead><tr><td></td>{top}</tr></thead>"
-    table = f'<table class="settings">{head}<tbody>{body}</tbody></table>'
-    label = "Settings that differ"
     return (
-        f"<details open><summary>{_counted(len(differing), 'setting')}; “–”: not of this method"
-        f'</summary><div class="scroll sticky" tabindex="0" role="region" aria-label="{label}">'
-        f"{table}</div></details>"
+        f'<details{is_open}><summary>{title}</summary><div class="scroll sticky" tabindex="0" '
+        f'role="region" aria-label="{title}"><table class="settings"><thead><tr><td></td>{top}'
+        f"</tr></thead><tbody>{body}</tbody></table></div></details>"
     )
 
 

@@ -73,14 +73,21 @@ class Preference(NamedTuple):
     ----------
     method : str or None. Name of a group of runs.
     run : str or None. The run of that method with which all others agree most.
-    reason : str. In any case.
+    verdict : str. One sentence, in any case.
+    notes : tuple of str. Sentences: who was left out and why, and what the choice is worth.
     candidates : tuple of Candidate. Every method.
     """
 
     method: str | None
     run: str | None
-    reason: str
+    verdict: str
+    notes: tuple[str, ...]
     candidates: tuple[Candidate, ...]
+
+    @property
+    def reason(self) -> str:
+        """The verdict and the notes as one text."""
+        return " ".join((self.verdict, *self.notes))
 
 
 def prefer(runs: Sequence[StoredRun], agreements: Agreements) -> Preference:
@@ -96,12 +103,12 @@ def prefer(runs: Sequence[StoredRun], agreements: Agreements) -> Preference:
     candidates = tuple(_candidate(group, groups, runs, agreements) for group in groups)
     why = _unfit(runs, groups, agreements)
     if why:
-        return Preference(None, None, f"No method is preferred: {why}.", candidates)
+        return Preference(None, None, f"No method is preferred: {why}.", (), candidates)
     left = sorted((c for c in candidates if not c.against), key=lambda c: -c.found)
-    told = "".join(f" {c.name} is left out: {c.against}." for c in candidates if c.against)
+    told = tuple(f"{c.name} is left out: {c.against}." for c in candidates if c.against)
     if len(left) < 2:
         why = "fewer than two methods are left to compare"
-        return Preference(None, None, f"No method is preferred: {why}.{told}", candidates)
+        return Preference(None, None, f"No method is preferred: {why}.", told, candidates)
     best, rest = left[:2]
     error = math.hypot(best.error, rest.error)
     if best.found - rest.found <= 2 * error:
@@ -110,16 +117,15 @@ def prefer(runs: Sequence[StoredRun], agreements: Agreements) -> Preference:
             f"by ARI {best.found:.2f} and {rest.found:.2f}, and seeds move that by {error:.2f}. "
             f"More seeds may tell"
         )
-        return Preference(None, None, f"No method is preferred: {why}.{told}", candidates)
+        return Preference(None, None, f"No method is preferred: {why}.", told, candidates)
     group = groups[candidates.index(best)]
     run = max(group.members, key=lambda i: float(np.nansum(agreements.ari[i])))
-    reason = (
+    verdict = (
         f"{best.name} is preferred: its {len(group.members)} runs come back (ARI "
         f"{best.repeated:.2f} with each other), and other methods agree with them most (ARI "
-        f"{best.found:.2f}; next {rest.name}, {rest.found:.2f}). Look at {runs[run].name} "
-        f"first.{told} {CAVEAT}"
+        f"{best.found:.2f}; next {rest.name}, {rest.found:.2f}). Look at {runs[run].name} first."
     )
-    return Preference(best.name, runs[run].name, reason, candidates)
+    return Preference(best.name, runs[run].name, verdict, (*told, CAVEAT), candidates)
 
 
 def _unfit(runs: Sequence[StoredRun], groups: list[Group], agreements: Agreements) -> str:

@@ -23,6 +23,7 @@ __all__ = [
     "comparison_markdown",
     "comparison_rows",
     "comparison_text",
+    "protocol_note",
     "shown_cells",
 ]
 
@@ -158,13 +159,13 @@ def comparison_csv(rows: Sequence[Row]) -> str:
 
 
 def shown_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
-    """Return headings and cells of the table that is read: what no run has is left out.
+    """Return headings and cells of the table that is read: what says nothing is left out.
 
     Examples
     --------
     >>> row = dict.fromkeys(COLUMNS) | {"run": "a", "state": "ended", "smallest": 3, "largest": 5}
     >>> shown_cells([row])
-    (['run', 'state', 'sizes'], [['a', 'ended', '3 to 5']])
+    (['run', 'sizes'], [['a', '3 to 5']])
     """
     makers = {
         "run": lambda r: r["run"],
@@ -176,7 +177,7 @@ def shown_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
         "ACC in bounds": lambda r: _digits(r["bounded_acc"]),
         "sizes": lambda r: _span(r["smallest"], r["largest"]),
         "bounds": _bounds,
-        "moved": lambda r: _percent(r["moved"]),
+        "moved": lambda r: "" if _bounds(r) in ("", "none") else _percent(r["moved"]),
         "loss": lambda r: "" if r["loss"] is None else f"{r['loss']:.4g}",
         "churn": lambda r: _percent(r["churn"]),
         "alarms": lambda r: r["alarms"] or "",
@@ -186,7 +187,20 @@ def shown_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     }
     columns = {name: [str(make(row)) for row in rows] for name, make in makers.items()}
     kept = {name: cells for name, cells in columns.items() if any(cells)}
+    if len(set(filter(None, kept.get("protocol", [])))) == 1:
+        del kept["protocol"]  # `protocol_note` says it
+    if set(kept["state"]) == {"ended"}:
+        del kept["state"]
     return list(kept), [list(line) for line in zip(*kept.values(), strict=True)]
+
+
+def protocol_note(rows: Sequence[Row]) -> str:
+    """Say how the figures of agreement were made; empty where no run has any."""
+    found = sorted({row["protocol"] for row in rows if row["protocol"]})
+    if not found:
+        return ""
+    how = found[0] if len(found) == 1 else "as the column protocol says"
+    return f"ACC, NMI, ARI: {how}, the papers' protocol; ACC in bounds: of the labels of the run"
 
 
 def comparison_markdown(rows: Sequence[Row], preference: Preference) -> str:
@@ -195,7 +209,8 @@ def comparison_markdown(rows: Sequence[Row], preference: Preference) -> str:
     marked = [[cell.replace("|", "\\|") for cell in line] for line in [heads, *lines]]
     marked.insert(1, ["---"] * len(heads))
     table = "\n".join(f"| {' | '.join(line)} |" for line in marked)
-    return f"{table}\n\n{preference.reason}\n"
+    notes = "".join(f"{note}.\n\n" for note in [protocol_note(rows)] if note)
+    return f"{table}\n\n{notes}{preference.reason}\n"
 
 
 def comparison_text(rows: Sequence[Row], preference: Preference, notes: Sequence[str] = ()) -> str:
@@ -203,15 +218,15 @@ def comparison_text(rows: Sequence[Row], preference: Preference, notes: Sequence
     heads, lines = shown_cells(rows)
     every = [heads, *lines]
     widths = [max(map(len, column)) for column in zip(*every, strict=True)]
-    left = {heads.index(name) for name in ("run", "state", "protocol", "alarms") if name in heads}
+    words = {heads.index(name) for name in ("run", "state", "protocol", "alarms") if name in heads}
     table = [
         "  ".join(
-            cell.ljust(width) if i in left else cell.rjust(width)
+            cell.ljust(width) if i in words else cell.rjust(width)
             for i, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in every
     ]
-    return "\n".join([*table, *notes, preference.reason])
+    return "\n".join([*table, *filter(None, [protocol_note(rows)]), *notes, preference.reason])
 
 
 def _digits(value: float | None) -> str:

@@ -151,6 +151,17 @@ def test_the_table_has_these_numbers_as_csv_and_markdown():
     assert re.search(r"^secu-seed0 +ended +0.900 ", text, re.MULTILINE)
 
 
+def test_what_is_the_same_in_all_rows_is_said_once():
+    runs = [run_of("secu", seed, TRUTH, records=({"epoch": 2} | SCORED,)) for seed in (0, 1)]
+    rows, preference, text = all_of(runs)
+    assert shown_cells(rows)[0][:4] == ["run", "ACC", "NMI", "ARI"]
+    note = "ACC, NMI, ARI: argmax, the papers' protocol; ACC in bounds: of the labels of the run"
+    assert note in comparison_text(rows, preference).splitlines()
+    assert f"{note}. No step reads a class." in Page(text).words
+    without = all_of([run_of("secu", seed, TRUTH) for seed in (0, 1)])
+    assert "papers" not in comparison_text(without[0], without[1]) + Page(without[2]).words
+
+
 # The page ------------------------------------------------------------------------------------
 
 
@@ -196,8 +207,10 @@ def test_the_page_lists_the_settings_that_differ_once_for_each_method():
     runs[0] = runs[0]._replace(settings=runs[0].settings | own)
     runs[1] = runs[1]._replace(settings=runs[1].settings | own)
     page = Page(all_of(runs)[2])
-    assert "secu 2 runs coke 2 runs optim.lr 0.2 0.1 secu.constraint size –" in page.words
-    assert "2 settings" in page.words
+    heads = "secu 2 runs coke 2 runs"
+    assert f"1 setting {heads} optim.lr 0.2 0.1" in page.words
+    assert f"1 setting that not all methods have {heads} secu.constraint size –" in page.words
+    assert [found for tag, found in page.tags if tag == "details"] == [{"open": None}, {}]
 
 
 def test_names_of_strangers_are_text():
