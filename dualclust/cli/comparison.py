@@ -10,7 +10,7 @@ from typing import Any
 from ..algos.core.errors import MissingExtraError
 from ..common.extras import needs_train
 
-__all__ = ["COMMANDS", "EXAMPLES", "register", "run"]
+__all__ = ["COMMANDS", "COMPARE_EXAMPLES", "EXAMPLES", "register", "run"]
 
 COMMANDS = ("report", "compare")
 
