@@ -9,12 +9,12 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from .preference import Preference
+from .preference import Candidate, Preference
 from .stored import StoredRun
 
 __all__ = [
@@ -69,7 +69,7 @@ are mean ARIs of a method (`preference`). What is not known is empty."""
 
 def comparison_rows(runs: Sequence[StoredRun], preference: Preference) -> list[Row]:
     """Return a row for each run, with the names of `COLUMNS`; None where something is not known."""
-    by_method = {}
+    by_method: dict[str, Candidate] = {}
     for candidate in preference.candidates:
         by_method |= dict.fromkeys(candidate.runs, candidate)
     rows = []
@@ -116,18 +116,16 @@ def _sizes(run: StoredRun) -> Row:
         return {name: _last(run, f"size_{key}") for name, key in _ENDS} | free
     assert run.lower is not None
     assert run.upper is not None
-    sizes, free = (
-        np.bincount(labels, minlength=run.n_clusters)
-        for labels in (run.found.labels, run.found.nearest)
-    )
+    sizes = np.bincount(run.found.labels, minlength=run.n_clusters)
+    nearest = np.bincount(run.found.nearest, minlength=run.n_clusters)
     return {
         "samples": len(run.found.ids),
         "smallest": int(sizes.min()),
         "largest": int(sizes.max()),
         "lower": int(run.lower.min()),
         "upper": int(run.upper.max()),
-        "argmax_smallest": int(free.min()),
-        "argmax_largest": int(free.max()),
+        "argmax_smallest": int(nearest.min()),
+        "argmax_largest": int(nearest.max()),
         "moved": float((run.found.labels != run.found.nearest).mean()),
     }
 
@@ -167,7 +165,7 @@ def shown_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     >>> shown_cells([row])
     (['run', 'sizes'], [['a', '3 to 5']])
     """
-    makers = {
+    makers: dict[str, Callable[[Row], Any]] = {
         "run": lambda r: r["run"],
         "state": lambda r: r["state"],
         "ACC": lambda r: _digits(r["acc"]),
