@@ -90,9 +90,11 @@ def _methods(options: argparse.Namespace) -> list[str]:
             f"{what}. To fix this, name such ones"
         )
         raise UsageError(msg)
-    for flag, value in (("--seeds", options.seeds), ("--epochs", options.epochs)):
-        if value is not None and value < 1:
-            msg = f"{flag} must be an integer, 1 or more, got {value}. To fix this, give such a one"
+    # The first epoch of some methods only labels.
+    for flag, value, least in (("--seeds", options.seeds, 1), ("--epochs", options.epochs, 2)):
+        if value is not None and value < least:
+            rule = f"an integer, {least} or more"
+            msg = f"{flag} must be {rule}, got {value}. To fix this, give such a one"
             raise UsageError(msg)
     if options.time is not None and options.epochs is not None:
         msg = "--time finds the epochs, and --epochs names them. To fix this, leave out one"

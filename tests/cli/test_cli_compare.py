@@ -200,7 +200,7 @@ OTHER = [*WORDS[:4], "4", *WORDS[5:]]
         ),
         (["compare", "--methods", "secu,secu"], 2, "got a method twice"),
         (["compare", "--seeds", "0"], 2, "--seeds must be an integer, 1 or more, got 0"),
-        (["compare", "--epochs", "0"], 2, "--epochs must be an integer, 1 or more, got 0"),
+        (["compare", "--epochs", "1"], 2, "--epochs must be an integer, 2 or more, got 1"),
         (["compare", "--time", "1m"], 2, "--time is for data of one's own, and digits is built in"),
         (["compare", "--time", "1m", "--epochs", "2"], 2, "To fix this, leave out one"),
         (["compare", "--data", "x.npz"], 2, "how many clusters shall x.npz be put into?"),

@@ -107,7 +107,7 @@ def prefer(runs: Sequence[StoredRun], agreements: Agreements) -> Preference:
     left = sorted((c for c in candidates if not c.against), key=lambda c: -c.found)
     told = tuple(f"{c.name} is left out: {c.against}." for c in candidates if c.against)
     if len(left) < 2:
-        why = "fewer than two methods are left to compare"
+        why = f"{left[0].name} alone is left" if left else "none is left"
         return Preference(None, None, f"No method is preferred: {why}.", told, candidates)
     best, rest = left[:2]
     error = math.hypot(best.error, rest.error)

@@ -53,6 +53,15 @@ def test_a_method_that_only_repeats_itself_is_not_preferred():
     assert re.search("(coke and propos|propos and coke) are as good as each other", found.verdict)
 
 
+def test_one_method_that_is_left_is_not_preferred_for_that():
+    runs = [run_of(m, s, noisy(0.3, 10 * at + s)) for at, m in enumerate(SHARES) for s in (0, 1)]
+    found = preferred(runs)
+    assert found.verdict == "No method is preferred: none is left."
+    assert len(found.notes) == 3
+    found = preferred([*runs, *(run_of("kmeans-pixels", s, OTHER) for s in (0, 1))])
+    assert found.verdict == "No method is preferred: kmeans-pixels alone is left."
+
+
 NAN = {"epoch": 2, "loss": None, "alarms": {"not finite": "The loss became nan"}}
 ALARM = {"epoch": 2, "loss": 1.0, "alarms": {"dead head": "seen"}}
 
