@@ -49,6 +49,7 @@ QUICK = {
     "proofs/theorem_r": "tests/proofs/test_theorem.py",
     "train": "tests/train/test_groups.py",
     "train/augment": "tests/train/augment/test_augment.py",
+    "train/comparison": "tests/train/comparison/test_preference.py",
     "train/config": "tests/train/config/test_config.py",
     "train/config/methods": "tests/train/config/test_recipes.py",
     "train/data": "tests/train/data/test_data.py",

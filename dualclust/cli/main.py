@@ -22,7 +22,7 @@ from ..common.memory import memory_error
 from ..common.stopping import StoppedError
 from ..train.config.methods import METHOD_OPTIONS
 from ..train.config.run import LOGS
-from . import assign, cluster, docs, models, proofs
+from . import assign, cluster, comparison, docs, models, proofs
 from .compile_notice import announced_compilation
 
 __all__ = ["build_parser", "main"]
@@ -33,6 +33,7 @@ examples:
   dualclust assign X-clusters Y.npy
   dualclust train secu --data digits
   dualclust resume runs/secu-digits-seed0
+  dualclust compare --data photos/ -k 10 --time 1h
   dualclust proofs
   dualclust demo
   dualclust docs
@@ -107,6 +108,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     proofs.register(commands)
     models.register(commands)
+    comparison.register(commands, TRAIN_METHODS)
     docs.register(commands)
     return parser
 
@@ -204,6 +206,8 @@ def _dispatch(options: argparse.Namespace) -> int:
         return docs.run_docs(options)
     if options.command in models.COMMANDS:
         return models.run(options)
+    if options.command in comparison.COMMANDS:
+        return comparison.run(options)
     try:
         from . import train as train_commands
     except ModuleNotFoundError as error:

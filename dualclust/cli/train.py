@@ -32,7 +32,7 @@ from .demo_folders import run_folder
 from .run_progress import RunProgress
 from .train_settings import read_recipe, settings_of
 
-__all__ = ["check_device", "read_recipe", "run"]
+__all__ = ["check_device", "plain_warnings", "read_recipe", "run", "under_way"]
 
 LESS_MEMORY = "lower batch_size, data.limit or the sizes of the network"
 DEMO_SEEDS = (0, 1, 2)
@@ -41,14 +41,17 @@ SMALL = ["epochs=12", "optim.warmup_epochs=3", "evaluation.every=12"]
 
 def run(options: argparse.Namespace) -> int:
     """Run one of the three commands and return the exit code."""
-    with _plain_warnings():
+    with plain_warnings():
         return {"train": _train, "resume": _resume, "demo": _demo}[options.command](options)
 
 
 @contextmanager
-def _under_way(folder: Path, ranks: Ranks, shown: RunProgress) -> Iterator[dict[str, Any]]:
+def under_way(
+    folder: Path, ranks: Ranks, shown: RunProgress, again: str = ""
+) -> Iterator[dict[str, Any]]:
     """Yield what `train` and `resume` need, and say how to go on where a run is stopped."""
-    resuming = f"resume the run: dualclust resume {folder}"
+    again = again or f"dualclust resume {folder}"
+    resuming = f"resume the run: {again}"
     try:
         with (
             memory_errors(LESS_MEMORY),
@@ -64,17 +67,17 @@ def _under_way(folder: Path, ranks: Ranks, shown: RunProgress) -> Iterator[dict[
                 "stop": stop,
             }
     except KeyboardInterrupt as end:
-        how = f"to go on after its last epoch: dualclust resume {folder}"
+        how = f"to go on after its last epoch: {again}"
         if not is_begun(folder):
             how = "no epoch was finished, and the same command begins again"
         raise KeyboardInterrupt(how) from end
     except StoppedError as end:
-        msg = f"{end}; all of it is saved. To go on: dualclust resume {folder}"
+        msg = f"{end}; all of it is saved. To go on: {again}"
         raise StoppedError(msg) from end
 
 
 @contextmanager
-def _plain_warnings() -> Iterator[None]:
+def plain_warnings() -> Iterator[None]:
     """Print what a run warns of as one line, without the place in the code."""
     shown = warnings.showwarning
 
@@ -103,7 +106,7 @@ def _train(options: argparse.Namespace) -> int:
     if told and ranks.first:
         print(told, file=sys.stderr, flush=True)
     title = f"{config.method} on {stem}"
-    with _under_way(folder, ranks, RunProgress(title, config, shown=ranks.first)) as given:
+    with under_way(folder, ranks, RunProgress(title, config, shown=ranks.first)) as given:
         result = train(config, folder, **given)
     return _end(result, ranks)
 
@@ -118,7 +121,7 @@ def _resume(options: argparse.Namespace) -> int:
     except DualclustError:
         config = None  # `resume` says what is wrong
     shown = RunProgress(title, config, resumed=True, shown=ranks.first)
-    with _under_way(options.run, ranks, shown) as given:
+    with under_way(options.run, ranks, shown) as given:
         result = resume(options.run, **given)
     return _end(result, ranks)
 

@@ -13,7 +13,17 @@ from dualclust.cli import main as cli
 from dualclust.cli.main import build_parser, main
 from dualclust.cluster import command as cluster_command
 
-COMMANDS = ("cluster", "assign", "train", "resume", "demo", "proofs", "docs")
+COMMANDS = (
+    "cluster",
+    "assign",
+    "train",
+    "resume",
+    "report",
+    "compare",
+    "demo",
+    "proofs",
+    "docs",
+)
 
 
 @pytest.fixture
@@ -65,6 +75,8 @@ def test_the_examples_of_the_help_parse():
         cli.assign.EXAMPLES,
         cli.docs.EXAMPLES,
         cli.TRAIN_EXAMPLES,
+        cli.comparison.EXAMPLES,
+        cli.comparison.COMPARE_EXAMPLES,
     )
     lines = [line.split() for text in texts for line in text.splitlines()]
     commands = [line[1:] for line in lines if line[:1] == ["dualclust"]]

@@ -78,6 +78,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("methods",),
         ("loop",),
         ("own_data",),
+        ("comparison",),
     ),
     "proofs": (
         ("registry",),

@@ -230,6 +230,8 @@ def test_without_the_extras_only_training_and_engines_are_missing(
         "dualclust.common._gradients",
         "dualclust.common.devices",
         "dualclust.cli.run_progress",
+        "dualclust.cli.report_runs",
+        "dualclust.cli.compare_methods",
     )
     assert [n for n in waiting if not n.startswith((*engines, *of_torch))] == []
     assert {"dualclust.common", "dualclust.train.config", "dualclust.cli.main"} <= set(

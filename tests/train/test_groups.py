@@ -19,6 +19,7 @@ ORDER = (
     ("methods",),
     ("loop",),
     ("own_data",),
+    ("comparison",),
 )
 FLOOR = {group: floor for floor, groups in enumerate(ORDER) for group in groups}
 

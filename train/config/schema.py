@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from ...algos.core.errors import UsageError
 from ...common.untrusted import parse_toml
 
-__all__ = ["Checked", "Rule", "dump_config", "from_mapping", "override"]
+__all__ = ["Checked", "Rule", "dump_config", "flat", "from_mapping", "override"]
 
 T = TypeVar("T")
 
@@ -105,6 +105,21 @@ def override(config: T, items: Iterable[str]) -> T:
         # More than one key: the text held a line break and then another assignment.
         table[name] = parsed["value"] if len(parsed) == 1 else text.strip()
     return from_mapping(type(config), mapping, "override")
+
+
+def flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the settings of nested tables under their whole names, as ``override`` takes them.
+
+    Examples
+    --------
+    >>> dict(flat({"epochs": 3, "optim": {"lr": 0.1}}))
+    {'epochs': 3, 'optim.lr': 0.1}
+    """
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
 
 
 def _as_mapping(config: Any) -> dict[str, Any]:

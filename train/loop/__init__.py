@@ -12,7 +12,7 @@ from .loader import Loader
 from .metrics import Agreement, evaluate, kmeans_on_pixels
 from .run import Run
 from .run_folder import RunWarning
-from .train_and_resume import RunResult, resume, train
+from .train_and_resume import RunResult, resume, train, write_page
 
 __all__ = [
     "Agreement",
@@ -27,4 +27,5 @@ __all__ = [
     "predict",
     "resume",
     "train",
+    "write_page",
 ]

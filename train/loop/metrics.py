@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ...algos.clustering.metrics import (
@@ -39,9 +40,11 @@ __all__ = [
     "Spread",
     "agreement",
     "evaluate",
+    "kmeans_labels",
     "kmeans_on_pixels",
     "logistic_probe",
     "nearest_neighbors",
+    "pixel_rows",
     "spread",
 ]
 
@@ -95,14 +98,26 @@ def kmeans_on_pixels(data: Samples, n_clusters: int, *, seed: int) -> Agreement 
     -------
     Agreement, or None where the data has no classes.
     """
-    from sklearn.cluster import KMeans
-
     if data.labels is None:
         return None
+    labels = kmeans_labels(pixel_rows(data), n_clusters, seed=seed)
+    return agreement(torch.from_numpy(labels), data.labels)
+
+
+def pixel_rows(data: Samples) -> NDArray[np.float64]:
+    """Samples as they are stored, one in a row: pixels, or the numbers of embeddings."""
     samples = data.fetch(torch.arange(len(data.ids)))
-    pixels = samples.flatten(1).cpu().double().numpy()
-    found = KMeans(n_clusters, n_init=10, random_state=seed % 2**32).fit(pixels)
-    return agreement(torch.from_numpy(found.labels_.astype("int64")), data.labels)
+    rows: NDArray[np.float64] = samples.flatten(1).cpu().double().numpy()
+    return rows
+
+
+def kmeans_labels(rows: NDArray[np.float64], n_clusters: int, *, seed: int) -> NDArray[np.int64]:
+    """Labels of scikit-learn's k-means (10 starts) on (n, d) rows."""
+    from sklearn.cluster import KMeans
+
+    found = KMeans(n_clusters, n_init=10, random_state=seed % 2**32).fit(rows)
+    labels: NDArray[np.int64] = found.labels_.astype("int64")
+    return labels
 
 
 def nearest_neighbors(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import safetensors.torch
@@ -12,11 +13,25 @@ from torch import nn
 
 from ...algos.bounds.sizes import SizeBounds
 from ...common.files import write_file
+from ...common.untrusted import parse_json, refuse
+from ..config.run import RunConfig
 from ..data.samples import EmbeddingData, Samples
 from ..methods.base import Prediction
+from ..models.files import MODEL_FILE
 from ..report.figures import write_gallery, write_sizes
 
-__all__ = ["SKIPPED_FILES", "write_metrics", "write_results", "write_skipped"]
+__all__ = [
+    "LABELS_FILE",
+    "SKIPPED_FILES",
+    "is_finished",
+    "read_metrics",
+    "write_metrics",
+    "write_results",
+    "write_skipped",
+]
+
+METRICS_FILE = "metrics.jsonl"
+LABELS_FILE = "assignments.csv"
 
 SKIPPED_FILES = "skipped.csv"
 """The list of files that are no samples of a run, because they cannot be read."""
@@ -24,7 +39,38 @@ SKIPPED_FILES = "skipped.csv"
 
 def write_metrics(folder: Path, lines: str) -> None:
     """Write ``metrics.jsonl``: one line of JSON per epoch."""
-    write_file(folder / "metrics.jsonl", lines)
+    write_file(folder / METRICS_FILE, lines)
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """Read ``metrics.jsonl`` of a run folder; it is empty before the first epoch is over.
+
+    Raises
+    ------
+    InvalidValueError
+        If a line is no record of an epoch.
+    """
+    path = folder / METRICS_FILE
+    if not path.is_file():
+        return []
+    try:
+        records = [dict(parse_json(line)) for line in path.read_text("utf-8").splitlines()]
+        strange = [record for record in records if type(record.get("epoch")) is not int]
+    except (OSError, ValueError, TypeError) as error:
+        what = f"one does not parse ({error})"
+    else:
+        if not strange:
+            return records
+        what = "one has no epoch"
+    rule = f"Each line must be the record of an epoch, and {what}"
+    refuse(path, "is damaged", rule, "resume the run, which writes it again")
+
+
+def is_finished(folder: Path, config: RunConfig) -> bool:
+    """Whether a run has had all its epochs and written its labels and its model."""
+    records = read_metrics(folder)
+    whole = bool(records) and records[-1]["epoch"] == config.epochs
+    return whole and all((folder / name).is_file() for name in (LABELS_FILE, MODEL_FILE))
 
 
 def write_skipped(folder: Path, data: Samples) -> None:
@@ -78,7 +124,7 @@ def write_results(
         columns["file"] = list(data.names)
     table.writerow(columns)
     table.writerows(zip(*columns.values(), strict=True))
-    write_file(folder / "assignments.csv", text.getvalue())
+    write_file(folder / LABELS_FILE, text.getvalue())
     centers = io.BytesIO()
     np.save(centers, prediction.centers.cpu().numpy(), allow_pickle=False)
     write_file(folder / "centers.npy", centers.getvalue())

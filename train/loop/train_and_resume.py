@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from ...algos.core.errors import DivergedError, OutputError
+from ...algos.core.errors import DivergedError, OutputError, UsageError
 from ...common.files import remove_leftovers, write_file
 from ...common.locks import only_writer
 from ...common.ranks import ALONE, Ranks
@@ -31,19 +31,20 @@ from ..data.sources import BUILT_IN
 from ..methods.base import Prediction
 from ..models.files import MODEL_FILE
 from ..networks.network import OWN, own_name
+from ..networks.normalization import merge_groups
 from ..report.figures import write_curves
 from ..state.checkpoint import check_begun, latest_checkpoint, prune
 from .handshake import check_same_run
-from .results import SKIPPED_FILES, write_metrics, write_results
+from .results import SKIPPED_FILES, is_finished, read_metrics, write_metrics, write_results
 from .resume_state import restore, run_and_save_epoch
 from .run import Run
 from .run_folder import SETTINGS, RunWarning, check_free
-from .run_page import ALL, RunPage
+from .run_page import ALL, PAGE, RunPage
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
 from .trackers import check_trackers, tracked
 from .trained import trained_model
 
-__all__ = ["RunResult", "resume", "train"]
+__all__ = ["RunResult", "resume", "train", "write_page"]
 
 Progress = Callable[[dict[str, Any]], None]
 Steps = Callable[[int, int], None]
@@ -196,6 +197,52 @@ def resume(
             restore(run, checkpoint, folder / SETTINGS)
             check_same_run(run)
         return _finish(run, folder, progress)
+
+
+def write_page(
+    folder: str | Path, *, device: str = "cpu", network: torch.nn.Module | None = None
+) -> Path:
+    """Write ``report.html`` of a run again, from its last checkpoint; nothing else is touched.
+
+    The run may go on meanwhile: it then writes the page anew after its next epoch.
+
+    Parameters
+    ----------
+    folder : path. A run folder.
+    device : str. Where the pass over all samples runs.
+    network : nn.Module, optional. As of `resume`.
+
+    Returns
+    -------
+    Path
+        Of the page.
+
+    Raises
+    ------
+    MissingFileError, CheckpointError, UsageError
+        As of `resume`; also before the beginning of a run that has several is chosen.
+    """
+    folder = Path(folder)
+    check_begun(folder)
+    if is_undecided(folder):
+        msg = (
+            f"{folder} has not chosen its beginning yet, so that it has no page. To fix this, "
+            f"write it after the first epoch that follows, or go on: dualclust resume {folder}"
+        )
+        raise UsageError(msg)
+    config = load_config(folder / SETTINGS)
+    done = is_finished(folder, config)
+    with _threads(config.threads):
+        run = Run(chosen_settings(config, folder), device, network)
+        restore(run, latest_checkpoint(folder), folder / SETTINGS)
+        merge_groups(run.method.network)  # of an epoch that was stopped inside
+        page = RunPage(run, folder)
+        page.see(run.predict(), most=ALL)
+    ends = [r for r in read_metrics(folder)[run.epoch :] if "not finite" in r.get("alarms", {})]
+    if done or not is_finished(folder, config):  # else the run has just written its last page
+        stopped = f"{ends[0]['alarms']['not finite']}." if ends else ""
+        page.write(done=done, stopped=stopped, more=ends)
+    return folder / PAGE
 
 
 def _only_run(folder: Path, ranks: Ranks) -> AbstractContextManager[None]:

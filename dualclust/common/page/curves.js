@@ -1,5 +1,6 @@
 // Panels of curves: lines with their names at the end, marks across, and a card under the pointer.
 const lineKinds = ["one", "two", "three", "four", "five", "six"];
+const lineKind = (line, j) => lineKinds[(line.kind ?? j) % lineKinds.length];
 
 function panel(place, { title, lines, marks = [], low, high, names }) {
   const every = lines.flatMap((line) => line.y).concat(marks.map(([, v]) => v));
@@ -16,9 +17,9 @@ function panel(place, { title, lines, marks = [], low, high, names }) {
   }
   lines.forEach((line, j) => {
     const d = line.x.map((v, i) => `${i ? "L" : "M"}${x(v).toFixed(1)} ${f.y(line.y[i]).toFixed(1)}`).join("");
-    f.root.append(svg("path", { class: "line " + lineKinds[j % lineKinds.length], d }));
+    f.root.append(svg("path", { class: "line " + lineKind(line, j), d }));
     if (line.x.length < 3) line.x.forEach((v, i) => f.root.append(svg("circle",
-      { class: "point " + lineKinds[j % lineKinds.length], cx: x(v), cy: f.y(line.y[i]), r: 3 })));
+      { class: "point " + lineKind(line, j), cx: x(v), cy: f.y(line.y[i]), r: 3 })));
   });
   for (const [v, anchor] of first === last ? [[first, "middle"]] : [[first, "start"], [last, "end"]]) {
     const text = svg("text", { x: x(v), y: f.height - 5, "text-anchor": anchor });
@@ -29,13 +30,13 @@ function panel(place, { title, lines, marks = [], low, high, names }) {
     const at = first + Math.min(i, last - first);
     return [el("strong", {}, "Epoch " + at), ...lines.map((line, j) => {
       const here = line.x.indexOf(at);
-      return here < 0 ? null : el("div", {}, el("span", { className: "swatch " + lineKinds[j % lineKinds.length] }),
+      return here < 0 ? null : el("div", {}, el("span", { className: "swatch " + lineKind(line, j) }),
         `${line.name} ${short(line.y[here])}`);
     }).filter(Boolean)];
   };
   explain(place, f, tell, null);
   if (lines.length > 1 || names) place.append(el("p", { className: "key-line" }, ...lines.map((line, j) =>
-    el("span", {}, el("span", { className: "swatch " + lineKinds[j % lineKinds.length] }), `${line.name} ${short(line.y.at(-1))}`))));
+    el("span", {}, el("span", { className: "swatch " + lineKind(line, j) }), `${line.name} ${short(line.y.at(-1))}`))));
 }
 
 function drawCurves() {
