@@ -7,11 +7,13 @@ timing steps of a run that is thrown away.
 
 from .budget import epoch_time, fit_budget, seconds_of
 from .choices import Choice, Chosen, Machine, choose_settings, with_clusters
+from .encoders import Wanted
 
 __all__ = [
     "Choice",
     "Chosen",
     "Machine",
+    "Wanted",
     "choose_settings",
     "epoch_time",
     "fit_budget",

@@ -1,13 +1,13 @@
 """Encoders for tests: a module of one's own, and libraries of a few lines.
 
-timm and transformers need torchvision, or what the environment of the suite has not, so that tests
-put `library` into ``sys.modules``: a stand-in with the calls that dualclust makes, no more. What the
-real ones do is tested where they are installed (`test_libraries`).
+timm needs torchvision, which the environment of the suite has not. Tests put `timm` of this module
+into ``sys.modules``: a stand-in with the calls that dualclust makes, and no more. What the real
+libraries do is tested where they are installed (`test_libraries`).
 """
 
 from __future__ import annotations
 
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import torch
 from torch import nn
@@ -26,10 +26,10 @@ class Edges(nn.Module):
                 nn.ReLU(),
                 nn.Flatten(),
             )
-        self.passes = 0
+        self.samples = 0
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        self.passes += 1
+        self.samples += len(images)
         rows: torch.Tensor = self.layers(images)
         return rows
 
