@@ -27,6 +27,7 @@ from ..data.features import (
 from ..data.pictures import PictureData
 from ..data.samples import Samples, feature_data
 from ..methods.base import ParameterGroup
+from ..networks.libraries import library_of
 from ..networks.network import OWN, Network, build_network, own_name
 from ..networks.pretrained import (
     Pretrained,
@@ -39,7 +40,7 @@ from ..networks.pretrained import (
 from .loader import Loader
 from .run_folder import RunWarning
 
-__all__ = ["BATCH", "build_with_encoder", "with_encoder_rate"]
+__all__ = ["BATCH", "build_with_encoder", "check_normalization", "with_encoder_rate"]
 
 BATCH = 64
 """Samples of a pass through a frozen encoder, whose activations are those of large images."""
@@ -98,6 +99,22 @@ def build_with_encoder(loader: Loader, network: nn.Module | None, *, fresh: bool
     return build_network(heads, loader.data.shape, seed=config.seed)
 
 
+def check_normalization(config: RunConfig) -> None:
+    """Refuse constants to divide images by, where an encoder of a library has its own.
+
+    Raises
+    ------
+    UsageError
+    """
+    name, asked = config.network.name, config.data.normalization
+    if library_of(name) is not None and asked != "own":
+        msg = (
+            f"network.name={name!r} normalizes images itself, as it was trained, got "
+            f"data.normalization={asked!r}. To fix this, leave it at 'own'"
+        )
+        raise UsageError(msg)
+
+
 def with_encoder_rate(
     groups: Iterable[ParameterGroup], network: Network, options: EncoderConfig | None
 ) -> Iterator[ParameterGroup]:
@@ -138,12 +155,6 @@ def _check_options(config: RunConfig, network: nn.Module | None) -> None:
             f"encoder.frozen keeps what an encoder has learned, and network.name={name!r} starts "
             f"from random numbers. To fix this, name its encoder.weights, or an encoder timm/... "
             f"or hf/..., or pass a module of your own"
-        )
-        raise UsageError(msg)
-    if isinstance(network, Pretrained) and config.data.normalization != "own":
-        msg = (
-            f"network.name={name!r} normalizes images itself, as it was trained, got "
-            f"data.normalization={config.data.normalization!r}. To fix this, leave it at 'own'"
         )
         raise UsageError(msg)
 

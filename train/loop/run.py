@@ -23,7 +23,7 @@ from ..methods.base import Batch, Prediction
 from ..networks.normalization import merge_groups, synchronize
 from .agreement import agreement
 from .alarms import Watch
-from .encoder import build_with_encoder, with_encoder_rate
+from .encoder import build_with_encoder, check_normalization, with_encoder_rate
 from .evaluation import evaluate_method, predict
 from .execution import Execution
 from .loader import Loader
@@ -91,6 +91,7 @@ class Run:
         if config.method not in METHODS:
             msg = f"method must be one of {', '.join(METHODS)}, got {config.method!r}"
             raise UsageError(msg)
+        check_normalization(config)
         self.config = config
         self.ranks = ranks
         self.device = torch.device(device)
