@@ -37,7 +37,7 @@ from .samples import EmbeddingData, Samples
 __all__ = ["check_room", "feature_file", "read_features", "samples_digest", "write_features"]
 
 FORMAT = "dualclust-features"
-_KINDS = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2")}
+_KINDS: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2")}
 _CHUNK = 2**24
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -142,8 +143,7 @@ def with_encoder_rate(
 def _check_options(config: RunConfig, network: nn.Module | None) -> None:
     """Refuse settings of an encoder that say nothing of this one."""
     options, name = config.encoder or EncoderConfig(), config.network.name
-    own = network is not None and not isinstance(network, Pretrained)
-    if own and options.weights:
+    if network is not None and not isinstance(network, Pretrained) and options.weights:
         msg = (
             f"encoder.weights={options.weights!r} is for a network that network.name builds, and "
             f"{own_name(network)} was passed. To fix this, load the weights into the module"
@@ -164,7 +164,7 @@ def _freeze(loader: Loader, built: Network, digest: str) -> None:
     encoder = loader.execution.prepare(built).eval()
     config, data = loader.config, loader.data
     rows = _features(loader, encoder, data, digest)
-    common = {"device": loader.device, "resident": config.data.resident}
+    common: dict[str, Any] = {"device": loader.device, "resident": config.data.resident}
     found = feature_data(data, rows, standardize=config.data.standardize, **common)
     if loader.test is not None:
         held_out = _features(loader, encoder, loader.test, digest)

@@ -88,7 +88,7 @@ def library_of(name: str) -> tuple[str, str] | None:
     return (library, rest) if library in LIBRARIES and rest else None
 
 
-def rows_of(module: nn.Module, images: Tensor) -> Tensor:
+def rows_of(module: Any, images: Tensor) -> Tensor:
     """Return the features (b, d) that a module of a library makes of normalized images."""
     if hasattr(module, "get_image_features"):
         found = module.get_image_features(pixel_values=images)

@@ -55,8 +55,8 @@ def put_encoder(
         data = replace(data, size=wanted.side)
         told.append((f"data.size = {wanted.side}", "side of an image, as the encoder was trained"))
     if wanted.frozen:
-        # What a hidden layer of the encoder is for embeddings, one of the projector is here.
-        layers = {"gatcluster": 1, "mi_margin": 2}.get(config.method, network.layers)
+        # In place of the hidden layer that these two have in front of embeddings.
+        layers = {"gatcluster": 1, "mi_margin": 1}.get(config.method, network.layers)
         network = replace(network, layers=layers, last_norm=config.method == "gatcluster")
         encoder = EncoderConfig(weights=wanted.weights, frozen=True)
         told.append(("encoder.frozen = true", "features are computed once; --fine-tune: it learns"))

@@ -134,13 +134,6 @@ def test_the_header_says_what_the_features_are_of(run):
     assert "(1, 8, 8)" in made_of
 
 
-def test_half_precision_takes_half_the_room(images, cache, tmp_path):
-    half = frozen(images, "encoder.features=float16", "epochs=1", "optim.warmup_epochs=0")
-    result = train(half, tmp_path / "half", network=Edges())
-    assert rows_in(cache).dtype == torch.float16
-    assert load_model(result.folder, network=Edges()).n_clusters == 10
-
-
 def test_resume_wants_the_same_module(run, images, tmp_path):
     folder, whole = tmp_path / "run", run[0]
     with pytest.raises(Interrupted):
@@ -187,19 +180,22 @@ def test_pictures_are_shown_though_features_are_learned_from(run):
 
 
 def test_weights_of_a_network_of_ours_come_from_a_file(images, cache, tmp_path):
+    """Its features are kept in half precision here."""
     encoder = build_network(NetworkConfig(width=2), (1, 8, 8), seed=9).encoder.eval()
     file = tmp_path / "encoder.safetensors"
     weights = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
     safetensors.torch.save_file({**weights, "fc.weight": torch.zeros(2, 2)}, file)
-    config = frozen(images, f"encoder.weights={file}", "epochs=1", "optim.warmup_epochs=0")
+    changes = ("encoder.features=float16", "epochs=1", "optim.warmup_epochs=0")
+    config = frozen(images, f"encoder.weights={file}", *changes)
     result = train(config, tmp_path / "run")
     data = load_source(images)
     with torch.no_grad():
         expected = encoder(data.take(data.ids))
-    torch.testing.assert_close(rows_in(cache), expected, rtol=0, atol=1e-5)
+    assert rows_in(cache).dtype == torch.float16
+    torch.testing.assert_close(rows_in(cache).float(), expected, rtol=1e-3, atol=1e-3)
     file.unlink()
     embedded = load_model(result.folder).embed(np.load(images)["images"])
-    np.testing.assert_allclose(embedded, result.prediction.features, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(embedded, result.prediction.features, rtol=0, atol=1e-2)
     with pytest.raises(MissingFileError, match="no weights at"):
         begin(config)
     del weights["0.weight"]

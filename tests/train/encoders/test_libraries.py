@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,22 +16,28 @@ from dualclust.algos.core.errors import (
     MissingFileError,
     UsageError,
 )
+from dualclust.cli import train as train_commands
 from dualclust.cli.main import main
+from dualclust.common.ranks import ALONE
 from dualclust.train.config.encoder import EncoderConfig
-from dualclust.train.config.run import NetworkConfig, load_config
+from dualclust.train.config.run import AugmentConfig, NetworkConfig, load_config
+from dualclust.train.data.look import Look
 from dualclust.train.loop import Run, resume, train
 from dualclust.train.loop.encoder import with_encoder_rate
-from dualclust.train.methods.base import ParameterGroup
+from dualclust.train.methods.base import METHODS, ParameterGroup
 from dualclust.train.models import load_model
 from dualclust.train.networks import build_network
 from dualclust.train.networks.libraries import rows_of
 from dualclust.train.networks.pretrained import open_encoder
+from dualclust.train.own_data import Machine, Wanted, choose_settings
+from tests.thread_ranks import on_threads
 from tests.train.encoders import stand_ins
 from tests.train.encoders.heads import frozen
 from tests.train.encoders.stand_ins import Edges, Tiny
-from tests.train.runs import tiny
+from tests.train.runs import Interrupted, interrupt_after, tiny
 
 TINY = "network.name=timm/tiny"
+TWO = ("epochs=2", "heads.clusters=[10]", "evaluation.views=0", "optim.frozen_epochs=0")
 QUICK = ("epochs=1", "optim.warmup_epochs=0", "heads.clusters=[10]", "evaluation.views=0")
 
 
@@ -158,20 +165,45 @@ def test_groups_are_split_where_the_encoder_ends():
         assert list(with_encoder_rate(groups, network, options)) == groups
 
 
-def test_the_command_asks_for_an_encoder(timm, cache, tmp_path, capsys):
-    folder = tmp_path / "run"
+@pytest.mark.parametrize("learns", [False, True])
+def test_the_command_asks_for_an_encoder(timm, cache, monkeypatch, capsys, learns):
+    asked = []
+
+    def stop(config, *_, **__):
+        asked.append(config)
+        msg = "far enough"
+        raise UsageError(msg)
+
+    monkeypatch.setattr(train_commands, "train", stop)
     words = ["train", "secu", "--data", "digits", "-k", "10", "--encoder", "timm/tiny"]
-    short = ["epochs=1", "data.limit=120", "heads.clusters=[10]", "assignment.rounding=outward"]
-    short = [word for setting in short for word in ("--set", setting)]
-    assert main([*words, *short, "--out", str(folder)]) == 0
+    assert main([*words, *["--fine-tune"] * learns]) == 2
     said = capsys.readouterr().err
     assert 'network.name = "timm/tiny"  ' in said
-    assert "features are computed once; --fine-tune: it learns" in said
-    config = load_config(folder / "config.toml")
+    told = "encoder.rate = 0.1" if learns else "features are computed once; --fine-tune: it learns"
+    assert told in said
+    [config] = asked
+    assert (config.network.name, config.encoder.frozen) == ("timm/tiny", not learns)
+    assert config.data.standardize != learns
+    views = replace(config.augment, noise=0.0, mask=0.0)
+    assert (views == AugmentConfig()) != learns
+    if learns:
+        assert (config.encoder.rate, config.encoder.mode) == (0.1, "eval")
+    Run(replace(config, data=replace(config.data, limit=200)), "cpu")
+
+
+@pytest.mark.parametrize("method", ["secu", "coke", "propos", "gatcluster", "mi_margin"])
+def test_each_method_gets_settings_that_fit_an_encoder(method):
+    wanted = Wanted("timm/tiny", 8)
+    look = Look("files", 500, 3, 180, 135, varied=True)
+    found = choose_settings(look, method, "photos", Machine(2), clusters=10, encoder=wanted)
+    config = found.config
+    assert config.data.size == 8
     assert config.encoder.frozen
-    assert config.data.standardize
-    assert config.augment.noise > 0
-    assert main(["predict", str(folder), "digits", "--table", str(tmp_path / "l.csv")]) == 0
+    names = [choice.settings.partition(" = ")[0] for choice in found.choices]
+    assert len(names) == len(set(names))
+    assert {"network.name", "data.size", "encoder.frozen", "augment.noise"} <= set(names)
+    heads = build_network(replace(config.network, name="none"), (64,), seed=0)
+    METHODS[method](config, heads, 500)
 
 
 @pytest.mark.parametrize(
@@ -232,3 +264,40 @@ def test_a_model_of_transformers(tmp_path, images, cache):
     (folder / "config.json").rename(folder / "moved.json")  # the model says what to build
     embedded = load_model(result.folder).embed(np.load(images)["images"])
     np.testing.assert_allclose(embedded, result.prediction.features, rtol=0, atol=1e-4)
+
+
+def test_an_encoder_of_a_library_learns_and_goes_on(timm, images, tmp_path, monkeypatch):
+    """A checkpoint has its parameters: `resume` asks for none, and ends where the run would."""
+    config = tiny(images, "network.name=timm/tiny", "encoder.rate=0.5", *TWO)
+    with pytest.raises(Interrupted):
+        train(config, tmp_path / "run", progress=interrupt_after(1))
+    whole = train(config, tmp_path / "whole")
+    asked, create = [], sys.modules["timm"].create_model
+
+    def create_model(name, **options):
+        asked.append(options["pretrained"])
+        return create(name, **options)
+
+    monkeypatch.setattr(sys.modules["timm"], "create_model", create_model)
+    resume(tmp_path / "run")
+    assert asked == [False]
+    models = [(tmp_path / run / "model.safetensors").read_bytes() for run in ("run", "whole")]
+    assert models[0] == models[1]
+    embedded = load_model(whole.folder).embed(np.load(images)["images"])
+    np.testing.assert_allclose(embedded, whole.prediction.features, rtol=0, atol=1e-5)
+
+
+def test_ranks_compute_the_features_together(images, cache):
+    def begin(ranks):
+        encoder = Edges()
+        run = Run(frozen(images), "cpu", encoder, ranks)
+        return run.loader.data.rows, encoder.samples
+
+    alone, _ = begin(ALONE)
+    for path in cache.iterdir():
+        path.unlink()
+    (first, one), (second, other) = on_threads(2, begin)
+    assert one + other == 2 * 2 + 120  # each asks for the length of a row
+    assert torch.equal(first, second)
+    torch.testing.assert_close(first, alone, rtol=0, atol=1e-5)
+    assert len(list(cache.iterdir())) == 1
