@@ -55,6 +55,7 @@ examples:
   dualclust train secu --data digits --seed 1 --set epochs=100 --set optim.lr=0.2
   dualclust train secu --data photos/ -k 10
   dualclust train propos --data embeddings.npy -k 50 --time 20m
+  dualclust train secu --data photos/ -k 10 --encoder timm/vit_small_patch14_dinov2.lvd142m
   dualclust train secu --data images.npz --recipe mine.toml --device cuda --log tensorboard
   torchrun --nproc-per-node 4 -m dualclust train coke --recipe coke_cifar10 --data CIFAR_FOLDER
 
@@ -129,6 +130,19 @@ def _register_train(commands: Any) -> None:
         help="'digits' (built in), a folder or a file (default: that of the recipe, or digits)",
     )
     train.add_argument("--recipe", metavar="NAME", help="name of a built-in recipe, or a TOML file")
+    train.add_argument(
+        "--encoder", metavar="NAME", help="an encoder that has learned before: timm/NAME or hf/NAME"
+    )
+    train.add_argument(
+        "--weights",
+        metavar="PATH",
+        help="its weights on this machine: file or folder",
+    )
+    train.add_argument(
+        "--fine-tune",
+        action="store_true",
+        help="let the encoder learn (default: its features are computed once)",
+    )
     train.add_argument("-k", "--clusters", type=int, metavar="K", help="number of clusters")
     train.add_argument(
         "--time", metavar="T", help="fit network and epochs to a time, such as 20m (own data alone)"

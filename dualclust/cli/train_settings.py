@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from importlib.resources import as_file, files
 from typing import NamedTuple
 
 from ..algos.core.checks import choice_fix
 from ..algos.core.errors import UsageError
 from ..common.devices import kind_of
+from ..train.config.encoder import EncoderConfig
 from ..train.config.run import AugmentConfig, RunConfig, load_config, override
 from ..train.data.look import look_at
 from ..train.data.pictures import cpu_count
@@ -21,6 +23,7 @@ from ..train.own_data import (
     Choice,
     Chosen,
     Machine,
+    Wanted,
     choose_settings,
     epoch_time,
     fit_to_time,
@@ -75,7 +78,8 @@ def settings_of(options: argparse.Namespace) -> Settings:
     if options.clusters is not None and options.clusters < 2:
         msg = f"-k must be an integer, 2 or more, got {options.clusters}"
         raise UsageError(msg)
-    built_in = options.data in (None, *BUILT_IN)
+    _check_encoder(options)
+    built_in = options.data in (None, *BUILT_IN) and options.encoder is None
     if recipe in [f"{method}_{kind}" for kind in OWN] or (recipe is None and not built_in):
         return _own(options, recipe)
     if options.time is not None:
@@ -98,10 +102,50 @@ def _changes(options: argparse.Namespace) -> list[str]:
     changes += [] if options.data is None else [f"data.source={json.dumps(options.data)}"]
     changes += ["data.folders=classes"] if options.classes else []
     changes += [] if options.bad is None else [f"data.bad={options.bad}"]
+    if options.encoder is not None:
+        frozen = json.dumps(not options.fine_tune)
+        changes += [f"network.name={json.dumps(options.encoder)}", f"encoder.frozen={frozen}"]
+    if options.weights is not None:
+        changes.append(f"encoder.weights={json.dumps(options.weights)}")
     changes += options.set
     changes += [] if options.seed is None else [f"seed={options.seed}"]
     changes += [f"log={json.dumps(options.log)}"] if options.log else []
     return changes
+
+
+def _check_encoder(options: argparse.Namespace) -> None:
+    """Refuse flags about an encoder that do not go together."""
+    name = options.encoder
+    if name is None and (options.weights is not None or options.fine_tune):
+        flag = "--fine-tune" if options.weights is None else "--weights"
+        msg = f"{flag} is about an encoder. To fix this, name it: --encoder timm/NAME or hf/NAME"
+        raise UsageError(msg)
+    if name is not None and name.partition("/")[0] not in ("timm", "hf"):
+        msg = (
+            f"--encoder must be timm/NAME or hf/NAME, got {name!r}. To fix this, write it so; for "
+            f"a network of ours with weights, --set network.name, encoder.weights and "
+            f"encoder.frozen"
+        )
+        raise UsageError(msg)
+    if name is not None and options.time is not None:
+        msg = (
+            "--time times the steps of a network that learns from its start, and --encoder names "
+            "one that has learned. To fix this, set epochs instead: --set epochs=20"
+        )
+        raise UsageError(msg)
+
+
+def _wanted(options: argparse.Namespace) -> Wanted | None:
+    """Look at the encoder that is asked for, without its weights."""
+    if options.encoder is None:
+        return None
+    from ..train.networks.pretrained import open_encoder
+
+    weights = options.weights or ""
+    named = replace(RunConfig().network, name=options.encoder)
+    found = open_encoder(named, EncoderConfig(weights=weights), learned=False)
+    assert found is not None
+    return Wanted(options.encoder, max(found.pixels.size), not options.fine_tune, weights)
 
 
 def _doubts(config: RunConfig) -> list[str]:
@@ -126,7 +170,8 @@ def _own(options: argparse.Namespace, recipe: str | None) -> Settings:
     """Choose settings by looking at the data."""
     source = options.data
     if source is None:
-        msg = f"--recipe {recipe} is chosen by looking at the data. To fix this, name it: --data"
+        what = "settings for --encoder are" if recipe is None else f"--recipe {recipe} is"
+        msg = f"{what} chosen by looking at the data. To fix this, name it: --data"
         raise UsageError(msg)
     asked = dict(item.partition("=")[::2] for item in options.set)
     split = asked.get("data.split", "auto")
@@ -149,7 +194,13 @@ def _own(options: argparse.Namespace, recipe: str | None) -> Settings:
     machine = Machine(cpu_count(), card)
     epochs = _number(asked, "epochs")
     chosen = choose_settings(
-        look, options.method, source, machine, clusters=options.clusters, epochs=epochs
+        look,
+        options.method,
+        source,
+        machine,
+        clusters=options.clusters,
+        epochs=epochs,
+        encoder=_wanted(options),
     )
     changes = _changes(options)
     if options.time is not None:

@@ -81,6 +81,7 @@ def blocks(page: str, language: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
 def test_python_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DUALCLUST_CACHE", str(tmp_path / "cache"))
     names: dict[str, Any] = {}
     for number, (why, text) in enumerate(blocks(page, "python")):
         if not why:

@@ -1,11 +1,12 @@
 """The settings of a training run: frozen records that check themselves, read from and kept as TOML.
 
 `RunConfig` holds all settings of a run and `load_config` reads it; the records of its tables are in
-`run`, `augment`, `optim`, `linear` and `starts`, those of each method in `methods`. `schema` makes
-records check themselves, and `constraints` names the rules. Nothing here loads torch.
+`run`, `augment`, `encoder`, `optim`, `linear` and `starts`, those of each method in `methods`.
+`schema` makes records check themselves, and `constraints` names the rules. Nothing loads torch.
 """
 
 from .augment import AugmentConfig
+from .encoder import EncoderConfig
 from .linear import LinearConfig
 from .methods import METHOD_OPTIONS, register_options
 from .optim import OptimConfig
@@ -29,6 +30,7 @@ __all__ = [
     "AugmentConfig",
     "Checked",
     "DataConfig",
+    "EncoderConfig",
     "EvaluationConfig",
     "ExecutionConfig",
     "HeadsConfig",

@@ -23,6 +23,7 @@ from ...common.untrusted import read_toml
 from .augment import AugmentConfig
 from .constraints import Cardinal, Count, Fraction, Name, Positive, Seed, one_of
 from .data import FITS, MOST_PIXELS, DataConfig
+from .encoder import EncoderConfig
 from .linear import LinearConfig
 from .methods import METHOD_OPTIONS, with_method_tables
 from .optim import OptimConfig
@@ -36,6 +37,7 @@ __all__ = [
     "AssignmentConfig",
     "AugmentConfig",
     "DataConfig",
+    "EncoderConfig",
     "EvaluationConfig",
     "ExecutionConfig",
     "HeadsConfig",
@@ -62,8 +64,9 @@ class NetworkConfig(Checked):
 
     Attributes
     ----------
-    name : str. A key of `networks.NETWORKS`. ``"own:CLASS"`` in the settings of a run whose encoder
-        is a module of the user's own; `train` writes it, and `resume` wants such a module.
+    name : str. A key of `networks.NETWORKS`; ``"timm/NAME"`` or ``"hf/NAME"``, an encoder of that
+        library. ``"own:CLASS"`` in the settings of a run whose encoder is a module of the user's
+        own; `train` writes it, and `resume` wants such a module.
     width : int, 0 or more. Channels of the first stage, or units of the hidden layer of ``"mlp"``;
         0 takes the network's own standard.
     hidden : int. Units of the projector's hidden layers.
@@ -222,6 +225,7 @@ class RunConfig(Checked):
         each epoch; not part of what a run is, so that it may differ when a run is resumed.
     augment, second, small : AugmentConfig. How the first view of an image is drawn, the second
         where it differs from the first, and the small crops of methods that have them.
+    encoder : EncoderConfig or None. How an encoder is used that has learned before.
     linear : LinearConfig or None. Linear evaluation on crops, where ``evaluation.probe`` is on.
     starts : StartsConfig or None. Several beginnings, of which the one with the least loss goes on.
     secu, self_label, coke, ... : a field for each method of `METHOD_OPTIONS`. The method's own
@@ -263,6 +267,7 @@ class RunConfig(Checked):
     optim: OptimConfig = field(default_factory=OptimConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
+    encoder: EncoderConfig | None = None
     linear: LinearConfig | None = None
     starts: StartsConfig | None = None
 

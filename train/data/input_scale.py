@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from ...algos.core.errors import UsageError
 from .pictures import PictureData
 from .samples import ImageData, Samples
 
-__all__ = ["INPUT_SCALES", "InputScale", "rescaled"]
+__all__ = ["INPUT_SCALES", "InputScale", "as_pixels", "rescaled"]
 
 
 class InputScale(NamedTuple):
@@ -65,5 +66,26 @@ def rescaled(data: Samples, name: str) -> Samples:
         )
         raise UsageError(msg)
     mean, std = (torch.tensor(x, device=data.mean.device) for x in INPUT_SCALES[name])
+    return _scaled(data, mean, std)
+
+
+def as_pixels(data: Samples, encoder: str) -> Samples:
+    """Leave pixels as they are, from 0 to 1, for an encoder that normalizes them itself.
+
+    Raises
+    ------
+    UsageError
+        If the samples are embeddings.
+    """
+    if not isinstance(data, ImageData | PictureData):
+        msg = (
+            f"network.name={encoder!r} takes images, and the samples are embeddings of shape "
+            f"{data.shape}. To fix this, set network.name to 'none' or 'mlp'"
+        )
+        raise UsageError(msg)
+    return _scaled(data, torch.zeros_like(data.mean), torch.ones_like(data.std))
+
+
+def _scaled(data: ImageData | PictureData, mean: Tensor, std: Tensor) -> Samples:
     pixel = data.background * data.std + data.mean
     return data._replace(mean=mean, std=std, background=(pixel - mean) / std)

@@ -55,6 +55,7 @@ __all__ = [
     "ImageData",
     "Samples",
     "embedding_data",
+    "feature_data",
     "image_data",
     "load_source",
     "normalize",
@@ -237,6 +238,27 @@ def embedding_data(
     codes, names = _codes(labels, len(array), class_names)
     common = (codes, names, torch.arange(len(array)), None, torch.device(device), resident)
     return _embedding_data(array, *common, standardize=standardize)
+
+
+def feature_data(
+    data: Samples,
+    rows: Tensor,
+    *,
+    device: str | torch.device = "cpu",
+    standardize: bool = False,
+    resident: str = "auto",
+) -> EmbeddingData:
+    """Make a data set of features of other samples, with their classes, ids and names.
+
+    Parameters
+    ----------
+    data : Samples
+    rows : (n, d) float tensor on the CPU.
+    device, standardize, resident : as in `embedding_data`.
+    """
+    labels = None if data.labels is None else data.labels.cpu()
+    common = (labels, data.class_names, data.ids.cpu(), data.names, torch.device(device), resident)
+    return _embedding_data(rows.numpy(), *common, standardize=standardize)
 
 
 def _image_data(

@@ -17,9 +17,10 @@ from ...common.ranks import Ranks
 from ..augment.crops import NUMBERS
 from ..augment.views import augment
 from ..config.run import AugmentConfig, RunConfig
-from ..data.input_scale import rescaled
+from ..data.input_scale import as_pixels, rescaled
 from ..data.pictures import Decoders, PictureData, Wanted
 from ..data.samples import Samples, load_source
+from ..networks.network import Network
 from ..state.seeding import generator, permutation
 from .execution import Execution
 from .prefetch import on_host, prefetch, read_ahead
@@ -48,6 +49,9 @@ class Loader:
     ----------
     data : Samples. What is clustered.
     test : Samples or None. Held-out samples, as ``data.test`` asks.
+    shown : Samples. What people look at, and a model labels: `data`, but where that are features of
+        a frozen encoder.
+    frozen : Network or None. The frozen encoder that made them.
     n : int. Samples of `data`.
 
     Raises
@@ -64,15 +68,25 @@ class Loader:
         self.data, self.test = _load(config, self.device)
         if config.data.decode == "copies" and ranks.first:
             ranks.wait()
+        self.shown: Samples = self.data
+        self.frozen: Network | None = None
         self.n = len(self.data.ids)
         if self.n < 2:
             msg = f"{config.data.source} must hold at least 2 images, got {self.n}"
             raise InvalidValueError(msg)
 
-    def in_order(self, data: Samples | None = None) -> list[Tensor]:
+    def take_pixels(self) -> None:
+        """Leave images as they are stored, for an encoder that normalizes them itself."""
+        name = self.config.network.name
+        self.data = self.shown = as_pixels(self.data, name)
+        self.test = None if self.test is None else as_pixels(self.test, name)
+
+    def in_order(
+        self, data: Samples | None = None, batch_size: int = EVALUATION_BATCH
+    ) -> list[Tensor]:
         """All ids, in batches for evaluation."""
         n = self.n if data is None else len(data.ids)
-        return _split(torch.arange(n, device=self.device), EVALUATION_BATCH)
+        return _split(torch.arange(n, device=self.device), batch_size)
 
     def batches(self, epoch: int, order: Tensor | None = None) -> list[Tensor]:
         """Ids of each whole batch of an epoch: of an order, or each once, shuffled."""
@@ -124,6 +138,7 @@ class Loader:
         stream: str = "plain",
         number: int = 0,
         data: Samples | None = None,
+        batch_size: int = EVALUATION_BATCH,
     ) -> Tensor:
         """Apply a function to all samples and concatenate its rows, in the order of the ids.
 
@@ -131,9 +146,10 @@ class Loader:
         ----------
         function : callable. Maps a batch of this rank's samples to a row for each.
         view, stream, number, data : as of `views`, for the one view that the function gets.
+        batch_size : int. Samples of a pass, at most.
         """
         rows = []
-        batches = self.in_order(data)
+        batches = self.in_order(data, batch_size)
         with closing(self.views(batches, stream, [view], number=number, data=data)) as drawn:
             for ids, (images,) in drawn:
                 rows.append(self.ranks.gather(function(images), len(ids)))
@@ -248,7 +264,9 @@ def _load(config: RunConfig, device: torch.device) -> tuple[Samples, Samples | N
     drawn = (config.augment, config.second, config.small)
     wanted["copy_side"] = copy_side(config)
     crops = any(one is not None and one.crop != (1.0, 1.0) for one in drawn)
-    wanted["decode"] = "once" if options.decode == "auto" and not crops else options.decode
+    # An encoder that is frozen sees each picture once: there is nothing to keep.
+    passes = crops or (config.encoder is not None and config.encoder.frozen)
+    wanted["decode"] = "once" if options.decode == "auto" and not passes else options.decode
     data = load_source(
         options.source,
         split=options.split,

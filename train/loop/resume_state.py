@@ -65,7 +65,7 @@ def _save(run: Run, folder: Path, home: Path) -> None:
     metadata = {"state": tree, "metrics": run.metrics_text, **run.identity()}
     save_checkpoint(checkpoint_folder(folder, run.epoch), tensors, metadata)
     write_metrics(folder, run.metrics_text)
-    write_skipped(folder, run.loader.data)
+    write_skipped(folder, run.loader.shown)
 
 
 def restore(run: Run, checkpoint: Checkpoint, settings: Path) -> None:

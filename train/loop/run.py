@@ -20,9 +20,9 @@ from ...common.stopping import StoppedError
 from ..config.run import DataConfig, RunConfig, dump_config
 from ..methods import METHODS
 from ..methods.base import Batch, Prediction
-from ..networks.network import build_network
 from ..networks.normalization import merge_groups, synchronize
 from .alarms import Watch
+from .encoder import build_with_encoder, check_normalization, with_encoder_rate
 from .evaluation import evaluate_method, predict
 from .execution import Execution
 from .loader import Loader
@@ -59,6 +59,8 @@ class Run:
     network : nn.Module, optional. An encoder of the user's own, in place of
         ``config.network.name``: it maps a batch of normalized images (or embeddings) to rows.
     ranks : Ranks. The processes that share the run.
+    fresh : bool. Whether an encoder starts from what it has learned; False: a checkpoint has its
+        parameters.
 
     Attributes
     ----------
@@ -83,22 +85,25 @@ class Run:
         device: str,
         network: torch.nn.Module | None = None,
         ranks: Ranks = ALONE,
+        *,
+        fresh: bool = True,
     ) -> None:
         if config.method not in METHODS:
             msg = f"method must be one of {', '.join(METHODS)}, got {config.method!r}"
             raise UsageError(msg)
+        check_normalization(config)
         self.config = config
         self.ranks = ranks
         self.device = torch.device(device)
         self.execution = Execution(config.execution, self.device)
         self.loader = Loader(config, ranks, self.execution)
-        shape = self.loader.data.shape
-        built = build_network(config.network, shape, seed=config.seed, encoder=network)
+        built = build_with_encoder(self.loader, network, fresh=fresh)
         built = self.execution.prepare(built)
         synchronize(built, ranks)
         self.method = METHODS[config.method](config, built, self.loader.n, ranks)
         self.watch = Watch(config, self.method, self.loader.data, self.execution)
-        self.optimizer = build_optimizer(config.optim, self.method.parameter_groups())
+        groups = with_encoder_rate(self.method.parameter_groups(), built, config.encoder)
+        self.optimizer = build_optimizer(config.optim, groups)
         self.epoch = 0
         self.metrics: list[dict[str, Any]] = []
         self.metrics_text = ""
@@ -242,7 +247,7 @@ class Run:
         # The images count, not their place; and what they are divided by.
         kept = DataConfig(normalization=data.normalization, standardize=data.standardize)
         anywhere = replace(self.config, data=kept, log=())
-        return {"config": dump_config(anywhere), "images": self.loader.data.digest()}
+        return {"config": dump_config(anywhere), "images": self.loader.shown.digest()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a saved state."""

@@ -46,7 +46,7 @@ class RunPage:
     def see(self, prediction: Prediction, *, most: int = MEANWHILE) -> None:
         """Take labels of all samples, and make what the page shows of them."""
         run, method = self.run, self.run.method
-        data, found = run.loader.data, prediction.assignment
+        data, found = run.loader.shown, prediction.assignment
         scores = method.scores(prediction.features, prediction.centers)
         own = scores.gather(1, found.labels[:, None])[:, 0]
         parts = Found(
@@ -93,7 +93,7 @@ class RunPage:
         write_file(self.folder / PAGE, run_page(state, self.parts))
 
     def _pictures(self, most: int) -> Pictures | None:
-        data, method = self.run.loader.data, self.run.method
+        data, method = self.run.loader.shown, self.run.method
         if isinstance(data, EmbeddingData):
             return None
         images = data

@@ -25,6 +25,7 @@ from ...algos.core.errors import DivergedError, OutputError, UsageError
 from ...common.files import remove_leftovers, write_file
 from ...common.locks import only_writer
 from ...common.ranks import ALONE, Ranks
+from ..config.encoder import RANDOM, EncoderConfig
 from ..config.run import RunConfig, dump_config, load_config
 from ..data.samples import EmbeddingData
 from ..data.sources import BUILT_IN
@@ -32,6 +33,7 @@ from ..methods.base import Prediction
 from ..models.files import MODEL_FILE
 from ..networks.network import OWN, own_name
 from ..networks.normalization import merge_groups
+from ..networks.pretrained import Pretrained, check_own, open_encoder, start_digest
 from ..report.figures import write_curves
 from ..state.checkpoint import check_begun, latest_checkpoint, prune
 from .handshake import check_same_run
@@ -118,6 +120,8 @@ def train(
         If a folder is taken over, files cannot be read and are left out, or a tracker fails.
     """
     folder = Path(folder)
+    if network is None:
+        network = open_encoder(config.network, config.encoder, seed=config.seed)
     config = _named(config, network)
     kept = _kept(config)
     check_free(folder, kept)
@@ -144,7 +148,7 @@ def train(
 
 def _tell_skipped(run: Run, folder: Path) -> None:
     """Say how many files a run does without."""
-    skipped = getattr(run.loader.data, "skipped", ())
+    skipped = getattr(run.loader.shown, "skipped", ())
     if skipped:
         name, reason = skipped[0]
         msg = (
@@ -171,8 +175,11 @@ def resume(
     ------
     MissingFileError
         If the folder, its settings or its checkpoints are not there; never a fresh start.
+    UsageError
+        If `network` is not of the class that the run was started with, or is wanted and missing.
     CheckpointError
-        If no checkpoint is intact, or it does not fit the settings.
+        If no checkpoint is intact, or it does not fit the settings; or a frozen encoder has other
+        weights than it had.
     OutputError
         If the folder is that of a living run.
     StoppedError
@@ -181,6 +188,7 @@ def resume(
     folder = Path(folder)
     check_begun(folder)
     config = load_config(folder / SETTINGS)
+    check_own(config.network, network)
     check_trackers(config.log)
     with _only_run(folder, ranks), _threads(config.threads):
         checkpoint = None if is_undecided(folder) else latest_checkpoint(folder)
@@ -192,7 +200,7 @@ def resume(
             fresh = _maker(config, device, network, ranks, steps, stop)
             run = best_beginning(config, folder, fresh, progress)
         else:
-            run = Run(chosen_settings(config, folder), device, network, ranks)
+            run = Run(chosen_settings(config, folder), device, network, ranks, fresh=False)
             run.on_step, run.stop = steps, stop
             restore(run, checkpoint, folder / SETTINGS)
             check_same_run(run)
@@ -252,12 +260,23 @@ def _only_run(folder: Path, ranks: Ranks) -> AbstractContextManager[None]:
 
 def _named(config: RunConfig, network: torch.nn.Module | None) -> RunConfig:
     """Settings that say whose network a run has, and what it starts from in any folder."""
-    own = config.network.name if network is None else f"{OWN}{own_name(network)}"
+    own, encoder = config.network.name, config.encoder
+    if network is not None and not isinstance(network, Pretrained):
+        if own.startswith(OWN):
+            check_own(config.network, network)
+        own = f"{OWN}{own_name(network)}"
+    digest = start_digest(config, network)
+    if digest:
+        encoder = encoder or EncoderConfig()
+        weights = encoder.weights
+        if weights not in ("", RANDOM):
+            weights = os.path.abspath(weights)
+        encoder = replace(encoder, weights=weights, digest=encoder.digest or digest)
     table = getattr(config, config.method)
     if getattr(table, "init_from", ""):
         table = replace(table, init_from=os.path.abspath(table.init_from))
     named = replace(config.network, name=own)
-    return replace(config, network=named, **{config.method: table})
+    return replace(config, network=named, encoder=encoder, **{config.method: table})
 
 
 def _kept(config: RunConfig) -> str:
@@ -339,7 +358,7 @@ def _told(page: RunPage) -> Iterator[None]:
 
 def _write(run: Run, folder: Path, prediction: Prediction, page: RunPage) -> None:
     """Write the results of a finished run."""
-    method, data = run.method, run.loader.data
+    method, data = run.method, run.loader.shown
     bounds = method.bounds[method.target]
     low, high = int(bounds.lower.min()), int(bounds.upper.max())
     limits = float(low), math.inf if high >= run.loader.n else float(high)

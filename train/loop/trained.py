@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 
@@ -15,7 +16,9 @@ from ..data.samples import EmbeddingData
 from ..methods.base import Method, Prediction, evaluating
 from ..models.classifier import Classifier
 from ..models.files import model_bytes
-from ..models.spec import InputSpec, ModelSpec
+from ..models.spec import EncoderSpec, InputSpec, ModelSpec
+from ..networks.network import Network
+from ..networks.pretrained import Pretrained, Standardized
 from .loader import Loader, copy_side
 
 __all__ = ["dualclust_version", "trained_model"]
@@ -23,6 +26,8 @@ __all__ = ["dualclust_version", "trained_model"]
 CHECKED = 64
 """Samples whose scores are compared with those of the method."""
 CLOSE = 1e-3
+ROUNDED = 3e-2
+"""Likewise, where the method has features in half precision and the model has not."""
 
 
 def trained_model(method: Method, loader: Loader, prediction: Prediction) -> bytes:
@@ -39,7 +44,7 @@ def trained_model(method: Method, loader: Loader, prediction: Prediction) -> byt
     UsageError
         If the method computes features or scores that its `readout` does not say.
     """
-    network, data = method.network, loader.data
+    network, data = _whole(method, loader), loader.shown
     bounds, found = method.bounds[method.target], prediction.assignment
     vectors = {
         "centers": prediction.centers,
@@ -56,11 +61,31 @@ def trained_model(method: Method, loader: Loader, prediction: Prediction) -> byt
         for name, tensor in network.state_dict().items()
         if label_branch or not name.startswith("predictor.")
     }
-    _check(method, loader, prediction)
-    return model_bytes(_spec(method, loader), {**vectors, **weights})
+    _check(method, network, loader, prediction)
+    return model_bytes(_spec(method, network, loader), {**vectors, **weights})
 
 
-def _spec(method: Method, loader: Loader) -> ModelSpec:
+def _whole(method: Method, loader: Loader) -> Network:
+    """The network from samples to rows, with the encoder in front where that is frozen."""
+    if loader.frozen is None:
+        return method.network
+    whole, data = deepcopy(method.network), loader.data
+    whole.encoder = Standardized(loader.frozen.encoder, data.mean, data.std)
+    whole.own_encoder = loader.frozen.own_encoder
+    return whole
+
+
+def _encoder(network: Network) -> EncoderSpec | None:
+    """What a model says of an encoder that had learned before."""
+    inside = network.encoder
+    frozen = isinstance(inside, Standardized)
+    inside = inside.module if isinstance(inside, Standardized) else inside
+    if isinstance(inside, Pretrained):
+        return EncoderSpec(frozen, *inside.pixels, inside.architecture)
+    return EncoderSpec(frozen) if frozen else None
+
+
+def _spec(method: Method, network: Network, loader: Loader) -> ModelSpec:
     config = loader.config
     branches = None
     if method.readout == "label-branch":
@@ -71,9 +96,10 @@ def _spec(method: Method, loader: Loader) -> ModelSpec:
         temperature=method.temperature,
         n_clusters=method.bounds[method.target].n_clusters,
         n_samples=loader.n,
-        input=InputSpec(loader.data.shape, _fit(config, loader), copy_side(config)),
+        input=InputSpec(loader.shown.shape, _fit(config, loader), copy_side(config)),
         network=replace(config.network, predictor=0),
-        own_network=method.network.own_encoder,
+        own_network=network.own_encoder,
+        encoder=_encoder(network),
         branches=branches,
         dtype=str(method.dtype).removeprefix("torch."),
         autocast=method.network.autocast is not None,
@@ -84,8 +110,8 @@ def _spec(method: Method, loader: Loader) -> ModelSpec:
 
 def _fit(config: RunConfig, loader: Loader) -> str:
     """How pictures of other sizes become samples; "none" where the settings do not say."""
-    square = config.data.size > 0 and loader.data.shape[1:] == (config.data.size,) * 2
-    embeddings = isinstance(loader.data, EmbeddingData)
+    square = config.data.size > 0 and loader.shown.shape[1:] == (config.data.size,) * 2
+    embeddings = isinstance(loader.shown, EmbeddingData)
     return config.data.fit if square and not embeddings else "none"
 
 
@@ -97,18 +123,19 @@ def dualclust_version() -> str:
         return "unknown"
 
 
-def _check(method: Method, loader: Loader, prediction: Prediction) -> None:
+def _check(method: Method, network: Network, loader: Loader, prediction: Prediction) -> None:
     """Compare the model with the method, which may have features or scores of its own."""
     some: Tensor = torch.arange(min(CHECKED, loader.n), device=loader.device)
-    data = loader.data
-    mean, std = data.mean, data.std
-    classifier = Classifier(method.network, method.readout, prediction.centers, mean, std)
-    with evaluating(method.network):
+    data, shown = loader.data, loader.shown
+    mean, std = shown.mean, shown.std
+    classifier = Classifier(network, method.readout, prediction.centers, mean, std)
+    with evaluating(method.network), evaluating(network):
         rows = method.features(loader.execution.convert(data.take(some)))
         expected = method.scores(method.normalize_rows(rows), prediction.centers)
-        scores, _ = classifier(data.fetch(some).to(data.mean.device))
+        scores, _ = classifier(shown.fetch(some).to(mean.device))
     error = float((scores - expected).abs().max())
-    if not error <= CLOSE:
+    kept = loader.config.encoder.features if loader.config.encoder else "float32"
+    if not error <= (CLOSE if kept == "float32" else ROUNDED):
         msg = (
             f"method {method.config.method!r} has features or scores of its own, which differ by "
             f"{error:.1e} from those of readout={method.readout!r}. To fix this, set "

@@ -12,9 +12,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ...algos.core.errors import CheckpointError, DualclustError, UsageError
+from ...algos.core.errors import (
+    CheckpointError,
+    DualclustError,
+    MissingExtraError,
+    UsageError,
+)
 from ..networks.attention_branches import Branches
+from ..networks.libraries import LIBRARIES, Pixels, library_of
 from ..networks.network import Network, build_network
+from ..networks.pretrained import Pretrained, Standardized
 from .spec import ModelSpec
 
 __all__ = ["Classifier", "Outputs", "build_classifier"]
@@ -121,8 +128,8 @@ def build_classifier(
     spec : ModelSpec
     tensors : mapping from name to tensor. ``network.*`` as of the network's state; ``centers``,
         ``mean`` and ``std``.
-    encoder : nn.Module, optional. The encoder of the user's own that `spec` names. Its parameters
-        are overwritten.
+    encoder : nn.Module, optional. The encoder of the user's own that `spec` names, or the module of
+        timm or transformers where these are not installed. Its parameters are overwritten.
 
     Returns
     -------
@@ -132,6 +139,8 @@ def build_classifier(
     ------
     UsageError
         If `spec` names an encoder of the user's own and none is given, or the other way round.
+    MissingExtraError
+        If it names one of timm or transformers, which is not installed, and no module is given.
     CheckpointError
         If the tensors are not those of the network.
 
@@ -141,6 +150,7 @@ def build_classifier(
     `tensors` do.
     """
     _check_encoder(spec, encoder)
+    encoder = _of_library(spec, tensors, encoder)
     state = {
         name.removeprefix("network."): tensor
         for name, tensor in tensors.items()
@@ -164,8 +174,41 @@ def build_classifier(
 
 
 def _network(spec: ModelSpec, encoder: nn.Module | None) -> Network:
+    if spec.encoder is not None and spec.encoder.frozen:
+        encoder = _standardized(spec, encoder)
     network = build_network(spec.network, spec.input.shape, encoder=encoder)
     return _with_branches(spec, network).to(getattr(torch, spec.dtype))
+
+
+def _standardized(spec: ModelSpec, encoder: nn.Module | None) -> nn.Module:
+    """A frozen encoder with room for what its features are divided by."""
+    alone = replace(spec.network, layers=0, predictor=0)
+    bare = build_network(alone, spec.input.shape, encoder=encoder)
+    d = bare.encoder_dim
+    return Standardized(bare.encoder, torch.zeros(d), torch.ones(d))
+
+
+def _of_library(
+    spec: ModelSpec, tensors: Mapping[str, Tensor], encoder: nn.Module | None
+) -> nn.Module | None:
+    """Build the encoder of a library again, or take the module of it that was passed."""
+    found = library_of(spec.network.name)
+    if found is None or spec.encoder is None:
+        return encoder
+    library, name = found
+    if encoder is None:
+        with _explained():
+            if library == "hf":  # its description is the file's, and may say any size
+                with torch.device("meta"):
+                    empty = LIBRARIES[library].rebuild(name, spec.encoder.architecture)
+                there = sum(t.numel() for n, t in tensors.items() if n.startswith("network."))
+                if sum(t.numel() for t in empty.state_dict().values()) > there:
+                    msg = "its encoder has more parameters than the file"
+                    raise CheckpointError(msg)
+            encoder = LIBRARIES[library].rebuild(name, spec.encoder.architecture)
+    height, width = spec.encoder.size
+    pixels = Pixels((height, width), spec.encoder.mean, spec.encoder.std)
+    return Pretrained(encoder, pixels, spec.encoder.architecture)
 
 
 def _with_branches(spec: ModelSpec, network: Network) -> Network:
@@ -187,6 +230,8 @@ def _without_memory(spec: ModelSpec, encoder: nn.Module | None) -> Network:
     alone = replace(spec.network, layers=0, predictor=0)
     length = build_network(alone, spec.input.shape, encoder=encoder).encoder_dim
     with torch.device("meta"):
+        if spec.encoder is not None and spec.encoder.frozen:
+            encoder = Standardized(encoder, torch.zeros(length), torch.ones(length))
         return _with_branches(spec, Network(encoder, length, spec.network))
 
 
@@ -209,7 +254,7 @@ def _check_encoder(spec: ModelSpec, encoder: nn.Module | None) -> None:
             f"dualclust.load(path, network={spec.own_network.rpartition('.')[2]}(...))"
         )
         raise UsageError(msg)
-    if encoder is not None and not spec.own_network:
+    if encoder is not None and not spec.own_network and library_of(spec.network.name) is None:
         msg = (
             f"the network is {spec.network.name!r}, which needs no module of one's own. "
             f"To fix this, leave network out"
@@ -238,7 +283,7 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except DualclustError as error:
-        if isinstance(error, CheckpointError):
+        if isinstance(error, CheckpointError | MissingExtraError):
             raise
         raise CheckpointError(str(error)) from error
     except (RuntimeError, ValueError, OverflowError, MemoryError, TypeError) as error:

@@ -79,8 +79,9 @@ def load_model(
     Parameters
     ----------
     path : path. A file that ``dualclust export`` wrote, or the folder of a finished run.
-    network : nn.Module, optional. The encoder, where the run had one of the user's own. Its
-        parameters are overwritten by those of the file.
+    network : nn.Module, optional. The encoder, where the run had one of the user's own, or one of
+        timm or transformers that is not to be built by its name. Its parameters are overwritten by
+        those of the file.
     device : where the network runs.
 
     Returns
@@ -96,6 +97,8 @@ def load_model(
     UsageError
         If it is a program (`torch.export`, ONNX), which its own runtime reads; or `network` is
         missing, or is given and not needed.
+    MissingExtraError
+        If the encoder is one of timm or transformers, which is not installed.
 
     Notes
     -----
@@ -256,7 +259,7 @@ def _check_tensors(spec: ModelSpec, tensors: Mapping[str, Tensor], path: Path) -
         raise _damaged(path, "std must be above 0, as what is divided by it")
     for name, tensor in tensors.items():
         # A module of somebody's own may keep infinities, as masks of attention do.
-        own = bool(spec.own_network) and name.startswith("network.encoder.")
+        own = bool(spec.own_network or spec.encoder) and name.startswith("network.encoder.")
         if bool((tensor.isnan() if own else ~tensor.isfinite()).any()):
             raise _damaged(path, f"{name} must be finite, and holds NaN or infinity")
 

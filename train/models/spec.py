@@ -13,7 +13,7 @@ from ..config.methods.gatcluster import GatclusterOptions
 from ..config.run import FITS, NetworkConfig
 from ..config.schema import Checked, Rule, from_mapping
 
-__all__ = ["READOUTS", "InputSpec", "ModelSpec"]
+__all__ = ["READOUTS", "EncoderSpec", "InputSpec", "ModelSpec"]
 
 READOUTS = ("directions", "log-probabilities", "label-branch")
 """How the rows of a network become features and scores; see `ModelSpec`."""
@@ -53,6 +53,33 @@ class InputSpec(Checked):
 
 
 @dataclass(frozen=True, slots=True)
+class EncoderSpec(Checked):
+    """An encoder that had learned before, as far as ``network.name`` does not say it.
+
+    Attributes
+    ----------
+    frozen : bool. Whether its features are divided by a deviation of their own.
+    size, mean, std : of an encoder of a library: what its pixels are; see `networks.libraries`.
+    architecture : str. What builds it again, besides its name: JSON, or nothing.
+    """
+
+    frozen: bool = False
+    size: tuple[_Side, ...] = ()
+    mean: tuple[float, ...] = ()
+    std: tuple[Positive, ...] = ()
+    architecture: str = ""
+
+    def __post_init__(self) -> None:
+        Checked.__post_init__(self)
+        if len(self.size) not in (0, 2) or len(self.mean) != len(self.std):
+            msg = (
+                f"an encoder has height and width, and a mean for each deviation, got "
+                f"size={self.size}, mean={self.mean}, std={self.std}"
+            )
+            raise UsageError(msg)
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSpec(Checked):
     """All of a model but its numbers.
 
@@ -69,6 +96,7 @@ class ModelSpec(Checked):
     input : InputSpec
     network : NetworkConfig. The encoder and the projector; without a predictor.
     own_network : str. Class of an encoder of the user's own; empty where ``network.name`` says all.
+    encoder : EncoderSpec or None. Of an encoder that was frozen, or is of timm or transformers.
     branches : GatclusterOptions or None. Of the readout ``"label-branch"``.
     dtype : ``"float32"`` or ``"float64"``. Of the network.
     autocast : bool. Whether the network runs under autocast to bfloat16.
@@ -83,6 +111,7 @@ class ModelSpec(Checked):
     input: InputSpec
     network: NetworkConfig = field(default_factory=NetworkConfig)
     own_network: str = ""
+    encoder: EncoderSpec | None = None
     branches: GatclusterOptions | None = None
     dtype: Annotated[str, one_of("float32", "float64")] = "float32"
     autocast: bool = False

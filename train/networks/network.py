@@ -56,6 +56,8 @@ class Network(nn.Module):
     projector : nn.Module. (b, `encoder_dim`) to (b, `out_dim`), not normalized.
     predictor : nn.Module or None. (b, `out_dim`) to (b, `out_dim`); not part of `forward`.
     own_encoder : str. Class of an encoder of the user's own; empty where it is one of ours.
+    encoder_mode : ``"train"`` or ``"eval"``. Whether the encoder follows the mode of the network,
+        or stays in evaluation.
     one_pass : bool. Whether `run_views` may put views into one pass.
     compiler : str or None. The backend of `torch.compile`, where `compile_with` was called.
     autocast : torch.dtype or None. Lower precision of the passes; what they return has the dtype of
@@ -68,6 +70,7 @@ class Network(nn.Module):
         self.out_dim = config.out_dim if config.layers else encoder_dim
         self.encoder = encoder
         self.own_encoder = ""
+        self.encoder_mode = "train"
         widths = [encoder_dim, *[config.hidden] * (config.layers - 1), self.out_dim]
         projector = mlp(widths, last_norm=config.last_norm) if config.layers else nn.Identity()
         self.projector: nn.Module = projector
@@ -83,6 +86,13 @@ class Network(nn.Module):
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Map (b, c, h, w) images, or (b, d) embeddings, to (b, out_dim) features."""
         return self.in_precision(lambda x: self.projector(self.encoder(x)), images)
+
+    def train(self, mode: bool = True) -> Network:
+        """Set the mode of all parts; the encoder stays in evaluation where `encoder_mode` says."""
+        super().train(mode)
+        if self.encoder_mode == "eval":
+            self.encoder.eval()
+        return self
 
     def compile_with(self, compiler: str) -> None:
         """Compile the forward pass by a backend of `torch.compile`; a copy needs it anew."""

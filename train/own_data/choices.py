@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ..config.run import AugmentConfig, DataConfig, RunConfig
 from ..data.look import Look
 from .bases import FINER_HEADS, base_of, kind_of_data, papers_views
+from .encoders import Wanted, put_encoder
 from .epochs import epochs_by_count, lasting
 
 __all__ = [
@@ -81,6 +82,7 @@ def choose_settings(
     clusters: int,
     epochs: int | None = None,
     data: Mapping[str, Any] | None = None,
+    encoder: Wanted | None = None,
 ) -> Chosen:
     """Choose the settings of a method for data that somebody has looked at.
 
@@ -93,6 +95,7 @@ def choose_settings(
     clusters : int, 2 or more.
     epochs : int, optional. Passes that the user asks for, to which the warm-up is fitted.
     data : mapping, optional. More settings of the table ``[data]``.
+    encoder : Wanted, optional. An encoder that has learned before.
 
     Returns
     -------
@@ -110,6 +113,10 @@ def choose_settings(
     >>> found.config.data.size, found.config.heads.clusters, found.config.augment.crop
     (48, (10, 20, 40), (0.3, 1.0))
     """
+    images = look
+    if encoder is not None and encoder.frozen:
+        # As `train.loop.encoder` sees it: rows of numbers, of a length that is not known yet.
+        look = Look("embeddings", look.n, dim=1, classes=look.classes)
     kind = kind_of_data(look)
     base, for_samples = base_of(look, method, card=machine.card)
     config = replace(
@@ -121,6 +128,11 @@ def choose_settings(
     config = {"strokes": _strokes, "photographs": _photographs, "embeddings": _embeddings}[kind](
         config, look, machine, choices
     )
+    if encoder is not None:
+        config, told = put_encoder(config, images, encoder)
+        own = ("network.", "data.size", "data.decode")
+        kept = [c for c in choices if not c.settings.startswith(own)]
+        choices = [*(Choice(*one) for one in told), *kept]
     config = _sizes(config, look, clusters, choices)
     config = _length(config, look, machine, kind, for_samples, epochs, choices)
     return Chosen(config, tuple(choices))
