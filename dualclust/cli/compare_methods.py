@@ -34,7 +34,7 @@ from ..train.loop.results import is_finished
 from ..train.loop.train_and_resume import resume, train
 from ..train.own_data import seconds_of
 from ..train.own_data.bases import METHODS
-from ..train.own_data.choices import lasting
+from ..train.own_data.epochs import lasting
 from ..train.state.checkpoint import is_begun
 from .report_runs import check_page, write_comparison
 from .run_progress import RunProgress

@@ -21,7 +21,7 @@ from ...common.files import write_file
 from ...common.tables import csv_text
 from ..config.run import RunConfig
 from ..data.samples import Samples
-from ..loop.agreement import evaluate, kmeans_labels, pixel_rows
+from ..loop.metrics import evaluate, kmeans_labels, pixel_rows
 from ..loop.results import LABELS_FILE
 from .stored import BASELINE_FILE
 
