@@ -76,12 +76,12 @@ def cluster_folder(folder: Path, run: Path, epochs: int | None) -> Found:
 
 
 def main(folder: Path, *, small: bool = False) -> Found:
-    """Write ``picture_folder.png``, the gallery of the run; returns what it found."""
+    """Write ``picture_folder_gallery.png``, the gallery of the run; returns what it found."""
     with tempfile.TemporaryDirectory() as place:
         scans, run = Path(place, "scans"), Path(place, "run")
         write_scans(scans, 200 if small else 900)
         found = cluster_folder(scans, run, epochs=1 if small else None)
-        shutil.copy(run / "gallery.png", folder / "picture_folder.png")
+        shutil.copy(run / "gallery.png", folder / "picture_folder_gallery.png")
     return found
 
 

@@ -82,7 +82,7 @@ def blocks_page() -> str:
         "",
         f"Of {len(blocks)} blocks in the README and on these pages {len(ran)} are run by tests",
         "(`tests/house/test_readme.py`, `test_docs.py`),",
-        f"{len(shown)} show what a program prints, and these {len(left)} are not executed.",
+        f"what a program prints is in {len(shown)}, and these {len(left)} are not executed.",
         "",
     ]
     for why in dict.fromkeys(block.why for block in left):
