@@ -12,7 +12,7 @@ from dualclust.train.loop import Run, train
 from dualclust.train.loop.evaluation import evaluate_method
 from dualclust.train.loop.metrics import agreement
 from dualclust.train.methods import METHODS
-from dualclust.train.models import export_bytes, load_model, program_bytes, programs
+from dualclust.train.models import export_bytes, exports, load_model, program_bytes
 from dualclust.train.models.exports import DESCRIPTION
 from dualclust.train.state.checkpoint import latest_checkpoint
 from dualclust.train.state.packing import unpack
@@ -131,7 +131,7 @@ def test_onnx_is_an_extra(finished, monkeypatch):
     def missing(name):
         raise ImportError(name)
 
-    monkeypatch.setattr(programs, "import_module", missing)
+    monkeypatch.setattr(exports, "import_module", missing)
     with pytest.raises(MissingExtraError, match=r"needs onnx\. .*dualclust\[onnx\]"):
         program_bytes(finished("secu").model, "onnx")
     with pytest.raises(UsageError, match=r"'torch\.export', 'onnx', got 'tflite'"):
