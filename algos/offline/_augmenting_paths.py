@@ -157,14 +157,15 @@ class _Flow:
     def _label(self) -> tuple[list[float], list[int]]:
         """Step 1: label every sample; return by how much its cluster leads, and the counts."""
         counts, leads = [0] * self.bounds, []
-        self.slots = [0] * len(self.rows)
-        for i, row in enumerate(self.rows):
+        self.slots: list[int] = []
+        for row in self.rows:
             priced = [s + self.prices[a] for a, s in row]
-            self.slots[i] = priced.index(max(priced))
+            slot = priced.index(max(priced))
+            self.slots.append(slot)
             best, second = sorted([*priced, -math.inf])[:-3:-1]
             leads.append(best - second)
             if best != second:
-                counts[row[self.slots[i]][0]] += 1
+                counts[row[slot][0]] += 1
         for i, row in enumerate(self.rows):
             if leads[i] == 0.0:
                 self.slots[i] = self._least_filled(row, counts)

@@ -119,7 +119,7 @@ def assign_remaining(
     some = xp.clip(xp.take(scores, free, axis=0), min=FORBIDDEN)
     chosen, state = assign(some, bounds, state, steps=steps)
     own = xp.astype(xp.argmax(xp.take(scores, rest, axis=0), axis=1), xp.int64)
-    return xp.take(xp.concat([chosen, own]), xp.argsort(order, stable=True)), state
+    return xp.take(xp.concat([chosen, own]), xp.argsort(order)), state
 
 
 def _is_forced(scores: Array) -> Array:

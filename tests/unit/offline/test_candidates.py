@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 
 from dualclust.algos.bounds.farkas import verify_infeasibility
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
-from dualclust.algos.offline._candidates import all_candidates, collect_candidates
+from dualclust.algos.offline import _candidates
+from dualclust.algos.offline._candidates import (
+    _rounded_up,
+    all_candidates,
+    collect_candidates,
+)
 from dualclust.algos.scores import blocks
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import ScoresOutOfRangeError
@@ -117,3 +122,27 @@ def test_truncation_is_at_least_what_a_truncated_cluster_is_worth(xp):
     is_free, truncation = to_numpy(found.is_free), to_numpy(found.truncation)
     assert (truncation > -math.inf).sum() > 100
     assert (truncation >= np.where(truncation > -math.inf, worth[is_free], truncation)).all()
+
+
+def test_truncation_is_raised_by_the_rounding_of_a_price_and_of_its_sum():
+    eps = 2.0**-52
+    worth = np.asarray([2.0, -3.0, -math.inf, 0.0])
+    found = _rounded_up(worth, 1.0, eps)
+    assert found.tolist() == [2.0 + 3.0 * eps, -3.0 + 4.0 * eps, -math.inf, eps]
+    assert _rounded_up(worth, 0.0, eps) is worth  # prices of 0 are not rounded
+
+
+def test_candidates_of_many_blocks_are_joined_in_order(monkeypatch):
+    """Two blocks at a time, of which the last has one; fixed and free rows in each."""
+    scores = np.random.default_rng(0).normal(size=(75, 3))
+    low, high = np.full(3, -0.25), np.full(3, 0.25)
+    whole = collect_candidates(score_source(scores), low, high, width=2)
+    monkeypatch.setattr(blocks, "MOST_ROWS", 16)
+    monkeypatch.setattr(_candidates, "JOINED_BLOCKS", 2)
+    joined = collect_candidates(score_source(scores), low, high, width=2)
+    assert 0 < len(whole.clusters) < 75
+    for a, b in zip(whole, joined, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+    sizes = scores[~whole.is_free, whole.labels[~whole.is_free]]
+    assert whole.fixed_size == pytest.approx(np.abs(sizes).sum(), rel=1e-13)
+    assert (_candidates.SLACK, _candidates.DEVICE_ROWS) == (8.0, 2**21)
