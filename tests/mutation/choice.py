@@ -139,7 +139,7 @@ def likely_files(root: Path, mutant: Mutant, most: int) -> list[str]:
             # Every engine against its reference, and the row's own file, by whose name it goes.
             rows = {re.sub(r"^(numba|torch_cpu|torch_cuda|torch)_", "", s) for s in (stem, *near)}
             score += 1.0 + 8.0 * (file == "test_table") + 8.0 * (file.removeprefix("test_") in rows)
-        score += 16.0 * any(
+        score += 12.0 * any(
             mutant.module.startswith(part) and path == pins for part, pins in PINNED.items()
         )
         if score > 0:
