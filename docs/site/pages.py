@@ -53,6 +53,7 @@ GROUPS = {
         "dualclust.train.methods",
         "dualclust.train.loop",
         "dualclust.train.own_data",
+        "dualclust.train.comparison",
     ],
     "Claims": ["dualclust.proofs.registry"],
 }
