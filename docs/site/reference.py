@@ -46,6 +46,7 @@ GROUPS = {
         "dualclust.train.methods",
         "dualclust.train.loop",
         "dualclust.train.own_data",
+        "dualclust.train.comparison",
     ],
     "Claims": ["dualclust.proofs.registry"],
 }
