@@ -196,19 +196,21 @@ def _of_library(
     if found is None or spec.encoder is None:
         return encoder
     library, name = found
-    if encoder is None:
-        with _explained():
-            if library == "hf":  # its description is the file's, and may say any size
-                with torch.device("meta"):
-                    empty = LIBRARIES[library].rebuild(name, spec.encoder.architecture)
-                there = sum(t.numel() for n, t in tensors.items() if n.startswith("network."))
-                if sum(t.numel() for t in empty.state_dict().values()) > there:
-                    msg = "its encoder has more parameters than the file"
-                    raise CheckpointError(msg)
-            encoder = LIBRARIES[library].rebuild(name, spec.encoder.architecture)
-    height, width = spec.encoder.size
-    pixels = Pixels((height, width), spec.encoder.mean, spec.encoder.std)
-    return Pretrained(encoder, pixels, spec.encoder.architecture)
+    said, build = spec.encoder, LIBRARIES[library].rebuild
+    with _explained():
+        height, width = said.size
+        if max(height * width, 1) * len(said.mean) > MOST_NUMBERS or len(said.mean) not in (1, 3):
+            msg = f"its encoder takes pixels of {said.size} in {len(said.mean)} channels"
+            raise CheckpointError(msg)
+        if encoder is None and said.architecture:  # the file's own, which may say any size
+            with torch.device("meta"):
+                empty = build(name, said.architecture).state_dict()
+            there = sum(t.numel() for n, t in tensors.items() if n.startswith("network."))
+            if sum(t.numel() for t in empty.values()) > there:
+                msg = "its encoder has more parameters than the file"
+                raise CheckpointError(msg)
+        encoder = build(name, said.architecture) if encoder is None else encoder
+        return Pretrained(encoder, Pixels((height, width), said.mean, said.std), said.architecture)
 
 
 def _with_branches(spec: ModelSpec, network: Network) -> Network:

@@ -148,6 +148,12 @@ def _timm(name: str, place: str, learned: bool) -> Built:
 
 
 def _timm_again(name: str, architecture: str) -> nn.Module:
+    if ":" in name:  # a place, which timm would look up: a file must not make a connection
+        msg = (
+            f"the encoder timm/{name} is no name of timm's own. To fix this, pass the module: "
+            f"dualclust.load(path, network=...)"
+        )
+        raise UsageError(msg)
     timm = _loaded("timm", "timm")
     with _of_library("timm", name):
         module: nn.Module = timm.create_model(name, pretrained=False, num_classes=0)
@@ -165,21 +171,29 @@ def _hf(name: str, place: str, learned: bool) -> Built:
         raise UsageError(msg)
     with _of_library("transformers", f"hf/{name}"):
         if learned:
-            module = library.AutoModel.from_pretrained(place or name, use_safetensors=True)
+            module = library.AutoModel.from_pretrained(
+                place or name, use_safetensors=True, trust_remote_code=False
+            )
         else:
-            config = library.AutoConfig.from_pretrained(place or name)
-            module = library.AutoModel.from_config(config)
+            config = library.AutoConfig.from_pretrained(place or name, trust_remote_code=False)
+            module = library.AutoModel.from_config(config, trust_remote_code=False)
         said, _ = reader.ImageProcessingMixin.get_image_processor_dict(place or name)
         pixels = _hf_pixels(said)
-    return Built(module, pixels, json.dumps(module.config.to_dict(), sort_keys=True))
+    return Built(module, pixels, json.dumps(_described(module.config.to_dict()), sort_keys=True))
 
 
 def _hf_again(name: str, architecture: str) -> nn.Module:
     library = _loaded("transformers", "hf")
     with _of_library("transformers", f"hf/{name}"):
-        config = library.AutoConfig.for_model(**parse_json(architecture))
-        module: nn.Module = library.AutoModel.from_config(config)
+        config = library.AutoConfig.for_model(**_described(parse_json(architecture)))
+        module: nn.Module = library.AutoModel.from_config(config, trust_remote_code=False)
     return module
+
+
+def _described(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what names a place, or code that is found elsewhere."""
+    places = ("attn_implementation", "auto_map", "quantization_config", "transformers_version")
+    return {k: v for k, v in said.items() if not k.startswith("_") and k not in places}
 
 
 def _hf_pixels(said: Mapping[str, Any]) -> Pixels:

@@ -61,7 +61,8 @@ class Pretrained(nn.Module):
 
     def __init__(self, module: nn.Module, pixels: Pixels, architecture: str = "") -> None:
         super().__init__()
-        self.module, self.pixels, self.architecture = module, pixels, architecture
+        # Repositories may be in half precision; what a run computes in is for it to say.
+        self.module, self.pixels, self.architecture = module.float(), pixels, architecture
         for name, numbers in (("mean", pixels.mean), ("std", pixels.std)):
             vector = torch.tensor(numbers, dtype=torch.float32)[:, None, None]
             self.register_buffer(name, vector, persistent=False)

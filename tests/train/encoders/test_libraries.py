@@ -27,13 +27,14 @@ from dualclust.train.loop.encoder import with_encoder_rate
 from dualclust.train.methods.base import METHODS, ParameterGroup
 from dualclust.train.models import load_model
 from dualclust.train.networks import build_network
-from dualclust.train.networks.libraries import rows_of
+from dualclust.train.networks.libraries import LIBRARIES, rows_of
 from dualclust.train.networks.pretrained import open_encoder
 from dualclust.train.own_data import Machine, Wanted, choose_settings
 from tests.thread_ranks import on_threads
 from tests.train.encoders import stand_ins
 from tests.train.encoders.heads import frozen
 from tests.train.encoders.stand_ins import Edges, Tiny
+from tests.train.models.test_model_files import rewritten
 from tests.train.runs import Interrupted, interrupt_after, tiny
 
 TINY = "network.name=timm/tiny"
@@ -87,6 +88,15 @@ def test_a_run_its_model_and_its_way_on(timm, images, cache, tmp_path, monkeypat
     with pytest.raises(MissingExtraError, match=words):
         resume(result.folder)
     passed = load_model(result.folder, network=Tiny(0))
+    for key, value in (("size", [10**6, 10**6]), ("size", []), ("mean", []), ("std", [1.0])):
+
+        def change(model, tensors, key=key, value=value):
+            model["encoder"][key] = value
+
+        path = tmp_path / "m.safetensors"
+        path.write_bytes(rewritten((result.folder / "model.safetensors").read_bytes(), change))
+        with pytest.raises(CheckpointError):
+            load_model(path, network=Tiny(0))
     assert np.array_equal(passed.embed(x), model.embed(x))
     with pytest.raises(CheckpointError, match="does not fit the module"):
         load_model(result.folder, network=nn.Sequential(nn.Conv2d(3, 4, 8), nn.Flatten()))
@@ -105,6 +115,11 @@ def test_weights_on_this_machine_are_taken(timm, tmp_path):
         open_encoder(named, EncoderConfig(weights=str(path)))
     with pytest.raises(MissingFileError, match=r"look at encoder\.weights"):
         open_encoder(named, EncoderConfig(weights=str(tmp_path / "no.safetensors")))
+
+
+def test_a_place_in_a_file_is_not_looked_up(timm):
+    with pytest.raises(UsageError, match="no name of timm's own"):
+        LIBRARIES["timm"].rebuild("hf-hub:somebody/model", "")
 
 
 def test_random_parameters_follow_the_seed(timm):
@@ -262,6 +277,7 @@ def test_a_model_of_transformers(tmp_path, images, cache):
     rows = safetensors.torch.load_file(path)["features"]
     torch.testing.assert_close(rows, out.last_hidden_state[:, 0], rtol=0, atol=1e-4)
     (folder / "config.json").rename(folder / "moved.json")  # the model says what to build
+    assert str(tmp_path) not in load_model(result.folder).spec.encoder.architecture
     embedded = load_model(result.folder).embed(np.load(images)["images"])
     np.testing.assert_allclose(embedded, result.prediction.features, rtol=0, atol=1e-4)
 
