@@ -149,11 +149,6 @@ class _Dispatch(TorchDispatchMode):
         super().__init__()
         self.transfers = transfers
 
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """Keep torch from wrapping what follows for its compiler, which traces no mode anyway."""
-        return False
-
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:

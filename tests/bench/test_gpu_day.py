@@ -92,6 +92,7 @@ def test_a_finished_day_is_not_repeated(day, tmp_path, monkeypatch, capsys):
     assert (tmp_path / "gpu.md").read_text().count("### ") > 10
 
 
+@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")  # it is to
 def test_a_detached_run_is_picked_up(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     words = ["--rehearse", "--stages", "paper", "--scratch", str(tmp_path / "scratch")]
@@ -295,7 +296,10 @@ def run_parts(folder, seconds, *parts):
     return store, stages.run_stage(stage, store, context)
 
 
-def test_a_budget_ends_a_part_and_keeps_its_rows(tmp_path):
+def test_a_budget_ends_a_part_and_keeps_its_rows(tmp_path, monkeypatch):
+    # Asking git takes longer than the budget where the machine is busy.
+    monkeypatch.setattr(stages, "environment", lambda machine: {})
+
     def endless(context):
         for number in range(10**9):
             yield {"number": number}
@@ -304,10 +308,10 @@ def test_a_budget_ends_a_part_and_keeps_its_rows(tmp_path):
     def never(context):
         raise AssertionError
 
-    store, found = run_parts(tmp_path, 0.3, endless, never)
+    store, found = run_parts(tmp_path, 1.0, endless, never)
     assert found.status == "stopped"
     assert found.parts["endless"].status == "stopped"
-    assert 1 < len(found.parts["endless"].rows) < 100
+    assert 1 < len(found.parts["endless"].rows) < 200
     assert "never" not in found.parts
     assert store.load("speed", {}).parts == found.parts
     assert store.load("speed", {"card": "another"}).parts == {}
