@@ -16,6 +16,7 @@ import pytest
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.cli.main import main
 from tests.cli.cluster_files import listing
+from tests.cluster.rank_plans import BUSY, FAIL, HUNG, KILLED, LOST, STRANGER
 from tests.problems import unit_rows
 
 pytest.importorskip("torch")
@@ -208,13 +209,6 @@ REFUSED = {
     "not finite": (("bad.npy", "-k", 3), 65, f"in row {3 * MOST_ROWS + 1}."),
     "infeasible": (("X.npy", "-k", 3, "--min-count", 10**9), 65, "asks for 3000000000 rows"),
 }
-FAIL = """
-from dualclust.algos.core.errors import OutputError
-def fail(*arguments, **options):
-    raise {error}
-if rank == {rank}:
-    cluster_command.{where} = fail
-"""
 FAILED = {
     "replace_folder": (0, "OutputError('disk full')", 73, "disk full"),
     "save": (0, "OutputError('disk full')", 73, "disk full"),
@@ -222,69 +216,9 @@ FAILED = {
     "drawn_centers": (2, "ZeroDivisionError('a bug')", 70, "ZeroDivisionError: a bug"),
     "_collect": (1, "MemoryError()", 71, "out of memory. To fix this"),
 }
-LOST = """
-def lost(*arguments, **options):
-    {what}
-if rank == 1:
-    cluster_command.drawn_centers = lost
-"""
-
-# Dies in the middle of the work: before the exchange, or the read of rows, of this number.
-KILLED = """
-from dualclust.cluster.formats.plain import PlainRows
-from dualclust.common.ranks import Ranks
-joined, read, steps = Ranks.join, PlainRows.rows, []
-def counted(plain):
-    def call(self, *arguments):
-        steps.append(plain)
-        if rank == 1 and len(steps) == {at}:
-            os.kill(os.getpid(), 9)
-        return plain(self, *arguments)
-    return call
-Ranks.join, PlainRows.rows = counted(joined), counted(read)
-"""
 SEEDS = (11, 12, 13, 14)
 LATEST = 60
 """All the work of the killed run takes more exchanges and reads than that."""
-
-# Far from its next exchange when another dies: only the watch can end it.
-BUSY = """
-from dualclust.common import watch
-watch.GRACE = 0.5
-def start(*arguments, **options):
-    if rank == 1:
-        os.kill(os.getpid(), 9)
-    time.sleep(3600)
-cluster_command.drawn_centers = start
-"""
-
-# Ranks that are only slow have joined before the clock starts. The second says nothing until the
-# first has given up, however long that takes.
-HUNG = """
-from datetime import timedelta
-from dualclust.common import watch
-watch.GRACE = 0.5
-from torch.distributed.distributed_c10d import _set_pg_timeout
-started = cluster_command.drawn_centers
-def hang(*arguments, **options):
-    if rank == 1:
-        while not os.path.getsize("err0"):
-            time.sleep(0.05)
-        raise ZeroDivisionError
-    _set_pg_timeout(timedelta(seconds=1))
-    return started(*arguments, **options)
-cluster_command.drawn_centers = hang
-"""
-
-# Listens where the second rank looks for the first, and never answers: PyTorch waits without limit.
-STRANGER = """
-import socket
-from dualclust.common import ranks
-ranks.GRACE = 0.5
-if rank == 1:
-    ranks.stranger = socket.create_server(("127.0.0.1", 0))
-    os.environ["MASTER_PORT"] = str(ranks.stranger.getsockname()[1])
-"""
 
 
 @pytest.fixture(scope="module")
