@@ -222,7 +222,7 @@ def attention_map(gaussian: Gaussian, size: tuple[int, int], *, alpha: float = 0
     if mean.ndim == 0 or mean.shape[-1] != 2:
         msg = (
             f"gaussian.mean must have shape (..., 2), got {tuple(mean.shape)}"
-            ". To fix this, make the window by isotropic_gaussian or full_gaussian"
+            ". To fix this, make it by dualclust.algos.losses.gatcluster.isotropic_gaussian"
         )
         raise InvalidValueError(msg)
     check_shape("gaussian.variances", variances, tuple(mean.shape))

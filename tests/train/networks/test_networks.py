@@ -9,6 +9,7 @@ from torch import nn
 from dualclust.algos.core.errors import InvalidValueError, UsageError
 from dualclust.train.config.run import NetworkConfig
 from dualclust.train.networks.network import NETWORKS, build_network, run_views
+from tests.refusals import message_of
 
 DIGIT, SMALL, MIDDLE = (1, 8, 8), (3, 32, 32), (3, 96, 96)
 FLEXIBLE = [name for name in NETWORKS if "cnn" in name or "resnet" in name]
@@ -239,10 +240,17 @@ def test_an_encoder_of_ones_own():
 
 
 def test_misuse_is_named():
-    with pytest.raises(UsageError, match="name 'digit-cnn' is unknown; did you mean 'digits-cnn'"):
-        build_network(config(name="digit-cnn"), DIGIT)
-    with pytest.raises(UsageError, match=r"name 'zzz' is unknown; known: digits-cnn, mnist"):
+    text = message_of(UsageError, build_network, config(name="digit-cnn"), DIGIT)
+    assert text == (
+        "network.name 'digit-cnn' is unknown; did you mean 'digits-cnn'? "
+        "To fix this, set network.name=digits-cnn"
+    )
+    with pytest.raises(UsageError) as error:
         build_network(config(name="zzz"), DIGIT)
+    assert str(error.value) == (
+        f"network.name 'zzz' is unknown; known: {', '.join(NETWORKS)}. "
+        f"To fix this, set network.name to one of these"
+    )
     with pytest.raises(UsageError, match=r"takes images, .* shape \(20,\). .* one of none, mlp"):
         build_network(config(), (20,))
     with pytest.raises(UsageError, match=r"takes embeddings, .* one of digits-cnn, "):
