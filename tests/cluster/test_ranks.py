@@ -324,25 +324,3 @@ def test_a_rank_that_hangs_ends_all_in_time(errors) -> None:
     assert codes == [70, 70]
     assert "lost a rank" in errs[0]
     assert not (folder / "out").exists()
-
-
-@pytest.mark.slow
-def test_torchrun(rows, tmp_path) -> None:
-    """As on a machine of one's own; torchrun names the ranks."""
-    with socket.socket() as here:
-        here.bind(("127.0.0.1", 0))
-        port = here.getsockname()[1]
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    command += ["--master-addr", "127.0.0.1", "--master-port", str(port)]
-    command += ["-m", "dualclust", "cluster", str(rows / "small.npy"), "-k", "4"]
-    done = subprocess.run(
-        [*command, "--timeout", "1200", "--out", str(tmp_path / "two")],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("written to") == 1
-    one = ["cluster", str(rows / "small.npy"), "-k", "4", "--out", str(tmp_path / "one")]
-    assert main(one) == 0
-    assert listing(tmp_path / "two") == listing(tmp_path / "one")
