@@ -93,6 +93,9 @@ def register(commands: Any, methods: Sequence[str]) -> None:
         metavar="X.npy",
         help="also k-means on these rows, one for each sample; may be repeated",
     )
+    add("--encoder", metavar="NAME", help="for every method, as of 'train': timm/NAME or hf/NAME")
+    add("--weights", metavar="PATH", help="its weights on this machine: file or folder")
+    add("--fine-tune", action="store_true", help="let the encoder learn (default: it is frozen)")
     add("--no-baselines", action="store_true", help="leave out k-means on pixels or embeddings")
     add("--classes", action="store_true", help="sub-folders are classes, to compare clusters with")
     add("--bad", choices=("skip", "stop"), help="picture files that cannot be read, as of 'train'")

@@ -10,7 +10,7 @@ import pytest
 
 from dualclust.algos.core.errors import DivergedError, UsageError
 from dualclust.cli import compare_methods
-from dualclust.cli.main import main
+from dualclust.cli.main import build_parser, main
 from dualclust.train.config.run import load_config
 from tests.cluster.test_cluster_report import Page
 from tests.train.runs import write_images
@@ -178,6 +178,25 @@ def test_a_time_is_shared_by_all_runs(inside, monkeypatch, capsys):
     assert asked == [("secu", "600.000s")]
     assert "of --time 1h a run of secu has 600 s: far enough" in capsys.readouterr().err
     assert not (inside / "timed").exists()
+
+
+def test_an_encoder_is_that_of_every_method_and_of_the_comparison(inside, monkeypatch):
+    asked = []
+
+    def chosen(options):
+        asked.append((options.encoder, options.weights, options.fine_tune))
+        msg = "far enough"
+        raise UsageError(msg)
+
+    monkeypatch.setattr(compare_methods, "settings_of", chosen)
+    words = ["compare", "--data", "x.npz", "-k", "3", "--out", "encoded"]
+    assert main([*words, "--encoder", "timm/a", "--weights", "w.safetensors", "--fine-tune"]) == 2
+    assert main(words) == 2
+    assert asked == [("timm/a", "w.safetensors", True), (None, None, False)]
+    parsed = build_parser().parse_args([*words, "--encoder", "hf/b", "--weights", "w"])
+    request = compare_methods._request(parsed, ["secu"])
+    assert request["encoder"] == "hf/b"
+    assert request["weights"] == str(inside / "w")  # another folder is another file
 
 
 OTHER = [*WORDS[:4], "4", *WORDS[5:]]
