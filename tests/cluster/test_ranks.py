@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -278,7 +277,6 @@ cluster_command.drawn_centers = hang
 
 # Listens where the second rank looks for the first, and never answers: PyTorch waits without limit.
 STRANGER = """
-import socket
 from dualclust.common import ranks
 ranks.GRACE = 0.5
 if rank == 1:
