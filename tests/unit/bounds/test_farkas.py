@@ -247,3 +247,10 @@ def test_a_sample_without_a_cluster_is_a_proof_only_if_it_is_named():
         assert vector.excess == 1
     assert not verify_infeasibility([0, 0], [9, 9], samples, FarkasVector(none, none, 0, 0, 0))
     assert not verify_infeasibility([5, 0], [9, 9], samples, FarkasVector((1, 0), none, 5, 1))
+
+
+def test_samples_of_another_number_of_clusters_are_an_error():
+    vector = FarkasVector((1, 0), (0, 0), 4, 3)
+    for row in ([True], [True, True, True]):
+        with pytest.raises(ValueError, match=r"zip\(\) argument 2 is (short|long)er"):
+            verify_infeasibility([4, 0], [5, 5], [row] * 3, vector)
