@@ -42,7 +42,7 @@ class Epochs(SimpleNamespace):
             waited=waited,
             stop=stop,
             config=SimpleNamespace(epochs=5),
-            loader=SimpleNamespace(data=None),
+            loader=SimpleNamespace(shown=None),
             metrics_text="{}\n",
             state_dict=lambda: {"epoch": self.epoch},
             identity=lambda: {"config": "c"},

@@ -41,7 +41,7 @@ def test_fewer_samples_are_all_compared(run, monkeypatch):
     looked, prediction = [], run.predict()
     monkeypatch.setattr(run.loader, "n", 7)
     monkeypatch.setattr(run.method, "scores", lambda f, c: looked.append(len(f)) or f @ c.T)
-    trained._check(run.method, run.loader, prediction)
+    trained._check(run.method, run.method.network, run.loader, prediction)
     assert looked == [7]
 
 
@@ -57,6 +57,6 @@ def test_a_tree_that_is_not_installed_has_no_version(monkeypatch):
 
 def test_the_mode_of_the_network_is_left_as_it_is(run):
     assert run.method.network.training
-    trained._check(run.method, run.loader, run.predict())
+    trained._check(run.method, run.method.network, run.loader, run.predict())
     assert run.method.network.training
     assert torch.is_grad_enabled()
