@@ -40,7 +40,7 @@ EDGE = np.asarray([False, False, False, True])
 
 def sample_of(max_radius=8.0):
     lower, upper = np.asarray([1.0, 2.0, 3.0, 4.0]), np.asarray([9.0, 9.0, 9.5, 9.5])
-    return _Sample(score_source(np.zeros((M, K))), 0.25, lower, upper, max_radius)
+    return _Sample(score_source(np.zeros((M, K))), 0.25, lower, upper, max_radius, 0.0)
 
 
 def look_of(at_edge=EDGE, n_truncated=0):
@@ -49,7 +49,7 @@ def look_of(at_edge=EDGE, n_truncated=0):
 
 
 def attempt_of(n_left=3, n_moves=0, radius=RADIUS):
-    return _Attempt(TrustRegion(CENTER, radius), 12, n_left, n_moves)
+    return _Attempt(TrustRegion(CENTER, radius), 12, n_left, n_moves, math.inf)
 
 
 def limited(monkeypatch, radius, width=7):
@@ -196,7 +196,7 @@ def test_a_look_at_a_region(radius, start, undecided, border, monkeypatch):
 
 
 @pytest.mark.parametrize(("n_truncated", "is_tied"), [(30, False), (31, True)])
-@pytest.mark.parametrize(("rows", "width"), [(M, 17), (M - 1, 8)])
+@pytest.mark.parametrize(("rows", "width"), [(M, 17), (M - 1, 4)])
 def test_a_sample_is_looked_at_until_the_last_attempt(
     n_truncated, is_tied, rows, width, monkeypatch
 ):
@@ -220,7 +220,7 @@ def test_a_sample_is_looked_at_until_the_last_attempt(
     start = TrustRegion(CENTER, np.asarray([1.0, 2.0, 3.0, 4.0]))
     found, tied = _refine_on(sample_of(100.0), start, 5, options)
     assert [a.region.radius.tolist()[3] for a in tried] == [4.0, 8.0, 16.0]
-    assert [a[1:] for a in tried] == [(width, 5, 0)] * 3
+    assert [a[1:] for a in tried] == [(width, 5, 0, math.inf)] * 3
     assert asked == [("problem", RefinedPrices(PRICES, 0.5), 0.25)]
     assert found.center is PRICES
     # Three deviations and two temperatures; at the edge the last region, grown by half.
@@ -279,6 +279,7 @@ def test_samples_grow_until_one_would_cost_as_much_as_all_rows(monkeypatch):
     samples, passes, region = learned(monkeypatch, initial_attempts=9, attempts=4)
     assert rows(samples) == [20, 80, 320]  # not 1280
     assert [n_attempts for _, _, n_attempts in samples] == [9, 4, 4]
+    assert [sample.few for sample, _, _ in samples] == [0.0, 0.06, 0.06]  # 2 % of 3 prices
     for sample, _, _ in samples:
         m = sample.source.group.n_total
         ids = strided_ids(N, m, SCORES)
