@@ -123,6 +123,9 @@ lint: $(STAMP)
 check: $(STAMP)
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint quick
 
+# A worker a core, with a thread each: threads of PyTorch would wait for those of the other worker.
+test quick: export OMP_NUM_THREADS ?= 1
+
 quick: $(STAMP)
 	"$(PY)" -m pytest -q $(TEST_ARGS) $$("$(PY)" -m tests.quick)
 

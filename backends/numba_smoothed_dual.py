@@ -115,10 +115,12 @@ def _curvature(p, clusters, matrix):
         listed = 0
         for j in range(width):
             share = np.float64(p[i, j])
-            if share == 0.0 or share == 1.0:
+            if share == 0.0:
                 continue
             shares[listed], names[listed] = share, clusters[i, j]
             listed += 1
+        if listed == 1:  # the row has no curvature
+            continue
         for j in range(listed):
             own, a = shares[j], names[j]
             matrix[a, a] += own - own * own

@@ -73,7 +73,7 @@ FIXES = frozenset(
 
 OF_SHAPES = re.compile(
     r"transpose it|reshape it to (1 axis|\d axes)"
-    r"|make axis \d of length \d+, as the other arguments have it"
+    r"|make axis \d of length \d+"
 )
 """Ways out that `check_shape` finds; test_checks says which it is for which shape."""
 

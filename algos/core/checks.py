@@ -253,7 +253,7 @@ def _shape_fix(axes: tuple[str | int, ...], shape: tuple[int, ...]) -> str:
     if len(axes) == 2 and _fits(axes, shape[::-1]):
         return "transpose it"
     axis = next(i for i in range(len(axes)) if not _fits(axes[i : i + 1], shape[i : i + 1]))
-    return f"make axis {axis} of length {axes[axis]}, as the other arguments have it"
+    return f"make axis {axis} of length {axes[axis]}"
 
 
 def _fits(axes: tuple[str | int, ...], shape: tuple[int, ...]) -> bool:

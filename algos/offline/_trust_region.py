@@ -149,7 +149,7 @@ def initial_region(
             break
         # Step 6. A sample of nearly all rows would cost as much as they do, and save nothing.
         larger = options.sample_growth * m
-        if 4 * larger >= 3 * n or larger * options.sample_width > options.sample_entries:
+        if 4 * larger >= 3 * n or larger * _width(larger, options) > options.sample_entries:
             break
         m = larger
         rows_of_sample = _rows_of_sample(source, bounds, m, options)
@@ -259,13 +259,19 @@ def _rows_of_sample(
     return score_source(compat.array_namespace(bounds.lower).concat(blocks))
 
 
+def _width(m: int, options: SolverOptions) -> int:
+    """Return how many candidates a row of a sample of m rows has."""
+    return options.sample_width if m <= options.full_width_rows else options.sample_width // 4
+
+
 def _refine_on(
     sample: _Sample, region: TrustRegion, n_attempts: int, options: SolverOptions
 ) -> tuple[TrustRegion, bool]:
     """Steps 2 to 5: the region of the best prices on a sample, and whether all rows tie there."""
     xp, m = compat.array_namespace(region.center), sample.source.group.n_total
-    width = options.sample_width if m <= options.full_width_rows else options.sample_width // 4
-    attempt = _Attempt(region, width, n_left=n_attempts, n_moves=0, temperature=math.inf)
+    attempt = _Attempt(
+        region, _width(m, options), n_left=n_attempts, n_moves=0, temperature=math.inf
+    )
     is_last = False
     while not is_last:
         look = _refined(sample, attempt, options)  # step 2
@@ -317,7 +323,9 @@ def _judged(
         limit = _limit(sample, center, options)
         if limit.radius > options.min_moving_radius * sample.max_radius:
             region = TrustRegion(center, xp.clip(radius, max=limit.radius))
-            return attempt._replace(region=region, width=limit.width, n_moves=1), False
+            return attempt._replace(
+                region=region, width=limit.width, n_moves=1, temperature=math.inf
+            ), False
     n_left = attempt.n_left - 1
     if n_left == 0 or n_at_edge <= sample.few:
         return attempt, True
@@ -341,7 +349,9 @@ def _moved(
         return attempt._replace(region=region), True  # most rows tie: no region helps
     share = min(limit.radius, sample.max_radius) / median(region.radius)
     region = region._replace(radius=region.radius * share)
-    return attempt._replace(region=region, width=limit.width, n_moves=attempt.n_moves + 1), False
+    return attempt._replace(
+        region=region, width=limit.width, n_moves=attempt.n_moves + 1, temperature=math.inf
+    ), False
 
 
 def _limit(sample: _Sample, center: Array, options: SolverOptions) -> RegionLimit:

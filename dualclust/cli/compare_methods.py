@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 
 from ..algos.core.errors import DivergedError, OutputError, UsageError
 from ..common.files import write_file
+from ..common.memory import memory_errors
 from ..common.ranks import ALONE
 from ..common.untrusted import parse_json, parse_toml, refuse
 from ..train.comparison import find_runs, read_run, run_baseline
+from ..train.comparison.baselines import rows_digest
 from ..train.comparison.stored import BASELINE_FILE
 from ..train.config.run import RunConfig, dump_config, override
 from ..train.config.schema import from_mapping
@@ -45,6 +47,9 @@ __all__ = ["run_compare"]
 
 PLAN = "plan.json"
 WRITER = "dualclust compare"
+MOST_PIXELS = 96
+"""Side of the pictures that k-means sees at most: it holds all of them in float64."""
+
 AGAIN = "the same command, which does not repeat what has ended"
 
 
@@ -55,14 +60,15 @@ def run_compare(options: argparse.Namespace) -> int:
     out = options.out or _default_folder(options)
     request = _request(options, methods)
     plan = _opened(out, request)
+    page = out / "comparison.html"
+    if not plan:  # else the folder is of this comparison, and so is what stands there
+        check_page(page)
+    features = {path: _features(path) for path in options.features}
     for method in methods:
         if method not in plan:
             plan[method] = _chosen(options, method, request["seconds_of_a_run"])
     text = {"written by": WRITER, "request": request}
     settings = {method: dump_config(config) for method, config in plan.items()}
-    page = out / "comparison.html"
-    check_page(page)
-    features = {path: _features(path) for path in options.features}
     write_file(
         out / PLAN, json.dumps({**text, "settings": settings}, indent=1) + "\n", parents=True
     )
@@ -91,6 +97,13 @@ def _methods(options: argparse.Namespace) -> list[str]:
         )
         raise UsageError(msg)
     # The first epoch of some methods only labels.
+    stems = [path.stem for path in options.features]
+    if twice := [stem for stem in stems if stems.count(stem) > 1]:
+        msg = (
+            f"--features must be files of different names, got {twice[0]!r} twice. "
+            f"To fix this, rename one of them"
+        )
+        raise UsageError(msg)
     for flag, value, least in (("--seeds", options.seeds, 1), ("--epochs", options.epochs, 2)):
         if value is not None and value < least:
             rule = f"an integer, {least} or more"
@@ -235,14 +248,29 @@ def _run_baselines(
     for seed, name in ((seed, name) for seed in range(options.seeds) for name in kinds):
         folder = out / f"kmeans-{name}-seed{seed}"
         if (folder / BASELINE_FILE).is_file():
+            _check_same_rows(folder, kinds[name])
             continue
         own = override(config, [f"seed={seed if drawn else config.seed}"])
+        if own.encoder is not None and own.data.size > MOST_PIXELS:
+            own = override(own, [f"data.size={MOST_PIXELS}"])  # not as large as an encoder's
         if own.seed not in loaded:
             cpu = Execution(own.execution, torch.device("cpu"))
             loaded[own.seed] = Loader(own, ALONE, cpu).data
         print(f"kmeans-{name}, seed {seed}", file=sys.stderr, flush=True)
         data = loaded[own.seed]
-        run_baseline(folder, own, data, name=name, seed=seed, features=kinds[name])
+        with memory_errors("leave out k-means on all pixels: --no-baselines"):
+            run_baseline(folder, own, data, name=name, seed=seed, features=kinds[name])
+
+
+def _check_same_rows(folder: Path, rows: NDArray[Any] | None) -> None:
+    """Refuse other features under the name of those that were clustered before."""
+    said = parse_json((folder / BASELINE_FILE).read_text(encoding="utf-8")).get("rows", "")
+    if rows is not None and said != rows_digest(rows):
+        msg = (
+            f"{folder} is of other features of this name. To fix this, give the file another name, "
+            f"or remove that folder, which holds k-means alone"
+        )
+        raise OutputError(msg)
 
 
 def _run_one(folder: Path, config: RunConfig, title: str, device: str) -> None:

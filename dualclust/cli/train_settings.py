@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from dataclasses import replace
 from importlib.resources import as_file, files
 from typing import NamedTuple
@@ -30,6 +31,7 @@ from ..train.own_data import (
     seconds_of,
     with_clusters,
 )
+from ..train.own_data.encoders import RATE
 
 __all__ = ["Settings", "read_recipe", "settings_of"]
 
@@ -105,6 +107,7 @@ def _changes(options: argparse.Namespace) -> list[str]:
     if options.encoder is not None:
         frozen = json.dumps(not options.fine_tune)
         changes += [f"network.name={json.dumps(options.encoder)}", f"encoder.frozen={frozen}"]
+        changes += [f"encoder.rate={RATE}", "encoder.mode=eval"] if options.fine_tune else []
     if options.weights is not None:
         changes.append(f"encoder.weights={json.dumps(options.weights)}")
     changes += options.set
@@ -120,7 +123,7 @@ def _check_encoder(options: argparse.Namespace) -> None:
         flag = "--fine-tune" if options.weights is None else "--weights"
         msg = f"{flag} is about an encoder. To fix this, name it: --encoder timm/NAME or hf/NAME"
         raise UsageError(msg)
-    if name is not None and name.partition("/")[0] not in ("timm", "hf"):
+    if name is not None and not re.fullmatch(r"(timm|hf)/.+", name):
         msg = (
             f"--encoder must be timm/NAME or hf/NAME, got {name!r}. To fix this, write it so; for "
             f"a network of ours with weights, --set network.name, encoder.weights and "

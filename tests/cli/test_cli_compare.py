@@ -258,3 +258,27 @@ def test_features_need_a_row_for_each_sample(inside, capsys):
     err = capsys.readouterr().err
     assert "--features must have a row for each of the 60 samples" in err
     assert not (inside / "out" / "kmeans-features-few-seed0").exists()
+
+
+def test_other_features_of_the_same_name_are_refused(inside, capsys):
+    stored = np.load(inside / "rows.npy")
+    try:
+        np.save(inside / "rows.npy", stored + 1.0)
+        assert main(WORDS) == 73
+        assert "is of other features of this name. To fix this, give" in capsys.readouterr().err
+    finally:
+        np.save(inside / "rows.npy", stored)
+    (inside / "more").mkdir()
+    np.save(inside / "more" / "rows.npy", stored)
+    assert main([*WORDS, "--features", "more/rows.npy"]) == 2
+    assert (
+        "--features must be files of different names, got 'rows' twice" in capsys.readouterr().err
+    )
+
+
+def test_a_page_that_was_moved_is_written_again(inside, capsys):
+    page = inside / "out" / "comparison.html"
+    text = page.read_text()
+    page.unlink()
+    assert main(WORDS) == 0
+    assert page.read_text() == text

@@ -153,20 +153,17 @@ def _become(cpu_seconds: int, printed: str, arguments: list[str]) -> None:
 
 def _waited_for(child: int, wall_seconds: float) -> int:
     """Return how a child ended, as `subprocess` counts; end it when its time is up."""
-    end = time.monotonic() + wall_seconds
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            break
-        if time.monotonic() > end:
-            os.killpg(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return -signal.SIGXCPU
-        time.sleep(0.01)
+    end, done, status = time.monotonic() + wall_seconds, 0, 0
     try:
-        os.killpg(child, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+        while not done and time.monotonic() < end:
+            done, status = os.waitpid(child, os.WNOHANG)
+            time.sleep(0.0 if done else 0.01)
+    finally:  # whatever ends this: the child is in a group of its own
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+    if not done:
+        os.waitpid(child, 0)
+        return -signal.SIGXCPU
     return os.waitstatus_to_exitcode(status)
 
 

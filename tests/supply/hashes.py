@@ -28,6 +28,7 @@ HASHED = Path(__file__).parents[2] / "constraints-hashed.txt"
 HEADER = """\
 # The versions of constraints.txt with the SHA-256 of the files that pip takes for them.
 # `make env HASHES=yes` takes these files alone; tests/supply/hashes.py writes this one.
+# torch is its CPU build: pip has to find that one (see docs/start/install.md), and refuses others.
 """
 FOR = "# for: "
 
@@ -97,13 +98,15 @@ def read(text: str) -> Hashed:
 
 
 def added(old: Hashed, new: Hashed) -> Hashed:
-    """Return both together; a version that has moved takes its old hashes along."""
-    pins = dict(new.pins)
-    for name, pin in new.pins.items():
-        before = old.pins.get(name)
-        if before is not None and before.version == pin.version:
-            pins[name] = pin._replace(digests=pin.digests | before.digests)
-    return Hashed(old.platforms | new.platforms, pins)
+    """Return both together; the new one alone once a version has moved, which the old one lacks."""
+    common = old.pins.keys() & new.pins.keys()
+    if any(old.pins[name].version != new.pins[name].version for name in common):
+        return new
+    both = {
+        name: new.pins[name]._replace(digests=old.pins[name].digests | new.pins[name].digests)
+        for name in common
+    }
+    return Hashed(old.platforms | new.platforms, old.pins | new.pins | both)
 
 
 def disagreements(hashed: Hashed, wanted: dict[str, str]) -> Iterator[str]:

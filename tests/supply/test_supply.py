@@ -95,16 +95,19 @@ def test_another_platform_adds_its_hashes(tmp_path: Path, capsys) -> None:
     assert main(["--fits"], path) == 1
     assert "no hashes for" in capsys.readouterr().out
     report.write_text(
-        json.dumps({"install": [entry("B", "2", "e" * 64), entry("a", "3", "f" * 64)]})
+        json.dumps({"install": [entry("B", "2", "e" * 64), entry("c", "3", "f" * 64)]})
     )
     assert main([str(report), "--add"], path) == 0
     found = read(path.read_text())
     assert found.pins["b"].digests == {"c" * 64, "e" * 64}
-    assert found.pins["a"] == ("a", "3", {"f" * 64})
+    assert found.pins["a"] == other.pins["a"]  # of that platform alone
+    assert found.pins["c"] == ("c", "3", {"f" * 64})
     assert found.platforms == {"another", here()}
     assert main(["--fits"], path) == 0
-    assert main([str(report)], path) == 0
-    assert read(path.read_text()).platforms == {here()}
+    report.write_text(json.dumps({"install": [entry("B", "3", "e" * 64)]}))
+    assert main([str(report), "--add"], path) == 0  # the others have no hash of that version
+    found = read(path.read_text())
+    assert found == Hashed(frozenset({here()}), {"b": Pin("B", "3", frozenset({"e" * 64}))})
 
 
 def test_a_wheel_of_another_hash_is_named(tmp_path: Path) -> None:

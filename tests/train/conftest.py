@@ -41,6 +41,7 @@ def drawn(figure: Any) -> Iterator[object]:
         artists += [*axes.texts, *axes.images, *axes.patches, *axes.lines, *axes.collections]
         yield [axes.get_title(where) for where in ("left", "center", "right")]
         yield axes.get_xlabel(), axes.get_ylabel(), axes.get_xlim(), axes.get_ylim()
+        yield list(axes.get_xticks()), list(axes.get_yticks())
     assert artists
     for artist in artists:
         if isinstance(artist, Text):
@@ -49,6 +50,7 @@ def drawn(figure: Any) -> Iterator[object]:
             yield artist.get_array().tobytes()
         elif isinstance(artist, Line2D):
             yield artist.get_xydata().tobytes(), artist.get_color()
+            yield artist.get_linestyle(), artist.get_marker(), artist.get_linewidth()
         elif hasattr(artist, "get_patch_transform"):
             outline = artist.get_patch_transform().transform(artist.get_path().vertices)
             yield outline.tobytes(), artist.get_facecolor()

@@ -6,6 +6,7 @@ and ``baseline.json``, which is written last: where it stands, the baseline is w
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from pathlib import Path
@@ -25,7 +26,7 @@ from ..loop.metrics import evaluate, kmeans_labels, pixel_rows
 from ..loop.results import LABELS_FILE
 from .stored import BASELINE_FILE
 
-__all__ = ["run_baseline"]
+__all__ = ["rows_digest", "run_baseline"]
 
 
 def run_baseline(
@@ -84,11 +85,20 @@ def run_baseline(
         "clusters": k,
         "source": config.data.source,
         "split": config.data.split,
+        "rows": "" if features is None else rows_digest(features),
         "seconds": round(time.perf_counter() - started, 4),
         "figures": figures,
     }
     write_file(folder / LABELS_FILE, csv_text(columns), parents=True)
     write_file(folder / BASELINE_FILE, json.dumps(about, indent=1) + "\n")
+
+
+def rows_digest(rows: NDArray[Any]) -> str:
+    """Return the SHA-256 of rows, with their shape and dtype."""
+    plain = np.ascontiguousarray(rows)
+    found = hashlib.sha256(repr((plain.shape, plain.dtype.str)).encode())
+    found.update(plain.data)
+    return found.hexdigest()
 
 
 def _checked(features: NDArray[Any], n: int) -> NDArray[np.float64]:

@@ -203,11 +203,19 @@ def _seconds(folder: Path, records: Sequence[Mapping[str, Any]]) -> float | None
     choice = folder / "starts.json"
     more: list[Mapping[str, Any]] = []
     if choice.is_file():
-        chosen = str(parse_json(choice.read_text(encoding="utf-8")).get("chosen"))
-        starts = sorted((folder / "starts").iterdir())
+        chosen = _chosen(choice)
+        starts = sorted((folder / "starts").glob("*"))  # they may have been removed
         more = [record for one in starts if one.name != chosen for record in read_metrics(one)]
     times = [float(r["seconds"]) for r in (*records, *more) if "seconds" in r]
     return sum(times) if times else None
+
+
+def _chosen(path: Path) -> str:
+    """Read which beginning goes on."""
+    try:
+        return str(dict(parse_json(path.read_text(encoding="utf-8")))["chosen"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        _damaged(path, f"it does not name a beginning ({error})")
 
 
 def _bounds(config: RunConfig, found: StoredLabels | None) -> tuple[Ints | None, Ints | None]:
@@ -261,7 +269,7 @@ def _read_labels(path: Path, k: int) -> StoredLabels:
         classes = None
         if "class" in columns:
             classes = _numbers([value or "-1" for value in columns["class"]])
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, OverflowError, csv.Error) as error:
         _damaged(path, f"it has no numbers where they should be ({error})")
     for values in (labels, nearest):
         if len(values) == 0 or values.min() < 0 or values.max() >= k:

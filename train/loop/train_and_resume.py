@@ -241,7 +241,8 @@ def write_page(
     config = load_config(folder / SETTINGS)
     done = is_finished(folder, config)
     with _threads(config.threads):
-        run = Run(chosen_settings(config, folder), device, network)
+        check_own(config.network, network)
+        run = Run(chosen_settings(config, folder), device, network, fresh=False)
         restore(run, latest_checkpoint(folder), folder / SETTINGS)
         merge_groups(run.method.network)  # of an epoch that was stopped inside
         page = RunPage(run, folder)
@@ -365,11 +366,12 @@ def _write(run: Run, folder: Path, prediction: Prediction, page: RunPage) -> Non
     write_metrics(folder, run.metrics_text)
     write_results(folder, prediction, bounds, data, method.network)
     write_curves(folder / "curves.png", run.metrics, bounds=limits)
-    write_file(folder / MODEL_FILE, trained_model(method, run.loader, prediction))
+    model = trained_model(method, run.loader, prediction)
     if not isinstance(data, EmbeddingData):
         method.write_pictures(folder, data, prediction)
     page.see(prediction, most=ALL)
     page.write(done=True)
+    write_file(folder / MODEL_FILE, model)  # last: where it stands, all results do
 
 
 @contextmanager

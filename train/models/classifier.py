@@ -202,7 +202,7 @@ def _of_library(
         if max(height * width, 1) * len(said.mean) > MOST_NUMBERS or len(said.mean) not in (1, 3):
             msg = f"its encoder takes pixels of {said.size} in {len(said.mean)} channels"
             raise CheckpointError(msg)
-        if encoder is None and said.architecture:  # the file's own, which may say any size
+        if encoder is None:  # the file's own, which may say any size or name
             with torch.device("meta"):
                 empty = build(name, said.architecture).state_dict()
             there = sum(t.numel() for n, t in tensors.items() if n.startswith("network."))

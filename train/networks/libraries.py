@@ -1,8 +1,9 @@
 """Encoders of timm and of transformers: built by their names, with what their pixels should be.
 
 Neither library is needed by anything else, and neither is loaded before an encoder of it is asked
-for. What they download, and where they keep it, is theirs; nothing here opens a connection. No
-pickle is read (``use_safetensors``), and no code that comes with weights is run.
+for. What they download, how timm reads it, and where they keep it, is theirs; nothing here opens a
+connection. transformers reads no pickle (``use_safetensors``) and runs no code that comes with
+weights; weights on this machine are safetensors for both.
 
 ==============  ==================================================================================
 name            encoder
@@ -184,10 +185,46 @@ def _hf(name: str, place: str, learned: bool) -> Built:
 
 def _hf_again(name: str, architecture: str) -> nn.Module:
     library = _loaded("transformers", "hf")
+    described = parse_json(architecture)
+    if foreign := _foreign(described):
+        msg = (
+            f"the encoder hf/{name} is described by {foreign}, which another library would look "
+            f"up. To fix this, pass the module: dualclust.load(path, network=...)"
+        )
+        raise UsageError(msg)
     with _of_library("transformers", f"hf/{name}"):
-        config = library.AutoConfig.for_model(**_described(parse_json(architecture)))
+        config = library.AutoConfig.for_model(**_described(described))
         module: nn.Module = library.AutoModel.from_config(config, trust_remote_code=False)
     return module
+
+
+FOREIGN = frozenset(
+    {
+        "auto_map",
+        "backbone",
+        "backbone_kwargs",
+        "checkpoint_path",
+        "model_args",
+        "quantization_config",
+        "use_pretrained_backbone",
+        "use_timm_backbone",
+    }
+)
+"""Settings of transformers that make it build, download or read what is not in the description."""
+
+
+def _foreign(said: object) -> str:
+    """Return a setting, at any depth, by which a file would open a connection or another file."""
+    if isinstance(said, Mapping):
+        for key, value in said.items():
+            if key in FOREIGN and value:
+                return f"{key} = {value!r}"
+            if key == "model_type" and str(value).startswith("timm"):
+                return f"model_type = {value!r}"
+    elif not isinstance(said, list):
+        return ""
+    inside = said.values() if isinstance(said, Mapping) else said
+    return next((found for each in inside if (found := _foreign(each))), "")
 
 
 def _described(said: Mapping[str, Any]) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def open_encoder(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(generator(seed, "encoder").initial_seed())
         built = LIBRARIES[library].build(name, place, learned)
-    if place and learned and Path(place).suffix.lower() == SUFFIX:
+    if place and learned and library == "timm":  # transformers has read its folder
         load_start(built.module, read_start(place), place)
     return Pretrained(built.module, built.pixels, built.architecture)
 

@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from dualclust.train.loop import Run, resume, train
 from dualclust.train.loop.encoder import with_encoder_rate
 from dualclust.train.methods.base import METHODS, ParameterGroup
 from dualclust.train.models import load_model
-from dualclust.train.networks import build_network
+from dualclust.train.networks import build_network, libraries
 from dualclust.train.networks.libraries import LIBRARIES, rows_of
 from dualclust.train.networks.pretrained import open_encoder
 from dualclust.train.own_data import Machine, Wanted, choose_settings
@@ -115,11 +116,44 @@ def test_weights_on_this_machine_are_taken(timm, tmp_path):
         open_encoder(named, EncoderConfig(weights=str(path)))
     with pytest.raises(MissingFileError, match=r"look at encoder\.weights"):
         open_encoder(named, EncoderConfig(weights=str(tmp_path / "no.safetensors")))
+    # Whatever its name is: random parameters in its place would be an encoder of noise.
+    (tmp_path / "tiny.pth").write_bytes(b"no safetensors")
+    with pytest.raises(UsageError, match=r"must be a file of \.safetensors"):
+        open_encoder(named, EncoderConfig(weights=str(tmp_path / "tiny.pth")))
+    with pytest.raises(MissingFileError, match=r"look at encoder\.weights"):
+        open_encoder(named, EncoderConfig(weights=str(tmp_path)))
 
 
 def test_a_place_in_a_file_is_not_looked_up(timm):
     with pytest.raises(UsageError, match="no name of timm's own"):
         LIBRARIES["timm"].rebuild("hf-hub:somebody/model", "")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"model_type": "timm_backbone", "backbone": "resnet18"},
+        {"model_type": "detr", "use_pretrained_backbone": True},
+        {"model_type": "x", "backbone_config": [{"model_type": "timm_wrapper"}]},
+        {"model_type": "x", "inner": {"model_args": {"checkpoint_path": "/etc/passwd"}}},
+    ],
+)
+def test_a_description_that_names_other_places_is_not_built(said, monkeypatch):
+    monkeypatch.setattr(libraries, "_loaded", lambda *names: None)
+    with pytest.raises(UsageError, match="which another library would look up"):
+        LIBRARIES["hf"].rebuild("somebody/model", json.dumps(said))
+
+
+def test_defaults_that_name_no_place_are_built(monkeypatch):
+    built = []
+    auto = SimpleNamespace(
+        AutoConfig=SimpleNamespace(for_model=lambda **said: said),
+        AutoModel=SimpleNamespace(from_config=lambda config, **_: built.append(config)),
+    )
+    monkeypatch.setattr(libraries, "_loaded", lambda *names: auto)
+    said = {"model_type": "detr", "backbone": None, "use_timm_backbone": False}
+    LIBRARIES["hf"].rebuild("somebody/model", json.dumps(said))
+    assert built == [said]
 
 
 def test_random_parameters_follow_the_seed(timm):
@@ -225,6 +259,8 @@ def test_each_method_gets_settings_that_fit_an_encoder(method):
     ("words", "said"),
     [
         (["--encoder", "resnet18"], "--encoder must be timm/NAME or hf/NAME"),
+        (["--encoder", "timm"], "--encoder must be timm/NAME or hf/NAME"),
+        (["--encoder", "hf/"], "--encoder must be timm/NAME or hf/NAME"),
         (["--weights", "x"], "--weights is about an encoder"),
         (["--fine-tune"], "--fine-tune is about an encoder"),
         (["--encoder", "timm/tiny", "--time", "1m"], "--encoder names one that has learned"),

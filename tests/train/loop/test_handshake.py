@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 
@@ -13,6 +15,13 @@ from tests.thread_ranks import on_threads
 from tests.train.runs import tiny, write_images
 
 OPTIONS = ("threads=1", "heads.clusters=[10]")
+DRAWING = threading.Lock()
+"""Ranks of a test share the random numbers that their networks begin at."""
+
+
+def begun(config, ranks, network=None) -> Run:
+    with DRAWING:
+        return Run(config, "cpu", network(ranks.rank) if network else None, ranks)
 
 
 def refusal(source, *changes, other=None, network=None) -> str:
@@ -23,7 +32,7 @@ def refusal(source, *changes, other=None, network=None) -> str:
         second = ranks.rank == 1
         config = tiny(other if second and other else source, *OPTIONS)
         config = override(config, list(changes)) if second else config
-        run = Run(config, "cpu", network(ranks.rank) if network else None, ranks)
+        run = begun(config, ranks, network)
         with pytest.raises(UsageError, match=r"^the ranks must do the same, got ") as error:
             check_same_run(run)
         said.append(str(error.value))
@@ -50,4 +59,4 @@ def test_a_network_of_ones_own_that_each_rank_drew_anew(source) -> None:
 
 
 def test_equal_ranks_begin(source) -> None:
-    on_threads(2, lambda ranks: check_same_run(Run(tiny(source, *OPTIONS), "cpu", ranks=ranks)))
+    on_threads(2, lambda ranks: check_same_run(begun(tiny(source, *OPTIONS), ranks)))

@@ -23,8 +23,8 @@ def test_shape_is_returned_where_it_fits(xp):
     ("axes", "wanted", "fix"),
     [
         (("n",), "(n,)", "reshape it to 1 axis"),
-        (("n", 4), "(n, 4)", "make axis 1 of length 4, as the other arguments have it"),
-        ((5, 4), "(5, 4)", "make axis 0 of length 5, as the other arguments have it"),
+        (("n", 4), "(n, 4)", "make axis 1 of length 4"),
+        ((5, 4), "(5, 4)", "make axis 0 of length 5"),
         (("n", 2), "(n, 2)", "transpose it"),
         ((3, 2), "(3, 2)", "transpose it"),
         (("n", 3, "d"), "(n, 3, d)", "reshape it to 3 axes"),
