@@ -89,6 +89,10 @@ class Kind:
             return nullcontext()
         return torch.autocast(device.type, dtype, enabled=dtype is not None)
 
+    def processor(self, device: torch.device) -> str:
+        """Return what computes there: two that differ may differ in the last bit."""
+        return torch.backends.cpu.get_cpu_capability()
+
     def free_memory(self, device: torch.device) -> int | None:
         """Bytes that are free on the device; None where samples of the host need no room."""
         return None
@@ -116,6 +120,9 @@ class _Cuda(Kind):
 
     def select(self, device: torch.device) -> None:
         torch.cuda.set_device(device)
+
+    def processor(self, device: torch.device) -> str:
+        return torch.cuda.get_device_name(device)
 
     def free_memory(self, device: torch.device) -> int | None:
         free, _ = torch.cuda.mem_get_info(device)

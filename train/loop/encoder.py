@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ...algos.core.errors import InvalidValueError, UsageError
+from ...common.devices import kind_of
 from ..config.encoder import RANDOM, EncoderConfig
 from ..config.run import RunConfig
 from ..data.features import (
@@ -226,14 +227,6 @@ def _kind(loader: Loader) -> torch.dtype:
     return torch.float16 if options.features == "float16" else torch.float32
 
 
-def _processor(device: torch.device) -> str:
-    """Return what computes: a card by its name, a CPU by the instructions that PyTorch takes."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    kind = torch.backends.cpu.get_cpu_capability() if device.type == "cpu" else ""
-    return f"{device.type} {kind}".strip()
-
-
 def _made_of(loader: Loader, encoder: Network, data: Samples, digest: str) -> dict[str, str]:
     """Return all that features depend on, as `data.features` keeps it."""
     network, inside = loader.config.network, encoder.encoder
@@ -249,7 +242,8 @@ def _made_of(loader: Loader, encoder: Network, data: Samples, digest: str) -> di
         "input": repr((shape, data.mean.tolist(), data.std.tolist())),
         "computed": repr(
             (
-                _processor(loader.device),
+                loader.device.type,
+                kind_of(loader.device).processor(loader.device),
                 torch.get_num_threads(),
                 loader.config.execution.step,
                 loader.config.execution.precision,
