@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from ...common.page.document import SHARED, page_text, read_part, script_of
+from ...common.page.document import SHARED, page_text, read_part, script_of, template_of
 from .groups import Group, groups_of
 from .matching import Agreements
 from .preference import Preference
@@ -20,6 +20,11 @@ from .stored import StoredRun
 from .table import Row, protocol_note, shown_cells
 
 __all__ = ["GENERATOR", "SCRIPTS", "comparison_page"]
+
+NAV = """\
+<a href="#first">Which one first</a> <a href="#figures">Figures</a> <a href="#sizes">Sizes</a>
+<a href="#agreement">Agreement</a> <a href="#curves">Curves</a> <a href="#settings">Settings</a>"""
+"""Links to the sections of ``comparison.html``."""
 
 GENERATOR = '<meta name="generator" content="dualclust report">'
 """What a page of ours has in its head, and a file of somebody else's has not."""
@@ -70,6 +75,8 @@ def comparison_page(
     """
     groups = groups_of(runs)
     fields = {
+        "meta": '<meta name="generator" content="dualclust report">',
+        "nav": NAV,
         "title": html.escape(title),
         "heading": f"{_counted(len(runs), 'run')} side by side",
         "summary": _summary(runs, groups),
@@ -89,7 +96,7 @@ def comparison_page(
         for part in ((SHARED, "page.css"), (RUN_PAGE, "run.css"), (__package__, "comparison.css"))
     )
     data = {**NO_CLUSTERS, "sizes": list(_sizes(runs, rows)), "curves": list(_curves(runs, groups))}
-    template = read_part(__package__, "comparison.html")
+    template = template_of(__package__, "comparison.html")
     return page_text(template, fields, style=style, script=script_of(SCRIPTS), data=data)
 
 

@@ -33,6 +33,7 @@ from ...algos.core.errors import MissingExtraError
 from ...common.files import write_file
 from ...common.untrusted import parse_json
 from ..config.run import RunConfig, dump_config
+from ..config.schema import flat
 from .run_folder import RunWarning
 
 __all__ = ["IDS", "TRACKERS", "Tracker", "check_trackers", "tracked"]
@@ -118,7 +119,7 @@ class _MLflow(Tracker):
         place = self.client.create_experiment(PROJECT) if found is None else found.experiment_id
         run = self.client.create_run(place, run_name=folder.absolute().name)
         self.id = str(run.info.run_id)
-        for name, value in _flat(tomllib.loads(dump_config(config))):
+        for name, value in flat(tomllib.loads(dump_config(config))):
             self.client.log_param(self.id, name, value)
 
     def log(self, epoch: int, figures: Mapping[str, float]) -> None:
@@ -216,14 +217,6 @@ def tracked(
 
 def _figures(record: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(value) for name, value in record.items() if name not in ("epoch", "alarms")}
-
-
-def _flat(table: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
 
 
 def _ids(folder: Path) -> dict[str, str]:

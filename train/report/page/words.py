@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ....common.page.sections import allowed_sizes, shared_fields, tiles_html
+from ...config.schema import flat
 from .advice import advice, finite, latest_alarms
 from .state import RunState
 from .symptoms import SYMPTOMS
@@ -178,14 +179,6 @@ def _epoch_note(state: RunState, parts: Mapping[str, Any] | None) -> str:
 
 def _settings(text: str) -> Iterator[str]:
     """Yield a row for each setting of a TOML text."""
-    for name, value in _flat(tomllib.loads(text), ""):
+    for name, value in flat(tomllib.loads(text)):
         shown = str(value).lower() if isinstance(value, bool) else str(value)
         yield f"<tr><th scope=row>{html.escape(name)}</th><td>{html.escape(shown)}</td></tr>"
-
-
-def _flat(table: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
-    for name, value in table.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
