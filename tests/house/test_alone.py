@@ -21,6 +21,9 @@ found = []
 def watch(event, arguments):
     if event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+"):
         found.append(f"writes {arguments[0]}")
+    # An old SciPy asks whether temporary files can be made, and takes away the one it made.
+    if event == "os.remove" and os.fsdecode(arguments[0]).startswith(os.environ["TMPDIR"]):
+        return
     if event in ("os.mkdir", "os.rename", "os.remove", "socket.connect", "socket.getaddrinfo"):
         found.append(f"{event} {arguments}")
 sys.addaudithook(watch)
@@ -46,7 +49,11 @@ def test_an_import_writes_nothing_and_asks_nobody(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     home.chmod(0o500)
-    environment = {**os.environ, "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {
+        **os.environ, "HOME": str(home), "TMPDIR": str(temporary), "PYTHONDONTWRITEBYTECODE": "1"
+    }  # fmt: skip
     for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "MPLCONFIGDIR"):
         environment.pop(name, None)
     done = subprocess.run(
@@ -54,7 +61,7 @@ def test_an_import_writes_nothing_and_asks_nobody(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[:2] == ["ended", ""], done.stdout
-    assert not list(home.iterdir())
+    assert [*home.iterdir(), *temporary.iterdir()] == []
 
 
 def unpickled(tree: ast.AST) -> list[str]:
