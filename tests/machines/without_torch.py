@@ -7,13 +7,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).parents[2]
 NEEDS_TORCH = re.compile(
-    r"^(import torch|from (torch|dualclust\.train|tests\.train)\b)", re.MULTILINE
+    r"^(import torch|from (torch|dualclust\.train|tests\.train|\.+train)\b)", re.MULTILINE
 )
+OTHERS = re.compile(r"^from (tests(?:\.\w+)+) import", re.MULTILINE)
+
+
+@cache
+def needs_torch(path: Path) -> bool:
+    """Say whether a module imports torch as it loads: itself, or by what it takes from `tests`."""
+    text = path.read_text(encoding="utf-8")
+    others = (ROOT / f"{name.replace('.', '/')}.py" for name in OTHERS.findall(text))
+    return bool(NEEDS_TORCH.search(text)) or any(map(needs_torch, filter(Path.is_file, others)))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -30,6 +41,6 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     if collection_path.is_dir():
         return True if collection_path.name in ("train", "torch") else None
-    if collection_path.suffix == ".py" and NEEDS_TORCH.search(collection_path.read_text()):
+    if collection_path.suffix == ".py" and needs_torch(collection_path):
         return True
     return None

@@ -12,6 +12,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -56,7 +57,8 @@ def defaults() -> str:
     """A line for each constant, and for each callable with a default that is a plain value."""
     lines = [f"{name} = {value!r}" for name, value in constants() if isinstance(value, PLAIN)]
     for name, value in callables():
-        if not (inspect.isclass(value) and issubclass(value, Exception)):
+        # What an enumeration may be called with changes from one Python to the next.
+        if not (inspect.isclass(value) and issubclass(value, (Exception, Enum))):
             given = [
                 f"{p.name}={p.default!r}"
                 for p in inspect.signature(value).parameters.values()
