@@ -79,10 +79,8 @@ class Decoders:
 
     def each(self, function: Callable[[int], None], n: int) -> None:
         """Call a function with 0 … n-1; raises what went wrong with the first that failed."""
-        futures: list[Future[None]] = []
+        futures: list[Future[None]] = [self.pool.submit(function, i) for i in range(n)]
         try:
-            for i in range(n):  # a signal may come here, too
-                futures.append(self.pool.submit(function, i))
             for future in futures:
                 future.result()
         finally:
