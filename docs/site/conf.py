@@ -106,8 +106,11 @@ def _link(env: Any, page: str, anchor: str, text: str) -> nodes.Node:
 def prepare_docstring(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
-    """Turn "docs/claims.md#S4, #S5", "docs/NAME.md" and "benchmarks/results/NAME.md" into links."""
-    text = "\n".join(lines)
+    """Turn "docs/claims.md#S4, #S5", "docs/NAME.md" and "benchmarks/results/NAME.md" into links.
+
+    A meaning that is one letter, such as "k.", would pass for the eleventh item of a list.
+    """
+    text = re.sub(r"^( *)([A-Za-z])\.(?=\s|$)", r"\1\\\2.", "\n".join(lines), flags=re.MULTILINE)
     text = re.sub(
         r"docs/claims\.md((?:#\w+(?:,\s+(?=#))?)+)",
         lambda m: re.sub(r"#(\w+)", r":claim:`\1`", m[1]),
