@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import is_dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,7 @@ def short_signature(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: Any
 ) -> tuple[str, Any] | None:
     """Leave the fields of a record with many of them to the list below, one line instead of 50."""
-    if what == "class" and signature is not None and signature.count("=") > MOST_FIELDS:
+    if is_dataclass(obj) and signature is not None and signature.count("=") > MOST_FIELDS:
         return "(**fields)", returns
     return None
 
