@@ -149,11 +149,11 @@ def report(table: list[Row], longest: dict[str, int]) -> str:
 def main() -> None:
     """Print what is measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--n", type=int, default=50_000, help="rows")
-    parser.add_argument("--k", type=int, default=200, help="lists")
+    parser.add_argument("--n", type=int, default=20_000, help="rows")
+    parser.add_argument("--k", type=int, default=100, help="lists")
     parser.add_argument("--d", type=int, default=64, help="columns")
-    parser.add_argument("--queries", type=int, default=500)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--queries", type=int, default=300)
+    parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     import faiss
