@@ -40,7 +40,17 @@ def stage(folder: Path) -> None:
         text = linked_claims(path.read_text(encoding="utf-8"), path.name)
         if path.parent.name in {"start", "guides", "math"}:
             text = linked_names(text, front)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(whole_numbers(text), encoding="utf-8")
+
+
+def whole_numbers(text: str) -> str:
+    """Keep a number of a table on one line: a browser would break 7e-17, 162-197, 0.96 +- 0.01."""
+
+    def joined(match: re.Match[str]) -> str:
+        cell = re.sub(r"(?<=\d) \+- (?=[\d.])", "\u00a0±\u00a0", match[0])
+        return re.sub(r"(?<=[\de])-(?=\d)", "-\u2060", cell)  # a word joiner: no break after it
+
+    return re.sub(r"(?<=\|) [-+\d.][-+\d.,e %]*(?= \|)", joined, text)
 
 
 def linked_claims(text: str, name: str) -> str:
@@ -51,16 +61,20 @@ def linked_claims(text: str, name: str) -> str:
 
 
 def linked_names(text: str, front: dict[str, str]) -> str:
-    """Turn the names of the front door, outside of blocks of code, into links."""
-    parts = re.split(r"(^```.*?^```$)", text, flags=re.M | re.S)
-    parts[::2] = [
-        re.sub(
-            r"(?<![`}])`(\w+)`(?!`)",
-            lambda m: f"{{py:obj}}`{m[1]} <{front[m[1]]}>`" if m[1] in front else m[0],
-            part,
-        )
-        for part in parts[::2]
-    ]
+    """Turn names of the library into links, but for those in blocks of code and in headings.
+
+    They are names of the front door, attributes of these (`SizeBounds.of`) and names of groups,
+    which begin with `algos.`. A link to what the reference does not have remains text.
+    """
+
+    def link(match: re.Match[str]) -> str:
+        first, dot, rest = match[1].partition(".")
+        if first in front:
+            return f"{{py:obj}}`{match[1]} <{front[first]}{dot}{rest}>`"
+        return f"{{py:obj}}`{match[1]} <dualclust.{match[1]}>`" if first == "algos" else match[0]
+
+    parts = re.split(r"(^```.*?^```$|^#.*?$)", text, flags=re.M | re.S)
+    parts[::2] = [re.sub(r"(?<![`}])`(\w+(?:\.\w+)*)`(?!`)", link, part) for part in parts[::2]]
     return "".join(parts)
 
 

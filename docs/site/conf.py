@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import is_dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -106,8 +107,11 @@ def _link(env: Any, page: str, anchor: str, text: str) -> nodes.Node:
 def prepare_docstring(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
-    """Turn "docs/claims.md#S4, #S5", "docs/NAME.md" and "benchmarks/results/NAME.md" into links."""
-    text = "\n".join(lines)
+    """Turn "docs/claims.md#S4, #S5", "docs/NAME.md" and "benchmarks/results/NAME.md" into links.
+
+    A meaning that is one letter, such as "k.", would pass for the eleventh item of a list.
+    """
+    text = re.sub(r"^( *)([A-Za-z])\.(?=\s|$)", r"\1\\\2.", "\n".join(lines), flags=re.MULTILINE)
     text = re.sub(
         r"docs/claims\.md((?:#\w+(?:,\s+(?=#))?)+)",
         lambda m: re.sub(r"#(\w+)", r":claim:`\1`", m[1]),
@@ -125,7 +129,7 @@ def short_signature(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: Any
 ) -> tuple[str, Any] | None:
     """Leave the fields of a record with many of them to the list below, one line instead of 50."""
-    if what == "class" and signature is not None and signature.count("=") > MOST_FIELDS:
+    if is_dataclass(obj) and signature is not None and signature.count("=") > MOST_FIELDS:
         return "(**fields)", returns
     return None
 

@@ -159,11 +159,12 @@ def front_names() -> list[str]:
 
 
 def home(name: str) -> str:
-    """Return the group that describes a name of the front door, and the name."""
-    module = getattr(import_module("dualclust"), name).__module__
+    """Return the group that describes a name of the front door, and the name that it has there."""
+    thing = getattr(import_module("dualclust"), name)
+    module = thing.__module__
     while module not in ALL_GROUPS and "." in module:
         module = module.rpartition(".")[0]
-    return f"{module}.{name}"
+    return f"{module}.{getattr(thing, '__name__', name)}"  # `load` is `load_model` there
 
 
 def capabilities_page() -> str:
@@ -182,15 +183,15 @@ def capabilities_page() -> str:
         "text of a kernel runs everywhere else: JAX (CPU, 64-bit types, outside of `jax.jit`),",
         "array-api-strict, and what is to come.",
         "",
-        "| kernel | what it does | NumPy | PyTorch, CPU | PyTorch, CUDA | others |",
-        "|---|---|---|---|---|---|",
+        "| kernel | NumPy | PyTorch, CPU | PyTorch, CUDA | what it does |",
+        "|---|---|---|---|---|",
     ]
     for kernel, rows in TABLE.items():
         engines = [rows.get(place, "its text").partition(":")[0] for place in places]
         what = (inspect.getdoc(KERNELS[kernel]) or "").splitlines()[0] if kernel in KERNELS else ""
         what = re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", what)
         cells = [e if e == "its text" else f"`{e}`" for e in engines]
-        lines.append(f"| `{kernel}` | {what} | {' | '.join(cells)} | its text |")
+        lines.append(f"| `{kernel}` | {' | '.join(cells)} | {what} |")
     lines += [
         "",
         '`with dc.engine("reference"):` runs the text of every kernel, to compare with. The test',

@@ -249,6 +249,14 @@ def test_the_command_is_in_the_wheel(installed: Path, tmp_path: Path) -> None:
     run([sys.executable, "-I", "-S", "-c", program], tmp_path)
 
 
+def test_the_addresses_are_in_the_metadata_of_the_wheel(installed: Path) -> None:
+    """What they may be is in tests/release/test_addresses.py."""
+    [ours] = distributions(path=[str(installed)])
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
+    assert ours.metadata.get_all("Project-URL") == [f"{name}, {url}" for name, url in urls.items()]
+    assert len(urls) >= 5
+
+
 def test_the_import_check_rejects_another_copy(tmp_path: Path) -> None:
     """A wheel that lacks a module must not pass on the copy in the repository."""
     (tmp_path / "site" / "dualclust").mkdir(parents=True)

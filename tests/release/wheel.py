@@ -21,6 +21,7 @@ import tomllib
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 __all__ = [
     "BuildError",
@@ -29,6 +30,7 @@ __all__ = [
     "build_once",
     "build_twice",
     "copy_sources",
+    "wrong_addresses",
 ]
 
 ROOT = Path(__file__).parents[2]
@@ -37,6 +39,14 @@ EPOCH = "315532800"
 
 URLS = ("Source", "Documentation", "Issues", "Changelog")
 """Labels of ``[project.urls]`` that an index shows beside a package."""
+LABEL = 32
+"""Characters of a label, at most, by the specification of the metadata."""
+PLACEHOLDER = re.compile(
+    r"//(?:[\w.-]+\.)?(?:example(?:\.\w+)?|invalid|localhost|test)(?:[:/]|$)"
+    r"|[<>{}\[\]$]|\b(?:your\w*|owner|user(?:name)?|todo|tbd|x{3,})\b",
+    re.IGNORECASE,
+)
+"""What stands in an address that leads nowhere: reserved hosts, brackets, words to be replaced."""
 
 # What `make env` copies for a build as well.
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in")
@@ -150,6 +160,20 @@ def addresses_to_give(project: str, citation: str) -> list[str]:
     return wrong
 
 
+def wrong_addresses(urls: Mapping[str, str]) -> list[str]:
+    """Return what is wrong with the form of addresses, by label; none is fetched."""
+    wrong = []
+    for label, url in urls.items():
+        parts = urlsplit(url)
+        if len(label) > LABEL:
+            wrong.append(f"{label}: a label has at most {LABEL} characters")
+        if parts.scheme != "https" or not re.fullmatch(r"(?:[a-z\d-]+\.)+[a-z]{2,}", parts.netloc):
+            wrong.append(f"{label}: {url} is no https address")
+        elif PLACEHOLDER.search(url):
+            wrong.append(f"{label}: {url} is a placeholder")
+    return wrong
+
+
 def main(arguments: list[str]) -> int:
     """Build into the folder that is named, ``dist`` by default, and print the hash.
 
@@ -160,7 +184,8 @@ def main(arguments: list[str]) -> int:
     texts = [
         (ROOT / name).read_text(encoding="utf-8") for name in ("pyproject.toml", "CITATION.cff")
     ]
-    for line in addresses_to_give(*texts):
+    urls = tomllib.loads(texts[0])["project"].get("urls", {})
+    for line in [*addresses_to_give(*texts), *wrong_addresses(urls)]:
         print(f"not to be published yet, to be given first: {line}", file=sys.stderr)
     return 0
 

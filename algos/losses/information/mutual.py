@@ -3,8 +3,9 @@ r"""Mutual information with a margin: sure predictions, fair clusters, a short c
 A softmax classifier ``sigma_i = softmax(v f_i / T)`` of features f_i is trained without labels on
 (supplement of the MI + margin paper, appendix A, Eq. (a))
 
-``L = mean_i H(sigma_i) - H(mean_i sigma_i) + gamma ||v||^2``
-``  = mean_i H(sigma_i) + KL(mean_i sigma_i || u) + gamma ||v||^2  - log k``   for uniform u
+``L = mean_i H(sigma_i) - H(mean_i sigma_i) + gamma ||v||^2``,
+
+``L = mean_i H(sigma_i) + KL(mean_i sigma_i || u) + gamma ||v||^2  - log k``   for uniform u.
 
 =============  ==================  ============================================================
 term           function            without it
