@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from _pytest.doctest import DoctestModule
 from array_api_strict import ArrayAPIStrictFlags
 from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
@@ -62,6 +63,12 @@ def second_device_of(library: Library) -> AbstractContextManager[object]:
     from tests.second_device import second_device
 
     return second_device()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Doctests are of the library: that these files have none takes long to find out."""
+    return [found for found in (yield) if not isinstance(found, DoctestModule)]
 
 
 # Scope "module": Hypothesis refuses fixtures that are made once per test function.
