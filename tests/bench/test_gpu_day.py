@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import io
 import json
+import os
+import subprocess
 import sys
 import time
 import warnings
-from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
@@ -20,18 +20,23 @@ from benchmarks.gpu import conformance, needs, paper, program, records, stages, 
 from benchmarks.gpu.__main__ import main as command  # noqa: E402
 from dualclust import backends  # noqa: E402
 
+ROOT = Path(__file__).parents[2]
 STAGES = ("conformance", "speed", "paper")
+
+
+def call(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks.gpu", *map(str, words)]
+    env = os.environ | {"OMP_NUM_THREADS": "1"} | environment
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
 def day(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, str]:
     """Results, scratch and what was said of a rehearsal of all stages."""
     out, scratch = (tmp_path_factory.mktemp(name) for name in ("out", "scratch"))
-    words = ["--rehearse", "--out", str(out), "--scratch", str(scratch)]
-    with redirect_stdout(io.StringIO()) as said, warnings.catch_warnings():
-        warnings.simplefilter("default")
-        assert program.main(words) == 0, said.getvalue()
-    return out, scratch, said.getvalue()
+    done = call("--rehearse", "--out", out, "--scratch", scratch)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return out, scratch, done.stdout
 
 
 def test_every_stage_is_rehearsed(day):
