@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from _pytest.assertion import rewrite
+from _pytest.doctest import DoctestModule
 from array_api_strict import ArrayAPIStrictFlags
 from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
@@ -62,6 +66,47 @@ def second_device_of(library: Library) -> AbstractContextManager[object]:
     from tests.second_device import second_device
 
     return second_device()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """In a fresh checkout, let each worker rewrite its share of the tests: else each rewrites all.
+
+    It takes a third of the collection; what pytest finds rewritten in its cache it only loads.
+    """
+    config, count = session.config, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    whole = {Path(given).name for given in config.args} == set(config.getini("testpaths"))
+    if count == 1 or not whole or sys.dont_write_bytecode:
+        return
+    state = config.stash[rewrite.assertstate_key]
+    number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    for path in sorted(Path(__file__).parent.rglob("test_*.py"))[number::count]:
+        folder = rewrite.get_cache_dir(path)
+        pyc = folder / (path.stem + rewrite.PYC_TAIL)
+        if rewrite.try_makedirs(folder) and rewrite._read_pyc(path, pyc) is None:
+            source, code = rewrite._rewrite_test(path, config)
+            rewrite._write_pyc(state, code, source, pyc)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Spare the collector of garbage the modules and tests, which live as long as the process."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(
+    file_path: Path,
+) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for no doctests in files of tests: that they have none takes long to find out."""
+    files = yield
+    tests = file_path.name.startswith("test_")
+    return [file for file in files if not (tests and isinstance(file, DoctestModule))]
 
 
 # Scope "module": Hypothesis refuses fixtures that are made once per test function.

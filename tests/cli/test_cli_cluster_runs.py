@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
-import subprocess
 import sys
 
 import numpy as np
@@ -23,6 +21,7 @@ from tests.cli.cluster_files import (
     outputs,
     save,
 )
+from tests.forked import run_program
 
 
 def recomputed(folder, x, weights=None):
@@ -278,11 +277,7 @@ def test_a_killed_run_resumed_ends_with_the_same_bytes(tmp_path, long_run, where
     path, options, whole, _ = long_run
     here = ["cluster", path, "-k", 8, *options, "--checkpoint", tmp_path / "X.state"]
     here = [str(argument) for argument in (*here, "--out", tmp_path / "out")]
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, where, *here],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-    )
+    done = run_program(KILLED, where, *here)
     assert done.returncode == -signal.SIGKILL
     assert (tmp_path / "X.state").is_file()
     assert not (tmp_path / "out").exists()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,12 +14,13 @@ from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.cli.main import main
 from tests.cli.cluster_files import listing
 from tests.cluster.rank_plans import BUSY, FAIL, HUNG, KILLED, LOST, STRANGER
+from tests.forked import run_program
 from tests.problems import unit_rows
 
 pytest.importorskip("torch")
 
-# Loads torch and the compiled kernels once and forks, one call after the other: an interpreter for
-# each rank would take nearly all of the test's time.
+# Loads the compiled kernels once and forks, one call after the other: an interpreter for each rank
+# would take nearly all of the test's time.
 FORK = """
 import json, os, socket, sys, time
 import torch.distributed
@@ -91,12 +90,8 @@ def run(folder: Path, calls: dict[str, Call]) -> dict[str, Done]:
         (folder / name).mkdir(parents=True, exist_ok=True)
         arguments = [*map(str, call.arguments), "--timeout", str(call.timeout)]
         given.append([call.size, str(folder / name), call.plan, "cluster", *arguments])
-    done = subprocess.run(
-        [sys.executable, "-c", FORK, json.dumps([warm, given])],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
-    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    done = run_program(FORK, json.dumps([warm, given]), env=environment)
     assert done.returncode == 0, done.stderr
     results = {}
     for (name, call), codes in zip(calls.items(), json.loads(done.stdout), strict=True):

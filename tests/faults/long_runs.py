@@ -16,6 +16,7 @@ import resource
 import shutil
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,6 +46,7 @@ class Epoch(NamedTuple):
     written : int. Bytes.
     lines : int. Of these, bytes of the metrics so far, of which each epoch writes two copies.
     resident : int. Largest size of the process so far, in KiB.
+    seconds : float. Of the processor, the mean of the epochs since the last one that was looked at.
     """
 
     operations: int
@@ -53,6 +55,7 @@ class Epoch(NamedTuple):
     written: int
     lines: int
     resident: int
+    seconds: float
 
 
 def epochs(home: Path, count: int, *, every: int = 1) -> list[Epoch]:
@@ -64,7 +67,7 @@ def epochs(home: Path, count: int, *, every: int = 1) -> list[Epoch]:
     run, folder, found = Run(config, "cpu"), home / "run", []
     folder.mkdir()
     run.init()
-    write, written = files._write_flushed, [0]
+    write, written, began = files._write_flushed, [0], time.process_time()
 
     def counted(path: Path, parts: Any) -> None:
         content = b"".join(parts)
@@ -80,13 +83,15 @@ def epochs(home: Path, count: int, *, every: int = 1) -> list[Epoch]:
         finally:
             files._write_flushed = write
         if number % every == 0:
+            seconds = (time.process_time() - began) / every
             gc.collect()
             objects = len(gc.get_objects())
             there = sum(1 for _ in folder.rglob("*"))
             size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             text = run.metrics_text  # in metrics.jsonl, and quoted in the checkpoint
             lines = len(text) + len(json.dumps(text))
-            found.append(Epoch(disk.count, there, objects, written[0], lines, size))
+            found.append(Epoch(disk.count, there, objects, written[0], lines, size, seconds))
+            began = time.process_time()
     return found
 
 
@@ -180,16 +185,13 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     home = Path(tempfile.mkdtemp(prefix="dualclust-long-"))
     found = epochs(home, options.epochs, every=max(1, options.epochs // 10))
-    print(
-        f"{'epoch':>8}{'disk':>6}{'files':>6}{'objects':>9}{'bytes':>10}{'of lines':>10}{'MiB':>6}"
-    )
+    heads = ("epoch", "disk", "files", "objects", "bytes", "of lines", "MiB", "CPU ms")
+    print("".join(f"{head:>10}" for head in heads))
     step = max(1, options.epochs // 10)
     for i, e in enumerate(found, 1):
-        own = e.written - e.lines
-        print(
-            f"{i * step:>8}{e.operations:>6}{e.files:>6}{e.objects:>9}{own:>10}{e.lines:>10}"
-            f"{e.resident // 1024:>6}"
-        )
+        sizes = (e.written - e.lines, e.lines, e.resident // 1024)
+        cells = (i * step, e.operations, e.files, e.objects, *sizes, round(1e3 * e.seconds))
+        print("".join(f"{cell:>10}" for cell in cells))
     shutil.rmtree(home)
     state, objects = passes(options.passes, options.batches)
     print(

@@ -107,6 +107,34 @@ def model(content: bytes) -> None:
     load_model(_file("m.safetensors", content))
 
 
+def description(content: bytes) -> None:
+    """What a model says of itself, under a hash that fits, beside tensors of a small one."""
+    from safetensors.torch import save
+
+    from dualclust.train.models.files import _digest, load_model
+
+    try:
+        model = json.loads(content)
+        text = json.dumps({"model": model, "sha256": _digest(model, _tensors())}, sort_keys=True)
+    except (ValueError, RecursionError):  # no JSON: `model` reads that
+        return
+    load_model(_file("d.safetensors", save(_tensors(), {"dualclust": text})))
+
+
+@functools.cache
+def _tensors() -> Any:
+    from safetensors.torch import load
+
+    return load(_small_model())
+
+
+@functools.cache
+def _small_model() -> bytes:
+    from tests.bad_inputs.small_model import write_model
+
+    return write_model(_folder() / "good.safetensors").read_bytes()
+
+
 def picture(content: bytes) -> None:
     """A picture, as evaluation cuts it."""
     from dualclust.train.augment.crops import plain_cut
@@ -119,7 +147,8 @@ def picture(content: bytes) -> None:
 TARGETS: dict[str, Callable[[bytes], None]] = {
     each.__name__: each
     for each in (
-        npy, npz, embeddings, tensors, toml, state, checkpoint, manifest, model, picture
+        npy, npz, embeddings, tensors, toml, state, checkpoint, manifest, model, description,
+        picture,
     )
 }  # fmt: skip
 
@@ -149,12 +178,14 @@ def seeds(name: str) -> list[bytes]:
     if name == "tensors":
         return [header]
     if name == "toml":
-        return [dump_config(RunConfig()).encode(), b"epochs = 3\n[optim]\nlr = 0.1\n"]
+        whole = dump_config(RunConfig())
+        parts = [f"[{part}" for part in whole.split("\n[")[1:]]  # a part is read ten times as fast
+        return [text.encode() for text in (whole, whole.partition("\n[")[0], *parts)]
     if name == "state":
         path = _folder() / "good.state"
         save_state(path, {}, {"x": np.arange(3.0), "y": np.arange(2)})
         return [path.read_bytes()[len(MAGIC) + 65 :]]
-    if name in ("checkpoint", "manifest", "model"):
+    if name in ("checkpoint", "manifest", "model", "description"):
         return _of_training(name, tensor)
     return [_encoded(kind) for kind in ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")]
 
@@ -173,10 +204,13 @@ def _packed(file: Any, array: Any) -> None:
 def _of_training(name: str, tensor: bytes) -> list[bytes]:
     from dualclust.train.state.checkpoint import _manifest_bytes
     from dualclust.train.state.packing import pack
-    from tests.bad_inputs.small_model import write_model
 
     if name == "model":
-        return [write_model(_folder() / "good.safetensors").read_bytes()]
+        return [_small_model()]
+    if name == "description":
+        content = _small_model()
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        return [json.dumps(json.loads(header["__metadata__"]["dualclust"])["model"]).encode()]
     text = json.dumps({"state": pack({0: (1, [2.5, None], {"a": "b"})})[1]}).encode()
     if name == "manifest":
         return [_manifest_bytes({"state.safetensors": tensor, "state.json": text})]

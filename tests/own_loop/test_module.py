@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,10 +11,10 @@ from torch import nn
 from dualclust.algos.core.errors import InvalidTypeError
 from dualclust.algos.online.step_sizes import StepRule
 from dualclust.torch import PricedLabels, PricedRouter, SizePrices
+from tests.forked import run_program
 from tests.own_loop.two_ranks import CASES, run_case
 from tests.second_device import DEVICE, second_device
 
-ROOT = Path(__file__).parents[2]
 KINDS = {
     "hard": lambda **options: PricedLabels(8, upper=1.1, **options),
     "soft": lambda **options: PricedLabels(8, upper=1.1, epsilon=0.05, **options),
@@ -170,12 +167,7 @@ sys.exit(max(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in chi
 @pytest.fixture(scope="module")
 def two_ranks(tmp_path_factory, free_port):
     folder = tmp_path_factory.mktemp("ranks")
-    done = subprocess.run(
-        [sys.executable, "-c", RANKS, str(folder), str(free_port)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    done = run_program(RANKS, str(folder), str(free_port))
     assert done.returncode == 0, done.stderr
     return [torch.load(folder / f"{rank}.pt") for rank in range(2)]
 

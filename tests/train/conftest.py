@@ -16,6 +16,7 @@ from matplotlib.text import Text
 from PIL import Image
 
 from dualclust.common.files import write_file
+from dualclust.train.data.pictures import PlainImages
 from tests.second_device import DEVICE, second_device
 from tests.train.runs import write_images
 
@@ -67,16 +68,48 @@ def write_digest(figure: Any, path: str | Path) -> Path:
     return Path(path)
 
 
+def told(value: Any) -> Any:
+    """What a picture is drawn from: other numbers, to six decimals, are another text."""
+    if isinstance(value, dict):
+        return {name: told(part) for name, part in value.items() if name != "seconds"}
+    if isinstance(value, (list, tuple)):
+        return [told(part) for part in value]
+    if isinstance(value, PlainImages):
+        value = value[:40]  # they are decoded
+    if not isinstance(value, (np.ndarray, torch.Tensor)):
+        return value
+    array = np.asarray(value)
+    words = [f"{x:.6f}" for x in array.flat] if array.dtype.kind == "f" else array.tobytes()
+    return array.dtype, array.shape, words
+
+
+def write_told(path: str | Path, *arguments: Any, **options: Any) -> Path:
+    """As `write_sizes` and others: one pixel, and behind it a digest of what they were given."""
+    text = repr((told(arguments), told(options)))
+    assert " at 0x" not in text  # an object of which nothing is told
+    write_file(Path(path), PIXEL + hashlib.sha256(text.encode()).digest())
+    return Path(path)
+
+
+def digest_address(image: Any) -> str:
+    """The address of a small image, without its PNG."""
+    return "data:image/png;base64," + hashlib.sha256(image.tobytes()).hexdigest()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def no_pixels(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Leave the pixels of a run's pictures out: they take longer than a tiny run itself.
+    """Leave the pictures of a run out: they take longer than a tiny run itself.
 
     Those of tests/train/report, of the command and of its recipes are what a user gets.
     """
     with pytest.MonkeyPatch.context() as patch:
         if "report" not in request.path.parts:
-            for module in ("figures", "attention"):
-                patch.setattr(f"dualclust.train.report.{module}.save_png", write_digest)
+            loop, report = "dualclust.train.loop", "dualclust.train.report"
+            for name in ("results.write_gallery", "results.write_sizes"):
+                patch.setattr(f"{loop}.{name}", write_told)
+            patch.setattr(f"{loop}.train_and_resume.write_curves", write_told)
+            patch.setattr(f"{report}.attention.save_png", write_digest)
+            patch.setattr(f"{report}.page.samples._address", digest_address)
         yield
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from dualclust.common.plotting import new_figure
-from tests.train.conftest import PIXEL, drawn, write_digest
+from tests.train.conftest import PIXEL, drawn, write_digest, write_told
 
 
 def figure(**changes):
@@ -61,6 +62,35 @@ def test_another_picture_is_told(change, tmp_path):
     write_digest(figure(**change), other)
     assert one.read_bytes() == same.read_bytes() != other.read_bytes()
     assert one.read_bytes().startswith(PIXEL)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"counts": torch.tensor([1, 3])},
+        {"counts": torch.tensor([1, 2], dtype=torch.int32)},
+        {"margin": np.asarray([0.5, 0.25001])},
+        {"records": [{"loss": 2.0, "seconds": 1.0}]},
+        {"bounds": (1.0, 4.0)},
+        {"title": "b"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_picture_of_other_numbers_is_told(change, tmp_path):
+    given = {
+        "counts": torch.tensor([1, 2]),
+        "margin": np.asarray([0.5, 0.25]),
+        "records": [{"loss": 1.0, "seconds": 1.0}],
+        "bounds": (1.0, 3.0),
+        "title": "a",
+    }
+    slower = given | {"records": [{"loss": 1.0, "seconds": 2.0}]}
+    one, same, other = (
+        write_told(tmp_path / str(i), *some.values(), **some).read_bytes()
+        for i, some in enumerate((given, slower, given | change))
+    )
+    assert one == same != other
+    assert one.startswith(PIXEL)
 
 
 def test_an_empty_picture_is_no_picture():

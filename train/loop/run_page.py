@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,7 @@ def _versions(device: torch.device) -> dict[str, str]:
     return {**found, "device": str(device)}
 
 
+@cache  # the page is written after each epoch; what is loaded stays what it is
 def _version(name: str) -> str:
     try:
         return version(name)

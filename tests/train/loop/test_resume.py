@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from dualclust.train.config.run import dump_config
 from dualclust.train.loop import resume, train
 from dualclust.train.methods.secu import SeCu
 from dualclust.train.state.checkpoint import checkpoint_folder, latest_checkpoint
+from tests.forked import run_program
 from tests.train.runs import (
     EPOCHS,
     FILES,
@@ -174,11 +173,8 @@ def test_what_a_killed_writer_left_is_removed(straight, tmp_path):
 
 
 KILLED_EPOCHS = 20
-# Loads the library once and forks: its imports would take nearly all of the time.
 FORK = """
 import os, random, signal, sys, time
-import torch._dynamo  # an optimizer brings it along
-import sklearn.metrics.cluster
 from dualclust.train.config.run import load_config
 from dualclust.train.loop import resume, train
 
@@ -215,12 +211,7 @@ def test_killed_at_random_times(source, tmp_path):
     config.write_text(dump_config(settings))
     train(settings, whole)
     seconds = json.loads((whole / "metrics.jsonl").read_text().splitlines()[-2])["seconds"]
-    done = subprocess.run(
-        [sys.executable, "-c", FORK, str(folder), str(config), str(4 * seconds)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
+    done = run_program(FORK, str(folder), str(config), str(4 * seconds))
     assert done.returncode == 0, done.stderr
     codes = [int(code) for code in done.stdout.split()]
     assert set(codes) <= {0, -signal.SIGKILL}, done.stderr

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,17 +12,14 @@ from dualclust.common.locks import LOCK_FILES
 from dualclust.train.config.run import dump_config
 from dualclust.train.loop import train
 from dualclust.train.state.checkpoint import latest_checkpoint
+from tests.forked import run_program
 from tests.train.runs import tiny
 
-ROOT = Path(__file__).parents[3]
 STARTS = ["starts.count=2", "starts.epochs=1", "epochs=2", "evaluation.every=1"]
-# Loads the library once and forks: its imports would take nearly all of the time.
 FORK = """
 import json, sys
 from pathlib import Path
-import torch._dynamo  # an optimizer brings it along
-import torch.distributed
-import dualclust.train.loop
+import torch
 from tests.faults.processes import start_ranks
 
 words, log = json.loads(sys.argv[1]), Path(sys.argv[2])
@@ -36,13 +30,7 @@ print(json.dumps([child.wait(600) for child in start_ranks([words] * 2, log)]))
 
 def run_ranks(log: Path, *arguments: str) -> list[list[object]]:
     """The command in two processes that know of each other: their codes, and what they said."""
-    done = subprocess.run(
-        [sys.executable, "-c", FORK, json.dumps(arguments), str(log)],
-        cwd=ROOT,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
+    done = run_program(FORK, json.dumps(arguments), str(log))
     assert done.returncode == 0, done.stderr
     ended: list[list[object]] = json.loads(done.stdout)
     return ended

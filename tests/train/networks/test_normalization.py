@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,6 +11,7 @@ from torch import nn
 from dualclust.common.ranks import ALONE
 from dualclust.train.networks.normalization import BatchNorm, groups, merge_groups, synchronize
 from dualclust.train.state.seeding import generator
+from tests.forked import run_program
 
 SHAPES = [(12, 5), (12, 5, 3, 4)]
 DOUBLE = torch.float64
@@ -236,15 +233,7 @@ def two_ranks(tmp_path_factory):
     with socket.socket() as here:
         here.bind(("127.0.0.1", 0))
         port = here.getsockname()[1]
-    root = Path(__file__).parents[3]
-    done = subprocess.run(
-        [sys.executable, "-c", RANKS, str(folder), str(port), "2"],
-        env={**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_program(RANKS, str(folder), str(port), "2")
     assert done.returncode == 0, done.stderr
     return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(2)]
 

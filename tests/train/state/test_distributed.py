@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +13,10 @@ import torch
 from dualclust.algos.core.errors import UsageError
 from dualclust.common.ranks import ALONE, Ranks, join_ranks
 from dualclust.train.config.run import RunConfig, dump_config
+from tests.forked import run_program
 from tests.train.runs import tiny_recipe, write_images
 
-# Loads the library once and forks for all calls: an interpreter for each rank, or what each rank
-# would import, would take nearly all of the time.
+# Forks for all calls: what each rank would import would take nearly all of the time.
 FORK = """
 import json, os, socket, sys
 import numpy as np
@@ -145,12 +143,7 @@ def run_ranks(folder: Path, runs: dict[str, tuple[RunConfig, tuple[int, ...]]]) 
         for number, (config, worlds) in enumerate(runs.values())
         for world in worlds
     ]
-    done = subprocess.run(
-        [sys.executable, "-c", FORK, json.dumps(calls)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_program(FORK, json.dumps(calls))
     assert done.returncode == 0, done.stderr
     codes = iter(json.loads(done.stdout))
     return {

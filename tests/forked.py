@@ -1,0 +1,119 @@
+"""Programs of tests, in forks of one interpreter that has loaded what each of them imports.
+
+An interpreter of its own spends six seconds on PyTorch, scikit-learn and the library, more than
+most of these programs need for what they do. One process of each worker loads them once, and forks
+for each call. It runs nothing before: no thread, kernel or gradient that a fork would lose.
+
+This file is also the program of that process: lines of JSON come in, exit codes go out.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+
+__all__ = ["run_program"]
+
+ROOT = Path(__file__).parents[1]
+LOADED = (
+    "sklearn.metrics.cluster",
+    "torch._dynamo",  # an optimizer brings it along
+    "torch.distributed",
+    "dualclust.cli.main",
+    "dualclust.cluster.command",
+    "dualclust.train.loop",
+)
+
+
+def run_program(
+    source: str, *arguments: str, env: Mapping[str, str] = os.environ
+) -> subprocess.CompletedProcess[str]:
+    """Run ``python -c source arguments`` at the root of the repository, on one thread.
+
+    Parameters
+    ----------
+    source : str
+        A program; it may fork further.
+    arguments : str
+    env : mapping
+        Its whole environment. What a library reads while it is loaded has no effect any more.
+    """
+    server = _server()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    with tempfile.TemporaryDirectory() as folder:
+        printed = [Path(folder, name) for name in ("out", "err")]
+        call = {"source": source, "arguments": arguments, "env": dict(env)}
+        print(json.dumps(call | {"printed": [*map(str, printed)]}), file=server.stdin, flush=True)
+        answer = server.stdout.readline()
+        assert answer, f"the process that forks has ended with {server.wait()}"
+        said = [path.read_text(errors="replace") for path in printed]
+    return subprocess.CompletedProcess([*arguments], int(answer), *said)
+
+
+@functools.cache
+def _server() -> subprocess.Popen[str]:
+    """Start the process, which ends with this one."""
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tests.forked"],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    atexit.register(_close, server)
+    return server
+
+
+def _close(server: subprocess.Popen[str]) -> None:
+    server.communicate()  # it ends where its input does
+
+
+def _serve() -> None:
+    for name in LOADED:
+        with contextlib.suppress(ImportError):  # the base installation has no torch
+            importlib.import_module(name)
+    for line in sys.stdin:
+        call = json.loads(line)
+        child = os.fork()
+        if not child:
+            _become(**call)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+
+def _become(source: str, arguments: list[str], env: dict[str, str], printed: list[str]) -> None:
+    """Run a program as this process, which then ends, whatever happens."""
+    code: object = 1
+    try:
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        files = [os.open(path, os.O_WRONLY | os.O_CREAT, 0o600) for path in printed]
+        for old, new in zip((nothing, *files), range(3), strict=True):
+            os.dup2(old, new)
+        os.environ.clear()
+        os.environ.update(env)
+        sys.argv = ["-c", *arguments]
+        exec(compile(source, "<program>", "exec"), {"__name__": "__main__"})
+        code = 0
+    except SystemExit as end:
+        code = end.code or 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 1)
+
+
+if __name__ == "__main__":
+    _serve()
