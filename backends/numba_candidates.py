@@ -84,6 +84,7 @@ def _select_candidates(
     scores, low, high, slack, largest, lanes, clusters, values, n_candidates, truncation, keys
 ):
     n, k = scores.shape
+    near_lanes = np.empty(LANES, dtype=np.int64)
     zero = scores.dtype.type(0)
     width_of_region = zero
     for j in range(k):
@@ -100,11 +101,13 @@ def _select_candidates(
         threshold = best - slack * (abs(best) + largest)
         # Only a lane whose largest entry is this near can hold a candidate.
         near = threshold - width_of_region - slack * abs(threshold)
+        n_near = np.int64(0)
+        for lane in range(min(LANES, k)):  # no branch: which lanes are near cannot be foreseen
+            near_lanes[n_near] = lane
+            n_near += lanes[lane] >= near
         kept, total = np.int64(0), 0
-        for lane in range(min(LANES, k)):
-            if lanes[lane] < near:
-                continue
-            for j in range(lane, k, LANES):
+        for t in range(n_near):
+            for j in range(near_lanes[t], k, LANES):
                 at_most = row[j] + high[j]
                 if at_most >= threshold:
                     total += 1

@@ -29,6 +29,17 @@ class SolverOptions:
     # Passes over all rows (`assignment`).
     full_entries: int = 2**16
     """Scores up to which every cluster is a candidate of every row: no pass is worth it."""
+    few_clusters: int = 16
+    """Clusters so few that a shortest path costs no more than looking at a row."""
+    few_growth: int = 4
+    """How many times `full_entries` scores may be for so few clusters: above, Newton's method on
+    candidates is faster than a path for each row that online passes misplace."""
+    few_passes: int = 2
+    """Online passes over a first sample that then start the paths."""
+    few_rows: int = 2**8
+    """Rows on which ranges of scores are then measured."""
+    few_window: float = 0.125
+    """First lead up to which rows may move, in ranges of scores: a few errors of these prices."""
     pass_width: int = 16
     """Candidates of a row in a pass: few rows have more within a trust region learned well."""
     large_pass_width: int = 3

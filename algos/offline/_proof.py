@@ -115,17 +115,23 @@ def _regrets(
         first = xp.astype(candidates.values[rows, 0], xp.float64)
         beyond = candidates.truncation[rows] - first
         regret = xp.maximum(regret, beyond - label[:, 0])
-    lost = float(xp.sum(regret))
+    is_lost = xp.astype(regret > 0.0, xp.int8)
+    lost, n_lost = read(xp.sum(regret), xp.sum(xp.astype(is_lost, xp.int64)))
     if lost == 0.0:
         return 0.0, 0.0
+    # Few rows lose anything: only they are looked at again.
+    some = xp.argsort(is_lost, descending=True, stable=True)[: int(n_lost)]
+    parts = (candidates.clusters, candidates.values, candidates.truncation)
+    clusters, scores, truncation = (xp.take(part[rows, ...], some, axis=0) for part in parts)
+    few = candidates._replace(clusters=clusters, values=scores)
+    values, label = xp.take(values, some, axis=0), xp.take(label, some, axis=0)
     # Only clusters that look better than the label can have been rounded up.
-    sizes, zero = priced(candidates, rows, prices, sizes=True), xp.zeros_like(values)
+    sizes, zero = priced(few, slice(None), prices, sizes=True), xp.zeros_like(values)
     most = xp.max(xp.where(values >= label, sizes, zero), axis=1)
     if whole:
-        over = xp.where(beyond > label[:, 0], xp.abs(candidates.truncation[rows]), zero[:, 0])
-        most = xp.maximum(most, over)
-    most = xp.where(regret > 0.0, most + scale, zero[:, 0])
-    return lost, rounding_of(float(xp.sum(most)))
+        over = xp.take(beyond, some) > label[:, 0]
+        most = xp.maximum(most, xp.where(over, xp.abs(truncation), zero[:, 0]))
+    return lost, rounding_of(float(xp.sum(most)) + scale * n_lost)
 
 
 def proven(
@@ -160,7 +166,7 @@ def proven(
         size = size + unread(xp.sum(xp.abs(value)))
         parts = _regrets(candidates, rows, slot, inside, scale, whole=True)  # step 1: regret
         lost, explained = lost + parts[0], explained + parts[1]
-        if is_outside or parts[0] > 0.0:
+        if is_outside or (parts[0] > 0.0 and _any_truncated(candidates, rows)):
             parts = _regrets(candidates, rows, slot, prices, scale, whole=False)
         misplaced += max(parts[0] - parts[1], 0.0)
     slack = _slackness(inside, counts, bounds)  # step 2: slackness
@@ -185,6 +191,12 @@ def proven(
         gap=relative_gap(lost, size, objective + lost),
     )
     return assignment, misplaced
+
+
+def _any_truncated(candidates: Candidates, rows: slice) -> bool:
+    """Whether some of these rows have lost a candidate: without one, the whole says the same."""
+    xp = compat.array_namespace(candidates.truncation)
+    return bool(xp.any(candidates.is_truncated[rows]))
 
 
 def _slackness(prices: Array, counts: Array, bounds: SizeBounds) -> Array:

@@ -42,7 +42,7 @@ from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, priced, proven, rounding_of
 from ._smoothed_dual import Problem, RefinedPrices, refine_prices, soft_counts
 
-__all__ = ["LEAST_TEMPERATURE", "ReducedSolution", "solve_reduced"]
+__all__ = ["LEAST_TEMPERATURE", "ReducedSolution", "labels_by_paths", "solve_reduced"]
 
 LEAST_TEMPERATURE = 1e-290
 """Temperatures, and parts of them, divide: they stay normal numbers."""
@@ -104,11 +104,11 @@ def solve_reduced(
     if truncated > max_truncation * size or _held_back(candidates, problem, refined, options):
         return ReducedSolution(None, prices, bound)
     # Steps 4 and 5: labels and proof.
-    assignment, prices = _labels_by_paths(candidates, bounds, refined, tol, size, options)
+    assignment, prices = labels_by_paths(candidates, bounds, refined, tol, size, options)
     return ReducedSolution(assignment, prices, bound)
 
 
-def _labels_by_paths(
+def labels_by_paths(
     candidates: Candidates,
     bounds: SizeBounds,
     refined: RefinedPrices,

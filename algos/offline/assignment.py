@@ -51,6 +51,7 @@ from ..scores.statistics import (
     strided_ids,
 )
 from ._candidates import TooManyCandidatesError, TrustRegion, all_candidates, collect_candidates
+from ._few_clusters import are_few, kept_in_memory, solve_few
 from ._memory import raise_no_labels, within_memory
 from ._online_passes import assign_in_passes
 from ._options import DEFAULT_OPTIONS, SolverOptions
@@ -210,6 +211,8 @@ def assign_source(
         check_finite("prices", prices)
         prices = xp.astype(prices, xp.float64)
     if n:
+        if are_few(n, k, options):
+            source = kept_in_memory(source, like=bounds.lower)
         source = in_range(source, strided_ids(n, min(n, options.unit_rows), bounds.lower))
     try:
         result = _solved(Problem(source, bounds, tol, options), prices)
@@ -252,13 +255,13 @@ def _solved(
     problem: Problem, prices: Array | None, known: OfflineAssignment | None = None
 ) -> OfflineAssignment:
     """Solve in the unit of the source: steps 1 to 6, or labels that are `known` already."""
-    source, bounds, tol, options = problem
+    source, _, tol, options = problem
     given, unit = prices, -source.exponent
     prices = None if prices is None else times_power_of_two(prices, unit)
     if problem.n_scores <= options.full_entries:
         return _solve_in_full(problem, prices)
-    if prices is None and (free := without_prices(source, bounds, tol, options)) is not None:
-        return free
+    if (easy := _without_passes(problem, prices)) is not None:
+        return easy
     search = _start(problem, prices)._replace(online=known)  # step 1
     may_end_full = problem.n_scores <= options.last_entries
     for n_passes in range(options.max_passes):
@@ -280,6 +283,15 @@ def _solved(
         known = best_of(search.best, search.online)
         return _solved(problem._replace(options=replace(options, price_reach=0.0)), given, known)
     return _last_resort(problem, search)  # step 6
+
+
+def _without_passes(problem: Problem, prices: Array | None) -> OfflineAssignment | None:
+    """Labels that need no prices, or those of few clusters, if they prove the gap."""
+    source, bounds, tol, options = problem
+    free = without_prices(source, bounds, tol, options) if prices is None else None
+    if free is None and are_few(source.group.n_total, source.n_clusters, options):
+        return solve_few(source, bounds, prices, tol, options)
+    return free
 
 
 def _start(problem: Problem, prices: Array | None) -> Search:

@@ -254,7 +254,7 @@ def test_constrained_kmeans_reads_at_most_five_times_an_iteration_beside_its_sol
 ):
     rules = some_rules(1_000, 10) if ruled else None
     own, of_solver = constrained_reads(transfers, monkeypatch, rules)
-    assert own <= 5
+    assert round(own, 9) <= 5  # a difference of thirds
     assert of_solver <= 100  # one assignment of few scores: all Newton steps of one problem
 
 

@@ -227,7 +227,7 @@ PLANTED: tuple[PlantedError, ...] = (
         ("dropped", "bound = worth + truncated", "bound = worth"),
     ),
     *errors_in(
-        "algos.offline._reduced._labels_by_paths",
+        "algos.offline._reduced.labels_by_paths",
         ("dropped", "bounds.lower - candidates.fixed_counts, bounds", "bounds.lower, bounds"),
         ("swapped bounds", "            lower=lower,\n", "            lower=upper,\n"),
         claims=(

@@ -243,7 +243,7 @@ class Passes:
 def test_few_scores_are_solved_in_full(monkeypatch):
     for most, names in ((N * K, ["full"]), (N * K - 1, ["start", *["pass"] * 10, "last"])):
         passes = Passes(monkeypatch)
-        own = problem(full_entries=most, online_after=99, exponent=3)
+        own = problem(full_entries=most, few_growth=0, online_after=99, exponent=3)
         found = _solved(own, 8.0 * CENTER)
         assert passes.names() == names
         assert found == names[-1]

@@ -13,6 +13,11 @@ from dualclust.algos.offline import DEFAULT_OPTIONS, SolverOptions
 CHOSEN = {
     # Passes over all rows.
     "full_entries": 65_536,
+    "few_clusters": 16,
+    "few_growth": 4,
+    "few_passes": 2,
+    "few_rows": 256,
+    "few_window": 0.125,
     "pass_width": 16,
     "large_pass_width": 3,
     "large_pass_rows": 4_194_304,

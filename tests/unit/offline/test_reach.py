@@ -19,7 +19,8 @@ def test_a_reach_saves_the_samples_and_no_reach_is_wrong(monkeypatch, rng, facto
 
     scores = rng.normal(size=(9_000, 12)) * unit
     bounds = SizeBounds.from_ratios(12, n_samples=9_000, lower=0.9, upper=1.1)
-    best = assign_exact(scores, bounds)
+    passes = replace(DEFAULT_OPTIONS, few_growth=0)
+    best = assign_exact(scores, bounds, options=passes)
     near = best.prices + rng.normal(size=12) * 1e-3 * unit
     sampled, real = [], _trust_region._rows_of_sample
 
@@ -28,10 +29,10 @@ def test_a_reach_saves_the_samples_and_no_reach_is_wrong(monkeypatch, rng, facto
         return real(*args)
 
     monkeypatch.setattr(_trust_region, "_rows_of_sample", spy)
-    assign_offline(scores, bounds, prices=near)
+    assign_offline(scores, bounds, prices=near, options=passes)
     assert sampled  # without a reach
     sampled.clear()
-    known = replace(DEFAULT_OPTIONS, price_reach=4e-3 * factor * unit)
+    known = replace(passes, price_reach=4e-3 * factor * unit)
     found = assign_offline(scores, bounds, prices=near, tol=0.0, options=known)
     assert bool(sampled) == (factor < 1.0)  # prices that are farther off are learned from samples
     assert found.gap == 0.0

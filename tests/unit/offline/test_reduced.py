@@ -12,8 +12,8 @@ from dualclust.algos.offline._candidates import TrustRegion, all_candidates, col
 from dualclust.algos.offline._reduced import (
     LEAST_TEMPERATURE,
     _held_back,
-    _labels_by_paths,
     _worth,
+    labels_by_paths,
     solve_reduced,
 )
 from dualclust.algos.offline._smoothed_dual import RefinedPrices
@@ -71,7 +71,7 @@ def test_the_bound_is_that_of_the_prices_and_labels_need_what_was_truncated(seed
     radius = np.asarray([0.5, 0.25, 0.75, 0.5, 0.5])
     seen = at_prices(monkeypatch, prices)
     monkeypatch.setattr(_reduced, "_held_back", lambda *args: False)
-    monkeypatch.setattr(_reduced, "_labels_by_paths", lambda *args: ("labels", args))
+    monkeypatch.setattr(_reduced, "labels_by_paths", lambda *args: ("labels", args))
     bounds = SizeBounds.from_counts([6, 7, 8, 5, 4], [9, 9, 12, 9, 8], n_samples=N)
     truncated, worth, size, fixed = _worth(kept, prices, OPTIONS)
     share = truncated / size
@@ -118,7 +118,7 @@ def test_a_region_without_width_has_a_temperature_that_divides(monkeypatch):
 def test_nothing_is_sought_where_the_region_holds_prices_back(monkeypatch):
     kept, middle, prices = problem(0, width=K)  # nothing is truncated
     at_prices(monkeypatch, prices)
-    monkeypatch.setattr(_reduced, "_labels_by_paths", lambda *args: ("labels", None))
+    monkeypatch.setattr(_reduced, "labels_by_paths", lambda *args: ("labels", None))
     bounds = SizeBounds.from_counts([0] * K, n_samples=N)
     region = TrustRegion(middle, np.full(K, RADIUS))
     for is_held, labels in ((True, None), (False, "labels")):
@@ -199,7 +199,7 @@ def by_paths(size=40.0, reach=10.0, tol=0.1, prices=(0.5, -0.25), **options):
     )
     bounds = SizeBounds.from_counts([3, 2], [4, 5], n_samples=7)
     refined = RefinedPrices(np.asarray(prices), 0.25)
-    return _labels_by_paths(kept, bounds, refined, tol, size, SolverOptions(**options))
+    return labels_by_paths(kept, bounds, refined, tol, size, SolverOptions(**options))
 
 
 def test_windows_grow_until_little_is_misplaced(monkeypatch):

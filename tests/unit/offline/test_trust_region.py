@@ -28,7 +28,8 @@ def test_the_region_of_a_sample_holds_the_best_prices(make):
     n, k = 20_000, 10
     scores = make(n, k).astype(np.float32)
     bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
-    best = assign_exact(scores, bounds).prices
+    # Prices of few clusters are optimal too, but where they may move together, others of these.
+    best = assign_exact(scores, bounds, options=SolverOptions(few_growth=0)).prices
     options = SolverOptions(min_sample_rows=1000)
     region = initial_region(score_source(scores), bounds, options=options)
     inside = np.abs(best - region.center) <= region.radius

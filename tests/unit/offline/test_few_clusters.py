@@ -1,0 +1,139 @@
+"""Few clusters: the optimum along paths from learned prices, on one rank as on several."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.offline import SolverOptions, _few_clusters, assign_exact, assignment
+from dualclust.algos.offline._few_clusters import (
+    _all_finite,
+    are_few,
+    kept_in_memory,
+    solve_few,
+)
+from dualclust.algos.scores.sources import alone, score_source
+from tests.compare import to_numpy
+from tests.problems import cone_scores, mixture_scores
+
+PASSES = SolverOptions(few_growth=0)
+"""No problem has few clusters."""
+
+
+def test_which_problems_have_few_clusters():
+    assert are_few(2**14, 16)
+    assert not are_few(2**14 + 1, 16)
+    assert not are_few(1000, 17)
+    assert not are_few(1000, 2, SolverOptions(full_entries=0))
+
+
+@pytest.mark.parametrize("make", [cone_scores, mixture_scores])
+@pytest.mark.parametrize(("lower", "upper"), [(0.9, 1.1), (1.0, 1.0), (0.0, 1.2)])
+def test_the_optimum_is_that_of_the_passes(make, lower, upper):
+    n, k = 7_000, 10
+    scores = make(n, k).astype(np.float32)
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=lower, upper=upper)
+    found = solve_few(score_source(scores), bounds, None, 0.0)
+    expected = assign_exact(scores, bounds, options=PASSES)
+    assert found.objective == pytest.approx(expected.objective, rel=1e-12)
+    assert (found.gap, found.violation) == (0.0, 0)
+    np.testing.assert_array_equal(found.counts, np.bincount(found.labels, minlength=k))
+    assert assign_exact(scores, bounds).objective == found.objective
+
+
+def test_prices_that_are_far_off_need_larger_windows(xp, monkeypatch):
+    rng, windows = np.random.default_rng(0), []
+    scores = rng.normal(size=(60, 4))
+    bounds = SizeBounds.from_counts([15] * 4, n_samples=60)
+    bounds = SizeBounds(*(xp.asarray(part) for part in bounds[:4]), 60)
+    best = assign_exact(scores, SizeBounds.from_counts([15] * 4, n_samples=60))
+    real = _few_clusters.labels_by_paths
+
+    def paths(candidates, bounds, start, *args):
+        windows.append(start.temperature)
+        return real(candidates, bounds, start, *args)
+
+    monkeypatch.setattr(_few_clusters, "labels_by_paths", paths)
+    for prices in (None, xp.asarray(np.asarray([9.0, -9.0, 0.0, 3.0]))):
+        found = solve_few(score_source(xp.asarray(scores)), bounds, prices, 0.0)
+        assert found.objective == pytest.approx(best.objective, rel=1e-12)
+        assert to_numpy(found.counts).tolist() == [15] * 4
+    ranges = np.sort(scores.max(axis=1) - scores.min(axis=1))
+    assert windows == [0.125 / 4.0 * ranges[30]] * 2
+
+
+def test_the_best_cluster_changes_places_with_the_first(xp):
+    scores = np.asarray([[1.0, 3.0, 2.0], [4.0, 1.0, 2.0], [0.0, 1.0, 5.0]])
+    found = _all_finite(xp.asarray(scores), alone(3), like=xp.asarray(np.zeros(3)))
+    assert to_numpy(found.clusters).tolist() == [[1, 0, 2], [0, 1, 2], [2, 1, 0]]
+    np.testing.assert_array_equal(
+        to_numpy(found.values), np.take_along_axis(scores, to_numpy(found.clusters), axis=1)
+    )
+    assert to_numpy(found.is_free).all()
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 1e300])
+def test_scores_that_are_not_finite_or_out_of_range_are_left_to_others(odd):
+    scores = np.random.default_rng(0).normal(size=(40, 3))
+    scores[7, 1] = odd
+    bounds = SizeBounds.from_counts([10] * 3, [20] * 3, n_samples=40)
+    assert solve_few(score_source(scores), bounds, None, 0.0) is None
+
+
+def test_labels_with_a_gap_are_left_to_others(monkeypatch):
+    scores = np.random.default_rng(0).normal(size=(40, 3))
+    bounds = SizeBounds.from_counts([10] * 3, [20] * 3, n_samples=40)
+    found = solve_few(score_source(scores), bounds, None, 0.0)
+    for given, wanted in ((None, None), (found._replace(gap=0.5), None), (found, found)):
+        monkeypatch.setattr(_few_clusters, "labels_by_paths", lambda *args, given=given: (given, 0))
+        assert solve_few(score_source(scores), bounds, None, 0.25) is wanted
+
+
+def test_scores_are_multiplied_once_and_then_read(xp):
+    scores, asked = xp.asarray(np.random.default_rng(0).normal(size=(40, 3))), []
+    plain = score_source(scores)
+    source = plain._replace(
+        block=lambda a, b: asked.append((a, b)) or plain.block(a, b), take=None, in_turn=True
+    )
+    kept = kept_in_memory(source, like=scores)
+    ids = xp.asarray(np.asarray([7, 3]))
+    np.testing.assert_array_equal(to_numpy(kept.block(2, 5)), to_numpy(scores)[2:5])
+    np.testing.assert_array_equal(to_numpy(kept.take(ids)), to_numpy(scores)[[7, 3]])
+    assert (asked, kept.in_turn, kept.group) == ([(0, 40)], False, plain.group)
+
+
+def test_ranks_find_what_one_finds_alone():
+    """A rank has some rows; what it gathers are those of all."""
+    n, k, m = 300, 3, 192
+    scores = np.random.default_rng(0).normal(size=(n, k)) + np.asarray([1.0, 0.0, 0.0])
+    bounds = SizeBounds.from_counts([90] * 3, n_samples=n)
+    whole = solve_few(score_source(scores), bounds, None, 0.0)
+    for first, last in ((0, m), (m, n), (n, n)):
+        own = score_source(scores[first:last])
+        group = own.group._replace(first_row=first, n_total=n, gather=lambda array: scores)
+        found = solve_few(own._replace(group=group), bounds, None, 0.0)
+        np.testing.assert_array_equal(found.labels, whole.labels[first:last])
+        np.testing.assert_array_equal(found.prices, whole.prices)
+        assert found.objective == whole.objective
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_the_solver_asks_where_clusters_are_few(few, monkeypatch):
+    scores = np.random.default_rng(0).normal(size=(200, 4)) + np.asarray([2.0, 0.0, 0.0, 0.0])
+    bounds, asked = SizeBounds.from_counts([45] * 4, n_samples=200), []
+    real = assignment.solve_few
+
+    def solve(*args):
+        asked.append(args)
+        return real(*args) if few else None
+
+    monkeypatch.setattr(assignment, "solve_few", solve)
+    options = SolverOptions(full_entries=200)
+    prices = np.asarray([-2.0, 0.0, 0.0, 0.0])
+    found = assign_exact(scores, bounds, prices=prices, options=options)
+    assert found.gap == 0.0
+    [(_, own, given, tol, same)] = asked
+    assert (own, tol, same) == (bounds, 0.0, options)
+    np.testing.assert_array_equal(given, prices)
+    assert assign_exact(scores, bounds, options=PASSES).objective == pytest.approx(found.objective)
