@@ -51,7 +51,7 @@ ROUNDING = 64.0 * 2.0**-52  # of a sum, relative to its terms
 # a few of many prices move, and the largest change too large (benchmarks/results/kmeans.md). What
 # counts as the last change falls to `LEAST` of it at most, so that prices which happen to stay
 # leave a region in which they can move again.
-REACH, LEAST = 3.0, 0.25
+REACH, LEAST = 4.0, 0.25
 
 # Prices of the next centers are other ones. So those of an iteration may stand at the edge of their
 # region, as long as labels prove their gap; and rough ones are learned on the first sample alone.

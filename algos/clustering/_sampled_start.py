@@ -25,21 +25,25 @@ import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
 from ..core.types import Array
+from ..scores.sources import FeatureSource, feature_source
 from ..scores.statistics import strided_ids
-from ._frame import HELD_ENTRIES, Frame
+from ._frame import Frame
 
 __all__ = ["SampledProblem", "sampled_problem"]
 
-ROWS_PER_CLUSTER = 128
+ROWS_PER_CLUSTER = 256
 
-FEWEST_TIMES = 4
+MOST_ENTRIES = 2**24
+"""Entries of the rows of a sample at most: 64 MiB of float32."""
+
+FEWEST_TIMES = 3
 """Rows of the whole problem over those of the sample at least, for the sample to be worth it."""
 
 
 class SampledProblem(NamedTuple):
     """Some rows with their weights, and bounds on the sizes of their clusters."""
 
-    features: Array
+    features: FeatureSource
     bounds: SizeBounds
     weights: Array | None
 
@@ -49,11 +53,11 @@ def sampled_problem(frame: Frame, bounds: SizeBounds) -> SampledProblem | None:
 
     Notes
     -----
-    All ranks call this together. Memory: `HELD_ENTRIES` entries at most.
+    All ranks call this together. Memory: `MOST_ENTRIES` entries at most.
     """
     xp, group = compat.array_namespace(bounds.lower), frame.raw.group
     n, m = group.n_total, ROWS_PER_CLUSTER * bounds.n_clusters
-    if n < FEWEST_TIMES * m or m * frame.raw.n_features > HELD_ENTRIES:
+    if n < FEWEST_TIMES * m or m * frame.raw.n_features > MOST_ENTRIES:
         return None
     ids, weights = strided_ids(n, m, bounds.lower), None
     if frame.weights is not None:
@@ -65,4 +69,5 @@ def sampled_problem(frame: Frame, bounds: SizeBounds) -> SampledProblem | None:
     inside = SizeBounds.from_counts(
         lower, upper, n_samples=m, xp=xp, device=compat.device(bounds.lower)
     )
-    return SampledProblem(frame.raw.take(ids), inside, weights)
+    rows = feature_source(frame.raw.take(ids))._replace(multiply=frame.raw.multiply)
+    return SampledProblem(rows, inside, weights)
