@@ -96,7 +96,7 @@ class Labeler(NamedTuple):
         source = scores_of(frame, frame.inside(centers))
         if self.restrictions is not None:
             source = self.restrictions.of_scores(source)
-        elif self.is_large and drift == 0.0 and _is_zero(prices):
+        elif self.is_large and _is_zero(prices):
             free = self._free_labels(source, centers)
             if free is not None:
                 return free

@@ -81,7 +81,7 @@ def test_a_sample_has_bounds_in_proportion_and_the_weights_of_its_rows(xp, weigh
     x = np.arange(2.0 * n).reshape(n, 2)
     weights = xp.asarray(x[:, 0] + 1.0) if weighted else None
     bounds = dc.SizeBounds.from_counts(
-        [3] + [n // K] * (K - 1), [n] * K, n_samples=n, xp=xp.namespace, device=xp.device
+        [2] + [n // K] * (K - 1), [n] * K, n_samples=n, xp=xp.namespace, device=xp.device
     )
     sample = sampled_problem(frame_of(xp.asarray(x), "euclidean", weights), bounds)
     found = np.asarray(sample.features.rows(0, m))
@@ -159,11 +159,10 @@ def test_bounds_that_do_not_bind_need_no_solver(rows, weighted, monkeypatch):
 
     weights = np.linspace(0.5, 2.0, N) if weighted else None
     wide = bounds_of(lower=0.01, upper=9.0)
+    options = {"weights": weights, "prices": np.zeros(K), "max_iter": 6}
     with monkeypatch.context() as patched:
         patched.setattr(_labels, "assign_source", refuse)
-        found = constrained_kmeans(
-            rows, wide, rows[:K], metric="euclidean", weights=weights, max_iter=6
-        )
+        found = constrained_kmeans(rows, wide, rows[:K], metric="euclidean", **options)
     squares = ((rows[:, None, :] - found.centers) ** 2).sum(axis=2)
     np.testing.assert_array_equal(found.labels, squares.argmin(axis=1))
     np.testing.assert_array_equal(found.counts, np.bincount(found.labels, minlength=K))
@@ -178,5 +177,5 @@ def test_bounds_that_a_few_rows_miss_are_kept(rows):
     centers = np.concatenate([rows[: K - 1], np.full((1, 6), 1e3)])
     bounds = dc.SizeBounds.from_counts([0] * (K - 1) + [3], n_samples=N)
     labeler = _labels.Labeler(frame_of(rows, "euclidean", None), bounds, None)
-    monkeyed = labeler.labels(centers, None, 0.0)
-    assert int(monkeyed.counts[-1]) == 3
+    found = labeler.labels(centers, None, 0.0)
+    assert int(found.counts[-1]) == 3
