@@ -249,32 +249,17 @@ def constrained_kmeans(
     check_reach(frame, centers if state is None else state.centers)
     labeler = Labeler(frame, bounds, restrictions)
     if state is None:
-        centers, drift, changed = xp.astype(centers, like.dtype), 0.0, 1.0
+        centers = xp.astype(centers, like.dtype)
         if not max_iter:
             found = labeler.labels(centers, prices, gap)
             return ConstrainedKMeansResult(centers, found, 0, False)
-        if prices is None and labeler.is_large and restrictions is None:
-            sampled = _settled_on_sample(frame, bounds, centers, metric, empty)
-            if sampled is not None:
-                centers, prices, drift, changed = sampled
-        found = labeler.near_labels(centers, prices, drift, changed)
-        state = KMeansState(
-            centers,
-            found.prices,
-            0,
-            found.labels,
-            found.objective,
-            drift=drift,
-            changed=changed,
-        )
+        state = _first_state(labeler, centers, prices, metric, empty)
     before = None
     while state.n_iter < max_iter and not state.converged:
         sums = gathered_sums(frame, state.labels, bounds.n_clusters, before)
         before = sums, state.labels
         is_plain = not labeler.is_large or not SETTLING * tol < state.changed <= MANY
-        centers = _next_centers(
-            labeler, sums, state, movable=empty == "relocate", beyond=not is_plain
-        )
+        centers = _next_centers(labeler, sums, state, empty, beyond=not is_plain)
         found = labeler.near_labels(centers, state.prices, state.drift, state.changed)
         changed = share_changed(frame.source.group, found.labels, state.labels)
         state = KMeansState(
@@ -292,6 +277,27 @@ def constrained_kmeans(
             progress(state, changed)
     found = labeler.labels(state.centers, state.prices, gap, state.drift)
     return ConstrainedKMeansResult(state.centers, found, state.n_iter, state.converged)
+
+
+def _first_state(
+    labeler: Labeler, centers: Array, prices: Array | None, metric: str, empty: str
+) -> KMeansState:
+    """Return the first labels of all rows, after iterations on a sample where these help."""
+    drift, changed = 0.0, 1.0
+    if prices is None and labeler.is_large and labeler.restrictions is None:
+        sampled = _settled_on_sample(labeler.frame, labeler.bounds, centers, metric, empty)
+        if sampled is not None:
+            centers, prices, drift, changed = sampled
+    found = labeler.near_labels(centers, prices, drift, changed)
+    return KMeansState(
+        centers,
+        found.prices,
+        0,
+        found.labels,
+        found.objective,
+        drift=drift,
+        changed=changed,
+    )
 
 
 def _settled_on_sample(
@@ -318,25 +324,25 @@ def _settled_on_sample(
 
 
 def _next_centers(
-    labeler: Labeler, sums: CenterSums, state: KMeansState, *, movable: bool, beyond: bool
+    labeler: Labeler, sums: CenterSums, state: KMeansState, empty: str, *, beyond: bool
 ) -> Array:
     """Return the best centers for the labels, or those `beyond`.
 
-    Centers of empty clusters may move to a row.
+    With `empty` "relocate", centers of empty clusters move to a row.
     """
     frame, upper = labeler.frame, labeler.bounds.upper
     xp = compat.array_namespace(upper)
     centers = best_centers(frame, sums, state.centers)
     if beyond:
         centers = relaxed_centers(state.centers, centers, spherical=frame.spherical)
-    empty = (sums.counts == 0) & (upper > 0)
-    if not movable or not bool(xp.any(empty)):
+    movable = (sums.counts == 0) & (upper > 0)
+    if empty != "relocate" or not bool(xp.any(movable)):
         return centers
     if labeler.restrictions is not None:  # a row of weight 0 is nobody's new center
-        free = labeler.restrictions.relocatable(empty, frame.source.group.n_total)
+        free = labeler.restrictions.relocatable(movable, frame.source.group.n_total)
         free = xp.astype(free, xp.float64)
         frame = frame._replace(weights=free if frame.weights is None else free * frame.weights)
-    return relocate_empty(frame, state.labels, centers, empty)
+    return relocate_empty(frame, state.labels, centers, movable)
 
 
 def _checked_prices(prices: Array | None, bounds: SizeBounds) -> Array | None:
