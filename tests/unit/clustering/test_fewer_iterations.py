@@ -13,6 +13,7 @@ from dualclust.algos.clustering._sampled_start import (
     sampled_problem,
 )
 from dualclust.algos.clustering.constrained import constrained_kmeans
+from tests.compare import to_numpy
 from tests.problems import unit_rows
 from tests.programs import program
 
@@ -34,7 +35,7 @@ def bounds_of(n=N, lower=0.9, upper=1.1):
 def test_a_step_beyond_the_means_is_no_farther_from_them(xp, rng):
     old, best = rng.normal(size=(2, 5, 3))
     best[4] = old[4]
-    found = np.asarray(relaxed_centers(xp.asarray(old), xp.asarray(best), spherical=False))
+    found = to_numpy(relaxed_centers(xp.asarray(old), xp.asarray(best), spherical=False))
     np.testing.assert_allclose(found[:4] - best[:4], 0.8 * (best[:4] - old[:4]), rtol=1e-12)
     np.testing.assert_array_equal(found[4], old[4])
 
@@ -42,7 +43,7 @@ def test_a_step_beyond_the_means_is_no_farther_from_them(xp, rng):
 def test_a_step_beyond_directions_stays_on_the_sphere_and_comes_no_less_near(xp, rng):
     old, best = (unit_rows(rng.normal(size=(200, 3))) for _ in range(2))
     best[-1] = -old[-1]
-    found = np.asarray(relaxed_centers(xp.asarray(old), xp.asarray(best), spherical=True))
+    found = to_numpy(relaxed_centers(xp.asarray(old), xp.asarray(best), spherical=True))
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, rtol=1e-12)
     assert np.all((found * best).sum(axis=1) >= (old * best).sum(axis=1) - 1e-12)
     across = found - (found * best).sum(axis=1, keepdims=True) * best
@@ -84,13 +85,13 @@ def test_a_sample_has_bounds_in_proportion_and_the_weights_of_its_rows(xp, weigh
         [2] + [n // K] * (K - 1), [n] * K, n_samples=n, xp=xp.namespace, device=xp.device
     )
     sample = sampled_problem(frame_of(xp.asarray(x), "euclidean", weights), bounds)
-    found = np.asarray(sample.features.rows(0, m))
+    found = to_numpy(sample.features.rows(0, m))
     assert np.unique(found[:, 0]).shape == (m,)
     assert np.ptp(found[:, 0]) > 0.9 * np.ptp(x[:, 0])  # from all over the data
-    np.testing.assert_array_equal(np.asarray(sample.bounds.lower), [0] + [m // K] * (K - 1))
-    np.testing.assert_array_equal(np.asarray(sample.bounds.upper), [m] * K)
+    np.testing.assert_array_equal(to_numpy(sample.bounds.lower), [0] + [m // K] * (K - 1))
+    np.testing.assert_array_equal(to_numpy(sample.bounds.upper), [m] * K)
     if weighted:
-        np.testing.assert_array_equal(np.asarray(sample.weights), found[:, 0] + 1.0)
+        np.testing.assert_array_equal(to_numpy(sample.weights), found[:, 0] + 1.0)
     else:
         assert sample.weights is None
 
