@@ -31,9 +31,9 @@ from ..core.reads import read
 from ..core.segments import segment_sum
 from ..core.types import Array
 from ..offline import DEFAULT_OPTIONS, SolverOptions
-from ..offline._ties import may_be_free
 from ..offline.assignment import OfflineAssignment, assign_source
 from ..scores.sources import ScoreSource
+from ..scores.statistics import strided_ids
 from ._frame import Frame, scores_of
 from ._restrictions import Restrictions
 from .lloyd import KMeansState, nearest_labels
@@ -43,6 +43,7 @@ __all__ = ["MANY", "NEAR", "Labeler", "at_no_prices", "next_drift"]
 NEAR = 1e-3  # proven gap of the labels while centers still move
 ROUGH = 1e-2  # the same while more than this share of the labels change in an iteration:
 MANY = 0.1
+FEW_ROWS = 1024
 ROUNDING = 64.0 * 2.0**-52  # of a sum, relative to its terms
 
 # Prices change less and less from one iteration to the next. So the trust region of the next ones
@@ -112,16 +113,27 @@ class Labeler(NamedTuple):
 
     def _free_labels(self, source: ScoreSource, centers: Array) -> OfflineAssignment | None:
         """Return the best clusters if bounds do not bind: then they are optimal, at prices of 0."""
-        bounds, frame = self.bounds, self.frame
-        if not may_be_free(source, bounds):
+        bounds, group, k = self.bounds, self.frame.source.group, self.bounds.n_clusters
+        xp, n = compat.array_namespace(bounds.lower), group.n_total
+        m = min(n, FEW_ROWS)  # which tell mostly that a pass is not worth it
+        best = xp.argmax(source.take(strided_ids(n, m, bounds.lower)), axis=1)
+        if not _inside(_counts(best, k) * n, bounds.lower * m, bounds.upper * m):
             return None
-        labels, value = nearest_labels(frame, frame.inside(centers))
-        xp = compat.array_namespace(labels)
-        ones = xp.ones_like(labels)[:, None]
-        counts = segment_sum(ones, labels, n_segments=bounds.n_clusters)
-        counts = xp.sum(frame.source.group.gather(counts[None, :, 0]), axis=0)
-        (outside,) = read(xp.any((counts < bounds.lower) | (counts > bounds.upper)))
-        return None if outside else at_no_prices(labels, counts, value)
+        labels, value = nearest_labels(self.frame, self.frame.inside(centers))
+        counts = xp.sum(group.gather(_counts(labels, k)[None, :]), axis=0)
+        if not _inside(counts, bounds.lower, bounds.upper):
+            return None
+        return at_no_prices(labels, counts, value)
+
+
+def _counts(labels: Array, n_clusters: int) -> Array:
+    ones = compat.array_namespace(labels).ones_like(labels)[:, None]
+    return segment_sum(ones, labels, n_segments=n_clusters)[:, 0]
+
+
+def _inside(counts: Array, lower: Array, upper: Array) -> bool:
+    (outside,) = read(compat.array_namespace(counts).any((counts < lower) | (counts > upper)))
+    return not outside
 
 
 def next_drift(state: KMeansState, prices: Array) -> float:
