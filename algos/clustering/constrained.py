@@ -13,6 +13,10 @@ centers are directions of sums (CoKe Eq. 12), or means. Neither step lowers the 
 up to its proven gap. Rows are read block by block, from memory or from a `FeatureSource`, on one
 rank or many. Bounds that allow all sizes need no prices: then this is `lloyd.kmeans`.
 
+Where there are many rows, the first iterations read a sample of them (`_sampled_start`), labels are
+found roughly while many of them change, and afterwards centers go beyond the means of the labels
+until these settle (`_over_relaxation`).
+
 Rows whose cluster is known (`fixed`) and pairs that must not be (`forbidden`) are part of the
 problem: labels, certificate and proofs of infeasibility respect them (`_restrictions`).
 
@@ -28,7 +32,6 @@ paper           here          shape    meaning
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -37,13 +40,15 @@ from ..bounds.sizes import SizeBounds, check_bounds
 from ..core.checks import check_finite, check_interval, check_same_place, check_shape
 from ..core.errors import InvalidValueError
 from ..core.types import Array
-from ..offline import DEFAULT_OPTIONS
-from ..offline.assignment import OfflineAssignment, assign_source
+from ..offline.assignment import OfflineAssignment
 from ..scores.sources import FeatureSource
 from ._cluster_sums import best_centers, gathered_sums
 from ._empty_clusters import relocate_empty
-from ._frame import Frame, check_reach, frame_of, scores_of
-from ._restrictions import Restrictions, restrictions_of
+from ._frame import Frame, check_reach, frame_of
+from ._labels import MANY, NEAR, Labeler, at_no_prices, next_drift
+from ._over_relaxation import relaxed_centers
+from ._restrictions import restrictions_of
+from ._sampled_start import sampled_problem
 from .centers import CenterSums
 from .lloyd import (
     KMeansResult,
@@ -67,16 +72,11 @@ __all__ = [
     "kmeans_plus_plus",
 ]
 
-NEAR = 1e-3  # proven gap of the labels while centers still move
-ROUNDING = 64.0 * 2.0**-52  # of a sum, relative to its terms
+SETTLED = 0.03  # share of the labels that change at the end of the iterations on a sample
+MOST_SAMPLED = 20  # these iterations at most
 
-# Prices change less and less from one iteration to the next. So the trust region of the next ones
-# is known without samples: `REACH` times the root mean square change of the last. A region that is
-# too small for some prices costs a pass, one too large many candidates. The mean is too small where
-# a few of many prices move, and the largest change too large (benchmarks/results/kmeans.md). What
-# counts as the last change falls to `LEAST` of it at most, so that prices which happen to stay
-# leave a region in which they can move again.
-REACH, LEAST = 4.0, 0.25
+# A step beyond the means changes about so many times the labels of a plain one.
+SETTLING = 2.5
 
 
 class ConstrainedKMeansResult(NamedTuple):
@@ -160,9 +160,10 @@ def constrained_kmeans(
     prices : (k,) float64 array, optional
         Prices to start from, in units of score, such as those of a similar problem.
     max_iter : int
-        Most center updates, >= 0, including those of `state`; 0 only labels for `centers`.
+        Most center updates from all rows, >= 0, including those of `state`; 0 only labels for
+        `centers`.
     tol : float in [0, 1]
-        Stop once at most this share of the labels changed.
+        Stop once a step to the means changed at most this share of the labels.
     gap : float in [0, 1]
         Relative gap to prove for the final labels; 0 for the best labels of the final centers.
     state : KMeansState, optional
@@ -190,7 +191,11 @@ def constrained_kmeans(
     -----
     Guarantee: ``lower <= counts <= upper``, fixed rows keep their label, no pair is a forbidden
     one, and the objective never falls between two iterations by more than the proven gap of the
-    labels, 0.001 of its size. The gap is relative to the best labels that keep all of these.
+    labels: 0.001 of its size, or 0.01 after an iteration in which more than a tenth of the labels
+    changed. The gap is relative to the best labels that keep all of these.
+    For more than 65,536 scores: without `prices`, `fixed` and `forbidden`, up to 20 updates on 256
+    rows a cluster come first, if there are three times as many rows; and between the first
+    iterations and the last, centers go beyond the means of the labels (docs/decisions/0053).
     Cost: O(n k d) per iteration. Without fixed rows and forbidden pairs, bounds that exclude no
     labels cost no more than `kmeans`, which then runs. With them the solver runs whatever the
     bounds are; m pairs cost O(m log m) once, and then O(n k) for each pass over the scores.
@@ -242,30 +247,31 @@ def constrained_kmeans(
     if state is not None:
         check_state(state, frame, centers)
     check_reach(frame, centers if state is None else state.centers)
-    labeler = _Labeler(frame, bounds, restrictions)
+    labeler = Labeler(frame, bounds, restrictions)
     if state is None:
         centers = xp.astype(centers, like.dtype)
-        found = labeler.labels(centers, prices, NEAR if max_iter else gap)
         if not max_iter:
+            found = labeler.labels(centers, prices, gap)
             return ConstrainedKMeansResult(centers, found, 0, False)
-        state = KMeansState(centers, found.prices, 0, found.labels, found.objective)
+        state = _first_state(labeler, centers, prices, metric, empty)
     before = None
     while state.n_iter < max_iter and not state.converged:
         sums = gathered_sums(frame, state.labels, bounds.n_clusters, before)
         before = sums, state.labels
-        centers = labeler.centers(sums, state, movable=empty == "relocate")
-        found = labeler.labels(centers, state.prices, NEAR, state.drift)
+        is_plain = not labeler.is_large or not SETTLING * tol < state.changed <= MANY
+        centers = _next_centers(labeler, sums, state, empty, beyond=not is_plain)
+        found = labeler.near_labels(centers, state.prices, state.drift, state.changed)
         changed = share_changed(frame.source.group, found.labels, state.labels)
-        n_iter, is_last = state.n_iter + 1, changed <= tol
         state = KMeansState(
             centers,
             found.prices,
-            n_iter,
+            state.n_iter + 1,
             found.labels,
             found.objective,
-            is_last,
+            is_plain and changed <= tol,
             found.gap,
-            _drift(state, found.prices),
+            next_drift(state, found.prices),
+            changed,
         )
         if progress is not None:
             progress(state, changed)
@@ -273,65 +279,70 @@ def constrained_kmeans(
     return ConstrainedKMeansResult(state.centers, found, state.n_iter, state.converged)
 
 
-class _Labeler(NamedTuple):
-    """The two steps of the alternation, in units of score of the features."""
-
-    frame: Frame
-    bounds: SizeBounds
-    restrictions: Restrictions | None
-
-    def labels(
-        self, centers: Array, prices: Array | None, gap: float, drift: float = 0.0
-    ) -> OfflineAssignment:
-        """Return the best labels for these centers, to a proven gap.
-
-        `drift` is about how far the prices are from the best ones; 0 if that is not known.
-        """
-        frame, unit = self.frame, self.frame.score_unit
-        source = scores_of(frame, frame.inside(centers))
-        if self.restrictions is not None:
-            source = self.restrictions.of_scores(source)
-        prices = None if prices is None else prices / unit
-        options = replace(DEFAULT_OPTIONS, price_reach=REACH * drift / unit)
-        found = assign_source(source, self.bounds, prices=prices, tol=gap, options=options)
-        return found._replace(
-            prices=found.prices * unit,
-            objective=found.objective * unit,
-            upper_bound=found.upper_bound * unit,
-            rounding=found.rounding * unit,
-        )
-
-    def centers(self, sums: CenterSums, state: KMeansState, *, movable: bool) -> Array:
-        """Return the best centers for the labels; those of empty clusters may move to a row."""
-        frame, upper = self.frame, self.bounds.upper
-        xp = compat.array_namespace(upper)
-        centers = best_centers(frame, sums, state.centers)
-        empty = (sums.counts == 0) & (upper > 0)
-        if not movable or not bool(xp.any(empty)):
-            return centers
-        if self.restrictions is not None:  # a row of weight 0 is nobody's new center
-            free = self.restrictions.relocatable(empty, frame.source.group.n_total)
-            free = xp.astype(free, xp.float64)
-            frame = frame._replace(weights=free if frame.weights is None else free * frame.weights)
-        return relocate_empty(frame, state.labels, centers, empty)
+def _first_state(
+    labeler: Labeler, centers: Array, prices: Array | None, metric: str, empty: str
+) -> KMeansState:
+    """Return the first labels of all rows, after iterations on a sample where these help."""
+    drift, changed = 0.0, 1.0
+    if prices is None and labeler.is_large and labeler.restrictions is None:
+        sampled = _settled_on_sample(labeler.frame, labeler.bounds, centers, metric, empty)
+        if sampled is not None:
+            centers, prices, drift, changed = sampled
+    found = labeler.near_labels(centers, prices, drift, changed)
+    return KMeansState(
+        centers,
+        found.prices,
+        0,
+        found.labels,
+        found.objective,
+        drift=drift,
+        changed=changed,
+    )
 
 
-def _drift(state: KMeansState, prices: Array) -> float:
-    """About how far the next prices can be; 0 where that is not known.
+def _settled_on_sample(
+    frame: Frame, bounds: SizeBounds, centers: Array, metric: str, empty: str
+) -> tuple[Array, Array, float, float] | None:
+    """Return centers and prices from a sample, how far prices still move, and how many labels."""
+    sample = sampled_problem(frame, bounds)
+    if sample is None:
+        return None
+    states: list[KMeansState] = []
+    found = constrained_kmeans(
+        sample.features,
+        sample.bounds,
+        centers,
+        metric=metric,
+        weights=sample.weights,
+        max_iter=MOST_SAMPLED,
+        tol=SETTLED,
+        gap=NEAR,
+        progress=lambda state, _: states.append(state),
+        empty=empty,
+    )
+    return found.centers, found.assignment.prices, states[-1].drift, states[-1].changed
 
-    The first change, from centers that are mere rows, says nothing of the next.
+
+def _next_centers(
+    labeler: Labeler, sums: CenterSums, state: KMeansState, empty: str, *, beyond: bool
+) -> Array:
+    """Return the best centers for the labels, or those `beyond`.
+
+    With `empty` "relocate", centers of empty clusters move to a row.
     """
-    if not state.n_iter:
-        return 0.0
-    return max(_root_mean_square(prices - state.prices), LEAST * state.drift)
-
-
-def _root_mean_square(values: Array) -> float:
-    """Also where squares would overflow or vanish."""
-    xp = compat.array_namespace(values)
-    largest = xp.max(xp.abs(values))
-    shares = values / xp.where(largest == 0.0, xp.ones_like(largest), largest)
-    return float(largest * xp.sqrt(xp.mean(shares * shares)))
+    frame, upper = labeler.frame, labeler.bounds.upper
+    xp = compat.array_namespace(upper)
+    centers = best_centers(frame, sums, state.centers)
+    if beyond:
+        centers = relaxed_centers(state.centers, centers, spherical=frame.spherical)
+    movable = (sums.counts == 0) & (upper > 0)
+    if empty != "relocate" or not bool(xp.any(movable)):
+        return centers
+    if labeler.restrictions is not None:  # a row of weight 0 is nobody's new center
+        free = labeler.restrictions.relocatable(movable, frame.source.group.n_total)
+        free = xp.astype(free, xp.float64)
+        frame = frame._replace(weights=free if frame.weights is None else free * frame.weights)
+    return relocate_empty(frame, state.labels, centers, movable)
 
 
 def _checked_prices(prices: Array | None, bounds: SizeBounds) -> Array | None:
@@ -346,16 +357,6 @@ def _checked_prices(prices: Array | None, bounds: SizeBounds) -> Array | None:
 
 
 def _of_free(found: KMeansResult) -> ConstrainedKMeansResult:
-    """Return the result of free k-means: nearest centers are the best labels, at prices of 0."""
-    xp, value = compat.array_namespace(found.counts), found.objective
-    assignment = OfflineAssignment(
-        labels=found.labels,
-        counts=found.counts,
-        prices=xp.zeros_like(found.counts, dtype=xp.float64),
-        objective=value,
-        upper_bound=value,
-        rounding=ROUNDING * abs(value),
-        violation=0,
-        gap=0.0,
-    )
+    """Return the result of free k-means: nearest centers are the best labels."""
+    assignment = at_no_prices(found.labels, found.counts, found.objective)
     return ConstrainedKMeansResult(found.centers, assignment, found.n_iter, found.converged)

@@ -62,6 +62,7 @@ __all__ = [
     "check_arguments",
     "check_state",
     "kmeans",
+    "nearest_labels",
     "share_changed",
     "updated_centers",
 ]
@@ -87,6 +88,8 @@ class KMeansState(NamedTuple):
         Proven relative gap of the labels, for who watches; 0 without bounds.
     drift : float
         About how much a price changes in an iteration, in units of score; 0 if that is not known.
+    changed : float
+        Share of the labels that the last update changed; 1 before the first.
     """
 
     centers: Array
@@ -97,6 +100,7 @@ class KMeansState(NamedTuple):
     converged: bool = False
     gap: float = 0.0
     drift: float = 0.0
+    changed: float = 1.0
 
 
 Progress = Callable[[KMeansState, float], None]
@@ -240,7 +244,15 @@ def kmeans(
         before = sums, state.labels
         labels, sums, value = _nearest(frame, frame.inside(centers), before)
         changed = share_changed(frame.source.group, labels, state.labels)
-        state = KMeansState(centers, state.prices, state.n_iter + 1, labels, value, changed <= tol)
+        state = KMeansState(
+            centers,
+            state.prices,
+            state.n_iter + 1,
+            labels,
+            value,
+            changed <= tol,
+            changed=changed,
+        )
         if progress is not None:
             progress(state, changed)
     return KMeansResult(
@@ -269,11 +281,29 @@ def _nearest(
 
     `before` as in `PassSums`.
     """
+    sums = PassSums(frame, centers.shape[0], before)
+    labels, value = nearest_labels(frame, centers, sums)
+    return labels, sums.total(), value
+
+
+def nearest_labels(
+    frame: Frame, centers: Array, sums: PassSums | None = None
+) -> tuple[Array, float]:
+    """Return the best cluster of each row and the objective, in one pass.
+
+    Parameters
+    ----------
+    frame : Frame
+    centers : (k, d) array
+        In the coordinates of the frame.
+    sums : PassSums, optional
+        Takes every block with its labels.
+    """
     xp, group, k = compat.array_namespace(centers), frame.source.group, centers.shape[0]
     offsets = xp.zeros_like(centers[:, 0])
     if not frame.spherical:
         offsets = -0.5 * xp.sum(centers * centers, axis=1)
-    sums, transposed = PassSums(frame, k, before), centers.T
+    transposed = centers.T
 
     def look(block: Array, start: int, stop: int) -> tuple[Array, Array]:
         scores = frame.raw.multiply(frame.block(block, start, stop), transposed)
@@ -281,7 +311,8 @@ def _nearest(
         best = xp.astype(best, xp.float64)
         if frame.weights is not None:
             best = best * frame.weights[group.first_row + start : group.first_row + stop]
-        sums.add_block(block, start, own)
+        if sums is not None:
+            sums.add_block(block, start, own)
         return own, xp.reshape(xp.sum(best), (1,))
 
     device = compat.device(centers)
@@ -290,9 +321,8 @@ def _nearest(
     for own, value in map_rows(look, frame.raw, k):
         labels.append(own)
         values.append(value)
-    total = sums.total()
     value = math.fsum(entries("values", group.gather(xp.concat(values)))) * frame.score_unit
-    return xp.concat(labels), total, value
+    return xp.concat(labels), value
 
 
 def check_arguments(
@@ -354,3 +384,4 @@ def check_state(state: KMeansState, frame: Frame, centers: Array) -> None:
     )
     check_count("state.n_iter", state.n_iter, 0)
     check_interval("state.drift", state.drift, 0.0, sys.float_info.max)
+    check_interval("state.changed", state.changed, 0.0, 1.0)

@@ -58,6 +58,7 @@ def save(
         "objective": np.asarray(state.objective, dtype=np.float64),
         "converged": np.asarray(state.converged, dtype=np.int64),
         "drift": np.asarray(state.drift, dtype=np.float64),
+        "changed": np.asarray(state.changed, dtype=np.float64),
     }
     save_state(options.checkpoint, identity(options, problem), arrays)
 
@@ -81,6 +82,7 @@ def load(options: argparse.Namespace, problem: Problem) -> KMeansState:
         float(arrays["objective"]),
         bool(arrays["converged"]),
         drift=float(arrays["drift"]),
+        changed=float(arrays["changed"]),
     )
 
 

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_flatten  # noqa: E402
 
 from dualclust import SizeBounds, assign, assign_offline, measured_steps  # noqa: E402
-from dualclust.algos.clustering import constrained, constrained_kmeans, kmeans  # noqa: E402
+from dualclust.algos.clustering import _labels, constrained_kmeans, kmeans  # noqa: E402
 from dualclust.algos.core.reads import on_host, read, unread  # noqa: E402
 from dualclust.algos.offline import _smoothed_dual, assign_exact  # noqa: E402
 from dualclust.algos.offline._candidates import collect_candidates  # noqa: E402
@@ -224,7 +224,7 @@ def constrained_reads(transfers, monkeypatch, rules=None):
     bounds = SizeBounds.from_ratios(
         10, n_samples=1_000, lower=0.9, upper=1.1, rounding="outward", xp=torch, device=DEVICE
     )
-    real = constrained.assign_source
+    real = _labels.assign_source
 
     def spy(*args, **kwargs):
         before = transfers.reads.total()
@@ -232,7 +232,7 @@ def constrained_reads(transfers, monkeypatch, rules=None):
         inside.append(transfers.reads.total() - before)
         return found
 
-    monkeypatch.setattr(constrained, "assign_source", spy)
+    monkeypatch.setattr(_labels, "assign_source", spy)
 
     def run(max_iter):
         inside.clear()

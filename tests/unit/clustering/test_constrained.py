@@ -7,7 +7,7 @@ import pytest
 
 import dualclust as dc
 import dualclust.algos.offline.assignment as solver
-from dualclust.algos.clustering import constrained
+from dualclust.algos.clustering import _labels
 from dualclust.algos.clustering.constrained import constrained_kmeans
 from tests.programs import program
 
@@ -15,11 +15,11 @@ from tests.programs import program
 @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
 def test_the_root_mean_square_neither_overflows_nor_vanishes(xp, scale):
     values = xp.asarray(scale * np.asarray([3.0, -4.0, 0.0, 0.0]))
-    np.testing.assert_allclose(constrained._root_mean_square(values) / scale, 2.5, rtol=1e-12)
+    np.testing.assert_allclose(_labels._root_mean_square(values) / scale, 2.5, rtol=1e-12)
 
 
 def test_the_root_mean_square_of_prices_that_stay_is_0(xp):
-    assert constrained._root_mean_square(xp.asarray(np.zeros(3))) == 0.0
+    assert _labels._root_mean_square(xp.asarray(np.zeros(3))) == 0.0
 
 
 def passes_an_iteration(monkeypatch, reach):
@@ -40,8 +40,8 @@ def passes_an_iteration(monkeypatch, reach):
     with monkeypatch.context() as monkeypatch:
         counted(solver, "collect_candidates")
         counted(solver, "assign_in_passes")
-        counted(constrained, "assign_source")
-        monkeypatch.setattr(constrained, "REACH", reach)
+        counted(_labels, "assign_source")
+        monkeypatch.setattr(_labels, "REACH", reach)
         found = constrained_kmeans(x, bounds, x[:60], metric="euclidean", max_iter=12, tol=0.0)
     assert found.n_iter == 12
     return (counts["collect_candidates"] + counts["assign_in_passes"]) / counts["assign_source"]
@@ -49,7 +49,7 @@ def passes_an_iteration(monkeypatch, reach):
 
 def test_most_iterations_read_the_scores_once(monkeypatch):
     """The region around the last prices is neither too small nor so large that rows overflow it."""
-    assert passes_an_iteration(monkeypatch, constrained.REACH) < 1.4
+    assert passes_an_iteration(monkeypatch, _labels.REACH) < 1.4
 
 
 @pytest.mark.parametrize("reach", [0.2, 500.0])

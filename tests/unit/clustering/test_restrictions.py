@@ -255,17 +255,17 @@ def test_which_rows_may_be_a_new_center():
 
 
 def test_prices_to_start_from_save_work_and_change_no_value(monkeypatch, rng):
-    from dualclust.algos.clustering import constrained
+    from dualclust.algos.clustering import _labels
 
     x, n, k = unit_rows(rng.normal(size=(3000, 8)) + 0.5), 3000, 20
     bounds = SizeBounds.of(k, n_samples=n, lower=0.95, upper=1.05)
-    passed, solver = [], constrained.assign_source
+    passed, solver = [], _labels.assign_source
 
     def spy(source, bounds, *, prices, **options):
         passed.append(prices)
         return solver(source, bounds, prices=prices, **options)
 
-    monkeypatch.setattr(constrained, "assign_source", spy)
+    monkeypatch.setattr(_labels, "assign_source", spy)
     first = constrained_kmeans(x, bounds, x[:k], max_iter=0)
     again = constrained_kmeans(x, bounds, x[:k], max_iter=0, prices=first.assignment.prices)
     assert passed[0] is None

@@ -1,0 +1,177 @@
+r"""Labels of one iteration of constrained k-means, as good as they have to be.
+
+Problem: for given centers find labels whose sizes are inside the bounds. `offline.assign_source`
+proves how far they can be from the best. How much of its work an iteration needs depends on it:
+
+1. *Free*: where no bound binds, the best clusters are optimal, at prices of 0: a pass over the
+   scores finds them (`_free_labels`).
+2. *Rough*: while many labels change, centers and prices move on anyway. Labels prove a gap of
+   `ROUGH`, from prices that are learned on few rows.
+3. *Near*: afterwards they prove a gap of `NEAR`; prices come from the last iteration.
+4. *Final* labels prove what the caller asks for.
+
+==============  ============  =======  =====================================
+paper           here          shape    meaning
+==============  ============  =======  =====================================
+:math:`c_k`     ``centers``   (k, d)   in the coordinates of the features
+:math:`\mu_i`   ``labels``    (n,)     cluster of each sample
+:math:`\pi_k`   ``prices``    (k,)     in units of score of the features
+==============  ============  =======  =====================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ..bounds.sizes import SizeBounds
+from ..core.reads import read
+from ..core.segments import segment_sum
+from ..core.types import Array
+from ..offline import DEFAULT_OPTIONS, SolverOptions
+from ..offline.assignment import OfflineAssignment, assign_source
+from ..scores.sources import ScoreSource
+from ..scores.statistics import strided_ids
+from ._frame import Frame, scores_of
+from ._restrictions import Restrictions
+from .lloyd import KMeansState, nearest_labels
+
+__all__ = ["MANY", "NEAR", "Labeler", "at_no_prices", "next_drift"]
+
+NEAR = 1e-3  # proven gap of the labels while centers still move
+ROUGH = 1e-2  # the same while more than this share of the labels change in an iteration:
+MANY = 0.1
+FEW_ROWS = 1024
+ROUNDING = 64.0 * 2.0**-52  # of a sum, relative to its terms
+
+# Prices change less and less from one iteration to the next. So the trust region of the next ones
+# is known without samples: `REACH` times the root mean square change of the last. A region that is
+# too small for some prices costs a pass, one too large many candidates. The mean is too small where
+# a few of many prices move, and the largest change too large (benchmarks/results/kmeans.md). What
+# counts as the last change falls to `LEAST` of it at most, so that prices which happen to stay
+# leave a region in which they can move again.
+REACH, LEAST = 4.0, 0.25
+
+# Prices of the next centers are other ones. So those of an iteration may stand at the edge of their
+# region, as long as labels prove their gap; and rough ones are learned on the first sample alone.
+BETWEEN = replace(DEFAULT_OPTIONS, pass_width=8, edge_share=0.3, max_stranded=5.0, online_after=2)
+AT_FIRST = replace(BETWEEN, pass_width=4, sample_entries=0, deviations=2.0)
+
+
+class Labeler(NamedTuple):
+    """Rows, bounds and rules of the labels, for any centers."""
+
+    frame: Frame
+    bounds: SizeBounds
+    restrictions: Restrictions | None
+
+    @property
+    def is_large(self) -> bool:
+        """Whether there are so many scores that labels are not found at once."""
+        n_scores = self.frame.source.group.n_total * self.bounds.n_clusters
+        return n_scores > DEFAULT_OPTIONS.full_entries
+
+    def near_labels(
+        self, centers: Array, prices: Array | None, drift: float, changed: float
+    ) -> OfflineAssignment:
+        """Return labels of an iteration; rough ones where the last has changed many labels."""
+        if changed > MANY:
+            return self.labels(centers, prices, ROUGH, drift, AT_FIRST)
+        return self.labels(centers, prices, NEAR, drift, BETWEEN)
+
+    def labels(
+        self,
+        centers: Array,
+        prices: Array | None,
+        gap: float,
+        drift: float = 0.0,
+        options: SolverOptions = DEFAULT_OPTIONS,
+    ) -> OfflineAssignment:
+        """Return the best labels for these centers, to a proven gap.
+
+        `drift` is about how far the prices are from the best ones; 0 if that is not known.
+        """
+        frame, unit = self.frame, self.frame.score_unit
+        source = scores_of(frame, frame.inside(centers))
+        if self.restrictions is not None:
+            source = self.restrictions.of_scores(source)
+        elif self.is_large and _is_zero(prices):
+            free = self._free_labels(source, centers)
+            if free is not None:
+                return free
+        prices = None if prices is None else prices / unit
+        options = replace(options, price_reach=REACH * drift / unit)
+        found = assign_source(source, self.bounds, prices=prices, tol=gap, options=options)
+        return found._replace(
+            prices=found.prices * unit,
+            objective=found.objective * unit,
+            upper_bound=found.upper_bound * unit,
+            rounding=found.rounding * unit,
+        )
+
+    def _free_labels(self, source: ScoreSource, centers: Array) -> OfflineAssignment | None:
+        """Return the best clusters if bounds do not bind: then they are optimal, at prices of 0."""
+        bounds, group, k = self.bounds, self.frame.source.group, self.bounds.n_clusters
+        xp, n = compat.array_namespace(bounds.lower), group.n_total
+        m = min(n, FEW_ROWS)  # which tell mostly that a pass is not worth it
+        best = xp.argmax(source.take(strided_ids(n, m, bounds.lower)), axis=1)
+        if not _inside(_counts(best, k) * n, bounds.lower * m, bounds.upper * m):
+            return None
+        labels, value = nearest_labels(self.frame, self.frame.inside(centers))
+        counts = xp.sum(group.gather(_counts(labels, k)[None, :]), axis=0)
+        if not _inside(counts, bounds.lower, bounds.upper):
+            return None
+        return at_no_prices(labels, counts, value)
+
+
+def _counts(labels: Array, n_clusters: int) -> Array:
+    ones = compat.array_namespace(labels).ones_like(labels)[:, None]
+    return segment_sum(ones, labels, n_segments=n_clusters)[:, 0]
+
+
+def _inside(counts: Array, lower: Array, upper: Array) -> bool:
+    (outside,) = read(compat.array_namespace(counts).any((counts < lower) | (counts > upper)))
+    return not outside
+
+
+def next_drift(state: KMeansState, prices: Array) -> float:
+    """About how far the next prices can be; 0 where that is not known.
+
+    The first change, from centers that are mere rows, says nothing of the next.
+    """
+    if not state.n_iter and state.changed == 1.0:
+        return 0.0
+    return max(_root_mean_square(prices - state.prices), LEAST * state.drift)
+
+
+def _root_mean_square(values: Array) -> float:
+    """Also where squares would overflow or vanish."""
+    xp = compat.array_namespace(values)
+    largest = xp.max(xp.abs(values))
+    shares = values / xp.where(largest == 0.0, xp.ones_like(largest), largest)
+    return float(largest * xp.sqrt(xp.mean(shares * shares)))
+
+
+def _is_zero(prices: Array | None) -> bool:
+    """Whether no price is known yet, or all of them are 0."""
+    if prices is None:
+        return True
+    (some,) = read(compat.array_namespace(prices).any(prices != 0.0))
+    return not some
+
+
+def at_no_prices(labels: Array, counts: Array, value: float) -> OfflineAssignment:
+    """Return best clusters whose sizes are inside the bounds as the optimum, at prices of 0."""
+    xp = compat.array_namespace(counts)
+    return OfflineAssignment(
+        labels=labels,
+        counts=counts,
+        prices=xp.zeros_like(counts, dtype=xp.float64),
+        objective=value,
+        upper_bound=value,
+        rounding=ROUNDING * abs(value),
+        violation=0,
+        gap=0.0,
+    )

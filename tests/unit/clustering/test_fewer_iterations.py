@@ -1,0 +1,182 @@
+"""What saves iterations of constrained k-means: a sample at first, rough labels, steps beyond."""
+
+import numpy as np
+import pytest
+
+import dualclust as dc
+from dualclust.algos.clustering import _labels, _over_relaxation, _sampled_start, constrained
+from dualclust.algos.clustering._frame import frame_of
+from dualclust.algos.clustering._over_relaxation import relaxed_centers
+from dualclust.algos.clustering._sampled_start import (
+    FEWEST_TIMES,
+    ROWS_PER_CLUSTER,
+    sampled_problem,
+)
+from dualclust.algos.clustering.constrained import constrained_kmeans
+from tests.compare import to_numpy
+from tests.problems import unit_rows
+from tests.programs import program
+
+N, K = 10_240, 10
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return program("kmeans").data(N, K, 6, "float64", 2)
+
+
+def bounds_of(n=N, lower=0.9, upper=1.1):
+    return dc.SizeBounds.from_ratios(K, n_samples=n, lower=lower, upper=upper)
+
+
+# Steps beyond the best centers -----------------------------------------------------------------
+
+
+def test_a_step_beyond_the_means_is_no_farther_from_them(xp, rng):
+    old, best = rng.normal(size=(2, 5, 3))
+    best[4] = old[4]
+    found = to_numpy(relaxed_centers(xp.asarray(old), xp.asarray(best), spherical=False))
+    np.testing.assert_allclose(found[:4] - best[:4], 0.8 * (best[:4] - old[:4]), rtol=1e-12)
+    np.testing.assert_array_equal(found[4], old[4])
+
+
+def test_a_step_beyond_directions_stays_on_the_sphere_and_comes_no_less_near(xp, rng):
+    old, best = (unit_rows(rng.normal(size=(200, 3))) for _ in range(2))
+    best[-1] = -old[-1]
+    found = to_numpy(relaxed_centers(xp.asarray(old), xp.asarray(best), spherical=True))
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, rtol=1e-12)
+    assert np.all((found * best).sum(axis=1) >= (old * best).sum(axis=1) - 1e-12)
+    across = found - (found * best).sum(axis=1, keepdims=True) * best
+    assert np.all((across * old).sum(axis=1)[:-1] < 0.0)  # on the other side of the best
+
+
+def test_steps_beyond_save_iterations_and_lose_nothing(rows, monkeypatch):
+    found = constrained_kmeans(rows, bounds_of(), rows[:K], metric="euclidean")
+    monkeypatch.setattr(_over_relaxation, "OMEGA", 1.0)
+    plain = constrained_kmeans(rows, bounds_of(), rows[:K], metric="euclidean")
+    assert found.converged
+    assert plain.converged
+    assert found.n_iter < 0.8 * plain.n_iter
+    assert found.objective > 0.999 * plain.objective
+
+
+def test_the_last_step_is_to_the_means(rows):
+    states = []
+    found = constrained_kmeans(
+        rows, bounds_of(), rows[:K], metric="euclidean", progress=lambda s, _: states.append(s)
+    )
+    before = states[-2].labels
+    means = np.stack([rows[before == j].mean(axis=0) for j in range(K)])
+    np.testing.assert_allclose(found.centers, means, rtol=1e-9, atol=1e-9)
+    beyond = np.stack([rows[states[-4].labels == j].mean(axis=0) for j in range(K)])
+    assert np.abs(states[-3].centers - beyond).max() > 1e-6
+
+
+# The first iterations --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_sample_has_bounds_in_proportion_and_the_weights_of_its_rows(xp, weighted):
+    m = ROWS_PER_CLUSTER * K
+    n = FEWEST_TIMES * m
+    x = np.arange(2.0 * n).reshape(n, 2)
+    weights = xp.asarray(x[:, 0] + 1.0) if weighted else None
+    bounds = dc.SizeBounds.from_counts(
+        [2] + [n // K] * (K - 1), [n] * K, n_samples=n, xp=xp.namespace, device=xp.device
+    )
+    sample = sampled_problem(frame_of(xp.asarray(x), "euclidean", weights), bounds)
+    found = to_numpy(sample.features.rows(0, m))
+    assert np.unique(found[:, 0]).shape == (m,)
+    assert np.ptp(found[:, 0]) > 0.9 * np.ptp(x[:, 0])  # from all over the data
+    np.testing.assert_array_equal(to_numpy(sample.bounds.lower), [0] + [m // K] * (K - 1))
+    np.testing.assert_array_equal(to_numpy(sample.bounds.upper), [m] * K)
+    if weighted:
+        np.testing.assert_array_equal(to_numpy(sample.weights), found[:, 0] + 1.0)
+    else:
+        assert sample.weights is None
+
+
+def test_no_sample_where_it_saves_nothing_or_fills_the_memory(monkeypatch):
+    m = ROWS_PER_CLUSTER * K
+    x = np.arange(2.0 * FEWEST_TIMES * m).reshape(-1, 2)
+    n = len(x)
+    assert sampled_problem(frame_of(x, "euclidean", None), bounds_of(n)) is not None
+    assert sampled_problem(frame_of(x[1:], "euclidean", None), bounds_of(n - 1)) is None
+    weights = np.zeros(n)
+    weights[np.setdiff1d(np.arange(n), _sampled_start.strided_ids(n, m, x))[0]] = 1.0
+    assert sampled_problem(frame_of(x, "euclidean", weights), bounds_of(n)) is None
+    monkeypatch.setattr(_sampled_start, "MOST_ENTRIES", 2 * m - 1)
+    assert sampled_problem(frame_of(x, "euclidean", None), bounds_of(n)) is None
+
+
+def test_who_brings_prices_or_rules_or_asks_for_labels_alone_gets_no_sample(rows, monkeypatch):
+    asked = []
+    monkeypatch.setattr(constrained, "sampled_problem", lambda *_: asked.append(0))
+
+    def run(max_iter=1, **options):
+        asked.clear()
+        constrained_kmeans(
+            rows, bounds_of(), rows[:K], metric="euclidean", max_iter=max_iter, **options
+        )
+        return len(asked)
+
+    assert run() == 1
+    assert run(max_iter=0) == run(prices=np.zeros(K)) == 0
+    assert run(forbidden=np.asarray([[0, 1]])) == 0
+
+
+def test_labels_are_rough_while_many_change(rows, monkeypatch):
+    asked = []
+
+    def solve(*args, tol, **options):
+        asked.append(tol)
+        return assign_source(*args, tol=tol, **options)
+
+    assign_source = _labels.assign_source
+    monkeypatch.setattr(_labels, "assign_source", solve)
+    states = []
+    constrained_kmeans(
+        rows,
+        bounds_of(),
+        rows[:K],
+        metric="euclidean",
+        prices=np.zeros(K),  # no sample
+        progress=lambda s, _: states.append(s),
+    )
+    shares = [1.0, 1.0, *(s.changed for s in states[:-1])]
+    expected = [_labels.ROUGH if share > _labels.MANY else _labels.NEAR for share in shares]
+    assert asked == [*expected, 1e-4]
+    assert {_labels.ROUGH, _labels.NEAR} <= set(asked)
+    assert all(s.gap <= _labels.ROUGH for s in states)
+
+
+# Bounds that do not bind -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bounds_that_do_not_bind_need_no_solver(rows, weighted, monkeypatch):
+    def refuse(*args, **options):
+        raise AssertionError
+
+    weights = np.linspace(0.5, 2.0, N) if weighted else None
+    wide = bounds_of(lower=0.01, upper=9.0)
+    options = {"weights": weights, "prices": np.zeros(K), "max_iter": 6}
+    with monkeypatch.context() as patched:
+        patched.setattr(_labels, "assign_source", refuse)
+        found = constrained_kmeans(rows, wide, rows[:K], metric="euclidean", **options)
+    squares = ((rows[:, None, :] - found.centers) ** 2).sum(axis=2)
+    np.testing.assert_array_equal(found.labels, squares.argmin(axis=1))
+    np.testing.assert_array_equal(found.counts, np.bincount(found.labels, minlength=K))
+    scores = (((rows - rows.mean(axis=0)) ** 2).sum(axis=1) - squares.min(axis=1)) / 2.0
+    value = float((scores if weights is None else weights * scores).sum())
+    np.testing.assert_allclose(found.objective, value, rtol=1e-9)
+    assert (found.gap, found.assignment.violation) == (0.0, 0)
+
+
+def test_bounds_that_a_few_rows_miss_are_kept(rows):
+    """The rows that are looked at first do not tell: the pass over all of them does."""
+    centers = np.concatenate([rows[: K - 1], np.full((1, 6), 1e3)])
+    bounds = dc.SizeBounds.from_counts([0] * (K - 1) + [3], n_samples=N)
+    labeler = _labels.Labeler(frame_of(rows, "euclidean", None), bounds, None)
+    found = labeler.labels(centers, None, 0.0)
+    assert int(found.counts[-1]) == 3
