@@ -118,6 +118,7 @@ def soft_cross_entropy(scores: Array, targets: Array, *, temperature: float) -> 
     array([0.6931])
     """
     xp = check_real("scores", scores)
+    check_real("targets", targets)
     check_shape("targets", targets, tuple(scores.shape))
     targets = at_least_float32(targets)
     return -xp.sum(targets * log_softmax(scores, temperature=temperature), axis=-1)

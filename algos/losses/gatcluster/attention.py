@@ -217,6 +217,8 @@ def attention_map(gaussian: Gaussian, size: tuple[int, int], *, alpha: float = 0
     """
     mean, variances, correlation = gaussian
     check_same_place(mean=mean, variances=variances, correlation=correlation)
+    for name, part in gaussian._asdict().items():
+        check_real(f"gaussian.{name}", part)
     mean, variances, correlation = (at_least_float32(part) for part in gaussian)
     xp = compat.array_namespace(mean)
     if mean.ndim == 0 or mean.shape[-1] != 2:
@@ -272,6 +274,7 @@ def attended_features(features: Array, attention: Array) -> Array:
     array([4.5, 4.5])
     """
     xp = check_real("features", features)
+    check_real("attention", attention)
     check_same_place(features=features, attention=attention)
     if features.ndim < 3:
         msg = (
@@ -290,6 +293,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _check_raw(raw: Array, length: int) -> Array:
+    check_real("raw", raw)
     raw = at_least_float32(raw)
     if raw.ndim == 0 or raw.shape[-1] != length:
         msg = (

@@ -25,7 +25,7 @@ import math
 
 import array_api_compat as compat
 
-from ...core.checks import check_real, check_same_place, check_shape
+from ...core.checks import check_integral, check_real, check_same_place, check_shape
 from ...core.types import Array
 from ..cross_entropy import log_softmax
 from .tasks import PUBLISHED_WEIGHTS, GATClusterLoss, LossWeights, transformation_loss
@@ -82,8 +82,16 @@ def released_gatcluster_loss(
     """
     xp = check_real("logits", logits)
     check_real("attention_logits", attention_logits)
-    check_shape("attention_logits", attention_logits, tuple(logits.shape))
-    check_same_place(logits=logits, labels=labels, targets=targets)
+    n, k = check_shape("logits", logits, ("n", "k"))
+    check_integral("labels", labels)
+    check_shape("labels", labels, (n,))
+    for name, array in (
+        ("attention_logits", attention_logits),
+        ("targets", targets),
+        ("attention_targets", attention_targets),
+    ):
+        check_shape(name, array, (n, k))
+        check_same_place(logits=logits, labels=labels, **{name: array})
     label, attended = (xp.exp(log_softmax(x)) for x in (logits, attention_logits))
     relation = _pairs(label, labels)
     transformation = xp.mean(transformation_loss(logits, targets))
