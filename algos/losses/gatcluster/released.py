@@ -121,9 +121,9 @@ def _log(p: Array) -> Array:
     """Logarithm that ends at -100, where it has no gradient."""
     xp = compat.array_namespace(p)
     # No 0 goes into the logarithm, whose gradient there would be infinity times 0.
-    there = p > 1e-43
+    there = p > math.exp(_LEAST_LOG)
     found = xp.log(xp.where(there, p, xp.ones_like(p)))
-    return xp.where(there, xp.clip(found, min=_LEAST_LOG), xp.full_like(p, _LEAST_LOG))
+    return xp.where(there, found, xp.full_like(p, _LEAST_LOG))
 
 
 def _entropy(label: Array) -> Array:
