@@ -120,5 +120,4 @@ def soft_cross_entropy(scores: Array, targets: Array, *, temperature: float) -> 
     xp = check_real("scores", scores)
     check_real("targets", targets)
     check_shape("targets", targets, tuple(scores.shape))
-    targets = at_least_float32(targets)
     return -xp.sum(targets * log_softmax(scores, temperature=temperature), axis=-1)

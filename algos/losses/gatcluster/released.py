@@ -105,7 +105,8 @@ def _pairs(label: Array, labels: Array) -> Array:
     xp = compat.array_namespace(label)
     n = label.shape[0]
     unit = label / (xp.sqrt(xp.sum(label * label, axis=1, keepdims=True)) + EPS)
-    cosines = xp.clip(unit @ xp.matrix_transpose(unit), min=0.0, max=1.0)
+    # Without a clamp: no entry is negative, and EPS keeps every row shorter than 1.
+    cosines = unit @ xp.matrix_transpose(unit)
     related = xp.astype(labels[:, None] == labels[None, :], cosines.dtype)
     costs = _binary_cross_entropy(cosines, related)
     rows = xp.arange(n, device=compat.device(label))

@@ -127,6 +127,22 @@ def test_conjugate_gradients_end_early_where_values_may_be_read(monkeypatch, den
         assert len(seen) == called
 
 
+def test_unknowns_of_conjugate_gradients_are_scaled_by_their_anchors(monkeypatch):
+    """So that prices of any size take as many products."""
+    seen, real = [], system.conjugate_gradients
+
+    def record(product, right, **options):
+        seen.append(to_numpy(right))
+        return real(product, right, **options)
+
+    monkeypatch.setattr(system, "conjugate_gradients", record)
+    monkeypatch.setattr(system, "DENSE", 0)
+    problem, state = given(6, 3)
+    right = np.asarray([1.0, -2.0, 0.5])
+    anchors = to_numpy(check_solution(problem, state, right).anchors)
+    np.testing.assert_allclose(seen[0], right / np.sqrt(anchors), rtol=1e-12)
+
+
 def test_a_singular_system_is_solved_with_a_ridge_of_four_units():
     """Two linked nodes without an anchor: the ridge alone holds them, at 1 / (4 eps)."""
     problem, state = given(4, 2, steps=0)

@@ -9,7 +9,7 @@ from dualclust.algos.losses.gatcluster.grouping import grouped_labels
 X = np.asarray([[-1.0], [1.0]])
 
 
-@pytest.mark.parametrize(("ahead", "winner"), [(0.75, 0), (1.25, 1), (-1.25, 0)])
+@pytest.mark.parametrize(("ahead", "winner"), [(0.75, 0), (1.0, 0), (1.25, 1), (-1.25, 0)])
 @pytest.mark.parametrize("offset", [0.0, 3.0])
 def test_starts_within_a_part_of_all_squares_tie(monkeypatch, ahead, winner, offset):
     """Sums that differ by less than 2^-30 of all squared lengths, 2 here: the first wins."""
@@ -34,6 +34,15 @@ def test_candidates_within_a_part_of_all_squares_tie(nearer, chosen):
     draws = np.asarray([[[0.0, 0.0], [0.1, 0.9]]])
     centers = grouping._drawn(given, draws)
     assert centers[0, :, 0].tolist() == [0.0, [1.0, -far][chosen]]
+
+
+def test_candidates_at_the_end_of_a_tie_belong_to_it(monkeypatch):
+    """Squares of 4 and 1 are left, 3 apart, of 5 + 12."""
+    monkeypatch.setattr(grouping, "TIE", 3.0 / 17.0)
+    rows = np.asarray([[0.0], [1.0], [-2.0]])
+    given = grouping._Rows(rows, (rows**2)[:, 0], np.asarray(0.0))
+    centers = grouping._drawn(given, np.asarray([[[0.0, 0.0], [0.1, 0.9]]]))
+    assert centers[0, :, 0].tolist() == [0.0, 1.0]
 
 
 @pytest.mark.parametrize(("entries", "widths"), [(2 * 10, [2, 2, 1]), (39, [3, 2]), (9, [1] * 5)])
