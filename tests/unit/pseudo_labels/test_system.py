@@ -80,6 +80,10 @@ def test_each_way_solves_the_printed_system(monkeypatch, m, k, dense, way, fixed
         assert check_solution(problem, state, right).factors is None
 
 
+def test_a_matrix_of_a_thousand_unknowns_is_made_and_of_128_eliminated():
+    assert (system.DENSE, system.UNROLLED) == (1024, 128)
+
+
 @pytest.mark.parametrize("shape", [(7, 4), (3, 5)])
 def test_the_sums_over_the_rows(shape):
     """A right-hand side is made of the column terms of targets and of a centering of 1."""
