@@ -104,21 +104,21 @@ CASES = {
     "isotropic_gaussian": Case(
         attention.isotropic_gaussian,
         {"raw": S, "min_variance": 0.5},
-        {"min_variance": ((1e-6, 0.999), (0.9e-6, 1.0))},
+        {"min_variance": ((1e-6, 0.999), (0.9e-6, 1.0, 1.5))},
         free="raw.0",
     ),
     "released_gaussian": Case(
         attention.released_gaussian,
         {"raw": S, "min_variance": 0.5},
-        {"min_variance": ((1e-6, 0.999), (0.9e-6, 1.0))},
+        {"min_variance": ((1e-6, 0.999), (0.9e-6, 1.0, 1.5))},
         free="raw.0",
     ),
     "full_gaussian": Case(
         attention.full_gaussian,
         {"raw": S.T, "min_variance": 0.5, "max_correlation": 0.5},
         {
-            "min_variance": ((1e-6, 0.999), (0.9e-6, 1.0)),
-            "max_correlation": ((0.0, 1.0 - 1e-6), (-1e-9, 1.0 - 1e-7)),
+            "min_variance": ((1e-6, 0.999), (0.9e-6, 1.0, 1.5)),
+            "max_correlation": ((0.0, 1.0 - 1e-6), (-1e-9, 1.0 - 0.9e-6, 1.0)),
         },
         free="raw.0",
     ),
@@ -152,7 +152,7 @@ CASES = {
     "relation_loss": Case(
         relations.relation_loss,
         {"logits": S, "labels": Y, "floor": 0.1},
-        {"floor": ((1e-12, 0.499), (0.9e-12, 0.5))},
+        {"floor": ((1e-12, 0.499), (0.9e-12, 0.5, 0.6))},
         "logits labels",
         "logits.1",
     ),

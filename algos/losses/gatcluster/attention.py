@@ -145,7 +145,7 @@ def full_gaussian(
         Any finite values: two of the center, two of the size, one of the tilt.
     min_variance : float in (0, 1)
         v, least variance along H and W.
-    max_correlation : float in [0, 1)
+    max_correlation : float in [0, 1 - 1e-6]
         c: the narrow axis is at least ``sqrt(1 - c^2)`` times what it is without tilt.
 
     Returns
@@ -169,12 +169,7 @@ def full_gaussian(
     raw = _check_raw(raw, 5)
     xp = compat.array_namespace(raw)
     _check_variance(min_variance)
-    if check_interval("max_correlation", max_correlation, 0.0, 1.0) > 1.0 - 1e-6:
-        msg = (
-            f"max_correlation must be at most 1 - 1e-6, got {max_correlation!r}: no width is left"
-            ". To fix this, pass a smaller one"
-        )
-        raise InvalidValueError(msg)
+    check_interval("max_correlation", max_correlation, 0.0, 1.0 - 1e-6)  # some width is left
     variances = min_variance + (1.0 - min_variance) * _sigmoid(raw[..., 2:4])
     return Gaussian(_sigmoid(raw[..., :2]), variances, max_correlation * xp.tanh(raw[..., 4]))
 
@@ -305,7 +300,7 @@ def _check_raw(raw: Array, length: int) -> Array:
 
 
 def _check_variance(min_variance: float) -> None:
-    if not 1e-6 <= check_interval("min_variance", min_variance, 0.0, 1.0) < 1.0:
+    if check_interval("min_variance", min_variance, 1e-6, 1.0) == 1.0:
         msg = (
             f"min_variance must lie in [1e-6, 1), got {min_variance!r}"
             ". To fix this, pass a number in there"
