@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.losses.gatcluster import relations, released, tasks
 from dualclust.algos.losses.gatcluster.attention import (
     Gaussian,
@@ -16,6 +17,7 @@ from dualclust.algos.losses.gatcluster.attention import (
     released_gaussian,
 )
 from tests.compare import assert_same_kind, to_numpy
+from tests.refusals import message_of
 
 
 def test_the_logarithm_of_the_released_code_ends_at_minus_a_hundred(xp):
@@ -90,3 +92,12 @@ def test_windows_at_the_ends_of_their_table(xp):
     single = Gaussian(xp.asarray([0.5, 0.5]), xp.asarray([1.0, 1.0]), xp.asarray(0.0))
     found = to_numpy(attention_map(single, (1, 2), alpha=1.0))
     np.testing.assert_allclose(found, np.exp([[-0.25, -0.25]]), rtol=1e-12)
+
+
+def test_a_number_alone_is_no_window(xp):
+    one = xp.asarray(0.5)
+    for make in (isotropic_gaussian, released_gaussian, full_gaussian):
+        told = message_of(InvalidValueError, make, one)
+        assert told.startswith("raw must have shape (..., "), told
+    told = message_of(InvalidValueError, attention_map, Gaussian(one, one, one), (2, 2))
+    assert told.startswith("gaussian.mean must have shape (..., 2), got ()"), told
