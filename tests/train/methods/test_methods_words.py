@@ -100,7 +100,7 @@ def test_bounds_of_a_head_that_cannot_be_name_their_settings(rounding):
         secu_methods.make((3, 23), changes=changes)
     text = str(caught.value)
     assert text.startswith("the head of 23 clusters (heads.clusters) has no sizes for 120 samples")
-    assert f"assignment.lower=0, upper=1, rounding={rounding!r}: " in text
+    assert f"assignment.lower=0.0, upper=1.0, rounding={rounding!r}: " in text
     assert text.endswith(". Or set assignment.rounding='outward'")
     assert isinstance(caught.value.__cause__, InfeasibleBoundsError)
     assert caught.value.vector is caught.value.__cause__.vector
