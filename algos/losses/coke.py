@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import array_api_compat as compat
 
-from ..core.checks import check_real, check_shape
+from ..core.checks import check_integral, check_interval, check_real, check_shape
 from ..core.errors import InvalidValueError
 from ..core.precision import at_least_float32
 from ..core.types import Array
@@ -79,6 +79,7 @@ def label_loss(scores: Array, labels: Array, *, temperature: float) -> Array:
     array([4.54e-05])
     """
     xp = check_real("scores", scores)
+    check_integral("labels", labels)
     check_shape("labels", labels, tuple(scores.shape[:-1]))
     log_p = log_softmax(scores, temperature=temperature)
     own = xp.astype(labels, xp.int64)[..., None]
@@ -174,6 +175,7 @@ def two_view_targets(
         )
         raise InvalidValueError(msg)
     check_shape("labels", labels, shape[1:-1])
+    check_interval("alpha", alpha, 0.0, 1.0)
     other = xp.flip(reference_scores, axis=0)
     return mixed_targets(labels[None, ...], other, temperature=temperature, tau=alpha)
 
@@ -214,6 +216,7 @@ def two_view_loss(
     array([1.3863])
     """
     xp = check_real("scores", scores)
+    check_real("frozen_scores", frozen_scores)
     check_shape("frozen_scores", frozen_scores, tuple(scores.shape))
     targets = two_view_targets(labels, frozen_scores, temperature=temperature, alpha=alpha)
     return 0.5 * xp.sum(soft_cross_entropy(scores, targets, temperature=temperature), axis=0)

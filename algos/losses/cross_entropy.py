@@ -69,9 +69,8 @@ def log_softmax(scores: Array, *, temperature: float = 1.0) -> Array:
     >>> log_softmax(np.asarray([1000.0, 0.0]), temperature=0.5)
     array([    0., -2000.])
     """
-    check_real("scores", scores)
-    check_interval("temperature", temperature, 0.0, math.inf, open_low=True)
     scores = at_least_float32(scores)
+    check_interval("temperature", temperature, 0.0, math.inf, open_low=True)
     xp = compat.array_namespace(scores)
     info = xp.finfo(scores.dtype)
     low, high = 4.0 * float(info.smallest_normal), float(info.max)
@@ -118,6 +117,6 @@ def soft_cross_entropy(scores: Array, targets: Array, *, temperature: float) -> 
     array([0.6931])
     """
     xp = check_real("scores", scores)
+    check_real("targets", targets)
     check_shape("targets", targets, tuple(scores.shape))
-    targets = at_least_float32(targets)
     return -xp.sum(targets * log_softmax(scores, temperature=temperature), axis=-1)

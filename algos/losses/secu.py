@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import array_api_compat as compat
 
-from ..core.checks import check_interval, check_real, check_shape
+from ..core.checks import check_integral, check_interval, check_real, check_shape
 from ..core.types import Array
 from .cross_entropy import log_softmax
 
@@ -111,6 +111,7 @@ def center_loss(scores: Array, frozen_scores: Array, labels: Array, *, temperatu
 
 
 def _one_hot(labels: Array, like: Array) -> Array:
+    check_integral("labels", labels)
     xp = compat.array_namespace(like)
     clusters = xp.arange(like.shape[-1], dtype=labels.dtype, device=compat.device(like))
     return xp.astype(labels[..., None] == clusters, like.dtype)

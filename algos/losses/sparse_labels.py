@@ -21,11 +21,12 @@ k with mu_k > 0            ``clusters``       (..., s)        integers; idle whe
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ..core.checks import check_count, check_real, check_shape
+from ..core.checks import check_count, check_interval, check_real, check_shape
 from ..core.types import Array
 from .coke import smoothed_labels
 from .cross_entropy import log_softmax
@@ -149,6 +150,7 @@ def sparse_label_loss(
     slots = int(target.weights.shape[-1])
     check_shape("weights", target.weights, (*scores.shape[:-1], slots))
     check_shape("clusters", target.clusters, (*scores.shape[:-1], slots))
+    check_interval("smoothing", smoothing, 0.0, math.inf, open_low=True)
     q = smoothed_labels(target.weights, temperature=smoothing)
     log_p = log_softmax(scores, temperature=temperature)
     named = xp.take_along_axis(log_p, xp.astype(target.clusters, xp.int64), axis=-1)

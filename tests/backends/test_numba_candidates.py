@@ -96,3 +96,9 @@ def test_layouts_and_byte_orders(kernels):
     read_only.flags.writeable = False
     for layout in (np.asfortranarray(scores), scores[::-1, ::-1], scores.astype(">f8"), read_only):
         assert_conforms(kernels, layout, low, high, 4)
+
+
+def test_a_rank_without_rows_has_no_candidates(kernels):
+    for dtype in (np.float32, np.float64):
+        found = assert_conforms(kernels, np.zeros((0, 5), dtype), np.zeros(5), np.ones(5), 3)
+        assert [a.shape for a in found] == [(0, 3), (0, 3), (0,), (0,)]

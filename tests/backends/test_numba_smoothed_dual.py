@@ -84,3 +84,30 @@ def test_halves_count_and_rows_of_one_cluster_do_not_change_a_bit(kernels):
     product = kernels.curvature_product(half, clusters, v)
     np.testing.assert_allclose(product, matrix @ v, atol=1e-15)
     np.testing.assert_array_equal(kernels.curvature_product(both, all_lists, v), product)
+
+
+@pytest.mark.parametrize("n", [63, 64, 65, 128, 150])
+def test_rows_are_taken_64_at_a_time(kernels, n):
+    """With all of them near, which fills what is held of a block, and with few."""
+    rng, k = np.random.default_rng(n), 3
+    clusters = np.stack([rng.permutation(k) for _ in range(n)]).astype(np.int32)
+    values = np.take_along_axis(rng.normal(size=(n, k)), clusters.astype(np.int64), axis=1)
+    values[5::7, 2], clusters[5::7, 2] = -np.inf, -1
+    prices = np.asarray([0.3, 0.0, -0.2])
+    for temperature in (5.0, 0.02):
+        with engine("reference"):
+            expected = soft_counts.reference(values, clusters, prices, temperature=temperature)
+        found = kernels.soft_counts(values, clusters, prices, temperature=temperature)
+        for a, b in zip(found, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_the_exponential_of_the_kernel(kernels):
+    """To three units in the last place from 0 down to 24 temperatures; the rest stays."""
+    x = np.concatenate([np.linspace(-24.0, 0.0, 400), -np.logspace(-18, 0, 40), [-0.0, 7.0]])
+    n = len(x) - 1
+    found, shifted = x.copy(), np.zeros(len(x))
+    kernels._exponentials(found, shifted, n)
+    np.testing.assert_allclose(found[:n], np.exp(x[:n]), rtol=3 * np.finfo(np.float64).eps)
+    assert found[[399, n - 1]].tolist() == [1.0, 1.0]
+    assert (found[n], shifted[n]) == (7.0, 0.0)

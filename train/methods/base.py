@@ -366,10 +366,8 @@ def _head_bounds(config: RunConfig, k: int, n_samples: int, device: torch.device
         msg = (
             f"the head of {k} clusters (heads.clusters) has no sizes for {n_samples} samples with "
             f"assignment.lower={options.lower}, upper={options.upper}, "
-            f"rounding={options.rounding!r}: {error}"
+            f"rounding={options.rounding!r}: {error}. Or set assignment.rounding='outward'"
         )
-        if options.rounding != "outward":
-            msg += ". Or set assignment.rounding='outward'"
         raise InfeasibleBoundsError(
             msg, clusters=error.clusters, excess=error.excess, vector=error.vector
         ) from error

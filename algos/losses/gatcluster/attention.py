@@ -145,7 +145,7 @@ def full_gaussian(
         Any finite values: two of the center, two of the size, one of the tilt.
     min_variance : float in (0, 1)
         v, least variance along H and W.
-    max_correlation : float in [0, 1)
+    max_correlation : float in [0, 1 - 1e-6]
         c: the narrow axis is at least ``sqrt(1 - c^2)`` times what it is without tilt.
 
     Returns
@@ -169,12 +169,7 @@ def full_gaussian(
     raw = _check_raw(raw, 5)
     xp = compat.array_namespace(raw)
     _check_variance(min_variance)
-    if check_interval("max_correlation", max_correlation, 0.0, 1.0) > 1.0 - 1e-6:
-        msg = (
-            f"max_correlation must be at most 1 - 1e-6, got {max_correlation!r}: no width is left"
-            ". To fix this, pass a smaller one"
-        )
-        raise InvalidValueError(msg)
+    check_interval("max_correlation", max_correlation, 0.0, 1.0 - 1e-6)  # some width is left
     variances = min_variance + (1.0 - min_variance) * _sigmoid(raw[..., 2:4])
     return Gaussian(_sigmoid(raw[..., :2]), variances, max_correlation * xp.tanh(raw[..., 4]))
 
@@ -217,6 +212,8 @@ def attention_map(gaussian: Gaussian, size: tuple[int, int], *, alpha: float = 0
     """
     mean, variances, correlation = gaussian
     check_same_place(mean=mean, variances=variances, correlation=correlation)
+    for name, part in gaussian._asdict().items():
+        check_real(f"gaussian.{name}", part)
     mean, variances, correlation = (at_least_float32(part) for part in gaussian)
     xp = compat.array_namespace(mean)
     if mean.ndim == 0 or mean.shape[-1] != 2:
@@ -272,6 +269,7 @@ def attended_features(features: Array, attention: Array) -> Array:
     array([4.5, 4.5])
     """
     xp = check_real("features", features)
+    check_real("attention", attention)
     check_same_place(features=features, attention=attention)
     if features.ndim < 3:
         msg = (
@@ -290,6 +288,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _check_raw(raw: Array, length: int) -> Array:
+    check_real("raw", raw)
     raw = at_least_float32(raw)
     if raw.ndim == 0 or raw.shape[-1] != length:
         msg = (
@@ -301,7 +300,7 @@ def _check_raw(raw: Array, length: int) -> Array:
 
 
 def _check_variance(min_variance: float) -> None:
-    if not 1e-6 <= check_interval("min_variance", min_variance, 0.0, 1.0) < 1.0:
+    if check_interval("min_variance", min_variance, 1e-6, 1.0) == 1.0:
         msg = (
             f"min_variance must lie in [1e-6, 1), got {min_variance!r}"
             ". To fix this, pass a number in there"

@@ -224,7 +224,8 @@ def relation_gradient(
     if rows is None:
         rows = max(1, 2**22 // n)
     check_count("rows", rows, 1)
-    total, pulls = xp.zeros((), dtype=y.dtype, device=compat.device(y)), []
+    total: Array = 0.0
+    pulls = []
     for i in range(0, n, rows):
         end = min(i + rows, n)
         agreement = _agreement(y[i:end, :], y, labels[i:end], labels, floor)

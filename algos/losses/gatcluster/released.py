@@ -25,7 +25,7 @@ import math
 
 import array_api_compat as compat
 
-from ...core.checks import check_real, check_same_place, check_shape
+from ...core.checks import check_integral, check_real, check_same_place, check_shape
 from ...core.types import Array
 from ..cross_entropy import log_softmax
 from .tasks import PUBLISHED_WEIGHTS, GATClusterLoss, LossWeights, transformation_loss
@@ -82,8 +82,16 @@ def released_gatcluster_loss(
     """
     xp = check_real("logits", logits)
     check_real("attention_logits", attention_logits)
-    check_shape("attention_logits", attention_logits, tuple(logits.shape))
-    check_same_place(logits=logits, labels=labels, targets=targets)
+    n, k = check_shape("logits", logits, ("n", "k"))
+    check_integral("labels", labels)
+    check_shape("labels", labels, (n,))
+    for name, array in (
+        ("attention_logits", attention_logits),
+        ("targets", targets),
+        ("attention_targets", attention_targets),
+    ):
+        check_shape(name, array, (n, k))
+        check_same_place(logits=logits, labels=labels, **{name: array})
     label, attended = (xp.exp(log_softmax(x)) for x in (logits, attention_logits))
     relation = _pairs(label, labels)
     transformation = xp.mean(transformation_loss(logits, targets))
@@ -97,7 +105,8 @@ def _pairs(label: Array, labels: Array) -> Array:
     xp = compat.array_namespace(label)
     n = label.shape[0]
     unit = label / (xp.sqrt(xp.sum(label * label, axis=1, keepdims=True)) + EPS)
-    cosines = xp.clip(unit @ xp.matrix_transpose(unit), min=0.0, max=1.0)
+    # Without a clamp: no entry is negative, and EPS keeps every row shorter than 1.
+    cosines = unit @ xp.matrix_transpose(unit)
     related = xp.astype(labels[:, None] == labels[None, :], cosines.dtype)
     costs = _binary_cross_entropy(cosines, related)
     rows = xp.arange(n, device=compat.device(label))
@@ -113,9 +122,9 @@ def _log(p: Array) -> Array:
     """Logarithm that ends at -100, where it has no gradient."""
     xp = compat.array_namespace(p)
     # No 0 goes into the logarithm, whose gradient there would be infinity times 0.
-    there = p > 1e-43
+    there = p > math.exp(_LEAST_LOG)
     found = xp.log(xp.where(there, p, xp.ones_like(p)))
-    return xp.where(there, xp.clip(found, min=_LEAST_LOG), xp.full_like(p, _LEAST_LOG))
+    return xp.where(there, found, xp.full_like(p, _LEAST_LOG))
 
 
 def _entropy(label: Array) -> Array:

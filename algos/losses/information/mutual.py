@@ -251,14 +251,14 @@ def check_batch(name: str, array: Array) -> None:
         raise InvalidValueError(msg)
 
 
-def log_prior(prior: Array | None, like: Array) -> Array:
-    """``log u`` in the dtype of `like`, (..., k); uniform where `prior` is None."""
+def log_prior(prior: Array | None, like: Array, name: str = "prior") -> Array:
+    """``log u`` in the dtype of `like`, (..., k); uniform where `prior`, called `name`, is None."""
     k = like.shape[-1]
     xp = compat.array_namespace(like)
     if prior is None:
         return xp.full((k,), -math.log(k), dtype=like.dtype, device=compat.device(like))
-    check_real("prior", prior)
-    check_shape("prior", prior, (k,))
+    check_real(name, prior)
+    check_shape(name, prior, (k,))
     return xp.astype(finite_log(prior), like.dtype)
 
 

@@ -70,7 +70,6 @@ def self_labeling_loss(scores: Array, targets: Array, *, temperature: float = 1.
     np.float64(0.6931)
     """
     check_real("scores", scores)
-    check_real("targets", targets)
     check_batch("scores", scores)
     rows = soft_cross_entropy(scores, targets, temperature=temperature)
     # Divided before the sum, which the largest finite scores would overflow.
@@ -129,5 +128,5 @@ def transport_objective(
     cost = log_n * xp.sum(q, axis=(-2, -1)) - xp.sum(q * log_p, axis=(-2, -1))
     if sharpness == math.inf:
         return cost
-    log_rc = log_prior(shares, log_p) - log_n
+    log_rc = log_prior(shares, log_p, "shares") - log_n
     return cost + xp.sum(q * (finite_log(q) - log_rc), axis=(-2, -1)) / sharpness

@@ -277,6 +277,7 @@ def update_prototypes(average: Prototypes, batch: Prototypes, *, momentum: float
     """
     xp = check_real("average", average.vectors)
     check_shape("average.valid", average.valid, tuple(average.vectors.shape[:-1]))
+    check_shape("batch.vectors", batch.vectors, tuple(average.vectors.shape))
     check_shape("batch.valid", batch.valid, tuple(average.valid.shape))
     check_same_place(average=average.valid, batch=batch.valid)
     mixed = moving_average(xp.astype(average.vectors, xp.float64), batch.vectors, momentum=momentum)

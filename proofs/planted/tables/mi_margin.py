@@ -268,8 +268,8 @@ PLANTED: tuple[PlantedError, ...] = (
     PlantedError(
         _SELA + "transport_objective",
         "ignored argument",
-        "log_prior(shares, log_p)",
-        "log_prior(None, log_p)",
+        'log_prior(shares, log_p, "shares")',
+        'log_prior(None, log_p, "shares")',
     ),
     PlantedError(
         _SELA + "transport_objective",

@@ -155,6 +155,7 @@ def test_what_does_not_fit_is_named():
         (InvalidValueError, r"duals\.slack", {"duals": duals._replace(slack=np.ones(2))}),
         (DeviceMismatchError, "prices", {"duals": duals._replace(prices=other[0])}),
         (DeviceMismatchError, "slack", {"duals": duals._replace(slack=other[:, 0])}),
+        (DeviceMismatchError, "prices", {"duals": LabelDuals(other[0], other[:, 0])}),
     ]
     for error, name, change in cases:
         with pytest.raises(error, match=name):

@@ -115,6 +115,19 @@ def test_the_longest_step_is_finite_for_any_numbers(pair):
     assert (found > 1e100) == (min(pair) < 0)
 
 
+@pytest.mark.parametrize("pair", [(1e300, -1e300), (-math.inf, math.inf), (1e140, -1e140)])
+def test_numbers_of_opposite_signs_end_at_1e140(pair):
+    found = float(newton._inverse_step(*(xp.asarray(v) for v in (*pair, 0.02))))
+    assert found == pytest.approx(1e140 / math.sqrt(0.98), rel=1e-12)
+
+
+def test_a_label_that_nothing_wants_starts_at_1e_140():
+    """So that it can grow: there is no mass to share, and no output."""
+    sigma, shares = np.asarray([[1.0, 0.0]]), np.zeros(2)
+    state = newton.init(Problem(*map(xp.asarray, (sigma, 1.0, shares, 1e-9)), 2, fixed=False))
+    assert whole(state).tolist() == [[1.0, 1e-140]]
+
+
 @pytest.mark.parametrize(
     ("inverse", "part"), [(1.25, 0.2**3), (1.01, (0.01 / 1.01) ** 2 * 0.05), (1.0, 0.0), (0.3, 0.0)]
 )

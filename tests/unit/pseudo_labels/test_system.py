@@ -80,6 +80,10 @@ def test_each_way_solves_the_printed_system(monkeypatch, m, k, dense, way, fixed
         assert check_solution(problem, state, right).factors is None
 
 
+def test_a_matrix_of_a_thousand_unknowns_is_made_and_of_128_eliminated():
+    assert (system.DENSE, system.UNROLLED) == (1024, 128)
+
+
 @pytest.mark.parametrize("shape", [(7, 4), (3, 5)])
 def test_the_sums_over_the_rows(shape):
     """A right-hand side is made of the column terms of targets and of a centering of 1."""
@@ -125,6 +129,22 @@ def test_conjugate_gradients_end_early_where_values_may_be_read(monkeypatch, den
         monkeypatch.setattr(system, "UNROLLED", 3)
         check_solution(problem, state, right)
         assert len(seen) == called
+
+
+def test_unknowns_of_conjugate_gradients_are_scaled_by_their_anchors(monkeypatch):
+    """So that prices of any size take as many products."""
+    seen, real = [], system.conjugate_gradients
+
+    def record(product, right, **options):
+        seen.append(to_numpy(right))
+        return real(product, right, **options)
+
+    monkeypatch.setattr(system, "conjugate_gradients", record)
+    monkeypatch.setattr(system, "DENSE", 0)
+    problem, state = given(6, 3)
+    right = np.asarray([1.0, -2.0, 0.5])
+    anchors = to_numpy(check_solution(problem, state, right).anchors)
+    np.testing.assert_allclose(seen[-1], right / np.sqrt(anchors), rtol=1e-12)
 
 
 def test_a_singular_system_is_solved_with_a_ridge_of_four_units():

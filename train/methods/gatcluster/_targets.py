@@ -39,7 +39,7 @@ class Targets(NamedTuple):
 
 @torch.no_grad()
 def large_batch_targets(
-    logits: Tensor, options: GatclusterOptions, uniforms: Tensor, *, may_read: bool = True
+    logits: Tensor, options: GatclusterOptions, uniforms: Tensor, *, may_read: bool
 ) -> Targets:
     """Compute the targets of a large batch.
 
@@ -56,7 +56,7 @@ def large_batch_targets(
 
 @torch.no_grad()
 def related(
-    sharp: Tensor, options: GatclusterOptions, uniforms: Tensor, *, may_read: bool = True
+    sharp: Tensor, options: GatclusterOptions, uniforms: Tensor, *, may_read: bool
 ) -> Tensor:
     """Number the images by k-means on their sharp targets; every image alone if it degenerates.
 

@@ -32,7 +32,9 @@ def operations(method, epoch, b=12):
 @pytest.mark.parametrize("changes", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("epoch", [0, 1, 3])
 def test_ten_heads_take_as_many_operations_as_two(epoch, changes):
-    few, many = (operations(make(heads, 50_000, changes), epoch) for heads in (TWO, TEN))
+    methods = [make(heads, 50_000, changes) for heads in (TWO, TEN)]
+    assert all(method.capturable for method in methods)
+    few, many = (operations(method, epoch) for method in methods)
     for a, b in zip(few, many, strict=True):
         assert a.counts == b.counts
         assert a.waiting == set()

@@ -171,14 +171,15 @@ def uniforms_of(k, starts=5):
 def test_the_guard_lets_every_image_stand_alone(rows, alone):
     """Where k-means finds fewer than k clusters, r is the identity."""
     sharp = torch.eye(2, dtype=torch.float64)[rows]
-    found = related(sharp, GatclusterOptions(), uniforms_of(2))
+    found = related(sharp, GatclusterOptions(), uniforms_of(2), may_read=True)
     assert len(found.unique()) == (6 if alone else 2)
 
 
 def test_the_guard_asks_for_a_share_of_the_mean_size():
     sharp = torch.eye(2)[[0] * 19 + [1]]
     for share, classes in ((0.1, 2), (0.2, 20)):  # the smallest has 0.1 of M / k images
-        found = related(sharp, GatclusterOptions(min_share=share), uniforms_of(2))
+        options = GatclusterOptions(min_share=share)
+        found = related(sharp, options, uniforms_of(2), may_read=False)
         assert len(found.unique()) == classes
 
 

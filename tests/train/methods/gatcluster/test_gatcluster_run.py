@@ -108,6 +108,7 @@ def test_a_large_batch_reads_no_value_back():
             loss.backward()
             steps += 1
     assert steps == 6
+    assert method.capturable
     assert seen.waiting == set()
 
 

@@ -109,6 +109,7 @@ def test_a_step_reads_no_value_back(changes):
     views = tuple(torch.randn(8, 1, 8, 8) for _ in method.views)
     with Operations() as seen:
         method.step(torch.arange(8), views).backward()
+    assert method.capturable
     assert seen.waiting == set()
     with FakeTensorMode(allow_non_fake_inputs=True):
         loss = method.step(torch.arange(8), tuple(torch.randn(8, 1, 8, 8) for _ in views))

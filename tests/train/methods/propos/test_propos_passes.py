@@ -179,6 +179,7 @@ def test_a_step_reads_no_value_back(source, changes):
     with Operations() as seen:
         run.method.step(ids, views).backward()
         run.method.after_step()
+    assert run.method.capturable
     assert seen.waiting == set()
     assert seen.counts.total() > 100
 

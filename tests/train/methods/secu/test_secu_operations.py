@@ -107,6 +107,7 @@ def test_ten_heads_take_as_many_operations_as_two(epoch, changes):
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_a_step_reads_no_value_back(epoch, n, changes):
     method = make((10, 25, 50), n, ["assignment.upper=inf", *changes], network="digits-cnn")
+    assert method.capturable
     for part in operations(method, epoch, b=12):
         assert part.waiting == set()
 

@@ -168,6 +168,7 @@ def test_a_step_reads_no_value_back(epoch):
     with Operations() as seen:
         method.step(torch.arange(12), views).backward()
     assert seen.kernels.total() > 0
+    assert method.capturable
     assert seen.waiting == set()
 
 

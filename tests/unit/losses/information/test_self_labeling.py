@@ -162,7 +162,7 @@ def test_what_does_not_fit_is_refused(xp):
         self_labeling_loss(s, q[:5, :])
     with pytest.raises(InvalidValueError, match=r"plan must have shape \(6, 4\)"):
         transport_objective(s, q[:5, :], sharpness=1.0)
-    with pytest.raises(InvalidValueError, match=r"prior must have shape \(4,\)"):
+    with pytest.raises(InvalidValueError, match=r"shares must have shape \(4,\)"):
         transport_objective(s, q, q[0, :3], sharpness=1.0)
     for wrong in (0.0, -1.0, math.nan, 1e31):
         with pytest.raises(InvalidValueError, match="sharpness must lie in"):
