@@ -100,6 +100,24 @@ def test_bad_files_are_remembered(tmp_path, cache, made):
     assert len(made) == seen
 
 
+class Bomb:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+def test_objects_in_the_cache_are_not_run(tmp_path, cache):
+    files, canary = files_of(write_folder(tmp_path / "p", 2)), tmp_path / "canary"
+    copies_of(files, 16, skip=True)
+    (table,) = cache.rglob("table.npy")
+    np.save(table, np.array([Bomb(str(canary))], dtype=object), allow_pickle=True)
+    with pytest.raises(ValueError, match="allow_pickle"):
+        copies_of(files, 16, skip=True)
+    assert not canary.exists()
+
+
 def test_no_room_and_no_place(tmp_path, cache, monkeypatch):
     files = files_of(write_folder(tmp_path / "p", 6))
     usage = namedtuple("usage", "free")

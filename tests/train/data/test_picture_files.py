@@ -244,7 +244,7 @@ def test_a_strip_may_be_a_thousand_times_as_long_as_wide():
 
 def test_a_file_is_checked_at_an_eighth_of_its_scale(scales):
     check_file(file_of(picture(80, 96)))
-    assert scales == [8]
+    assert set(scales) == {8}
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.core.errors import UsageError
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError, UsageError
 from dualclust.train.data import image_files, pictures, samples, sources
 from dualclust.train.data.copies import CopiedFiles
 from dualclust.train.data.image_files import decode_files
@@ -137,3 +137,47 @@ def test_pictures_of_a_run_are_known_by_what_is_cut_from_them(tmp_path, monkeypa
     others = [files[:3], [files[1], *files[1:]], [*files[:2], files[0], files[3]]]
     found = {base, digest(files, 9), digest(files, fit="squash"), *map(digest, others)}
     assert len(found) == 6
+
+
+FILES = [encoded(picture(9, 9, seed=i), "PNG") for i in range(2)]
+FIRST, BOTH = len(FILES[0]), len(FILES[0]) + len(FILES[1])
+
+
+def packed(tmp_path, offsets, content=None):
+    """The files that a container with these offsets holds."""
+    path = tmp_path / "packed.npz"
+    content = np.frombuffer(b"".join(FILES), np.uint8) if content is None else content
+    np.savez(path, train_jpeg=content, train_offsets=offsets)
+    found = sources.read_source(path, Reading(size=8, max_pixels=99))
+    return found.splits["train"].files()
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, np.int32])
+@pytest.mark.parametrize(
+    ("offsets", "files"),
+    [([0, FIRST, BOTH], FILES), ([FIRST, BOTH], FILES[1:]), ([0, FIRST], FILES[:1])],
+)
+def test_packed_files_lie_between_their_offsets(tmp_path, offsets, files, kind):
+    found = packed(tmp_path, np.array(offsets, kind))
+    assert [file.read() for file in found] == files
+    assert [file.name for file in found] == [f"train[{i}]" for i in range(len(files))]
+    assert {file.max_pixels for file in found} == {99}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "error", "words"),
+    [
+        (np.array([0.0, 9.0]), InvalidTypeError, r"must be n \+ 1 integers, got \(2,\)"),
+        (np.array([[0], [9]]), InvalidTypeError, r"must be n \+ 1 integers, got \(2, 1\)"),
+        (np.array([0]), InvalidTypeError, r"must be n \+ 1 integers, got \(1,\)"),
+        (np.array([-1, FIRST]), InvalidValueError, "must rise within"),
+        (np.array([0, FIRST, FIRST]), InvalidValueError, "must rise within"),
+        (np.array([BOTH, FIRST], np.uint64), InvalidValueError, "must rise within"),
+        (np.array([0, BOTH + 1]), InvalidValueError, f"must rise within the {BOTH} bytes"),
+    ],
+)
+def test_offsets_that_do_not_rise_within_the_bytes_are_refused(tmp_path, offsets, error, words):
+    with pytest.raises(error, match=words):
+        packed(tmp_path, offsets)
+    with pytest.raises(InvalidValueError, match="must rise within"):
+        packed(tmp_path, np.array([0, FIRST]), np.zeros(FIRST, np.int8))
