@@ -112,7 +112,7 @@ def test_objects_in_the_cache_are_not_run(tmp_path, cache):
     files, canary = files_of(write_folder(tmp_path / "p", 2)), tmp_path / "canary"
     copies_of(files, 16, skip=True)
     (table,) = cache.rglob("table.npy")
-    np.save(table, np.array([Bomb(str(canary))], dtype=object), allow_pickle=True)
+    np.save(table, np.array([Bomb(str(canary))], dtype=object))
     with pytest.raises(ValueError, match="allow_pickle"):
         copies_of(files, 16, skip=True)
     assert not canary.exists()
