@@ -108,14 +108,28 @@ class Bomb:
         return open, (self.path, "w")
 
 
-def test_objects_in_the_cache_are_not_run(tmp_path, cache):
-    files, canary = files_of(write_folder(tmp_path / "p", 2)), tmp_path / "canary"
-    copies_of(files, 16, skip=True)
-    (table,) = cache.rglob("table.npy")
-    np.save(table, np.array([Bomb(str(canary))], dtype=object))
-    with pytest.raises(ValueError, match="allow_pickle"):
-        copies_of(files, 16, skip=True)
+@pytest.mark.parametrize("how", ["objects", "cut", "half a word", "no channels", "few columns"])
+def test_a_damaged_cache_is_made_again_and_nothing_of_it_runs(tmp_path, cache, made, how):
+    files, canary = files_of(write_folder(tmp_path / "p", 3)), tmp_path / "canary"
+    expected = copies_of(files, 16, skip=True)
+    pixels = [file.content.pixels.copy() for file in expected.files]
+    ((table,), (sign,), (flat,)) = map(list, map(cache.rglob, ("table.npy", "*.json", "pixels")))
+    whole = sign.read_bytes(), table.read_bytes(), flat.read_bytes()
+    if how == "objects":
+        np.save(table, np.array([Bomb(str(canary))], dtype=object))
+    if how == "cut":
+        flat.write_bytes(flat.read_bytes()[:-1])
+    if how == "half a word":
+        sign.write_bytes(whole[0][:9])
+    if how == "no channels":
+        sign.write_text('{"skipped": []}')
+    if how == "few columns":
+        np.save(table, np.ones((3, 1), np.int64))
+    found = copies_of(files, 16, skip=True)
+    assert len(made) == 6
     assert not canary.exists()
+    assert all(map(np.array_equal, (file.content.pixels for file in found.files), pixels))
+    assert (sign.read_bytes(), table.read_bytes(), flat.read_bytes()) == whole
 
 
 def test_no_room_and_no_place(tmp_path, cache, monkeypatch):
