@@ -7,6 +7,7 @@ import pytest
 from dualclust.cli.train import read_recipe
 from dualclust.train.config.encoder import EncoderConfig
 from dualclust.train.data.look import Look
+from dualclust.train.own_data import Machine, choose_settings
 from dualclust.train.own_data.bases import base_of, kind_of_data, papers_views
 from dualclust.train.own_data.encoders import Wanted, put_encoder
 
@@ -92,3 +93,11 @@ def test_an_encoder_that_learns_keeps_what_follows_it():
         "encoder.rate = 0.1",
         'encoder.mode = "eval"',
     ]
+
+
+@pytest.mark.parametrize(("dim", "width"), [(8, 64), (64, 64), (384, 384), (512, 512), (1000, 512)])
+def test_the_hidden_layer_is_as_wide_as_embeddings_within_bounds(dim, width):
+    look = Look("embeddings", 5000, dim=dim)
+    for method, wanted in (("gatcluster", width), ("mi_margin", width), ("secu", 0)):
+        found = choose_settings(look, method, "x", Machine(2), clusters=10)
+        assert found.config.network.width == wanted
