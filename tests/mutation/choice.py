@@ -27,9 +27,10 @@ SLOW = (
     "test_readme",
     "test_claims",
 )
-# What pins the defaults of a folder.
+# What pins the constants and defaults of a folder.
 PINNED = {
     "train/config/": "tests/train/config/test_defaults.py",
+    "train/": "tests/train/test_defaults.py",
     "algos/": "tests/unit/test_defaults.py",
 }
 FOLDERS = {

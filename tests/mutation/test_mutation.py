@@ -144,7 +144,7 @@ def test_drawing_takes_turns_and_repeats_itself() -> None:
 def test_the_likeliest_file_is_among_the_first(module: str, function: str, first: str) -> None:
     mutant = Mutant(module, function, "sign", 0, 0, "", "", "")
     files = likely_files(ROOT, mutant, 5)
-    assert first in files[:2]
+    assert first in files[:3]  # beside what pins the defaults of its folder
     assert len(files) <= 5
     assert all((ROOT / file).is_file() for file in files)
 

@@ -185,7 +185,8 @@ def image_statistics(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     # A constant channel has no scale: 1 leaves it at 0 instead of dividing by 0.
     std = torch.where(std > 0, std, 1)
     below = edges.cumsum(1)
-    median = torch.searchsorted(below, (below[:, -1:] + 1) // 2)[:, 0]
+    # Each image has an even number of them: two of each side.
+    median = torch.searchsorted(below, below[:, -1:] // 2)[:, 0]
     background = (values[median] - mean) / std
     return mean.float(), std.float(), background.float()
 

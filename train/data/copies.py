@@ -8,7 +8,7 @@ than their file; what is smaller than a copy stays as it is.
 
 The copies of a set of files lie in a folder of their own, under ``$DUALCLUST_CACHE`` or
 ``~/.cache/dualclust``, named by a hash of paths, lengths and times: they serve all runs on the
-same files, and are made again where they are missing.
+same files, and are made again where they are missing or damaged.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ...algos.core.errors import InvalidValueError, OutputError
+from ...algos.core.errors import DualclustError, InvalidValueError, OutputError
 from ...common.files import write_file
 from .image_files import head_of, parted, tried
 from .picture_files import copy_size, shrunk
@@ -80,7 +80,8 @@ def copies_of(files: Sequence[File], side: int, *, skip: bool, workers: int = 0)
     stamps = "\n".join(file.stamp() for file in files)
     name = hashlib.sha256(f"{_VERSION} {side}\n{stamps}".encode()).hexdigest()[:32]
     folder = cache_folder() / "pictures" / name
-    if not (folder / _SIGN).is_file():
+    found = _kept(folder, files, skip)
+    if found is None:
         try:
             _make(folder, files, side, skip, workers or cpu_count())
         except OutputError as error:
@@ -90,7 +91,20 @@ def copies_of(files: Sequence[File], side: int, *, skip: bool, workers: int = 0)
                     f"variable DUALCLUST_CACHE, or set data.decode='views'"
                 )
                 raise OutputError(msg) from error
-    return _read(folder, files, skip)
+        found = _read(folder, files, skip)
+    return found
+
+
+def _kept(folder: Path, files: Sequence[File], skip: bool) -> CopiedFiles | None:
+    """Read copies that are there; None if there are none, or they are damaged."""
+    if not (folder / _SIGN).is_file():
+        return None
+    try:
+        return _read(folder, files, skip)
+    except DualclustError:
+        raise
+    except (OSError, ValueError, TypeError, KeyError, IndexError):
+        return None
 
 
 def _read(folder: Path, files: Sequence[File], skip: bool) -> CopiedFiles:

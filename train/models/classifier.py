@@ -199,7 +199,7 @@ def _of_library(
     said, build = spec.encoder, LIBRARIES[library].rebuild
     with _explained():
         height, width = said.size
-        if max(height * width, 1) * len(said.mean) > MOST_NUMBERS or len(said.mean) not in (1, 3):
+        if height * width * len(said.mean) > MOST_NUMBERS or len(said.mean) not in (1, 3):
             msg = f"its encoder takes pixels of {said.size} in {len(said.mean)} channels"
             raise CheckpointError(msg)
         if encoder is None:  # the file's own, which may say any size or name

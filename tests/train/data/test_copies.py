@@ -1,6 +1,5 @@
 """Copies of pictures on disk: made once, made again where they must be, whole or not there."""
 
-import json
 import shutil
 import threading
 from collections import namedtuple
@@ -101,6 +100,38 @@ def test_bad_files_are_remembered(tmp_path, cache, made):
     assert len(made) == seen
 
 
+class Bomb:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+@pytest.mark.parametrize("how", ["objects", "cut", "half a word", "no channels", "few columns"])
+def test_a_damaged_cache_is_made_again_and_nothing_of_it_runs(tmp_path, cache, made, how):
+    files, canary = files_of(write_folder(tmp_path / "p", 3)), tmp_path / "canary"
+    expected = copies_of(files, 16, skip=True)
+    pixels = [file.content.pixels.copy() for file in expected.files]
+    ((table,), (sign,), (flat,)) = map(list, map(cache.rglob, ("table.npy", "*.json", "pixels")))
+    whole = sign.read_bytes(), table.read_bytes(), flat.read_bytes()
+    if how == "objects":
+        np.save(table, np.array([Bomb(str(canary))], dtype=object))
+    if how == "cut":
+        flat.write_bytes(flat.read_bytes()[:-1])
+    if how == "half a word":
+        sign.write_bytes(whole[0][:9])
+    if how == "no channels":
+        sign.write_text('{"skipped": []}')
+    if how == "few columns":
+        np.save(table, np.ones((3, 1), np.int64))
+    found = copies_of(files, 16, skip=True)
+    assert len(made) == 6
+    assert not canary.exists()
+    assert all(map(np.array_equal, (file.content.pixels for file in found.files), pixels))
+    assert (sign.read_bytes(), table.read_bytes(), flat.read_bytes()) == whole
+
+
 def test_no_room_and_no_place(tmp_path, cache, monkeypatch):
     files = files_of(write_folder(tmp_path / "p", 6))
     usage = namedtuple("usage", "free")
@@ -177,4 +208,4 @@ def test_gray_pictures_have_gray_copies(tmp_path, cache):
     data = load_source(tmp_path, size=8, decode="copies")
     assert data.shape == (1, 8, 8)
     (sign,) = cache.rglob("copies.json")
-    assert json.loads(sign.read_text()) == {"channels": 1, "skipped": []}
+    assert sign.read_text() == '{\n "channels": 1,\n "skipped": []\n}\n'

@@ -44,6 +44,10 @@ def test_gray_files_and_files_of_one_size(tmp_path):
 def test_arrays(tmp_path):
     np.savez(tmp_path / "a.npz", images=np.zeros((9, 8, 10), np.uint8), labels=np.arange(9))
     assert look_at(tmp_path / "a.npz") == Look("images", 9, 1, 10, 8, classes=True)
+    half = {"train_images": np.zeros((3, 8, 8), np.uint8), "train_labels": np.arange(3)}
+    np.savez(tmp_path / "b.npz", **half, test_images=np.zeros((2, 8, 8), np.uint8))
+    assert look_at(tmp_path / "b.npz") == Look("images", 3, 1, 8, 8, classes=True)
+    assert look_at(tmp_path / "b.npz", split="all") == Look("images", 5, 1, 8, 8)
     np.save(tmp_path / "x.npy", np.ones((7, 5), np.float32))
     assert look_at(tmp_path / "x.npy") == Look("embeddings", 7, dim=5)
     assert look_at("digits") == Look("images", 1797, 1, 8, 8, classes=True)

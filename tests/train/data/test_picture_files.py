@@ -8,7 +8,7 @@ import pytest
 
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.train.augment.crops import Cut, plain_cut
-from dualclust.train.data.picture_files import check_file, cut_picture, shrunk
+from dualclust.train.data.picture_files import check_file, copy_size, cut_picture, shrunk
 from dualclust.train.data.splits import File
 from tests.train.pictures import encoded, picture
 
@@ -209,6 +209,7 @@ def test_broken_files_are_named(kind):
 @pytest.mark.parametrize("kind", ["PNG", "TIFF", "PPM"])
 def test_of_16_bits_the_upper_eight_are_kept(kind):
     values = np.arange(20 * 30, dtype=np.uint16).reshape(20, 30) * 109
+    values[0, 0], values[0, 1] = 0xFFFF, 0  # the ends of what 16 bits hold
     cut = box_cut((0, 0, 20, 20), 20)
     for channels in (1, 3):
         (found,) = cut_picture(file_of(values, kind), lambda *_: [cut], channels=channels)
@@ -231,6 +232,35 @@ def test_a_picture_of_too_many_pixels_is_refused_undecoded(scales):
         check_file(file)
     assert scales == []
     check_file(file._replace(max_pixels=2000))
+
+
+def test_a_strip_may_be_a_thousand_times_as_long_as_wide():
+    for shape in ((1, 1000), (1000, 1)):
+        check_file(file_of(np.zeros((*shape, 3), np.uint8), "PNG"))
+    for shape in ((1, 1001), (1001, 1)):
+        with pytest.raises(InvalidValueError, match="no side 1000 times as long as the other"):
+            check_file(file_of(np.zeros((*shape, 3), np.uint8), "PNG"))
+
+
+def test_a_file_is_checked_at_an_eighth_of_its_scale(scales):
+    check_file(file_of(picture(80, 96)))
+    assert set(scales) == {8}
+
+
+@pytest.mark.parametrize(
+    ("size", "copied"),
+    [
+        ((4000, 3000), (128, 96)),
+        ((600, 803), (96, 128)),  # 128.48
+        ((803, 600), (128, 96)),
+        ((97, 97), (96, 96)),
+        ((96, 4000), (96, 4000)),
+        ((95, 99), (95, 99)),
+        ((97, 200), (96, 198)),  # 197.9
+    ],
+)
+def test_the_shorter_side_of_a_copy_is_at_most_what_is_asked(size, copied):
+    assert copy_size(*size, 96) == copied
 
 
 def test_who_has_a_phone_s_pictures_learns_what_is_missing(monkeypatch):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from dualclust.algos.core.errors import UsageError
 from dualclust.train.config.run import override
-from dualclust.train.loop import Run
+from dualclust.train.loop import Run, handshake
 from dualclust.train.loop.handshake import check_same_run
 from tests.thread_ranks import on_threads
 from tests.train.runs import tiny, write_images
@@ -56,6 +57,61 @@ def test_a_network_of_ones_own_that_each_rank_drew_anew(source) -> None:
             return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 4))
 
     assert "got weights = " in refusal(source, network=network)
+
+
+def test_a_digest_is_of_all_that_steps_change() -> None:
+    """By name, kind, shape and bit, in whatever order a state has them."""
+
+    def digest(**state):
+        return handshake._digest(SimpleNamespace(method=SimpleNamespace(state_dict=lambda: state)))
+
+    a, b = torch.arange(6.0), torch.tensor(2)
+    base = digest(a=a, b=b, rest=[1, "word"])
+    assert len(base) == 16
+    strided = torch.stack([a, a + 1], 1)[:, 0]
+    assert digest(b=b, rest=[2], a=strided) == base  # words are no weights
+    others = [
+        digest(a=a, c=b),
+        digest(a=a.reshape(2, 3), b=b),
+        digest(a=a.view(torch.int32), b=b),
+        digest(a=a, b=torch.tensor(3)),
+        digest(a=a),
+    ]
+    assert len({base, *others}) == 6
+
+
+def test_settings_are_named_with_their_table() -> None:
+    text = 'seed = 0\n\n[optim]\nlr = 0.5\n\n[heads]\ninit = "a = b"\n'
+    named = ["seed = 0", "", "optim.lr = 0.5", "optim.", 'heads.init = "a = b"']
+    assert handshake._settings(text) == named
+
+
+def test_a_run_alone_compares_nothing() -> None:
+    check_same_run(SimpleNamespace(ranks=SimpleNamespace(world_size=1)))
+
+
+def test_ranks_compare_versions_settings_images_and_how_far_they_are(monkeypatch) -> None:
+    said = []
+    monkeypatch.setattr(handshake, "check_same", lambda *given: said.append(given))
+    identity = {"images": "those", "config": "seed = 0\n[data]\nsource = 'a = b'\n"}
+    run = SimpleNamespace(
+        ranks=SimpleNamespace(world_size=2, exchange="exchange"),
+        identity=lambda: identity,
+        epoch=7,
+        method=SimpleNamespace(state_dict=dict),
+    )
+    check_same_run(run)
+    [(facts, exchange)] = said
+    assert exchange == "exchange"
+    assert facts == {
+        "dualclust": handshake.dualclust_version(),
+        "torch": str(torch.__version__),
+        "seed": "0",
+        "data.source": "'a = b'",
+        "images": "those",
+        "epochs that are over": "7",
+        "weights": handshake._digest(run),
+    }
 
 
 def test_equal_ranks_begin(source) -> None:

@@ -30,6 +30,17 @@ def run(tmp_path):
     return Run(tiny(tmp_path / "split.npz", *changes), "cpu")
 
 
+def test_without_classes_there_is_no_figure(run):
+    """Of training images, or of held-out ones, or without any of these."""
+    data, test = run.loader.data, run.loader.test
+    run.loader.test = None
+    assert linear_accuracy(run.method, run.loader, run.config.linear) is None
+    run.loader.test = test._replace(labels=None)
+    assert linear_accuracy(run.method, run.loader, run.config.linear) is None
+    run.loader.test, run.loader.data = test, data._replace(labels=None)
+    assert linear_accuracy(run.method, run.loader, run.config.linear) is None
+
+
 def test_what_the_steps_are_given(run, monkeypatch):
     steps = []
 

@@ -28,7 +28,10 @@ def whole(config, tmp_path_factory):
 
 
 def test_the_least_loss_goes_on(config, whole):
-    choice = json.loads((whole / "starts.json").read_text())
+    text = (whole / "starts.json").read_text()
+    choice = json.loads(text)
+    assert text == json.dumps(choice, indent=1) + "\n"
+    assert choice["seed"] == settings_of(config, choice["chosen"]).seed
     losses = choice["losses"]
     assert len(set(losses)) == 3
     assert losses[choice["chosen"]] == min(losses)

@@ -1,5 +1,6 @@
 """Checkpoints: exact to the bit, whole or refused, and never code that runs."""
 
+import hashlib
 import json
 import pickle
 import random
@@ -42,6 +43,20 @@ def test_round_trip_is_bit_exact(tmp_path):
     assert found.metadata == METADATA
     assert found.folder == folder
     found.tensors["float32"].add_(1)  # its memory may be written to
+
+
+def test_files_of_a_checkpoint_to_the_letter(tmp_path):
+    """What an older checkpoint has must be what is expected of it by a newer program."""
+    folder = save_checkpoint(checkpoint_folder(tmp_path, 3), {"w": torch.ones(2)}, {"a": [1]})
+    assert (folder / "state.json").read_text() == '{\n "a": [\n  1\n ]\n}\n'
+    whole = [(folder / name).read_bytes() for name in FILES[:2]]
+    sizes = [len(content) for content in whole]
+    hashes = [hashlib.sha256(content).hexdigest() for content in whole]
+    assert (folder / "manifest.json").read_text() == (
+        '{\n "format": "dualclust-checkpoint",\n "version": 1,\n "files": {\n'
+        f'  "state.safetensors": {{\n   "bytes": {sizes[0]},\n   "sha256": "{hashes[0]}"\n  }},\n'
+        f'  "state.json": {{\n   "bytes": {sizes[1]},\n   "sha256": "{hashes[1]}"\n  }}\n }}\n}}\n'
+    )
 
 
 def test_nothing_to_save_is_a_checkpoint_too(tmp_path):

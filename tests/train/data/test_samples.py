@@ -1,0 +1,183 @@
+"""What is asked of readers and copies for a data set, and whose labels and names it has."""
+
+import numpy as np
+import pytest
+import torch
+
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError, UsageError
+from dualclust.train.data import image_files, pictures, samples, sources
+from dualclust.train.data.copies import CopiedFiles
+from dualclust.train.data.image_files import decode_files
+from dualclust.train.data.pictures import Decoders, sound_files
+from dualclust.train.data.samples import image_data, load_source
+from dualclust.train.data.splits import File, Reading
+from tests.train.pictures import encoded, picture, write_folder
+
+
+@pytest.mark.parametrize(("asked", "side"), [({}, 16), ({"copy_side": 20}, 20)])
+def test_copies_have_twice_the_side_of_a_view_or_what_is_asked(tmp_path, monkeypatch, asked, side):
+    seen = []
+
+    def copies_of(files, side, **options):
+        seen.append((len(files), side, options))
+        return CopiedFiles(list(files), np.arange(len(files)), ())
+
+    monkeypatch.setattr(samples, "copies_of", copies_of)
+    folder = write_folder(tmp_path, 3, 1)
+    load_source(folder, size=8, decode="copies", workers=2, bad="stop", **asked)
+    load_source(folder, size=8, decode="copies", **asked)
+    load_source(folder, size=8, decode="views", **asked)
+    assert seen == [
+        (3, side, {"skip": False, "workers": 2}),
+        (3, side, {"skip": True, "workers": 0}),
+    ]
+
+
+def test_labels_of_one_split_alone_are_no_labels(tmp_path):
+    pixels = np.arange(5 * 64, dtype=np.int64).astype(np.uint8).reshape(5, 8, 8)
+    path = tmp_path / "x.npz"
+    np.savez(path, train_images=pixels[:3], train_labels=[4, 2, 4], test_images=pixels[3:])
+    assert load_source(path).labels.tolist() == [1, 0, 1]
+    both = load_source(path, split="all")
+    assert (both.labels, both.class_names, len(both.ids)) == (None, (), 5)
+    assert load_source(path, split="test").labels is None
+
+
+def test_a_subset_keeps_places_labels_and_pixels_together(tmp_path):
+    pixels = np.arange(9 * 64, dtype=np.int64).astype(np.uint8).reshape(9, 8, 8)
+    path = tmp_path / "x.npz"
+    np.savez(path, images=pixels, labels=np.arange(9)[::-1])
+    found = load_source(path, limit=4, seed=5)
+    assert len(found.ids) == 4
+    assert np.array_equal(found.images[:, 0], pixels[found.ids.numpy()])
+    assert found.labels.tolist() == [8 - i for i in found.ids.tolist()]
+
+
+@pytest.mark.parametrize("ending", [".npy", ".NPY"])
+def test_embeddings_are_known_by_the_ending_of_their_file(tmp_path, ending):
+    path = tmp_path / f"x{ending}"
+    with path.open("wb") as file:
+        np.save(file, np.ones((3, 2), np.float32))
+    found = load_source(path, standardize=True, resident="never")
+    assert found.shape == (2,)
+    assert torch.equal(found.take(torch.arange(3)), torch.zeros(3, 2))
+
+
+def test_memory_of_arrays_is_not_shared():
+    """What somebody does to an array later is nothing to the data set."""
+    pixels = np.zeros((2, 8, 8), np.uint8)
+    data = image_data(pixels)
+    pixels[:] = 9
+    assert int(data.images.max()) == 0
+
+
+@pytest.mark.parametrize(
+    ("n", "said"),
+    [(8, "'x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7', and no images"),
+     (9, "'x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7', ..., and no images")],
+)  # fmt: skip
+def test_of_many_arrays_some_are_named(tmp_path, n, said):
+    path = tmp_path / "x.npz"
+    np.savez(path, **{f"x{i}": np.zeros(1) for i in range(n)})
+    with pytest.raises(UsageError) as error:
+        load_source(path)
+    assert f"holds {said} by a known name" in str(error.value)
+
+
+def test_a_file_of_arrays_has_one_set_of_classes():
+    with pytest.raises(UsageError, match=r"classes='coarse' is for a folder of CIFAR-100, got 'di"):
+        sources.read_source("digits", Reading(classes="coarse"))
+
+
+class Pool(pictures.ThreadPoolExecutor):
+    """Threads whose number is noted; few are begun."""
+
+    asked: list = []  # noqa: RUF012
+
+    def __init__(self, workers, *rest):
+        self.asked.append(workers)
+        super().__init__(min(workers, 2), *rest)
+
+
+@pytest.fixture
+def threads(monkeypatch):
+    """Numbers of threads that were asked for, on a machine of three processors."""
+    asked = []
+    monkeypatch.setattr(Pool, "asked", asked)
+    for module in (pictures, image_files):
+        monkeypatch.setattr(module, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(pictures, "cpu_count", lambda: 3)
+    return asked
+
+
+def test_pictures_are_decoded_by_so_many_threads(threads, monkeypatch):
+    files = [File(f"{i}.png", memoryview(encoded(picture(9, 9, seed=i), "PNG"))) for i in range(2)]
+    for workers in (0, 5):
+        Decoders(workers).close()
+        assert sound_files(files, workers) == ([0, 1], ())
+    assert threads == [3, 3, 5, 5]
+    threads.clear()
+    for cores in (None, 1, 4, 64):
+        monkeypatch.setattr(image_files.os, "cpu_count", lambda n=cores: n)
+        assert decode_files(files, Reading(size=8)).images.shape == (2, 8, 8, 3)
+    assert threads == [1, 1, 4, 8]
+
+
+def test_pictures_of_a_run_are_known_by_what_is_cut_from_them(tmp_path, monkeypatch):
+    """Their number, their bytes, side and cut; of many, some tell which they are."""
+    monkeypatch.setattr(pictures, "STATISTICS", 2)
+    files = [File(f"{i}.png", memoryview(encoded(picture(9, 12, seed=i), "PNG"))) for i in range(4)]
+
+    def digest(files, size=8, fit="crop"):
+        ids = torch.arange(len(files))
+        return pictures.picture_data(files, None, ids, (), None, size=size, fit=fit).digest()
+
+    base = digest(files)
+    assert digest([files[0], files[3], files[2], files[1]]) == base  # 0 and 2 are looked at
+    others = [files[:3], [files[1], *files[1:]], [*files[:2], files[0], files[3]]]
+    found = {base, digest(files, 9), digest(files, fit="squash"), *map(digest, others)}
+    assert len(found) == 6
+
+
+FILES = [encoded(picture(9, 9, seed=i), "PNG") for i in range(2)]
+FIRST, BOTH = len(FILES[0]), len(FILES[0]) + len(FILES[1])
+
+
+def packed(tmp_path, offsets, content=None):
+    """The files that a container with these offsets holds."""
+    path = tmp_path / "packed.npz"
+    content = np.frombuffer(b"".join(FILES), np.uint8) if content is None else content
+    np.savez(path, train_jpeg=content, train_offsets=offsets)
+    found = sources.read_source(path, Reading(size=8, max_pixels=99))
+    return found.splits["train"].files()
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, np.int32])
+@pytest.mark.parametrize(
+    ("offsets", "files"),
+    [([0, FIRST, BOTH], FILES), ([FIRST, BOTH], FILES[1:]), ([0, FIRST], FILES[:1])],
+)
+def test_packed_files_lie_between_their_offsets(tmp_path, offsets, files, kind):
+    found = packed(tmp_path, np.array(offsets, kind))
+    assert [file.read() for file in found] == files
+    assert [file.name for file in found] == [f"train[{i}]" for i in range(len(files))]
+    assert {file.max_pixels for file in found} == {99}
+
+
+@pytest.mark.parametrize(
+    ("offsets", "error", "words"),
+    [
+        (np.array([0.0, 9.0]), InvalidTypeError, r"must be n \+ 1 integers, got \(2,\)"),
+        (np.array([[0], [9]]), InvalidTypeError, r"must be n \+ 1 integers, got \(2, 1\)"),
+        (np.array([0]), InvalidTypeError, r"must be n \+ 1 integers, got \(1,\)"),
+        (np.array([-1, FIRST]), InvalidValueError, "must rise within"),
+        (np.array([0, FIRST, FIRST]), InvalidValueError, "must rise within"),
+        (np.array([BOTH, FIRST], np.uint64), InvalidValueError, "must rise within"),
+        (np.array([0, BOTH + 1]), InvalidValueError, f"must rise within the {BOTH} bytes"),
+    ],
+)
+def test_offsets_that_do_not_rise_within_the_bytes_are_refused(tmp_path, offsets, error, words):
+    with pytest.raises(error, match=words):
+        packed(tmp_path, offsets)
+    with pytest.raises(InvalidValueError, match="must rise within"):
+        packed(tmp_path, np.array([0, FIRST]), np.zeros(FIRST, np.int8))

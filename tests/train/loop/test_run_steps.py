@@ -1,0 +1,132 @@
+"""What an epoch of a run gives to its steps and its record: rates, counts, seconds, identity."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from dualclust.algos.core.errors import DivergedError
+from dualclust.common.stopping import StoppedError
+from dualclust.train.config.run import DataConfig, RunConfig, override
+from dualclust.train.loop import Run
+from dualclust.train.loop import run as module
+from tests.train.runs import tiny, write_images
+
+SMALL = ("heads.clusters=[10]", "assignment.rounding=outward", "evaluation.every=9", "epochs=3")
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """Enough images for three batches of 20 or 21 an epoch."""
+    return write_images(tmp_path_factory.mktemp("data") / "images.npz", n=61)
+
+
+@pytest.fixture
+def run(few):
+    run = Run(tiny(few, "batch_size=21", *SMALL), "cpu")
+    run.init()
+    return run
+
+
+class Clock:
+    """Goes on by a second for each step, and by what it is told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def perf_counter(self):
+        return self.now
+
+
+def test_rates_and_counts_of_the_steps_go_on_where_an_epoch_was_stopped(run, few, monkeypatch):
+    """Each rate is asked for at its place in the run, with the length of a step."""
+    asked, said, counted = [], [], []
+    monkeypatch.setattr(
+        module, "learning_rate", lambda *given, **step: asked.append((given, step)) or 0.125
+    )
+    monkeypatch.setattr(module, "set_rates", lambda *given: said.append(given))
+    run.run_epoch()
+    assert not counted
+    run.on_step = lambda done, total: counted.append((done, total))
+    run.stop = lambda: len(counted) == 2
+    with pytest.raises(StoppedError, match=r"^stopped in epoch 2, after 2 of 3 steps$"):
+        run.run_epoch()
+    again = Run(run.config, "cpu")
+    again.load_state_dict(run.state_dict())
+    again.on_step = run.on_step
+    record = again.run_epoch()
+    places = [(epoch + i / 3) for epoch in (0, 1) for i in range(3)]
+    options = run.config.optim
+    assert [(given[0], given[1]) for given, _ in asked] == [(options, 3)] * 6
+    assert [given[2] for given, _ in asked] == pytest.approx(places)
+    assert [step for _, step in asked] == [{"step": pytest.approx(1 / 3)}] * 6
+    assert [rate for _, rate, _ in said] == [0.125] * 6
+    assert [done for _, _, done in said] == pytest.approx([at / 3 for at in places])
+    assert [optimizer for optimizer, *_ in said[:5]] == [run.optimizer] * 5
+    sizes = [len(ids) for ids in run.loader.batches(1)]
+    assert counted == [(sum(sizes[: i + 1]), 61) for i in range(3)]
+    assert (record["epoch"], record["lr"]) == (2, 0.125)
+
+
+def test_the_seconds_of_an_epoch_are_those_of_its_parts(run, monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+
+    def step(done, total):
+        clock.now += 1.00012
+
+    run.on_step, run.stop = step, lambda: True
+    for steps in (1, 2):
+        with pytest.raises(StoppedError):
+            run.run_epoch()
+        assert (run.part.steps, run.part.seconds) == (steps, pytest.approx(1.00012 * steps))
+        clock.now += 50.0  # nobody works
+    assert run.run_epoch()["seconds"] == 3.0004
+    assert run.part is None
+
+
+def test_churn_is_the_share_of_labels_that_have_changed(run, monkeypatch):
+    method, begin, before = run.method, run.execution.begin_epoch, []
+
+    def begun(*given):
+        before.append(method.labels[method.target].clone())
+        begin(*given)
+
+    monkeypatch.setattr(run.execution, "begin_epoch", begun)
+    record = run.run_epoch()
+    changed = (before[0] != method.labels[method.target]).double().mean()
+    assert record["churn"] == pytest.approx(float(changed))
+    sizes = method.training_sizes()
+    assert (record["size_min"], record["size_max"]) == (int(sizes.min()), int(sizes.max()))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_end_a_run(run, monkeypatch, value):
+    """The loss is finite: a weight was spoilt by the last step."""
+    weight = next(iter(run.method.parameter_groups())).params[-1]
+
+    def spoil(done, total):
+        if done == total:
+            weight.data.view(-1)[-1] = value
+
+    run.on_step = spoil
+    monkeypatch.setattr(run.watch, "end", lambda *given: pytest.fail("it goes on"))
+    with pytest.raises(
+        DivergedError, match=r"^a weight became infinite or NaN in epoch 1\. To fix"
+    ):
+        run.run_epoch()
+    assert run.epoch == 0
+
+
+def test_a_checkpoint_belongs_to_settings_and_images_wherever_they_lie():
+    def identity(config):
+        shown = SimpleNamespace(digest=lambda: "of the images")
+        return Run.identity(SimpleNamespace(config=config, loader=SimpleNamespace(shown=shown)))
+
+    config = RunConfig()
+    found = identity(config)
+    assert found["images"] == "of the images"
+    elsewhere = DataConfig(source="moved", workers=3, resident="never", limit=7)
+    assert identity(replace(config, data=elsewhere, log=("wandb",))) == found
+    for change in ("data.normalization=cifar10", "data.standardize=true", "seed=1", "optim.lr=9.0"):
+        assert identity(override(config, [change])) != found, change
