@@ -65,8 +65,14 @@ def run_choice(options: argparse.Namespace) -> int:
     return on_ranks(options, _run)
 
 
-def k_range(text: str) -> list[int]:
+def k_range(text: str, flag: str = "--k-range") -> list[int]:
     """Read numbers of clusters: numbers and ranges FIRST:LAST or FIRST:LAST:STEP, with commas.
+
+    Parameters
+    ----------
+    text : str
+    flag : str
+        What the numbers were given by, for messages.
 
     Raises
     ------
@@ -88,7 +94,7 @@ def k_range(text: str) -> list[int]:
         first, last, step = (*numbers, 1, 1, 1)[:3]
         if not fits or first < 2 or last < first or step < 1:
             msg = (
-                f"--k-range must be numbers from 2 on, or ranges FIRST:LAST:STEP, with commas "
+                f"{flag} must be numbers from 2 on, or ranges FIRST:LAST:STEP, with commas "
                 f"between, got {part!r}. To fix this, write for example 5:50:5 or 5,10,20"
             )
             raise UsageError(msg)
