@@ -12,7 +12,6 @@ The rule of a field is part of its type (``lr: Positive``), so the class body is
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -111,7 +110,10 @@ class HeadsConfig(Checked):
     init: Annotated[str, one_of("kmeans", "random")] = "kmeans"
     candidates: Annotated[
         tuple[int, ...],
-        Rule("a rising list of two or more, or empty", lambda ks: len(ks) != 1 and _rising(ks)),
+        Rule(
+            "a rising list of two or more, or empty",
+            lambda ks: len(ks) != 1 and list(ks) == sorted(set(ks)),
+        ),
     ] = ()
 
     def __post_init__(self) -> None:
@@ -131,10 +133,6 @@ class HeadsConfig(Checked):
                 f"is missing to clusters, and choose one of the candidates as target"
             )
             raise UsageError(msg)
-
-
-def _rising(numbers: tuple[int, ...]) -> bool:
-    return all(a < b for a, b in pairwise(numbers))
 
 
 @dataclass(frozen=True, slots=True)
