@@ -103,8 +103,8 @@ def k_range(text: str, flag: str = "--k-range") -> list[int]:
     count = sum((part[-1] - part[0]) // part.step + 1 for part in parts)
     if count > MOST_KS:
         msg = (
-            f"--k-range must name at most {MOST_KS:,} numbers of clusters, since each takes tens "
-            f"of runs, got {count:,} in {text!r}. To fix this, give a step: FIRST:LAST:STEP"
+            f"{flag} must name at most {MOST_KS:,} numbers of clusters, since each takes work of "
+            f"its own, got {count:,} in {text!r}. To fix this, give a step: FIRST:LAST:STEP"
         )
         raise UsageError(msg)
     return sorted(set[int]().union(*parts))

@@ -2,6 +2,7 @@
 
 import math
 
+import array_api_compat as compat
 import numpy as np
 import pytest
 
@@ -32,10 +33,16 @@ def heads(x, library=None, ks=KS):
         centers = kmeans(x, x[:k], metric="cosine").centers
         bounds = SizeBounds.from_ratios(k, n_samples=len(x), lower=0.9, upper=1.1)
         labeled = assign_exact(x @ centers.T, bounds)
-        limits = SizeBounds.from_counts(
-            own(np.asarray(bounds.lower)), own(np.asarray(bounds.upper)), n_samples=len(x)
+        like = own(centers)
+        limits = SizeBounds.from_ratios(
+            k,
+            n_samples=len(x),
+            lower=0.9,
+            upper=1.1,
+            xp=compat.array_namespace(like),
+            device=compat.device(like),
         )
-        found.append(Candidate(own(centers), own(labeled.prices), limits, own(labeled.labels)))
+        found.append(Candidate(like, own(labeled.prices), limits, own(labeled.labels)))
     return found
 
 
@@ -68,24 +75,22 @@ def test_figures_by_their_definitions_on_every_library(library):
 
 def test_bounds_against_the_data_have_a_price():
     x = planted(n=90)
+    centers = unit_rows(np.stack([x[i::3].mean(axis=0) for i in range(3)]))
     uneven = np.concatenate([x[::3], x[::3], x[1::3], x[2:9:3]])
-    found = choose_clustering(uneven, heads(uneven, ks=(3,)), [[1.0]])
+    bounds = SizeBounds.from_ratios(3, n_samples=len(uneven), lower=0.9, upper=1.1)
+    labeled = assign_exact(uneven @ centers.T, bounds)
+    candidate = Candidate(centers, labeled.prices, bounds, labeled.labels)
+    found = choose_clustering(uneven, [candidate], [[1.0]])
     assert found.judged[0].price > 0.05
     assert found.judged[0].agreement_error == 0.0
 
 
-@pytest.mark.parametrize(
-    ("agreements", "words"),
-    [
-        ([[0.7], [0.74], [0.6]], "views agree by 0.740 (adjusted Rand index), and 0.75 is asked"),
-        ([[0.9], [0.2], [0.2]], "k = 2 stands out"),
-    ],
-)
-def test_what_does_not_come_back_is_not_recommended(agreements, words):
+def test_what_does_not_come_back_is_not_recommended():
     x = planted()
-    found = choose_clustering(x, heads(x), agreements, agreeing="views")
-    assert words in found.reason
-    assert (found.recommended is None) == found.reason.startswith("no k stands out")
+    found = choose_clustering(x, heads(x), [[0.7], [0.74], [0.6]], agreeing="views")
+    assert (found.recommended, found.best) == (None, 3)
+    words = "views agree by 0.740 (adjusted Rand index), and 0.75 is asked"
+    assert found.reason == f"no k stands out: at k = 3, the best here, {words}"
 
 
 def test_the_seed_draws_the_rows_without_clusters():
