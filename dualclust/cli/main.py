@@ -142,19 +142,7 @@ def _register_train(commands: Any) -> None:
         help="'digits' (built in), a folder or a file (default: that of the recipe, or digits)",
     )
     train.add_argument("--recipe", metavar="NAME", help="name of a built-in recipe, or a TOML file")
-    train.add_argument(
-        "--encoder", metavar="NAME", help="an encoder that has learned before: timm/NAME or hf/NAME"
-    )
-    train.add_argument(
-        "--weights",
-        metavar="PATH",
-        help="its weights on this machine: file or folder",
-    )
-    train.add_argument(
-        "--fine-tune",
-        action="store_true",
-        help="let the encoder learn (default: its features are computed once)",
-    )
+    _add_encoder(train)
     train.add_argument(
         "-k",
         "--clusters",
@@ -192,6 +180,23 @@ def _register_train(commands: Any) -> None:
     )
     train.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
     train.add_argument("--timeout", **TIMEOUT)
+
+
+def _add_encoder(train: argparse.ArgumentParser) -> None:
+    """Add what says which network begins with what it has learned."""
+    train.add_argument(
+        "--encoder", metavar="NAME", help="an encoder that has learned before: timm/NAME or hf/NAME"
+    )
+    train.add_argument(
+        "--weights",
+        metavar="PATH",
+        help="its weights on this machine: file or folder",
+    )
+    train.add_argument(
+        "--fine-tune",
+        action="store_true",
+        help="let the encoder learn (default: its features are computed once)",
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
