@@ -113,7 +113,7 @@ def choose_clustering(
     --------
     >>> import numpy as np
     >>> x = np.asarray([[1.0, 0.0], [0.8, 0.6], [-1.0, 0.0], [-0.8, -0.6]] * 8)
-    >>> two = Candidate(np.asarray([[0.9, 0.1**0.5 * 0.6**0.5], [-0.9, -(0.1**0.5) * 0.6**0.5]]))
+    >>> two = Candidate(np.asarray([[3.0, 1.0], [-3.0, -1.0]]) / 10.0**0.5)
     >>> found = choose_clustering(x, [two], [[1.0, 1.0]])
     >>> found.judged[0].smallest, found.judged[0].agreement, found.best
     (16, 1.0, 2)
