@@ -142,8 +142,8 @@ def _agreements(
                     method.features, view=view, stream="heads", number=2 * pair + side, ids=ids
                 )
             labels.append([_labels(method, rows, one) for one in found.values()])
-        for own, k, *both in zip(agreements, found, *labels, strict=True):
-            own.append(adjusted_rand_index(*both, k))
+        for own, k, one, other in zip(agreements, found, labels[0], labels[1], strict=True):
+            own.append(adjusted_rand_index(one, other, k))
     return agreements
 
 
