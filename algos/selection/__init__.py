@@ -1,11 +1,13 @@
 """Choosing k and bounds: what clusterings for several k are worth, and whether one stands out.
 
 `choose_k` clusters a sample for each k, with and without bounds, and judges the results on all rows
-in one pass; the other modules are its parts.
+in one pass; the other modules are its parts. `choose_clustering` judges clusterings that are given,
+such as the heads of a network.
 """
 
 from .agreement import adjusted_rand_index
 from .choice import choose_k, sample_rows
+from .given import ChoiceOfClustering, JudgedClustering, choose_clustering
 from .recommendation import (
     LEAST_EXCESS,
     LEAST_STABILITY,
@@ -25,11 +27,14 @@ __all__ = [
     "LEAST_STABILITY",
     "MOST_PRICE",
     "Candidate",
+    "ChoiceOfClustering",
     "ChoiceOfK",
+    "JudgedClustering",
     "RecommendedBounds",
     "RecommendedK",
     "Survey",
     "adjusted_rand_index",
+    "choose_clustering",
     "choose_k",
     "recommend_bounds",
     "recommend_k",

@@ -45,7 +45,7 @@ from .reference import reference_rows
 from .result import ChoiceOfK, Parts, result_of
 from .survey import Candidate, Survey, survey
 
-__all__ = ["choose_k", "sample_rows"]
+__all__ = ["choose_k", "drawn_sample", "sample_rows"]
 
 FEWEST_ROWS, ROWS_PER_CLUSTER = 2**12, 128
 """Rows of the sample at least, and for each cluster of the largest k."""
@@ -129,7 +129,7 @@ def choose_k(
         raise InvalidValueError(msg)
     check_count("n_splits", n_splits, 2)
     check_count("n_init", n_init, 1)
-    rows = _sample(source, numbers[-1], n_drawn, seed)
+    rows = drawn_sample(source, numbers[-1], n_drawn, seed)
     inner, unit, rows = _around_mean(source, rows, metric)
     m = int(rows.shape[0])
     splits = [halves(m, seed + 1 + t, rows) for t in range(n_splits)]
@@ -205,7 +205,7 @@ def _pairs(shares: Sequence[Shares]) -> tuple[Shares, ...]:
     return tuple(pairs)
 
 
-def _sample(source: FeatureSource, most: int, n_drawn: int | None, seed: int) -> Array:
+def drawn_sample(source: FeatureSource, most: int, n_drawn: int | None, seed: int) -> Array:
     """Return the rows of the sample, in memory, the same on all ranks."""
     n, like = source.group.n_total, source.rows(0, 0)
     if n < 2 * most:

@@ -65,6 +65,8 @@ def recommend_k(
     reference: list[float],
     stability: list[float],
     stability_error: list[float],
+    *,
+    agreeing: str = "labels from two halves of the sample",
 ) -> RecommendedK:
     """Name the k that stands out, or say why none does.
 
@@ -74,6 +76,8 @@ def recommend_k(
     silhouette, reference, stability, stability_error : lists of float
         For each k, without bounds: of the sample, of rows without clusters, of halves, and the
         standard error of the last.
+    agreeing : str
+        Whose agreement the stability is, for the reason.
 
     Returns
     -------
@@ -103,13 +107,13 @@ data without clusters, 0.460'
             f"the silhouette is {silhouette[best]:.3f}, and not {LEAST_EXCESS:g} above that of "
             f"data without clusters, {reference[best]:.3f}"
             if excess[best] < LEAST_EXCESS
-            else f"labels from two halves of the sample agree by {agrees} (adjusted Rand index), "
-            f"and {LEAST_STABILITY:g} is asked"
+            else f"{agreeing} agree by {agrees} (adjusted Rand index), and {LEAST_STABILITY:g} is "
+            f"asked"
         )
         return RecommendedK(None, f"no k stands out: at k = {k}, the best here, {why}", k)
     reason = (
-        f"k = {k} stands out: labels from two halves of the sample agree by {agrees} (adjusted "
-        f"Rand index), and the silhouette is {against}"
+        f"k = {k} stands out: {agreeing} agree by {agrees} (adjusted Rand index), and the "
+        f"silhouette is {against}"
     )
     if best != top:
         reason = f"{reason}; k = {ks[top]} is better only within the standard error"

@@ -12,7 +12,7 @@ from ._runs import Run, Shares
 from .recommendation import recommend_bounds, recommend_k
 from .survey import Survey
 
-__all__ = ["ChoiceOfK", "Parts", "result_of"]
+__all__ = ["ChoiceOfK", "Parts", "prices_lost", "result_of", "standard_error"]
 
 
 class ChoiceOfK(NamedTuple):
@@ -111,13 +111,13 @@ def result_of(parts: Parts, like: Array, unit: float, n: int) -> ChoiceOfK:
         [s.objective + run.lost for s, run in zip(of_k, runs, strict=True)]
         for of_k, runs in zip(parts.own, parts.runs, strict=True)
     ]
-    price, proven = _prices(parts.own, upper)
+    price, proven = prices_lost(parts.own, upper)
     above = upper if whole else [[s.upper_bound for s in of_k] for of_k in parts.of_all]
-    all_proven = _prices(parts.of_all, above)[1]
+    all_proven = prices_lost(parts.of_all, above)[1]
     stable = [[math.fsum(v) / len(v) for v in of_k] for of_k in parts.agreements]
     silhouette = [[s.silhouette for s in of_k] for of_k in parts.own]
     reference = [s.silhouette for s in parts.reference]
-    errors = [[_error(v) for v in of_k] for of_k in parts.agreements]
+    errors = [[standard_error(v) for v in of_k] for of_k in parts.agreements]
     free = ([row[0] for row in rows] for rows in (silhouette, stable, errors))
     chosen = recommend_k(parts.ks, next(free), reference, *free)
     at = parts.ks.index(chosen.best)
@@ -148,7 +148,7 @@ def result_of(parts: Parts, like: Array, unit: float, n: int) -> ChoiceOfK:
     )
 
 
-def _prices(
+def prices_lost(
     found: list[list[Survey]], upper: list[list[float]]
 ) -> tuple[list[list[float]], list[list[float]]]:
     """Return the shares of the free objective that are lost, and those proven to be lost."""
@@ -164,7 +164,7 @@ def _prices(
     return price, proven
 
 
-def _error(values: list[float]) -> float:
+def standard_error(values: list[float]) -> float:
     """Return the standard error of a mean."""
     mean = math.fsum(values) / len(values)
     return math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1) / len(values))

@@ -38,6 +38,7 @@ from ..train.own_data import seconds_of
 from ..train.own_data.bases import METHODS
 from ..train.own_data.epochs import lasting
 from ..train.state.checkpoint import is_begun
+from .clusters_option import one_of_clusters
 from .report_runs import check_page, write_comparison
 from .run_progress import RunProgress
 from .train import check_device, plain_warnings, under_way
@@ -56,6 +57,8 @@ AGAIN = "the same command, which does not repeat what has ended"
 def run_compare(options: argparse.Namespace) -> int:
     """Run what is missing, write the comparison, and return the exit code."""
     check_device(options.device)
+    why = "most methods have one head, and labelings are compared at one k"
+    options.clusters = one_of_clusters(options.clusters, why)
     methods = _methods(options)
     out = options.out or _default_folder(options)
     request = _request(options, methods)

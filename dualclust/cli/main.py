@@ -54,6 +54,7 @@ examples:
   dualclust train secu --data digits
   dualclust train secu --data digits --seed 1 --set epochs=100 --set optim.lr=0.2
   dualclust train secu --data photos/ -k 10
+  dualclust train secu --data photos/ -k 5,10,20
   dualclust train propos --data embeddings.npy -k 50 --time 20m
   dualclust train secu --data photos/ -k 10 --encoder timm/vit_small_patch14_dinov2.lvd142m
   dualclust train secu --data images.npz --recipe mine.toml --device cuda --log tensorboard
@@ -86,10 +87,21 @@ def build_parser() -> argparse.ArgumentParser:
         "resume",
         help="continue a run from its last epoch",
         description="Continue a run; it ends as if it had never been interrupted.",
-        epilog="example:\n  dualclust resume runs/secu-digits-seed0\n",
+        epilog=(
+            "examples:\n  dualclust resume runs/secu-digits-seed0\n"
+            "  dualclust resume runs/secu-photos-seed0 -k 20\n"
+            "      write labels, model and page again, for the head of 20 clusters\n"
+        ),
         formatter_class=raw,
     )
     resume.add_argument("run", type=Path, help="folder of a run of 'train'")
+    resume.add_argument(
+        "-k",
+        "--clusters",
+        type=int,
+        metavar="K",
+        help="write the results of this head (default: the one of the settings, or chosen)",
+    )
     resume.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
     resume.add_argument("--timeout", **TIMEOUT)
 
@@ -130,20 +142,15 @@ def _register_train(commands: Any) -> None:
         help="'digits' (built in), a folder or a file (default: that of the recipe, or digits)",
     )
     train.add_argument("--recipe", metavar="NAME", help="name of a built-in recipe, or a TOML file")
+    _add_encoder(train)
     train.add_argument(
-        "--encoder", metavar="NAME", help="an encoder that has learned before: timm/NAME or hf/NAME"
+        "-k",
+        "--clusters",
+        "--k-range",
+        metavar="K",
+        help="number of clusters; of several (5,10,20 or 5:20:5) the one that stands out without "
+        "labels (secu and coke: a head for each)",
     )
-    train.add_argument(
-        "--weights",
-        metavar="PATH",
-        help="its weights on this machine: file or folder",
-    )
-    train.add_argument(
-        "--fine-tune",
-        action="store_true",
-        help="let the encoder learn (default: its features are computed once)",
-    )
-    train.add_argument("-k", "--clusters", type=int, metavar="K", help="number of clusters")
     train.add_argument(
         "--time", metavar="T", help="fit network and epochs to a time, such as 20m (own data alone)"
     )
@@ -173,6 +180,23 @@ def _register_train(commands: Any) -> None:
     )
     train.add_argument("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
     train.add_argument("--timeout", **TIMEOUT)
+
+
+def _add_encoder(train: argparse.ArgumentParser) -> None:
+    """Add what says which network begins with what it has learned."""
+    train.add_argument(
+        "--encoder", metavar="NAME", help="an encoder that has learned before: timm/NAME or hf/NAME"
+    )
+    train.add_argument(
+        "--weights",
+        metavar="PATH",
+        help="its weights on this machine: file or folder",
+    )
+    train.add_argument(
+        "--fine-tune",
+        action="store_true",
+        help="let the encoder learn (default: its features are computed once)",
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

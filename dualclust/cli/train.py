@@ -27,6 +27,7 @@ from ..train.data.samples import load_source
 from ..train.loop.metrics import Agreement, evaluate, kmeans_on_pixels
 from ..train.loop.run_folder import RunWarning
 from ..train.loop.train_and_resume import RunResult, resume, train
+from ..train.report.heads import heads_text
 from ..train.state.checkpoint import CheckpointWarning, is_begun
 from .demo_folders import run_folder
 from .run_progress import RunProgress
@@ -122,7 +123,7 @@ def _resume(options: argparse.Namespace) -> int:
         config = None  # `resume` says what is wrong
     shown = RunProgress(title, config, resumed=True, shown=ranks.first)
     with under_way(options.run, ranks, shown) as given:
-        result = resume(options.run, **given)
+        result = resume(options.run, n_clusters=options.clusters, **given)
     return _end(result, ranks)
 
 
@@ -208,6 +209,8 @@ def _print_result(result: RunResult) -> None:
     )
     gallery = (result.folder / "gallery.png").is_file()
     look = "look at gallery.png; " if gallery else ""
+    if "heads" in last:
+        print(heads_text(last["heads"], len(sizes)))
     print(f"written to    {result.folder}/  ({look}label more with: dualclust predict)")
 
 

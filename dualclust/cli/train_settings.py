@@ -32,6 +32,7 @@ from ..train.own_data import (
     with_clusters,
 )
 from ..train.own_data.encoders import RATE
+from .clusters_option import clusters_of
 
 __all__ = ["Settings", "read_recipe", "settings_of"]
 
@@ -77,13 +78,11 @@ def settings_of(options: argparse.Namespace) -> Settings:
         If an option, a recipe or the data is not what it should be.
     """
     recipe, method = options.recipe, options.method
-    if options.clusters is not None and options.clusters < 2:
-        msg = f"-k must be an integer, 2 or more, got {options.clusters}"
-        raise UsageError(msg)
+    clusters = clusters_of(options.clusters)
     _check_encoder(options)
     built_in = options.data in (None, *BUILT_IN) and options.encoder is None
     if recipe in [f"{method}_{kind}" for kind in OWN] or (recipe is None and not built_in):
-        return _own(options, recipe)
+        return _own(options, recipe, clusters)
     if options.time is not None:
         msg = (
             f"--time fits settings that are chosen by looking at --data, and here a recipe names "
@@ -91,8 +90,8 @@ def settings_of(options: argparse.Namespace) -> Settings:
         )
         raise UsageError(msg)
     config = read_recipe(recipe or f"{method}_{options.data or 'digits'}")
-    if options.clusters is not None:
-        config = with_clusters(override(config, [f"method={method}"]), options.clusters)
+    if clusters:
+        config = with_clusters(override(config, [f"method={method}"]), clusters)
     config = override(config, _changes(options))
     return Settings(config, "\n".join(_doubts(config)))
 
@@ -169,7 +168,7 @@ def _doubts(config: RunConfig) -> list[str]:
     return doubts
 
 
-def _own(options: argparse.Namespace, recipe: str | None) -> Settings:
+def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, ...]) -> Settings:
     """Choose settings by looking at the data."""
     source = options.data
     if source is None:
@@ -186,10 +185,11 @@ def _own(options: argparse.Namespace, recipe: str | None) -> Settings:
             f"To fix this, leave out --recipe"
         )
         raise UsageError(msg)
-    if options.clusters is None:
+    if not clusters:
         msg = (
             f"how many clusters shall {source} be put into? To fix this, say it by -k, for example "
-            f"-k 10; dualclust cluster X.npy --k-range 5:50:5 compares several on embeddings"
+            f"-k 10, or -k 5,10,20 to let the run choose (secu and coke); dualclust cluster X.npy "
+            f"--k-range 5:50:5 compares several on embeddings"
         )
         raise UsageError(msg)
     look = look._replace(n=min(look.n, _number(asked, "data.limit") or look.n))
@@ -201,7 +201,7 @@ def _own(options: argparse.Namespace, recipe: str | None) -> Settings:
         options.method,
         source,
         machine,
-        clusters=options.clusters,
+        clusters=clusters,
         epochs=epochs,
         encoder=_wanted(options),
     )

@@ -65,8 +65,14 @@ def run_choice(options: argparse.Namespace) -> int:
     return on_ranks(options, _run)
 
 
-def k_range(text: str) -> list[int]:
+def k_range(text: str, flag: str = "--k-range") -> list[int]:
     """Read numbers of clusters: numbers and ranges FIRST:LAST or FIRST:LAST:STEP, with commas.
+
+    Parameters
+    ----------
+    text : str
+    flag : str
+        What the numbers were given by, for messages.
 
     Raises
     ------
@@ -88,7 +94,7 @@ def k_range(text: str) -> list[int]:
         first, last, step = (*numbers, 1, 1, 1)[:3]
         if not fits or first < 2 or last < first or step < 1:
             msg = (
-                f"--k-range must be numbers from 2 on, or ranges FIRST:LAST:STEP, with commas "
+                f"{flag} must be numbers from 2 on, or ranges FIRST:LAST:STEP, with commas "
                 f"between, got {part!r}. To fix this, write for example 5:50:5 or 5,10,20"
             )
             raise UsageError(msg)
@@ -97,8 +103,8 @@ def k_range(text: str) -> list[int]:
     count = sum((part[-1] - part[0]) // part.step + 1 for part in parts)
     if count > MOST_KS:
         msg = (
-            f"--k-range must name at most {MOST_KS:,} numbers of clusters, since each takes tens "
-            f"of runs, got {count:,} in {text!r}. To fix this, give a step: FIRST:LAST:STEP"
+            f"{flag} must name at most {MOST_KS:,} numbers of clusters, since each takes work of "
+            f"its own, got {count:,} in {text!r}. To fix this, give a step: FIRST:LAST:STEP"
         )
         raise UsageError(msg)
     return sorted(set[int]().union(*parts))

@@ -282,3 +282,11 @@ def test_a_page_that_was_moved_is_written_again(inside, capsys):
     page.unlink()
     assert main(WORDS) == 0
     assert page.read_text() == text
+
+
+def test_a_comparison_is_of_one_number_of_clusters(inside, capsys):
+    assert main(["compare", "--data", "x.npz", "-k", "3,5", "--out", "several"]) == 2
+    err = capsys.readouterr().err
+    assert "-k must be one number here, since most methods have one head" in err
+    assert "choose one first: dualclust train secu -k 3,5" in err
+    assert not (inside / "several").exists()

@@ -127,6 +127,16 @@ def test_options_of_one_s_own_data(inside, monkeypatch, capsys):
     assert (config.data.source, config.heads.clusters) == ("digits", (5, 10, 20, 40))
 
 
+def test_several_numbers_of_clusters(inside, monkeypatch, capsys):
+    for flag, text in (("-k", "3,5"), ("--k-range", "3:5:2"), ("--clusters", "5,3")):
+        config, err = seen(monkeypatch, capsys, "secu", "--data", "x.npy", flag, text)
+        assert (config.heads.candidates, config.heads.target) == ((3, 5), 5)
+        assert config.heads.clusters == (3, 5)
+        assert "  heads.candidates = [3, 5]  " in err
+    config, _ = seen(monkeypatch, capsys, "coke", "-k", "5,8")
+    assert (config.data.source, config.heads.candidates) == ("digits", (5, 8))
+
+
 def test_a_time_chooses_network_and_epochs(inside, monkeypatch, capsys):
     asked = []
 
@@ -155,6 +165,13 @@ def test_a_time_chooses_network_and_epochs(inside, monkeypatch, capsys):
         (["secu", "--data", "x.npy"], 2, "say it by -k, for example -k 10"),
         (["secu", "--data", "photos", "-k", "1"], 2, "-k must be an integer, 2 or more, got 1"),
         (["secu", "-k", "0"], 2, "-k must be an integer, 2 or more, got 0"),
+        (["secu", "-k", "ten"], 2, "got ten. To fix this, write 10, 5,10,20 or 5:20:5"),
+        (["secu", "-k", "5,x"], 2, "-k must be numbers from 2 on, or ranges FIRST:LAST:STEP"),
+        (["secu", "-k", "2:2000"], 2, "-k must name at most 1,000 numbers of clusters"),
+        (["secu", "-k", "2:99"], 2, "-k must name at most 20 numbers of clusters for a run"),
+        (["propos", "--data", "x.npy", "-k", "3,5"], 2, "propos has one head and learns one"),
+        (["mi_margin", "-k", "3,5"], 2, "or train secu or coke, which have a head for each"),
+        (["secu", "--data", "x.npy", "-k", "3,31"], 65, "heads.candidates must end at half the"),
         (["secu", "--data", "photos", "-k", "90"], 65, "the head of 90 clusters"),
         (["secu", "--data", "photos", "-k", "3", "--classes"], 2, "leave out --classes"),
         (["secu", "--data", "photos", "-k", "3", "--bad", "stop"], 65, "cannot decode"),

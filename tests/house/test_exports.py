@@ -20,7 +20,8 @@ PARTS = {
     "pseudo_labels/energy": {"check_problem", "detached"},
     "scores/blocks": {"BLOCK_ENTRIES", "FEWEST_ROWS"},
     "scores/turns": {"TURN_ROWS"},
-    "selection/result": {"Parts", "result_of"},
+    "selection/choice": {"drawn_sample"},
+    "selection/result": {"Parts", "prices_lost", "result_of", "standard_error"},
 }
 
 

@@ -22,6 +22,7 @@ from ...algos.core.errors import InvalidValueError, MissingFileError, UsageError
 from ...common.untrusted import parse_json, refuse
 from ..config.run import RunConfig, dump_config, load_config
 from ..config.schema import flat
+from ..loop.heads import written_clusters
 from ..loop.results import LABELS_FILE, is_finished, read_metrics
 
 __all__ = ["BASELINE_FILE", "StoredLabels", "StoredRun", "find_runs", "read_run"]
@@ -125,16 +126,17 @@ def read_run(folder: str | Path) -> StoredRun:
         raise MissingFileError(msg)
     config = load_config(folder / "config.toml")
     done = is_finished(folder, config)
-    found = _read_labels(folder / LABELS_FILE, config.heads.target) if done else None
+    k = written_clusters(folder, config) if done else config.heads.target
+    found = _read_labels(folder / LABELS_FILE, k) if done else None
     records = tuple(read_metrics(folder))
-    low, high = _bounds(config, found)
+    low, high = _bounds(config, k, found)
     return StoredRun(
         name=folder.absolute().name,
         folder=folder,
         method=config.method,
         baseline=False,
         seed=config.seed,
-        n_clusters=config.heads.target,
+        n_clusters=k,
         epochs=config.epochs,
         source=config.data.source,
         split=config.data.split,
@@ -218,12 +220,14 @@ def _chosen(path: Path) -> str:
         _damaged(path, f"it does not name a beginning ({error})")
 
 
-def _bounds(config: RunConfig, found: StoredLabels | None) -> tuple[Ints | None, Ints | None]:
+def _bounds(
+    config: RunConfig, k: int, found: StoredLabels | None
+) -> tuple[Ints | None, Ints | None]:
     if found is None:
         return None, None
     options = config.assignment
     bounds = SizeBounds.from_ratios(
-        config.heads.target,
+        k,
         n_samples=len(found.ids),
         lower=options.lower,
         upper=options.upper,

@@ -94,7 +94,10 @@ class HeadsConfig(Checked):
     Attributes
     ----------
     clusters : tuple of int, each 2 or more. One head for each.
-    target : int, one of `clusters`. The head that is used for prediction.
+    target : int, one of `clusters`. The head that is used for prediction; with `candidates` the one
+        that the figures of the epochs are of, until one of them is chosen.
+    candidates : tuple of int, rising, some of `clusters`; empty: there is no choice. Heads that
+        are judged without classes at each evaluation, and of which one is chosen at the end.
     init : ``"kmeans"`` or ``"random"``. Where the centers start: constrained k-means of the
         untrained network's features, or uniform on the sphere as published.
     """
@@ -105,6 +108,13 @@ class HeadsConfig(Checked):
     ] = (10, 20)
     target: Count = 10
     init: Annotated[str, one_of("kmeans", "random")] = "kmeans"
+    candidates: Annotated[
+        tuple[int, ...],
+        Rule(
+            "a rising list of two or more, or empty",
+            lambda ks: len(ks) != 1 and list(ks) == sorted(set(ks)),
+        ),
+    ] = ()
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
@@ -112,6 +122,15 @@ class HeadsConfig(Checked):
             msg = (
                 f"target must be one of clusters={list(self.clusters)}, got {self.target}. "
                 f"To fix: add {self.target} to clusters, or choose another target"
+            )
+            raise UsageError(msg)
+        if self.candidates and (
+            self.target not in self.candidates or not set(self.candidates) <= set(self.clusters)
+        ):
+            msg = (
+                f"candidates must be some of clusters={list(self.clusters)}, with "
+                f"target={self.target} among them, got {list(self.candidates)}. To fix: add what "
+                f"is missing to clusters, and choose one of the candidates as target"
             )
             raise UsageError(msg)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from ..methods.base import Method, Prediction, evaluating
 from .linear_probe import linear_accuracy
 from .loader import Loader
 from .metrics import Agreement, agreement, evaluate, logistic_probe, nearest_neighbors, spread
 
-__all__ = ["evaluate_method", "predict"]
+__all__ = ["evaluate_method", "mean_features", "predict"]
 
 
 @torch.no_grad()
@@ -25,16 +26,24 @@ def predict(method: Method, loader: Loader, head: int | None = None) -> Predicti
     head : int, optional. Row of ``heads.clusters``; by default the target's.
     """
     target = method.target
+    rows = mean_features(method, loader)
+    try:
+        method.target = target if head is None else head
+        with evaluating(method.network):
+            return method.predict(rows)
+    finally:
+        method.target = target
+
+
+@torch.no_grad()
+def mean_features(method: Method, loader: Loader) -> Tensor:
+    """Return the mean features of all samples over ``evaluation.views`` views, (n, d)."""
     with evaluating(method.network):
         rows = [
             loader.apply_to_all(method.features, view="first", stream="predict", number=v)
             for v in range(loader.config.evaluation.views)
         ] or [loader.apply_to_all(method.features)]
-        try:
-            method.target = target if head is None else head
-            return method.predict(torch.stack(rows).mean(0))
-        finally:
-            method.target = target
+        return torch.stack(rows).mean(0)
 
 
 def evaluate_method(

@@ -138,6 +138,7 @@ class Loader:
         stream: str = "plain",
         number: int = 0,
         data: Samples | None = None,
+        ids: Tensor | None = None,
         batch_size: int = EVALUATION_BATCH,
     ) -> Tensor:
         """Apply a function to all samples and concatenate its rows, in the order of the ids.
@@ -146,10 +147,11 @@ class Loader:
         ----------
         function : callable. Maps a batch of this rank's samples to a row for each.
         view, stream, number, data : as of `views`, for the one view that the function gets.
+        ids : (m,) int64 tensor, optional. These samples alone.
         batch_size : int. Samples of a pass, at most.
         """
         rows = []
-        batches = self.in_order(data, batch_size)
+        batches = self.in_order(data, batch_size) if ids is None else _split(ids, batch_size)
         with closing(self.views(batches, stream, [view], number=number, data=data)) as drawn:
             for ids, (images,) in drawn:
                 rows.append(self.ranks.gather(function(images), len(ids)))

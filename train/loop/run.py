@@ -25,6 +25,7 @@ from .alarms import Watch
 from .encoder import build_with_encoder, check_normalization, with_encoder_rate
 from .evaluation import evaluate_method, predict
 from .execution import Execution
+from .heads import check_candidates, head_of, judge_heads
 from .loader import Loader
 from .metrics import agreement
 from .optim import build_optimizer, learning_rate, set_rates
@@ -97,6 +98,7 @@ class Run:
         self.device = torch.device(device)
         self.execution = Execution(config.execution, self.device)
         self.loader = Loader(config, ranks, self.execution)
+        check_candidates(config, self.loader.n)
         built = build_with_encoder(self.loader, network, fresh=fresh)
         built = self.execution.prepare(built)
         synchronize(built, ranks)
@@ -169,6 +171,10 @@ class Run:
             record["stored_acc"] = agreement(labels, data.labels).acc
         last = self.epoch == self.config.epochs
         if last or self.epoch % self.config.evaluation.every == 0:
+            if self.config.heads.candidates:
+                record["heads"] = judge_heads(method, self.loader)
+                if last:  # figures from here on are of the head that is chosen
+                    method.target = head_of(self.config, record["heads"]["best"])
             record |= evaluate_method(method, self.loader, last=last, seen=self.on_prediction)
         self.add_record(record)
         return record

@@ -11,6 +11,7 @@ file                     what it is
 ``skipped.csv``          files that cannot be read, where there are any, and why
 ``starts/``              the beginnings of the run, where it has several
 ``starts.json``          which of them went on
+``heads.json``           which k the results are of, where several were candidates, and why
 ``assignments.csv``      id, cluster inside the bounds, margin, runner-up, nearest cluster of every
                          image; its class where known
 ``centers.npy``          (k, d) unit centers of the target head

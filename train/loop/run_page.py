@@ -76,6 +76,7 @@ class RunPage:
         """Write the page of the run as it is, with more records than those of whole epochs."""
         method, run = self.run.method, self.run
         bounds, prices = method.bounds[method.target], method.training_prices()
+        followed = method.bounds[method.followed]
         state = RunState(
             title=self.folder.absolute().name,
             method=run.config.method,
@@ -90,6 +91,11 @@ class RunPage:
             trained=_host(method.training_sizes()),
             prices=None if prices is None else _host(prices),
             stopped=stopped,
+            followed=(
+                followed.n_clusters,
+                int(followed.lower.min()),
+                int(followed.upper.max()),
+            ),
         )
         write_file(self.folder / PAGE, run_page(state, self.parts))
 

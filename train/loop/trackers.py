@@ -216,7 +216,12 @@ def tracked(
 
 
 def _figures(record: Mapping[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in record.items() if name not in ("epoch", "alarms")}
+    told = ("epoch", "alarms", "heads")
+    figures = {name: float(value) for name, value in record.items() if name not in told}
+    for head in record.get("heads", {}).get("judged", ()):
+        k = head["n_clusters"]
+        figures |= {f"k{k}_{name}": float(v) for name, v in head.items() if name != "n_clusters"}
+    return figures
 
 
 def _ids(folder: Path) -> dict[str, str]:

@@ -37,6 +37,7 @@ from ..networks.pretrained import Pretrained, check_own, open_encoder, start_dig
 from ..report.figures import write_curves
 from ..state.checkpoint import check_begun, latest_checkpoint, prune
 from .handshake import check_same_run
+from .heads import head_of, settle_target, write_heads, written_clusters
 from .results import SKIPPED_FILES, is_finished, read_metrics, write_metrics, write_results
 from .resume_state import restore, run_and_save_epoch
 from .run import Run
@@ -165,18 +166,23 @@ def resume(
     device: str = "cpu",
     network: torch.nn.Module | None = None,
     ranks: Ranks = ALONE,
+    n_clusters: int | None = None,
     progress: Progress | None = None,
     steps: Steps | None = None,
     stop: Stops | None = None,
 ) -> RunResult:
     """Continue a run from its last epoch; a finished run only writes its results again.
 
+    Parameters are those of `train`, and `n_clusters`: the head whose results are written, by
+    default that of the settings, or the one that was chosen.
+
     Raises
     ------
     MissingFileError
         If the folder, its settings or its checkpoints are not there; never a fresh start.
     UsageError
-        If `network` is not of the class that the run was started with, or is wanted and missing.
+        If `network` is not of the class that the run was started with, or is wanted and missing; or
+        no head has `n_clusters`.
     CheckpointError
         If no checkpoint is intact, or it does not fit the settings; or a frozen encoder has other
         weights than it had.
@@ -190,6 +196,8 @@ def resume(
     config = load_config(folder / SETTINGS)
     check_own(config.network, network)
     check_trackers(config.log)
+    if n_clusters is not None:
+        head_of(config, n_clusters)
     with _only_run(folder, ranks), _threads(config.threads):
         checkpoint = None if is_undecided(folder) else latest_checkpoint(folder)
         if ranks.first:
@@ -204,7 +212,7 @@ def resume(
             run.on_step, run.stop = steps, stop
             restore(run, checkpoint, folder / SETTINGS)
             check_same_run(run)
-        return _finish(run, folder, progress)
+        return _finish(run, folder, progress, n_clusters)
 
 
 def write_page(
@@ -245,6 +253,9 @@ def write_page(
         run = Run(chosen_settings(config, folder), device, network, fresh=False)
         restore(run, latest_checkpoint(folder), folder / SETTINGS)
         merge_groups(run.method.network)  # of an epoch that was stopped inside
+        if run.epoch == config.epochs:
+            k = written_clusters(folder, config) if done else None
+            settle_target(run.method, run.metrics, k)
         page = RunPage(run, folder)
         page.see(run.predict(), most=ALL)
     ends = [r for r in read_metrics(folder)[run.epoch :] if "not finite" in r.get("alarms", {})]
@@ -309,7 +320,9 @@ def _maker(
     return fresh
 
 
-def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
+def _finish(
+    run: Run, folder: Path, progress: Progress | None, n_clusters: int | None = None
+) -> RunResult:
     """Run the epochs that are left, saving each, then write the results."""
     page = RunPage(run, folder)
     run.on_prediction = page.see if run.ranks.first else None
@@ -324,6 +337,7 @@ def _finish(run: Run, folder: Path, progress: Progress | None) -> RunResult:
                     page.write()
                 if progress is not None:
                     progress(record)
+    settle_target(run.method, run.metrics, n_clusters)
     prediction, method = run.predict(), run.method
     bounds = method.bounds[method.target]
     low, high = int(bounds.lower.min()), int(bounds.upper.max())
@@ -360,13 +374,14 @@ def _told(page: RunPage) -> Iterator[None]:
 def _write(run: Run, folder: Path, prediction: Prediction, page: RunPage) -> None:
     """Write the results of a finished run."""
     method, data = run.method, run.loader.shown
-    bounds = method.bounds[method.target]
-    low, high = int(bounds.lower.min()), int(bounds.upper.max())
+    bounds, followed = method.bounds[method.target], method.bounds[method.followed]
+    low, high = int(followed.lower.min()), int(followed.upper.max())
     limits = float(low), math.inf if high >= run.loader.n else float(high)
     write_metrics(folder, run.metrics_text)
     write_results(folder, prediction, bounds, data, method.network)
     write_curves(folder / "curves.png", run.metrics, bounds=limits)
     model = trained_model(method, run.loader, prediction)
+    write_heads(folder, method, run.metrics)
     if not isinstance(data, EmbeddingData):
         method.write_pictures(folder, data, prediction)
     page.see(prediction, most=ALL)

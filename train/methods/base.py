@@ -165,6 +165,7 @@ class Method(ABC):
         the device.
     bounds : list of SizeBounds, one for each head.
     target : int. Row of the head that is used for prediction.
+    followed : int. Row of the head that the sizes and churn of the epochs are of.
 
     Raises
     ------
@@ -194,7 +195,7 @@ class Method(ABC):
             raise UsageError(msg)
         self.device, self.dtype = parameter.device, parameter.dtype
         self.may_read = kind_of(self.device).reads_are_free
-        self.target = config.heads.clusters.index(config.heads.target)
+        self.target = self.followed = config.heads.clusters.index(config.heads.target)
         self.bounds: list[SizeBounds] = [
             _head_bounds(config, k, n_samples, self.device) for k in config.heads.clusters
         ]

@@ -6,13 +6,14 @@ the same data on the same machine gives the same settings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..config.run import AugmentConfig, DataConfig, RunConfig
 from ..data.look import Look
 from .bases import FINER_HEADS, base_of, kind_of_data, papers_views
+from .candidates import as_numbers, check_candidates, with_candidates
 from .encoders import Wanted, put_encoder
 from .epochs import epochs_by_count, lasting
 
@@ -79,7 +80,7 @@ def choose_settings(
     source: str,
     machine: Machine,
     *,
-    clusters: int,
+    clusters: int | Sequence[int],
     epochs: int | None = None,
     data: Mapping[str, Any] | None = None,
     encoder: Wanted | None = None,
@@ -92,7 +93,7 @@ def choose_settings(
     method : str. One of `bases.METHODS`.
     source : str. Where the data is.
     machine : Machine
-    clusters : int, 2 or more.
+    clusters : int, 2 or more; or several, of which the run chooses one (`candidates`).
     epochs : int, optional. Passes that the user asks for, to which the warm-up is fitted.
     data : mapping, optional. More settings of the table ``[data]``.
     encoder : Wanted, optional. An encoder that has learned before.
@@ -104,7 +105,8 @@ def choose_settings(
     Raises
     ------
     UsageError
-        If the method goes on from another run, or a value breaks its rule.
+        If the method goes on from another run or cannot choose among several numbers of clusters,
+        or a value breaks its rule.
 
     Examples
     --------
@@ -113,6 +115,8 @@ def choose_settings(
     >>> found.config.data.size, found.config.heads.clusters, found.config.augment.crop
     (48, (10, 20, 40), (0.3, 1.0))
     """
+    numbers = as_numbers(clusters)
+    check_candidates(method, numbers)
     images = look
     if encoder is not None and encoder.frozen:
         # As `train.loop.encoder` sees it: rows of numbers, of a length that is not known yet.
@@ -133,13 +137,20 @@ def choose_settings(
         own = ("network.", "data.size", "data.decode")
         kept = [c for c in choices if not c.settings.startswith(own)]
         choices = [*(Choice(*one) for one in told), *kept]
-    config = _sizes(config, look, clusters, choices)
+    config = _sizes(config, look, numbers, choices)
     config = _length(config, look, machine, kind, for_samples, epochs, choices)
     return Chosen(config, tuple(choices))
 
 
-def with_clusters(config: RunConfig, clusters: int) -> RunConfig:
+def with_clusters(config: RunConfig, clusters: int | Sequence[int]) -> RunConfig:
     """Copy settings for another number of clusters; heads beside the target keep their ratio to it.
+
+    Of several, the largest takes the place of the target.
+
+    Raises
+    ------
+    UsageError
+        If the method cannot choose among several.
 
     Examples
     --------
@@ -147,16 +158,26 @@ def with_clusters(config: RunConfig, clusters: int) -> RunConfig:
     >>> config = override(RunConfig(), ["heads.clusters=[10, 20, 80]"])
     >>> with_clusters(config, 25).heads.clusters
     (25, 50, 200)
+    >>> with_clusters(config, [5, 10]).heads.clusters
+    (5, 10, 20, 80)
     """
-    ratio = clusters / config.heads.target
-    heads = {round(k * ratio) for k in config.heads.clusters if round(k * ratio) >= 2}
+    numbers = as_numbers(clusters)
+    check_candidates(config.method, numbers)
+    ratio = numbers[-1] / config.heads.target
+    beside = {round(k * ratio) for k in config.heads.clusters if round(k * ratio) >= 2}
     network = config.network
     if config.method == "mi_margin":
-        network = replace(network, out_dim=clusters)  # its last layer is the head
-    heads_config = replace(
-        config.heads, clusters=tuple(sorted(heads | {clusters})), target=clusters
+        network = replace(network, out_dim=numbers[-1])  # its last layer is the head
+    if len(numbers) > 1:
+        finer = sorted(k for k in beside if k > numbers[-1])
+        return replace(config, heads=with_candidates(config.heads, numbers, finer))
+    heads = replace(
+        config.heads,
+        clusters=tuple(sorted(beside | set(numbers))),
+        target=numbers[0],
+        candidates=(),
     )
-    return replace(config, heads=heads_config, network=network)
+    return replace(config, heads=heads, network=network)
 
 
 def _strokes(config: RunConfig, look: Look, machine: Machine, choices: list[Choice]) -> RunConfig:
@@ -259,19 +280,23 @@ def _embeddings(
     return replace(config, data=data, network=network, augment=view, second=None)
 
 
-def _sizes(config: RunConfig, look: Look, clusters: int, choices: list[Choice]) -> RunConfig:
-    """Heads and bounds for this number of clusters."""
-    ks: tuple[int, ...] = (clusters,)
-    why = "-k"
+def _sizes(
+    config: RunConfig, look: Look, numbers: tuple[int, ...], choices: list[Choice]
+) -> RunConfig:
+    """Heads and bounds for these numbers of clusters."""
+    largest = numbers[-1]
+    finer: list[int] = []
     if config.method in FINER_HEADS:
-        finer = [f * clusters for f in (2, 4, 8) if look.n // (f * clusters) >= LEAST_SIZE]
-        ks = (clusters, *finer)
-        why = "-k; finer heads beside it make a run reliable" if finer else why
-    heads = replace(config.heads, clusters=ks, target=clusters)
-    choices.append(Choice(f"heads.clusters = {list(ks)}", why))
+        finer = [f * largest for f in (2, 4, 8) if look.n // (f * largest) >= LEAST_SIZE]
+    heads = with_candidates(config.heads, numbers, finer)
+    why = "-k; finer heads beside it make a run reliable" if finer else "-k"
+    choices.append(Choice(f"heads.clusters = {list(heads.clusters)}", why))
+    if heads.candidates:
+        why = "a head for each; the one that stands out without labels is used"
+        choices.append(Choice(f"heads.candidates = {list(heads.candidates)}", why))
     network, assignment = config.network, config.assignment
     if config.method == "mi_margin":
-        network = replace(network, out_dim=clusters)
+        network = replace(network, out_dim=largest)
     if config.method in FINER_HEADS:
         assignment = replace(assignment, lower=LOWER, upper=UPPER)
         why = "in units of n/k: data is seldom balanced, so that"

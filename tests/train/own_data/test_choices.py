@@ -152,6 +152,36 @@ def test_finer_heads_have_samples_enough():
     assert choose("images", "propos").config.heads.clusters == (10,)
 
 
+@pytest.mark.parametrize("method", ["secu", "coke"])
+def test_several_numbers_of_clusters_have_a_head_each(method):
+    found = choose("few photographs", method, clusters=[5, 20, 10, 5])
+    assert found.config.heads.clusters == (5, 10, 20, 40)
+    assert found.config.heads.candidates == (5, 10, 20)
+    assert found.config.heads.target == 10
+    told = dict(choice[:2] for choice in found.choices)
+    assert "the one that stands out without labels" in told["heads.candidates = [5, 10, 20]"]
+    alone = choose("few photographs", method).config
+    assert alone.heads.candidates == ()
+    assert replace(found.config, heads=alone.heads) == alone
+    again = with_clusters(alone, (20, 5))
+    assert again.heads == replace(
+        alone.heads, clusters=(5, 20, 40, 80), candidates=(5, 20), target=20
+    )
+    assert with_clusters(again, 20).heads.candidates == ()
+
+
+def test_several_numbers_are_refused_where_there_is_one_head():
+    for method in ("propos", "gatcluster", "mi_margin"):
+        words = rf"{method} has one head .* train secu or coke, .* cluster X\.npy --k-range 5,10"
+        with pytest.raises(UsageError, match=words):
+            choose("images", method, clusters=(5, 10))
+        with pytest.raises(UsageError, match=words):
+            with_clusters(choose("images", method).config, (5, 10))
+    with pytest.raises(UsageError, match=r"-k must name at most 20 numbers .* got 21"):
+        choose("images", clusters=range(2, 23))
+    assert choose("images", clusters=range(2, 22)).config.heads.candidates == tuple(range(2, 22))
+
+
 def test_a_method_that_goes_on_from_a_run_is_refused():
     with pytest.raises(UsageError, match="goes on from a finished run"):
         choose("images", "self_label")

@@ -39,14 +39,13 @@ def run_page(state: RunState, parts: Mapping[str, Any] | None = None) -> str:
     str
         Equal for equal states: no clock is read.
     """
-    n = state.n_samples
     prices = np.zeros(len(state.lower)) if state.prices is None else state.prices
     data = {
         "metric": "score",
         "table": "assignments.csv",
         "typical": "Most typical: clearest margin",
         "shown": None,
-        "curves": curves_of(state.records, (int(state.lower.min()), int(state.upper.max()), n)),
+        "curves": _curves(state),
         **(_nothing(state, prices) if parts is None else parts),
     }
     if parts is not None:
@@ -59,6 +58,19 @@ def run_page(state: RunState, parts: Mapping[str, Any] | None = None) -> str:
         script=script_of(SCRIPTS),
         data=data,
     )
+
+
+def _curves(state: RunState) -> list[Any]:
+    """Return the panels; those of one head say which, where it is not the one that is shown."""
+    k = len(state.lower)
+    own = (k, int(state.lower.min()), int(state.upper.max()))
+    followed, low, high = state.followed or own
+    panels = curves_of(state.records, (low, high, state.n_samples))
+    if followed != k:
+        for panel in panels:
+            if panel["title"].startswith(("Churn", "Sizes by the labels of training")):
+                panel["title"] += f" (head of {followed} clusters)"
+    return panels
 
 
 def _nothing(state: RunState, prices: Any) -> dict[str, Any]:

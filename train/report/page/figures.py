@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....common.page.numbers import held, histogram, maps_of, rounded
+from .heads import heads_curves
 from .samples import choose_samples, thumbnails
 from .state import Found, Ints, Pictures
 
@@ -117,7 +118,7 @@ def curves_of(records: Sequence[Mapping[str, Any]], bounds: tuple[int, int, int]
         lines = [line for key in wanted if (line := _line(key, records)) is not None]
         if lines:
             found.append({"title": title, "lines": lines, **options})
-    return found
+    return [*found, *heads_curves(records)]
 
 
 def _line(key: str, records: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

@@ -91,6 +91,8 @@ class RunState(NamedTuple):
     trained : (k,) int64 array. Sizes by the labels that training has stored.
     prices : (k,) float64 array or None. Where the method trains at prices: those of now.
     stopped : str. Why the run cannot go on; empty where it can.
+    followed : (k, smallest, largest) or None. The head that the sizes and churn of `records` are
+        of, and its bounds; None: the one above.
     """
 
     title: str
@@ -106,3 +108,4 @@ class RunState(NamedTuple):
     trained: Ints
     prices: Floats | None = None
     stopped: str = ""
+    followed: tuple[int, int, int] | None = None

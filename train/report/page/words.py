@@ -10,6 +10,7 @@ from typing import Any
 from ....common.page.sections import allowed_sizes, shared_fields, tiles_html
 from ...config.schema import flat
 from .advice import advice, finite, latest_alarms
+from .heads import heads_html
 from .state import RunState
 from .symptoms import SYMPTOMS
 
@@ -61,6 +62,7 @@ def fields_of(state: RunState, parts: Mapping[str, Any] | None) -> dict[str, str
         "summary": f"{progress}. {_summary(state, parts)}",
         "tiles": _tiles(state, parts),
         "alarms": _alarms(state),
+        "heads": heads_html(state.records, k),
         "advice": _advice(state, parts),
         "epoch_note": _epoch_note(state, parts),
         "settings": "".join(_settings(state.settings)),
