@@ -42,7 +42,7 @@ from dualclust.train.data.look import look_at
 from dualclust.train.loop import Run
 from dualclust.train.loop.loader import Loader
 from dualclust.train.loop.metrics import agreement, kmeans_on_pixels
-from dualclust.train.methods.base import evaluating
+from dualclust.train.methods.base import Prediction, evaluating
 from dualclust.train.own_data import Machine, choose_settings
 from dualclust.train.own_data.epochs import lasting
 
@@ -122,38 +122,35 @@ def choose(name: str, images: ImageSet, folder: Path, method: str, share: float)
     chosen = choose_settings(look, method, str(source), machine, clusters=10)
     epochs = max(1, round(share * chosen.config.epochs))
     chosen = choose_settings(look, method, str(source), machine, clusters=10, epochs=epochs)
-    never = replace(chosen.config.evaluation, every=epochs + 1)
-    return Choice(name, replace(chosen.config, evaluation=never))
+    return Choice(name, chosen.config)
 
 
 def run_one(choice: Choice, change: str, seed: int) -> Record:
-    """Train once, without evaluation on the way; figures, and the labels for those over seeds."""
-    started = time.process_time()
+    """Train once, with an evaluation at the end; figures, and the labels for those over seeds."""
+    started, seen = time.process_time(), list[Prediction]()
     config = replace(CHANGES[change](choice.config), seed=seed)
+    config = replace(config, evaluation=replace(config.evaluation, every=config.epochs + 1))
     run = Run(config, "cpu")
+    run.on_prediction = seen.append
     run.init()
-    while run.epoch < config.epochs - 1:
-        run.run_epoch()
-    loss = run.run_epoch()["loss"]
-    data, method = run.loader.data, run.method
+    while run.epoch < config.epochs:
+        last = run.run_epoch()
     # The views of the chosen settings, so that milder ones have no easier task.
     drawn = Loader(replace(choice.config, seed=seed), run.ranks, run.execution)
-    with torch.no_grad(), evaluating(method.network):
-        plain = method.predict(run.loader.apply_to_all(method.features)).assignment
-        one, two = (
-            method.predict(
-                drawn.apply_to_all(method.features, view="first", stream="agree", number=number)
-            ).assignment.labels
+    with torch.no_grad(), evaluating(run.method.network):
+        rows = (
+            drawn.apply_to_all(run.method.features, view="first", stream="agree", number=number)
             for number in (0, 1)
         )
-    assert data.labels is not None
-    found = agreement(plain.labels, data.labels)
+        one, two = (run.method.predict(features).assignment.labels for features in rows)
+    found = seen[-1].assignment
     return {
-        **{"set": choice.name, "method": config.method, "n": len(data.ids), "change": change},
-        **{"seed": seed, "epochs": config.epochs, "acc": found.acc, "nmi": found.nmi},
-        **{"loss": loss, "views": agreement(one, two).nmi},
-        **{"sizes": [int(plain.counts.min()), int(plain.counts.max())]},
-        **{"cpu": round(time.process_time() - started, 1), "labels": plain.labels.tolist()},
+        **{"set": choice.name, "method": config.method, "n": run.loader.n, "change": change},
+        **{"seed": seed, "epochs": config.epochs},
+        **{name: last[name] for name in ("acc", "nmi", "loss")},
+        **{"views": agreement(one, two).nmi},
+        **{"sizes": [int(found.counts.min()), int(found.counts.max())]},
+        **{"cpu": round(time.process_time() - started, 1), "labels": found.labels.tolist()},
     }
 
 

@@ -52,6 +52,8 @@ def test_the_recipe_of_the_digits(method, seeds, changes, least, tmp_path):
             assert (result.lower, result.upper) == (162, 197)
             assert result.lower <= int(found.counts.min())
             assert int(found.counts.max()) <= result.upper
+        if method == "mi_margin":  # it has no bounds: without restarts seed 0 loses a cluster
+            assert int(found.counts.min()) > 0
     assert statistics.mean(accuracies) > least, accuracies
     if len(seeds) > 1:
         assert statistics.mean(accuracies) > of_pixels() + 0.02, accuracies
