@@ -287,7 +287,10 @@ def _runs(choices: Mapping[str, Choice], options: argparse.Namespace) -> Iterato
         for name, choice in choices.items():
             n = look_at(choice.config.data.source).n
             for change in options.changes or CHANGES:
-                epochs = CHANGES[change](choice.config).epochs
+                changed = CHANGES[change](choice.config)
+                if change != CHOSEN and changed == choice.config:
+                    continue  # few images have one head already
+                epochs = changed.epochs
                 record = there.get((name, options.method, n, change, seed, epochs))
                 if record is None:
                     record = run_one(choice, change, seed)
