@@ -1,8 +1,9 @@
 """Each method's recipe of the digits: how it begins, and, over its seeds, what it reaches.
 
 Measured on one machine, mean of ACC: SeCu 0.972, CoKe 0.972, ProPos 0.953, GATCluster 0.900,
-MI + margin 0.930; k-means on pixels 0.794. The last bits of an epoch differ between processors, and
-ACC with them: the bounds below leave room for that, and none for a method that has stopped working.
+MI + margin 0.930 (before it restarted lost clusters); k-means on pixels 0.794. The last bits of an
+epoch differ between processors, and ACC with them: the bounds below leave room for that, and none
+for a method that has stopped working.
 """
 
 import statistics
@@ -52,6 +53,8 @@ def test_the_recipe_of_the_digits(method, seeds, changes, least, tmp_path):
             assert (result.lower, result.upper) == (162, 197)
             assert result.lower <= int(found.counts.min())
             assert int(found.counts.max()) <= result.upper
+        if method == "mi_margin":  # it has no bounds: without restarts seed 0 loses a cluster
+            assert int(found.counts.min()) > 0
     assert statistics.mean(accuracies) > least, accuracies
     if len(seeds) > 1:
         assert statistics.mean(accuracies) > of_pixels() + 0.02, accuracies

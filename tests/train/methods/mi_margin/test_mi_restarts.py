@@ -74,7 +74,7 @@ def test_a_lost_cluster_comes_back(source):
 
 def test_without_the_setting_it_stays_lost(source):
     """Its gradient is proportional to its prediction."""
-    run = Run(tiny(source), "cpu")
+    run = Run(tiny(source, "mi_margin.restart=0"), "cpu")
     _, records = least(run, 2)
     assert "restarted" not in records[1]
     with torch.no_grad():
