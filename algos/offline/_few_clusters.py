@@ -4,7 +4,7 @@ Problem: with ten clusters and ten thousand rows one product takes a millisecond
 of samples, trust regions and Newton's method ten times that. But a graph of ten clusters is so
 small that shortest paths cost next to nothing, even where prices are far off. So:
 
-1. *Multiply* once, and keep all scores.
+1. *Multiply* once, and keep all scores (`scores.statistics.kept_in_memory`).
 2. *Learn* prices by two online passes over some of the rows, unless there are prices.
 3. *Repair* the labels of these prices along augmenting paths, with all clusters as candidates. Only
    rows whose best cluster leads by less than a window may move; it grows until it does not matter.
@@ -40,34 +40,7 @@ from ._proof import OfflineAssignment
 from ._reduced import labels_by_paths
 from ._smoothed_dual import RefinedPrices
 
-__all__ = ["are_few", "kept_in_memory", "solve_few"]
-
-
-def are_few(n: int, k: int, options: SolverOptions = DEFAULT_OPTIONS) -> bool:
-    """Tell whether n rows and k clusters are few enough for `solve_few`.
-
-    Examples
-    --------
-    >>> are_few(10_000, 10), are_few(100_000, 10), are_few(5_000, 20)
-    (True, False, False)
-    """
-    return k <= options.few_clusters and n * k <= options.few_growth * options.full_entries
-
-
-def kept_in_memory(source: ScoreSource, *, like: Array) -> ScoreSource:
-    """Multiply all blocks now, and return a source that reads them from memory.
-
-    Rows by id are those of the blocks, to the last bit, on one rank as on several.
-    """
-    xp = compat.array_namespace(like)
-    blocks = source.map_blocks(source.block, like=like, at_least_one=True)
-    own = xp.concat(list(blocks))  # step 1: multiply
-    whole = source.group.gather(own)
-    return source._replace(
-        block=lambda start, stop: own[start:stop, :],
-        take=lambda ids: xp.take(whole, ids, axis=0),
-        in_turn=False,
-    )
+__all__ = ["solve_few"]
 
 
 def solve_few(
@@ -82,7 +55,7 @@ def solve_few(
     Parameters
     ----------
     source : ScoreSource
-        Of `kept_in_memory`.
+        Of `scores.statistics.kept_in_memory`.
     bounds : SizeBounds of a known number of samples
     prices : (k,) float64 array, optional
         Where to start, instead of online passes.

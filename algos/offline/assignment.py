@@ -46,12 +46,13 @@ from ..scores.statistics import (
     ScoresOutOfRangeError,
     allowed_pairs,
     in_range,
+    kept_in_memory,
     rescaled,
     score_range,
     strided_ids,
 )
 from ._candidates import TooManyCandidatesError, TrustRegion, all_candidates, collect_candidates
-from ._few_clusters import are_few, kept_in_memory, solve_few
+from ._few_clusters import solve_few
 from ._memory import raise_no_labels, within_memory
 from ._online_passes import assign_in_passes
 from ._options import DEFAULT_OPTIONS, SolverOptions
@@ -211,7 +212,7 @@ def assign_source(
         check_finite("prices", prices)
         prices = xp.astype(prices, xp.float64)
     if n:
-        if are_few(n, k, options):
+        if _are_few(n, k, options):
             source = kept_in_memory(source, like=bounds.lower)
         source = in_range(source, strided_ids(n, min(n, options.unit_rows), bounds.lower))
     try:
@@ -289,9 +290,13 @@ def _without_passes(problem: Problem, prices: Array | None) -> OfflineAssignment
     """Labels that need no prices, or those of few clusters, if they prove the gap."""
     source, bounds, tol, options = problem
     free = without_prices(source, bounds, tol, options) if prices is None else None
-    if free is None and are_few(source.group.n_total, source.n_clusters, options):
+    if free is None and _are_few(source.group.n_total, source.n_clusters, options):
         return solve_few(source, bounds, prices, tol, options)
     return free
+
+
+def _are_few(n: int, k: int, options: SolverOptions) -> bool:
+    return k <= options.few_clusters and n * k <= options.few_growth * options.full_entries
 
 
 def _start(problem: Problem, prices: Array | None) -> Search:

@@ -37,6 +37,7 @@ __all__ = [
     "allowed_pairs",
     "check_range",
     "in_range",
+    "kept_in_memory",
     "median",
     "rescaled",
     "score_range",
@@ -172,3 +173,19 @@ def allowed_pairs(source: ScoreSource) -> Array:
 
     parts = list(source.map_blocks(allowed, like=like, at_least_one=True))
     return source.group.gather(xp.concat(parts))
+
+
+def kept_in_memory(source: ScoreSource, *, like: Array) -> ScoreSource:
+    """Multiply all blocks now, and return a source that reads them from memory.
+
+    Rows by id are those of the blocks, to the last bit, on one rank as on several.
+    """
+    xp = compat.array_namespace(like)
+    blocks = source.map_blocks(source.block, like=like, at_least_one=True)
+    own = xp.concat(list(blocks))
+    whole = source.group.gather(own)
+    return source._replace(
+        block=lambda start, stop: own[start:stop, :],
+        take=lambda ids: xp.take(whole, ids, axis=0),
+        in_turn=False,
+    )

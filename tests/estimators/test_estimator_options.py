@@ -36,12 +36,12 @@ def test_shares_are_rounded_as_asked(digits, rounding, least) -> None:
 
 
 def test_without_bounds_the_solver_is_not_called(digits, monkeypatch) -> None:
-    from dualclust.algos.clustering import constrained
+    from dualclust.algos.clustering import _labels
 
     def never(*arguments, **options):
         raise AssertionError
 
-    monkeypatch.setattr(constrained, "assign_source", never)
+    monkeypatch.setattr(_labels, "assign_source", never)
     model = ConstrainedKMeans(10, random_state=0).fit(digits)
     assert (model.gap_, model.prices_.any()) == (0.0, False)
     with pytest.raises(AssertionError):

@@ -7,13 +7,11 @@ import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import SolverOptions, _few_clusters, assign_exact, assignment
-from dualclust.algos.offline._few_clusters import (
-    _all_finite,
-    are_few,
-    kept_in_memory,
-    solve_few,
-)
+from dualclust.algos.offline._few_clusters import _all_finite, solve_few
+from dualclust.algos.offline._options import DEFAULT_OPTIONS
+from dualclust.algos.offline.assignment import _are_few
 from dualclust.algos.scores.sources import alone, score_source
+from dualclust.algos.scores.statistics import kept_in_memory
 from tests.compare import to_numpy
 from tests.problems import cone_scores, mixture_scores
 
@@ -22,10 +20,10 @@ PASSES = SolverOptions(few_growth=0)
 
 
 def test_which_problems_have_few_clusters():
-    assert are_few(2**14, 16)
-    assert not are_few(2**14 + 1, 16)
-    assert not are_few(1000, 17)
-    assert not are_few(1000, 2, SolverOptions(full_entries=0))
+    assert _are_few(2**14, 16, DEFAULT_OPTIONS)
+    assert not _are_few(2**14 + 1, 16, DEFAULT_OPTIONS)
+    assert not _are_few(1000, 17, DEFAULT_OPTIONS)
+    assert not _are_few(1000, 2, SolverOptions(full_entries=0))
 
 
 @pytest.mark.parametrize("make", [cone_scores, mixture_scores])
