@@ -3,6 +3,7 @@
 import json
 import sys
 import types
+from types import SimpleNamespace
 
 import pytest
 
@@ -195,6 +196,7 @@ def test_only_the_first_rank_logs(tmp_path, wandb, monkeypatch):
     class Over:
         epoch, metrics, ranks = 0, (), Ranks(1, 2)
         config = RunConfig(epochs=1, log=("wandb",))
+        method = SimpleNamespace(config=config)
 
         def predict(self):
             raise Interrupted

@@ -21,9 +21,12 @@ def ended(n=10):
     """A run at its end, whose clusters have bounds of their own."""
     bounds = SimpleNamespace(lower=torch.tensor([3, 2, 4]), upper=torch.tensor([5, 9, 7]))
     ranks = SimpleNamespace(first=True, wait=lambda: None)
-    method = SimpleNamespace(bounds=[None, bounds], target=1, network="the network")
+    config = override(RunConfig(epochs=2), ["heads.clusters=[5, 3]", "heads.target=3"])
+    method = SimpleNamespace(
+        bounds=[None, bounds], target=1, followed=1, network="the network", config=config
+    )
     return SimpleNamespace(
-        config=RunConfig(epochs=2),
+        config=config,
         epoch=2,
         ranks=ranks,
         method=method,
