@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,28 +75,27 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """
     config, count = session.config, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     whole = {Path(given).name for given in config.args} == set(config.getini("testpaths"))
-    if count == 1 or not whole or sys.dont_write_bytecode:
+    state = config.stash.get(rewrite.assertstate_key, None)  # None with --assert=plain
+    if count == 1 or not whole or sys.dont_write_bytecode or state is None:
         return
-    state = config.stash[rewrite.assertstate_key]
     number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
     for path in sorted(Path(__file__).parent.rglob("test_*.py"))[number::count]:
         folder = rewrite.get_cache_dir(path)
         pyc = folder / (path.stem + rewrite.PYC_TAIL)
         if rewrite.try_makedirs(folder) and rewrite._read_pyc(path, pyc) is None:
-            source, code = rewrite._rewrite_test(path, config)
-            rewrite._write_pyc(state, code, source, pyc)
+            with suppress(SyntaxError, ValueError):  # which the collection shows, with the file
+                source, code = rewrite._rewrite_test(path, config)
+                rewrite._write_pyc(state, code, source, pyc)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Spare the collector of garbage the modules and tests, which live as long as the process."""
+    """Collect no garbage while modules and tests are made, which live as long as the process."""
     gc.disable()
     try:
         return (yield)
     finally:
-        gc.collect()
-        gc.freeze()
-        gc.enable()
+        gc.enable()  # no gc.freeze(): planted errors find what runs by gc.get_objects()
 
 
 @pytest.hookimpl(wrapper=True)

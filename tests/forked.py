@@ -15,6 +15,7 @@ import functools
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -54,9 +55,15 @@ def run_program(
     with tempfile.TemporaryDirectory() as folder:
         printed = [Path(folder, name) for name in ("out", "err")]
         call = {"source": source, "arguments": arguments, "env": dict(env)}
-        print(json.dumps(call | {"printed": [*map(str, printed)]}), file=server.stdin, flush=True)
-        answer = server.stdout.readline()
-        assert answer, f"the process that forks has ended with {server.wait()}"
+        line = json.dumps(call | {"printed": [*map(str, printed)]})
+        try:
+            print(line, file=server.stdin, flush=True)
+            answer = server.stdout.readline()
+            assert answer, f"the process that forks has ended with {server.wait()}"
+        except BaseException:  # by Ctrl-C or a time limit: its answer would be the next call's
+            _server.cache_clear()
+            _end(server)
+            raise
         said = [path.read_text(errors="replace") for path in printed]
     return subprocess.CompletedProcess([*arguments], int(answer), *said)
 
@@ -65,23 +72,27 @@ def run_program(
 def _server() -> subprocess.Popen[str]:
     """Start the process, which ends with this one."""
     server = subprocess.Popen(
-        [sys.executable, "-m", "tests.forked"],
+        [sys.executable, "-m", "tests.forked", *LOADED],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
-    atexit.register(_close, server)
+    atexit.register(_end, server)
     return server
 
 
-def _close(server: subprocess.Popen[str]) -> None:
-    server.communicate()  # it ends where its input does
+def _end(server: subprocess.Popen[str]) -> None:
+    """Kill the process and the programs that it has forked, one of which may hang."""
+    if server.poll() is None:
+        os.killpg(server.pid, signal.SIGKILL)
+    server.communicate()
 
 
 def _serve() -> None:
-    for name in LOADED:
+    for name in sys.argv[1:]:
         with contextlib.suppress(ImportError):  # the base installation has no torch
             importlib.import_module(name)
     for line in sys.stdin:
@@ -94,7 +105,7 @@ def _serve() -> None:
 
 def _become(source: str, arguments: list[str], env: dict[str, str], printed: list[str]) -> None:
     """Run a program as this process, which then ends, whatever happens."""
-    code: object = 1
+    code = 1
     try:
         nothing = os.open(os.devnull, os.O_RDONLY)
         files = [os.open(path, os.O_WRONLY | os.O_CREAT, 0o600) for path in printed]
@@ -106,13 +117,16 @@ def _become(source: str, arguments: list[str], env: dict[str, str], printed: lis
         exec(compile(source, "<program>", "exec"), {"__name__": "__main__"})
         code = 0
     except SystemExit as end:
-        code = end.code or 0
+        if end.code is None or isinstance(end.code, int):
+            code = end.code or 0
+        else:
+            print(end.code, file=sys.stderr)
     except BaseException:
         traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code if isinstance(code, int) else 1)
+        os._exit(code)
 
 
 if __name__ == "__main__":

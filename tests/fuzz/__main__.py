@@ -22,7 +22,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -51,6 +51,10 @@ class Done(NamedTuple):
     seconds: float
 
 
+class TooLong(BaseException):
+    """Ends an execution; no reader takes it for an error of the file, as it would an OSError."""
+
+
 class _Executions:
     """Runs a target, and keeps what ended in an exception of another kind."""
 
@@ -59,25 +63,26 @@ class _Executions:
 
         self.name, self.target, self.taken = name, TARGETS[name], taken
         self.places: set[str] = set()
-        signal.signal(signal.SIGVTALRM, _too_long)
+        signal.signal(signal.SIGPROF, _too_long)
 
     def __call__(self, content: bytes) -> None:
         try:
-            signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)
-            self.taken(self.target, content)
-        except Exception as error:
+            signal.setitimer(signal.ITIMER_PROF, LONGEST)
+            try:
+                self.taken(self.target, content)
+            finally:
+                signal.setitimer(signal.ITIMER_PROF, 0)
+        except (Exception, TooLong) as error:
             frame = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{type(error).__name__} at {frame.filename}:{frame.lineno}"
             if place not in self.places:
                 self.places.add(place)
                 _keep(self.name, content, f"{place}: {error}")
-        finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
 def _too_long(*_: object) -> None:
     msg = f"more than {LONGEST:g} s of the processor"
-    raise TimeoutError(msg)
+    raise TooLong(msg)
 
 
 def _keep(name: str, content: bytes, what: str) -> None:
@@ -104,10 +109,14 @@ def plain(name: str, runs: int, seed: int) -> Done:
 def by_atheris(name: str, runs: int, seed: int) -> Done:
     """Execute a target under atheris, which ends its process: in a fork."""
     with _instrumented():
-        from tests.fuzz.targets import seeds
+        from tests.fuzz.targets import TARGETS, seeds, taken
+
+        kept = seeds(name)
+        with suppress(Exception):  # a finding, which the fork comes to
+            taken(TARGETS[name], kept[0])  # which imports what the target reads by
     corpus, log = FOUND / "corpus" / name, FOUND / f"{name}.log"
     corpus.mkdir(parents=True, exist_ok=True)
-    for content in seeds(name):
+    for content in kept:
         (corpus / hashlib.sha256(content).hexdigest()[:40]).write_bytes(content)
     before, child = os.times(), os.fork()
     if not child:
@@ -126,8 +135,6 @@ def by_atheris(name: str, runs: int, seed: int) -> Done:
 
 def _instrumented() -> Any:
     """While modules are imported: those whose lines are followed."""
-    if "tests.fuzz.targets" in sys.modules:
-        return nullcontext()
     import atheris
 
     return atheris.instrument_imports(include=["dualclust", "json", "tomllib", "zipfile", "ast"])

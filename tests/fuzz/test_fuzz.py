@@ -50,6 +50,23 @@ def test_equal_seeds_give_equal_changes() -> None:
     assert one == two != other
 
 
+def test_what_takes_too_long_is_found_where_a_reader_takes_all_errors_of_the_system_for_its_own(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    def slow(content: bytes) -> None:
+        try:
+            while True:
+                pass
+        except OSError as error:
+            raise InvalidValueError from error
+
+    monkeypatch.setattr(program, "FOUND", tmp_path)
+    monkeypatch.setattr(program, "LONGEST", 0.05)
+    monkeypatch.setitem(targets.TARGETS, "npy", slow)
+    assert program.main(["npy", "--runs", "2", "--plain"]) == 1
+    assert "more than 0.05 s of the processor" in capsys.readouterr().out
+
+
 def test_a_finding_is_kept(tmp_path: Path, monkeypatch, capsys) -> None:
     def weak(content: bytes) -> None:
         if b"9" in content:

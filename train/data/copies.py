@@ -112,7 +112,8 @@ def _read(folder: Path, files: Sequence[File], skip: bool) -> CopiedFiles:
     skipped = tuple(Skipped(*one) for one in said["skipped"])
     if skipped and not skip:
         raise InvalidValueError(skipped[0].reason)
-    table = np.load(folder / "table.npy", allow_pickle=False)
+    with (folder / "table.npy").open("rb") as file:  # np.load takes archives, too
+        table = np.lib.format.read_array(file, allow_pickle=False)
     flat = np.asarray(np.memmap(folder / "pixels", np.uint8, "r"))
     depth = () if said["channels"] == 1 else (said["channels"],)
     positions = np.flatnonzero(table[:, 1])

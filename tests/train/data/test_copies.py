@@ -108,7 +108,10 @@ class Bomb:
         return open, (self.path, "w")
 
 
-@pytest.mark.parametrize("how", ["objects", "cut", "half a word", "no channels", "few columns"])
+@pytest.mark.parametrize(
+    "how",
+    ["objects", "cut", "half a word", "no channels", "few columns", "empty", "half an archive"],
+)
 def test_a_damaged_cache_is_made_again_and_nothing_of_it_runs(tmp_path, cache, made, how):
     files, canary = files_of(write_folder(tmp_path / "p", 3)), tmp_path / "canary"
     expected = copies_of(files, 16, skip=True)
@@ -125,6 +128,10 @@ def test_a_damaged_cache_is_made_again_and_nothing_of_it_runs(tmp_path, cache, m
         sign.write_text('{"skipped": []}')
     if how == "few columns":
         np.save(table, np.ones((3, 1), np.int64))
+    if how == "empty":
+        table.write_bytes(b"")
+    if how == "half an archive":
+        table.write_bytes(b"PK\3\4")
     found = copies_of(files, 16, skip=True)
     assert len(made) == 6
     assert not canary.exists()
