@@ -27,7 +27,7 @@ from ..train.data.samples import load_source
 from ..train.loop.metrics import Agreement, evaluate, kmeans_on_pixels
 from ..train.loop.run_folder import RunWarning
 from ..train.loop.train_and_resume import RunResult, resume, train
-from ..train.report.heads import heads_text
+from ..train.report.heads import evaluated_clusters, heads_text
 from ..train.state.checkpoint import CheckpointWarning, is_begun
 from .demo_folders import run_folder
 from .run_progress import RunProgress
@@ -198,8 +198,15 @@ def _print_result(result: RunResult) -> None:
     found = result.prediction.assignment
     sizes = found.counts
     last, gap, violation = result.metrics[-1], found.gap, found.violation
-    lines = [*_agreement(last), f"clusters      {len(sizes)} of {int(sizes.sum())} samples"]
-    free = f"{last['argmax_size_min']} to {last['argmax_size_max']}"
+    config = load_config(result.folder / "config.toml")
+    of = evaluated_clusters(last, target=config.heads.target, epochs=config.epochs)
+    agreement = _agreement(last)
+    if agreement and of != len(sizes):
+        words = f"not evaluated for {len(sizes)} clusters; metrics.jsonl has that of {of}"
+        agreement = [f"{'agreement':<13} {words}"]
+    lines = [*agreement, f"clusters      {len(sizes)} of {int(sizes.sum())} samples"]
+    nearest = torch.bincount(result.prediction.nearest, minlength=len(sizes))
+    free = f"{int(nearest.min())} to {int(nearest.max())}"
     print(
         *lines,
         f"sizes         {int(sizes.min())} to {int(sizes.max())}, bounds {result.lower} to "

@@ -24,6 +24,7 @@ from ..config.run import RunConfig, dump_config, load_config
 from ..config.schema import flat
 from ..loop.heads import written_clusters
 from ..loop.results import LABELS_FILE, is_finished, read_metrics
+from ..report.heads import evaluated_clusters
 
 __all__ = ["BASELINE_FILE", "StoredLabels", "StoredRun", "find_runs", "read_run"]
 
@@ -103,6 +104,11 @@ class StoredRun(NamedTuple):
         if self.found is not None:
             return "ended"
         return f"epoch {self.epoch} of {self.epochs}"
+
+    def evaluated(self, record: Mapping[str, Any]) -> int:
+        """Return the number of clusters of the head that the figures of a record are of."""
+        target = int(self.settings.get("heads.target", self.n_clusters))
+        return evaluated_clusters(record, target=target, epochs=self.epochs)
 
 
 def read_run(folder: str | Path) -> StoredRun:

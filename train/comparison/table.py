@@ -61,8 +61,10 @@ COLUMNS = (
     "folder",
 )
 """Names of the columns. Without a prefix agreement is that of the papers' protocol, which
-``protocol`` names, ``bounded_`` that of labels inside the bounds; ``smallest`` and ``largest`` are
-sizes inside the bounds ``lower`` and ``upper``, or of the labels of training before the end;
+``protocol`` names, ``bounded_`` that of labels inside the bounds; where another head was evaluated
+than the one that the labels are of, ``protocol`` says which, and there is no agreement;
+``smallest`` and ``largest`` are sizes inside the bounds ``lower`` and ``upper``, or of the labels
+of training before the end;
 ``moved`` is the share of samples that only the bounds moved; ``repeated`` and ``found_by_others``
 are mean ARIs of a method (`preference`). What is not known is empty."""
 
@@ -97,10 +99,12 @@ def comparison_rows(runs: Sequence[StoredRun], preference: Preference) -> list[R
 
 
 def _agreement(run: StoredRun) -> Row:
-    """Figures of the last evaluation."""
+    """Figures of the last evaluation, where it was of the head that the labels are of."""
     for prefix, protocol in PROTOCOLS.items():
         for record in reversed(run.records):
             if f"{prefix}acc" in record:
+                if run.evaluated(record) != run.n_clusters:
+                    return {"protocol": f"evaluated for k = {run.evaluated(record)} alone"}
                 bounded = {f"bounded_{n}": record.get(n) for n in SCORES}
                 return {
                     "protocol": protocol,
@@ -185,7 +189,8 @@ def shown_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
     }
     columns = {name: [str(make(row)) for row in rows] for name, make in makers.items()}
     kept = {name: cells for name, cells in columns.items() if any(cells)}
-    if len(set(filter(None, kept.get("protocol", [])))) == 1:
+    told = set(filter(None, kept.get("protocol", [])))
+    if len(told) == 1 and told <= set(PROTOCOLS.values()):
         del kept["protocol"]  # `protocol_note` says it
     if set(kept["state"]) == {"ended"}:
         del kept["state"]
@@ -194,7 +199,7 @@ def shown_cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
 
 def protocol_note(rows: Sequence[Row]) -> str:
     """Say how the figures of agreement were made; empty where no run has any."""
-    found = sorted({row["protocol"] for row in rows if row["protocol"]})
+    found = sorted({row["protocol"] for row in rows if row["acc"] is not None})
     if not found:
         return ""
     how = found[0] if len(found) == 1 else "as the column protocol says"

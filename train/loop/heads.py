@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...algos.core.errors import InvalidValueError, UsageError
+from ...algos.core.errors import InvalidValueError, OutputError, UsageError
 from ...algos.scores.nearest import best_clusters
 from ...algos.scores.statistics import strided_ids
 from ...algos.selection import Candidate, adjusted_rand_index, choose_clustering, sample_rows
@@ -32,12 +32,14 @@ from ...common.files import write_file
 from ...common.untrusted import parse_json, refuse
 from ..config.run import RunConfig
 from ..methods.base import Method, Prediction, evaluating
+from ..models.files import MODEL_FILE
 from .evaluation import mean_features
 from .loader import Loader
 
 __all__ = [
     "HEADS_FILE",
     "check_candidates",
+    "drop_model_of_another",
     "head_of",
     "judge_heads",
     "settle_target",
@@ -89,14 +91,18 @@ def judge_heads(method: Method, loader: Loader) -> dict[str, Any]:
     Notes
     -----
     Cost: one pass over all samples, and six over at most 128 samples for each cluster of the
-    largest k (4,096 at least); an assignment of all samples for each k.
+    largest k (4,096 at least); an assignment of all samples for each k. Memory: the features twice,
+    (n, d) as the mean of views and as unit rows, and while a head is labeled once more with its
+    (n, k) scores; of each head that is done (n,) labels, margins, nearest and second clusters.
     """
     ks = loader.config.heads.candidates
     rows = mean_features(method, loader)
     found: dict[int, Prediction] = {}
     for k in ks:
         with targeting(method, head_of(loader.config, k)), evaluating(method.network):
-            found[k] = method.predict(rows)
+            one = method.predict(rows)
+        # The features are the same for each head; a copy for each would be k times (n, d).
+        found[k] = one._replace(features=next(iter(found.values()), one).features)
     agreements = _agreements(method, loader, found)
     candidates = [
         Candidate(
@@ -203,6 +209,34 @@ def settle_target(
         n_clusters = int(records[-1]["heads"]["best"])
     if n_clusters is not None:
         method.target = head_of(method.config, n_clusters)
+
+
+def drop_model_of_another(folder: Path, method: Method) -> None:
+    """Remove the model of a run whose results are of another head, before they are replaced.
+
+    A run is finished where its model stands (`results.is_finished`). Without this, one that is
+    stopped while it writes the files of a head would pass as finished, with files of two heads.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be removed.
+    """
+    config, path = method.config, folder / MODEL_FILE
+    try:
+        same = written_clusters(folder, config) == config.heads.clusters[method.target]
+    except InvalidValueError:  # heads.json is damaged, and about to be written again
+        same = False
+    if same:
+        return
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        msg = (
+            f"cannot take away {path}, the model of another head: {error.strerror}. To fix this, make "
+            f"the folder writable"
+        )
+        raise OutputError(msg) from error
 
 
 def write_heads(folder: Path, method: Method, records: Sequence[Mapping[str, Any]]) -> None:

@@ -32,15 +32,17 @@ anything of somebody else's.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from ...algos.core.errors import OutputError
 from ...common.locks import LOCK_FILES
 from ..state.checkpoint import is_begun
+from .results import SKIPPED_FILES
 
-__all__ = ["SETTINGS", "RunWarning", "check_free"]
+__all__ = ["SETTINGS", "RunWarning", "check_free", "tell_skipped"]
 
 SETTINGS = "config.toml"
 
@@ -88,6 +90,30 @@ def check_free(folder: Path, settings: str) -> bool:
         what += f": its {SETTINGS} has other settings than these"
     msg = f"{what}. To fix this, {fix}"
     raise OutputError(msg)
+
+
+def tell_skipped(folder: Path, skipped: Sequence[tuple[str, str]], n_samples: int) -> None:
+    """Say how many files a run does without.
+
+    Parameters
+    ----------
+    folder : Path. Of the run.
+    skipped : sequence of (name, reason). Files that cannot be read.
+    n_samples : int. Files that can.
+
+    Warns
+    -----
+    RunWarning
+        If there are any.
+    """
+    if skipped:
+        name, reason = skipped[0]
+        msg = (
+            f"{len(skipped)} of {n_samples + len(skipped)} files cannot be read and are left "
+            f"out, the first: {reason if name in reason else f'{name}: {reason}'} "
+            f"(all of them: {folder / SKIPPED_FILES}, from the first epoch on)"
+        )
+        warnings.warn(msg, RunWarning, stacklevel=3)
 
 
 def _foreign(folder: Path, settings: str) -> Iterator[Path]:

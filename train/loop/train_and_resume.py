@@ -37,11 +37,17 @@ from ..networks.pretrained import Pretrained, check_own, open_encoder, start_dig
 from ..report.figures import write_curves
 from ..state.checkpoint import check_begun, latest_checkpoint, prune
 from .handshake import check_same_run
-from .heads import head_of, settle_target, write_heads, written_clusters
-from .results import SKIPPED_FILES, is_finished, read_metrics, write_metrics, write_results
+from .heads import (
+    drop_model_of_another,
+    head_of,
+    settle_target,
+    write_heads,
+    written_clusters,
+)
+from .results import is_finished, read_metrics, write_metrics, write_results
 from .resume_state import restore, run_and_save_epoch
 from .run import Run
-from .run_folder import SETTINGS, RunWarning, check_free
+from .run_folder import SETTINGS, RunWarning, check_free, tell_skipped
 from .run_page import ALL, PAGE, RunPage
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
 from .trackers import check_trackers, tracked
@@ -141,23 +147,10 @@ def train(
                     )
                     warnings.warn(msg, RunWarning, stacklevel=2)
                 write_file(folder / SETTINGS, kept)
-                _tell_skipped(run, folder)
+                tell_skipped(folder, getattr(run.loader.shown, "skipped", ()), run.loader.n)
             if config.starts is not None:
                 run = best_beginning(config, folder, fresh, progress)
             return _finish(run, folder, progress)
-
-
-def _tell_skipped(run: Run, folder: Path) -> None:
-    """Say how many files a run does without."""
-    skipped = getattr(run.loader.shown, "skipped", ())
-    if skipped:
-        name, reason = skipped[0]
-        msg = (
-            f"{len(skipped)} of {run.loader.n + len(skipped)} files cannot be read and are left "
-            f"out, the first: {reason if name in reason else f'{name}: {reason}'} "
-            f"(all of them: {folder / SKIPPED_FILES}, from the first epoch on)"
-        )
-        warnings.warn(msg, RunWarning, stacklevel=3)
 
 
 def resume(
@@ -377,6 +370,7 @@ def _write(run: Run, folder: Path, prediction: Prediction, page: RunPage) -> Non
     bounds, followed = method.bounds[method.target], method.bounds[method.followed]
     low, high = int(followed.lower.min()), int(followed.upper.max())
     limits = float(low), math.inf if high >= run.loader.n else float(high)
+    drop_model_of_another(folder, method)
     write_metrics(folder, run.metrics_text)
     write_results(folder, prediction, bounds, data, method.network)
     write_curves(folder / "curves.png", run.metrics, bounds=limits)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Integral
 
 from ...algos.core.errors import UsageError
 from ..config.run import HeadsConfig
@@ -20,8 +21,27 @@ MOST_CANDIDATES = 20
 
 
 def as_numbers(clusters: int | Sequence[int]) -> tuple[int, ...]:
-    """Return one number of clusters, or several, as a rising tuple without repetition."""
-    return (clusters,) if isinstance(clusters, int) else tuple(sorted(set(clusters)))
+    """Return one number of clusters, or several, as a rising tuple without repetition.
+
+    Raises
+    ------
+    UsageError
+        If there is none.
+
+    Examples
+    --------
+    >>> as_numbers(10), as_numbers([20, 5, 20])
+    ((10,), (5, 20))
+    """
+    given = (clusters,) if isinstance(clusters, (int, Integral)) else tuple(clusters)
+    if not given:
+        msg = (
+            f"clusters must be a number of clusters, or several, got {clusters!r}. To fix this, "
+            f"name at least one, such as 10"
+        )
+        raise UsageError(msg)
+    # Whole numbers of numpy become those of Python, which settings are made of.
+    return tuple(sorted({int(k) if isinstance(k, Integral) else k for k in given}))
 
 
 def check_candidates(method: str, numbers: Sequence[int]) -> None:

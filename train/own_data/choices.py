@@ -145,7 +145,8 @@ def choose_settings(
 def with_clusters(config: RunConfig, clusters: int | Sequence[int]) -> RunConfig:
     """Copy settings for another number of clusters; heads beside the target keep their ratio to it.
 
-    Of several, the largest takes the place of the target.
+    Of several, the largest takes the place of the target; those that the settings have already make
+    way for the new ones, and their largest counts as the target.
 
     Raises
     ------
@@ -163,8 +164,10 @@ def with_clusters(config: RunConfig, clusters: int | Sequence[int]) -> RunConfig
     """
     numbers = as_numbers(clusters)
     check_candidates(config.method, numbers)
-    ratio = numbers[-1] / config.heads.target
-    beside = {round(k * ratio) for k in config.heads.clusters if round(k * ratio) >= 2}
+    before = config.heads
+    ratio = numbers[-1] / max(before.candidates, default=before.target)
+    kept = [round(k * ratio) for k in before.clusters if k not in before.candidates]
+    beside = {k for k in kept if k >= 2}
     network = config.network
     if config.method == "mi_margin":
         network = replace(network, out_dim=numbers[-1])  # its last layer is the head

@@ -1,11 +1,11 @@
-"""What is told of the heads that a run has judged: a table, the reason, and which one is used."""
+"""What is told of the heads of a run: a table, the reason, which is used, which was evaluated."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["HEADINGS", "heads_text", "row_of", "used_text"]
+__all__ = ["HEADINGS", "evaluated_clusters", "heads_text", "row_of", "used_text"]
 
 HEADINGS = ("k", "views agree", "silhouette", "(none)", "sizes", "price", "gap")
 """Columns of the table; (none) is the silhouette of data without clusters."""
@@ -42,11 +42,32 @@ def heads_text(entry: Mapping[str, Any], used: int) -> str:
     return "\n".join([*table, used_text(entry, used)])
 
 
-def used_text(entry: Mapping[str, Any], used: int) -> str:
-    """Return the reason, and which head the results are of."""
+def used_text(entry: Mapping[str, Any], used: int, *, done: bool = True) -> str:
+    """Return the reason, and which head the results are of, or are shown of until the end."""
     reason = str(entry["reason"])
+    if not done:
+        return f"until the end k = {used} is shown; {reason}"
     if used != entry["best"]:
         return f"k = {used} is used, as asked; {reason}"
     if entry["recommended"] is None:
         return f"{reason}; the results are of k = {used}"
     return reason
+
+
+def evaluated_clusters(record: Mapping[str, Any], *, target: int, epochs: int) -> int:
+    """Return the k of the head that the figures of an evaluation are of.
+
+    Parameters
+    ----------
+    record : mapping. A line of ``metrics.jsonl``.
+    target : int. ``heads.target`` of the settings.
+    epochs : int. Of the whole run: its last evaluation is of the head that it chooses.
+
+    Examples
+    --------
+    >>> end = {"epoch": 8, "heads": {"best": 4}}
+    >>> evaluated_clusters(end, target=7, epochs=8), evaluated_clusters(end, target=7, epochs=9)
+    (4, 7)
+    """
+    chosen = record["epoch"] == epochs and "heads" in record
+    return int(record["heads"]["best"]) if chosen else target

@@ -9,12 +9,16 @@ import pytest
 import torch
 
 from dualclust.algos.core.errors import InvalidValueError, UsageError
+from dualclust.algos.scores.statistics import strided_ids
 from dualclust.algos.selection import adjusted_rand_index
-from dualclust.train.comparison import read_run
+from dualclust.cli.train import _print_result
+from dualclust.train.comparison import agreements_of, comparison_rows, prefer, read_run
+from dualclust.train.comparison.table import protocol_note, shown_cells
 from dualclust.train.config.run import load_config, override
 from dualclust.train.data.look import look_at
-from dualclust.train.loop import resume, train, write_page
+from dualclust.train.loop import heads, resume, train, train_and_resume, write_page
 from dualclust.train.loop.heads import HEADS_FILE, settle_target, written_clusters
+from dualclust.train.loop.results import is_finished
 from dualclust.train.loop.run import Run
 from dualclust.train.models import load_model
 from dualclust.train.own_data import Machine, choose_settings
@@ -49,6 +53,25 @@ def finished(tmp_path_factory):
 @pytest.fixture
 def copy(finished, tmp_path):
     return shutil.copytree(finished.folder, tmp_path / "copy")
+
+
+@pytest.fixture(scope="module")
+def labeled(tmp_path_factory):
+    """A finished run on the same blobs, whose classes are known."""
+    home = tmp_path_factory.mktemp("labeled")
+    config = settings(home, 0, clusters=True)
+    np.save(home / "x0_labels.npy", np.arange(N) % K)
+    return train(config, home / "run")
+
+
+def rows_of_table(folder):
+    run = read_run(folder)
+    return comparison_rows([run], prefer([run], agreements_of([run])))
+
+
+def tile_of(folder):
+    """What the page has in the tile of ACC."""
+    return (folder / "report.html").read_text().partition(">ACC<")[2][:200]
 
 
 def rows_of(folder):
@@ -101,8 +124,6 @@ def test_views_are_labeled_at_the_prices_of_all_samples(finished, tmp_path):
     run = Run(settings(tmp_path, 0, clusters=True), "cpu")
     run.init()
     run.run_epoch()
-    from dualclust.train.loop import heads
-
     entry = heads.judge_heads(run.method, run.loader)
     run.method.target = 0
     found = run.predict()
@@ -150,6 +171,10 @@ def test_an_interrupted_choice_ends_as_one_that_was_not(finished, epoch, tmp_pat
     config = load_config(finished.folder / "config.toml")
     with pytest.raises(Interrupted):
         train(config, tmp_path / "run", progress=interrupt_after(epoch))
+    page = (tmp_path / "run" / "report.html").read_text()
+    shown = {4: 7, 8: K}[epoch]  # the last epoch chooses, and its results are still to be written
+    assert f"Epoch {epoch}: until the end k = {shown} is shown; " in page
+    assert "as asked" not in page
     resume(tmp_path / "run")
     assert_same_run(tmp_path / "run", finished.folder)
 
@@ -169,11 +194,91 @@ def test_another_head_on_request(finished, copy):
     assert_same_run(copy, finished.folder)
 
 
+def test_figures_of_another_head_are_left_out(labeled, tmp_path, capsys):
+    folder = shutil.copytree(labeled.folder, tmp_path / "copy")
+    _print_result(labeled)
+    out = capsys.readouterr().out
+    assert "agreement     ACC 1.000" in out
+    assert "1.000" in tile_of(folder)
+    (row,) = rows_of_table(folder)
+    assert (row["protocol"], row["acc"]) == ("argmax", 1.0)
+
+    found = resume(folder, n_clusters=9)
+    _print_result(found)
+    out = capsys.readouterr().out
+    free = np.bincount(found.prediction.nearest.numpy(), minlength=9)
+    assert "agreement     not evaluated for 9 clusters; metrics.jsonl has that of 4\n" in out
+    assert "clusters      9 of 240 samples" in out
+    assert f"by argmax {free.min()} to {free.max()}\n" in out
+    assert "ACC" not in out
+    assert "not evaluated for k = 9; k = 4: 1.000" in tile_of(folder)
+    rows = rows_of_table(folder)
+    assert rows[0]["protocol"] == "evaluated for k = 4 alone"
+    assert rows[0]["acc"] is rows[0]["bounded_acc"] is None
+    assert protocol_note(rows) == ""
+    assert "protocol" in shown_cells(rows)[0]
+
+
+def test_a_choice_of_another_head_that_is_stopped_is_not_finished(copy, monkeypatch):
+    config = load_config(copy / "config.toml")
+    before = (copy / "assignments.csv").read_bytes()
+    real = train_and_resume.write_heads
+
+    def killed(*given):
+        real(*given)
+        raise Interrupted
+
+    with monkeypatch.context() as patch:
+        patch.setattr(train_and_resume, "write_heads", killed)
+        with pytest.raises(Interrupted):
+            resume(copy)
+        assert (copy / "model.safetensors").is_file()  # the same head again: readers need not wait
+        with pytest.raises(Interrupted):
+            resume(copy, n_clusters=9)
+    assert (copy / "assignments.csv").read_bytes() != before
+    assert not is_finished(copy, config)
+    (copy / HEADS_FILE).write_text("[")
+    resume(copy)
+    assert is_finished(copy, config)
+    assert (copy / "assignments.csv").read_bytes() == before
+
+
+def test_a_sample_of_the_samples_is_judged(tmp_path, monkeypatch):
+    run = Run(settings(tmp_path, 0, clusters=True), "cpu")
+    run.init()
+    run.run_epoch()
+    kept = []
+    real = heads._agreements
+    monkeypatch.setattr(heads, "sample_rows", lambda n, most: 100)
+    monkeypatch.setattr(heads, "_agreements", lambda *given: kept.append(given[2]) or real(*given))
+    entry = heads.judge_heads(run.method, run.loader)
+    assert len({one.features.data_ptr() for one in kept[0].values()}) == 1  # one copy for all k
+    ids = strided_ids(N, 100, torch.zeros(1)).sort().values
+    run.method.network.eval()
+    for k, judged in zip(KS, entry["judged"], strict=True):
+        one, agreements = kept[0][k], []
+        for pair in range(heads.PAIRS):
+            labels = []
+            for side, name in enumerate(("first", "second")):
+                view = run.loader.view(ids, "heads", 0, 2 * pair + side, name=name)
+                rows = run.method.normalize_rows(run.method.features(view)).detach()
+                priced = (rows @ one.centers.T).double() + one.assignment.prices
+                labels.append(priced.argmax(1))
+            agreements.append(adjusted_rand_index(*labels, k))
+        assert judged["agreement"] == pytest.approx(np.mean(agreements), abs=1e-12)
+    every = run.loader.apply_to_all(run.method.features)
+    some = run.loader.apply_to_all(run.method.features, ids=ids, batch_size=30)
+    torch.testing.assert_close(some, every[ids])
+
+
 def test_finer_heads_can_be_asked_for_too(copy):
     config = load_config(copy / "config.toml")
     assert config.heads.clusters == (*KS, 18)
     resume(copy, n_clusters=18)
     assert written_clusters(copy, config) == 18
+    stored = read_run(copy)
+    assert stored.evaluated(stored.records[-1]) == K
+    assert stored.evaluated(stored.records[3]) == 7
 
 
 def test_refusals(copy, tmp_path):

@@ -21,7 +21,7 @@ def ended(n=10):
     """A run at its end, whose clusters have bounds of their own."""
     bounds = SimpleNamespace(lower=torch.tensor([3, 2, 4]), upper=torch.tensor([5, 9, 7]))
     ranks = SimpleNamespace(first=True, wait=lambda: None)
-    config = override(RunConfig(epochs=2), ["heads.clusters=[5, 3]", "heads.target=3"])
+    config = override(RunConfig(epochs=2), ["heads.clusters=[2, 3]", "heads.target=3"])
     method = SimpleNamespace(
         bounds=[None, bounds], target=1, followed=1, network="the network", config=config
     )
@@ -98,9 +98,8 @@ def test_the_results_of_a_run_and_last_its_model(tmp_path, monkeypatch, n, most)
 )
 def test_files_that_are_left_out_are_counted_and_the_first_is_named(tmp_path, reason, words):
     skipped = (Skipped("a.png", reason), Skipped("b.png", "worse"))
-    run = SimpleNamespace(loader=SimpleNamespace(shown=SimpleNamespace(skipped=skipped), n=8))
     with pytest.warns(RunWarning) as said:
-        module._tell_skipped(run, tmp_path)
+        module.tell_skipped(tmp_path, skipped, 8)
     assert [str(one.message) for one in said] == [
         f"2 of 10 files cannot be read and are left out, the first: {words} (all of them: "
         f"{tmp_path / 'skipped.csv'}, from the first epoch on)"

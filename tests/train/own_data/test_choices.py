@@ -3,6 +3,7 @@
 import tomllib
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,6 +15,7 @@ from dualclust.train.methods.base import _head_bounds
 from dualclust.train.networks.network import build_network
 from dualclust.train.own_data import Machine, choose_settings, with_clusters
 from dualclust.train.own_data.bases import METHODS
+from dualclust.train.own_data.candidates import as_numbers
 from tests.train.config.test_recipes import NAMES
 
 LOOKS = {
@@ -167,7 +169,21 @@ def test_several_numbers_of_clusters_have_a_head_each(method):
     assert again.heads == replace(
         alone.heads, clusters=(5, 20, 40, 80), candidates=(5, 20), target=20
     )
-    assert with_clusters(again, 20).heads.candidates == ()
+    assert with_clusters(again, 20).heads == replace(alone.heads, clusters=(20, 40, 80), target=20)
+    assert with_clusters(again, (20, 5)) == again
+    assert with_clusters(found.config, (5, 10, 20)) == found.config  # its target is the middle one
+    assert with_clusters(found.config, (10, 40)).heads.clusters == (10, 40, 80)
+    assert with_clusters(found.config, 10).heads.clusters == (10, 20)
+
+
+def test_numbers_of_clusters_may_be_those_of_numpy():
+    assert as_numbers(np.int64(5)) == (5,)
+    found = as_numbers(np.array([20, 5, 20]))
+    assert found == (5, 20)
+    assert {type(k) for k in found} == {int}
+    for none in ((), [], np.array([], dtype=np.int64)):
+        with pytest.raises(UsageError, match=r"name at least one, such as 10"):
+            choose("images", clusters=none)
 
 
 def test_several_numbers_are_refused_where_there_is_one_head():

@@ -27,13 +27,14 @@ def latest_heads(records: Sequence[Mapping[str, Any]]) -> tuple[int, Mapping[str
     return None
 
 
-def heads_html(records: Sequence[Mapping[str, Any]], used: int) -> str:
+def heads_html(records: Sequence[Mapping[str, Any]], used: int, *, done: bool) -> str:
     """Return the card, or nothing for a run with one k.
 
     Parameters
     ----------
     records : sequence of mappings. The lines of ``metrics.jsonl``.
     used : int. The k of the head that the page shows.
+    done : bool. Whether the run has ended, so that its head is chosen.
     """
     latest = latest_heads(records)
     if latest is None:
@@ -45,7 +46,7 @@ def heads_html(records: Sequence[Mapping[str, Any]], used: int) -> str:
         shown = " (shown)" if one["n_clusters"] == used else ""
         rows.append(f"<tr><th scope=row>{one['n_clusters']}{shown}</th>{cells}</tr>")
     head = "".join(f"<th scope=col>{html.escape(name)}</th>" for name in HEADINGS)
-    reason = html.escape(used_text(entry, used))
+    reason = html.escape(used_text(entry, used, done=done))
     return (
         '<section class="card" id="heads"><h2>Numbers of clusters</h2>'
         f"<p>Epoch {epoch:,}: {reason}.</p>"

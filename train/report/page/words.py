@@ -9,6 +9,7 @@ from typing import Any
 
 from ....common.page.sections import allowed_sizes, shared_fields, tiles_html
 from ...config.schema import flat
+from ..heads import evaluated_clusters
 from .advice import advice, finite, latest_alarms
 from .heads import heads_html
 from .state import RunState
@@ -62,7 +63,7 @@ def fields_of(state: RunState, parts: Mapping[str, Any] | None) -> dict[str, str
         "summary": f"{progress}. {_summary(state, parts)}",
         "tiles": _tiles(state, parts),
         "alarms": _alarms(state),
-        "heads": heads_html(state.records, k),
+        "heads": heads_html(state.records, k, done=state.done),
         "advice": _advice(state, parts),
         "epoch_note": _epoch_note(state, parts),
         "settings": "".join(_settings(state.settings)),
@@ -111,14 +112,19 @@ def _rate(last: Mapping[str, Any]) -> str:
 
 
 def _agreement(state: RunState) -> tuple[str, str, str]:
-    """Return the figure of the papers' protocol, where there are classes."""
+    """Return the figure of the papers' protocol, where there are classes and of the head shown."""
+    shown = len(state.lower)
+    target = shown if state.followed is None else state.followed[0]
     for prefix, what in (("test_", "held-out samples, argmax"), ("argmax_", "argmax")):
         for record in reversed(state.records):
             if f"{prefix}acc" in record:
-                nmi = f"NMI {record[f'{prefix}nmi']:.3f}"
-                return "ACC", f"{record[f'{prefix}acc']:.3f}", f"{what}; {nmi}"
+                acc = f"{record[f'{prefix}acc']:.3f}"
+                of = evaluated_clusters(record, target=target, epochs=state.epochs)
+                if of != shown:
+                    return "ACC", "–", f"not evaluated for k = {shown}; k = {of}: {acc}"
+                return "ACC", acc, f"{what}; NMI {record[f'{prefix}nmi']:.3f}"
     gap = [record for record in state.records if finite(record.get("effective_clusters"))]
-    if gap:
+    if gap and evaluated_clusters(gap[-1], target=target, epochs=state.epochs) == shown:
         return "In use", f"{gap[-1]['effective_clusters']:.1f}", "effective number of clusters"
     return "Samples", f"{state.n_samples:,}", "without classes"
 
