@@ -5,12 +5,14 @@ of samples, trust regions and Newton's method ten times that. But a graph of ten
 small that shortest paths cost next to nothing, even where prices are far off. So:
 
 1. *Multiply* once, and keep all scores (`scores.statistics.kept_in_memory`).
-2. *Learn* prices by two online passes over some of the rows, unless there are prices.
+2. *Learn* prices by two online passes over some of the rows, unless there are prices; and bring
+   near what is far off: paths from there would be long, and rounded like the numbers on their way.
 3. *Repair* the labels of these prices along augmenting paths, with all clusters as candidates. Only
    rows whose best cluster leads by less than a window may move; it grows until it does not matter.
 4. *Prove*: nothing has been left out, so the prices of the paths prove the optimum.
 
 Forbidden pairs and scores out of range are left to the general text, which has words for them.
+Where paths have no engine, their text in Python is slower than the passes (`are_few`).
 
 =====================  =============  =======  ===================================================
 symbol                 here           shape    meaning
@@ -27,6 +29,7 @@ from dataclasses import replace
 
 import array_api_compat as compat
 
+from ...backends import select
 from ..bounds.sizes import SizeBounds
 from ..core.types import Array
 from ..online.assignment import relaxed
@@ -34,13 +37,32 @@ from ..scores.nearest import best_clusters
 from ..scores.sources import Group, ScoreSource, score_source
 from ..scores.statistics import check_range, score_range, strided_ids
 from ._candidates import Candidates
-from ._online_passes import learn_prices, raise_empty_clusters, shifted_together
+from ._online_passes import brought_near, learn_prices, shifted_together
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment
 from ._reduced import labels_by_paths
 from ._smoothed_dual import RefinedPrices
 
-__all__ = ["solve_few"]
+__all__ = ["are_few", "solve_few"]
+
+
+def are_few(n: int, k: int, options: SolverOptions, like: Array) -> bool:
+    """Tell whether clusters and rows are few enough for paths, on the library of `like`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.backends import engine
+    >>> with engine("reference"):
+    ...     found = are_few(10_000, 10, DEFAULT_OPTIONS, np.zeros(1))
+    >>> found, are_few(10_000, 10, DEFAULT_OPTIONS, np.zeros(1))
+    (False, True)
+    """
+    if k > options.few_clusters:
+        return False
+    # Without an engine, as many as are solved in full anyway.
+    most = options.few_growth if select("augmenting_paths", like) else min(options.few_growth, 1)
+    return n * k <= most * options.full_entries
 
 
 def solve_few(
@@ -55,7 +77,7 @@ def solve_few(
     Parameters
     ----------
     source : ScoreSource
-        Of `scores.statistics.kept_in_memory`.
+        Of `scores.statistics.kept_in_memory`: all rows are taken from what each rank has gathered.
     bounds : SizeBounds of a known number of samples
     prices : (k,) float64 array, optional
         Where to start, instead of online passes.
@@ -85,11 +107,15 @@ def solve_few(
     (array([0, 0, 1]), 'optimal')
     """
     xp, group = compat.array_namespace(bounds.lower), source.group
-    scores = group.gather(source.block(0, group.n_local))
+    ids = xp.arange(group.n_total, dtype=xp.int64, device=compat.device(bounds.lower))
+    scores = source.take(ids)
     if not bool(xp.all(xp.isfinite(scores))) or not check_range(scores):
         return None
     if prices is None:
         prices = _learned(scores, bounds, options)  # step 2: learn
+    else:
+        rows = _some(scores, options.few_rows, like=prices)
+        prices = brought_near(rows, shifted_together(prices, bounds), bounds)
     candidates = _all_finite(scores, group, like=bounds.lower)
     window = options.few_window * score_range(scores[: min(scores.shape[0], options.few_rows), :])
     start = RefinedPrices(prices, window / options.window)
@@ -104,11 +130,16 @@ def _learned(scores: Array, bounds: SizeBounds, options: SolverOptions) -> Array
     xp, n = compat.array_namespace(bounds.lower), scores.shape[0]
     options = replace(options, range_rows=options.few_rows)
     m = min(options.min_sample_rows, max(1, n // options.sample_part))
-    rows = xp.take(scores, strided_ids(n, m, bounds.lower), axis=0)
+    rows = _some(scores, m, like=bounds.lower)
     free = relaxed(bounds)._replace(upper=xp.full_like(bounds.upper, m), n_samples=m)
     prices = learn_prices(score_source(rows), free, n_passes=options.few_passes, options=options)
-    raised = raise_empty_clusters(rows[: min(m, options.few_rows), :], prices, bounds.lower)
-    return shifted_together(raised, bounds)
+    return brought_near(rows[: min(m, options.few_rows), :], prices, bounds)
+
+
+def _some(scores: Array, m: int, *, like: Array) -> Array:
+    """As many as m rows from all over the data."""
+    xp, n = compat.array_namespace(like), scores.shape[0]
+    return xp.take(scores, strided_ids(n, min(n, m), like), axis=0)
 
 
 def _all_finite(scores: Array, group: Group, *, like: Array) -> Candidates:

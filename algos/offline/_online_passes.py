@@ -53,7 +53,13 @@ from ._forced_rows import FORBIDDEN, assign_remaining, forced_counts, remaining_
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, relative_gap, rounding_of
 
-__all__ = ["assign_in_passes", "learn_prices", "raise_empty_clusters", "shifted_together"]
+__all__ = [
+    "assign_in_passes",
+    "brought_near",
+    "learn_prices",
+    "raise_empty_clusters",
+    "shifted_together",
+]
 
 
 def learn_prices(
@@ -113,6 +119,11 @@ def learn_prices(
             block = xp.clip(scores, min=FORBIDDEN)
             _, state = assign(block, bounds, state, steps=steps)
     return state.duals.lower - state.duals.upper
+
+
+def brought_near(scores: Array, prices: Array, bounds: SizeBounds) -> Array:
+    """Return prices at which some rows find every cluster they need, and whose bound is least."""
+    return shifted_together(raise_empty_clusters(scores, prices, bounds.lower), bounds)
 
 
 def raise_empty_clusters(scores: Array, prices: Array, lower: Array) -> Array:

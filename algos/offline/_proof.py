@@ -10,7 +10,8 @@ be worth more. The bound minus the objective is added up from terms that are nev
 
 Scores are counted from each row's first candidate. The difference of the two values, in which
 everything else cancels, would be lost in the rounding of large scores. What rounding alone explains
-of the sum is not counted.
+of the sum is not counted: weak duality holds for these prices, wherever they came from, so numbers
+on their way explain no more than scores and prices of the labels themselves do.
 
 =====================  ===============  =======  =================================================
 paper                  here             shape    meaning
@@ -105,7 +106,8 @@ def _regrets(
 ) -> tuple[float, float]:
     """What rows lose by their labels at these prices, and what rounding explains of that.
 
-    Of the `whole` problem, where truncated clusters count, or beside the candidates alone.
+    Of the `whole` problem, where truncated clusters count, or beside the candidates alone. Prices
+    carry the rounding of `scale`, which explains no more than scores and prices of the labels do.
     """
     xp = compat.array_namespace(prices)
     values = priced(candidates, rows, prices)
@@ -116,7 +118,8 @@ def _regrets(
         beyond = candidates.truncation[rows] - first
         regret = xp.maximum(regret, beyond - label[:, 0])
     is_lost = xp.astype(regret > 0.0, xp.int8)
-    lost, n_lost = read(xp.sum(regret), xp.sum(xp.astype(is_lost, xp.int64)))
+    size = xp.sum(_sizes_at(candidates, rows, slot, prices))
+    lost, n_lost, size = read(xp.sum(regret), xp.sum(xp.astype(is_lost, xp.int64)), size)
     if lost == 0.0:
         return 0.0, 0.0
     # Few rows lose anything: only they are looked at again.
@@ -131,7 +134,16 @@ def _regrets(
     if whole:
         over = xp.take(beyond, some) > label[:, 0]
         most = xp.maximum(most, xp.where(over, xp.abs(truncation), zero[:, 0]))
-    return lost, rounding_of(float(xp.sum(most)) + scale * n_lost)
+    return lost, rounding_of(float(xp.sum(most)) + min(scale * n_lost, size))
+
+
+def _sizes_at(candidates: Candidates, rows: slice, slot: Array, prices: Array) -> Array:
+    """Sizes of the terms of each row's score and price at its label, as they enter the bound."""
+    xp = compat.array_namespace(prices)
+    value = xp.take_along_axis(candidates.values[rows, :], slot, axis=1)[:, 0]
+    label = xp.take_along_axis(candidates.clusters[rows, :], slot, axis=1)[:, 0]
+    price = xp.take(prices, xp.astype(label, xp.int64))
+    return xp.abs(xp.astype(value, xp.float64)) + xp.abs(price)
 
 
 def proven(
@@ -145,7 +157,7 @@ def proven(
     """Return the labels of all rows, with objective and upper bound; and what their labels lose.
 
     The second is 0 unless the window of the paths was too small. Prices carry the rounding of
-    numbers as large as `scale`.
+    numbers as large as `scale`, which explains no more than `rounding` does.
     """
     xp, k = compat.array_namespace(prices), prices.shape[0]
     # Candidates and fixed rows speak for prices inside the region only.
@@ -176,7 +188,7 @@ def proven(
         objective, size, slack, priced_size, outside
     )
     lost = lost + slack
-    explained = explained + (rounding_of(scale) if slack != 0.0 else 0.0)
+    explained = explained + (rounding_of(min(scale, size + priced_size)) if slack != 0.0 else 0.0)
     if not math.isfinite(size + lost):
         raise ScoresOutOfRangeError
     lost = lost if lost > explained else 0.0

@@ -137,7 +137,7 @@ def labels_by_paths(
         if is_stuck:
             continue
         # Prices that went up and down again are off by the rounding of the largest on the way.
-        scale = largest_score(xp.concat([refined.prices, moved]))
+        scale = largest_score(xp.concat([prices, moved]))
         prices = xp.where(xp.abs(moved) <= rounding_of(scale), xp.zeros_like(moved), moved)
         assignment, misplaced = proven(candidates, slots, prices, bounds, scale, options)
         if misplaced <= tol / 8.0 * max(size, abs(assignment.upper_bound)):

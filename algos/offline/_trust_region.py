@@ -44,7 +44,7 @@ from ..online.assignment import relaxed
 from ..scores.sources import ScoreSource, score_source, subsample
 from ..scores.statistics import median, score_range, strided_ids
 from ._candidates import Candidates, TrustRegion, collect_candidates
-from ._online_passes import learn_prices, raise_empty_clusters, shifted_together
+from ._online_passes import brought_near, learn_prices
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._reduced import LEAST_TEMPERATURE
 from ._smoothed_dual import COOLING, Problem, RefinedPrices, price_errors, refine_prices
@@ -135,7 +135,7 @@ def initial_region(
         free = relaxed(bounds)._replace(upper=xp.full_like(bounds.upper, m), n_samples=m)
         prices = learn_prices(rows_of_sample, free, n_passes=options.online_passes, options=options)
     some_rows = rows_of_sample.block(0, min(m, options.range_rows))
-    prices = shifted_together(raise_empty_clusters(some_rows, prices, bounds.lower), bounds)
+    prices = brought_near(some_rows, prices, bounds)
     max_radius = 2.0 * score_range(some_rows)
     region = TrustRegion(prices, _initial_radius(some_rows, prices, options))
     while m < n:

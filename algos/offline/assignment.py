@@ -17,7 +17,8 @@ maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``.
 5. *Next region*: around the new prices, with more candidates per row where they were truncated;
    repeat from 2.
 6. *Last resort*, where passes have not proven the gap: two online passes (`_online_passes`), which
-   step 5 tries once before, or all clusters as candidates of a problem of moderate size.
+   step 5 tries once before, or all clusters as candidates of a problem of moderate size. Small
+   ones begin and end with that, and so do those of few clusters (`_few_clusters`).
 
 =====================  ===============  =======  =================================================
 paper                  here             shape    meaning
@@ -52,9 +53,9 @@ from ..scores.statistics import (
     strided_ids,
 )
 from ._candidates import TooManyCandidatesError, TrustRegion, all_candidates, collect_candidates
-from ._few_clusters import solve_few
+from ._few_clusters import are_few, solve_few
 from ._memory import raise_no_labels, within_memory
-from ._online_passes import assign_in_passes
+from ._online_passes import assign_in_passes, brought_near, shifted_together
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, in_unit
 from ._reduced import solve_reduced
@@ -107,7 +108,7 @@ def assign_offline(
     Notes
     -----
     Guarantee: ``lower <= counts <= upper``; the gap is proven, by weak duality.
-    Cost: O(n k) for one pass or a few, and O(n) memory beside the scores.
+    Cost: O(n k) for one pass or a few, and O(n) memory beside the scores, if they are not few.
     Source: CoKe Eq. 6; the method is ours (docs/decisions/0009-candidates.md).
 
     Examples
@@ -184,12 +185,12 @@ def assign_source(
 
     Notes
     -----
-    Memory: one block of scores, 8 bytes for each label, and the candidates of the free rows: at
-    most ``options.max_entries``, of 8 bytes each and about as much again while they are solved.
-    With a `tol` of 0 there is no such limit. Where so many candidates do not prove the gap, the
-    best labels found are returned, with their gap; where they allow no labels, those of online
-    passes, in which the ranks take turns. If forbidden pairs leave none there either, all scores
-    become candidates, up to ``options.last_entries`` of them; beyond, `InvalidValueError` says so.
+    Memory: small problems and few clusters keep all n k scores (262,144 by default) several times,
+    on every rank. Else one block of scores, 8 bytes a label, and candidates of the free rows: at
+    most ``options.max_entries``, unless `tol` is 0, of 8 bytes each, twice. Where they do not prove
+    the gap, the best labels found are returned, with their gap; where they allow none, those of
+    online passes, in which ranks take turns. If forbidden pairs leave none there either, all scores
+    become candidates, up to ``options.last_entries``; beyond, `InvalidValueError` says so.
     """
     n, k = source.group.n_total, source.n_clusters
     if bounds.n_samples is None:
@@ -212,7 +213,7 @@ def assign_source(
         check_finite("prices", prices)
         prices = xp.astype(prices, xp.float64)
     if n:
-        if _are_few(n, k, options):
+        if are_few(n, k, options, bounds.lower):
             source = kept_in_memory(source, like=bounds.lower)
         source = in_range(source, strided_ids(n, min(n, options.unit_rows), bounds.lower))
     try:
@@ -290,13 +291,9 @@ def _without_passes(problem: Problem, prices: Array | None) -> OfflineAssignment
     """Labels that need no prices, or those of few clusters, if they prove the gap."""
     source, bounds, tol, options = problem
     free = without_prices(source, bounds, tol, options) if prices is None else None
-    if free is None and _are_few(source.group.n_total, source.n_clusters, options):
+    if free is None and are_few(source.group.n_total, source.n_clusters, options, bounds.lower):
         return solve_few(source, bounds, prices, tol, options)
     return free
-
-
-def _are_few(n: int, k: int, options: SolverOptions) -> bool:
-    return k <= options.few_clusters and n * k <= options.few_growth * options.full_entries
 
 
 def _start(problem: Problem, prices: Array | None) -> Search:
@@ -388,6 +385,9 @@ def _solve_in_full(problem: Problem, prices: Array | None) -> OfflineAssignment:
     candidates = all_candidates(source, like=bounds.lower)
     if prices is None:
         prices = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
+    elif n := source.group.n_total:
+        rows = source.take(strided_ids(n, min(n, options.range_rows), prices))
+        prices = brought_near(rows, shifted_together(prices, bounds), bounds)
     region = TrustRegion(prices, xp.full_like(prices, 2.0 * score_range(candidates.values)))
     assignment = solve_reduced(candidates, bounds, region, 0.0, options=options).assignment
     if assignment is None:

@@ -1,5 +1,6 @@
 """Few clusters: the optimum along paths from learned prices, on one rank as on several."""
 
+import itertools
 import math
 
 import numpy as np
@@ -7,11 +8,11 @@ import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import SolverOptions, _few_clusters, assign_exact, assignment
-from dualclust.algos.offline._few_clusters import _all_finite, solve_few
+from dualclust.algos.offline._few_clusters import _all_finite, are_few, solve_few
 from dualclust.algos.offline._options import DEFAULT_OPTIONS
-from dualclust.algos.offline.assignment import _are_few
 from dualclust.algos.scores.sources import alone, score_source
 from dualclust.algos.scores.statistics import kept_in_memory
+from dualclust.backends import engine
 from tests.compare import to_numpy
 from tests.problems import cone_scores, mixture_scores
 
@@ -20,10 +21,55 @@ PASSES = SolverOptions(few_growth=0)
 
 
 def test_which_problems_have_few_clusters():
-    assert _are_few(2**14, 16, DEFAULT_OPTIONS)
-    assert not _are_few(2**14 + 1, 16, DEFAULT_OPTIONS)
-    assert not _are_few(1000, 17, DEFAULT_OPTIONS)
-    assert not _are_few(1000, 2, SolverOptions(full_entries=0))
+    like = np.zeros(1)
+    assert are_few(2**14, 16, DEFAULT_OPTIONS, like)
+    assert not are_few(2**14 + 1, 16, DEFAULT_OPTIONS, like)
+    assert not are_few(1000, 17, DEFAULT_OPTIONS, like)
+    assert not are_few(1000, 2, SolverOptions(full_entries=0), like)
+
+
+def test_without_an_engine_for_paths_few_are_those_that_are_solved_in_full():
+    like = np.zeros(1)
+    for engineless in ("reference", "strict"):
+        other = pytest.importorskip("array_api_strict").zeros(1) if engineless == "strict" else like
+        with engine("reference" if engineless == "reference" else "auto"):
+            assert are_few(2**12, 16, DEFAULT_OPTIONS, other)
+            assert not are_few(2**12 + 1, 16, DEFAULT_OPTIONS, other)
+            assert not are_few(1, 2, PASSES, other)
+    assert are_few(2**12 + 1, 16, DEFAULT_OPTIONS, like)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"),
+    [
+        ((120, 120), (180, 180)),
+        ((150, 150), (150, 150)),
+        ((0, 0), (180, 180)),
+        ((120, 0), (300,) * 2),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_prices_that_are_given_far_off_cost_no_optimum(lower, upper, library):
+    """Neither where every score is solved at once nor where clusters are few."""
+    xp = pytest.importorskip(library)
+    scores = np.random.default_rng(0).normal(size=(300, 2))
+    # All sizes are tried: those who gain most go to the first cluster.
+    gains = np.sort(scores[:, 0] - scores[:, 1])[::-1]
+    sizes = range(max(lower[0], 300 - upper[1]), min(upper[0], 300 - lower[1]) + 1)
+    best = max(scores[:, 1].sum() + gains[:m].sum() for m in sizes)
+    bounds = SizeBounds.from_counts(lower, upper, n_samples=300)
+    bounds = SizeBounds(*(xp.asarray(part) for part in bounds[:4]), 300)
+    far = [[1e15] * 2, [1e17] * 2, [1e17, 0.0], [0.0, -1e17], [-1e17] * 2]
+    for prices, full_entries in itertools.product(far, (300, 65_536)):
+        found = assign_exact(
+            xp.asarray(scores),
+            bounds,
+            prices=xp.asarray(np.asarray(prices)),
+            options=SolverOptions(full_entries=full_entries),
+        )
+        assert found.objective == pytest.approx(best, rel=1e-12), prices
+        assert (found.gap, found.violation) == (0.0, 0), prices
 
 
 @pytest.mark.parametrize("make", [cone_scores, mixture_scores])
@@ -102,15 +148,16 @@ def test_scores_are_multiplied_once_and_then_read(xp):
 
 
 def test_ranks_find_what_one_finds_alone():
-    """A rank has some rows; what it gathers are those of all."""
+    """A rank has some rows, and takes from those of all."""
     n, k, m = 300, 3, 192
     scores = np.random.default_rng(0).normal(size=(n, k)) + np.asarray([1.0, 0.0, 0.0])
     bounds = SizeBounds.from_counts([90] * 3, n_samples=n)
     whole = solve_few(score_source(scores), bounds, None, 0.0)
     for first, last in ((0, m), (m, n), (n, n)):
         own = score_source(scores[first:last])
-        group = own.group._replace(first_row=first, n_total=n, gather=lambda array: scores)
-        found = solve_few(own._replace(group=group), bounds, None, 0.0)
+        group = own.group._replace(first_row=first, n_total=n)
+        own = own._replace(group=group, take=lambda ids: scores[ids])
+        found = solve_few(own, bounds, None, 0.0)
         np.testing.assert_array_equal(found.labels, whole.labels[first:last])
         np.testing.assert_array_equal(found.prices, whole.prices)
         assert found.objective == whole.objective

@@ -121,6 +121,22 @@ def test_what_rounding_explains_is_not_lost():
     assert (rough.gap, rough.upper_bound, misplaced) == (0.0, rough.objective, 0.0)
 
 
+def test_a_far_way_of_the_prices_explains_no_more_than_the_labels_are_worth():
+    """Weak duality holds for the prices of the proof, wherever they have been before."""
+    scores, prices, labels, bounds = problem(0)
+    kept = all_candidates(score_source(scores), like=prices)
+    slots = np.argmax(kept.clusters == labels[:, None], axis=1)
+    plain = proven(kept, slots, prices, bounds, 0.0, OPTIONS)
+    far = proven(kept, slots, prices, bounds, 1e17, OPTIONS)
+    assert far[0].gap == plain[0].gap > 0.1
+    assert far[1] == pytest.approx(plain[1], rel=1e-12)
+    # Of labels that are all best, what is paid for bounds that are not reached.
+    zero = all_candidates(score_source(np.ones((4, 2))), like=prices)
+    loose = SizeBounds.from_counts([1, 1], [3, 3], n_samples=4)
+    slack = proven(zero, np.asarray([0, 0, 1, 1]), np.full(2, 0.5), loose, 1e17, OPTIONS)
+    assert slack[0].upper_bound == slack[0].objective + 1.0
+
+
 def test_prices_of_bounds_that_are_not_reached_are_lost():
     scores = np.zeros((4, 2))
     kept = all_candidates(score_source(scores), like=np.zeros(2))
