@@ -233,8 +233,8 @@ def drop_model_of_another(folder: Path, method: Method) -> None:
         path.unlink(missing_ok=True)
     except OSError as error:
         msg = (
-            f"cannot take away {path}, the model of another head: {error.strerror}. To fix this, make "
-            f"the folder writable"
+            f"cannot take away {path}, the model of another head: {error.strerror}. "
+            f"To fix this, make the folder writable"
         )
         raise OutputError(msg) from error
 
