@@ -12,7 +12,7 @@ small that shortest paths cost next to nothing, even where prices are far off. S
 4. *Prove*: nothing has been left out, so the prices of the paths prove the optimum.
 
 Forbidden pairs and scores out of range are left to the general text, which has words for them.
-Where paths have no engine, their text in Python is slower than the passes (`are_few`).
+Where paths have no engine, their text in Python is slower than the passes (`_reduced.are_few`).
 
 =====================  =============  =======  ===================================================
 symbol                 here           shape    meaning
@@ -29,7 +29,6 @@ from dataclasses import replace
 
 import array_api_compat as compat
 
-from ...backends import select
 from ..bounds.sizes import SizeBounds
 from ..core.types import Array
 from ..online.assignment import relaxed
@@ -43,26 +42,7 @@ from ._proof import OfflineAssignment
 from ._reduced import labels_by_paths
 from ._smoothed_dual import RefinedPrices
 
-__all__ = ["are_few", "solve_few"]
-
-
-def are_few(n: int, k: int, options: SolverOptions, like: Array) -> bool:
-    """Tell whether clusters and rows are few enough for paths, on the library of `like`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualclust.backends import engine
-    >>> with engine("reference"):
-    ...     found = are_few(10_000, 10, DEFAULT_OPTIONS, np.zeros(1))
-    >>> found, are_few(10_000, 10, DEFAULT_OPTIONS, np.zeros(1))
-    (False, True)
-    """
-    if k > options.few_clusters:
-        return False
-    # Without an engine, as many as are solved in full anyway.
-    most = options.few_growth if select("augmenting_paths", like) else min(options.few_growth, 1)
-    return n * k <= most * options.full_entries
+__all__ = ["solve_few"]
 
 
 def solve_few(

@@ -32,7 +32,7 @@ class SolverOptions:
     few_clusters: int = 16
     """Clusters so few that a shortest path costs no more than looking at a row."""
     few_growth: int = 4
-    """How many times `full_entries` scores may be for so few clusters: above, Newton's method on
+    """How many times `full_entries` scores may be, if paths are compiled: above, Newton's method on
     candidates is faster than a path for each row that online passes misplace."""
     few_passes: int = 2
     """Online passes over a first sample that then start the paths."""

@@ -32,6 +32,7 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
+from ...backends import select
 from ..bounds.sizes import SizeBounds, price_of_bounds
 from ..core.reads import read, unread
 from ..core.types import Array
@@ -42,7 +43,7 @@ from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, priced, proven, rounding_of
 from ._smoothed_dual import Problem, RefinedPrices, refine_prices, soft_counts
 
-__all__ = ["LEAST_TEMPERATURE", "ReducedSolution", "labels_by_paths", "solve_reduced"]
+__all__ = ["LEAST_TEMPERATURE", "ReducedSolution", "are_few", "labels_by_paths", "solve_reduced"]
 
 LEAST_TEMPERATURE = 1e-290
 """Temperatures, and parts of them, divide: they stay normal numbers."""
@@ -106,6 +107,25 @@ def solve_reduced(
     # Steps 4 and 5: labels and proof.
     assignment, prices = labels_by_paths(candidates, bounds, refined, tol, size, options)
     return ReducedSolution(assignment, prices, bound)
+
+
+def are_few(n: int, k: int, options: SolverOptions, like: Array) -> bool:
+    """Tell whether clusters and rows are few enough for paths, on the library of `like`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.backends import engine
+    >>> with engine("reference"):
+    ...     found = are_few(10_000, 10, DEFAULT_OPTIONS, np.zeros(1))
+    >>> found, are_few(10_000, 10, DEFAULT_OPTIONS, np.zeros(1))
+    (False, True)
+    """
+    if k > options.few_clusters:
+        return False
+    # Without an engine, as many as are solved in full anyway.
+    most = options.few_growth if select("augmenting_paths", like) else min(options.few_growth, 1)
+    return n * k <= most * options.full_entries
 
 
 def labels_by_paths(

@@ -53,12 +53,12 @@ from ..scores.statistics import (
     strided_ids,
 )
 from ._candidates import TooManyCandidatesError, TrustRegion, all_candidates, collect_candidates
-from ._few_clusters import are_few, solve_few
+from ._few_clusters import solve_few
 from ._memory import raise_no_labels, within_memory
 from ._online_passes import assign_in_passes, brought_near, shifted_together
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, in_unit
-from ._reduced import solve_reduced
+from ._reduced import are_few, solve_reduced
 from ._search import Search, best_of
 from ._ties import tied_share, without_prices
 from ._trust_region import initial_region, next_region

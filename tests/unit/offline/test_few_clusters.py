@@ -8,8 +8,9 @@ import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import SolverOptions, _few_clusters, assign_exact, assignment
-from dualclust.algos.offline._few_clusters import _all_finite, are_few, solve_few
+from dualclust.algos.offline._few_clusters import _all_finite, solve_few
 from dualclust.algos.offline._options import DEFAULT_OPTIONS
+from dualclust.algos.offline._reduced import are_few
 from dualclust.algos.scores.sources import alone, score_source
 from dualclust.algos.scores.statistics import kept_in_memory
 from dualclust.backends import engine

@@ -132,12 +132,13 @@ def test_all_scores_are_candidates_in_a_region_of_twice_their_range(monkeypatch)
     scores = np.zeros((N, K))
     scores[:, 3] = 4.0
     own = problem()._replace(source=score_source(scores))
-    for prices in (None, ONES):
+    near = np.asarray([4.0, 4.0, 4.0, 0.0, 4.0])  # all clusters tie, and no bound is paid for
+    for prices, center in ((None, ZERO), (near, near), (near + 1e9, near), (ONES, ZERO)):
         assert _solve_in_full(own, prices) is best
         candidates, bounds, region, tol, options = seen.pop()
         assert candidates.clusters.shape == (N, K)
         assert bounds is BOUNDS
-        np.testing.assert_array_equal(region.center, ZERO if prices is None else ONES)
+        np.testing.assert_array_equal(region.center, center)
         assert region.radius.tolist() == [8.0] * K
         assert (tol, options) == (0.0, own.options)
 
