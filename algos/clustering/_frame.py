@@ -43,7 +43,7 @@ from ..scores.sources import (
 )
 from .start import power_of_two
 
-__all__ = ["Frame", "check_reach", "frame_of", "map_rows", "scores_of"]
+__all__ = ["Frame", "check_reach", "fits_alone", "frame_of", "map_rows", "scores_of"]
 
 R = TypeVar("R")
 
@@ -110,6 +110,25 @@ def frame_of(features: Array | FeatureSource, metric: str, weights: Array | None
         On all ranks, if a row is not finite, cannot be a unit vector ("cosine"), or has squares
         that overflow.
     """
+    frame, reach = _frame_and_reach(features, metric, weights)
+    _check_span(_has_span(frame), reach)
+    return frame
+
+
+def fits_alone(features: FeatureSource, metric: str, weights: Array | None, centers: Array) -> bool:
+    """Tell whether `frame_of` and `check_reach` accept some rows of a problem they accept whole.
+
+    The frame of some rows is smaller: what is near for all rows may be far out of reach of these.
+    """
+    frame, _ = _frame_and_reach(features, metric, weights)
+    largest, most = _largest_and_most(frame, centers)
+    return _has_span(frame) and largest <= most
+
+
+def _frame_and_reach(
+    features: Array | FeatureSource, metric: str, weights: Array | None
+) -> tuple[Frame, float]:
+    """Return the frame, whose unit of score may still be out of range, and half the span."""
     source = features if isinstance(features, FeatureSource) else feature_source(features)
     group, d = source.group, source.n_features
     like = source.rows(0, 0)
@@ -139,9 +158,7 @@ def frame_of(features: Array | FeatureSource, metric: str, weights: Array | None
             raise InvalidValueError(msg)
         grid = UNIT_GRID if weights is None else grid_of(0.5, group.n_total, finest=WEIGHTED)
         inside = source._replace(largest=LIMIT)
-        frame = Frame(source, inside, grid, zero, 1.0, True, weights, weight_unit)
-        _check_span(1e-300 < frame.score_unit < 1e300, worst)
-        return frame
+        return Frame(source, inside, grid, zero, 1.0, True, weights, weight_unit), worst
     reach, most, least = read(xp.max(0.5 * high - 0.5 * low), xp.max(high), xp.min(low))
     _check_span(reach < float(xp.finfo(like.dtype).max) / 64.0, reach)
     largest = max(most, -least)
@@ -158,9 +175,12 @@ def frame_of(features: Array | FeatureSource, metric: str, weights: Array | None
         parts = map_rows(lambda block, a, b: (block - origin) * (1.0 / unit), source)
         held = xp.concat([like, *parts])
         inside = inside._replace(rows=lambda start, stop: held[start:stop, :])
-    frame = Frame(source, inside, grid, origin, unit, False, weights, weight_unit, held)
-    _check_span(1e-300 < frame.score_unit < 1e300, reach)
-    return frame
+    return Frame(source, inside, grid, origin, unit, False, weights, weight_unit, held), reach
+
+
+def _has_span(frame: Frame) -> bool:
+    """Tell whether scores neither overflow nor vanish."""
+    return 1e-300 < frame.score_unit < 1e300
 
 
 def _mean(source: FeatureSource, grid: Grid) -> Array:
@@ -182,10 +202,7 @@ def _mean(source: FeatureSource, grid: Grid) -> Array:
 
 def check_reach(frame: Frame, centers: Array) -> None:
     """Raise for finite centers so far from the features that scores could overflow."""
-    xp = compat.array_namespace(centers)
-    most = math.sqrt(float(xp.finfo(frame.origin.dtype).max)) / 1e4
-    origin, largest = read(xp.max(xp.abs(frame.origin)), xp.max(xp.abs(centers)))
-    most = most * frame.unit + origin
+    largest, most = _largest_and_most(frame, centers)
     if largest > most:
         msg = (
             f"centers must be among the features, got an entry of {largest:g}, where scores "
@@ -193,6 +210,14 @@ def check_reach(frame: Frame, centers: Array) -> None:
             f"(dualclust.algos.clustering.start_centers)"
         )
         raise InvalidValueError(msg)
+
+
+def _largest_and_most(frame: Frame, centers: Array) -> tuple[float, float]:
+    """Return the largest entry of centers, and that beyond which scores could overflow."""
+    xp = compat.array_namespace(centers)
+    most = math.sqrt(float(xp.finfo(frame.origin.dtype).max)) / 1e4
+    origin, largest = read(xp.max(xp.abs(frame.origin)), xp.max(xp.abs(centers)))
+    return largest, most * frame.unit + origin
 
 
 def scores_of(frame: Frame, centers: Array) -> ScoreSource:

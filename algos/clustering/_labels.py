@@ -5,8 +5,10 @@ proves how far they can be from the best. How much of its work an iteration need
 
 1. *Free*: where no bound binds, the best clusters are optimal, at prices of 0: a pass over the
    scores finds them (`_free_labels`).
-2. *Rough*: while many labels change, centers and prices move on anyway. Labels prove a gap of
-   `ROUGH`, from prices that are learned on few rows.
+2. *Rough*: at first and while many labels change, centers and prices move on anyway. Labels prove
+   a gap of `ROUGH`, from prices that are learned on few rows. Those are the first labels and those
+   of the first iteration, unless few labels changed at the end of a sample, and those after an
+   iteration that changed more than the share `MANY`.
 3. *Near*: afterwards they prove a gap of `NEAR`; prices come from the last iteration.
 4. *Final* labels prove what the caller asks for.
 
@@ -30,10 +32,9 @@ from ..bounds.sizes import SizeBounds
 from ..core.reads import read
 from ..core.segments import segment_sum
 from ..core.types import Array
-from ..offline import DEFAULT_OPTIONS, SolverOptions
+from ..offline import DEFAULT_OPTIONS, SolverOptions, may_be_free
 from ..offline.assignment import OfflineAssignment, assign_source
 from ..scores.sources import ScoreSource
-from ..scores.statistics import strided_ids
 from ._frame import Frame, scores_of
 from ._restrictions import Restrictions
 from .lloyd import KMeansState, nearest_labels
@@ -43,7 +44,6 @@ __all__ = ["MANY", "NEAR", "Labeler", "at_no_prices", "next_drift"]
 NEAR = 1e-3  # proven gap of the labels while centers still move
 ROUGH = 1e-2  # the same while more than this share of the labels change in an iteration:
 MANY = 0.1
-FEW_ROWS = 1024
 ROUNDING = 64.0 * 2.0**-52  # of a sum, relative to its terms
 
 # Prices change less and less from one iteration to the next. So the trust region of the next ones
@@ -113,27 +113,15 @@ class Labeler(NamedTuple):
 
     def _free_labels(self, source: ScoreSource, centers: Array) -> OfflineAssignment | None:
         """Return the best clusters if bounds do not bind: then they are optimal, at prices of 0."""
-        bounds, group, k = self.bounds, self.frame.source.group, self.bounds.n_clusters
-        xp, n = compat.array_namespace(bounds.lower), group.n_total
-        m = min(n, FEW_ROWS)  # which tell mostly that a pass is not worth it
-        best = xp.argmax(source.take(strided_ids(n, m, bounds.lower)), axis=1)
-        if not _inside(_counts(best, k) * n, bounds.lower * m, bounds.upper * m):
+        if not may_be_free(source, self.bounds):  # mostly, a pass is not worth it
             return None
-        labels, value = nearest_labels(self.frame, self.frame.inside(centers))
-        counts = xp.sum(group.gather(_counts(labels, k)[None, :]), axis=0)
-        if not _inside(counts, bounds.lower, bounds.upper):
-            return None
-        return at_no_prices(labels, counts, value)
-
-
-def _counts(labels: Array, n_clusters: int) -> Array:
-    ones = compat.array_namespace(labels).ones_like(labels)[:, None]
-    return segment_sum(ones, labels, n_segments=n_clusters)[:, 0]
-
-
-def _inside(counts: Array, lower: Array, upper: Array) -> bool:
-    (outside,) = read(compat.array_namespace(counts).any((counts < lower) | (counts > upper)))
-    return not outside
+        labels, value, size = nearest_labels(self.frame, self.frame.inside(centers))
+        xp, ones = compat.array_namespace(labels), compat.array_namespace(labels).ones_like(labels)
+        own = segment_sum(ones[:, None], labels, n_segments=self.bounds.n_clusters)[:, 0]
+        counts = xp.sum(self.frame.source.group.gather(own[None, :]), axis=0)
+        is_outside = (counts < self.bounds.lower) | (counts > self.bounds.upper)
+        (some,) = read(xp.any(is_outside))
+        return None if some else at_no_prices(labels, counts, value, size)
 
 
 def next_drift(state: KMeansState, prices: Array) -> float:
@@ -162,8 +150,13 @@ def _is_zero(prices: Array | None) -> bool:
     return not some
 
 
-def at_no_prices(labels: Array, counts: Array, value: float) -> OfflineAssignment:
-    """Return best clusters whose sizes are inside the bounds as the optimum, at prices of 0."""
+def at_no_prices(
+    labels: Array, counts: Array, value: float, size: float | None = None
+) -> OfflineAssignment:
+    """Return best clusters whose sizes are inside the bounds as the optimum, at prices of 0.
+
+    `size` is the sum of the absolute values of the terms of `value`, which rounding goes by.
+    """
     xp = compat.array_namespace(counts)
     return OfflineAssignment(
         labels=labels,
@@ -171,7 +164,7 @@ def at_no_prices(labels: Array, counts: Array, value: float) -> OfflineAssignmen
         prices=xp.zeros_like(counts, dtype=xp.float64),
         objective=value,
         upper_bound=value,
-        rounding=ROUNDING * abs(value),
+        rounding=ROUNDING * (abs(value) if size is None else size),
         violation=0,
         gap=0.0,
     )

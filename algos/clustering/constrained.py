@@ -44,7 +44,7 @@ from ..offline.assignment import OfflineAssignment
 from ..scores.sources import FeatureSource
 from ._cluster_sums import best_centers, gathered_sums
 from ._empty_clusters import relocate_empty
-from ._frame import Frame, check_reach, frame_of
+from ._frame import Frame, check_reach, fits_alone, frame_of
 from ._labels import MANY, NEAR, Labeler, at_no_prices, next_drift
 from ._over_relaxation import relaxed_centers
 from ._restrictions import restrictions_of
@@ -85,13 +85,14 @@ class ConstrainedKMeansResult(NamedTuple):
     Attributes
     ----------
     centers : (k, d) array
-        Unit rows, or means.
+        Unit rows, or means. If `max_iter` ended the run during steps beyond these, what such a step
+        led to.
     assignment : OfflineAssignment
         Labels of this rank's samples for these centers, sizes, and their certificate.
     n_iter : int
         Iterations with a center update.
     converged : bool
-        Whether the last update changed at most the share `tol` of the labels.
+        Whether a last update, to the means, changed at most the share `tol` of the labels.
     """
 
     centers: Array
@@ -161,7 +162,7 @@ def constrained_kmeans(
         Prices to start from, in units of score, such as those of a similar problem.
     max_iter : int
         Most center updates from all rows, >= 0, including those of `state`; 0 only labels for
-        `centers`.
+        `centers`. A run that it ends may return centers beyond the means of their labels.
     tol : float in [0, 1]
         Stop once a step to the means changed at most this share of the labels.
     gap : float in [0, 1]
@@ -191,11 +192,13 @@ def constrained_kmeans(
     -----
     Guarantee: ``lower <= counts <= upper``, fixed rows keep their label, no pair is a forbidden
     one, and the objective never falls between two iterations by more than the proven gap of the
-    labels: 0.001 of its size, or 0.01 after an iteration in which more than a tenth of the labels
-    changed. The gap is relative to the best labels that keep all of these.
+    labels: 0.001 of its size, or 0.01 for the first labels, those of the first iteration, and after
+    an iteration in which more than a tenth of the labels changed. The gap is relative to the best
+    labels that keep all of these.
     For more than 65,536 scores: without `prices`, `fixed` and `forbidden`, up to 20 updates on 256
-    rows a cluster come first, if there are three times as many rows; and between the first
-    iterations and the last, centers go beyond the means of the labels (docs/decisions/0053).
+    rows a cluster come first, if there are three times as many rows, those of the sample have no
+    more than 2^24 entries, and centers are not far out of it; and between the first iterations and
+    the last, centers go beyond the means of the labels (docs/decisions/0053).
     Cost: O(n k d) per iteration. Without fixed rows and forbidden pairs, bounds that exclude no
     labels cost no more than `kmeans`, which then runs. With them the solver runs whatever the
     bounds are; m pairs cost O(m log m) once, and then O(n k) for each pass over the scores.
@@ -303,9 +306,12 @@ def _first_state(
 def _settled_on_sample(
     frame: Frame, bounds: SizeBounds, centers: Array, metric: str, empty: str
 ) -> tuple[Array, Array, float, float] | None:
-    """Return centers and prices from a sample, how far prices still move, and how many labels."""
+    """Return centers and prices from a sample, how far prices still move, and how many labels.
+
+    None where no sample helps, or where centers are rows that lie far out of it.
+    """
     sample = sampled_problem(frame, bounds)
-    if sample is None:
+    if sample is None or not fits_alone(sample.features, metric, sample.weights, centers):
         return None
     states: list[KMeansState] = []
     found = constrained_kmeans(

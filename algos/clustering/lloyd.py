@@ -83,7 +83,7 @@ class KMeansState(NamedTuple):
     objective : float
         Objective over all rows.
     converged : bool
-        Whether the last update changed at most the share `tol` of the labels.
+        Whether a last update, to the means, changed at most the share `tol` of the labels.
     gap : float
         Proven relative gap of the labels, for who watches; 0 without bounds.
     drift : float
@@ -282,14 +282,14 @@ def _nearest(
     `before` as in `PassSums`.
     """
     sums = PassSums(frame, centers.shape[0], before)
-    labels, value = nearest_labels(frame, centers, sums)
+    labels, value, _ = nearest_labels(frame, centers, sums)
     return labels, sums.total(), value
 
 
 def nearest_labels(
     frame: Frame, centers: Array, sums: PassSums | None = None
-) -> tuple[Array, float]:
-    """Return the best cluster of each row and the objective, in one pass.
+) -> tuple[Array, float, float]:
+    """Return the best cluster of each row, the objective, and the size of its terms, in one pass.
 
     Parameters
     ----------
@@ -298,6 +298,12 @@ def nearest_labels(
         In the coordinates of the frame.
     sums : PassSums, optional
         Takes every block with its labels.
+
+    Returns
+    -------
+    labels : (n_local,) int64 array
+    value, size : float
+        Sums over all rows of the best scores times weights, and of their absolute values.
     """
     xp, group, k = compat.array_namespace(centers), frame.source.group, centers.shape[0]
     offsets = xp.zeros_like(centers[:, 0])
@@ -313,7 +319,7 @@ def nearest_labels(
             best = best * frame.weights[group.first_row + start : group.first_row + stop]
         if sums is not None:
             sums.add_block(block, start, own)
-        return own, xp.reshape(xp.sum(best), (1,))
+        return own, xp.stack([xp.sum(best), xp.sum(xp.abs(best))])
 
     device = compat.device(centers)
     labels = [xp.zeros((0,), dtype=xp.int64, device=device)]
@@ -321,8 +327,9 @@ def nearest_labels(
     for own, value in map_rows(look, frame.raw, k):
         labels.append(own)
         values.append(value)
-    value = math.fsum(entries("values", group.gather(xp.concat(values)))) * frame.score_unit
-    return xp.concat(labels), value
+    parts = entries("values", group.gather(xp.concat(values)))
+    value, size = (math.fsum(parts[j::2]) * frame.score_unit for j in range(2))
+    return xp.concat(labels), value, size
 
 
 def check_arguments(

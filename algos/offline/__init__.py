@@ -6,6 +6,7 @@ scores from a source, a block at a time. `SolverOptions` holds every number that
 """
 
 from ._options import DEFAULT_OPTIONS, SolverOptions
+from ._ties import may_be_free
 from .assignment import OfflineAssignment, assign_exact, assign_offline, assign_source
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "assign_exact",
     "assign_offline",
     "assign_source",
+    "may_be_free",
 ]

@@ -31,7 +31,7 @@ def without_prices(
     source: ScoreSource, bounds: SizeBounds, tol: float, options: SolverOptions
 ) -> OfflineAssignment | None:
     """Return the best labels of all if they, with ties broken the right way, prove the gap."""
-    if not may_be_free(source, bounds, options):
+    if not may_be_free(source, bounds, options=options):
         return None
     xp = compat.array_namespace(bounds.lower)
     zero = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
@@ -45,7 +45,7 @@ def without_prices(
 
 
 def may_be_free(
-    source: ScoreSource, bounds: SizeBounds, options: SolverOptions = DEFAULT_OPTIONS
+    source: ScoreSource, bounds: SizeBounds, *, options: SolverOptions = DEFAULT_OPTIONS
 ) -> bool:
     """Tell from a few rows whether best clusters can be inside the bounds without prices.
 

@@ -12,15 +12,26 @@ as far apart as the data allow (`benchmarks/results/choice.md`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ..core.checks import check_count, check_interval
+from ..core.checks import (
+    check_count,
+    check_finite,
+    check_interval,
+    check_kind,
+    check_real,
+    check_shape,
+)
 from ..core.errors import InvalidValueError
+from ..core.exact_sums import LIMIT
+from ..core.reads import entries
 from ..core.types import Array
+from ..scores.blocks import block_rows, row_blocks
 from ..scores.sources import FeatureSource, feature_source
 from ._runs import FREE, runs_of
 from .choice import drawn_sample
@@ -102,11 +113,13 @@ def choose_clustering(
     Raises
     ------
     InvalidValueError, InvalidTypeError, DeviceMismatchError
-        For candidates that do not rise, agreements that are none, and what `survey` refuses.
+        For rows and centers that are not finite or not of length 1 (up to 0.001), candidates that
+        are none or do not rise, agreements that are none, and what `survey` refuses.
 
     Notes
     -----
-    Cost: one pass over all rows, O(n d sum k), and one run of k-means on the sample for each k.
+    Cost: a pass over all rows, O(n d sum k), one more for their lengths, O(n d), and one run of
+    k-means on the sample for each k.
     Guarantee: ``0 <= price_proven <= price``. Which one is recommended is a heuristic.
 
     Examples
@@ -121,6 +134,7 @@ def choose_clustering(
     source = features if isinstance(features, FeatureSource) else feature_source(features)
     ks, stable = _checked(candidates, agreements)
     check_count("seed", seed, 0)
+    _check_unit("features", source)
     rows = drawn_sample(source, ks[-1], n_drawn, seed)
     null = reference_rows(rows, metric="cosine", seed=seed)
     plain = [runs_of(null, k, (FREE,), metric="cosine", seed=seed, n_init=1)[0].centers for k in ks]
@@ -138,14 +152,21 @@ def _checked(
     candidates: Sequence[Candidate], agreements: Sequence[Sequence[float]]
 ) -> tuple[list[int], list[list[float]]]:
     """Return the numbers of clusters, and the agreements as floats."""
-    ks = [int(candidate.centers.shape[0]) for candidate in candidates]
+    ks = []
+    for i, candidate in enumerate(candidates):
+        check_kind(f"candidates[{i}]", candidate, Candidate, "pass Candidate(centers)")
+        name = f"candidates[{i}].centers"
+        check_real(name, candidate.centers)
+        ks.append(check_shape(name, candidate.centers, ("k", "d"))[0])
+        check_finite(name, candidate.centers)
+        _check_unit(name, feature_source(candidate.centers))
     if not ks or any(a >= b for a, b in pairwise(ks)):
         msg = (
             f"candidates must have rising numbers of clusters, at least one, got {ks}"
             ". To fix this, sort them, and pass one of each k"
         )
         raise InvalidValueError(msg)
-    if len(agreements) != len(ks) or not all(agreements):
+    if len(agreements) != len(ks) or any(len(own) == 0 for own in agreements):
         msg = (
             f"agreements must have a list for each of the {len(ks)} candidates, none of them "
             f"empty, got {[len(own) for own in agreements]} entries"
@@ -157,6 +178,28 @@ def _checked(
         for i, own in enumerate(agreements)
     ]
     return ks, stable
+
+
+def _check_unit(name: str, source: FeatureSource) -> None:
+    """Raise on all ranks unless all rows of all ranks are finite and of about length 1."""
+    group, farthest = source.group, []
+    like = source.rows(0, 0)
+    xp = compat.array_namespace(like)
+    one = xp.ones((1,), dtype=xp.float64, device=compat.device(like))
+    for start, stop in row_blocks(group.n_local, block_rows(1), at_least_one=True):
+        rows = xp.astype(source.rows(start, stop), xp.float64)
+        lengths = xp.sqrt(xp.sum(rows * rows, axis=1))
+        lengths = xp.where(xp.isfinite(lengths), lengths, xp.full_like(lengths, math.inf))
+        lengths = xp.concat([one, lengths])
+        farthest.append(lengths[xp.argmax(xp.abs(lengths - 1.0))][None])
+    worst = max(entries("lengths", group.gather(xp.concat(farthest))), key=lambda v: abs(v - 1.0))
+    if abs(worst - 1.0) > LIMIT - 1.0:
+        msg = (
+            f"{name} must be finite unit rows, got one of length {worst:g}. To fix this, drop rows "
+            f"with NaN or infinity, and normalize the others with "
+            f"dualclust.algos.core.project_sphere"
+        )
+        raise InvalidValueError(msg)
 
 
 def _judged(

@@ -10,11 +10,15 @@ from numpy.typing import NDArray
 
 from .. import __version__
 from ..algos.clustering.constrained import KMeansState
+from ..algos.core.errors import CheckpointError
 from .checkpoint import load_state, save_state
 from .places import on_host, placed
 from .problem import Problem, digest_of
 
 __all__ = ["how_to_go_on", "identity", "load", "save"]
+
+NAMES = frozenset(KMeansState._fields) - {"gap"}
+"""Arrays of a checkpoint: all of the state, except what is only for who watches."""
 
 
 def identity(options: argparse.Namespace, problem: Problem) -> dict[str, Any]:
@@ -69,9 +73,16 @@ def load(options: argparse.Namespace, problem: Problem) -> KMeansState:
     Raises
     ------
     MissingFileError, CheckpointError
-        As `checkpoint.load_state`.
+        As `checkpoint.load_state`, and for the state of an older build, which holds other arrays.
     """
     arrays: dict[str, Any] = load_state(options.checkpoint, identity(options, problem))
+    if arrays.keys() != NAMES:
+        names = ", ".join(sorted(arrays.keys() ^ NAMES))
+        msg = (
+            f"{options.checkpoint} is of an older build, whose states differ in {names}. "
+            f"To fix this, start afresh with another --checkpoint"
+        )
+        raise CheckpointError(msg)
     group = problem.source.group
     own = arrays["labels"][group.first_row : group.first_row + group.n_local]
     return KMeansState(

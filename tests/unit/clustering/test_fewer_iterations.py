@@ -51,13 +51,17 @@ def test_a_step_beyond_directions_stays_on_the_sphere_and_comes_no_less_near(xp,
 
 
 def test_steps_beyond_save_iterations_and_lose_nothing(rows, monkeypatch):
-    found = constrained_kmeans(rows, bounds_of(), rows[:K], metric="euclidean")
+    def runs():
+        starts = [rows[s * K : (s + 1) * K] for s in range(4)]
+        return [constrained_kmeans(rows, bounds_of(), s, metric="euclidean") for s in starts]
+
+    found = runs()
     monkeypatch.setattr(_over_relaxation, "OMEGA", 1.0)
-    plain = constrained_kmeans(rows, bounds_of(), rows[:K], metric="euclidean")
-    assert found.converged
-    assert plain.converged
-    assert found.n_iter < 0.8 * plain.n_iter
-    assert found.objective > 0.999 * plain.objective
+    plain = runs()
+    assert all(run.converged for run in found + plain)
+    assert sum(run.n_iter for run in found) < sum(run.n_iter for run in plain)
+    for run, other in zip(found, plain, strict=True):
+        assert run.objective > 0.99 * other.objective
 
 
 def test_the_last_step_is_to_the_means(rows):
@@ -107,6 +111,31 @@ def test_no_sample_where_it_saves_nothing_or_fills_the_memory(monkeypatch):
     assert sampled_problem(frame_of(x, "euclidean", weights), bounds_of(n)) is None
     monkeypatch.setattr(_sampled_start, "MOST_ENTRIES", 2 * m - 1)
     assert sampled_problem(frame_of(x, "euclidean", None), bounds_of(n)) is None
+
+
+def test_no_sample_where_centers_are_rows_that_lie_far_out_of_it(rng):
+    """They are among all rows, and scores of the sample alone would overflow."""
+    x = rng.normal(size=(7700, 3)).astype(np.float32)
+    m = ROWS_PER_CLUSTER * K
+    left_out = np.setdiff1d(np.arange(len(x)), _sampled_start.strided_ids(len(x), m, x))
+    x[left_out[0]] = 1e20
+    centers = np.concatenate([x[left_out[:1]], x[:9]])
+    bounds = bounds_of(len(x), 0.5, 1.5)
+    assert sampled_problem(frame_of(x, "euclidean", None), bounds) is not None
+    found = constrained_kmeans(x, bounds, centers, metric="euclidean", max_iter=2)
+    assert np.isfinite(found.centers).all()
+    assert np.all((found.counts >= bounds.lower) & (found.counts <= bounds.upper))
+
+
+def test_no_sample_whose_scores_vanish(rng):
+    """Nearly all of the weight lies on a row that the sample leaves out."""
+    x = rng.normal(size=(7700, 3))
+    weights = np.full(len(x), 1e-302)
+    m = ROWS_PER_CLUSTER * K
+    weights[np.setdiff1d(np.arange(len(x)), _sampled_start.strided_ids(len(x), m, x))[0]] = 1.0
+    bounds = bounds_of(len(x), 0.5, 1.5)
+    found = constrained_kmeans(x, bounds, x[:K], metric="euclidean", weights=weights, max_iter=1)
+    assert np.isfinite(found.centers).all()
 
 
 def test_who_brings_prices_or_rules_or_asks_for_labels_alone_gets_no_sample(rows, monkeypatch):
@@ -180,3 +209,33 @@ def test_bounds_that_a_few_rows_miss_are_kept(rows):
     labeler = _labels.Labeler(frame_of(rows, "euclidean", None), bounds, None)
     found = labeler.labels(centers, None, 0.0)
     assert int(found.counts[-1]) == 3
+
+
+def test_the_rounding_of_free_labels_follows_the_terms_that_cancel(rows):
+    """Scores have both signs: of a sum near 0, rounding is not near 0."""
+    centers = rows[:K] * 2.0
+    wide = bounds_of(lower=0.0, upper=9.99)
+    frame = frame_of(rows, "euclidean", None)
+    found = _labels.Labeler(frame, wide, None).labels(centers, None, 0.0)
+    best = (
+        ((rows - rows.mean(axis=0)) ** 2).sum(axis=1)
+        - ((rows[:, None, :] - centers) ** 2).sum(axis=2).min(axis=1)
+    ) / 2.0
+    assert np.abs(best).sum() > 1.05 * abs(best.sum())
+    assert found.rounding == pytest.approx(_labels.ROUNDING * np.abs(best).sum(), rel=1e-6)
+
+
+def test_ties_are_no_reason_to_solve(rows, monkeypatch):
+    """Rows of weight 0 may go to any cluster: where only these are looked at, all rows decide."""
+
+    def refuse(*args, **options):
+        raise AssertionError
+
+    monkeypatch.setattr(_labels, "assign_source", refuse)
+    weights = np.ones(N)
+    weights[_sampled_start.strided_ids(N, 1024, rows)] = 0.0
+    frame = frame_of(rows, "euclidean", weights)
+    wide = bounds_of(lower=0.0, upper=9.0)
+    found = _labels.Labeler(frame, wide, None).labels(rows[:K], None, 0.0)
+    squares = ((rows[:, None, :] - rows[:K]) ** 2).sum(axis=2)
+    np.testing.assert_array_equal(found.labels, squares.argmin(axis=1))

@@ -52,7 +52,7 @@ def test_a_few_rows_stand_for_all():
         ([0, 0], [5, 6], False),
     ):
         bounds = SizeBounds.from_counts(lower, upper, n_samples=6)
-        assert may_be_free(source, bounds, options) is expected
+        assert may_be_free(source, bounds, options=options) is expected
 
 
 def test_labels_that_prove_too_little_are_none(monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering.lloyd import kmeans
-from dualclust.algos.core.errors import InvalidValueError
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
 from dualclust.algos.offline.assignment import assign_exact
 from dualclust.algos.scores.sources import feature_source
 from dualclust.algos.selection import Candidate, choose_clustering, survey
@@ -122,3 +122,44 @@ def test_refusals(ks, agreements, words):
     with pytest.raises(InvalidValueError) as caught:
         choose_clustering(x, candidates, agreements)
     assert words in str(caught.value)
+
+
+def spoiled(x, value):
+    x = x.copy()
+    x[1, 0] = value
+    return x
+
+
+@pytest.mark.parametrize(
+    ("change_rows", "change_centers", "words"),
+    [
+        (
+            lambda x: 10.0 * x,
+            lambda c: c,
+            "features must be finite unit rows, got one of length 10",
+        ),
+        (lambda x: spoiled(x, math.nan), lambda c: c, "features must be finite unit rows"),
+        (lambda x: x, lambda c: 10.0 * c, "candidates[0].centers must be finite unit rows"),
+        (lambda x: x, lambda c: 0.99 * c, "got one of length 0.99"),
+        (lambda x: x, lambda c: spoiled(c, math.inf), "candidates[0].centers must be finite, got"),
+    ],
+)
+def test_rows_and_centers_must_be_unit(change_rows, change_centers, words):
+    x = planted()
+    with pytest.raises(InvalidValueError) as caught:
+        choose_clustering(change_rows(x), [Candidate(change_centers(x[:3]))], [[1.0]])
+    assert words in str(caught.value)
+
+
+def test_candidates_must_be_such():
+    x = planted()
+    with pytest.raises(InvalidTypeError, match=r"candidates\[0\] must be a Candidate"):
+        choose_clustering(x, [x[:3]], [[1.0]])
+
+
+def test_agreements_may_be_arrays():
+    x = planted()
+    found = choose_clustering(x, [Candidate(x[:3])], [np.asarray([0.0])])
+    assert found.judged[0].agreement == 0.0
+    two = choose_clustering(x, [Candidate(x[:3])], np.asarray([[0.5, 1.0]]))
+    assert two.judged[0].agreement == 0.75
