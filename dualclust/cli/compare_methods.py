@@ -271,7 +271,7 @@ def _check_same_rows(folder: Path, rows: NDArray[Any] | None) -> None:
     if rows is not None and said != rows_digest(rows):
         msg = (
             f"{folder} is of other features of this name. To fix this, give the file another name, "
-            f"or remove that folder, which holds k-means alone"
+            f"or the comparison another --out"
         )
         raise OutputError(msg)
 

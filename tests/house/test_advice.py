@@ -9,10 +9,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DANGEROUS = re.compile(r"\b(remove|delete|erase|overwrite|clear|rm) (?!the table\b)", re.IGNORECASE)
+DANGEROUS = re.compile(
+    r"(?<!--)\b(remove|delete|erase|overwrite|clear|rm) (?!the table\b)", re.IGNORECASE
+)
 FILES = [
     p for root in ("algos", "backends", "train", "proofs") for p in (ROOT / root).rglob("*.py")
 ]
+FILES += (
+    p for name in ("cli", "cluster", "common") for p in (ROOT / "dualclust" / name).rglob("*.py")
+)
 FILES += (ROOT / "dualclust").glob("*.py")
 
 
