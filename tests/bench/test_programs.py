@@ -62,30 +62,6 @@ def test_reads_are_few_in_every_row() -> None:
     assert str(rows[0]).startswith("| `assign`, one pass | 1,000 x 10 |")
 
 
-def test_lists_of_an_index_are_bounded_and_times_are_read_at_a_recall() -> None:
-    module = program("faiss_lists")
-    rows, queries = module.mixture(600, 5, 8, 20, 0)
-    assert queries.shape == (20, 8)
-    free = module.our_lists(rows, 10, 0, np.inf)
-    lists = [module.our_lists(rows, 10, 0, 1.1), module.cut_lists(rows, free.centers, 1.1)]
-    assert all(np.bincount(found.labels).max() <= 66 for found in lists)
-    assert np.bincount(free.labels).max() > 66
-    curve = [module.Row("a", 1, 0.5, 10.0, 20.0), module.Row("a", 2, 1.0, 30.0, 60.0)]
-    assert module.at_recall(curve, 0.75, "mean") == 20.0
-    assert np.isnan(module.at_recall(curve, 0.4, "p99"))
-    said = module.report(curve, {"a": 66}).splitlines()[-1]
-    assert said == "| a | 66 | 22 | 26 | 28 | 30 | 44 | 52 | 56 | 59 |"
-
-
-def test_faiss_searches_the_lists_that_it_is_given() -> None:
-    pytest.importorskip("faiss")
-    module = program("faiss_lists")
-    rows, queries = module.mixture(600, 5, 8, 20, 0)
-    found = list(module.measure(rows, queries, {"a": module.our_lists(rows, 48, 0, 1.1)}, 1))
-    assert [row.n_probe for row in found] == list(module.PROBES)
-    assert found[0].recall < found[-1].recall == 1.0  # all 48 lists
-
-
 def test_sizes_in_a_loop_are_compared() -> None:
     pytest.importorskip("torch")
     module = program("own_loop")

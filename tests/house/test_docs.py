@@ -38,6 +38,8 @@ DRAWN_ELSEWHERE = {
     "regret.csv": ("dualclust proofs --plot", "proofs/regret_plot.py"),
 }
 """Figures that no example draws: the command, and the module that names the file."""
+NEEDED = {"faiss_index": ["faiss"]}
+"""What an example needs beside the library; `make env` installs it."""
 
 
 def load(path: Path) -> ModuleType:
@@ -153,6 +155,8 @@ def test_other_blocks_are_marked_as_text() -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_draws_its_figure(name: str, tmp_path: Path) -> None:
+    for package in NEEDED.get(name, ()):
+        pytest.importorskip(package)
     found = load(DOCS / "examples" / f"{name}.py").main(tmp_path, small=True)
     drawn = sorted(path.name for path in tmp_path.iterdir())
     assert drawn
@@ -170,6 +174,27 @@ def check_lists(table: Any) -> None:
         recall = [row.recall for row in table if row.index == index]
         assert recall == sorted(recall)
         assert recall[-1] > 0.99
+
+
+def check_engine(found: Any) -> None:
+    table, longest = found
+    free, bounded = "k-means, no bounds", "at most 1.1 n/k"
+    assert longest[bounded] <= 46  # 1.1 * 2,000 / 48
+    assert longest["faiss centers, lists cut to 1.1 n/k"] <= 46
+    assert longest[free] > 46
+    for name in longest:
+        recall = [row.recall for row in table if row.index == name]
+        assert recall[0] < recall[-1] == 1.0  # all 48 lists
+    assert all(0.0 < row.mean <= row.p99 for row in table)
+
+
+def test_times_of_an_index_are_read_at_a_recall() -> None:
+    module = load(DOCS / "examples" / "faiss_index.py")
+    curve = [module.Row("a", 1, 0.5, 10.0, 20.0), module.Row("a", 2, 1.0, 30.0, 60.0)]
+    assert module.at_recall(curve, 0.75, "mean") == 20.0
+    assert np.isnan(module.at_recall(curve, 0.4, "p99"))
+    said = module.report(curve, {"a": 66}).splitlines()[-1]
+    assert said == "| a | 66 | 22 | 26 | 28 | 30 | 44 | 52 | 56 | 59 |"
 
 
 def check_partition(found: Any) -> None:
@@ -215,6 +240,7 @@ def check_folder(found: Any) -> None:
 CHECKS: dict[str, Any] = {
     "balanced_experts": check_experts,
     "fair_partition": check_partition,
+    "faiss_index": check_engine,
     "gap_picture": lambda gap: np.testing.assert_allclose(gap, 0.0, atol=0.01),
     "inverted_lists": check_lists,
     "picture_folder": check_folder,

@@ -7,7 +7,7 @@ query is CPU time of the thread, the least of a few repeats, in which the indexe
 busy machine the clock on the wall would measure the neighbors.
 
     pip install faiss-cpu
-    python benchmarks/faiss_lists.py    # half a minute on one core
+    python docs/examples/faiss_index.py docs/images    # draws the figure in a minute on one core
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import platform
 import time
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,34 +147,52 @@ def report(table: list[Row], longest: dict[str, int]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    """Print what is measured."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--n", type=int, default=20_000, help="rows")
-    parser.add_argument("--k", type=int, default=100, help="lists")
-    parser.add_argument("--d", type=int, default=64, help="columns")
-    parser.add_argument("--queries", type=int, default=300)
-    parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+def draw(table: list[Row], longest: dict[str, int], path: Path) -> None:
+    """Draw recall against the mean time of a query, and against that of the slowest hundredth."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    for name, most in longest.items():
+        curve = [row for row in table if row.index == name]
+        recall = [row.recall for row in curve]
+        label = f"{name} (longest list {most:,})"
+        left.plot([row.mean for row in curve], recall, marker=".", label=label)
+        right.plot([row.p99 for row in curve], recall, marker=".", label=label)
+    for axes, what in ((left, "mean"), (right, "99th percentile")):
+        axes.set(xscale="log", xlabel=f"µs of a query, {what}")
+        axes.set_xticks([10, 20, 40, 80, 160], labels=["10", "20", "40", "80", "160"])
+        axes.minorticks_off()
+    left.set_ylabel(f"recall at {NEAREST}")
+    right.legend(fontsize="x-small", loc="lower right")
+    figure.savefig(path, dpi=120)
+
+
+def main(folder: Path, *, small: bool = False) -> tuple[list[Row], dict[str, int]]:
+    """Write ``faiss_index.png``; returns the table, and by index the longest list."""
     import faiss
 
+    n, k, d, n_queries, repeats = (2_000, 48, 16, 10, 1) if small else (20_000, 100, 64, 300, 15)
     faiss.omp_set_num_threads(1)
-    rows, queries = mixture(args.n, args.k // 2, args.d, args.queries, args.seed)
-    theirs = faiss_lists(rows, args.k, args.seed)
+    rows, queries = mixture(n, k // 2, d, n_queries, seed=0)
+    theirs = faiss_lists(rows, k, seed=0)
     tables = {
         "faiss k-means": theirs,
-        "k-means, no bounds": our_lists(rows, args.k, args.seed, np.inf),
-        "at most 1.1 n/k": our_lists(rows, args.k, args.seed, 1.1),
+        "k-means, no bounds": our_lists(rows, k, 0, np.inf),
+        "at most 1.1 n/k": our_lists(rows, k, 0, 1.1),
         "faiss centers, lists cut to 1.1 n/k": cut_lists(rows, theirs.centers, 1.1),
     }
-    table = list(measure(rows, queries, tables, args.repeats))
+    table = list(measure(rows, queries, tables, repeats))
     longest = {name: int(np.bincount(lists.labels).max()) for name, lists in tables.items()}
-    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "faiss-cpu"))
-    print(f"Python {platform.python_version()}, {packages}; {args}\n\n{report(table, longest)}\n")
-    for row in table:
-        print(f"{row.index:36} {row.n_probe:3} {row.recall:.3f} {row.mean:7.1f} {row.p99:7.1f}")
+    draw(table, longest, folder / "faiss_index.png")
+    return table, longest
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    measured, most_rows = main(parser.parse_args().folder)
+    packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "faiss-cpu"))
+    print(f"Python {platform.python_version()}, {packages}\n\n{report(measured, most_rows)}\n")
+    for row in measured:
+        print(f"{row.index:36} {row.n_probe:3} {row.recall:.3f} {row.mean:7.1f} {row.p99:7.1f}")
