@@ -23,7 +23,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 
 # Half an environment must not pass for one.
 .DELETE_ON_ERROR:
-.PHONY: help env demo lint check quick test docs machines lowest slow mutants faults bad-inputs fuzz audit bench gpu wheel sbom clean
+.PHONY: help env demo lint check quick test docs machines lowest slow coverage mutants faults bad-inputs fuzz audit bench gpu wheel sbom clean
 
 # From a tree that cannot be written: what the tools would leave in it goes beside the environment.
 ifneq ($(shell test -w . && echo yes),yes)
@@ -46,6 +46,7 @@ help:
 	@echo 'make machines  the suite on emulated machines (ROWS="oldest zen"), minutes each'
 	@echo 'make lowest the suite with the lowest versions that pyproject.toml allows: a row of machines'
 	@echo 'make slow   the tests that take minutes, and four times the examples of each property'
+	@echo 'make coverage  which branches does the suite take? (half an hour)'
 	@echo 'make mutants  small errors in a copy of the library: do the tests notice? (an hour)'
 	@echo 'make faults  kill, fill the disk, flip bits: does every run go on to the same bytes? (an hour)'
 	@echo 'make bad-inputs  thousands of bad inputs: is each refused with what to do? (minutes)'
@@ -155,6 +156,13 @@ lowest: $(STAMP)
 slow: $(STAMP)
 	HYPOTHESIS_PROFILE=long "$(PY)" -m pytest -m slow
 	HYPOTHESIS_PROFILE=long "$(PY)" -m pytest tests/property tests/reference
+
+# Workers of the suite and programs that tests start are measured as well (`patch` in pyproject.toml).
+# A test that fails there is told, and what was measured is printed all the same.
+coverage: $(STAMP)
+	@rm -rf build/coverage && mkdir -p build/coverage
+	-OMP_NUM_THREADS=1 "$(PY)" -m coverage run --data-file=build/coverage/of -m pytest $(TEST_ARGS)
+	"$(PY)" -m tests.branches build/coverage/*
 
 # Which tests run which lines is asked once: `make clean` forgets it.
 TRACE = build/trace
