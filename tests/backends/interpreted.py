@@ -21,7 +21,8 @@ __all__ = ["interpreted"]
 def interpreted(name: str) -> ModuleType:
     """Import a module of `dualclust.backends`, and those of numba that it imports, uncompiled.
 
-    The compiled modules stay what everybody else imports.
+    The compiled modules stay what everybody else imports. Each test imports anew, which takes
+    milliseconds: so each is known to run the lines that run on import, the constants.
     """
     names = ((sys.modules, "dualclust.backends.numba_"), (vars(backends), "numba_"))
     places = [(where, prefix, _taken(where, prefix)) for where, prefix in names]

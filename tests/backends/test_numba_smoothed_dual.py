@@ -9,7 +9,7 @@ from tests.backends.interpreted import interpreted
 from tests.backends.test_augmenting_paths import candidates_of
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def kernels():
     return interpreted("numba_smoothed_dual")
 
