@@ -9,6 +9,7 @@ from importlib import import_module
 import numba
 import numpy as np
 import pytest
+from numba.core import event
 
 from dualclust.backends import numba_compilation
 from tests.backends.interpreted import interpreted
@@ -56,6 +57,18 @@ def test_nested_functions_are_told_with_the_time_so_far(monkeypatch):
     # The third begins at 118, one inside it is told at 125, and one inside that at 142.
     assert [name for name, _ in seen] == ["outer"] * 5
     assert [seconds for _, seconds in seen] == [0.0, 3.0, 12.0, 12.0 + 7.0, 12.0 + 24.0]
+
+
+def test_what_is_compiled_inside_the_block_is_told_and_nothing_else():
+    told, data = [], {"dispatcher": type("D", (), {"py_func": _outer})}
+    with numba_compilation.watched(lambda *what: told.append(what)):
+        with event.trigger_event("numba:compile", data=data):
+            assert told == [("outer", 0.0)]
+        with event.trigger_event("numba:llvm_lock", data=data):
+            pass
+    with event.trigger_event("numba:compile", data=data):
+        pass
+    assert told == [("outer", 0.0)]
 
 
 @pytest.mark.parametrize(

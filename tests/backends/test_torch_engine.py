@@ -193,12 +193,13 @@ def test_keys_that_are_hard_to_order(dtype):
         (-neighbors, 0 * box),
         (zeros, -0.0 * box),
         (np.ones((6, k), dtype), box),
-        (rng.integers(-1, 2, size=(6, k)).astype(dtype), 0 * box),
     ):
         for width in (3, k - 1, k):
             test_select_candidates.assert_conforms(CANDIDATES, scores, prices, prices, width)
     tiny = (rng.normal(size=(6, k)) * 1e-30).astype(dtype)
+    whole = rng.integers(-3, 1, size=(6, k)).astype(dtype)  # keys from -2 to 1
     for width in (3, k):
+        test_select_candidates.assert_conforms(CANDIDATES, whole, -box, 1 + 0 * box, width)
         test_select_candidates.assert_conforms(CANDIDATES, tiny, 0 * box, 1e-28 + 0 * box, width)
 
 
