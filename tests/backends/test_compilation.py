@@ -12,7 +12,8 @@ import pytest
 from numba.core import event
 
 from dualclust.backends import numba_compilation
-from tests.backends.interpreted import interpreted
+from tests.backends import interpreted as uncompiled
+from tests.backends.interpreted import ending, interpreted
 
 PROGRAM = """
 import json, sys
@@ -113,6 +114,18 @@ def test_options_of_compilation(monkeypatch, name):
 
 def _outer():
     """Stand for a kernel."""
+
+
+def endless():
+    while True:
+        pass
+
+
+def test_a_loop_of_a_kernel_that_does_not_end_fails_its_test(monkeypatch):
+    monkeypatch.setattr(uncompiled, "CPU_SECONDS", 0.02)
+    told = r"numba_engine has computed for 0\.02 seconds"
+    with pytest.raises(AssertionError, match=told), ending("numba_engine"):
+        endless()
 
 
 def test_no_place_to_keep_anything_is_no_error(monkeypatch):

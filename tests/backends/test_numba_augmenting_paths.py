@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from dualclust.algos.offline._augmenting_paths import augmenting_paths
-from tests.backends.interpreted import interpreted
+from tests.backends.interpreted import ending
 from tests.backends.test_augmenting_paths import candidates_of
 
 
 @pytest.fixture
 def kernels():
-    return interpreted("numba_augmenting_paths")
+    with ending("numba_augmenting_paths") as module:
+        yield module
 
 
 def assert_conforms(kernels, values, clusters, prices, lower, upper, window=math.inf):

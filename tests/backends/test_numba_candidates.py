@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from dualclust.algos.offline._candidates import select_candidates
-from tests.backends.interpreted import interpreted
+from tests.backends.interpreted import ending
 
 
 @pytest.fixture
 def kernels():
-    return interpreted("numba_candidates")
+    with ending("numba_candidates") as module:
+        yield module
 
 
 def assert_conforms(kernels, scores, low, high, width):

@@ -11,7 +11,7 @@ from dualclust.algos.core.segments import segment_sum
 from dualclust.algos.online.assignment import assign_stream
 from dualclust.algos.scores.nearest import best_clusters
 from dualclust.backends import engine
-from tests.backends.interpreted import interpreted
+from tests.backends.interpreted import ending
 from tests.backends.test_assign_stream import LAYOUTS, problem
 
 CASES = ("none", "caps", "completion", "both", "no slack", "free sign", "unknown")
@@ -19,7 +19,8 @@ CASES = ("none", "caps", "completion", "both", "no slack", "free sign", "unknown
 
 @pytest.fixture
 def kernels():
-    return interpreted("numba_engine")
+    with ending("numba_engine") as module:
+        yield module
 
 
 def assert_stream_conforms(kernels, arrays, options):

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from tests.backends.interpreted import interpreted
+from tests.backends.interpreted import ending
 from tests.backends.test_augmenting_paths import candidates_of
 
 
 @pytest.fixture
 def h():
-    return interpreted("numba_path_heaps")
+    with ending("numba_path_heaps") as module:
+        yield module
 
 
 class Samples:
