@@ -63,7 +63,7 @@ class _Tree(NamedTuple):
 def _best_slots(values, clusters, prices, slots, leads, counts):
     """Step 1: label every row by its best candidate; count those that do not tie."""
     for i in range(values.shape[0]):
-        best, second = -np.inf, -np.inf
+        best = second = -np.inf
         base = np.float64(values[i, 0])
         for j in range(values.shape[1]):
             a = clusters[i, j]
@@ -104,7 +104,7 @@ def _break_ties(problem, prices, slots, leads, counts):
 @h.inner
 def _report(problem, state, counts):
     """Step 2: what complementary slackness asks each cluster to report, and the excesses."""
-    k = state.prices.shape[0]
+    k = len(state.prices)
     for a in range(k):
         if state.prices[a] > 0.0:
             state.reported[a] = problem.lower[a]
@@ -164,10 +164,10 @@ def _reach_from_roots(problem, state, heaps, tree, u, limit, n_touched):
 @h.inner
 def _search(source, problem, state, heaps, tree):
     """Step 3: Dijkstra's algorithm to the nearest node with a deficit; returns it, or -1."""
-    k = state.prices.shape[0]
+    k = len(state.prices)
     tree.dist[source] = 0.0
     tree.touched[0] = source
-    n_touched, no_sample = np.int64(1), np.int64(-1)
+    n_touched, no_sample = np.int64(1), np.int64(h.NONE)
     limit = np.inf  # no path to a deficit is longer than one that is known
     while True:
         u = _nearest(tree, n_touched)
@@ -207,7 +207,7 @@ def _n_alike(heaps, root, most):
 @h.inner
 def _residual_capacity(source, end, problem, state, heaps, tree):
     """Step 4: how many units the path from `source` to `end` takes at its reduced costs."""
-    k = state.prices.shape[0]
+    k = len(state.prices)
     units = min(state.excess[source], -state.excess[end])
     v = end
     while v != source:
@@ -256,7 +256,7 @@ def _move(problem, state, heaps, u, v, units):
 @h.inner
 def _augment(source, end, problem, state, heaps, tree):
     """Step 4: send what the path can take; returns how many samples moved."""
-    k = state.prices.shape[0]
+    k = len(state.prices)
     units = _residual_capacity(source, end, problem, state, heaps, tree)
     moves = 0
     v = end
@@ -279,7 +279,7 @@ def _augment(source, end, problem, state, heaps, tree):
 def _update(source, end, state, tree, n_touched):
     """Step 5: new prices, at which the arcs of the path cost nothing."""
     prices = state.prices
-    k = prices.shape[0]
+    k = len(prices)
     # Distances are the new prices, up to a constant that leaves what was not reached.
     far = tree.dist[end]
     rise = far - min(tree.dist[k], far)
@@ -302,10 +302,10 @@ def _update(source, end, state, tree, n_touched):
 
 @h.inner
 def _reset(tree, n_touched):
-    """Forget the paths of a search."""
+    """Forget the paths of a search; who came before whom is read on a path alone."""
     for t in range(n_touched):
         a = tree.touched[t]
-        tree.dist[a], tree.parent[a], tree.via[a], tree.done[a] = np.inf, -1, -1, False
+        tree.dist[a], tree.done[a] = np.inf, False
 
 
 @njit(**ENTRY)
@@ -320,7 +320,7 @@ def _begin(problem, state, leads, counts):
 @njit(**ENTRY)
 def _augment_all(problem, state, heaps, tree):
     """Steps 3 to 6; returns samples moved, paths, and whether a search found none."""
-    k = state.prices.shape[0]
+    k = len(state.prices)
     for t in range(heaps.of_sample.shape[0]):
         i = heaps.of_sample[t, h.ROW]
         h.join(heaps, np.int64(problem.clusters[i, state.slots[i]]), t)
@@ -348,7 +348,7 @@ def augmenting_paths(
     window: float,
 ) -> tuple[IntArray, Doubles, int, int, bool]:
     """See `dualclust.algos.offline._augmenting_paths.augmenting_paths`."""
-    m, k = values.shape[0], prices.shape[0]
+    m, k = len(values), len(prices)
     slots, prices, leads = np.zeros(m, dtype=np.int64), prices.copy(), np.empty(m)
     counts = np.zeros(k, dtype=np.int64)
     problem = _Problem(values, clusters, lower, upper)
@@ -363,8 +363,8 @@ def _tree(k: int) -> _Tree:
     """The paths of a search that has not begun, on k clusters and the bounds."""
     return _Tree(
         np.full(k + 1, np.inf),
-        np.full(k + 1, -1, dtype=np.int64),
-        np.full(k + 1, -1, dtype=np.int64),
+        np.empty(k + 1, dtype=np.int64),
+        np.empty(k + 1, dtype=np.int64),
         np.zeros(k + 1, dtype=np.bool_),
         np.empty(k + 1, dtype=np.int64),
     )

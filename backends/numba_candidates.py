@@ -18,7 +18,7 @@ FloatArray = NDArray[np.floating[Any]]
 
 # Rows with NaN or an infinity are found by `total`; "nnan" only lets the maximum vectorize.
 @njit(**INNER, fastmath={"nnan", "nsz"})
-def _row_max(row, low, lanes):
+def _row_max(row, lanes, low):
     k = len(row)
     if k <= LANES:  # a lane for each cluster
         best = lanes[0] = row[0] + low[0]
@@ -95,7 +95,7 @@ def _select_candidates(
         row = scores[i]
         if not all_finite(row, zero) and not _none_wrong(row):
             continue
-        best = _row_max(row, low, lanes)
+        best = _row_max(row, lanes, low)
         if not np.isfinite(best):
             continue
         threshold = best - slack * (abs(best) + largest)

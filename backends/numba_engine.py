@@ -28,7 +28,7 @@ LANES = 64
 # "nnan" and "nsz" let the compiler vectorize the maximum. They are safe: rows that hold a NaN or an
 # infinity are found by `all_finite`, and their label is never used.
 @njit(**INNER, fastmath={"nnan", "nsz"})
-def _first_argmax(row, price, lanes):  # noqa: C901  one scan of a row: calls in it cost more
+def _first_argmax(row, lanes, price):  # noqa: C901  one scan of a row: calls in it cost more
     k = len(row)
     full = k // LANES * LANES
     best = -np.inf
@@ -102,7 +102,7 @@ def _assign_stream(  # noqa: C901  one pass, in the order of the reference text
             price[j] = -np.inf if blocked else rho[j] - rho_up[j]
         for i in range(start, stop):
             row = scores[i]
-            y = _first_argmax(row, price, lanes)
+            y = _first_argmax(row, lanes, price)
             if not all_finite(row, zero):  # second, when the row is in the cache
                 return i
             labels[i] = y
@@ -215,7 +215,7 @@ def _add_limbs(values, labels, sums, first, scale, depth, rest, rounded, bits):
                     rest[j] = (rest[j] - (rounded[j] - MAGIC)) * scale
             for j in range(d):
                 rounded[j] = rest[j] + MAGIC
-            own = sums[labels[i], limb * d : (limb + 1) * d]
+            own = sums[labels[i], limb * d :]
             for j in range(d):
                 own[j] += bits[j] - MAGIC_BITS
 
@@ -230,7 +230,7 @@ def add_limbs(
     depth: int,
 ) -> IntArray:
     """See `dualclust.algos.core.exact_sums.add_limbs`; writes into `sums`."""
-    wide = np.float32 if values.dtype.kind == "f" and values.dtype.itemsize <= 4 else np.float64
+    wide = np.float32 if values.dtype.char in "ef" else np.float64  # half and single precision
     scale, rounded = 2.0**bits, np.empty(values.shape[1])
     _add_limbs(
         np.ascontiguousarray(values, dtype=wide),
@@ -250,7 +250,7 @@ def add_limbs(
 def _best_clusters(scores, offsets, lanes, labels, values):
     for i in range(scores.shape[0]):
         row = scores[i]
-        label = _first_argmax(row, offsets, lanes)
+        label = _first_argmax(row, lanes, offsets)
         labels[i] = label
         values[i] = row[label] + offsets[label]
 

@@ -23,8 +23,17 @@ from numpy.typing import NDArray
 
 from .numba_compilation import INNER
 
-__all__ = ["Heaps", "empty_heaps", "fill", "inner", "is_filled", "join", "name_roots", "put_in"]
-__all__ += ["take_out"]
+__all__ = [
+    "Heaps",
+    "empty_heaps",
+    "fill",
+    "inner",
+    "is_filled",
+    "join",
+    "name_roots",
+    "put_in",
+    "take_out",
+]
 
 Integers = NDArray[np.signedinteger[Any]]
 
@@ -58,8 +67,7 @@ class Heaps(NamedTuple):
 def empty_heaps(rows: NDArray[np.int64], width: int, k: int) -> Heaps:
     """Return heaps of some rows, with nothing in them."""
     n, n_nodes = rows.size, rows.size * width
-    # Half the memory, unless there are more nodes than that can count.
-    kind = np.int32 if n_nodes < 2**31 else np.int64
+    kind = _integers(int(np.max(rows, initial=n_nodes)))
     of_sample = np.empty((n, 3), dtype=kind)
     of_sample[:, ROW] = rows
     return Heaps(
@@ -68,6 +76,11 @@ def empty_heaps(rows: NDArray[np.int64], width: int, k: int) -> Heaps:
         np.full((k, 3), NONE, dtype=kind),
         of_sample,
     )
+
+
+def _integers(largest: int) -> type[np.signedinteger[Any]]:
+    """Half the memory, unless rows or nodes are more than that can count."""
+    return np.int32 if largest < 2**31 else np.int64
 
 
 @inner

@@ -56,7 +56,7 @@ def _soft_counts(values, clusters, prices, temperature, counts, spread, p):
     # What is near the best of its row, of some rows at a time: the rest has no weight.
     weights, shifted = np.empty(ROWS * width), np.empty(ROWS * width)
     place = np.empty(ROWS * width, dtype=np.int64)
-    ends = np.zeros(ROWS + 1, dtype=np.int64)
+    ends = np.empty(ROWS, dtype=np.int64)
     for start in range(0, n, ROWS):
         n_rows, n_near = min(ROWS, n - start), 0
         for t in range(n_rows):
@@ -73,14 +73,15 @@ def _soft_counts(values, clusters, prices, temperature, counts, spread, p):
                 best = max(best, priced[j])
             for j in range(listed):
                 away = priced[j] - best
-                if away > farthest or away == 0.0:
+                if away > farthest:
                     weights[n_near], place[n_near] = away / temperature, j
                     n_near += 1
-            ends[t + 1] = n_near
+            ends[t] = n_near
             total_best += best
         _exponentials(weights, shifted, n_near)
+        end = 0
         for t in range(n_rows):
-            i, first, end = start + t, ends[t], ends[t + 1]
+            i, first, end = start + t, end, ends[t]
             if end == first + 1:
                 j = place[first]
                 p[i, j] = 1.0
@@ -126,8 +127,7 @@ def _curvature(p, clusters, matrix):
             matrix[a, a] += own - own * own
             for h in range(j):
                 matrix[a, names[h]] -= own * shares[h]
-    k = matrix.shape[0]
-    for a in range(k):  # each pair was counted on one side
+    for a in range(len(matrix)):  # each pair was counted on one side
         for b in range(a):
             matrix[a, b] += matrix[b, a]
             matrix[b, a] = matrix[a, b]
@@ -148,10 +148,10 @@ def _curvature_product(p, clusters, direction, out):
             continue
         mean = 0.0
         for j in range(width):
-            if p[i, j] != 0.0:
+            if p[i, j] > 0.0:
                 mean += np.float64(p[i, j]) * direction[clusters[i, j]]
         for j in range(width):
-            if p[i, j] != 0.0:
+            if p[i, j] > 0.0:
                 a = clusters[i, j]
                 out[a] += np.float64(p[i, j]) * (direction[a] - mean)
 

@@ -6,10 +6,14 @@ import subprocess
 import sys
 from importlib import import_module
 
+import numba
 import numpy as np
 import pytest
+from numba.core import event
 
 from dualclust.backends import numba_compilation
+from tests.backends import interpreted as uncompiled
+from tests.backends.interpreted import ending, interpreted
 
 PROGRAM = """
 import json, sys
@@ -41,18 +45,31 @@ def test_the_first_process_is_told_and_the_second_finds_the_cache(tmp_path):
 
 def test_nested_functions_are_told_with_the_time_so_far(monkeypatch):
     """By a clock that shows 100, 103, 107 ...: each reading is later than the one before."""
-    seen, times = [], iter([100.0, 103.0, 107.0, 112.0, 118.0, 125.0, 133.0])
+    seen, times = [], iter([100.0, 103.0, 107.0, 112.0, 118.0, 125.0, 133.0, 142.0, 152.0])
     monkeypatch.setattr(numba_compilation.time, "perf_counter", lambda: next(times))
     listener = numba_compilation._Listener(lambda name, seconds: seen.append((name, seconds)))
 
     class Event:
         data = {"dispatcher": type("D", (), {"py_func": _outer})}  # noqa: RUF012
 
-    for step in "on_start", "on_start", "on_end", "on_end", "on_start", "on_start":
+    for step in "on_start", "on_start", "on_end", "on_end", "on_start", "on_start", "on_start":
         getattr(listener, step)(Event)
     # Outer 100; inner told at 103, begun at 107, ended without a look; outer ended at 112.
-    # The third begins at 118, and one inside it is told at 125.
-    assert seen == [("outer", 0.0), ("outer", 3.0), ("outer", 12.0), ("outer", 19.0)]
+    # The third begins at 118, one inside it is told at 125, and one inside that at 142.
+    assert [name for name, _ in seen] == ["outer"] * 5
+    assert [seconds for _, seconds in seen] == [0.0, 3.0, 12.0, 12.0 + 7.0, 12.0 + 24.0]
+
+
+def test_what_is_compiled_inside_the_block_is_told_and_nothing_else():
+    told, data = [], {"dispatcher": type("D", (), {"py_func": _outer})}
+    with numba_compilation.watched(lambda *what: told.append(what)):
+        with event.trigger_event("numba:compile", data=data):
+            assert told == [("outer", 0.0)]
+        with event.trigger_event("numba:llvm_lock", data=data):
+            pass
+    with event.trigger_event("numba:compile", data=data):
+        pass
+    assert told == [("outer", 0.0)]
 
 
 @pytest.mark.parametrize(
@@ -69,8 +86,46 @@ def test_kernels_let_other_threads_run_and_inner_functions_have_no_wrappers(name
         assert given in ({"nogil"}, inner), function
 
 
+@pytest.mark.parametrize("name", ["engine", "candidates", "smoothed_dual", "augmenting_paths"])
+def test_options_of_compilation(monkeypatch, name):
+    """Entries are kept and let other threads run; what only they call has no way in from Python."""
+    given = {}
+
+    def njit(**options):
+        def same(function):
+            given[function.__name__] = options
+            return function
+
+        return same
+
+    monkeypatch.setattr(numba, "njit", njit)
+    interpreted(f"numba_{name}")
+    assert given.pop("_nothing") == {"cache": True}
+    entries = {f for f, options in given.items() if options == {"nogil": True, "cache": True}}
+    assert entries
+    for function in set(given) - entries:
+        options = dict(given[function])
+        fast = options.pop("fastmath", None)
+        assert fast in (None, {"nnan", "nsz"}, {"reassoc", "nsz"})
+        if name == "augmenting_paths":  # divisions are of whole numbers above 0: none is looked at
+            assert options.pop("error_model") == "numpy"
+        assert options == {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}, function
+
+
 def _outer():
     """Stand for a kernel."""
+
+
+def endless():
+    while True:
+        pass
+
+
+def test_a_loop_of_a_kernel_that_does_not_end_fails_its_test(monkeypatch):
+    monkeypatch.setattr(uncompiled, "CPU_SECONDS", 0.02)
+    told = r"numba_engine has computed for 0\.02 seconds"
+    with pytest.raises(AssertionError, match=told), ending("numba_engine"):
+        endless()
 
 
 def test_no_place_to_keep_anything_is_no_error(monkeypatch):

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from dualclust.algos.offline._augmenting_paths import augmenting_paths
-from tests.backends.interpreted import interpreted
+from tests.backends.interpreted import ending
 from tests.backends.test_augmenting_paths import candidates_of
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def kernels():
-    return interpreted("numba_augmenting_paths")
+    with ending("numba_augmenting_paths") as module:
+        yield module
 
 
 def assert_conforms(kernels, values, clusters, prices, lower, upper, window=math.inf):
@@ -93,9 +94,85 @@ def test_candidates_that_allow_no_labels_leave_it_stuck(kernels):
     assert assert_conforms(kernels, values, clusters, np.zeros(2), sizes, sizes)[-1]
 
 
-def test_empty_heaps_have_no_roots_and_nobody_waits(kernels):
-    heaps = kernels.h.empty_heaps(np.asarray([3, 5, 9, 11]), 2, 3)
-    assert [a.shape for a in heaps] == [(8, 3), (8,), (3, 3), (4, 3)]
-    assert [a.dtype for a in heaps] == [np.int32, np.float64, np.int32, np.int32]
-    assert heaps.of_sample[:, kernels.h.ROW].tolist() == [3, 5, 9, 11]
-    assert (heaps.of_cluster < 0).all()
+def test_the_first_labels(kernels):
+    """Nobody may move: what is left is where each row goes, and rows that tie go where there is
+    most room, below the lower bound of a cluster with a positive price, else below the upper one.
+    """
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        n, k = 12, int(rng.integers(2, 5))
+        prices = rng.integers(-2, 3, size=k) / 4.0
+        scores = rng.integers(0, 2, size=(n, k)) / 2.0 - prices * (rng.random((n, k)) < 0.8)
+        values, clusters = candidates_of(scores, k, rng)
+        lower = rng.integers(0, 4, size=k)
+        upper = lower + rng.integers(0, 9, size=k)
+        assert_conforms(kernels, values, clusters, prices, lower, upper, window=-1.0)
+
+
+def test_scores_are_counted_from_the_first_of_their_row(kernels):
+    """A constant added to a row changes nothing, however large it is."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        values, clusters = candidates_of(rng.integers(-9, 10, size=(12, 4)) / 8.0, 4, rng)
+        starts = 2.0**49 * rng.choice([-1.0, 0.0, 1.0], size=(12, 1))
+        prices, free = rng.integers(-9, 10, size=4) / 8.0, (np.zeros(4, int), np.full(4, 12))
+        for given, sizes in ((prices, feasible(rng, 12, 4, 1)), (0.0 * prices, free)):
+            plain = assert_conforms(kernels, values, clusters, given, *sizes)
+            moved = assert_conforms(kernels, values + starts, clusters, given, *sizes)
+            np.testing.assert_array_equal(plain[0], moved[0])
+            np.testing.assert_array_equal(plain[1], moved[1])
+            assert plain[2:] == moved[2:]
+    # The second is so far behind that beside it the third would be as good as the others.
+    values = np.asarray([[1.0, -(2.0**60), 1.0 - 2.0**-10, 1.0]])
+    clusters, sizes = np.arange(4, dtype=np.int32)[None, :], np.zeros(4, dtype=np.int64)
+    upper = np.asarray([1, 9, 9, 5])
+    assert assert_conforms(kernels, values, clusters, np.zeros(4), sizes, upper)[0].tolist() == [3]
+
+
+def test_a_sample_moves_whose_cluster_leads_by_the_window(kernels):
+    values, clusters = np.asarray([[1.0, 0.5]]), np.asarray([[0, 1]], dtype=np.int32)
+    sizes = np.asarray([0, 1])
+    for window, moves in ((0.5, 1), (np.nextafter(0.5, 0.0), 0)):
+        found = assert_conforms(kernels, values, clusters, np.zeros(2), sizes, sizes, window)
+        assert (found[0].tolist(), found[2], found[4]) == ([moves], moves, moves == 0)
+
+
+def test_prices_have_the_sign_of_their_bound_whatever_is_rounded(kernels):
+    """Positive only where a count is the lower bound, negative only where it is the upper one."""
+    signs = set()
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        n, k = 12, 4
+        values, clusters = rng.normal(size=(n, k)), np.tile(np.arange(k, dtype=np.int32), (n, 1))
+        values[:, 0] += 2.0
+        lower, upper = feasible(rng, n, k, 2)
+        prices = 0.1 * rng.normal(size=k)
+        slots, prices, *_, stuck = assert_conforms(kernels, values, clusters, prices, lower, upper)
+        counts = np.bincount(slots, minlength=k)
+        assert not stuck
+        assert (counts[prices > 0] == lower[prices > 0]).all()
+        assert (counts[prices < 0] == upper[prices < 0]).all()
+        signs |= set(np.sign(prices).tolist())
+    assert signs == {-1.0, 0.0, 1.0}
+
+
+def test_what_the_compiled_text_works_on(kernels, monkeypatch):
+    """One array for each cluster, and for each node where the bounds are one, of one kind."""
+    seen, real = [], kernels._begin
+    monkeypatch.setattr(kernels, "_begin", lambda *given: seen.append(given) or real(*given))
+    values, clusters = np.ones((2, 3), np.float32), np.zeros((2, 3), np.int32)
+    clusters[:] = range(3)
+    sizes = np.asarray([0, 1, 1])
+    assert_conforms(kernels, values, clusters, np.zeros(3), sizes, sizes)
+    ((_, state, leads, counts),) = seen
+    tree = kernels._tree(3)
+    assert (tree.dist == np.inf).all()
+    assert not tree.done.any()
+    for arrays, shapes, kinds in (
+        (state, [2, 3, 3, 4], "ifii"),
+        (tree, [4] * 5, "fiibi"),
+        ((leads, counts), [2, 3], "fi"),
+    ):
+        assert [a.shape for a in arrays] == [(size,) for size in shapes]
+        assert "".join(a.dtype.kind for a in arrays) == kinds
+        assert {a.dtype.itemsize for a in arrays if a.dtype.kind != "b"} == {8}

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from dualclust.algos.offline._candidates import select_candidates
-from tests.backends.interpreted import interpreted
+from tests.backends.interpreted import ending
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def kernels():
-    return interpreted("numba_candidates")
+    with ending("numba_candidates") as module:
+        yield module
 
 
 def assert_conforms(kernels, scores, low, high, width):
@@ -96,6 +97,25 @@ def test_layouts_and_byte_orders(kernels):
     read_only.flags.writeable = False
     for layout in (np.asfortranarray(scores), scores[::-1, ::-1], scores.astype(">f8"), read_only):
         assert_conforms(kernels, layout, low, high, 4)
+
+
+@pytest.mark.parametrize("kind", ["<f4", ">f4", "<f8", ">f8"])
+def test_what_the_compiled_text_works_on(kernels, monkeypatch, kind):
+    """Scores in the order of bytes that the machine computes in, and all else of their kind."""
+    seen, real, native = [], kernels._select_candidates, np.dtype(kind).newbyteorder("=")
+    monkeypatch.setattr(
+        kernels, "_select_candidates", lambda *given: seen.append(given) or real(*given)
+    )
+    scores = np.asfortranarray(np.eye(3).astype(kind))
+    scores.flags.writeable = False
+    assert_conforms(kernels, scores, np.zeros(3), np.ones(3), 2)
+    ((given, low, high, slack, largest, lanes, clusters, values, n, truncation, keys),) = seen
+    of_scores = (given, low, high, slack, largest, lanes, values, keys)
+    assert {a.dtype.str for a in of_scores} == {native.str}
+    assert (clusters.dtype, n.dtype, truncation.dtype) == (np.int32, np.int64, np.float64)
+    assert given.flags.c_contiguous
+    assert given.flags.writeable
+    assert [a.shape for a in (lanes, clusters, n, keys)] == [(kernels.LANES,), (3, 2), (3,), (2,)]
 
 
 def test_a_rank_without_rows_has_no_candidates(kernels):

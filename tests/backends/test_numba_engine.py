@@ -11,15 +11,16 @@ from dualclust.algos.core.segments import segment_sum
 from dualclust.algos.online.assignment import assign_stream
 from dualclust.algos.scores.nearest import best_clusters
 from dualclust.backends import engine
-from tests.backends.interpreted import interpreted
+from tests.backends.interpreted import ending
 from tests.backends.test_assign_stream import LAYOUTS, problem
 
 CASES = ("none", "caps", "completion", "both", "no slack", "free sign", "unknown")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def kernels():
-    return interpreted("numba_engine")
+    with ending("numba_engine") as module:
+        yield module
 
 
 def assert_stream_conforms(kernels, arrays, options):
@@ -64,6 +65,17 @@ def test_a_stream_that_goes_on(kernels):
         assert_stream_conforms(kernels, (scores, rho, rho_up, counts), options)
 
 
+def test_completion_begins_before_the_first_row_if_all_are_owed(kernels):
+    """All rows want a cluster that is owed none; with one row more, the first may go there."""
+    arrays, options = problem(3, "none", n=4)
+    scores = np.tile([9.0, 1.0, 0.0], (4, 1))
+    bounds = {"lower": np.asarray([0, 2, 2]), "upper": np.asarray([9, 9, 9]), "chunk_size": 4}
+    for remaining, labels in ((4, [1, 1, 2, 2]), (5, [0, 1, 1, 2])):
+        given = options | bounds | {"remaining": remaining, "step_size": 0.0}
+        assert_stream_conforms(kernels, (scores, *arrays[1:]), given)
+        assert kernels.assign_stream(scores, *arrays[1:], **given)[0].tolist() == labels
+
+
 def test_the_first_row_that_is_not_finite(kernels):
     for bad, i, k in product((math.nan, math.inf, -math.inf), (0, 3, 4, 7), (1, 3, 65)):
         arrays, options = problem(k, "caps", n=8)
@@ -102,6 +114,35 @@ def test_best_clusters(kernels):
         expected = best_clusters.reference(scores.astype(native), offsets.astype(native))
         np.testing.assert_array_equal(labels, expected[0], strict=True)
         np.testing.assert_array_equal(values, expected[1], strict=True)
+
+
+def spied(kernels, monkeypatch, name):
+    """What is given to a compiled text, call by call."""
+    seen, real = [], getattr(kernels, name)
+    monkeypatch.setattr(kernels, name, lambda *given: seen.append(given) or real(*given))
+    return seen
+
+
+@pytest.mark.parametrize("kind", ["<f4", ">f4", "<f8", ">f8"])
+def test_what_the_compiled_texts_work_on(kernels, monkeypatch, kind):
+    """Scores in the order of bytes that the machine computes in, and scratch of their kind."""
+    native = np.dtype(kind).newbyteorder("=")
+    best, streams = (
+        spied(kernels, monkeypatch, f"_{n}") for n in ("best_clusters", "assign_stream")
+    )
+    scores = np.asfortranarray(np.eye(3).astype(kind))
+    labels, values = kernels.best_clusters(scores, np.zeros(3, kind))
+    assert (labels.tolist(), values.tolist()) == ([0, 1, 2], [1.0] * 3)
+    ((given, offsets, lanes, *_),) = best
+    assert given.flags.c_contiguous
+    assert {a.dtype.str for a in (given, offsets, lanes, values)} == {native.str}
+    assert lanes.shape == (kernels.LANES,)
+    arrays, options = problem(3, "none", n=4)
+    kernels.assign_stream(arrays[0].astype(kind), *arrays[1:], **options, chunk_size=2)
+    ((given, zero, *_, lanes, price, labels),) = streams
+    assert given.dtype.str == zero.dtype.str == native.str
+    assert lanes.dtype == price.dtype == np.float64
+    assert (labels.shape, labels.dtype) == ((4,), np.int64)
 
 
 def test_segment_sums(kernels):

@@ -5,13 +5,14 @@ import pytest
 
 from dualclust.algos.offline._smoothed_dual import curvature, soft_counts
 from dualclust.backends import engine
-from tests.backends.interpreted import interpreted
+from tests.backends.interpreted import ending
 from tests.backends.test_augmenting_paths import candidates_of
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def kernels():
-    return interpreted("numba_smoothed_dual")
+    with ending("numba_smoothed_dual") as module:
+        yield module
 
 
 def problems():

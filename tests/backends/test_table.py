@@ -159,14 +159,16 @@ def test_a_kernel_keeps_its_name_its_text_and_its_reference(monkeypatch):
 
 def test_an_engine_is_called_in_the_place_of_its_kernel(monkeypatch):
     monkeypatch.setattr(backends, "KERNELS", {})
-    monkeypatch.setattr(backends, "_load", lambda target: lambda x, **_: target)
+    monkeypatch.setattr(backends, "_load", lambda target: lambda *_: target)
     monkeypatch.setitem(backends.TABLE, "double", {("numpy", "cpu"): "mine"})
 
     @kernel
-    def double(x, *, twice=2):
+    def double(x, twice=2):
         return twice * x
 
     assert double(np.ones(1)) == "mine"
+    assert double(np.ones(1), 2) == "mine"  # by the first argument, whatever the others are
+    assert double(2, np.ones(1)).tolist() == [2.0]
     with engine("reference"):
         assert double(np.ones(1)).tolist() == [2.0]
 

@@ -113,6 +113,8 @@ def test_a_chunk_that_just_fills_a_cluster_needs_no_read(transfers):
     assert stream(transfers, wanted(12), 4, [8, 99]) == ([0] * 8 + [1] * 4, 2)
     # A cluster that is full does not make the next chunks be looked at.
     assert stream(transfers, wanted(24), 4, [4, 99]) == ([0] * 4 + [1] * 20, 2)
+    # What is known to be safe lasts for many chunks, to its last row.
+    assert stream(transfers, wanted(40), 4, [40, 99]) == ([0] * 40, 2)
 
 
 def test_a_chunk_before_which_completion_may_not_begin_needs_no_read(transfers):
@@ -123,6 +125,22 @@ def test_a_chunk_before_which_completion_may_not_begin_needs_no_read(transfers):
     labels, n_reads = stream(transfers, wanted(12), 4, [99, 99], lower=[0, 5], remaining=12)
     assert labels == [0] * 7 + [1] * 5
     assert n_reads == 3  # the first chunk, the event in the second, rows that are not finite
+
+
+def test_rows_without_an_event_are_kept_together(transfers):
+    """Another cluster has room for a single row, so that no two rows are safe before a look."""
+    assert stream(transfers, wanted(6), 6, [99, 1]) == ([0] * 6, 1)
+    # Two clusters get the one row that they are owed; completion begins with the end of the chunk.
+    wishes = np.eye(4)[[0, 1, 0, 0, 0, 0, 0, 0]]
+    found = stream(transfers, wishes, 6, [99, 99, 99, 1], lower=[1, 1, 2, 0], remaining=8)
+    assert found == ([0, 1, 0, 0, 0, 0, 2, 2], 2)
+
+
+def test_completion_begins_before_the_first_row_if_all_are_owed(transfers):
+    scores = np.tile([9.0, 1.0, 0.0], (4, 1))
+    for remaining, labels in ((4, [1, 1, 2, 2]), (5, [0, 1, 1, 2])):
+        options = {"lower": [0, 2, 2], "remaining": remaining}
+        assert stream(transfers, scores, 4, [9] * 3, **options)[0] == labels
 
 
 # -- streams that go on, and ties
@@ -179,7 +197,9 @@ def test_keys_that_are_hard_to_order(dtype):
         for width in (3, k - 1, k):
             test_select_candidates.assert_conforms(CANDIDATES, scores, prices, prices, width)
     tiny = (rng.normal(size=(6, k)) * 1e-30).astype(dtype)
+    whole = rng.integers(-3, 1, size=(6, k)).astype(dtype)  # keys from -2 to 1
     for width in (3, k):
+        test_select_candidates.assert_conforms(CANDIDATES, whole, -box, 1 + 0 * box, width)
         test_select_candidates.assert_conforms(CANDIDATES, tiny, 0 * box, 1e-28 + 0 * box, width)
 
 

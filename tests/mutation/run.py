@@ -35,7 +35,7 @@ from tests.mutation.operators import Mutant
 from tests.mutation.trace import Trace, read_trace
 from tests.mutation.warm import Warm
 
-__all__ = ["BAR", "Tree", "Verdict", "equivalents", "main", "report"]
+__all__ = ["BAR", "Tree", "Verdict", "equivalents", "failures", "main", "report"]
 
 ROOT = Path(__file__).resolve().parents[2]
 EQUIVALENTS = Path(__file__).with_name("equivalents.toml")
@@ -118,7 +118,7 @@ class Tree:
         if code < 0:
             ended = code == -signal.SIGXCPU
             return "killed", "did not end" if ended else f"died of signal {-code}"
-        failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", text, re.M)
+        failed = failures(text)
         # 4: a test was named in a file that cannot be imported any more.
         broken = code in (1, 2, 3) or (code == 4 and "ERROR collecting" in text)
         if not broken or not (failed or code == 3 or "Error" in text):
@@ -130,6 +130,11 @@ class Tree:
     def _stored(path: Path) -> list[Path]:
         """Compiled forms of a module, of Python and of numba."""
         return sorted((path.parent / "__pycache__").glob(f"{path.stem}.*"))
+
+
+def failures(text: str) -> list[str]:
+    """Names of what failed, in the summary of pytest; there may be spaces in a name."""
+    return re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", text, re.M)
 
 
 def equivalents() -> dict[Key, str]:

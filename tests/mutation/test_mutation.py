@@ -13,7 +13,7 @@ import pytest
 from tests.mutation import run
 from tests.mutation.choice import GROUPS, draw, group, likely_files, line_tests, modules
 from tests.mutation.operators import OPERATORS, Mutant, is_python, mutants
-from tests.mutation.run import Verdict, difference, equivalents, rate, report
+from tests.mutation.run import Verdict, difference, equivalents, failures, rate, report
 from tests.mutation.trace import Trace, read_trace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -197,6 +197,11 @@ def test_every_equivalent_still_exists_and_has_a_reason() -> None:
         made = {m.key for m in mutants(module, (ROOT / module).read_text(encoding="utf-8"))}
         assert {key for key in known if key[0] == module} <= made, "they make no mutant any more"
     assert min(map(len, known.values())) > 20
+
+
+def test_a_test_that_failed_is_named_with_its_spaces() -> None:
+    text = "FAILED tests/a.py::test_b[nobody yet] - assert 1 - 2 == 3\nERROR tests/c.py\nERROR: no"
+    assert failures(text) == ["tests/a.py::test_b[nobody yet]", "tests/c.py"]
 
 
 def test_the_report_counts_equivalents_apart() -> None:

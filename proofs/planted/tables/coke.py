@@ -114,7 +114,7 @@ PLANTED: tuple[PlantedError, ...] = (
     *errors_in(
         "backends.numba_engine._add_limbs",
         ("dropped", "+= bits[j] - MAGIC_BITS", "= bits[j] - MAGIC_BITS"),
-        ("wrong index", "limb * d : (limb + 1) * d", ": d"),
+        ("wrong index", "limb * d :", ":"),
         ("factor", "values[i, j] * first", "values[i, j] * scale"),
         claims=(
             "C19",
