@@ -219,3 +219,9 @@ def test_a_logger_is_quiet_for_a_while():
     with exports._quiet("of this test"):
         assert logger.level == exports.logging.ERROR
     assert logger.level == 7
+
+
+@pytest.mark.parametrize("data", [[], (), ["a.png", 3], [3, Path("a.png")], [b"a.png"]])
+def test_a_list_is_of_paths_alone_or_an_array(data):
+    with pytest.raises(InvalidTypeError, match=r"images must be uint8 \(0 to 255\), got"):
+        inputs_of(data, SQUARE)
