@@ -1,6 +1,7 @@
 """What readers, threads and exporters are asked for by a model, by stand-ins."""
 
 import json
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -225,3 +226,30 @@ def test_a_logger_is_quiet_for_a_while():
 def test_a_list_is_of_paths_alone_or_an_array(data):
     with pytest.raises(InvalidTypeError, match=r"images must be uint8 \(0 to 255\), got"):
         inputs_of(data, SQUARE)
+
+
+def test_exporters_may_warn_about_themselves(monkeypatch):
+    """Of any number of samples, one at least; their warnings are not the user's."""
+    asked = []
+
+    def noisy(*given, **more):
+        warnings.warn("of the exporter", UserWarning, stacklevel=2)
+        asked.append((given, more))
+        return SimpleNamespace(
+            model=SimpleNamespace(metadata_props={}),
+            model_proto=SimpleNamespace(SerializeToString=lambda: b"a program"),
+        )
+
+    monkeypatch.setattr(exports, "import_module", lambda name: None)
+    for place, name in ((torch.export, "export"), (torch.export, "save"), (torch.onnx, "export")):
+        monkeypatch.setattr(place, name, noisy)
+    scores, example = torch.nn.Identity(), torch.zeros(2, 3)
+    assert exports._torch_export(scores, example, "text") == b""
+    (((named, given), traced), ((_, stream), saved)) = asked
+    assert (named.classifier is scores, named.training, given[0] is example) == (True, False, True)
+    length = traced["dynamic_shapes"]["samples"]
+    assert list(length) == [0]
+    assert (length[0].__name__, length[0].min) == ("batch", 1)
+    assert (stream.getvalue(), saved) == (b"", {"extra_files": {"dualclust.json": "text"}})
+    assert exports._onnx(scores, example, "text") == b"a program"
+    assert len(asked) == 4
