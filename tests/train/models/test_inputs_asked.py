@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.core.errors import CheckpointError, InvalidTypeError, InvalidValueError
+from dualclust.algos.core.errors import (
+    CheckpointError,
+    InvalidTypeError,
+    InvalidValueError,
+    MissingExtraError,
+    UsageError,
+)
 from dualclust.train.data.splits import Skipped
 from dualclust.train.models import InputSpec, classifier, exports, sources
 from dualclust.train.models.arrays import Inputs, of_array
@@ -253,3 +259,35 @@ def test_exporters_may_warn_about_themselves(monkeypatch):
     assert (stream.getvalue(), saved) == (b"", {"extra_files": {"dualclust.json": "text"}})
     assert exports._onnx(scores, example, "text") == b"a program"
     assert len(asked) == 4
+
+
+@pytest.mark.parametrize(("own", "name"), [("", "mlp"), ("mine.Encoder", "mine.Encoder")])
+def test_a_network_that_no_program_holds_is_named(monkeypatch, own, name):
+    def fail(*given):
+        msg = "  no such step\nand a long trace"
+        raise RuntimeError(msg)
+
+    monkeypatch.setitem(exports.PROGRAMS, "other", fail)
+    classifier = torch.nn.Linear(1, 1)
+    classifier.network = torch.nn.Identity()
+    spec = SimpleNamespace(
+        input=InputSpec((7,)), own_network=own, network=SimpleNamespace(name="mlp")
+    )
+    model = SimpleNamespace(classifier=classifier, spec=spec)
+    monkeypatch.setattr(exports, "description", lambda model: {})
+    with pytest.raises(UsageError) as error:
+        exports.program_bytes(model, "other")
+    assert str(error.value) == (
+        f"the network {name} cannot be written for other: RuntimeError: no such step. To fix "
+        f"this, export with --to safetensors, which needs no trace"
+    )
+    monkeypatch.setitem(exports.PROGRAMS, "other", missing)
+    with pytest.raises(MissingExtraError, match=r"^needs more$"):
+        exports.program_bytes(model, "other")
+    with pytest.raises(UsageError, match=r"^to must be one of 'torch\.export', .*, got 'onx'"):
+        exports.program_bytes(model, "onx")
+
+
+def missing(*given):
+    msg = "needs more"
+    raise MissingExtraError(msg)
