@@ -217,6 +217,8 @@ def test_gray_pictures_have_gray_copies(tmp_path, cache):
     assert data.shape == (1, 8, 8)
     (sign,) = cache.rglob("copies.json")
     assert sign.read_text() == '{\n "channels": 1,\n "skipped": []\n}\n'
+    assert len(sign.parent.name) == 32
+    assert sign.parent.parent == cache / "pictures"
 
 
 class Pool:

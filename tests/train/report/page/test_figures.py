@@ -257,3 +257,9 @@ def test_bounds_that_bind_nothing_are_not_drawn(bounds, marks):
     (panel,) = curves_of(records, bounds)
     assert panel["marks"] == marks
     assert [line["name"] for line in panel["lines"]] == ["smallest"]
+
+
+def test_how_much_a_page_holds():
+    """Of dots, of samples behind the margins and in a list, of clusters on a map, of cells."""
+    assert (figures.DOTS, figures.SAMPLE, figures.LISTED) == (5_000, 20_000, 3_000)
+    assert (figures.MOST_NEIGHBORS, figures.CELLS) == (2_000, 900)
