@@ -119,8 +119,10 @@ class Tree:
             ended = code == -signal.SIGXCPU
             return "killed", "did not end" if ended else f"died of signal {-code}"
         failed = failures(text)
-        # 4: a test was named in a file that cannot be imported any more.
-        broken = code in (1, 2, 3) or (code == 4 and "ERROR collecting" in text)
+        # 4: a test was named in a file that cannot be imported any more, or below a `conftest.py`
+        # that cannot.
+        unread = "ERROR collecting" in text or "Error while loading conftest" in text
+        broken = code in (1, 2, 3) or (code == 4 and unread)
         if not broken or not (failed or code == 3 or "Error" in text):
             msg = f"pytest ended with {code} and names no test:\n{text[-2000:]}"
             raise RuntimeError(msg)

@@ -249,6 +249,11 @@ class _Stub(run.Tree):
             "___ ERROR collecting tests/a.py ___\nERROR tests/a.py",
             ("killed", "tests/a.py"),
         ),
+        (
+            4,
+            "ImportError while loading conftest 'tests/train/conftest.py'.\nE   TypeError: no",
+            ("killed", "no test could be read"),
+        ),
         (-24, "", ("killed", "did not end")),
         (-11, "", ("killed", "died of signal 11")),
     ],

@@ -250,8 +250,10 @@ def _value(settings: Mapping[str, Any], name: str) -> str:
 def _sizes(runs: Sequence[StoredRun], rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     heads, lines = shown_cells(rows)
     for run, line in zip(runs, lines, strict=True):
-        if run.found is None or run.lower is None or run.upper is None:
+        if run.found is None:
             continue
+        assert run.lower is not None
+        assert run.upper is not None
         counts = np.bincount(run.found.labels, minlength=run.n_clusters)
         low, high = int(run.lower.min()), int(run.upper.max())
         yield {

@@ -30,12 +30,10 @@ class Listing(NamedTuple):
     ----------
     names : tuple of tuples of str. The parts of each picture's path below the folder, in order.
     unread : tuple of Skipped. Folders that cannot be opened.
-    others : int. Files that are no pictures, by their names.
     """
 
     names: tuple[tuple[str, ...], ...]
     unread: tuple[Skipped, ...]
-    others: int
 
 
 def visible(name: str) -> bool:
@@ -54,7 +52,7 @@ def find_pictures(folder: Path, root: Path) -> Listing:
     """
     names: list[tuple[str, ...]] = []
     unread: list[Skipped] = []
-    others, entered = 0, {os.path.realpath(folder)}
+    entered = {os.path.realpath(folder)}
 
     def refused(error: OSError) -> None:
         where = Path(error.filename).relative_to(root).as_posix()
@@ -66,10 +64,8 @@ def find_pictures(folder: Path, root: Path) -> Listing:
         seen = sorted(inner, key=lambda name: (os.path.islink(os.path.join(place, name)), name))
         inner[:] = [name for name in seen if visible(name) and _first(place, name, entered)]
         shown = [name for name in files if visible(name)]
-        pictures = [name for name in shown if _is_picture(os.path.join(place, name))]
-        names += [(*parts, name) for name in pictures]
-        others += len(shown) - len(pictures)
-    return Listing(tuple(sorted(names)), tuple(unread), others)
+        names += [(*parts, name) for name in shown if _is_picture(os.path.join(place, name))]
+    return Listing(tuple(sorted(names)), tuple(unread))
 
 
 def _is_picture(path: str) -> bool:

@@ -31,11 +31,8 @@ def of_path(
     path = Path(data)
     if path.is_file() and path.suffix.lower() in SUFFIXES:
         return of_files([path], spec, workers=workers)
-    given = spec.fit == "none"
-    reading = Reading(
-        size=0 if given else spec.shape[1], mapped=True, fit="crop" if given else spec.fit
-    )
-    parts = choose(read_source(data, reading), split, data)
+    # Neither size nor fit: pictures are cut one by one below, and arrays stay as they are.
+    parts = choose(read_source(data, Reading(mapped=True)), split, data)
     names: tuple[str, ...] | None = None
     if all(part.names is not None for part in parts):
         names = tuple(name for part in parts for name in part.names or ())

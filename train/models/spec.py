@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
@@ -122,9 +121,6 @@ class ModelSpec(Checked):
         Checked.__post_init__(self)
         if (self.branches is not None) != (self.readout == "label-branch"):
             msg = f"branches belong to readout='label-branch', got readout={self.readout!r}"
-            raise UsageError(msg)
-        if not math.isfinite(self.temperature):
-            msg = f"temperature must be finite, got {self.temperature}"
             raise UsageError(msg)
 
     def as_mapping(self) -> dict[str, Any]:

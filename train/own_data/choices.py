@@ -120,7 +120,7 @@ def choose_settings(
     images = look
     if encoder is not None and encoder.frozen:
         # As `train.loop.encoder` sees it: rows of numbers, of a length that is not known yet.
-        look = Look("embeddings", look.n, dim=1, classes=look.classes)
+        look = Look("embeddings", look.n)
     kind = kind_of_data(look)
     base, for_samples = base_of(look, method, card=machine.card)
     config = replace(

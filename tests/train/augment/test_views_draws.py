@@ -208,3 +208,20 @@ def test_embeddings_take_noise_and_then_a_mask():
 def test_a_rank_without_rows_gets_an_empty_view(images):
     found = augment(images[:0], AugmentConfig(brightness=0.3), generator(0), part=(B, B))
     assert found.shape == (0, C, H, W)
+
+
+def test_what_does_not_move_is_read_to_the_bit(images):
+    """No grid is laid over an image that only changes its values, nor over one without settings."""
+    first, *_ = tables()
+    assert augment(images, AugmentConfig(), generator(0, "view")) is images
+    found = augment(images, AugmentConfig(brightness=0.3), generator(0, "view"))
+    assert torch.equal(found, images + tall(around(first[7], 0.3)))
+    found = augment(images, AugmentConfig(contrast=0.4), generator(0, "view"))
+    assert torch.equal(found, images * (1 + around(first[6], 0.4))[:, None, None, None])
+
+
+def test_a_square_is_cut_out_in_the_precision_of_the_image():
+    """The center of pixel 5 of 10 is 0.55; in single precision it would be 1e-8 farther."""
+    for place, kept in ((0.450000001, False), (0.449999999, True)):
+        u = torch.tensor([place], dtype=torch.float64)
+        assert bool(views._outside(u, 10, 0.2)[0, 5]) == kept

@@ -1,14 +1,18 @@
 """Settings at the edge of what fits together: the last that is taken, the first that is not."""
 
+from dataclasses import fields
+
 import pytest
 
 from dualclust.algos.core.errors import UsageError
 from dualclust.train.config import run as cfg
+from dualclust.train.config.encoder import EncoderConfig
 from dualclust.train.config.linear import LinearConfig
 from dualclust.train.config.methods.coke import CokeOptions
 from dualclust.train.config.methods.mi_margin import MiMarginOptions
 from dualclust.train.config.methods.secu import SecuOptions
 from dualclust.train.config.run import RunConfig, dump_config, from_mapping, override
+from tests.train.config.test_defaults import records
 
 TESTED = ["data.test=test", "evaluation.probe=true"]
 
@@ -88,3 +92,40 @@ def test_an_empty_list_is_written_unless_it_is_the_default():
     assert "log" not in dump_config(RunConfig())
     assert 'log = ["wandb"]\n' in dump_config(override(RunConfig(), ['log=["wandb"]']))
     assert "flip = true\n" in dump_config(override(RunConfig(), ["augment.flip=true"]))
+
+
+@pytest.mark.parametrize(("name", "record"), sorted(records().items()))
+def test_every_record_checks_each_of_its_settings(name, record):
+    for spec in fields(record):
+        with pytest.raises(UsageError, match=rf"^(linear\.)?{spec.name} must be"):
+            record(**{spec.name: object()})
+
+
+@pytest.mark.parametrize(
+    ("candidates", "target", "message"),
+    [
+        ((5, 10), 10, None),
+        ((5, 10, 20), 5, None),
+        ((), 20, None),
+        ((10,), 10, "a rising list of two or more, or empty"),
+        ((10, 5), 10, "a rising list of two or more, or empty"),
+        ((5, 5, 10), 10, "a rising list of two or more, or empty"),
+        ((5, 10), 20, r"candidates must be some of clusters=\[5, 10, 20\], with target=20 among"),
+        ((10, 30), 10, "candidates must be some of clusters"),
+    ],
+)
+def test_candidates_are_heads_with_the_target_among_them(candidates, target, message):
+    given = {"clusters": (5, 10, 20), "target": target, "candidates": candidates}
+    if message is None:
+        assert cfg.HeadsConfig(**given).candidates == candidates
+        return
+    with pytest.raises(UsageError, match=message):
+        cfg.HeadsConfig(**given)
+
+
+def test_a_digest_has_64_digits_or_none():
+    assert len(EncoderConfig(digest="0" * 64).digest) == 64
+    assert EncoderConfig(digest="").digest == ""
+    for length in (1, 63, 65):
+        with pytest.raises(UsageError, match="digest must be empty, or 64 hexadecimal digits"):
+            EncoderConfig(digest="0" * length)

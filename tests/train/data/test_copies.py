@@ -3,6 +3,7 @@
 import shutil
 import threading
 from collections import namedtuple
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -216,3 +217,54 @@ def test_gray_pictures_have_gray_copies(tmp_path, cache):
     assert data.shape == (1, 8, 8)
     (sign,) = cache.rglob("copies.json")
     assert sign.read_text() == '{\n "channels": 1,\n "skipped": []\n}\n'
+    assert len(sign.parent.name) == 32
+    assert sign.parent.parent == cache / "pictures"
+
+
+class Pool:
+    """Does nothing before a result is asked for; notes what is waiting then."""
+
+    def __init__(self):
+        self.waiting, self.log = [], []
+
+    def submit(self, function, i):
+        def result():
+            self.log.append((i, list(self.waiting)))
+            self.waiting.remove(i)
+            return function(i)
+
+        def cancel():
+            self.log.append(("cancelled", i))
+
+        self.waiting.append(i)
+        return SimpleNamespace(result=result, cancel=cancel)
+
+
+def test_so_many_pictures_are_under_way_ahead_of_the_writer():
+    pool = Pool()
+    assert list(copies._in_order(pool, lambda i: 10 * i, range(5), 2)) == [0, 10, 20, 30, 40]
+    # The next one is begun before the first is waited for, and at the end none is left.
+    assert pool.log == [
+        *((0, [0, 1, 2]), (1, [1, 2, 3]), (2, [2, 3, 4])),
+        *((3, [3, 4]), (4, [4])),
+    ]
+    stopped = Pool()
+    found = copies._in_order(stopped, lambda i: i, range(9), 3)
+    assert next(found) == 0
+    found.close()
+    assert stopped.log[1:] == [("cancelled", 1), ("cancelled", 2), ("cancelled", 3)]
+
+
+def test_twice_as_many_are_ahead_as_there_are_threads(tmp_path, monkeypatch):
+    asked, whole = [], copies._in_order
+
+    def watch(pool, function, rows, ahead):
+        asked.append((pool._max_workers, ahead))
+        return whole(pool, function, rows, ahead)
+
+    monkeypatch.setattr(copies, "_in_order", watch)
+    files = files_of(write_folder(tmp_path / "p", 3))
+    copies_of(files, 16, skip=True, workers=3)
+    monkeypatch.setattr(copies, "cpu_count", lambda: 1)
+    copies_of(files, 8, skip=True)
+    assert asked == [(3, 6), (3, 6), (1, 2), (1, 2)]

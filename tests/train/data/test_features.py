@@ -116,6 +116,9 @@ def test_a_digest_is_of_every_sample_and_its_kind(rng):
     found.add(samples_digest(embedding_data(rows.reshape(515, 4))))
     found.add(samples_digest(embedding_data(rows[:-1])))
     assert len(found) == 7
+    data = embedding_data(rows)
+    other = data._replace(rows=data.rows.view(torch.int32))  # the same bits, of another kind
+    assert samples_digest(other) != samples_digest(data)
     pixels = rng.integers(0, 256, size=(3, 2, 8), dtype=np.uint8)
     shapes = (pixels, pixels.reshape(3, 4, 4), pixels[::-1])
     assert len({samples_digest(image_data(images)) for images in shapes}) == 3

@@ -53,3 +53,46 @@ def test_arrays(tmp_path):
     assert look_at("digits") == Look("images", 1797, 1, 8, 8, classes=True)
     with pytest.raises(MissingFileError):
         look_at(tmp_path / "gone")
+
+
+def test_a_look_in_words():
+    look = Look("files", 12_345, 1, 30, 20, folders=2)
+    assert look.describe() == "12,345 pictures in gray, 30 × 20 pixels, in 2 sub-folders"
+    varied = look._replace(channels=3, varied=True, folders=0)
+    assert varied.describe() == "12,345 pictures in color, 30 × 20 pixels (median)"
+    assert (
+        look._replace(kind="images", folders=0).describe()
+        == "12,345 images in gray, 30 × 20 pixels"
+    )
+    assert Look("embeddings", 5000, dim=1024).describe() == "5,000 embeddings of 1,024 numbers"
+    assert (look.side, look._replace(width=7).side) == (20, 7)
+
+
+def test_sizes_are_medians_and_folders_those_of_the_first_level(tmp_path):
+    sizes = [(20, 10), (20, 30), (40, 50), (60, 12)]  # height and width
+    for i, (height, width) in enumerate(sizes):
+        place = tmp_path / "a" / "deep" if i == 1 else tmp_path / "ab"[i % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        (place / f"{i}.png").write_bytes(
+            encoded(picture(height, width, channels=1 + 2 * (i > 2)), "PNG")
+        )
+    (tmp_path / "4.png").write_bytes(encoded(picture(20, 30), "PNG"))
+    assert look_at(tmp_path) == Look("files", 5, 3, 30, 20, varied=True, folders=2)
+
+
+@pytest.mark.parametrize("rows", [np.ones(5), np.ones((2, 3, 4)), np.array([[1.0, np.nan]])])
+def test_rows_that_are_no_embeddings(tmp_path, rows):
+    np.save(tmp_path / "x.npy", rows)
+    with pytest.raises(InvalidValueError):
+        look_at(tmp_path / "x.npy")
+
+
+def test_heads_are_read_evenly_over_all_files(tmp_path, monkeypatch):
+    write_folder(tmp_path, 7, 1)
+    opened = []
+    monkeypatch.setattr(look, "head_of", lambda file: opened.append(file.name) or (True, (4, 5)))
+    for most, places in ((3, [0, 2, 4]), (7, range(7)), (8, range(7)), (2, [0, 3])):
+        monkeypatch.setattr(look, "LOOKED_AT", most)
+        opened.clear()
+        look_at(tmp_path)
+        assert opened == [f"class0/{i:03d}.jpeg" for i in places]

@@ -8,6 +8,7 @@ import pytest
 
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.train.augment.crops import Cut, plain_cut
+from dualclust.train.data import picture_files
 from dualclust.train.data.picture_files import check_file, copy_size, cut_picture, shrunk
 from dualclust.train.data.splits import File
 from tests.train.pictures import encoded, picture
@@ -267,3 +268,32 @@ def test_who_has_a_phone_s_pictures_learns_what_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
     with pytest.raises(InvalidValueError, match=r"To fix this: pip install pillow-heif"):
         check_file(File("a.HEIC", memoryview(b"\0\0\0\x18ftypheic")))
+
+
+def test_a_check_decodes_an_eighth_of_a_jpeg_file(monkeypatch):
+    from PIL.JpegImagePlugin import JpegImageFile
+
+    asked, draft = [], JpegImageFile.draft
+
+    def spy(image, mode, size):
+        asked.append((mode, size))
+        return draft(image, mode, size)
+
+    monkeypatch.setattr(JpegImageFile, "draft", spy)
+    check_file(File("a.jpeg", memoryview(encoded(picture(80, 121)))))
+    assert asked == [(None, (15, 10))]
+
+
+def test_kinds_of_pictures_are_those_that_pillow_reads_once_it_has_begun(monkeypatch):
+    known, asked = {}, []
+
+    class Heif:
+        @staticmethod
+        def register_heif_opener():
+            known["HEIF"] = None
+
+    monkeypatch.setattr(Image, "OPEN", known)
+    monkeypatch.setattr(Image, "init", lambda: known.update(PNG=None, FLI=None))
+    monkeypatch.setattr(picture_files, "import_module", lambda name: asked.append(name) or Heif)
+    assert set(picture_files._formats.__wrapped__()) == {"PNG", "HEIF"}
+    assert asked == ["pillow_heif"]

@@ -9,8 +9,10 @@ from dualclust.train.data import image_files, pictures, samples, sources
 from dualclust.train.data.copies import CopiedFiles
 from dualclust.train.data.image_files import decode_files
 from dualclust.train.data.pictures import Decoders, sound_files
-from dualclust.train.data.samples import image_data, load_source
+from dualclust.train.data.samples import embedding_data, image_data, load_source
 from dualclust.train.data.splits import File, Reading
+from dualclust.train.models.arrays import of_array
+from dualclust.train.models.spec import InputSpec
 from tests.train.pictures import encoded, picture, write_folder
 
 
@@ -69,6 +71,25 @@ def test_memory_of_arrays_is_not_shared():
     data = image_data(pixels)
     pixels[:] = 9
     assert int(data.images.max()) == 0
+    rows = np.zeros((2, 3), np.float32)
+    kept = embedding_data(rows)
+    rows[:] = 9
+    assert float(kept.rows.max()) == 0.0
+
+
+def test_samples_lie_one_after_another_in_memory(rng):
+    """Whatever the order of the axes was: a batch is read in one piece."""
+    pixels = rng.integers(0, 256, (4, 6, 5, 3), dtype=np.uint8)
+    images = image_data(pixels).images
+    assert images.is_contiguous()
+    assert np.array_equal(images.numpy(), pixels.transpose(0, 3, 1, 2))
+    rows = rng.normal(size=(3, 7)).T
+    assert embedding_data(rows).rows.is_contiguous()
+    spec = InputSpec((3, 6, 5))
+    assert of_array(pixels, spec).read(0, 4).is_contiguous()
+    swapped = rows.astype(">f8")  # as a file of another machine has it
+    found = of_array(swapped, InputSpec((3,))).read(1, 3)
+    assert torch.equal(found, torch.from_numpy(rows[1:3].copy()))
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,9 @@ def run(tmp_path):
     changes = ["data.test=test", "evaluation.probe=true", "linear.crop=[1.0, 1.0]"]
     changes += ["linear.flip=false", "linear.epochs=2", "linear.batch_size=20", "linear.lr=0.5"]
     changes += ["linear.momentum=0.25", "linear.weight_decay=0.125"]
-    return Run(tiny(tmp_path / "split.npz", *changes), "cpu")
+    run = Run(tiny(tmp_path / "split.npz", *changes), "cpu")
+    run.changed = lambda *more: Run(tiny(tmp_path / "split.npz", *changes, *more), "cpu")
+    return run
 
 
 def test_without_classes_there_is_no_figure(run):
@@ -71,6 +73,20 @@ def test_what_the_steps_are_given(run, monkeypatch):
         assert torch.equal(found.sort().values, classes.sort().values)
     assert not torch.equal(*epochs)
     assert START_STD == 0.01
+
+
+def test_the_probe_has_the_precision_of_the_run(run, monkeypatch):
+    kinds = set()
+
+    def step(optimizer, rows, weight, bias, classes):
+        kinds.update((rows.dtype, weight.dtype, bias.dtype))
+        assert weight.requires_grad
+        assert bias.requires_grad
+
+    monkeypatch.setattr(linear_probe, "_step", step)
+    double = run.changed("execution.precision=float64")
+    linear_accuracy(double.method, double.loader, double.config.linear)
+    assert kinds == {torch.float64}
 
 
 def test_images_without_a_class_do_not_count(run, monkeypatch):

@@ -1,5 +1,7 @@
 """What a run tells its page: each figure of a prediction, and the run as it is."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -65,9 +67,14 @@ def test_the_page_gets_the_prediction_as_the_host_has_it(run, told, monkeypatch)
     assert seen["pictures"].most == MEANWHILE == 600
     page.see(prediction, most=ALL)
     assert seen["pictures"].most == ALL == 20_000
+    assert (found.names, found.class_names) == (None, run.loader.data.class_names)
+    files = tuple(f"{i}.png" for i in range(61))
+    unlabeled = run.loader.shown._replace(names=files, labels=None, class_names=("x",))
+    monkeypatch.setattr(run.loader, "shown", unlabeled)
     monkeypatch.setattr(run, "epoch", 3)
     page.see(prediction)
-    assert seen["found"].epoch == 3
+    found = seen["found"]
+    assert (found.epoch, found.names, found.classes, found.class_names) == (3, files, None, ("x",))
 
 
 def test_pictures_are_of_the_images_as_they_are_stored(run, told, monkeypatch):
@@ -86,8 +93,12 @@ def test_the_page_gets_the_run_as_it_is(run, told, monkeypatch):
     page, seen = told
     monkeypatch.setattr(run, "metrics", [{"epoch": 1}])
     run.method.heads.duals.lower[0, 3] = 0.5
+    uneven = SimpleNamespace(n_clusters=2, lower=torch.tensor([3, 1]), upper=torch.tensor([50, 60]))
+    monkeypatch.setattr(run.method, "bounds", [run.method.bounds[0], uneven])
+    monkeypatch.setattr(run.method, "followed", 1)
     page.write()
     state = seen["state"]
+    assert state.followed == (2, 1, 60)
     assert (page.folder / "report.html").read_text() == "a page"
     assert (state.title, state.method, state.epochs) == ("here", "secu", 4)
     assert (state.done, state.stopped, seen["parts"]) == (False, "", None)

@@ -130,3 +130,16 @@ def test_a_checkpoint_belongs_to_settings_and_images_wherever_they_lie():
     assert identity(replace(config, data=elsewhere, log=("wandb",))) == found
     for change in ("data.normalization=cifar10", "data.standardize=true", "seed=1", "optim.lr=9.0"):
         assert identity(override(config, [change])) != found, change
+
+
+def test_alarms_of_an_epoch_stand_in_its_record(run, monkeypatch):
+    """The watch is told the sizes, and the record of the epoch before."""
+    asked, found = [], {"dead head": "seen"}
+    monkeypatch.setattr(run.watch, "end", lambda *given: asked.append(given) or dict(found))
+    first = run.run_epoch()
+    found.clear()
+    second = run.run_epoch()
+    assert (first["alarms"], "alarms" in second) == ({"dead head": "seen"}, False)
+    (one, sizes, nothing), (two, _, before) = asked
+    assert (one, two, nothing, before) == (1, 2, {}, first)
+    assert int(sizes.sum()) == 61

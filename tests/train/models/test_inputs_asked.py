@@ -1,6 +1,7 @@
 """What readers, threads and exporters are asked for by a model, by stand-ins."""
 
 import json
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,7 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.core.errors import CheckpointError, InvalidTypeError, InvalidValueError
+from dualclust.algos.core.errors import (
+    CheckpointError,
+    InvalidTypeError,
+    InvalidValueError,
+    MissingExtraError,
+    UsageError,
+)
 from dualclust.train.data.splits import Skipped
 from dualclust.train.models import InputSpec, classifier, exports, sources
 from dualclust.train.models.arrays import Inputs, of_array
@@ -219,3 +226,68 @@ def test_a_logger_is_quiet_for_a_while():
     with exports._quiet("of this test"):
         assert logger.level == exports.logging.ERROR
     assert logger.level == 7
+
+
+@pytest.mark.parametrize("data", [[], (), ["a.png", 3], [3, Path("a.png")], [b"a.png"]])
+def test_a_list_is_of_paths_alone_or_an_array(data):
+    with pytest.raises(InvalidTypeError, match=r"images must be uint8 \(0 to 255\), got"):
+        inputs_of(data, SQUARE)
+
+
+def test_exporters_may_warn_about_themselves(monkeypatch):
+    """Of any number of samples, one at least; their warnings are not the user's."""
+    asked = []
+
+    def noisy(*given, **more):
+        warnings.warn("of the exporter", UserWarning, stacklevel=2)
+        asked.append((given, more))
+        return SimpleNamespace(
+            model=SimpleNamespace(metadata_props={}),
+            model_proto=SimpleNamespace(SerializeToString=lambda: b"a program"),
+        )
+
+    monkeypatch.setattr(exports, "import_module", lambda name: None)
+    for place, name in ((torch.export, "export"), (torch.export, "save"), (torch.onnx, "export")):
+        monkeypatch.setattr(place, name, noisy)
+    scores, example = torch.nn.Identity(), torch.zeros(2, 3)
+    assert exports._torch_export(scores, example, "text") == b""
+    (((named, given), traced), ((_, stream), saved)) = asked
+    assert (named.classifier is scores, named.training, given[0] is example) == (True, False, True)
+    length = traced["dynamic_shapes"]["samples"]
+    assert list(length) == [0]
+    assert (length[0].__name__, length[0].min) == ("batch", 1)
+    assert (stream.getvalue(), saved) == (b"", {"extra_files": {"dualclust.json": "text"}})
+    assert exports._onnx(scores, example, "text") == b"a program"
+    assert len(asked) == 4
+
+
+@pytest.mark.parametrize(("own", "name"), [("", "mlp"), ("mine.Encoder", "mine.Encoder")])
+def test_a_network_that_no_program_holds_is_named(monkeypatch, own, name):
+    def fail(*given):
+        msg = "  no such step\nand a long trace"
+        raise RuntimeError(msg)
+
+    monkeypatch.setitem(exports.PROGRAMS, "other", fail)
+    classifier = torch.nn.Linear(1, 1)
+    classifier.network = torch.nn.Identity()
+    spec = SimpleNamespace(
+        input=InputSpec((7,)), own_network=own, network=SimpleNamespace(name="mlp")
+    )
+    model = SimpleNamespace(classifier=classifier, spec=spec)
+    monkeypatch.setattr(exports, "description", lambda model: {})
+    with pytest.raises(UsageError) as error:
+        exports.program_bytes(model, "other")
+    assert str(error.value) == (
+        f"the network {name} cannot be written for other: RuntimeError: no such step. To fix "
+        f"this, export with --to safetensors, which needs no trace"
+    )
+    monkeypatch.setitem(exports.PROGRAMS, "other", missing)
+    with pytest.raises(MissingExtraError, match=r"^needs more$"):
+        exports.program_bytes(model, "other")
+    with pytest.raises(UsageError, match=r"^to must be one of 'torch\.export', .*, got 'onx'"):
+        exports.program_bytes(model, "onx")
+
+
+def missing(*given):
+    msg = "needs more"
+    raise MissingExtraError(msg)

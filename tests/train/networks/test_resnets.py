@@ -38,3 +38,22 @@ def test_stems(stem, conv, pool):
     assert first.bias is None
     found = getattr(encoder, "maxpool", None)
     assert (found and (found.kernel_size, found.stride, found.padding)) == pool
+
+
+def test_what_comes_before_and_after_the_stages():
+    with torch.device("meta"):
+        encoder, _ = resnet(50, "imagenet", 2, (3, 64, 64))
+    names = [name for name, _ in encoder.named_children()]
+    stages = [f"layer{i}" for i in range(1, 5)]
+    assert names == ["conv1", "bn1", "relu", "maxpool", *stages, "avgpool", "flatten"]
+    assert isinstance(encoder.relu, nn.ReLU)
+    # The 3 × 3 convolution of a bottleneck has the stride, and the shortcut beside it.
+    for stage, step in (("layer1", 1), ("layer2", 2)):
+        first, second = getattr(encoder, stage)[:2]
+        strides = [getattr(first, f"conv{i}").stride[0] for i in (1, 2, 3)]
+        assert strides == [1, step, 1]
+        assert first.downsample[0].stride == (step, step)
+        assert second.downsample is None
+        assert [getattr(first, f"conv{i}").padding[0] for i in (1, 2, 3)] == [0, 1, 0]
+        assert all(getattr(first, f"conv{i}").bias is None for i in (1, 2, 3))
+        assert first.downsample[0].bias is None

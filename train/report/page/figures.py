@@ -52,7 +52,7 @@ def found_parts(found: Found, pictures: Pictures | None) -> dict[str, Any]:
         **cluster_data(found.counts, found.lower, found.upper, found.prices, len(found.labels)),
         "movedIn": np.bincount(found.labels[moved], minlength=len(found.lower)).tolist(),
         "movedOut": np.bincount(found.nearest[moved], minlength=len(found.lower)).tolist(),
-        "margins": histogram(found.margins[:: max(1, -(-len(found.margins) // SAMPLE))]),
+        "margins": histogram(found.margins[:: -(-len(found.margins) // SAMPLE)]),
         "maps": _maps(found),
         **{kind: _columns(found, some) for kind, some in lists.items()},
         "rows": _rows(found, np.unique(np.concatenate(list(lists.values()))), made),
@@ -139,12 +139,12 @@ def _line(key: str, records: Sequence[Mapping[str, Any]]) -> dict[str, Any] | No
 
 def _maps(found: Found) -> dict[str, Any]:
     """Places of the clusters' mean features and of some samples."""
-    every = max(1, -(-len(found.labels) // DOTS))
+    every = -(-len(found.labels) // DOTS)
     counts, k = found.counts, len(found.lower)
     sums = np.zeros((k, found.features.shape[1]))
     np.add.at(sums, found.labels, found.features.astype(np.float64))
     means = sums / np.maximum(counts, 1)[:, None]
-    means[counts == 0] = sums.sum(axis=0) / max(1, len(found.labels))
+    means[counts == 0] = sums.sum(axis=0) / len(found.labels)
     return maps_of(
         means,
         counts,
@@ -204,9 +204,9 @@ def class_name(names: Sequence[str], code: int) -> str:
 
 def _next(found: Found) -> list[list[list[float]]]:
     """For each cluster up to three others that most of its samples would join next: [j, share]."""
-    k = len(found.lower)
-    pairs = found.labels * k + np.maximum(found.runner_up, 0)
-    keys, amounts = np.unique(pairs[found.runner_up >= 0], return_counts=True)
+    k, known = len(found.lower), found.runner_up >= 0
+    pairs = found.labels[known] * k + found.runner_up[known]
+    keys, amounts = np.unique(pairs, return_counts=True)
     counts, lists = found.counts, [list[list[float]]() for _ in range(k)]
     for at in np.lexsort((keys, -amounts)).tolist():
         i, j = divmod(int(keys[at]), k)
