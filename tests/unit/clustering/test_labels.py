@@ -71,22 +71,32 @@ def test_the_solver_works_in_the_unit_of_the_frame(monkeypatch):
 
 @pytest.mark.parametrize("end", ["lower", "upper"])
 def test_sizes_at_their_bounds_need_no_solver(end, monkeypatch):
+    """Of two ranks, which have the same rows."""
     sizes = np.full(K, N // K) + np.arange(K) - 3
     rows, corners = in_eight_places(sizes)
-    n = len(rows)
-    assert n > N
-    bounds = (sizes, [n] * K) if end == "lower" else ([0] * K, sizes)
-    labeler = labeler_of(rows, *bounds)
-    monkeypatch.setattr(_labels, "may_be_free", lambda *_: True)  # decided on some rows only
-    found = labeler.labels(corners, np.zeros(K), 0.0, 0.0)
-    np.testing.assert_array_equal(found.labels, np.repeat(np.arange(K), sizes))
-    np.testing.assert_array_equal(found.counts, sizes)
     asked = []
+    monkeypatch.setattr(_labels, "may_be_free", lambda *_: True)  # decided on some rows only
     monkeypatch.setattr(_labels, "assign_source", lambda *a, **b: asked.append(a))
+
+    def labeler(lower, upper):
+        own = frame_of(rows, "euclidean", None)
+        two = own.source.group._replace(
+            n_total=2 * len(rows), gather=lambda part: np.concatenate([part, part])
+        )
+        own = own._replace(source=own.source._replace(group=two), raw=own.raw._replace(group=two))
+        return Labeler(own, SizeBounds.from_counts(lower, upper, n_samples=two.n_total), None)
+
+    far = [2 * len(rows)] * K
+    tight = labeler(2 * sizes, far) if end == "lower" else labeler([0] * K, 2 * sizes)
+    found = tight.labels(corners, np.zeros(K), 0.0, 0.0)
+    np.testing.assert_array_equal(found.labels, np.repeat(np.arange(K), sizes))
+    np.testing.assert_array_equal(found.counts, 2 * sizes)
+    assert found.counts.dtype == np.int64
+    assert not asked
     sizes[[0, -1]] += np.asarray([1, -1]) if end == "lower" else np.asarray([-1, 1])
-    labeler = labeler_of(rows, *bounds)
+    tight = labeler(2 * sizes, far) if end == "lower" else labeler([0] * K, 2 * sizes)
     with pytest.raises(AttributeError):  # the solver is asked, and has no answer here
-        labeler.labels(corners, None, 0.0)
+        tight.labels(corners, None, 0.0)
     assert len(asked) == 1
 
 
