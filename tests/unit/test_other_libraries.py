@@ -1,0 +1,208 @@
+"""Every array argument of `algos` is of the library of the others, or the call is refused.
+
+A call that works is taken, and one argument after the other is handed over in another library, with
+the same values. Without the check, some would be computed on a mixture, whose result is of whichever
+library comes first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_strict
+import numpy as np
+import pytest
+
+from dualclust.algos.baselines import comparison, entropy, sign_rule, sinkhorn_transport
+from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.clustering import centers, choices, hardness_weighted, minibatch, start
+from dualclust.algos.clustering._restrictions import restrictions_of
+from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans
+from dualclust.algos.clustering.minibatch_pass import minibatch_pass
+from dualclust.algos.clustering.seeded import fixed_means
+from dualclust.algos.core.errors import DeviceMismatchError
+from dualclust.algos.losses.gatcluster import attention, grouping
+from dualclust.algos.losses.propos import memory_queue, prototypes, scattering
+from dualclust.algos.offline import assign_offline
+from dualclust.algos.online import assignment, certificates, duals
+from dualclust.algos.pseudo_labels import energy, solver
+from dualclust.algos.scores import sources
+from dualclust.algos.selection.agreement import adjusted_rand_index
+from dualclust.algos.theory import label_features, von_mises_fisher
+from dualclust.backends import engine
+
+N, K, D = 12, 3, 2
+RNG = np.random.default_rng(0)
+SCORES, LABELS, ONES = RNG.normal(size=(N, K)), np.arange(N) % K, np.ones(N)
+X, C = RNG.normal(size=(N, D)), RNG.normal(size=(K, D))
+UNIT = X / np.linalg.norm(X, axis=1, keepdims=True)
+ZERO, SHARES, COUNTS = np.zeros(K), np.full(K, 1 / K), np.full(K, 4)
+BOUNDS = SizeBounds.from_ratios(K, n_samples=N, lower=0.5, upper=2.0)
+STREAM = SizeBounds.for_stream(K)
+ENTROPY = entropy.EntropyRule(0.1, N)
+SIGMA = np.full((4, 2), 0.5)
+QUEUE = memory_queue.init_queue(9, D, xp=np)
+with engine("reference"):
+    START = assignment.init_state(BOUNDS)
+    STATE = assignment.assign(SCORES, BOUNDS).state
+    SUMS = centers.sum_batch(UNIT, LABELS, n_clusters=K)
+    MINI = minibatch.init_minibatch(C, STREAM)
+    PROTOTYPES = prototypes.normalize_sums(prototypes.prototype_sums(UNIT, LABELS, n_clusters=K))
+SOURCE = sources.feature_source(X)
+RULE = duals.DualRule(SHARES, SHARES, step_size=0.1, chunk_size=4)
+
+# What is called, its array arguments, of which each is replaced, and the others.
+CALLS: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
+    (comparison.level_prices, {"prices": ZERO, "bounds": BOUNDS}, {}),
+    (
+        comparison.record,
+        {"scores": SCORES, "labels": LABELS, "prices": ZERO, "bounds": BOUNDS},
+        {"method": "greedy"},
+    ),
+    (comparison.compare_assignments, {"scores": SCORES, "bounds": BOUNDS}, {"names": ["greedy"]}),
+    (
+        entropy.entropy_step,
+        {"scores": SCORES, "previous": LABELS, "counts": COUNTS},
+        {"rule": ENTROPY},
+    ),
+    (entropy.assign_entropy, {"scores": SCORES, "previous": LABELS}, {"rule": ENTROPY}),
+    (entropy.entropy_upper_bound, {"scores": SCORES, "prices": ZERO}, {"rule": ENTROPY}),
+    (
+        sign_rule.assign_sign_rule,
+        {"scores": SCORES, "shares": SHARES, "upper_shares": SHARES, "bias": ZERO},
+        {},
+    ),
+    (sinkhorn_transport.sinkhorn, {"scores": SCORES, "shares": SHARES, "prices": ZERO}, {}),
+    (sinkhorn_transport.soft_plan, {"scores": SCORES, "prices": ZERO}, {"epsilon": 0.5}),
+    (
+        kmeans,
+        {"features": X, "centers": C, "weights": ONES},
+        {"metric": "euclidean", "max_iter": 1},
+    ),
+    (
+        constrained_kmeans,
+        {"features": X, "bounds": BOUNDS, "centers": C, "weights": ONES, "prices": ZERO},
+        {"metric": "euclidean", "max_iter": 1},
+    ),
+    (
+        restrictions_of,
+        {"fixed": LABELS, "forbidden": np.asarray([[0, 1]]), "bounds": BOUNDS},
+        {},
+    ),
+    (centers.add_to_sums, {"state": SUMS, "features": UNIT, "labels": LABELS}, {}),
+    (centers.sum_batch, {"features": UNIT, "labels": LABELS}, {"n_clusters": K}),
+    (centers.merge_sums, {"first": SUMS, "second": SUMS}, {}),
+    (centers.mean_centers, {"state": SUMS, "previous": C}, {}),
+    (
+        centers.renormalized_centers,
+        {"centers": UNIT[:K], "counts": SUMS.counts, "batch": SUMS},
+        {},
+    ),
+    (choices.row_choices, {"scores": SCORES, "labels": LABELS, "prices": ZERO}, {}),
+    (choices.first_of_each, {"groups": LABELS, "keys": ONES}, {"most": 2}),
+    (
+        hardness_weighted.hardness_centers,
+        {"features": UNIT, "labels": LABELS, "centers": UNIT[:K]},
+        {"temperature": 0.5},
+    ),
+    (minibatch.init_minibatch, {"centers": C, "bounds": STREAM}, {}),
+    (
+        minibatch.minibatch_step,
+        {"features": X, "state": MINI, "bounds": STREAM, "weights": ONES},
+        {"metric": "euclidean"},
+    ),
+    (
+        minibatch_pass,
+        {"state": MINI, "bounds": STREAM, "weights": ONES},
+        {"source": SOURCE, "metric": "euclidean"},
+    ),
+    (
+        fixed_means,
+        {"fixed": LABELS, "weights": ONES},
+        {"source": SOURCE, "n_clusters": K, "metric": "euclidean"},
+    ),
+    (
+        start.kmeans_plus_plus,
+        {"features": X, "uniforms": SHARES, "weights": ONES, "given": C},
+        {},
+    ),
+    (
+        start.start_centers,
+        {"weights": ONES, "given": C},
+        {"source": SOURCE, "n_clusters": K, "seed": 0, "metric": "euclidean"},
+    ),
+    (
+        attention.attended_features,
+        {"features": np.ones((2, 3, 4, 5)), "attention": np.ones((2, 4, 5))},
+        {},
+    ),
+    (grouping.grouped_labels, {"features": UNIT, "uniforms": np.full((1, K, 2), 0.3)}, {}),
+    (memory_queue.push, {"queue": QUEUE, "rows": UNIT, "ids": LABELS}, {}),
+    (memory_queue.current_labels, {"ids": LABELS, "labels": LABELS}, {}),
+    (prototypes.weighted_sums, {"features": UNIT, "weights": np.abs(SCORES)}, {}),
+    (prototypes.prototype_sums, {"features": UNIT, "labels": LABELS}, {"n_clusters": K}),
+    (prototypes.moving_average, {"average": C, "value": C}, {"momentum": 0.5}),
+    (
+        prototypes.update_prototypes,
+        {"average": PROTOTYPES, "batch": PROTOTYPES},
+        {"momentum": 0.5},
+    ),
+    (scattering.perturbed, {"features": UNIT, "noise": UNIT}, {"sigma": 0.1}),
+    (scattering.positive_sampling_alignment, {"predicted": UNIT, "target": UNIT}, {}),
+    (assign_offline, {"scores": SCORES, "bounds": BOUNDS, "prices": ZERO, "weights": ONES}, {}),
+    (assignment.assign, {"scores": SCORES, "bounds": BOUNDS, "state": START}, {}),
+    (certificates.size_certificate, {"state": STATE, "bounds": BOUNDS}, {}),
+    (certificates.violation, {"counts": COUNTS, "bounds": BOUNDS}, {}),
+    (certificates.objective, {"scores": SCORES, "labels": LABELS}, {}),
+    (certificates.dual_value, {"scores": SCORES, "prices": ZERO, "bounds": BOUNDS}, {}),
+    (certificates.margins, {"scores": SCORES, "prices": ZERO}, {}),
+    (
+        duals.update_duals,
+        {"duals": STATE.duals, "sizes": COUNTS, "rule": RULE},
+        {"n_samples": N},
+    ),
+    (duals.assign_batch, {"scores": SCORES, "duals": STATE.duals, "rule": RULE}, {}),
+    (
+        energy.label_gap,
+        {"sigma": SIGMA, "labels": SIGMA, "prior": SIGMA[0]},
+        {"fairness_weight": 1.0},
+    ),
+    (
+        solver.pseudo_labels,
+        {"sigma": SIGMA, "prior": SIGMA[0], "start": SIGMA},
+        {"fairness_weight": 1.0},
+    ),
+    (sources.score_source, {"scores": SCORES, "weights": ONES}, {}),
+    (
+        sources.product_source,
+        {"centers": C, "weights": ONES},
+        {"features": SOURCE},
+    ),
+    (adjusted_rand_index, {"labels": LABELS, "other": LABELS}, {"n_clusters": K}),
+    (
+        label_features.label_feature_value,
+        {"features": UNIT, "relations": np.eye(N)},
+        {},
+    ),
+    (von_mises_fisher.log_density, {"x": UNIT, "mean": UNIT[0], "kappa": np.asarray(2.0)}, {}),
+]
+NAMES = [function.__name__ for function, *_ in CALLS]
+
+
+def foreign(value: Any) -> Any:
+    """The same in another library; of a record, each of its arrays."""
+    if isinstance(value, np.ndarray):
+        return array_api_strict.asarray(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(foreign, value))
+    return value
+
+
+@pytest.mark.parametrize("call", CALLS, ids=NAMES)
+def test_each_argument_is_of_the_library_of_the_others(call: Any) -> None:
+    function, arrays, others = call
+    with engine("reference"):
+        function(**arrays, **others)
+        for name, value in arrays.items():
+            with pytest.raises(DeviceMismatchError, match="of the same array library as"):
+                function(**arrays | {name: foreign(value)}, **others)
