@@ -1,8 +1,8 @@
 """Every array argument of `algos` is of the library of the others, or the call is refused.
 
 A call that works is taken, and one argument after the other is handed over in another library, with
-the same values. Without the check, some would be computed on a mixture, whose result is of whichever
-library comes first.
+the same values. Without the check, some would be computed on a mixture, and its result would be of
+whichever library comes first.
 """
 
 from __future__ import annotations
