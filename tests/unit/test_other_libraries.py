@@ -21,7 +21,7 @@ from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans
 from dualclust.algos.clustering.minibatch_pass import minibatch_pass
 from dualclust.algos.clustering.seeded import fixed_means
 from dualclust.algos.core.errors import DeviceMismatchError
-from dualclust.algos.losses.gatcluster import attention, grouping
+from dualclust.algos.losses.gatcluster import attention, grouping, released
 from dualclust.algos.losses.propos import memory_queue, prototypes, scattering
 from dualclust.algos.offline import assign_offline
 from dualclust.algos.online import assignment, certificates, duals
@@ -134,6 +134,12 @@ CALLS: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
     (
         attention.attended_features,
         {"features": np.ones((2, 3, 4, 5)), "attention": np.ones((2, 4, 5))},
+        {},
+    ),
+    (
+        released.released_gatcluster_loss,
+        {"logits": SCORES, "attention_logits": SCORES, "labels": LABELS}
+        | {"targets": np.abs(SCORES), "attention_targets": np.abs(SCORES)},
         {},
     ),
     (grouping.grouped_labels, {"features": UNIT, "uniforms": np.full((1, K, 2), 0.3)}, {}),
