@@ -160,7 +160,7 @@ def test_a_truncated_cluster_that_is_worth_the_label_explains_nothing():
     """The row loses half a unit beside another candidate, which is no larger."""
     worth = {"truncation": np.asarray([1e17])}
     gap, misplaced = lost_by([[1e17, 1e17]], [0.0, 0.5], [0], ([0, 0], [1, 0]), **worth)
-    assert gap == pytest.approx(0.5e-17)
+    assert gap == pytest.approx(0.5e-17, rel=1e-9, abs=0.0)
     assert misplaced == pytest.approx(0.5)
 
 
