@@ -336,3 +336,20 @@ def test_threads_share_out_the_potentials_and_change_no_bit(dtype, tries, monkey
         with workers(n_threads):
             np.testing.assert_array_equal(kmeans_plus_plus(x, draws), expected)
     assert any(name.startswith("dualclust") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([[0.5]], r"given must have shape \(m, 2\), got \(1, 1\)"),
+        ([0.5, 0.5], r"given must have shape \(m, 2\), got \(2,\)"),
+        ([[0.5, np.nan]], r"given must be finite, got nan at index \(0, 1\)"),
+    ],
+)
+def test_centers_that_are_there_already_fit_the_rows(xp, given, words):
+    """Others would be stretched over all columns, or make every distance NaN."""
+    x = xp.asarray(np.asarray([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]]))
+    with pytest.raises(InvalidValueError, match=words):
+        kmeans_plus_plus(x, xp.asarray([0.5]), given=xp.asarray(given))
+    with pytest.raises(InvalidTypeError, match="given must have a real floating dtype"):
+        kmeans_plus_plus(x, xp.asarray([0.5]), given=xp.asarray([[1, 1]]))

@@ -1,8 +1,8 @@
-"""Every array argument of `algos` is of the library of the others, or the call is refused.
+"""Every array argument of `algos` is of the library of the others and of its shape, or refused.
 
 A call that works is taken, and one argument after the other is handed over in another library, with
-the same values. Without the check, some would be computed on a mixture, and its result would be of
-whichever library comes first.
+the same values; or with one axis of length 1, or one axis more. Without the checks, some would be
+stretched, or computed on a mixture, whose result is of whichever library comes first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dualclust.algos.clustering._restrictions import restrictions_of
 from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans
 from dualclust.algos.clustering.minibatch_pass import minibatch_pass
 from dualclust.algos.clustering.seeded import fixed_means
-from dualclust.algos.core.errors import DeviceMismatchError
+from dualclust.algos.core.errors import DeviceMismatchError, DualclustError
 from dualclust.algos.losses.gatcluster import attention, grouping, released
 from dualclust.algos.losses.propos import memory_queue, prototypes, scattering
 from dualclust.algos.offline import assign_offline
@@ -144,7 +144,7 @@ CALLS: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
     ),
     (grouping.grouped_labels, {"features": UNIT, "uniforms": np.full((1, K, 2), 0.3)}, {}),
     (memory_queue.push, {"queue": QUEUE, "rows": UNIT, "ids": LABELS}, {}),
-    (memory_queue.current_labels, {"ids": LABELS, "labels": LABELS}, {}),
+    (memory_queue.current_labels, {"ids": 0 * LABELS, "labels": LABELS}, {}),
     (prototypes.weighted_sums, {"features": UNIT, "weights": np.abs(SCORES)}, {}),
     (prototypes.prototype_sums, {"features": UNIT, "labels": LABELS}, {"n_clusters": K}),
     (prototypes.moving_average, {"average": C, "value": C}, {"momentum": 0.5}),
@@ -212,3 +212,61 @@ def test_each_argument_is_of_the_library_of_the_others(call: Any) -> None:
         for name, value in arrays.items():
             with pytest.raises(DeviceMismatchError, match="of the same array library as"):
                 function(**arrays | {name: foreign(value)}, **others)
+
+
+# Where any length will do: of the only array that has the axis.
+FREE = {
+    "assign_sign_rule scores 0",
+    "sinkhorn scores 0",
+    "soft_plan scores 0",
+    "kmeans centers 0",
+    "sum_batch features 1",
+    "sum_batch labels more",  # several labelings at once
+    "init_minibatch centers 1",
+    "kmeans_plus_plus uniforms 0",
+    "kmeans_plus_plus uniforms more",  # several candidates for one center
+    "kmeans_plus_plus given 0",
+    "start_centers given 0",
+    "attended_features features 1",
+    "grouped_labels features 1",
+    "grouped_labels uniforms 1",
+    "grouped_labels uniforms 2",
+    "current_labels ids 0",
+    "current_labels labels 0",  # of any samples, of which a queue holds some
+    "weighted_sums features 1",
+    "weighted_sums weights 1",
+    "prototype_sums features 1",
+    "assign scores 0",
+    "margins scores 0",
+    "assign_batch scores 0",
+    "score_source scores 1",
+    "product_source centers 0",
+    "label_feature_value features 1",
+    "log_density x 0",
+    "log_density x more",  # any leading axes
+    "log_density mean more",
+    "log_density kappa more",
+}
+
+
+def other_shapes(value: Any) -> Any:
+    """Yield an axis and the array with only one entry along it; then "more", and one with more."""
+    for axis in range(value.ndim):
+        if value.shape[axis] > 1:
+            yield axis, np.take(value, [0], axis=axis)
+    yield "more", value[None, ...]
+
+
+@pytest.mark.parametrize("call", CALLS, ids=NAMES)
+def test_each_argument_has_its_shape(call: Any) -> None:
+    function, arrays, others = call
+    taken = set()
+    for name, value in arrays.items():
+        for axis, changed in other_shapes(value) if isinstance(value, np.ndarray) else ():
+            with engine("reference"):
+                try:
+                    function(**arrays | {name: changed}, **others)
+                except DualclustError:
+                    continue
+            taken.add(f"{function.__name__} {name} {axis}")
+    assert taken == {entry for entry in FREE if entry.partition(" ")[0] == function.__name__}
