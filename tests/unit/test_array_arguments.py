@@ -7,6 +7,7 @@ stretched, or computed on a mixture, whose result is of whichever library comes 
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import array_api_strict
@@ -20,7 +21,12 @@ from dualclust.algos.clustering._restrictions import restrictions_of
 from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans
 from dualclust.algos.clustering.minibatch_pass import minibatch_pass
 from dualclust.algos.clustering.seeded import fixed_means
-from dualclust.algos.core.errors import DeviceMismatchError, DualclustError
+from dualclust.algos.core.errors import (
+    DeviceMismatchError,
+    DualclustError,
+    InvalidTypeError,
+    InvalidValueError,
+)
 from dualclust.algos.losses.gatcluster import attention, grouping, released
 from dualclust.algos.losses.propos import memory_queue, prototypes, scattering
 from dualclust.algos.offline import assign_offline
@@ -270,3 +276,88 @@ def test_each_argument_has_its_shape(call: Any) -> None:
                     continue
             taken.add(f"{function.__name__} {name} {axis}")
     assert taken == {entry for entry in FREE if entry.partition(" ")[0] == function.__name__}
+
+
+# Not looked at, which would be a read, or go through as they are.
+UNREAD = {
+    "level_prices": "prices",
+    "entropy_step": "scores",
+    "entropy_upper_bound": "scores prices",
+    "soft_plan": "scores prices",
+    "sum_batch": "features",
+    "mean_centers": "previous",
+    "renormalized_centers": "centers",
+    "row_choices": "scores prices",
+    "first_of_each": "keys",
+    "attended_features": "features attention",
+    "released_gatcluster_loss": "logits attention_logits targets attention_targets",
+    "grouped_labels": "uniforms",
+    "push": "rows",
+    "weighted_sums": "features weights",
+    "prototype_sums": "features",
+    "moving_average": "average value",
+    "perturbed": "features noise",
+    "positive_sampling_alignment": "predicted target",
+    "objective": "scores",
+    "dual_value": "scores prices",
+    "margins": "scores prices",
+    "assign_batch": "scores",
+    "label_gap": "sigma labels prior",
+    "pseudo_labels": "start",
+    "score_source": "scores",
+    "product_source": "centers",
+    "log_density": "x mean kappa",
+}
+# Of any dtype: 1 and 1.0 mean the same there.
+ANY_KIND = {
+    "entropy_step previous",
+    "entropy_step counts",
+    "assign_entropy previous",
+    "entropy_upper_bound prices",
+    "assign_sign_rule shares",
+    "assign_sign_rule upper_shares",
+    "assign_sign_rule bias",
+    "constrained_kmeans prices",
+    "sum_batch labels",
+    "renormalized_centers counts",
+    "row_choices labels",
+    "first_of_each groups",
+    "released_gatcluster_loss targets",
+    "released_gatcluster_loss attention_targets",
+    "current_labels labels",
+    "moving_average value",
+    "assign_offline prices",
+    "label_feature_value relations",
+}
+# Called by the library alone, with arrays that it has made itself.
+INSIDE = {"current_labels ids", "product_source centers"}
+
+
+@pytest.mark.parametrize("call", CALLS, ids=NAMES)
+def test_each_argument_is_of_its_dtype(call: Any) -> None:
+    function, arrays, others = call
+    for name, value in arrays.items():
+        entry = f"{function.__name__} {name}"
+        if not isinstance(value, np.ndarray) or entry in INSIDE:
+            continue
+        changed = value.astype(np.int64 if value.dtype == np.float64 else np.float64)
+        fits = (
+            nullcontext()
+            if entry in ANY_KIND
+            else pytest.raises(InvalidTypeError, match=r"dtype|number")
+        )
+        with engine("reference"), fits:
+            function(**arrays | {name: changed}, **others)
+
+
+@pytest.mark.parametrize("call", CALLS, ids=NAMES)
+def test_numbers_that_are_not_finite_are_refused(call: Any) -> None:
+    function, arrays, others = call
+    for name, value in arrays.items():
+        unread = name in UNREAD.get(function.__name__, "").split()
+        if unread or not isinstance(value, np.ndarray) or value.dtype != np.float64:
+            continue
+        changed = value.copy()
+        changed[(-1,) * changed.ndim] = np.nan
+        with engine("reference"), pytest.raises(InvalidValueError):
+            function(**arrays | {name: changed}, **others)
