@@ -163,10 +163,3 @@ def test_agreements_may_be_arrays():
     assert found.judged[0].agreement == 0.0
     two = choose_clustering(x, [Candidate(x[:3])], np.asarray([[0.5, 1.0]]))
     assert two.judged[0].agreement == 0.75
-
-
-def test_the_largest_k_has_two_rows_per_cluster():
-    x = planted(n=10)
-    candidates = [Candidate(x[:2]), Candidate(x[:6])]
-    with pytest.raises(InvalidValueError, match="two rows per cluster, got 10 rows for k=6"):
-        choose_clustering(x, candidates, [[1.0], [1.0]])
