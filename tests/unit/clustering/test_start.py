@@ -12,6 +12,7 @@ from dualclust.algos.clustering.constrained import kmeans
 from dualclust.algos.clustering.start import (
     greedy_candidates,
     kmeans_plus_plus,
+    power_of_two,
     start_centers,
 )
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
@@ -353,3 +354,14 @@ def test_centers_that_are_there_already_fit_the_rows(xp, given, words):
         kmeans_plus_plus(x, xp.asarray([0.5]), given=xp.asarray(given))
     with pytest.raises(InvalidTypeError, match="given must have a real floating dtype"):
         kmeans_plus_plus(x, xp.asarray([0.5]), given=xp.asarray([[1, 1]]))
+
+
+def test_units_are_powers_of_two_whose_inverses_are_finite():
+    """They end at 128 times the smallest normal number of the dtype, and at the largest of all."""
+    cases = [(0.0, 1.0), (1.0, 2.0), (0.75, 1.0), (3.0, 4.0), (1e308, 2.0**1023)]
+    for largest, unit in cases:
+        assert power_of_two(largest, np.float64, np) == unit
+    for dtype, least in ((np.float64, -1015), (np.float32, -119)):
+        assert power_of_two(5e-324, dtype, np) == 2.0**least
+        assert power_of_two(2.0**least / 2.0, dtype, np) == 2.0**least
+        assert power_of_two(2.0**least, dtype, np) == 2.0 ** (least + 1)
