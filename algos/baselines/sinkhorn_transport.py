@@ -53,6 +53,7 @@ from ..core.checks import (
     check_values,
 )
 from ..core.errors import InvalidValueError
+from ..core.precision import at_least_float32
 from ..core.types import Array, Namespace
 
 __all__ = ["SWAV", "Sinkhorn", "SinkhornOptions", "sinkhorn", "soft_plan"]
@@ -249,7 +250,7 @@ def soft_plan(scores: Array, prices: Array, *, epsilon: float) -> Array:
     check_real("prices", prices)
     check_shape("prices", prices, (k,))
     check_interval("epsilon", epsilon, SMALLEST, LARGEST)
-    dtype = xp.float32 if xp.finfo(scores.dtype).bits < 32 else scores.dtype
+    dtype = at_least_float32(scores[:0, :]).dtype
     plan, first = xp.empty(scores.shape, dtype=dtype, device=compat.device(scores)), 0
     for block in _blocks(xp, scores):
         stop = first + block.shape[0]

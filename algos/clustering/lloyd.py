@@ -45,6 +45,7 @@ from ..core.checks import (
     shown,
 )
 from ..core.errors import InvalidTypeError, InvalidValueError
+from ..core.precision import at_least_float32
 from ..core.reads import entries
 from ..core.types import Array
 from ..scores.nearest import best_clusters
@@ -362,7 +363,7 @@ def check_arguments(
         check_real("features", features)
         _, d = check_shape("features", features, (n, "d"))
         like = features[:0, :]
-    xp = check_real("features", like)
+    check_real("features", like)
     check_real("centers", centers)
     k, _ = check_shape("centers", centers, ("k" if bounds is None else bounds.n_clusters, d))
     check_count("number of centers", k, 1)
@@ -374,7 +375,7 @@ def check_arguments(
     check_choice("empty", empty, EMPTY)
     check_count("max_iter", max_iter, 0)
     check_interval("tol", tol, 0.0, 1.0)
-    return xp.astype(like, xp.float32) if xp.finfo(like.dtype).bits < 32 else like
+    return at_least_float32(like)
 
 
 def check_state(state: KMeansState, frame: Frame, centers: Array) -> None:

@@ -137,6 +137,7 @@ def kmeans_plus_plus(
         uniforms = uniforms[:, None]
     k, tries = check_shape("uniforms", uniforms, ("k", "l"))
     check_finite("features", features)
+    there = _checked_given(given, features)
     if tries < 1 or not bool(xp.all((uniforms >= 0) & (uniforms < 1))):
         msg = (
             "uniforms must lie in [0, 1), at least one for each center, got none, or one that is "
@@ -157,7 +158,6 @@ def kmeans_plus_plus(
     inverse = 1.0 if 1e-100 < unit < 1e100 else 0.5 / unit
     trials = _Trials(features, weights, inverse) if tries > 1 else None
     drawn, nearest, chosen = weights, xp.full_like(weights, math.inf), []
-    there = features[:0, :] if given is None else given
     n_given = there.shape[0]
     for j in range(n_given):
         apart = weights * _squared_distances(features, there[j : j + 1, :], inverse)
@@ -177,6 +177,16 @@ def kmeans_plus_plus(
         drawn = xp.where(xp.any(nearest > 0), nearest, weights)
         chosen.append(row)
     return xp.concat(chosen)
+
+
+def _checked_given(given: Array | None, features: Array) -> Array:
+    """Return the centers that are there already; none are no rows."""
+    if given is None:
+        return features[:0, :]
+    check_real("given", given)
+    check_shape("given", given, ("m", features.shape[1]))
+    check_finite("given", given)
+    return given
 
 
 class _Trials:

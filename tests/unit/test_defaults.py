@@ -12,6 +12,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
@@ -24,12 +25,15 @@ PLAIN = (bool, int, float, str, tuple)
 
 
 def callables() -> Iterator[tuple[str, Any]]:
-    """What the modules define and export, with its path below `algos`."""
+    """What the modules define, exported or not, with its path below `algos`; and methods."""
     for module in modules():
-        for name in getattr(module, "__all__", ()):
-            value = getattr(module, name)
-            if callable(value) and value.__module__ == module.__name__:
+        for name, value in vars(module).items():
+            if callable(value) and getattr(value, "__module__", "") == module.__name__:
                 yield f"{short(module)}.{name}", value
+                for method, function in vars(value).items() if inspect.isclass(value) else ():
+                    function = getattr(function, "__func__", function)
+                    if inspect.isfunction(function) and not method.startswith("__"):
+                        yield f"{short(module)}.{name}.{method}", function
 
 
 def constants() -> Iterator[tuple[str, object]]:
@@ -41,6 +45,13 @@ def constants() -> Iterator[tuple[str, object]]:
                     if isinstance(target, ast.Name) and isinstance(target.ctx, ast.Store):
                         if target.id.isupper():
                             yield f"{short(module)}.{target.id}", getattr(module, target.id)
+
+
+def changes(record: Any) -> str:
+    """A record by the fields that are not those of its class."""
+    given = {f.name: getattr(record, f.name) for f in fields(record)}
+    named = [f"{f.name}={given[f.name]!r}" for f in fields(record) if given[f.name] != f.default]
+    return f"{type(record).__name__}({', '.join(named)})"
 
 
 def modules() -> Iterator[ModuleType]:
@@ -56,6 +67,7 @@ def short(module: ModuleType) -> str:
 def defaults() -> str:
     """A line for each constant, and for each callable with a default that is a plain value."""
     lines = [f"{name} = {value!r}" for name, value in constants() if isinstance(value, PLAIN)]
+    lines += [f"{name} = {changes(value)}" for name, value in constants() if is_dataclass(value)]
     for name, value in callables():
         # What an enumeration may be called with changes from one Python to the next.
         if not (inspect.isclass(value) and issubclass(value, (Exception, Enum))):

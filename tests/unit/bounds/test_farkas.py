@@ -73,6 +73,13 @@ def test_a_proof_proves_nothing_about_feasible_bounds(name):
     assert not verify_infeasibility([0] * k, [9] * k, n, vector)
 
 
+@pytest.mark.parametrize("row", [[1, 1], [1, 1, 1, 1]])
+def test_rows_of_another_length_prove_nothing(row):
+    lower, upper, samples, vector = PROOFS["reach"]
+    with pytest.raises(ValueError, match="zip"):
+        verify_infeasibility(lower, upper, [row, *samples[1:]], vector)
+
+
 def test_multiples_of_a_proof_are_proofs():
     lower, upper, samples, vector = PROOFS["confined"]
     twice = FarkasVector((0, 0, 0), (2, 2, 0), -2, -4)

@@ -45,6 +45,16 @@ def test_labels_are_of_whole_samples_and_counts_of_any_weights(xp):
     assert_equal(none.labels, xp.asarray(np.zeros(0, np.int64)))
 
 
+def test_scores_of_minus_infinity_are_forbidden_and_nan_is_neither(xp):
+    scores = np.asarray([[0.5, -np.inf], [np.inf, -np.inf], [-1.0, 0.0]])
+    found = feasibility(xp.asarray(scores), [0, 1], [2, 2])
+    assert to_numpy(found.labels).tolist() == [0, 0, 1]
+    assert not feasibility(xp.asarray(scores), [0, 2], [2, 2]).feasible
+    scores[1, 1] = np.nan
+    with pytest.raises(InvalidValueError, match="allowed must not hold NaN"):
+        feasibility(xp.asarray(scores), [0, 1], [2, 2])
+
+
 @pytest.mark.parametrize(
     ("shape", "sizes"), [((2**10 + 1, 2**10), (2**10, 1)), ((2, 2**20 + 1), (1, 1))]
 )

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds.farkas import FarkasVector
+from dualclust.algos.bounds.farkas import FarkasVector, verify_infeasibility
 from dualclust.algos.bounds.infeasibility import explain
 from dualclust.algos.bounds.sizes import SizeBounds, implied_bounds, price_of_bounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
@@ -62,6 +62,18 @@ def test_the_clusters_of_a_stream_that_contradict_each_other(lower, upper, clust
 def test_a_stream_may_have_no_slack():
     SizeBounds.for_stream(3, lower=1.0, upper=1.0)
     SizeBounds.for_stream(2, lower=[1.5, 0.5], upper=[1.5, 0.5])
+
+
+def test_only_the_clusters_whose_bounds_cross_are_named():
+    with pytest.raises(InfeasibleBoundsError) as caught:
+        SizeBounds.for_stream(3, lower=[1.0, 0.0, 1.2], upper=[1.0, 3.0, 1.1])
+    assert (caught.value.clusters, caught.value.excess) == ((2,), 1)
+    lower, upper = [1, 5, 4, 2], [9, 2, 3, 2]
+    with pytest.raises(InfeasibleBoundsError) as caught:
+        SizeBounds.from_counts(lower, upper, n_samples=12)
+    assert (caught.value.clusters, caught.value.excess) == ((1, 2), 3)
+    assert caught.value.vector == FarkasVector((0, 1, 0, 0), (0, 1, 0, 0), 3, 0)
+    assert verify_infeasibility(lower, upper, 12, caught.value.vector)
 
 
 @pytest.mark.parametrize(

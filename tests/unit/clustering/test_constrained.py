@@ -7,8 +7,12 @@ import pytest
 
 import dualclust as dc
 import dualclust.algos.offline.assignment as solver
-from dualclust.algos.clustering import _labels
+from dualclust.algos.clustering import _labels, constrained
+from dualclust.algos.clustering._sampled_start import SampledProblem
 from dualclust.algos.clustering.constrained import constrained_kmeans
+from dualclust.algos.clustering.lloyd import KMeansResult, KMeansState
+from dualclust.algos.core.errors import InvalidValueError
+from dualclust.algos.offline.assignment import OfflineAssignment
 from tests.programs import program
 
 
@@ -55,3 +59,192 @@ def test_most_iterations_read_the_scores_once(monkeypatch):
 @pytest.mark.parametrize("reach", [0.2, 500.0])
 def test_another_reach_reads_them_more_often(monkeypatch, reach):
     assert passes_an_iteration(monkeypatch, reach) > 1.5
+
+
+# What one part asks of another -------------------------------------------------------------------
+
+
+def problem(n=60, k=2, seed=0):
+    x = np.random.default_rng(seed).normal(size=(n, 3))
+    return x, dc.SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+
+
+def test_without_bounds_everything_goes_to_k_means(monkeypatch):
+    x, _ = problem()
+    given = {
+        "metric": "euclidean",
+        "weights": np.linspace(0.5, 1.5, 60),
+        "max_iter": 7,
+        "tol": 0.25,
+        "empty": "keep",
+        "state": object(),
+        "progress": print,
+    }
+    asked = []
+    answer = KMeansResult(np.zeros(60), x[:2], np.asarray([29, 31]), -2.5, 3, True)
+    monkeypatch.setattr(constrained, "kmeans", lambda *a, **b: asked.append((a, b)) or answer)
+    bounds = dc.SizeBounds.from_counts([0, 0], [60, 60], n_samples=60)
+    found = constrained_kmeans(x, bounds, x[:2], **given)
+    assert asked[0][1] == given
+    assert asked[0][0][0] is x
+    assert (found.n_iter, found.converged, found.objective, found.gap) == (3, True, -2.5, 0.0)
+    assert found.labels is answer.labels
+    assert found.counts is answer.counts
+
+
+def test_the_gap_is_a_share(monkeypatch):
+    x, bounds = problem()
+    for gap in (0.0, 1.0):
+        assert constrained_kmeans(x, bounds, x[:2], metric="euclidean", gap=gap).gap <= gap
+    for gap in (-0.01, 1.01):
+        with pytest.raises(InvalidValueError, match=r"^gap must lie in \[0, 1\]"):
+            constrained_kmeans(x, bounds, x[:2], metric="euclidean", gap=gap)
+
+
+def test_as_many_labels_as_the_tolerance_may_change_in_the_end():
+    x, bounds = problem()
+    states = []
+    options = {"metric": "euclidean", "progress": lambda state, _: states.append(state)}
+    constrained_kmeans(x, bounds, x[:2], tol=0.0, **options)
+    shares = [state.changed for state in states]
+    assert shares[0] > 0.0 == shares[-1]
+    states.clear()
+    last = constrained_kmeans(x, bounds, x[:2], tol=shares[0], **options)
+    assert (last.converged, last.n_iter, len(states)) == (True, 1, 1)
+    assert states[0].changed == shares[0]
+    assert states[0].n_iter == 1
+    assert states[0].objective == pytest.approx(last.objective, rel=1e-2)
+    np.testing.assert_array_equal(states[0].centers, last.centers)
+
+
+class SeenError(Exception):
+    """A test has seen what it looks for."""
+
+
+def test_steps_go_beyond_the_means_while_a_part_of_many_labels_changes(monkeypatch):
+    tol = 0.01
+    n, k = 8193, 8  # one row more than is solved at once
+
+    def next_centers(*args, beyond):
+        steps.append(beyond)
+        raise SeenError
+
+    steps = []
+    monkeypatch.setattr(constrained, "_next_centers", next_centers)
+    edges = (constrained.SETTLING * tol, 0.0251, _labels.MANY, 0.1001)
+    for rows, expected in ((n, [False, True, True, False]), (n - 1, [False] * 4)):
+        x, bounds = problem(rows, k)
+        start = KMeansState(x[:k], np.zeros(k), 3, np.arange(rows) % k, 0.0)
+        steps.clear()
+        for changed in edges:
+            state = start._replace(changed=changed)
+            with pytest.raises(SeenError):
+                constrained_kmeans(x, bounds, x[:k], metric="euclidean", tol=tol, state=state)
+        assert steps == expected, rows
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_sample_is_solved_as_the_whole_is(weighted, monkeypatch):
+    x = program("kmeans").data(8_200, 8, 3, "float64")
+    bounds = dc.SizeBounds.from_ratios(8, n_samples=8_200, lower=0.5, upper=1.5)
+    sample = SampledProblem(*(object() for _ in range(3)))
+    weights = np.linspace(1.0, 2.0, 8_200) if weighted else None
+    asked, fits = [], []
+
+    def solve(*args, progress, **options):
+        asked.append((args, options))
+        blank = KMeansState(None, None, 1, None, 0.0)
+        progress(blank._replace(drift=7.0, changed=0.75), 0.75)
+        progress(blank._replace(drift=3.0, changed=0.0), 0.0)
+        centers, prices = x[-8:], np.linspace(-1.0, 1.0, 8)
+        return constrained.ConstrainedKMeansResult(
+            centers, OfflineAssignment(None, None, prices, 0.0, 0.0, 0.0, 0, 0.0), 1, True
+        )
+
+    real = constrained_kmeans
+    monkeypatch.setattr(constrained, "sampled_problem", lambda *_: sample)
+    monkeypatch.setattr(constrained, "fits_alone", lambda *args: fits.append(args) or True)
+    monkeypatch.setattr(constrained, "constrained_kmeans", solve)
+    plain = _labels.Labeler.near_labels
+    near = []
+
+    def near_labels(self, centers, prices, drift, changed):
+        near.append((centers, prices, drift, changed))
+        return plain(self, centers, prices, drift, changed)
+
+    monkeypatch.setattr(_labels.Labeler, "near_labels", near_labels)
+    states = []
+    real(
+        x,
+        bounds,
+        x[:8],
+        metric="euclidean",
+        weights=weights,
+        max_iter=1,
+        empty="keep",
+        progress=lambda state, _: states.append(state),
+    )
+    [((features, own, start), options)] = asked
+    assert (features, own) == (sample.features, sample.bounds)
+    np.testing.assert_array_equal(start, x[:8])
+    assert options == {
+        "metric": "euclidean",
+        "weights": sample.weights,
+        "max_iter": constrained.MOST_SAMPLED,
+        "tol": constrained.SETTLED,
+        "gap": _labels.NEAR,
+        "empty": "keep",
+    }
+    assert fits[0][:3] == (sample.features, "euclidean", sample.weights)
+    np.testing.assert_array_equal(near[0][0], x[-8:])
+    np.testing.assert_array_equal(near[0][1], np.linspace(-1.0, 1.0, 8))
+    assert near[0][2:] == (3.0, 0.0)
+    # The first labels of all rows begin where the sample has ended.
+    assert near[1][2:] == (3.0, 0.0)
+
+
+def test_few_scores_need_no_sample(monkeypatch):
+    x, bounds = problem(4_000, 5)
+    asked = []
+    monkeypatch.setattr(constrained, "sampled_problem", lambda *_: asked.append(0))
+    constrained_kmeans(x, bounds, x[:5], metric="euclidean", max_iter=1)
+    assert not asked
+
+
+def test_the_last_labels_begin_with_the_last_prices_and_their_drift(monkeypatch):
+    x, bounds = problem()
+    asked, real = [], _labels.Labeler.labels
+
+    def labels(self, centers, prices, gap, drift=0.0, *options):
+        asked.append((centers, prices, gap, drift))
+        return real(self, centers, prices, gap, drift, *options)
+
+    monkeypatch.setattr(_labels.Labeler, "labels", labels)
+    first = np.arange(60) % 2
+    state = KMeansState(x[:2], np.asarray([0.5, 0.0]), 9, first, 0.0, drift=0.25)
+    constrained_kmeans(x, bounds, x[:2], metric="euclidean", gap=0.5, max_iter=9, state=state)
+    [(centers, prices, gap, drift)] = asked
+    np.testing.assert_array_equal(centers, x[:2])
+    np.testing.assert_array_equal(prices, [0.5, 0.0])
+    assert (gap, drift) == (0.5, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("prices", "words"),
+    [
+        ([0.0], r"prices must have shape \(2,\)"),
+        ([0.0, np.nan], "prices must be finite"),
+        ([0.0, 1.0, 2.0], r"prices must have shape \(2,\)"),
+    ],
+)
+def test_prices_that_do_not_fit_are_named(prices, words):
+    x, bounds = problem()
+    with pytest.raises(InvalidValueError, match=words):
+        constrained_kmeans(x, bounds, x[:2], metric="euclidean", prices=np.asarray(prices))
+
+
+def test_bounds_and_prices_of_another_library_are_named():
+    x, bounds = problem()
+    other = pytest.importorskip("array_api_strict").zeros(2)
+    with pytest.raises(InvalidValueError, match="prices must be of the same array library as"):
+        constrained_kmeans(x, bounds, x[:2], metric="euclidean", prices=other)

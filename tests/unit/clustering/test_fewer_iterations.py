@@ -50,6 +50,18 @@ def test_a_step_beyond_directions_stays_on_the_sphere_and_comes_no_less_near(xp,
     assert np.all((across * old).sum(axis=1)[:-1] < 0.0)  # on the other side of the best
 
 
+def test_centers_that_stay_do_so_to_the_bit(xp):
+    """And only these: a coordinate that stays is none. No projection touches them, either."""
+    old = xp.asarray(np.asarray([[3.0, 4.0], [1.0, 0.0], [0.6, 0.8]]))
+    best = xp.asarray(np.asarray([[3.0, 4.0], [1.0, 1.0], [0.8, 0.6]]))
+    flat = to_numpy(relaxed_centers(old, best, spherical=False))
+    np.testing.assert_allclose(flat, [[3.0, 4.0], [1.0, 1.8], [0.96, 0.44]])
+    round_ = to_numpy(relaxed_centers(old, best, spherical=True))
+    np.testing.assert_array_equal(round_[0], [3.0, 4.0])
+    lengths = np.linalg.norm(flat[1:], axis=1, keepdims=True)
+    np.testing.assert_allclose(round_[1:], flat[1:] / lengths)
+
+
 def test_steps_beyond_save_iterations_and_lose_nothing(rows, monkeypatch):
     def runs():
         starts = [rows[s * K : (s + 1) * K] for s in range(4)]
@@ -88,7 +100,11 @@ def test_a_sample_has_bounds_in_proportion_and_the_weights_of_its_rows(xp, weigh
     bounds = dc.SizeBounds.from_counts(
         [2] + [n // K] * (K - 1), [n] * K, n_samples=n, xp=xp.namespace, device=xp.device
     )
-    sample = sampled_problem(frame_of(xp.asarray(x), "euclidean", weights), bounds)
+    frame = frame_of(xp.asarray(x), "euclidean", weights)
+    own = frame.raw._replace(multiply=lambda a, b: 0)
+    sample = sampled_problem(frame._replace(raw=own), bounds)
+    assert sample.features.multiply is own.multiply
+    assert sample.bounds.n_samples == m
     found = to_numpy(sample.features.rows(0, m))
     assert np.unique(found[:, 0]).shape == (m,)
     assert np.ptp(found[:, 0]) > 0.9 * np.ptp(x[:, 0])  # from all over the data
@@ -109,6 +125,11 @@ def test_no_sample_where_it_saves_nothing_or_fills_the_memory(monkeypatch):
     weights = np.zeros(n)
     weights[np.setdiff1d(np.arange(n), _sampled_start.strided_ids(n, m, x))[0]] = 1.0
     assert sampled_problem(frame_of(x, "euclidean", weights), bounds_of(n)) is None
+    weights[np.setdiff1d(np.arange(n), _sampled_start.strided_ids(n, m, x))] = 1.0
+    weights[_sampled_start.strided_ids(n, 1, x)] = 0.5  # a single one with weight
+    assert sampled_problem(frame_of(x, "euclidean", weights), bounds_of(n)) is not None
+    monkeypatch.setattr(_sampled_start, "MOST_ENTRIES", 2 * m)
+    assert sampled_problem(frame_of(x, "euclidean", None), bounds_of(n)) is not None
     monkeypatch.setattr(_sampled_start, "MOST_ENTRIES", 2 * m - 1)
     assert sampled_problem(frame_of(x, "euclidean", None), bounds_of(n)) is None
 

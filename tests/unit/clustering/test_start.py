@@ -12,6 +12,7 @@ from dualclust.algos.clustering.constrained import kmeans
 from dualclust.algos.clustering.start import (
     greedy_candidates,
     kmeans_plus_plus,
+    power_of_two,
     start_centers,
 )
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
@@ -336,3 +337,31 @@ def test_threads_share_out_the_potentials_and_change_no_bit(dtype, tries, monkey
         with workers(n_threads):
             np.testing.assert_array_equal(kmeans_plus_plus(x, draws), expected)
     assert any(name.startswith("dualclust") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([[0.5]], r"given must have shape \(m, 2\), got \(1, 1\)"),
+        ([0.5, 0.5], r"given must have shape \(m, 2\), got \(2,\)"),
+        ([[0.5, np.nan]], r"given must be finite, got nan at index \(0, 1\)"),
+    ],
+)
+def test_centers_that_are_there_already_fit_the_rows(xp, given, words):
+    """Others would be stretched over all columns, or make every distance NaN."""
+    x = xp.asarray(np.asarray([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]]))
+    with pytest.raises(InvalidValueError, match=words):
+        kmeans_plus_plus(x, xp.asarray([0.5]), given=xp.asarray(given))
+    with pytest.raises(InvalidTypeError, match="given must have a real floating dtype"):
+        kmeans_plus_plus(x, xp.asarray([0.5]), given=xp.asarray([[1, 1]]))
+
+
+def test_units_are_powers_of_two_whose_inverses_are_finite():
+    """They end at 128 times the smallest normal number of the dtype, and at the largest of all."""
+    cases = [(0.0, 1.0), (1.0, 2.0), (0.75, 1.0), (3.0, 4.0), (1e308, 2.0**1023)]
+    for largest, unit in cases:
+        assert power_of_two(largest, np.float64, np) == unit
+    for dtype, least in ((np.float64, -1015), (np.float32, -119)):
+        assert power_of_two(5e-324, dtype, np) == 2.0**least
+        assert power_of_two(2.0**least / 2.0, dtype, np) == 2.0**least
+        assert power_of_two(2.0**least, dtype, np) == 2.0 ** (least + 1)

@@ -132,6 +132,18 @@ def test_truncation_is_raised_by_the_rounding_of_a_price_and_of_its_sum():
     assert _rounded_up(worth, 0.0, eps) is worth  # prices of 0 are not rounded
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "largest"),
+    [([-64.0, 0.0, -1.0], [2.0, 1.0, 1.0], 64.0), ([-2.0, -1.0, 3.0], [1.0, -1.0, 32.0], 32.0)],
+)
+def test_the_largest_price_of_the_region_is_that_of_either_end(low, high, largest, monkeypatch):
+    seen = []
+    monkeypatch.setattr(_candidates, "_rounded_up", lambda t, *given: seen.append(given[0]) or t)
+    source = score_source(np.random.default_rng(0).normal(size=(9, 3)))
+    collect_candidates(source, np.asarray(low), np.asarray(high), width=2)
+    assert seen == [largest]
+
+
 def test_candidates_of_many_blocks_are_joined_in_order(monkeypatch):
     """Two blocks at a time, of which the last has one; fixed and free rows in each."""
     scores = np.random.default_rng(0).normal(size=(75, 3))

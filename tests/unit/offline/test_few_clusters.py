@@ -9,10 +9,11 @@ import pytest
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import SolverOptions, _few_clusters, assign_exact, assignment
 from dualclust.algos.offline._few_clusters import _all_finite, solve_few
+from dualclust.algos.offline._online_passes import shifted_together
 from dualclust.algos.offline._options import DEFAULT_OPTIONS
 from dualclust.algos.offline._reduced import are_few
 from dualclust.algos.scores.sources import alone, score_source
-from dualclust.algos.scores.statistics import kept_in_memory
+from dualclust.algos.scores.statistics import kept_in_memory, strided_ids
 from dualclust.backends import engine
 from tests.compare import to_numpy
 from tests.problems import cone_scores, mixture_scores
@@ -108,14 +109,72 @@ def test_prices_that_are_far_off_need_larger_windows(xp, monkeypatch):
     assert windows == [0.125 / 4.0 * ranges[30]] * 2
 
 
+@pytest.mark.parametrize(("n", "m"), [(90, 18), (400, 40), (3, 1)])
+def test_prices_are_learned_on_some_rows_and_windows_measured_on_fewer(n, m, monkeypatch):
+    """As many as a fifth, or at most forty, but one at least; some of them measure what is far."""
+    rng, k, calls = np.random.default_rng(n), 3, {}
+    scores = rng.normal(size=(n, k)) * rng.uniform(0.5, 2.0, size=(n, 1))
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.6, upper=1.5)
+    options = SolverOptions(min_sample_rows=40, sample_part=5, few_rows=9, few_passes=3)
+
+    def spy(name):
+        real = getattr(_few_clusters, name)
+
+        def call(*args, **named):
+            found = real(*args, **named)
+            calls[name] = (args, named, found)
+            return found
+
+        monkeypatch.setattr(_few_clusters, name, call)
+
+    for name in ("learn_prices", "brought_near", "labels_by_paths"):
+        spy(name)
+    found = solve_few(score_source(scores), bounds, None, 0.5, options)
+    assert found.gap == 0.0
+    rows = scores[strided_ids(n, m, scores)]
+    (source, free), named, learned = calls["learn_prices"]
+    np.testing.assert_array_equal(source.block(0, m), rows)
+    assert (source.group.n_total, free.n_samples, named["n_passes"]) == (m, m, 3)
+    assert (free.lower.tolist(), free.upper.tolist()) == ([0] * k, [m] * k)
+    assert (named["options"].range_rows, named["options"].few_rows) == (9, 9)
+    (some, given, same), _, near = calls["brought_near"]
+    np.testing.assert_array_equal(some, rows[:9])
+    assert given is learned
+    assert same is bounds
+    (kept, _, start, tol, size, asked), _, _ = calls["labels_by_paths"]
+    ranges = np.sort(np.ptp(scores[:9], axis=1))
+    assert start.prices is near
+    window = 0.125 * ranges[len(ranges) // 2]
+    assert start.temperature == pytest.approx(window / options.window, rel=1e-12)
+    np.testing.assert_array_equal(np.sort(kept.values, axis=1), np.sort(scores, axis=1))
+    assert size == pytest.approx(np.abs(scores.max(axis=1)).sum(), rel=1e-12)
+    assert (tol, asked) == (0.5, options)
+    # Prices that are given come near as well.
+    solve_few(score_source(scores), bounds, np.asarray([1e9, 0.0, 0.0]), 0.5, options)
+    (some, given, same), _, near = calls["brought_near"]
+    np.testing.assert_array_equal(some, scores[strided_ids(n, min(n, 9), scores)])
+    np.testing.assert_array_equal(given, shifted_together(np.asarray([1e9, 0.0, 0.0]), bounds))
+    assert calls["labels_by_paths"][0][2].prices is near
+
+
 def test_the_best_cluster_changes_places_with_the_first(xp):
-    scores = np.asarray([[1.0, 3.0, 2.0], [4.0, 1.0, 2.0], [0.0, 1.0, 5.0]])
-    found = _all_finite(xp.asarray(scores), alone(3), like=xp.asarray(np.zeros(3)))
-    assert to_numpy(found.clusters).tolist() == [[1, 0, 2], [0, 1, 2], [2, 1, 0]]
+    scores = np.asarray([[1.0, 3.0, 2.0], [4.0, 1.0, 2.0], [0.0, 1.0, 5.0], [2.0, 0.0, 3.0]])
+    group = alone(4)._replace(first_row=7, n_local=2)
+    like = xp.asarray(np.zeros(3))
+    found = _all_finite(xp.asarray(scores), group, like=like)
+    assert to_numpy(found.clusters).tolist() == [[1, 0, 2], [0, 1, 2], [2, 1, 0], [2, 1, 0]]
     np.testing.assert_array_equal(
         to_numpy(found.values), np.take_along_axis(scores, to_numpy(found.clusters), axis=1)
     )
-    assert to_numpy(found.is_free).all()
+    assert to_numpy(found.clusters).dtype == to_numpy(found.labels).dtype == np.int32
+    assert to_numpy(found.is_free).tolist() == [True, True]
+    assert (found.first_free, found.fixed_value, found.fixed_size) == (7, 0.0, 0.0)
+    assert to_numpy(found.truncation).tolist() == [-math.inf] * 4
+    assert to_numpy(found.low).tolist() == [-math.inf] * 3
+    assert to_numpy(found.high).tolist() == [math.inf] * 3
+    assert to_numpy(found.fixed_counts).tolist() == [0] * 3
+    assert to_numpy(found.fixed_counts).dtype == np.int64
+    assert to_numpy(found.truncation).dtype == to_numpy(found.low).dtype == np.float64
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf, 1e300])

@@ -121,6 +121,49 @@ def test_what_rounding_explains_is_not_lost():
     assert (rough.gap, rough.upper_bound, misplaced) == (0.0, rough.objective, 0.0)
 
 
+def lost_by(scores, prices, labels, bounds, scale=0.0, **changed):
+    """The gap of some labels, what they lose, and the labels."""
+    scores, labels = np.asarray(scores), np.asarray(labels)
+    kept = all_candidates(score_source(scores), like=np.zeros(2))._replace(**changed)
+    slots = np.argmax(kept.clusters == labels[:, None], axis=1)
+    own = SizeBounds.from_counts(*bounds, n_samples=len(scores))
+    found, misplaced = proven(kept, slots, np.asarray(prices), own, scale, OPTIONS)
+    assert found.labels.tolist() == labels.tolist()
+    return found.gap, misplaced
+
+
+def test_rounding_explains_as_much_as_it_may_be_and_no_more():
+    """A loss of 2^-48, of terms that are 2^-2 together: 64 roundings of them are as much."""
+    scores, bounds = [[1.0, 1.0 + 2.0**-48]], ([0, 0], [1, 1])
+    scale = 2.0**-2 - 2.0**-48
+    assert lost_by(scores, [0.0, 0.0], [0], bounds, scale) == (0.0, 0.0)
+    gap, misplaced = lost_by(scores, [0.0, 0.0], [0], bounds, scale - 2.0**-40)
+    assert gap > 0.0
+    assert 0.0 < misplaced < 2.0**-48
+
+
+def test_a_row_that_loses_nothing_explains_nothing():
+    """Two rows of this scale would explain the loss of one."""
+    scores, bounds, scale = [[1.0, 1.0 + 2.0**-48], [1.0, 0.0]], ([0, 0], [2, 2]), 0.15
+    assert 2.0**-46 * scale < 2.0**-48 < 2.0**-46 * 2.0 * scale
+    gap, misplaced = lost_by(scores, [0.0, 0.0], [0, 0], bounds, scale)
+    assert gap > 0.0
+    assert misplaced > 0.0
+
+
+def test_the_score_and_the_price_of_a_label_that_cancel_explain_what_it_loses():
+    found = lost_by([[1.0, -1e17]], [0.0, 1e17], [1], ([0, 1], [1, 1]))
+    assert found == (0.0, 0.0)
+
+
+def test_a_truncated_cluster_that_is_worth_the_label_explains_nothing():
+    """The row loses half a unit beside another candidate, which is no larger."""
+    worth = {"truncation": np.asarray([1e17])}
+    gap, misplaced = lost_by([[1e17, 1e17]], [0.0, 0.5], [0], ([0, 0], [1, 0]), **worth)
+    assert gap == pytest.approx(0.5e-17, rel=1e-9, abs=0.0)
+    assert misplaced == pytest.approx(0.5)
+
+
 def test_a_far_way_of_the_prices_explains_no_more_than_the_labels_are_worth():
     """Weak duality holds for the prices of the proof, wherever they have been before."""
     scores, prices, labels, bounds = problem(0)

@@ -188,6 +188,8 @@ def test_progress_and_seed():
         ([2.0], {}, InvalidTypeError, r"ks\[0\] must be an int"),
         ("2", {}, InvalidTypeError, "ks must be a sequence"),
         ([6], {}, InvalidValueError, "two rows per cluster, got 10 rows for k=6"),
+        ([2, 6], {}, InvalidValueError, "two rows per cluster, got 10 rows for k=6"),
+        ([2, 3], {"n_drawn": 5}, InvalidValueError, "n_drawn must be at least 6, got 5"),
         (
             [2],
             {"shares": [(1.1, 2.0)]},

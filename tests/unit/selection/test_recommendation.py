@@ -17,6 +17,15 @@ from tests.libraries import ONE_EACH
 from tests.problems import unit_rows
 
 
+@pytest.mark.parametrize("short", range(4))
+def test_every_k_has_all_its_figures(short):
+    figures = [[0.5, 0.8], [0.4, 0.4], [0.9, 1.0], [0.0, 0.0]]
+    assert recommend_k([2, 3], *figures).n_clusters == 3
+    figures[short] = [*figures[short], 0.5]
+    with pytest.raises(ValueError, match="zip"):
+        recommend_k([2, 3], *figures)
+
+
 def test_the_clearest_of_the_stable_ones():
     found = recommend_k(
         [2, 3, 4, 5], [0.9, 0.6, 0.7, 0.9], [0.4] * 4, [0.7, 0.9, 0.85, 0.3], [0.0] * 4

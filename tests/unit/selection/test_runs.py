@@ -150,6 +150,15 @@ def test_bounds_start_from_the_best_centers_and_may_lead_to_better_ones(monkeypa
     assert {run[1:] for run in runs[1:]} == {("prices", "own", 0.5, 0.25)}
 
 
+def test_given_centers_that_are_no_better_change_nothing(monkeypatch):
+    """The best start is the seed 4; the centers given are worth as much, and written as 4.0."""
+    Scripted(monkeypatch, [])
+    options = {"metric": "euclidean", "seed": 2, "n_init": 3}
+    for centers, labels in ((4.0, "labels of 4"), (4.5, "labels of 4.5")):
+        (found,) = runs_of(np.zeros((6, 1)), 3, (FREE,), centers=centers, **options)
+        assert found.labels == labels
+
+
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 def test_stability_by_its_definition(metric):
     x, k, shares = rows_of(metric, 50, 2), 4, (FREE, (0.9, 1.1))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import integrate, special
 
 from dualclust.algos.core.errors import DeviceMismatchError, DualclustError
+from dualclust.algos.theory import von_mises_fisher
 from dualclust.algos.theory.von_mises_fisher import (
     debye_polynomials,
     log_bessel_i,
@@ -303,3 +304,15 @@ def test_every_array_of_a_density_comes_from_one_library(strange, rng):
     arrays["kappa"] = np.full(4, 2.0)
     arrays[strange] = torch.from_numpy(arrays[strange])
     assert_refused(DeviceMismatchError, strange, log_density, **arrays)
+
+
+def test_the_uniform_expansion_begins_at_order_12(monkeypatch):
+    orders = []
+    real = von_mises_fisher._uniform
+    monkeypatch.setattr(
+        von_mises_fisher, "_uniform", lambda nu, kappa: orders.append(nu) or real(nu, kappa)
+    )
+    for nu in (11.5, 12.0, 12.5):
+        expected = float(mpmath.log(mpmath.besseli(nu, 3.0)))
+        assert float(log_bessel_i(nu, np.asarray(3.0))) == pytest.approx(expected, rel=1e-12)
+    assert orders == [12.0, 12.5]

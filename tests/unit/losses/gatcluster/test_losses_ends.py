@@ -101,3 +101,10 @@ def test_a_number_alone_is_no_window(xp):
         assert told.startswith("raw must have shape (..., "), told
     told = message_of(InvalidValueError, attention_map, Gaussian(one, one, one), (2, 2))
     assert told.startswith("gaussian.mean must have shape (..., 2), got ()"), told
+
+
+def test_a_cosine_that_rounding_puts_above_1_counts_as_1(xp):
+    y, others = xp.asarray([[1.25, 0.0]]), xp.asarray([[1.0, 0.0], [1.0, 0.0], [-0.5, 0.0]])
+    labels = xp.asarray([0]), xp.asarray([0, 1, 0])
+    found = to_numpy(relations._agreement(y, others, *labels, 0.25))
+    assert found.tolist() == [[0.75, 0.25, 0.25 - 0.5 * 0.625]]

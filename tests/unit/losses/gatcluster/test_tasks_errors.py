@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.losses.gatcluster.released import released_gatcluster_loss
 from dualclust.algos.losses.gatcluster.tasks import (
     LossWeights,
     attention_loss,
@@ -56,3 +57,17 @@ def test_options_are_checked(xp, options, text):
 def test_weights_are_checked(name, value):
     with pytest.raises(InvalidValueError, match=rf"{name} must lie in \[0, inf\)"):
         LossWeights(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["attention_logits", "targets", "attention_targets"])
+@pytest.mark.parametrize("shape", [(1, 3), (4, 1), (4, 3, 1)])
+def test_the_released_loss_takes_no_shape_that_would_be_stretched(xp, name, shape):
+    arrays = {
+        key: xp.asarray(np.full((4, 3), 1.0 / 3.0))
+        for key in ("logits", "attention_logits", "targets", "attention_targets")
+    }
+    arrays["labels"] = xp.asarray(np.arange(4))
+    released_gatcluster_loss(**arrays)
+    arrays[name] = xp.asarray(np.full(shape, 1.0 / 3.0))
+    text = message_of(InvalidValueError, released_gatcluster_loss, **arrays)
+    assert text.startswith(f"{name} must have shape (4, 3), got {shape}")
