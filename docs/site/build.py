@@ -19,6 +19,7 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
 
 import blocks  # noqa: E402
+import crosslinks  # noqa: E402
 import links  # noqa: E402
 import pages  # noqa: E402
 
@@ -36,8 +37,10 @@ def stage(folder: Path) -> None:
     pages.write_pages(folder)
     (folder / "reference" / "blocks.md").write_text(blocks.blocks_page(), encoding="utf-8")
     front = {name: pages.home(name) for name in pages.front_names()}
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}
     for path in folder.rglob("*.md"):
         text = linked_claims(path.read_text(encoding="utf-8"), path.name)
+        text = crosslinks.linked(text, path.relative_to(folder).as_posix(), names)
         if path.parent.name in {"start", "guides", "math"}:
             text = linked_names(text, front)
         path.write_text(whole_numbers(text), encoding="utf-8")
