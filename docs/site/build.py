@@ -50,10 +50,10 @@ def whole_numbers(text: str) -> str:
     """Keep a number of a table on one line: a browser would break 7e-17, 162-197, 0.96 +- 0.01."""
 
     def joined(match: re.Match[str]) -> str:
-        cell = re.sub(r"(?<=\d) \+- (?=[\d.])", "\u00a0±\u00a0", match[0])
+        cell = re.sub(r"(?<=\d) (?:\+-|±) (?=[\d.])", "\u00a0±\u00a0", match[0])
         return re.sub(r"(?<=[\de])-(?=\d)", "-\u2060", cell)  # a word joiner: no break after it
 
-    return re.sub(r"(?<=\|) [-+\d.][-+\d.,e %]*(?= \|)", joined, text)
+    return re.sub(r"(?<=\|) [-+\d.][-+±\d.,e \u00a0%]*(?= \|)", joined, text)
 
 
 def linked_claims(text: str, name: str) -> str:

@@ -144,13 +144,12 @@ def keep_together(app: Sphinx, doctree: nodes.document) -> None:
         if all(len(word) <= LONGEST_WORD for word in code.astext().split()):
             code["classes"].append("whole")
     for formula in list(doctree.findall(nodes.math)):
-        after = formula.next_node(descend=False, siblings=True)
+        parent, place = formula.parent, formula.parent.index(formula)
+        after = parent[place + 1] if place + 1 < len(parent) else None
         text = after.astext() if isinstance(after, nodes.Text) else ""
-        sign = re.match(r"[.,;:!?)\]]+", text)
-        if after is not None and sign:
-            after.parent.replace(after, nodes.Text(text[sign.end() :]))
-            together = nodes.inline("", "", classes=["nobreak"])
-            formula.replace_self(together)
+        if sign := re.match(r"[.,;:!?)\]]+", text):
+            parent[place] = together = nodes.inline("", "", classes=["nobreak"])
+            parent[place + 1] = nodes.Text(text[sign.end() :])  # by its place: texts may be equal
             together += [formula, nodes.Text(sign[0])]
 
 

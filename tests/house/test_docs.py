@@ -124,14 +124,18 @@ def test_no_line_breaks_between_a_formula_and_its_full_stop() -> None:
     pytest.importorskip("sphinx")
     conf = load(DOCS / "site" / "conf.py")
     formulas = [nodes.math("", name) for name in "abc"]
-    parts = [formulas[0], nodes.Text("). And "), formulas[1], nodes.Text(" is "), formulas[2]]
+    word = nodes.emphasis("", "word")
+    parts = [word, nodes.Text(", "), formulas[0], nodes.Text(", "), formulas[1], nodes.Text(" is ")]
+    parts += [formulas[2]]
     codes = [nodes.literal("", "--max-count 3"), nodes.literal("", "tests/" + "long" * 10)]
     page = nodes.paragraph("", "", *parts, *codes)
     conf.keep_together(None, page)
-    together = page.children[0]
+    together = page.children[2]
     assert together.get("classes") == ["nobreak"]
-    assert together.children == [formulas[0], nodes.Text(").")]
-    assert page.children[1:5] == [nodes.Text(" And "), formulas[1], nodes.Text(" is "), formulas[2]]
+    assert together.children == [formulas[0], nodes.Text(",")]
+    assert page.children[:2] == parts[:2]
+    assert page.children[3:7] == [nodes.Text(" "), *parts[4:]]
+    assert page.astext().startswith("word, a, b is c")
     assert [code.get("classes") for code in codes] == [["whole"], []]
 
 
