@@ -90,9 +90,16 @@ def blocks_page() -> str:
         for block in left:
             if block.why == why:
                 first = textwrap.shorten(block.text.splitlines()[0], 72, placeholder=" ...")
-                lines.append(f"- {block.page}, line {block.line}: ``{first}``")
+                lines.append(f"- {block.page}, line {block.line}: {_literal(first)}")
         lines.append("")
     return "\n".join(lines)
+
+
+def _literal(text: str) -> str:
+    """Mark text as code, by a fence that is longer than any run of backticks in the text."""
+    fence = "`" * (1 + max(map(len, re.findall(r"`+", text)), default=0))
+    space = " " if "`" in (text[0], text[-1]) else ""
+    return f"{fence}{space}{text}{space}{fence}"
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
 
 import blocks  # noqa: E402
+import crosslinks  # noqa: E402
 import links  # noqa: E402
 import pages  # noqa: E402
 
@@ -36,8 +37,10 @@ def stage(folder: Path) -> None:
     pages.write_pages(folder)
     (folder / "reference" / "blocks.md").write_text(blocks.blocks_page(), encoding="utf-8")
     front = {name: pages.home(name) for name in pages.front_names()}
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}
     for path in folder.rglob("*.md"):
         text = linked_claims(path.read_text(encoding="utf-8"), path.name)
+        text = crosslinks.linked(text, path.relative_to(folder).as_posix(), names)
         if path.parent.name in {"start", "guides", "math"}:
             text = linked_names(text, front)
         path.write_text(whole_numbers(text), encoding="utf-8")
@@ -47,10 +50,10 @@ def whole_numbers(text: str) -> str:
     """Keep a number of a table on one line: a browser would break 7e-17, 162-197, 0.96 +- 0.01."""
 
     def joined(match: re.Match[str]) -> str:
-        cell = re.sub(r"(?<=\d) \+- (?=[\d.])", "\u00a0±\u00a0", match[0])
+        cell = re.sub(r"(?<=\d) (?:\+-|±) (?=[\d.])", "\u00a0±\u00a0", match[0])
         return re.sub(r"(?<=[\de])-(?=\d)", "-\u2060", cell)  # a word joiner: no break after it
 
-    return re.sub(r"(?<=\|) [-+\d.][-+\d.,e %]*(?= \|)", joined, text)
+    return re.sub(r"(?<=\|) [-+\d.][-+±\d.,e \u00a0%]*(?= \|)", joined, text)
 
 
 def linked_claims(text: str, name: str) -> str:

@@ -134,6 +134,25 @@ def short_signature(
     return None
 
 
+LONGEST_WORD = 32
+"""Letters of a word of code that is not broken: so many fit on a line of a phone."""
+
+
+def keep_together(app: Sphinx, doctree: nodes.document) -> None:
+    """Mark what no line may break: short words of code, and a formula with the sign behind it."""
+    for code in doctree.findall(nodes.literal):
+        if all(len(word) <= LONGEST_WORD for word in code.astext().split()):
+            code["classes"].append("whole")
+    for formula in list(doctree.findall(nodes.math)):
+        parent, place = formula.parent, formula.parent.index(formula)
+        after = parent[place + 1] if place + 1 < len(parent) else None
+        text = after.astext() if isinstance(after, nodes.Text) else ""
+        if sign := re.match(r"[.,;:!?)\]]+", text):
+            parent[place] = together = nodes.inline("", "", classes=["nobreak"])
+            parent[place + 1] = nodes.Text(text[sign.end() :])  # by its place: texts may be equal
+            together += [formula, nodes.Text(sign[0])]
+
+
 def skip_member(
     app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any
 ) -> bool | None:
@@ -169,5 +188,6 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", prepare_docstring, priority=900)
     app.connect("autodoc-process-signature", short_signature)
     app.connect("autodoc-skip-member", skip_member)
+    app.connect("doctree-read", keep_together)
     app.connect("missing-reference", by_last_names)
     app.connect("build-finished", copy_mathjax)

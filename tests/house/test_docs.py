@@ -103,6 +103,8 @@ def test_what_is_not_run_says_why() -> None:
     page = code.blocks_page()
     print(page)
     assert page.count("\n- ") == len(left)
+    one_span = re.compile(r"- [^`]+, line \d+: (`+)(?!`).+(?<!`)\1", re.M)
+    assert sum(bool(one_span.fullmatch(line)) for line in page.splitlines()) == len(left)
 
 
 def test_a_block_without_a_reason_is_noticed() -> None:
