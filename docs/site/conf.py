@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from dataclasses import is_dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +13,10 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxRole
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from docstrings import by_lines, plain_names, whole_entries
 
 project = "dualclust"
 author = "The dualclust authors"
@@ -77,6 +82,8 @@ def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
             shutil.copy(source / name, target / name)
 
 
+MEMBERS = {"method", "classmethod", "staticmethod", "property", "attribute"}
+
 MOST_FIELDS = 12
 """Fields with a default that the signature of a class shows; a record of settings has up to 50."""
 
@@ -104,6 +111,13 @@ def _link(env: Any, page: str, anchor: str, text: str) -> nodes.Node:
     return nodes.reference("", text, refuri=uri, internal=True)
 
 
+def join_entries(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Make the entries of a docstring whole, before numpydoc reads them."""
+    lines[:] = whole_entries(lines)
+
+
 def prepare_docstring(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
@@ -111,7 +125,8 @@ def prepare_docstring(
 
     A meaning that is one letter, such as "k.", would pass for the eleventh item of a list.
     """
-    text = re.sub(r"^( *)([A-Za-z])\.(?=\s|$)", r"\1\\\2.", "\n".join(lines), flags=re.MULTILINE)
+    text = plain_names(by_lines("\n".join(lines)), what, obj)
+    text = re.sub(r"^( *)([A-Za-z])\.(?=\s|$)", r"\1\\\2.", text, flags=re.MULTILINE)
     text = re.sub(
         r"docs/claims\.md((?:#\w+(?:,\s+(?=#))?)+)",
         lambda m: re.sub(r"#(\w+)", r":claim:`\1`", m[1]),
@@ -128,9 +143,14 @@ def prepare_docstring(
 def short_signature(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: Any
 ) -> tuple[str, Any] | None:
-    """Leave the fields of a record with many of them to the list below, one line instead of 50."""
+    """Leave the fields of a record with many of them to the list below, one line instead of 50.
+
+    A default that Python can only describe, as ``<function ...>``, becomes three dots.
+    """
     if is_dataclass(obj) and signature is not None and signature.count("=") > MOST_FIELDS:
         return "(**fields)", returns
+    if signature is not None and "=<" in signature:
+        return re.sub(r"=<[^<>]*>", "=...", signature), returns
     return None
 
 
@@ -143,7 +163,10 @@ def skip_member(
 
 
 def by_last_names(app: Sphinx, env: Any, node: Any, content: Any) -> nodes.Node | None:
-    """Resolve a name by its last parts, such as `offline.assign_source`, where only one fits."""
+    """Resolve a name by its last parts, such as `offline.assign_source`, where only one fits.
+
+    A member of another class needs the name of its class: `fit` alone may be anything.
+    """
     if node.get("refdomain") != "py":
         return None
     target = node["reftarget"].strip("~.")
@@ -152,6 +175,7 @@ def by_last_names(app: Sphinx, env: Any, node: Any, content: Any) -> nodes.Node 
         (entry.docname, entry.node_id)
         for name, entry in objects.items()
         if name == target or name.endswith(f".{target}")
+        if "." in target or entry.objtype not in MEMBERS
     }
     if len(found) != 1:
         return None
@@ -162,12 +186,24 @@ def by_last_names(app: Sphinx, env: Any, node: Any, content: Any) -> nodes.Node 
     return reference
 
 
+def breakable_titles(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Let a name in a heading break after its dots and underscores, not inside of a word."""
+    for title in doctree.findall(nodes.title):
+        for text in [t for t in title.findall(nodes.Text) if re.search(r"\w[._]\w", t)]:
+            parts: list[nodes.Node] = []
+            for part in re.split(r"(?<=\w[._])(?=\w)", text.astext()):
+                parts += [nodes.raw("", "<wbr>", format="html"), nodes.Text(part)]
+            text.parent.replace(text, parts[1:])
+
+
 def setup(app: Sphinx) -> None:
     """Register the roles and the events."""
     app.add_role("claim", ClaimRole())
     app.add_role("sitepage", PageRole())
+    app.connect("autodoc-process-docstring", join_entries, priority=100)
     app.connect("autodoc-process-docstring", prepare_docstring, priority=900)
     app.connect("autodoc-process-signature", short_signature)
     app.connect("autodoc-skip-member", skip_member)
     app.connect("missing-reference", by_last_names)
+    app.connect("doctree-resolved", breakable_titles)
     app.connect("build-finished", copy_mathjax)

@@ -282,3 +282,4 @@ NETWORKS: dict[str, _Encoder] = {
         for name in GAT_LAYERS
     },
 }
+"""The encoders by the names that `network.name` takes."""
