@@ -9,7 +9,7 @@ step of a training run reads them.
 ===============  =================================================================================
 source           what it is
 ===============  =================================================================================
-``"digits"``     scikit-learn's 1797 handwritten digits, 8 × 8, grey; built in
+``"digits"``     scikit-learn's 1797 handwritten digits, 8 × 8, gray; built in
 ``FILE.npz``     ``images``: uint8 of shape (n, h, w), (n, h, w, c) or (n, c, h, w), c = 1 or 3;
                  optional ``labels`` (n,) and ``class_names``
 ``FILE.npz``     ``train_images``, ``train_labels``, ``test_images``, ``test_labels``, as MNIST is
