@@ -87,6 +87,9 @@ MEMBERS = {"method", "classmethod", "staticmethod", "property", "attribute"}
 MOST_FIELDS = 12
 """Fields with a default that the signature of a class shows; a record of settings has up to 50."""
 
+LONGEST_OPTION = 24
+"""Characters of a word of code that a line of a phone always holds."""
+
 
 class ClaimRole(SphinxRole):
     """``claim`` with `S4`, or `text <S4>`: a link to the claim's section of the page of claims."""
@@ -186,14 +189,28 @@ def by_last_names(app: Sphinx, env: Any, node: Any, content: Any) -> nodes.Node 
     return reference
 
 
-def breakable_titles(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Let a name in a heading break after its dots and underscores, not inside of a word."""
-    for title in doctree.findall(nodes.title):
-        for text in [t for t in title.findall(nodes.Text) if re.search(r"\w[._]\w", t)]:
+def breakable_names(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Let names break after dots and underscores, not in a word: in headings and tables' links.
+
+    Code in tables stays whole, as the style sheet has it.
+    """
+    cells = doctree.findall(nodes.entry)
+    links = [link for cell in cells for link in cell.findall(nodes.reference)]
+    plain = [link for link in links if not [*link.findall(nodes.literal)]]
+    for place in [*doctree.findall(nodes.title), *plain]:
+        for text in [t for t in place.findall(nodes.Text) if re.search(r"\w[._]\w", t)]:
             parts: list[nodes.Node] = []
             for part in re.split(r"(?<=\w[._])(?=\w)", text.astext()):
                 parts += [nodes.raw("", "<wbr>", format="html"), nodes.Text(part)]
             text.parent.replace(text, parts[1:])
+
+
+def whole_options(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Mark code with options such as `--resume`, which browsers tear apart after their dashes."""
+    for code in doctree.findall(nodes.literal):
+        words = code.astext().split()
+        if max(map(len, words), default=0) <= LONGEST_OPTION and any(w[:2] == "--" for w in words):
+            code["classes"].append("whole")
 
 
 def setup(app: Sphinx) -> None:
@@ -205,5 +222,6 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-signature", short_signature)
     app.connect("autodoc-skip-member", skip_member)
     app.connect("missing-reference", by_last_names)
-    app.connect("doctree-resolved", breakable_titles)
+    app.connect("doctree-resolved", whole_options)
+    app.connect("doctree-resolved", breakable_names)
     app.connect("build-finished", copy_mathjax)

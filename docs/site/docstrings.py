@@ -42,9 +42,8 @@ def whole_entries(lines: list[str]) -> list[str]:
             stop += 1
         more = [line.strip() for line in lines[at + 1 : stop]]
         if entry and (STOP.search(entry[2]) or (more and _is_torn(lines[at], more[0]))):
-            kind, _, meaning = _parted(" ".join([entry[2], *more]))
-            found.append(f"{entry[1]} : {kind}")
-            found += [f"    {meaning}"] if meaning else []
+            kind, *meaning = STOP.split(" ".join([entry[2], *more]), maxsplit=1)
+            found += [f"{entry[1]} : {kind}", *(f"    {text}" for text in meaning)]
         else:
             found += lines[at:stop]
         at = stop
@@ -53,11 +52,6 @@ def whole_entries(lines: list[str]) -> list[str]:
 
 def _is_torn(line: str, below: str) -> bool:
     return len(line) + 1 + len(below.split()[0]) > WIDTH and not below[0].isupper()
-
-
-def _parted(text: str) -> tuple[str, str, str]:
-    stop = STOP.search(text)
-    return (text[: stop.start()], ". ", text[stop.end() :]) if stop else (text, "", "")
 
 
 def by_lines(text: str) -> str:
@@ -77,9 +71,7 @@ def by_lines(text: str) -> str:
 def _lines_of_equations(block: str) -> str:
     lines = block.split("\n")
     filled = [line for line in lines if line.strip()]
-    if len(filled) < 2 or any(
-        not line.lstrip().startswith("``") or line.count("``") % 2 for line in filled
-    ):
+    if len(filled) < 2 or not all(line.lstrip().startswith("``") for line in filled):
         return block
     return "\n".join(re.sub(r"^( *)(?=\S)", r"\1| ", line) for line in lines)
 

@@ -36,6 +36,7 @@ __all__ = [
     "command_page",
     "front_names",
     "group_page",
+    "groups_table",
     "home",
     "names_page",
     "public_names",
