@@ -80,6 +80,7 @@ TABLE: dict[str, dict[Placement, str]] = {
         ("torch", "cuda"): "torch_engine:segment_sum",
     },
 }
+"""The engine of each kernel, by library and kind of device; the page "Where it runs" shows it."""
 
 KERNELS: dict[str, Callable[..., Any]] = {}
 """Every replaceable function by name, filled by `kernel`; ``.reference`` is its own text."""
@@ -153,7 +154,7 @@ def kernel(reference: Callable[P, R]) -> Callable[P, R]:
 
 @contextmanager
 def engine(mode: Literal["auto", "reference"]) -> Iterator[None]:
-    """Choose, for the current thread or task, whether the table is used.
+    """Choose whether compiled engines run or the readable text, in this thread or task.
 
     Parameters
     ----------

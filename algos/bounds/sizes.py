@@ -57,6 +57,7 @@ __all__ = [
 ]
 
 ROUNDING = ("outward", "inward", "nearest")
+"""How a bound that is no whole number may be rounded; see `SizeBounds.from_ratios`."""
 
 
 class SizeBounds(NamedTuple):

@@ -198,7 +198,8 @@ def constrained_kmeans(
     For more than 65,536 scores: without `prices`, `fixed` and `forbidden`, up to 20 updates on 256
     rows a cluster come first, if there are three times as many rows, those of the sample have no
     more than 2^24 entries, and centers are not far out of it; and between the first iterations and
-    the last, centers go beyond the means of the labels (docs/decisions/0053).
+    the last, centers go beyond the means of the labels
+    (docs/decisions/0053-fewer-iterations.md).
     Cost: O(n k d) per iteration. Without fixed rows and forbidden pairs, bounds that exclude no
     labels cost no more than `kmeans`, which then runs. With them the solver runs whatever the
     bounds are; m pairs cost O(m log m) once, and then O(n k) for each pass over the scores.

@@ -58,7 +58,12 @@ INSIDE = 1e-3  # a solution over the ball is interior if it is shorter than 1 by
 
 
 class CenterStatus(enum.IntEnum):
-    """Outcome for one cluster; `advice` explains it and says what to do."""
+    """Outcome for one cluster; `advice` explains it and says what to do.
+
+    CERTIFIED: optimal within the tolerance. INTERIOR: the loss has its minimum inside the ball, so
+    that no unit center is a fixed point. NOT_CONVERGED: the steps ended above the tolerance. EMPTY:
+    the cluster has no sample.
+    """
 
     CERTIFIED = 0
     INTERIOR = 1

@@ -1,7 +1,7 @@
 r"""Measures of how good labels are, with true classes and without.
 
-With classes, the three figures of the papers (GATCluster Eq. A13 to A16). Chance agreement is 0 for
-ARI and AMI, not for ACC and NMI.
+With classes, the three figures of the papers (GATCluster Eq. A13 to A16), and AMI. Chance agreement
+is 0 for ARI and AMI, not for ACC and NMI.
 
 =========  =====================================================================================
 name       value

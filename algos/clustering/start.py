@@ -58,6 +58,7 @@ __all__ = [
 ]
 
 METRICS = ("cosine", "euclidean")
+"""How rows are compared with centers: by direction, or by squared distance."""
 
 CHUNK_ENTRIES, DEVICE_CHUNK_ENTRIES = 2**16, 2**24
 SAMPLE_PER_CLUSTER, FEWEST_SAMPLED = 32, 2**12

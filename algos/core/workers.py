@@ -108,8 +108,9 @@ def map_in_order(
 
     Raises
     ------
-    Whatever `function` raises, for the first item that does. Items that have not begun are then
-    dropped, and none is still running.
+    Exception
+        Whatever `function` raises, for the first item that does. Items that have not begun are then
+        dropped, and none is still running.
     """
     pool = _pool.get()
     if pool is None or like is None or not compat.is_numpy_array(like):

@@ -6,14 +6,14 @@ With unit features x, the centers c of epoch t - 1 and a temperature lambda, one
 
 serves three kinds of target:
 
-==========================  =====================================  ==============================
-target                      equation                               here
-==========================  =====================================  ==============================
-``onehot(y)``               Eq. 14                                 `label_loss`
-mean of labels, smoothed    section 3.4 and appendix B.2.2         `smoothed_labels`
-``alpha onehot(y)``         section 3.4 and Algorithm 2            `two_view_targets`,
-``+ (1 - alpha) p(other)``                                         `two_view_loss`
-==========================  =====================================  ==============================
+===========================================  =============================  =====================
+target                                       equation                       here
+===========================================  =============================  =====================
+``onehot(y)``                                Eq. 14                         `label_loss`
+mean of labels, smoothed                     section 3.4, appendix B.2.2    `smoothed_labels`
+``alpha onehot(y) + (1 - alpha) p(other)``   section 3.4, Algorithm 2       `two_view_targets`,
+                                                                            `two_view_loss`
+===========================================  =============================  =====================
 
 For a target that is at hand the loss is `losses.soft_cross_entropy` (section 3.4, with
 `centers.running_average` for the moving averages of labels and of centers).

@@ -45,6 +45,7 @@ class SolverOptions:
     large_pass_width: int = 3
     """The same for more than `large_pass_rows` rows, whose prices are known better."""
     large_pass_rows: int = 2**22
+    """Rows above which a pass keeps `large_pass_width` candidates of a row."""
     max_entries: int = 2**25
     """Candidates of all rows in a pass: 256 MiB of clusters and scores."""
     max_passes: int = 10

@@ -225,7 +225,7 @@ def assign(
         Where the last call ended; a fresh state by default.
     steps : StepRule, optional
         How prices move; `measured_steps` of `bounds` by default, for a stream as if it had
-        `STREAM_SAMPLES_PER_CLUSTER` samples per cluster. A pass with several rules has no
+        1000 samples per cluster (`STREAM_SAMPLES_PER_CLUSTER`). A pass with several rules has no
         certificate.
 
     Returns

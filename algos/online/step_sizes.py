@@ -104,6 +104,7 @@ PUBLISHED = MappingProxyType(
         "secu-imagenet": PublishedSetting(20.0, 1024, 0.4, "SeCu supplement, section 3.1"),
     }
 )
+"""Steps of published runs, for `published_steps`."""
 
 
 def measured_steps(
@@ -115,7 +116,7 @@ def measured_steps(
     kappa_floor: float | None = None,
     scale: float = 1.0,
 ) -> StepRule:
-    """Return the step rule for one pass by the three rules in the module's docstring.
+    """Return how prices move in one pass, by three rules that follow from measurement.
 
     ``h = min(kappa / gamma, 0.02)`` and ``chunk = 0.02 k / h``, where gamma is the mean smallest
     size (n / k without a lower bound) and kappa is halved per pass.

@@ -26,7 +26,7 @@ BLOCK_ENTRIES = 2**20
 """Scores in a block: 4 MiB of float32, about the size of a core's cache."""
 
 MOST_ROWS, FEWEST_ROWS = 2**13, 2**6
-"""Most and fewest rows of a block."""
+"""Most and fewest rows of a block; shards of ranks are whole multiples of the most."""
 
 
 def block_rows(n_clusters: int) -> int:

@@ -10,12 +10,13 @@ The reference is a Gaussian with the mean and the covariance of the sample, ``x 
 axes is the other usual choice. Where the rows have heavy tails it is far wider than most of them,
 and its silhouette far above theirs, with clusters or without.)
 
-=====================  =============  ========  ===================================================
-symbol                 here           shape     meaning
-=====================  =============  ========  ===================================================
-:math:`m`, :math:`C`   ``mean``       (d,)      mean and covariance of the sample
-:math:`z`              ``noise``      (m, d)    independent standard normal numbers
-=====================  =============  ========  ===================================================
+=====================  ==============  ========  ==================================================
+symbol                 here            shape     meaning
+=====================  ==============  ========  ==================================================
+:math:`m`              ``mean``        (d,)      mean of the sample
+:math:`C`              ``covariance``  (d, d)    its covariance
+:math:`z`              ``noise``       (m, d)    independent standard normal numbers
+=====================  ==============  ========  ==================================================
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from dataclasses import is_dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +13,10 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxRole
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from docstrings import by_lines, plain_names, whole_entries
 
 project = "dualclust"
 author = "The dualclust authors"
@@ -77,8 +82,13 @@ def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
             shutil.copy(source / name, target / name)
 
 
+MEMBERS = {"method", "classmethod", "staticmethod", "property", "attribute"}
+
 MOST_FIELDS = 12
 """Fields with a default that the signature of a class shows; a record of settings has up to 50."""
+
+LONGEST_OPTION = 24
+"""Characters of a word of code that a line of a phone always holds."""
 
 
 class ClaimRole(SphinxRole):
@@ -104,6 +114,13 @@ def _link(env: Any, page: str, anchor: str, text: str) -> nodes.Node:
     return nodes.reference("", text, refuri=uri, internal=True)
 
 
+def join_entries(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Make the entries of a docstring whole, before numpydoc reads them."""
+    lines[:] = whole_entries(lines)
+
+
 def prepare_docstring(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
@@ -111,7 +128,8 @@ def prepare_docstring(
 
     A meaning that is one letter, such as "k.", would pass for the eleventh item of a list.
     """
-    text = re.sub(r"^( *)([A-Za-z])\.(?=\s|$)", r"\1\\\2.", "\n".join(lines), flags=re.MULTILINE)
+    text = plain_names(by_lines("\n".join(lines)), what, obj)
+    text = re.sub(r"^( *)([A-Za-z])\.(?=\s|$)", r"\1\\\2.", text, flags=re.MULTILINE)
     text = re.sub(
         r"docs/claims\.md((?:#\w+(?:,\s+(?=#))?)+)",
         lambda m: re.sub(r"#(\w+)", r":claim:`\1`", m[1]),
@@ -128,9 +146,14 @@ def prepare_docstring(
 def short_signature(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: Any
 ) -> tuple[str, Any] | None:
-    """Leave the fields of a record with many of them to the list below, one line instead of 50."""
+    """Leave the fields of a record with many of them to the list below, one line instead of 50.
+
+    A default that Python can only describe, as ``<function ...>``, becomes three dots.
+    """
     if is_dataclass(obj) and signature is not None and signature.count("=") > MOST_FIELDS:
         return "(**fields)", returns
+    if signature is not None and "=<" in signature:
+        return re.sub(r"=<[^<>]*>", "=...", signature), returns
     return None
 
 
@@ -162,7 +185,10 @@ def skip_member(
 
 
 def by_last_names(app: Sphinx, env: Any, node: Any, content: Any) -> nodes.Node | None:
-    """Resolve a name by its last parts, such as `offline.assign_source`, where only one fits."""
+    """Resolve a name by its last parts, such as `offline.assign_source`, where only one fits.
+
+    A member of another class needs the name of its class: `fit` alone may be anything.
+    """
     if node.get("refdomain") != "py":
         return None
     target = node["reftarget"].strip("~.")
@@ -171,6 +197,7 @@ def by_last_names(app: Sphinx, env: Any, node: Any, content: Any) -> nodes.Node 
         (entry.docname, entry.node_id)
         for name, entry in objects.items()
         if name == target or name.endswith(f".{target}")
+        if "." in target or entry.objtype not in MEMBERS
     }
     if len(found) != 1:
         return None
@@ -181,13 +208,40 @@ def by_last_names(app: Sphinx, env: Any, node: Any, content: Any) -> nodes.Node 
     return reference
 
 
+def breakable_names(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Let names break after dots and underscores, not in a word: in headings and tables' links.
+
+    Code in tables stays whole, as the style sheet has it.
+    """
+    cells = doctree.findall(nodes.entry)
+    links = [link for cell in cells for link in cell.findall(nodes.reference)]
+    plain = [link for link in links if not [*link.findall(nodes.literal)]]
+    for place in [*doctree.findall(nodes.title), *plain]:
+        for text in [t for t in place.findall(nodes.Text) if re.search(r"\w[._]\w", t)]:
+            parts: list[nodes.Node] = []
+            for part in re.split(r"(?<=\w[._])(?=\w)", text.astext()):
+                parts += [nodes.raw("", "<wbr>", format="html"), nodes.Text(part)]
+            text.parent.replace(text, parts[1:])
+
+
+def whole_options(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Mark code with options such as `--resume`, which browsers tear apart after their dashes."""
+    for code in doctree.findall(nodes.literal):
+        words = code.astext().split()
+        if max(map(len, words), default=0) <= LONGEST_OPTION and any(w[:2] == "--" for w in words):
+            code["classes"].append("whole")
+
+
 def setup(app: Sphinx) -> None:
     """Register the roles and the events."""
     app.add_role("claim", ClaimRole())
     app.add_role("sitepage", PageRole())
+    app.connect("autodoc-process-docstring", join_entries, priority=100)
     app.connect("autodoc-process-docstring", prepare_docstring, priority=900)
     app.connect("autodoc-process-signature", short_signature)
     app.connect("autodoc-skip-member", skip_member)
     app.connect("doctree-read", keep_together)
     app.connect("missing-reference", by_last_names)
+    app.connect("doctree-resolved", whole_options)
+    app.connect("doctree-resolved", breakable_names)
     app.connect("build-finished", copy_mathjax)

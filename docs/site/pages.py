@@ -22,6 +22,7 @@ from reference import (  # noqa: E402
     capabilities_page,
     front_names,
     group_page,
+    groups_table,
     home,
     names_page,
     public_names,
@@ -35,6 +36,7 @@ __all__ = [
     "command_page",
     "front_names",
     "group_page",
+    "groups_table",
     "home",
     "names_page",
     "public_names",
@@ -45,6 +47,12 @@ __all__ = [
     "settings_page",
     "write_pages",
 ]
+
+
+GROUPS_HERE = "<!-- the groups -->"
+"""Where the index of the reference has the table of groups."""
+MOST_HEADS = 4
+"""Heads of a recipe that the table of recipes lists; of more, the first two and the last."""
 
 
 def write_pages(folder: Path) -> None:
@@ -63,6 +71,9 @@ def write_pages(folder: Path) -> None:
     }
     for name, text in pages.items():
         (reference / name).write_text(text, encoding="utf-8")
+    index = reference / "index.md"
+    text = index.read_text(encoding="utf-8").replace(GROUPS_HERE, groups_table())
+    index.write_text(text, encoding="utf-8")
     (folder / "claims_by_status.md").write_text(claims_page(folder / "claims.md"), encoding="utf-8")
 
 
@@ -180,7 +191,7 @@ def recipes_page() -> str:
     ]
     for name, text in recipe_texts().items():
         recipe = tomllib.loads(text)
-        heads = ", ".join(map(str, recipe.get("heads", {}).get("clusters", [])))
+        heads = _few(recipe.get("heads", {}).get("clusters", []))
         cells = (recipe.get(key, "") for key in ("method", "epochs", "batch_size"))
         method = recipe.get("method", "secu")
         anchor = f"[`{name}`](recipes/{method}.md#{name.replace('_', '-')})"
@@ -190,6 +201,13 @@ def recipes_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _few(numbers: list[int]) -> str:
+    shown = [str(number) for number in numbers]
+    if len(shown) > MOST_HEADS:
+        return f"{shown[0]}, {shown[1]}, …, {shown[-1]}"
+    return ", ".join(shown)
+
+
 def recipe_texts() -> dict[str, str]:
     """Return the text of every built-in recipe by name."""
     folder = ROOT / "train" / "recipes"
@@ -197,13 +215,23 @@ def recipe_texts() -> dict[str, str]:
 
 
 def recipe_pages() -> dict[str, str]:
-    """Write one page of recipes for each method."""
+    """Write one page of recipes for each method; what a recipe is for stands above its block."""
     pages: dict[str, list[str]] = {}
     for name, text in recipe_texts().items():
         method = tomllib.loads(text).get("method", "secu")
         page = pages.setdefault(method, [f"# Recipes of `{method}`", ""])
-        page += [f"## {name}", "", f"```toml\n{text.rstrip()}\n```", ""]
+        about, settings = _comment_of(text)
+        page += [f"## {name}", "", *about, f"```toml\n{settings.rstrip()}\n```", ""]
     return {method: "\n".join(page) for method, page in pages.items()}
+
+
+def _comment_of(text: str) -> tuple[list[str], str]:
+    """Split the comment at the head of a recipe off, as paragraphs of Markdown."""
+    found = re.match(r"(?:#.*\n)*", text)
+    head, rest = (found[0], text[found.end() :]) if found else ("", text)
+    about = " ".join(line.removeprefix("#").strip() for line in head.splitlines())
+    about = about.replace("docs/departures.md", "[departures](../../departures.md)")
+    return ([about, ""] if about else []), rest
 
 
 def claims_page(claims: Path) -> str:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import enum
 import inspect
 import itertools
 import re
 import textwrap
+from collections.abc import Mapping
+from dataclasses import is_dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 GROUPS = {
     "The mathematics": [
@@ -65,7 +69,8 @@ def group_page(name: str) -> str:
     ]
     parts += [f".. currentmodule:: {name}\n"]
     text = inspect.getsource(group)  # modules in the order in which the group imports them
-    order = sorted(by_module, key=lambda m: text.find(f"from .{m.removeprefix(f'{name}.')} "))
+    places = {m: text.find(f"from .{m.removeprefix(f'{name}.')} ") for m in by_module}
+    order = sorted(by_module, key=lambda m: (m != name, places[m]))  # its own names have no heading
     for module, members in ((m, by_module[m]) for m in order):
         if module != name:
             parts.append(_title(module.removeprefix(f"{name}."), "-"))
@@ -102,36 +107,69 @@ def _top_level(path: Path) -> set[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     found: set[str] = set()
     for node in tree.body:
-        if isinstance(node, ast.Assign):
-            found |= {t.id for t in node.targets if isinstance(t, ast.Name)}
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            found.add(node.target.id)
+        found |= _assigned(node)
     return found
+
+
+def _assigned(node: ast.stmt) -> set[str]:
+    """Return the names that a statement gives a value."""
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    each = itertools.chain(*(t.elts if isinstance(t, ast.Tuple) else [t] for t in targets))
+    return {target.id for target in each if isinstance(target, ast.Name)}
 
 
 def _member(group: ModuleType, module: str, name: str, member: str) -> str:
     thing = getattr(group, member)
     if inspect.isclass(thing):
-        return f".. autoclass:: {name}.{member}\n   :members:\n"
+        values = "   :undoc-members:\n" if issubclass(thing, enum.Enum) else ""
+        return f".. autoclass:: {name}.{member}\n   :members:\n{values}"
     if inspect.isroutine(thing):
         return f".. autofunction:: {name}.{member}\n"
-    value = textwrap.shorten(re.sub(r" at 0x\w+", "", repr(thing)), 400, placeholder=" ...")
-    text = f"{_text_after(module, member)}\n\n``{value}``".strip()
+    text = f"{_text_after(group, member)}\n\n{_value(thing)}".strip()
     return f".. py:data:: {member}\n\n{textwrap.indent(text, '   ')}\n"
 
 
-def _text_after(module: str, name: str) -> str:
+MOST_SHOWN = 600
+"""Characters of a constant that are shown; of a longer table, or one of functions, its keys."""
+
+
+def _value(thing: Any) -> str:
+    """Return a constant as a reader sees it, without the addresses and paths of its `repr`."""
+    text = repr(dict(thing) if isinstance(thing, Mapping) else thing)
+    if len(text) > MOST_SHOWN and is_dataclass(thing) and thing == type(thing)():
+        return f"``{type(thing).__name__}()``"
+    text = re.sub(r"\bdualclust(?:\.\w+)*\.(?=[A-Z])", "", text)
+    if isinstance(thing, Mapping) and (len(text) > MOST_SHOWN or "<" in text):
+        return f"Keys: {', '.join(f'``{key!r}``' for key in thing)}."
+    return f"``{text}``" if text != "{}" else ""
+
+
+def _text_after(group: ModuleType, name: str) -> str:
     """Return the string below an assignment, as this library documents its constants."""
-    body = ast.parse(inspect.getsource(import_module(module))).body
-    for node, after in itertools.pairwise(body):
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if any(isinstance(t, ast.Name) and t.id == name for t in targets) and isinstance(
-            after, ast.Expr
-        ):
-            value = getattr(after.value, "value", None)
-            if isinstance(value, str):
+    for path in sorted(Path(str(group.__file__)).parent.rglob("*.py")):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        for node, after in itertools.pairwise(body):
+            value = getattr(getattr(after, "value", None), "value", None)
+            if name in _assigned(node) and isinstance(after, ast.Expr) and isinstance(value, str):
                 return inspect.cleandoc(value)
     return ""
+
+
+def groups_table() -> str:
+    """Write the groups of the reference, each with the first line of its text."""
+    lines = []
+    for title, names in GROUPS.items():
+        lines += [f"**{title}**", "", "| group | holds |", "|---|---|"]
+        for name in names:
+            first = (inspect.getdoc(import_module(name)) or "").splitlines()[0]
+            lines.append(f"| [{name.removeprefix('dualclust.')}]({name}.rst) | {_marked(first)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _marked(line: str) -> str:
+    """Turn the names of a docstring's line into code, for a cell of a table."""
+    return re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", line).replace("|", "\\|")
 
 
 def names_page() -> str:
@@ -148,8 +186,7 @@ def names_page() -> str:
     ]
     for name in front_names():
         first = (inspect.getdoc(getattr(front, name)) or "").splitlines()[0]
-        first = re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", first).replace("|", "\\|")
-        lines.append(f"| {{py:obj}}`{name} <{home(name)}>` | {first} |")
+        lines.append(f"| {{py:obj}}`{name} <{home(name)}>` | {_marked(first)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -189,9 +226,8 @@ def capabilities_page() -> str:
     for kernel, rows in TABLE.items():
         engines = [rows.get(place, "its text").partition(":")[0] for place in places]
         what = (inspect.getdoc(KERNELS[kernel]) or "").splitlines()[0] if kernel in KERNELS else ""
-        what = re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", what)
         cells = [e if e == "its text" else f"`{e}`" for e in engines]
-        lines.append(f"| `{kernel}` | {' | '.join(cells)} | {what} |")
+        lines.append(f"| `{kernel}` | {' | '.join(cells)} | {_marked(what)} |")
     lines += [
         "",
         '`with dc.engine("reference"):` runs the text of every kernel, to compare with. The test',

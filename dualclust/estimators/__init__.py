@@ -1,4 +1,4 @@
-"""k-means with bounded cluster sizes as a scikit-learn estimator."""
+"""What scikit-learn's tools can use: `ConstrainedKMeans`, with `fit`, `predict` and `transform`."""
 
 from .constrained_kmeans import ConstrainedKMeans
 

@@ -19,7 +19,7 @@ paper                   here                      shape    meaning
 :math:`\rho'`           ``price_upper``           (k,)     penalty of a large cluster, float64
 :math:`\gamma_k / N`    ``lower_share``           (k,)     smallest share of the labels, float64
 :math:`\gamma'_k / N`   ``upper_share``           (k,)     largest share of the labels, float64
-:math:`n_k`             ``counts``                (k,)     labels since `reset_counts`, int64
+:math:`n_k`             ``counts``                (k,)     labels since the last reset, int64
 ======================  ========================  =======  =======================================
 """
 

@@ -73,8 +73,8 @@ class PricedRouter(SizePrices):
         gate would always be 1, and the router would learn nothing.
     scale, steps, automatic, process_group, device
         As in `SizePrices`. With activation checkpointing or accumulated gradients pass
-        ``automatic=False`` and call `move_prices` after ``optimizer.step()``: a pass that is
-        computed again must route as it did.
+        ``automatic=False`` and call `SizePrices.move_prices` after ``optimizer.step()``: a pass
+        that is computed again must route as it did.
 
     Raises
     ------

@@ -44,6 +44,7 @@ MODULES = (
     "gatcluster",
     "theorem_r",
 )
+"""Modules of `proofs` that state claims, in the order of the papers."""
 PAPERS = (
     "SeCu supplement",
     "MI + margin supplement",
@@ -52,6 +53,7 @@ PAPERS = (
     "GATCluster",
     "dualclust",
 )
+"""What a claim can be of; "dualclust" is Theorem R, which is ours."""
 
 ABOUT = {
     "library": "the check calls the library's functions",
@@ -64,7 +66,7 @@ Check = Callable[[], float]
 
 
 class Status(Enum):
-    """What became of a claim."""
+    """What became of a claim; the values are the words of the page of claims."""
 
     HOLDS = "holds"
     EXTRA = "holds with an extra hypothesis"
@@ -161,6 +163,7 @@ class Result(NamedTuple):
 
 
 REGISTRY: dict[str, Claim] = {}
+"""The claims by their ids: empty until `load` imports the modules that state them."""
 
 
 def claim(

@@ -7,6 +7,7 @@ builds the site and checks its links, and what the build writes from code is tes
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
 import math
 import re
@@ -331,6 +332,7 @@ def test_every_public_name_is_in_the_reference(pages: ModuleType) -> None:
         module = sys.modules[group]
         for name in pages.public_names(module):
             assert re.search(rf":: ({group}\.)?{name}\n", text), f"{group}.{name}"
+        assert not re.search(r"mappingproxy|<function|<factory| at 0x", text), group
     folders = {
         ".".join(("dualclust", *path.parent.relative_to(ROOT).parts))
         for layer in ("algos", "backends", "train")
@@ -350,7 +352,21 @@ def test_generated_pages_name_their_things(pages: ModuleType) -> None:
     assert all(f"`{n} <" in front for n in dualclust.__all__ if n != "__version__")
     command = pages.command_page()
     assert all(f"## `dualclust {n}`" in command for n in ("cluster", "train", "proofs", "docs"))
+    groups = pages.groups_table()
+    assert all(groups.count(f"({name}.rst) | ") == 1 for name in pages.ALL_GROUPS)
     assert set(pages.recipe_texts()) == {p.stem for p in (ROOT / "train/recipes").glob("*.toml")}
+
+
+def test_docstrings_become_pages() -> None:
+    docstrings = load(DOCS / "site" / "docstrings.py")
+    done = doctest.testmod(docstrings)
+    assert done.attempted >= 3
+    assert done.failed == 0
+    kept = ["Parameters", "----------", "side : int", "    Pixels. More.", "", "Notes", "-----"]
+    assert docstrings.whole_entries(kept) == kept
+    assert docstrings.by_lines("``a``, a name,\nand ``b``.") == "``a``, a name,\nand ``b``."
+    text = docstrings.plain_names("`rows` and `fit`", "function", lambda rows: rows)
+    assert text == "``rows`` and `fit`"
 
 
 def test_claims_by_status_holds_every_claim(pages: ModuleType) -> None:

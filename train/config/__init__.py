@@ -1,8 +1,9 @@
 """The settings of a training run: frozen records that check themselves, read from and kept as TOML.
 
 `RunConfig` holds all settings of a run and `load_config` reads it; the records of its tables are in
-`run`, `augment`, `encoder`, `optim`, `linear` and `starts`, those of each method in `methods`.
-`schema` makes records check themselves, and `constraints` names the rules. Nothing loads torch.
+`run`, `augment`, `encoder`, `optim`, `linear` and `starts`, those of each method in
+`config.methods`. `schema` makes records check themselves, and `constraints` names the rules.
+Nothing loads torch.
 """
 
 from .augment import AugmentConfig

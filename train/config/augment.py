@@ -24,13 +24,14 @@ class AugmentConfig(Checked):
     crop : (float, float), 0 < low <= high <= 1. Share of the image's area that a view shows,
         uniform between the two; (1, 1): all of it.
     ratio : (float, float), 0 < low <= high. Width over height of the crop, log-uniform.
-    rotate : float, degrees in [0, 180]. Angle uniform in ±rotate.
-    translate : float in [0, 1], share of the side. Shift uniform in ±translate, each axis.
+    rotate : float, degrees in [0, 180]. Angle uniform in ±rotate degrees.
+    translate : float in [0, 1]. Shift uniform in ±translate of the side, on
+        each axis.
     scale : (float, float), 0 < low <= high. Magnification, log-uniform between the two.
-    shear : float, degrees in [0, 60]. Horizontal shear angle uniform in ±shear.
-    brightness : float >= 0, in standard deviations of the data. Offset uniform in ±brightness.
+    shear : float, degrees in [0, 60]. Horizontal shear angle uniform in ±shear degrees.
+    brightness : float >= 0. Offset uniform in ±brightness standard deviations of the data.
     contrast : float in [0, 1]. Factor uniform in 1 ± contrast, about the background.
-    noise : float >= 0, in standard deviations of the data. Gaussian noise on each value.
+    noise : float >= 0. Gaussian noise on each value, in standard deviations of the data.
     jitter : (float, float, float, float). Strengths of brightness, contrast, saturation (each 0 or
         more, a factor uniform in 1 ± strength) and hue (in [0, 0.5], turns of the color circle,
         uniform in ± strength), in pixel units from 0 to 1.
@@ -39,9 +40,9 @@ class AugmentConfig(Checked):
     solarize : float in [0, 1]. Probability that a sample's bright half is inverted.
     blur : float in [0, 1]. Probability that a sample is blurred.
     blur_sigma : (float, float), 0 < low <= high. Width of the blur in pixels, uniform.
-    cutout : float in [0, 1], share of the side. Side of a square replaced by background.
-    elastic : float in [0, 0.5], share of the side. The control points of a smooth random
-        displacement field move uniformly in ±elastic along each axis.
+    cutout : float in [0, 1]. Side of a square replaced by background, as a share of the view's.
+    elastic : float in [0, 0.5]. The control points of a smooth random displacement field move
+        uniformly in ±elastic of the side along each axis.
     flip : bool. Mirror left to right with probability one half.
     mask : float in [0, 1). Share of the entries of an embedding set to 0, at random.
     """

@@ -43,10 +43,10 @@ class DataConfig(Checked):
     max_pixels : int in [1, 178956970]. Pictures with more pixels are bad.
     size : int, 0 or more. Side in pixels to which the images of a folder are brought, as `fit`
         says. 0: they all have one size already.
-    fit : ``"crop"``: the shorter side is resized to `size` and the middle is kept; ``"squash"``:
-        both sides are resized to `size`; ``"imagenet"``: the shorter side is resized to 256/224 of
-        `size` and the middle is kept, as is usual to evaluate on ImageNet. What a view without a
-        random crop shows, and prediction.
+    fit : ``"crop"``, ``"squash"`` or ``"imagenet"``. What a view without a random crop shows, and
+        prediction. ``"crop"``: the shorter side is resized to `size` and the middle is kept;
+        ``"squash"``: both sides are resized to `size`; ``"imagenet"``: the shorter side is resized
+        to 256/224 of `size` and the middle is kept, as is usual to evaluate on ImageNet.
     decode : ``"views"``, ``"copies"``, ``"once"`` or ``"auto"``. ``"views"``: picture files stay as
         they are, and each view is cut out of the whole picture, decoded anew, ahead of the step;
         ``"copies"``: the same boxes are cut, of whole copies whose shorter side is twice that of a

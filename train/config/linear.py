@@ -20,10 +20,10 @@ class LinearConfig(Checked):
     Attributes
     ----------
     epochs : int, 1 or more. Passes over the training images.
-    batch_size : int, 1 or more.
+    batch_size : int, 1 or more. Images in one step.
     lr : float > 0. Rate of the first epoch; ``lr (1 + cos(pi e / epochs)) / 2`` in epoch e.
-    momentum : float in [0, 1).
-    weight_decay : float >= 0.
+    momentum : float in [0, 1). Momentum of SGD.
+    weight_decay : float >= 0. Weight decay of the classifier.
     crop : (float, float), 0 < low <= high <= 1. Share of the area that a view of training shows.
     flip : bool. Whether views are mirrored with probability one half.
     """

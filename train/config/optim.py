@@ -17,11 +17,11 @@ class OptimConfig(Checked):
 
     Attributes
     ----------
-    name : ``"sgd"``, ``"adam"``, ``"adamw"`` or ``"lars"``.
+    name : str. The rule of the step: ``"sgd"``, ``"adam"``, ``"adamw"`` or ``"lars"``.
     lr : float > 0. Peak step size of the network.
     center_lr : float >= 0. Step size of learned centers, constant.
-    momentum : float in [0, 1). Of ``"sgd"`` and ``"lars"``.
-    weight_decay : float >= 0.
+    momentum : float in [0, 1). Momentum of ``"sgd"`` and ``"lars"``; the others do not read it.
+    weight_decay : float >= 0. Weight decay; ``"lars"`` leaves biases and normalization out.
     frozen_epochs : int >= 0. First epochs in which the network does not learn.
     warmup_epochs : int >= 0. Epochs of linear warm-up from 0 to `lr`, after the frozen ones.
     schedule : ``"cosine"`` after the warm-up, or ``"constant"``.

@@ -143,8 +143,8 @@ class AssignmentConfig(Checked):
     ----------
     lower : float in [0, 1]. Smallest size as a ratio of the mean size n/k; 0 switches it off.
     upper : float, 1 or more. Largest size as a ratio of n/k; ``inf`` switches it off.
-    kappa : float > 0. How far the price of a starved cluster rises in the first epoch; halved
-        with each epoch.
+    kappa : float > 0. How far the price of a starved cluster rises in the first epoch, in units of
+        score; halved with each epoch.
     kappa_floor : float in (0, kappa]. Where the halving stops.
     steps : ``"measured"``, by the rules of `dualclust.algos.online.step_sizes`, one step for each
         head; or the name of a published setting (``"secu-cifar"``, ``"secu-imagenet"``,
@@ -234,16 +234,19 @@ class RunConfig(Checked):
 
     Attributes
     ----------
-    method : str. The clustering method, a key of `METHOD_OPTIONS`.
+    method : str. The clustering method, a key of `METHOD_OPTIONS`: ``"secu"``, ``"coke"``,
+        ``"propos"``, ``"gatcluster"``, ``"mi_margin"`` or ``"self_label"``.
     seed : int in [0, 2**63). Source of every random number of the run.
     epochs : int, 1 or more. Passes over the data.
     batch_size : int, 2 or more. Images in one step; batch normalization needs at least two.
     threads : int, 0 or more. CPU threads of PyTorch; 0 leaves its own choice. The order of
         additions depends on it, so that it belongs to what repeats a run.
-    log : list of ``"tensorboard"``, ``"wandb"``, ``"mlflow"``. What gets a copy of the figures of
-        each epoch; not part of what a run is, so that it may differ when a run is resumed.
-    augment, second, small : AugmentConfig. How the first view of an image is drawn, the second
-        where it differs from the first, and the small crops of methods that have them.
+    log : list of names. Trackers that get a copy of the figures of each epoch: any of
+        ``"tensorboard"``, ``"wandb"`` and ``"mlflow"``. Not part of what a run is, so that it may
+        differ when a run is resumed.
+    augment : AugmentConfig. How the first view of an image is drawn.
+    second : AugmentConfig or None. How the second view is drawn, where it differs from the first.
+    small : AugmentConfig or None. How small crops are drawn, of methods that have them.
     encoder : EncoderConfig or None. How an encoder is used that has learned before.
     linear : LinearConfig or None. Linear evaluation on crops, where ``evaluation.probe`` is on.
     starts : StartsConfig or None. Several beginnings, of which the one with the least loss goes on.

@@ -9,7 +9,7 @@ step of a training run reads them.
 ===============  =================================================================================
 source           what it is
 ===============  =================================================================================
-``"digits"``     scikit-learn's 1797 handwritten digits, 8 × 8, grey; built in
+``"digits"``     scikit-learn's 1797 handwritten digits, 8 × 8, gray; built in
 ``FILE.npz``     ``images``: uint8 of shape (n, h, w), (n, h, w, c) or (n, c, h, w), c = 1 or 3;
                  optional ``labels`` (n,) and ``class_names``
 ``FILE.npz``     ``train_images``, ``train_labels``, ``test_images``, ``test_labels``, as MNIST is
@@ -66,6 +66,7 @@ RESIDENT_SHARE = 0.6
 
 
 Samples: TypeAlias = ImageData | PictureData | EmbeddingData
+"""What `load_source` returns: images in memory, pictures in their files, or embeddings."""
 
 
 def load_source(
@@ -93,8 +94,8 @@ def load_source(
     Parameters
     ----------
     source : str or path. See the table at the top of this module.
-    split, limit, imbalance, classes, folders, bad, max_pixels, size, fit, workers, standardize,
-        resident : see `config.DataConfig`.
+    split, limit, imbalance, classes, folders, bad, max_pixels, size : see `config.DataConfig`.
+    fit, workers, standardize, resident : see `config.DataConfig`.
     decode : str. ``"once"``; ``"views"``; ``"copies"``; or ``"auto"``: ``"views"`` if the source is
         picture files and `size` is set. Whether the run shows random crops is for the caller to
         know.

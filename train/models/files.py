@@ -74,7 +74,7 @@ def model_bytes(spec: ModelSpec, tensors: Mapping[str, Tensor]) -> bytes:
 def load_model(
     path: str | Path, *, network: nn.Module | None = None, device: str | torch.device = "cpu"
 ) -> Model:
-    """Load a trained model; `dualclust.load` is this function.
+    """Load a trained model from a file or a run folder; `dualclust.load` is this function.
 
     Parameters
     ----------

@@ -7,10 +7,10 @@ view, in one pass (`run_views`).
 ====================  =============================================================================
 name                  encoder
 ====================  =============================================================================
-``digits-cnn``        three 3 × 3 convolutions for small grey images, flattened: a forward and
+``digits-cnn``        three 3 × 3 convolutions for small gray images, flattened: a forward and
                       backward pass of 256 digits takes about 12 ms on one CPU core
-``mnist-cnn``         three 3 × 3 convolutions of stride 2, flattened, for grey images of 28 pixels
-``vgg4-28``, ``-32``  VGG4 of MI + margin for grey 28 × 28 and colored 32 × 32 images
+``mnist-cnn``         three 3 × 3 convolutions of stride 2, flattened, for gray images of 28 pixels
+``vgg4-28``, ``-32``  VGG4 of MI + margin for gray 28 × 28 and colored 32 × 32 images
 ``vgg4-96``           VGG4 with stride 2, for 96 × 96
 ``resnet18-cifar``    ResNet-18 for images of about 32 pixels: a 3 × 3 stem of stride 1 and no
                       max-pooling; also ``resnet34-cifar``, ``resnet50-cifar``
@@ -282,3 +282,4 @@ NETWORKS: dict[str, _Encoder] = {
         for name in GAT_LAYERS
     },
 }
+"""The encoders by the names that `network.name` takes."""

@@ -45,7 +45,7 @@ class _VGG4(NamedTuple):
     width: int
 
 
-# arXiv 2301.11405, supplement: grey images of 28 pixels, colored ones of 32 and of 96.
+# arXiv 2301.11405, supplement: gray images of 28 pixels, colored ones of 32 and of 96.
 VGG4 = {"vgg4-28": _VGG4(1, 64), "vgg4-32": _VGG4(1, 32), "vgg4-96": _VGG4(2, 128)}
 
 

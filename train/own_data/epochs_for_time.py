@@ -57,6 +57,7 @@ def seconds_of(text: str) -> float:
     Raises
     ------
     UsageError
+        If the text is no time above 0.
 
     Examples
     --------

@@ -64,7 +64,7 @@ def write_gallery(
     Parameters
     ----------
     path : where the PNG goes. Its folder must exist.
-    images : (n, c, h, w) uint8 array or tensor, c = 1 (grey) or 3 (color).
+    images : (n, c, h, w) uint8 array or tensor, c = 1 (gray) or 3 (color).
     labels : (n,) int in 0 … n_clusters-1. The cluster of each image.
     scores : (n,) float. How typical each image is of its cluster, such as its margin.
     n_columns : int, 1 or more. Images in a row.

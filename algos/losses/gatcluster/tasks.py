@@ -91,6 +91,7 @@ class LossWeights:
 
 
 PUBLISHED_WEIGHTS = LossWeights()
+"""The weights of Eq. 12 as published."""
 
 
 class GATClusterLoss(NamedTuple):

@@ -22,8 +22,11 @@ class GatclusterOptions(Checked):
 
     Attributes
     ----------
-    relation, transformation, attention, entropy : float >= 0. Weights of L_R, L_T, L_A and L_E: 1,
-        alpha_1, alpha_2, alpha_3 of Eq. 12, as the code pairs them (Eq. 3 swaps the last two).
+    relation : float >= 0. Weight of the loss of pairs, L_R: 1 in Eq. 12.
+    transformation : float >= 0. Weight of the loss of transformation invariance, L_T: alpha_1.
+    attention : float >= 0. Weight of the loss of attention, L_A: alpha_2 of Eq. 12, as the code
+        pairs them; Eq. 3 swaps it with the next.
+    entropy : float >= 0. Weight of the loss of entropy, L_E: alpha_3 of Eq. 12.
     sub_batch : int, 2 or more. m2, images of one optimizer step.
     repeats : int, 1 or more. Passes over the same views and targets of a large batch; the paper's
         Algorithm 1 has one, the code eight.

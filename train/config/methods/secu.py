@@ -26,10 +26,10 @@ class SecuOptions(Checked):
         alpha over the number of images, 6,000 / 50,000 on CIFAR-10.
     first_pass : ``"exact"`` or ``"published"``. What the first epoch charges under ``"entropy"``;
         see `algos.baselines.entropy`.
-    centers : ``"learned"``, by the optimizer as published; or ``"certified"``: once an epoch, each
-        head's centers are solved for the labels of the epoch before, the weights of SeCu's theorem
-        included, with a proof of how good they are (`algos.clustering.hardness_weighted`). That
-        holds an (n, k) table of float64.
+    centers : ``"learned"`` or ``"certified"``. How centers move: ``"learned"``, by the optimizer as
+        published; or ``"certified"``: once an epoch, each head's centers are solved for the labels
+        of the epoch before, the weights of SeCu's theorem included, with a proof of how good they
+        are (`algos.clustering.hardness_weighted`), which holds an (n, k) table of float64.
     center_ramp : bool. Let the rate of the learned centers rise from 0 to ``optim.center_lr`` along
         half a cosine, as on ImageNet under ``"entropy"``.
     init_from : str. Folder of a finished run of SeCu to start from: the network, and the centers of
