@@ -46,6 +46,7 @@ html_theme = "furo"
 html_title = "dualclust"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {"navigation_with_keys": True}
@@ -162,6 +163,17 @@ def by_last_names(app: Sphinx, env: Any, node: Any, content: Any) -> nodes.Node 
     return reference
 
 
+LONG_NAME = re.compile(r'(?<=<span class="pre">)[^<]{20,}(?=</span>)')
+
+
+def breakable(app: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Let a long name of the text break behind a dot or an underscore, and not within a word."""
+    if "body" in context:
+        context["body"] = LONG_NAME.sub(
+            lambda m: re.sub(r"(?<=\w[._/=,(])(?=\w)", "<wbr>", m[0]), context["body"]
+        )
+
+
 def setup(app: Sphinx) -> None:
     """Register the roles and the events."""
     app.add_role("claim", ClaimRole())
@@ -170,4 +182,5 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-signature", short_signature)
     app.connect("autodoc-skip-member", skip_member)
     app.connect("missing-reference", by_last_names)
+    app.connect("html-page-context", breakable)
     app.connect("build-finished", copy_mathjax)
