@@ -52,7 +52,6 @@ def load(path: Path) -> ModuleType:
 
 code = load(DOCS / "site" / "blocks.py")
 site_links = load(DOCS / "site" / "links.py")
-wording = load(DOCS / "site" / "wording.py")
 
 
 def clicks(front: Path, answer: Path) -> float:
@@ -365,37 +364,3 @@ def test_ways_are_the_shortest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     }.items():
         (tmp_path / f"{name}.html").write_text(text)
     assert links.ways(links.read(tmp_path)) == {"q": ["index.html", "b.html", "c.html"], "r": None}
-
-
-def test_numbers_stay_whole_in_text_and_tables_alone() -> None:
-    text = "# 1e-4\n\nto 1e-4, `1e-4`, 0.9 +- 0.1, 5 % [a](b-1-2.md) $1-2$\n\n| 1.8e-02 to +4-5 |\n"
-    text += "$$\n1e-4\n$$\n```\n7 +- 1, 1e-4\n```\n    1-2\n"
-    whole = '<span class="whole">{}</span>'.format
-    found = wording.whole_numbers(text)
-    expected = text.replace("to 1e-4", f"to {whole('1e-4')}").replace(
-        "0.9 +- 0.1", "0.9\u00a0±\u00a00.1"
-    )
-    expected = expected.replace("5 %", "5\u00a0%").replace("1.8e-02", whole("1.8e-02"))
-    assert found == expected.replace("+4-5", whole("+4-5"))
-
-
-def test_pages_and_decisions_that_a_text_names_are_links() -> None:
-    page = DOCS / "about" / "changelog.md"
-    text = "# decision 9\n`docs/gpu.md` (docs/scale.md), "
-    text += "decisions 9 and 11, decision 9999, `decision 9`"
-    nine, eleven = (
-        "[{}](../decisions/{})".format(*d)
-        for d in (("9", "0009-candidates.md"), ("11", "0011-blocks.md"))
-    )
-    assert wording.linked_pages(text, page, DOCS) == (
-        "# decision 9\n[`docs/gpu.md`](../gpu.md) ([docs/scale.md](../scale.md)), "
-        f"decisions {nine} and {eleven}, decision 9999, `decision 9`"
-    )
-    left = "`docs/none.md` docs/claims.md#S4 [decision 9](x.md) docs/gpu.mdx"
-    assert wording.linked_pages(left, page, DOCS) == left
-    assert (
-        wording.linked_pages("decision 9", DOCS / "decisions/0009-candidates.md", DOCS)
-        == "decision 9"
-    )
-    assert wording.numbered("# Title\n# b", "0009-candidates.md") == "# 9. Title\n# b"
-    assert wording.numbered("# Title", "README.md") == "# Title"
