@@ -6,7 +6,6 @@ builds them with warnings as errors, and `links` checks what was built. Nothing 
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 import time
@@ -19,9 +18,9 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
 
 import blocks  # noqa: E402
-import crosslinks  # noqa: E402
 import links  # noqa: E402
 import pages  # noqa: E402
+import wording  # noqa: E402
 
 
 def stage(folder: Path) -> None:
@@ -37,48 +36,14 @@ def stage(folder: Path) -> None:
     pages.write_pages(folder)
     (folder / "reference" / "blocks.md").write_text(blocks.blocks_page(), encoding="utf-8")
     front = {name: pages.home(name) for name in pages.front_names()}
-    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")}
     for path in folder.rglob("*.md"):
-        text = linked_claims(path.read_text(encoding="utf-8"), path.name)
-        text = crosslinks.linked(text, path.relative_to(folder).as_posix(), names)
+        text = wording.linked_claims(path.read_text(encoding="utf-8"), path.name)
         if path.parent.name in {"start", "guides", "math"}:
-            text = linked_names(text, front)
-        path.write_text(whole_numbers(text), encoding="utf-8")
-
-
-def whole_numbers(text: str) -> str:
-    """Keep a number of a table on one line: a browser would break 7e-17, 162-197, 0.96 +- 0.01."""
-
-    def joined(match: re.Match[str]) -> str:
-        cell = re.sub(r"(?<=\d) (?:\+-|±) (?=[\d.])", "\u00a0±\u00a0", match[0])
-        return re.sub(r"(?<=[\de])-(?=\d)", "-\u2060", cell)  # a word joiner: no break after it
-
-    return re.sub(r"(?<=\|) [-+\d.][-+±\d.,e \u00a0%]*(?= \|)", joined, text)
-
-
-def linked_claims(text: str, name: str) -> str:
-    """Turn links to claims into the role that knows where each page lies."""
-    if name == "claims.md":
-        text = re.sub(r"\[([^\]]+)\]\(#(\w+)\)", r"{claim}`\1 <\2>`", text)
-    return re.sub(r"\[([^\]]+)\]\((?:\.\./)*claims\.md#(\w+)\)", r"{claim}`\1 <\2>`", text)
-
-
-def linked_names(text: str, front: dict[str, str]) -> str:
-    """Turn names of the library into links, but for those in blocks of code and in headings.
-
-    They are names of the front door, attributes of these (`SizeBounds.of`) and names of groups,
-    which begin with `algos.`. A link to what the reference does not have remains text.
-    """
-
-    def link(match: re.Match[str]) -> str:
-        first, dot, rest = match[1].partition(".")
-        if first in front:
-            return f"{{py:obj}}`{match[1]} <{front[first]}{dot}{rest}>`"
-        return f"{{py:obj}}`{match[1]} <dualclust.{match[1]}>`" if first == "algos" else match[0]
-
-    parts = re.split(r"(^```.*?^```$|^#.*?$)", text, flags=re.M | re.S)
-    parts[::2] = [re.sub(r"(?<![`}])`(\w+(?:\.\w+)*)`(?!`)", link, part) for part in parts[::2]]
-    return "".join(parts)
+            text = wording.linked_names(text, front)
+        if path.parent.name == "decisions":
+            text = wording.numbered(text, path.name)
+        text = wording.linked_pages(text, path, folder)
+        path.write_text(wording.whole_numbers(text), encoding="utf-8")
 
 
 def main(arguments: list[str]) -> int:

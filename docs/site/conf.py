@@ -51,6 +51,7 @@ html_theme = "furo"
 html_title = "dualclust"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {"navigation_with_keys": True}
@@ -86,9 +87,6 @@ MEMBERS = {"method", "classmethod", "staticmethod", "property", "attribute"}
 
 MOST_FIELDS = 12
 """Fields with a default that the signature of a class shows; a record of settings has up to 50."""
-
-LONGEST_OPTION = 24
-"""Characters of a word of code that a line of a phone always holds."""
 
 
 class ClaimRole(SphinxRole):
@@ -157,15 +155,8 @@ def short_signature(
     return None
 
 
-LONGEST_WORD = 32
-"""Letters of a word of code that is not broken: so many fit on a line of a phone."""
-
-
 def keep_together(app: Sphinx, doctree: nodes.document) -> None:
-    """Mark what no line may break: short words of code, and a formula with the sign behind it."""
-    for code in doctree.findall(nodes.literal):
-        if all(len(word) <= LONGEST_WORD for word in code.astext().split()):
-            code["classes"].append("whole")
+    """Mark what no line may break: a formula with the sign behind it."""
     for formula in list(doctree.findall(nodes.math)):
         parent, place = formula.parent, formula.parent.index(formula)
         after = parent[place + 1] if place + 1 < len(parent) else None
@@ -221,15 +212,20 @@ def breakable_names(app: Sphinx, doctree: nodes.document, docname: str) -> None:
             parts: list[nodes.Node] = []
             for part in re.split(r"(?<=\w[._])(?=\w)", text.astext()):
                 parts += [nodes.raw("", "<wbr>", format="html"), nodes.Text(part)]
-            text.parent.replace(text, parts[1:])
+            inside = text.parent
+            at = next(i for i, child in enumerate(inside) if child is text)  # texts may be equal
+            inside[at : at + 1] = parts[1:]
 
 
-def whole_options(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Mark code with options such as `--resume`, which browsers tear apart after their dashes."""
-    for code in doctree.findall(nodes.literal):
-        words = code.astext().split()
-        if max(map(len, words), default=0) <= LONGEST_OPTION and any(w[:2] == "--" for w in words):
-            code["classes"].append("whole")
+LONG_NAME = re.compile(r'(?<=<span class="pre">)[^<]{20,}(?=</span>)')
+
+
+def breakable(app: Sphinx, page: str, template: str, context: dict[str, Any], tree: Any) -> None:
+    """Let a long name of the text break behind a dot or an underscore, and not within a word."""
+    if "body" in context:
+        context["body"] = LONG_NAME.sub(
+            lambda m: re.sub(r"(?<=\w[._/=,(])(?=\w)", "<wbr>", m[0]), context["body"]
+        )
 
 
 def setup(app: Sphinx) -> None:
@@ -242,6 +238,6 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-skip-member", skip_member)
     app.connect("doctree-read", keep_together)
     app.connect("missing-reference", by_last_names)
-    app.connect("doctree-resolved", whole_options)
     app.connect("doctree-resolved", breakable_names)
+    app.connect("html-page-context", breakable)
     app.connect("build-finished", copy_mathjax)
