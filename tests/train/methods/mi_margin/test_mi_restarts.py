@@ -40,6 +40,18 @@ def test_two_halves_add_up_to_what_was_there():
     torch.testing.assert_close(new[:, 1], new[:, 2])
 
 
+@torch.no_grad()
+def test_directions_are_drawn_in_double_precision_whatever_the_network():
+    """So that a run in single precision is split along the same planes."""
+    head = nn.Linear(20, 4)  # below 16 both precisions draw the same
+    direction = torch.randn(20, generator=draws(), dtype=torch.float64)
+    moved = APART * head.weight[1].norm() * (direction / direction.norm()).float()
+    expected = torch.stack([head.weight[1] + moved, head.weight[1] - moved])
+    split_clusters(head, [Split(2, 1)], draws())
+    torch.testing.assert_close(head.weight[[1, 2]], expected)
+    assert head.weight.dtype == torch.float32
+
+
 def test_splits_come_one_after_the_other():
     head = nn.Linear(6, 4).double()
     one = nn.Linear(6, 4).double()
