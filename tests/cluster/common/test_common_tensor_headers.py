@@ -62,6 +62,7 @@ def test_a_type_of_part_of_a_byte_is_left_to_who_knows_it():
             "overlap, or leave a gap, at byte 24",
         ),
         ({"x": tensor(shape=(-2, -3))}, 24, "no whole numbers"),
+        ({"x": tensor(shape=(-1, -6))}, 24, "no whole numbers"),
         ({"x": tensor(shape=(True, 6))}, 24, "no whole numbers"),
         ({"x": tensor(shape=(2.0, 3))}, 24, "no whole numbers"),
         ({"x": {"dtype": "F32", "shape": [1]}}, 4, "'x' has no dtype, shape and two"),

@@ -163,6 +163,7 @@ def test_gains_grow_where_the_slope_turns_and_shrink_where_it_does_not(rng, monk
     monkeypatch.setattr(layout, "_parted", lambda places: places)
     slopes = rng.normal(size=(26, 4, 2))
     slopes[:, 0, 0], slopes[:, 1, 0] = -1.0, 0.0
+    slopes[-1, 1, 0] = -1.0  # after 25 steps in which its gain has shrunk
     slopes[::2, 1, 1], slopes[::3, 2, 0] = 0.0, 0.0
     left = iter(slopes)
     monkeypatch.setattr(layout, "_slope", lambda near, places, pull: next(left))
