@@ -97,6 +97,26 @@ def test_rows_of_all_ranks_are_joined_in_their_order():
         assert torch.equal(joined, torch.cat(rows))
 
 
+@pytest.mark.parametrize("world", [2, 3])
+def test_flags_and_texts_of_all_ranks(world):
+    """A flag of one rank is enough, and texts differ in length."""
+    texts = [b"1", "größer".encode(), b"\0\xff"][:world]
+
+    def work(threads):
+        ranks = Meeting(threads)
+        flags = [ranks.any(ranks.rank == 1), ranks.any(False), ranks.any(True)]
+        return flags, ranks.exchange(texts[ranks.rank])
+
+    assert on_threads(world, work) == [([True, False, True], texts)] * world
+
+
+def test_one_rank_sends_nothing(monkeypatch):
+    monkeypatch.setattr(Ranks, "_all_gather", lambda *args: pytest.fail("sent"))
+    assert ALONE.any(True) is True
+    assert ALONE.any(False) is False
+    assert ALONE.exchange(b"text") == [b"text"]
+
+
 @pytest.mark.parametrize("dim", [None, 0, 1, 2])
 def test_gathered_rows_and_their_gradients(dim):
     axis = dim or 0
