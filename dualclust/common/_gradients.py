@@ -44,5 +44,5 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        start, stop = ctx.shard
-        return grads[0].narrow(ctx.dim, start, stop - start), None, None, None
+        (whole,), (start, stop) = grads, ctx.shard
+        return whole.narrow(ctx.dim, start, stop - start), None, None, None

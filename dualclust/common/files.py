@@ -55,7 +55,7 @@ def write_file(
         _flush_folder(path.parent)
     except BaseException as error:  # an interrupt, too, leaves nothing behind
         with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            temporary.unlink()
         _raise_output_error(path, error)
 
 

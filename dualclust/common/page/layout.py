@@ -29,6 +29,9 @@ ROUNDS, PULLED = 350, 100
 PARTED = 60
 """Most steps that push places apart."""
 
+DISTANCES = 2**22
+"""Between centers, at a time."""
+
 GOLDEN = 0.6180339887498949
 
 
@@ -79,10 +82,10 @@ def main_plane(points: Floats, weights: Floats) -> Plane:
     )
     real = values > 1e-12 * max(float(values[0]), np.finfo(float).tiny)
     plane = np.zeros((2, points.shape[1]))
-    plane[: min(2, len(values))] = directions[:2] * real[:2, None]
+    plane[: len(values)] = directions[:2] * real[:2, None]
     # The sign of a singular vector is arbitrary: make its largest entry positive.
-    largest = np.abs(plane).argmax(axis=1)
-    plane *= np.where(plane[[0, 1], largest] < 0, -1.0, 1.0)[:, None]
+    largest = np.take_along_axis(plane, np.abs(plane).argmax(axis=1)[:, None], axis=1)
+    plane = np.where(largest < 0, -plane, plane)
     spread = float((values**2).sum())
     return Plane(mean, plane, float((values[:2] ** 2).sum()) / spread if spread > 0 else 1.0)
 
@@ -112,11 +115,11 @@ def neighbor_map(points: Floats, start: Floats) -> Floats:
     # Points at one place would stay together: part them on a spiral too small to see.
     turn = 2 * np.pi * GOLDEN * np.arange(m)
     places = places + 1e-5 * np.stack([np.cos(turn), np.sin(turn)], axis=1)
-    step, gains, rate = np.zeros((m, 2)), np.ones((m, 2)), max(m / 12.0, 20.0)
+    step, gains, rate = np.zeros_like(places), np.ones_like(places), max(m / 12.0, 20.0)
     for i in range(ROUNDS):
         slope = _slope(near, places, 12.0 if i < PULLED else 1.0)
         same = (slope > 0) == (step > 0)
-        gains = np.clip(np.where(same, 0.8 * gains, gains + 0.2), 0.01, None)
+        gains = np.maximum(np.where(same, 0.8 * gains, gains + 0.2), 0.01)
         step = (0.5 if i < PULLED else 0.8) * step - rate * gains * slope
         places = places + step
         places -= places.mean(axis=0)
@@ -207,8 +210,8 @@ def rows_around(
     """
     k = len(places)
     reach = np.full(k, 1.0)
-    step = max(1, 2**22 // max(1, k))
-    for i in range(0, k if k > 1 else 0, step):
+    step = max(1, DISTANCES // k)
+    for i in range(0, k, step) if k > 1 else ():
         apart = np.linalg.norm(places[i : i + step, None] - places, axis=2)
         apart[np.arange(len(apart)), np.arange(i, i + len(apart))] = np.inf
         reach[i : i + step] = 0.48 * apart.min(axis=1)

@@ -93,14 +93,14 @@ def maps_of(
     ]
     if neighborhoods and k >= 4:
         places = neighbor_map(centers, flat)
-        order = np.argsort(np.argsort(-margin, kind="stable"), kind="stable")
-        doubt = (order + 0.5) / max(1, len(order))
+        order = np.argsort(np.argsort(-margin, kind="stable"))
+        doubt = (order + 0.5) / len(order)
         around = rows_around(places, labels, runner_up, doubt)
         note = (
             "Only who is next to whom is kept; distances across the map mean nothing. A row is the "
             "nearer to its cluster's edge, toward its second choice, the smaller its margin is."
         )
-        maps.insert(0, {"name": "Neighborhoods", "note": note, **_box(places, around)})
+        maps = [{"name": "Neighborhoods", "note": note, **_box(places, around)}, *maps]
     return {"all": maps, "cluster": packed(labels.astype("<u4"))}
 
 
@@ -136,7 +136,7 @@ def _box(centers: Floats, dots: Floats) -> dict[str, Any]:
     side = float((high - low).max()) or 1.0
     middle = (low + high) / 2
     inside = (centers - middle) / side + 0.5
-    dots = np.clip((dots - middle) / side + 0.5, 0.0, 1.0)
+    dots = ((dots - middle) / side + 0.5).clip(0.0, 1.0)
     return {
         "x": [round(x, 4) for x in inside[:, 0].tolist()],
         "y": [round(1.0 - y, 4) for y in inside[:, 1].tolist()],

@@ -127,6 +127,45 @@ def test_an_archive_has_so_many_entries_at_most(tmp_path, monkeypatch):
         archive_headers(path)
 
 
+def test_content_begins_after_a_long_name_and_what_else_stands_before_it(tmp_path):
+    """Each length has two bytes, and here two different ones."""
+    info = zipfile.ZipInfo(f"{'n' * 300}.npy")
+    info.extra = b"\xfe\xca" + (600).to_bytes(2, "little") + bytes(600)
+    path = tmp_path / "X.npz"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("first.npy", stored(np.zeros(3)))
+        file.writestr(info, stored(np.arange(4)))
+    (found, header) = archive_headers(path)["n" * 300]
+    assert found.header_offset > 0
+    with path.open("rb") as file:
+        at = content_offset(file, found)
+    assert path.read_bytes()[at : at + header.n_bytes] == stored(np.arange(4))
+
+
+def test_entries_of_one_name_are_refused(tmp_path):
+    path = archive(tmp_path / "X.npz", {"a.npy": np.ones(2), "a": np.ones(3)})
+    with pytest.raises(InvalidValueError) as caught:
+        archive_headers(path)
+    assert str(caught.value) == (
+        f"{path} has several entries of the name 'a'. Entries are told apart by their names. "
+        f"To fix this, write the archive again with np.savez"
+    )
+
+
+def test_an_entry_with_a_password_is_refused(tmp_path):
+    path = archive(tmp_path / "X.npz", {"a.npy": np.ones(2)})
+    content = bytearray(path.read_bytes())
+    content[6] |= 1  # the flags, in front of the content and in the list at the end
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(content)
+    with pytest.raises(InvalidValueError) as caught:
+        archive_headers(path)
+    assert str(caught.value) == (
+        f"{path}:a is locked by a password. Its arrays must be readable without a password. "
+        f"To fix this, write the archive again with np.savez"
+    )
+
+
 def entry(size, packed, kind=zipfile.ZIP_STORED):
     info = zipfile.ZipInfo("a.npy")
     info.file_size, info.compress_size, info.compress_type = size, packed, kind
@@ -137,14 +176,16 @@ def test_an_entry_is_as_long_as_its_array_and_packed_in_reason():
     header = Header(np.dtype("<f8"), (100,), False, 128)
     check_entry("X", entry(928, 928), header)
     check_entry("X", entry(928, 100, zipfile.ZIP_DEFLATED), header)
-    with pytest.raises(InvalidValueError, match="for 928 bytes in an entry of 927 bytes"):
+    with pytest.raises(
+        InvalidValueError, match=r"^X has a header for 928 bytes in an entry of 927 "
+    ):
         check_entry("X", entry(927, 927), header)
-    with pytest.raises(InvalidValueError, match="has 928 bytes, and 900 where it is stored"):
+    with pytest.raises(InvalidValueError, match=r"^X has 928 bytes, and 900 where it is stored"):
         check_entry("X", entry(928, 900), header)
     size = 128 + 8 * SMALL
     large = Header(np.dtype("<f8"), (SMALL,), False, 128)
     check_entry("X", entry(size, size // 200, zipfile.ZIP_DEFLATED), large)
-    with pytest.raises(InvalidValueError, match=f"promises {size} bytes packed into 9"):
+    with pytest.raises(InvalidValueError, match=f"^X promises {size} bytes packed into 9"):
         check_entry("X", entry(size, 9, zipfile.ZIP_DEFLATED), large)
 
 
@@ -153,9 +194,16 @@ def test_a_file_that_is_loaded_whole_is_looked_at_first(tmp_path):
     path.write_bytes(stored(np.arange(4)))
     assert check_array_file(path) == []
     path.write_bytes(stored(np.arange(4)) + b"\0")
-    with pytest.raises(InvalidValueError, match="has 161 bytes under a header for 160"):
+    with pytest.raises(InvalidValueError, match=r"X\.npy has 161 bytes under a header for 160"):
         check_array_file(path)
-    assert check_array_file(archive(tmp_path / "X.npz", {"b.npy": np.ones(2)})) == ["b"]
+    path = archive(tmp_path / "X.npz", {"b.npy": np.ones(2)})
+    assert check_array_file(path) == ["b"]
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr("c.npy", stored(np.ones(2)) + b"\0")
+    with pytest.raises(
+        InvalidValueError, match=r"X\.npz:c has a header for 144 bytes in an .* 145"
+    ):
+        check_array_file(path)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,12 @@ def test_the_table_of_kinds():
     assert type(kind_of("meta")) is Kind
 
 
+def test_the_host_says_what_its_processor_can_do():
+    found = kind_of("cpu").processor(torch.device("cpu"))
+    assert found == torch.backends.cpu.get_cpu_capability()
+    assert isinstance(found, str)
+
+
 def test_a_generator_draws_what_its_seed_says():
     expected = torch.rand(5, generator=torch.Generator().manual_seed(2**40 + 3))
     found = generator("cpu", 2**40 + 3)
@@ -102,6 +108,9 @@ class FakeCuda:
     def mem_get_info(self, device: object) -> tuple[int, int]:
         return (5, 9) if device == GPU else (0, 0)
 
+    def get_device_name(self, device: object) -> str:
+        return "a card" if device == GPU else "another"
+
     def current_stream(self, device: object) -> object:
         assert device == GPU
         return self.step
@@ -147,6 +156,7 @@ def test_what_cuda_is_asked(cuda):
     kind = KINDS["cuda"]
     assert kind.available() is False
     assert kind.free_memory(GPU) == 5
+    assert kind.processor(GPU) == "a card"
     kind.select(GPU)
     assert cuda.log == [("device", GPU)]
 

@@ -14,7 +14,7 @@ from dualclust.common.locks import LOCK_FILES, only_writer
 
 @pytest.fixture
 def locks(monkeypatch: pytest.MonkeyPatch) -> list[filelock.FileLock]:
-    """The locks that are made, each with what it was asked (`asked`)."""
+    """The locks that are made, each with what it was asked, and where (`asked`)."""
     made: list[filelock.FileLock] = []
 
     class Lock(filelock.FileLock):
@@ -24,7 +24,7 @@ def locks(monkeypatch: pytest.MonkeyPatch) -> list[filelock.FileLock]:
             made.append(self)
 
         def acquire(self, **options: object) -> object:  # type: ignore[override]
-            self.asked.append(options)
+            self.asked += [options, Path(self.lock_file).parent.is_dir()]
             return super().acquire(**options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(filelock, "FileLock", Lock)
@@ -40,7 +40,7 @@ def test_a_writer_does_not_wait_and_releases_what_it_held(tmp_path, locks):
     with only_writer(folder):
         assert names(folder) == LOCK_FILES
         assert locks[0].is_locked
-        assert locks[0].asked == [".lock", False, {"timeout": 0}]
+        assert locks[0].asked == [".lock", False, {"timeout": 0}, True]
         with pytest.raises(OutputError, match="is in use by process"), only_writer(folder):
             pytest.fail("two writers")
         assert names(folder) == LOCK_FILES

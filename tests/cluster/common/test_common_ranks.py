@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import threading
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 
 import pytest
@@ -93,6 +95,26 @@ def test_rows_of_all_ranks_are_joined_in_their_order():
 
     for joined in on_threads(3, work):
         assert torch.equal(joined, torch.cat(rows))
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_flags_and_texts_of_all_ranks(world):
+    """A flag of one rank is enough, and texts differ in length."""
+    texts = [b"1", "größer".encode(), b"\0\xff"][:world]
+
+    def work(threads):
+        ranks = Meeting(threads)
+        flags = [ranks.any(ranks.rank == 1), ranks.any(False), ranks.any(True)]
+        return flags, ranks.exchange(texts[ranks.rank])
+
+    assert on_threads(world, work) == [([True, False, True], texts)] * world
+
+
+def test_one_rank_sends_nothing(monkeypatch):
+    monkeypatch.setattr(Ranks, "_all_gather", lambda *args: pytest.fail("sent"))
+    assert ALONE.any(True) is True
+    assert ALONE.any(False) is False
+    assert ALONE.exchange(b"text") == [b"text"]
 
 
 @pytest.mark.parametrize("dim", [None, 0, 1, 2])
@@ -270,6 +292,51 @@ def test_ranks_that_do_not_come_are_lost(group, launched, error):
     launched.setattr(dist, "init_process_group", fail)
     with pytest.raises(RankLostError, match=r"^rank 2 of 3 found no others: timed out$"):
         join_ranks()
+
+
+def test_joining_ends_when_twice_the_time_and_some_grace_have_passed(group, launched):
+    asked = []
+
+    @contextmanager
+    def ended_after(*given):
+        asked.append(given)
+        yield
+        asked.append([entry[0] for entry in group])
+
+    launched.setattr(module, "_ended_after", ended_after)
+    join_ranks(timeout=5.0)
+    assert asked == [(20.0, "rank 2 of 3 found no others"), ["gloo", [2**63 - 1]]]
+
+
+def test_a_block_that_takes_too_long_ends_the_process(launched, capsys):
+    ended, codes = threading.Event(), []
+
+    def leave(code: int) -> None:
+        codes.append(code)
+        ended.set()
+
+    launched.setattr(module.os, "_exit", leave)
+    with module._ended_after(0.01, "rank 2 of 3"):
+        assert ended.wait(20)
+    assert codes == [RankLostError.exit_code]
+    assert capsys.readouterr().err == (
+        "dualclust: error: rank 2 of 3: who listens at first.example, port 1 does not answer. "
+        "To fix this, start the ranks with another MASTER_PORT\n"
+    )
+
+
+@pytest.mark.parametrize("error", [None, ZeroDivisionError])
+def test_a_block_that_ends_in_time_is_left_alone(launched, error):
+    codes = []
+    launched.setattr(module.os, "_exit", codes.append)
+    with nullcontext() if error is None else pytest.raises(error), module._ended_after(60, "x"):
+        (thread,) = (t for t in threading.enumerate() if t.name == "dualclust-join")
+        assert thread.daemon  # it keeps no process alive
+        if error is not None:
+            raise error
+    thread.join(20)
+    assert not thread.is_alive()
+    assert codes == []
 
 
 def test_one_process_joins_nobody(launched):

@@ -16,6 +16,7 @@ COLUMNS = {"id": ["a", 'b "c", d'], "label": np.array([3, -1]), "margin": np.arr
 def test_text_has_nine_digits_and_ends_of_lines_of_one_character():
     expected = 'id,label,margin\na,3,0.333333333\n"b ""c"", d",-1,2\n'
     assert csv_text(COLUMNS) == expected
+    assert csv_text({"x": np.array([1 / 3], "<f4")}) == "x\n0.333333343\n"
     assert csv_text({"x": [1.0, 1e-12 / 3, None, True]}) == 'x\n1\n3.33333333e-13\n""\nTrue\n'
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from dualclust.common.tensor_headers import Stored, parse_tensor_header
+from dualclust.common.tensor_headers import LONGEST_HEADER, Stored, parse_tensor_header
 
 
 def tensor(kind="F32", shape=(2, 3), begin=0, end=24):
@@ -62,6 +62,7 @@ def test_a_type_of_part_of_a_byte_is_left_to_who_knows_it():
             "overlap, or leave a gap, at byte 24",
         ),
         ({"x": tensor(shape=(-2, -3))}, 24, "no whole numbers"),
+        ({"x": tensor(shape=(-1, -6))}, 24, "no whole numbers"),
         ({"x": tensor(shape=(True, 6))}, 24, "no whole numbers"),
         ({"x": tensor(shape=(2.0, 3))}, 24, "no whole numbers"),
         ({"x": {"dtype": "F32", "shape": [1]}}, 4, "'x' has no dtype, shape and two"),
@@ -75,6 +76,7 @@ def test_what_does_not_agree_is_said(entries, n_bytes, words):
 
 
 def test_a_header_is_a_table():
+    assert LONGEST_HEADER == 32 * 2**20
     with pytest.raises(ValueError, match="its header is no table"):
         parse_tensor_header(b"[]", 0)
     long = "n" * 70

@@ -317,9 +317,10 @@ def test_the_first_rank_takes_the_others_and_sends_strangers_away(server):
     assert server.made == [(("127.0.0.1", 0), options), "closed"]
 
 
-def test_a_rank_that_does_not_connect_is_named(server):
-    server.peers += [Peer(HELLO.pack(TOKEN, 4, rank)) for rank in (3, 1)]
-    with pytest.raises(RankLostError, match=r"^rank 2 did not connect .* within 60 s$"):
+@pytest.mark.parametrize(("came", "missing"), [((3, 1), 2), ((2,), 1), ((2, 1), 3)])
+def test_a_rank_that_does_not_connect_is_named(server, came, missing):
+    server.peers += [Peer(HELLO.pack(TOKEN, 4, rank)) for rank in came]
+    with pytest.raises(RankLostError, match=rf"^rank {missing} did not connect .* within 60 s$"):
         watch._accept_all(Ranks(0, 4))
     assert server.made[-1] == "closed"
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import brentq
+from scipy.spatial import KDTree
 
 from dualclust.common.page import layout
 from dualclust.common.page.layout import (
@@ -19,9 +20,11 @@ from dualclust.common.page.layout import (
 # The plane ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("draw", range(4))
 @pytest.mark.parametrize("d", [3, 5])
-def test_the_plane_is_that_of_the_largest_eigenvalues(d, rng):
-    points = rng.normal(size=(12, d)) * np.arange(1, d + 1) + 3
+def test_the_plane_is_that_of_the_largest_eigenvalues(d, draw):
+    rng = np.random.default_rng(draw)
+    points = (rng.normal(size=(12, d)) * np.arange(1, d + 1) + 3) * 10.0 ** (-draw)
     weights = rng.integers(1, 5, size=12)
     found = main_plane(points, weights.astype(float))
     every = np.repeat(points, weights, axis=0)
@@ -86,6 +89,17 @@ def test_shares_have_the_perplexity_asked_for(m, rng):
     np.testing.assert_allclose(found, shares_of(points), rtol=1e-4, atol=1e-7)
     for unit in (1e-9, 1e9):
         np.testing.assert_allclose(_affinities(unit * points), found, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(_affinities(points + 1e7), found, rtol=1e-3, atol=1e-6)
+
+
+def test_shares_of_points_in_groups_far_apart(rng):
+    """Distances in a group are found to a thousand millionth of those between groups, not below."""
+    group, ahead = np.repeat(np.arange(2), 6), rng.normal(size=(12, 3))
+    points = np.eye(3)[group] + 1e-3 * ahead
+    np.testing.assert_allclose(_affinities(points), shares_of(points), rtol=1e-3, atol=1e-7)
+    alike = (group[:, None] == group) & ~np.eye(12, dtype=bool)
+    found = _affinities(np.eye(3)[group] + 1e-7 * ahead)
+    np.testing.assert_allclose(found, alike / 60, rtol=1e-2, atol=1e-9)
 
 
 def test_points_at_one_place_are_all_neighbors():
@@ -102,7 +116,7 @@ def slope_of(near, places, pull):
 
 
 def test_the_slope_is_the_printed_gradient(rng):
-    near, places = shares_of(rng.normal(size=(9, 3))), rng.normal(size=(9, 2))
+    near, places = rng.random((9, 9)) / 81, rng.normal(size=(9, 2))  # row by row: not symmetric
     for pull in (1.0, 12.0):
         found = _slope(near.astype(np.float32), places, pull)
         assert found.dtype == np.float64
@@ -142,6 +156,51 @@ def test_the_spiral_parts_what_starts_at_one_place(monkeypatch):
     np.testing.assert_allclose(found[:, 0] + 1j * found[:, 1], expected, rtol=1e-9)
 
 
+def test_gains_grow_where_the_slope_turns_and_shrink_where_it_does_not(rng, monkeypatch):
+    """Entry by entry: a slope of 0 is none above 0, and no gain is less than 0.01."""
+    monkeypatch.setattr(layout, "ROUNDS", 26)
+    monkeypatch.setattr(layout, "PULLED", 24)
+    monkeypatch.setattr(layout, "_parted", lambda places: places)
+    slopes = rng.normal(size=(26, 4, 2))
+    slopes[:, 0, 0], slopes[:, 1, 0] = -1.0, 0.0
+    slopes[-1, 1, 0] = -1.0  # after 25 steps in which its gain has shrunk
+    slopes[::2, 1, 1], slopes[::3, 2, 0] = 0.0, 0.0
+    left = iter(slopes)
+    monkeypatch.setattr(layout, "_slope", lambda near, places, pull: next(left))
+    expected = np.zeros((4, 2))
+    for j in np.ndindex(4, 2):
+        step, gain = 0.0, 1.0
+        for i, slope in enumerate(slopes[:, *j]):
+            gain = max(0.8 * gain if (slope > 0) == (step > 0) else gain + 0.2, 0.01)
+            step = (0.5 if i < 24 else 0.8) * step - 20 * gain * slope
+            expected[j] += step
+    start = np.zeros((4, 2))
+    found = neighbor_map(np.eye(4), start)
+    monkeypatch.setattr(layout, "ROUNDS", 0)
+    expected += neighbor_map(np.eye(4), start)
+    np.testing.assert_allclose(found, expected - expected.mean(0), rtol=1e-9, atol=1e-9)
+
+
+def test_as_many_steps_as_are_promised(monkeypatch):
+    """350, of which the first 100 pull twelve times as strongly; 60 pushes at most."""
+    pulls, asked = [], []
+
+    def slope(near, places, pull):
+        pulls.append(pull)
+        return np.zeros_like(places)
+
+    class Tree(KDTree):
+        def query_pairs(self, least, **options):
+            asked.append(least)
+            return np.asarray([[0, 1]])
+
+    monkeypatch.setattr(layout, "_slope", slope)
+    monkeypatch.setattr(layout, "KDTree", Tree)
+    neighbor_map(np.eye(4), np.eye(4)[:, :2])
+    assert pulls == [12.0] * 100 + [1.0] * 250
+    assert len(asked) == 60
+
+
 def test_neighbors_stay_neighbors(rng):
     """Three groups far apart in ten dimensions: each place's nearest is of its own group."""
     group = np.repeat(np.arange(3), 5)
@@ -166,9 +225,37 @@ def test_places_that_hide_each_other_are_pushed_by_a_quarter_each(monkeypatch):
     assert places[1].tolist() == [1.0, 0.0]  # not in place
 
 
-def test_places_apart_are_only_centered():
-    places = np.asarray([[0.0, 0.0], [4.0, 0.0], [0.0, 12.0]])
+def test_places_apart_are_only_centered(monkeypatch):
+    """Wherever they lie, and they are looked at once."""
+    made = []
+    monkeypatch.setattr(layout, "KDTree", lambda places: made.append(1) or KDTree(places))
+    places = np.asarray([[0.0, 0.0], [4.0, 0.0], [0.0, 12.0]]) + 100
     np.testing.assert_allclose(_parted(places), places - places.mean(0))
+    assert made == [1]
+
+
+def test_one_pair_is_pushed_and_not_far_where_it_is_nearly_at_one_place(monkeypatch):
+    """By at most a quarter of what is missing, times the part of 1e-9 of the side that it is."""
+    monkeypatch.setattr(layout, "PARTED", 1)
+    places = np.asarray([[0.0, 0.0], [2.4e-9, 0.0], [12.0, 4.0], [12.0, 8.0]])
+    expected = places + np.asarray([[-0.1, 0.0], [0.1, 0.0], [0.0, 0.0], [0.0, 0.0]])
+    np.testing.assert_allclose(_parted(places), expected - expected.mean(0), rtol=1e-6)
+
+
+def test_the_order_in_which_pairs_are_found_changes_no_bit(rng, monkeypatch):
+    places, expected = rng.normal(size=(30, 2)) * 0.1, None
+    places[0] = 9.0
+    orders = np.random.default_rng(5)
+
+    class Shuffled(KDTree):
+        def query_pairs(self, least, **options):
+            return orders.permutation(super().query_pairs(least, **options))
+
+    monkeypatch.setattr(layout, "KDTree", Shuffled)
+    for _ in range(4):
+        found = _parted(places)
+        assert expected is None or np.array_equal(found, expected)
+        expected = found
 
 
 # Rows around their centers -----------------------------------------------------------------------
@@ -199,12 +286,26 @@ def test_a_single_cluster_has_a_disk_of_its_own():
     np.testing.assert_allclose(found, [[4.0, 5.0]])
 
 
-def test_disks_of_many_clusters_are_found_by_parts():
-    """2,100 centers: 1,997 at a time, on a line of growing steps."""
-    k = 2100
-    places = np.stack([np.cumsum(np.arange(k) + 1.0), np.zeros(k)], 1)
-    some = np.asarray([0, 1996, 1997, 1998, k - 1])
-    found = rows_around(places, some, np.full(5, -1), np.ones(5))
-    np.testing.assert_allclose(
-        np.linalg.norm(found - places[some], axis=1), 0.48 * np.maximum(some + 1, 2.0)
-    )
+@pytest.mark.parametrize("room", [1, 13, 2**22])
+def test_disks_of_many_clusters_are_found_by_parts(room, monkeypatch):
+    """Of six centers on a line of growing steps, two at a time have 12 distances."""
+    assert layout.DISTANCES == 2**22
+    monkeypatch.setattr(layout, "DISTANCES", room)
+    norm, asked = np.linalg.norm, []
+
+    def recorded(table, axis):
+        asked.append(table.shape)
+        return norm(table, axis=axis)
+
+    monkeypatch.setattr(np.linalg, "norm", recorded)
+    places = np.stack([np.cumsum(np.arange(6) + 1.0), np.zeros(6)], 1)
+    found = rows_around(places, np.arange(6), np.full(6, -1), np.ones(6))
+    expected = 0.48 * np.maximum(np.arange(6) + 1, 2.0)
+    np.testing.assert_allclose(np.hypot(*(found - places).T), expected)
+    step = {1: 1, 13: 2, 2**22: 6}[room]
+    assert asked == [(step, 6, 2)] * (6 // step)
+
+
+def test_two_clusters_share_the_way_between_them():
+    two, first = np.asarray([[0.0, 0.0], [10.0, 0.0]]), np.asarray([0])
+    np.testing.assert_allclose(rows_around(two, first, 1 - first, np.ones(1)), [[4.8, 0.0]])

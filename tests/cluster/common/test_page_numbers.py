@@ -20,6 +20,8 @@ def test_digits_and_what_is_rounding():
     assert rounded(values, 3) == [-2.0, 1230000.0, 0.0021, 0.0, -np.inf]
     assert rounded(np.asarray([1.0, 2e-9, -1.5e-9, 0.8e-9]), 2) == [1.0, 2e-9, -1.5e-9, 0.0]
     assert rounded(np.asarray([]), 3) == []
+    assert rounded(np.asarray([1.0, 1e-9]), 3) == [1.0, 0.0]
+    assert rounded(np.asarray([1e-12, 2e-12]), 3) == [1e-12, 2e-12]
 
 
 def test_margins_are_counted_in_sixty_bars(rng):
@@ -40,6 +42,7 @@ def test_margins_are_counted_in_sixty_bars(rng):
     assert histogram(np.full(3, np.inf)) is None
     flat = histogram(np.zeros(4))
     assert (flat["end"], flat["counts"][0], flat["near"]) == (1.0, 4, 1.0)
+    assert histogram(np.asarray([0.01, *[1.0] * 999]))["near"] == 0.0  # 1 % is not near
 
 
 def test_the_bound_that_holds_a_cluster():
@@ -68,6 +71,55 @@ def test_places_are_scaled_into_the_square_both_axes_alike():
     assert _box(centers, wide)["x"] == [0.0, 0.5]
     assert _box(np.ones((1, 2)), np.zeros((0, 2)))["x"] == [0.5]
     assert _box(np.asarray([[0.0, 0.0], [3.0, 1.0]]), np.zeros((0, 2)))["y"] == [0.6667, 0.3333]
+    assert _box(np.asarray([[0.0, 0.0], [1.0, 3.0]]), np.zeros((0, 2)))["x"] == [0.3333, 0.6667]
+
+
+def test_rows_widen_the_square_on_all_sides_but_for_two_in_a_thousand():
+    """From -9.96 to 9.96 around 100: the outermost two of 1,001 rows lie beyond."""
+    line = np.linspace(-10.0, 10.0, 1001)
+    for dots in (np.stack([line, 0 * line], 1), np.stack([0 * line, line], 1)):
+        found = _box(np.asarray([[100.0, 100.0], [104.0, 104.0]]), dots + 100)
+        away = 4 / 19.92
+        middle = 0.5 if dots[0, 0] else 0.5 - away / 2
+        assert found["x"] == pytest.approx([middle, middle + away], abs=6e-5)
+        middle = 0.5 if dots[0, 1] else 0.5 + away / 2
+        assert found["y"] == pytest.approx([middle, middle - away], abs=6e-5)
+        places = unpacked(found["dots"], "<u2").reshape(-1, 2).astype(float)
+        along = places[:, 0] if dots[0, 0] else 65535 - places[:, 1]
+        np.testing.assert_allclose(along, np.clip(line / 19.92 + 0.5, 0, 1) * 65535, atol=1.01)
+        assert (along[0], along[-1]) == (0, 65535)
+
+
+def test_a_square_of_no_size_has_side_1():
+    dots = np.zeros((1001, 2))
+    dots[0] = 0.25
+    found = _box(np.zeros((1, 2)), dots)
+    assert unpacked(found["dots"], "<u2").reshape(-1, 2)[0].tolist() == [49151, 16383]
+
+
+def test_rows_of_one_margin_keep_their_order(monkeypatch):
+    seen = []
+
+    def around(places, labels, toward, doubt):
+        seen.append(doubt)
+        return np.zeros((len(labels), 2))
+
+    monkeypatch.setattr(numbers, "neighbor_map", lambda points, start: start)
+    monkeypatch.setattr(numbers, "rows_around", around)
+    for m in (0, 1, 300):
+        none, margin = np.zeros(m, np.int64), np.arange(m) % 3 / 2.0
+        maps_of(
+            np.eye(4),
+            np.ones(4, np.int64),
+            [np.zeros((m, 4))],
+            labels=none,
+            runner_up=none,
+            margin=margin,
+            neighborhoods=True,
+        )
+        order = sorted(range(m), key=lambda i: -margin[i])
+        expected = [(order.index(i) + 0.5) / m for i in range(m)]
+        np.testing.assert_allclose(seen.pop(), expected)
 
 
 @pytest.mark.parametrize(("k", "asked"), [(2, True), (3, True), (4, True), (5, False)])

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from dualclust.common.stopping import SIGNALS, stoppable
+from dualclust.common.stopping import SIGNALS, StoppedError, stoppable
 
 
 def send(number: int) -> None:
@@ -17,6 +17,7 @@ def send(number: int) -> None:
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_the_first_signal_is_noted_and_the_second_leaves(number, capfd) -> None:
+    assert StoppedError.exit_code == 75  # what says that the same work goes on later
     before = [signal.getsignal(each) for each in SIGNALS]
     with stoppable() as stop:
         assert not stop()
