@@ -7,7 +7,6 @@ builds the site and checks its links, and what the build writes from code is tes
 
 from __future__ import annotations
 
-import doctest
 import importlib.util
 import math
 import re
@@ -355,18 +354,6 @@ def test_generated_pages_name_their_things(pages: ModuleType) -> None:
     groups = pages.groups_table()
     assert all(groups.count(f"({name}.rst) | ") == 1 for name in pages.ALL_GROUPS)
     assert set(pages.recipe_texts()) == {p.stem for p in (ROOT / "train/recipes").glob("*.toml")}
-
-
-def test_docstrings_become_pages() -> None:
-    docstrings = load(DOCS / "site" / "docstrings.py")
-    done = doctest.testmod(docstrings)
-    assert done.attempted >= 3
-    assert done.failed == 0
-    kept = ["Parameters", "----------", "side : int", "    Pixels. More.", "", "Notes", "-----"]
-    assert docstrings.whole_entries(kept) == kept
-    assert docstrings.by_lines("``a``, a name,\nand ``b``.") == "``a``, a name,\nand ``b``."
-    text = docstrings.plain_names("`rows` and `fit`", "function", lambda rows: rows)
-    assert text == "``rows`` and `fit`"
 
 
 def test_claims_by_status_holds_every_claim(pages: ModuleType) -> None:

@@ -1,7 +1,8 @@
-"""Where no line of the site may break."""
+"""Where no line of the site may break, and what docstrings become on it."""
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
 from pathlib import Path
 from types import ModuleType
@@ -36,3 +37,15 @@ def test_no_line_breaks_between_a_formula_and_its_full_stop() -> None:
     assert page.children[:2] == parts[:2]
     assert page.children[3:7] == [nodes.Text(" "), *parts[4:]]
     assert page.astext().startswith("word, a, b is c")
+
+
+def test_docstrings_become_pages() -> None:
+    docstrings = load("docstrings")
+    done = doctest.testmod(docstrings)
+    assert done.attempted >= 3
+    assert done.failed == 0
+    kept = ["Parameters", "----------", "side : int", "    Pixels. More.", "", "Notes", "-----"]
+    assert docstrings.whole_entries(kept) == kept
+    assert docstrings.by_lines("``a``, a name,\nand ``b``.") == "``a``, a name,\nand ``b``."
+    text = docstrings.plain_names("`rows` and `fit`", "function", lambda rows: rows)
+    assert text == "``rows`` and `fit`"
