@@ -250,7 +250,8 @@ def ticking():
     return clock
 
 
-def test_the_line_says_how_far_a_pass_is() -> None:
+def test_the_line_says_how_far_a_pass_is(monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     screen = Terminal()
     meter = Meter(True, stream=screen, clock=ticking())
     meter.begin("update 3 of at most 20", 4000)

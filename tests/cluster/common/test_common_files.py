@@ -279,3 +279,16 @@ def test_leftovers_that_cannot_be_removed_stay(tmp_path, monkeypatch):
         remove_leftovers(tmp_path / "run")
     assert set(tree(tmp_path / "run")) > left
     shutil.rmtree(tmp_path / "run")
+
+
+def test_what_lay_aside_before_does_not_come_back_in_place_of_nothing(tmp_path, monkeypatch):
+    folder, aside = tmp_path / "run", tmp_path / "aside"
+    aside.mkdir()
+    monkeypatch.setattr(files, "_write_flushed", disk_error)
+    with pytest.raises(OutputError):
+        write_folder(folder, {"a": b"1"}, aside=aside)
+    assert list(tmp_path.iterdir()) == [aside]
+
+
+def disk_error(*_: object) -> None:
+    raise OSError(errno.EIO, "broken")

@@ -114,3 +114,10 @@ def test_a_state_without_a_part_is_of_another_version(saved, tmp_path, part):
     words = rf"the checkpoint {changed} does not fit this version: .*resume with the version"
     with pytest.raises(CheckpointError, match=words):
         restore(Run(config, "cpu"), latest_checkpoint(tmp_path), folder / "config.toml")
+
+
+def test_the_files_that_cannot_be_read_are_listed_beside_the_metrics(tmp_path):
+    run = Epochs()
+    run.loader.shown = SimpleNamespace(skipped=[("a.png", "cut short")])
+    run_and_save_epoch(run, tmp_path)
+    assert (tmp_path / "skipped.csv").read_text() == "file,reason\na.png,cut short\n"
