@@ -68,8 +68,8 @@ def allowed_sizes(low: int, high: int, n: int) -> str:
 
     Examples
     --------
-    >>> [allowed_sizes(*bounds, 10) for bounds in [(0, 10), (0, 4), (2, 10), (2, 4)]]
-    ['none', 'at most 4', 'at least 2', '2 to 4']
+    >>> [allowed_sizes(*bounds, 10) for bounds in [(0, 10), (0, 4), (1, 10), (1, 4)]]
+    ['none', 'at most 4', 'at least 1', '1 to 4']
     """
     if low <= 0 and high >= n:
         return "none"

@@ -65,6 +65,11 @@ def test_without_torch_every_message_says_how_to_spare_cuda(
     assert said.endswith(HINT)
 
 
+@pytest.mark.usefixtures("no_torch")
+def test_an_extra_that_would_bring_torch_says_it_as_well() -> None:
+    assert needs_train("x", "rich").endswith(HINT)
+
+
 def test_with_torch_nothing_is_said_of_cuda() -> None:
     pytest.importorskip("torch")
     assert needs_train("x", "rich") == "x needs rich. To fix this: pip install 'dualclust[train]'"

@@ -36,6 +36,7 @@ def test_without_bounds_all_sizes_are_inside(xp):
     assert SizeBounds.of(3, n_samples=7, min_count=0, max_count=700, **place).is_free
     assert not SizeBounds.of(3, n_samples=7, max_count=6, **place).is_free
     assert not SizeBounds.of(3, n_samples=7, min_count=[0, 0, 1], **place).is_free
+    assert not SizeBounds.of(3, n_samples=7, max_count=[7, 7, 6], **place).is_free
     assert SizeBounds.for_stream(3, lower=0.0, **place).is_free
 
 

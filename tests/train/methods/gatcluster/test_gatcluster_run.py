@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from dualclust.cli.train import read_recipe
 from dualclust.train.config.run import override
 from dualclust.train.loop import resume, train
 from dualclust.train.methods.base import Batch
+from dualclust.train.methods.gatcluster.method import GATCluster
 from tests.train.methods.gatcluster.test_gatcluster import M, draw_images, make
 from tests.train.methods.secu.test_secu_operations import Operations
 from tests.train.runs import Interrupted, assert_same_run, interrupt_after
@@ -132,3 +134,8 @@ def test_a_step_runs_on_tensors_without_values():
         views = torch.randn(M, 1, 4, 4, dtype=torch.float64)
         loss = next(method.losses(Batch(torch.arange(M), (plain[:M], views))))
     assert loss.shape == ()
+
+
+def test_a_map_of_one_row_says_nothing_of_where_the_window_lies():
+    line = SimpleNamespace(branches=SimpleNamespace(map_shape=(4, 1, 3)))
+    assert GATCluster.attended(line, None, None) is None
