@@ -58,5 +58,5 @@ def needs_train(what: str, library: str | None, or_else: str = "") -> str:
 def _torch_is_there() -> bool:
     try:
         return importlib.util.find_spec("torch") is not None
-    except (ImportError, ValueError):  # hidden from us, by a finder or by None in sys.modules
+    except (ImportError, ValueError):  # hidden from us, by a finder or a stand-in
         return False
