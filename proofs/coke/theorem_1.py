@@ -194,7 +194,7 @@ def _lower_bound(violation: Floats, best: float, k: int, least: float) -> Floats
     derivation="""Two rows (0, -1), gamma = (1, 1): OPT = -1, both labels 1 give 0, so R = -1 and
     V = 1, and the claim reads -1 >= 2. Shrinking labels by alpha and completing them loses nothing
     only where the completion adds s >= 0. With s >= 0 it is right (checked against all labels).
-Shifting s by 1 makes cosines nonnegative, but adds N to OPT. Sharper and without the sign: R >=
+    Shifting s by 1 makes cosines nonnegative, but adds N to OPT. Sharper and without the sign: R >=
     -(sum rho*) V with optimal prices rho*, since labels y are worth sum (s + rho*)_iy - rho*.n <=
     D(rho*) + rho*.(gamma - n) and D(rho*) = OPT.
 

@@ -125,3 +125,8 @@ def test_the_program_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert page.main([]) == 0
     assert capsys.readouterr().out == page.render()
     registry.load()
+
+
+def test_no_paragraph_of_the_page_is_indented_into_a_block_of_code() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "claims.md").read_text(encoding="utf-8")
+    assert re.findall(r"^ {4}[A-Z].*$", text, re.M) == []
