@@ -32,6 +32,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from ..core.errors import InvalidValueError
+
 __all__ = ["FarkasVector", "verify_infeasibility"]
 
 
@@ -93,6 +95,11 @@ def verify_infeasibility(
         False for a vector with a negative or missing multiplier, with sums that differ from those
         of the bounds and samples, or without a contradiction. A wrong vector never raises.
 
+    Raises
+    ------
+    InvalidValueError
+        If the bounds, the samples and their weights are not about the same clusters and samples.
+
     Notes
     -----
     Computed in Python integers: no rounding, no overflow. Cost O(n k).
@@ -108,6 +115,7 @@ def verify_infeasibility(
     False
     """
     low, high = list(_ints(lower)), list(_ints(upper))
+    _check_as_many("upper", len(high), len(low), "cluster of lower")
     p, q = vector.lower, vector.upper
     if not len(p) == len(q) == len(low) == len(high) > 0:
         return False
@@ -121,10 +129,12 @@ def verify_infeasibility(
     if isinstance(samples, int):
         total = samples if weights is None else sum(_ints(weights))
         return vector.available == total * max(prices) < required and vector.sample is None
-    each = None if weights is None else list(_ints(weights))
+    rows = list(_rows(samples))
+    each = [1] * len(rows) if weights is None else list(_ints(weights))
+    _check_as_many("weights", len(each), len(rows), "row of samples")
     available: int | None = 0
-    for i, row in enumerate(_rows(samples)):
-        weight = 1 if each is None else each[i]
+    for i, (row, weight) in enumerate(zip(rows, each, strict=True)):
+        _check_as_many(f"samples[{i}]", len(row), len(low), "cluster of lower")
         best = max((v for v, ok in zip(prices, row, strict=True) if ok), default=None)
         if best is None and weight > 0:
             if vector.sample == i and vector.available is None:
@@ -135,6 +145,16 @@ def verify_infeasibility(
     if vector.sample is not None or available is None or vector.available != available:
         return False
     return available < required
+
+
+def _check_as_many(name: str, found: int, wanted: int, of: str) -> None:
+    """Raise unless there is an entry for each of what a list is about."""
+    if found != wanted:
+        msg = (
+            f"{name} must have an entry for each {of}, {wanted}, got {found}. "
+            f"To fix this, give as many"
+        )
+        raise InvalidValueError(msg)
 
 
 def _ints(values: Any) -> Iterator[int]:

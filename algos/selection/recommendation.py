@@ -19,8 +19,10 @@ Bounds: the tightest ones whose price, the share of the free objective that they
 from __future__ import annotations
 
 import math
+from collections.abc import Sized
 from typing import NamedTuple
 
+from ..core.errors import InvalidValueError
 from ._runs import Shares
 
 __all__ = [
@@ -84,6 +86,11 @@ def recommend_k(
     RecommendedK
         Ties, also within the standard error, go to the smallest k.
 
+    Raises
+    ------
+    InvalidValueError
+        If there is no k, or a list has not one figure for each.
+
     Examples
     --------
     >>> recommend_k([2, 3], [0.5, 0.8], [0.4, 0.4], [0.9, 1.0], [0.0, 0.0]).n_clusters
@@ -92,6 +99,13 @@ def recommend_k(
     'no k stands out: at k = 3, the best here, the silhouette is 0.520, and not 0.1 above that of \
 data without clusters, 0.460'
     """
+    figures = {
+        "silhouette": silhouette,
+        "reference": reference,
+        "stability": stability,
+        "stability_error": stability_error,
+    }
+    _check_one_each("ks", ks, **figures)
     excess = [s - r for s, r in zip(silhouette, reference, strict=True)]
     both = list(zip(excess, stability, strict=True))
     merit = [max(e, 0.0) * max(a, 0.0) for e, a in both]
@@ -134,14 +148,20 @@ def recommend_bounds(shares: list[Shares], price: list[float]) -> RecommendedBou
     price : list of float
         Share of the free objective that each loses.
 
+    Raises
+    ------
+    InvalidValueError
+        If there is not one price for each pair.
+
     Examples
     --------
     >>> recommend_bounds([(0.0, math.inf), (0.5, 2.0), (0.9, 1.1)], [0.0, 0.001, 0.08])
     RecommendedBounds(shares=(0.5, 2.0), reason='sizes of 0.5 to 2 times n/k lose 0.1 % of the \
 objective, and all tighter ones of those tried more than 2 %')
     """
-    if not shares:
+    if not shares and not price:
         return RecommendedBounds(None, "")
+    _check_one_each("shares", shares, price=price)
     order = sorted(range(len(shares)), key=lambda i: (shares[i][1] - shares[i][0], -shares[i][0]))
     most = f"{100.0 * MOST_PRICE:g} %"
     fits = [i for i in order if price[i] <= MOST_PRICE]
@@ -154,6 +174,20 @@ objective, and all tighter ones of those tried more than 2 %')
     if best != order[0]:
         reason = f"{reason}, and all tighter ones of those tried more than {most}"
     return RecommendedBounds(shares[best], reason)
+
+
+def _check_one_each(name: str, listed: Sized, **figures: Sized) -> None:
+    """Raise unless something is listed, and each list of figures has one for each of it."""
+    if not len(listed):
+        msg = f"{name} must not be empty. To fix this, give at least one"
+        raise InvalidValueError(msg)
+    for figure, values in figures.items():
+        if len(values) != len(listed):
+            msg = (
+                f"{figure} must have one figure for each of the {len(listed)} {name}, got "
+                f"{len(values)}. To fix this, give as many"
+            )
+            raise InvalidValueError(msg)
 
 
 def shares_text(pair: Shares) -> str:

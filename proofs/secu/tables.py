@@ -36,7 +36,7 @@ _TABLE_3 = {32: 87.9, 64: 88.3, 128: 88.1, 256: 87.9}  # batch size: ACC
     paper=PAPER,
     place="section 3.2.2, Table 2",
     statement="For gamma = 1 the size constraint is satisfied with the dual update.",
-    hypotheses="-",
+    hypotheses="The runs of the table: 50,000 images of CIFAR-10, K = 10, one pass an epoch.",
     status=Status.REFUTED,
     derivation="""
     gamma = 1 asks for n_j >= 50,000 / 10 = 5,000 in every cluster. The row prints a smallest

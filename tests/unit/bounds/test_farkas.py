@@ -73,13 +73,6 @@ def test_a_proof_proves_nothing_about_feasible_bounds(name):
     assert not verify_infeasibility([0] * k, [9] * k, n, vector)
 
 
-@pytest.mark.parametrize("row", [[1, 1], [1, 1, 1, 1]])
-def test_rows_of_another_length_prove_nothing(row):
-    lower, upper, samples, vector = PROOFS["reach"]
-    with pytest.raises(ValueError, match="zip"):
-        verify_infeasibility(lower, upper, [row, *samples[1:]], vector)
-
-
 def test_multiples_of_a_proof_are_proofs():
     lower, upper, samples, vector = PROOFS["confined"]
     twice = FarkasVector((0, 0, 0), (2, 2, 0), -2, -4)
@@ -231,9 +224,7 @@ def test_refusals_say_what_and_why(change, error, text):
         ([4], [5], FarkasVector((1.0,), (0,), 4, 3)),
         ([4], [5], FarkasVector((1,), (0,), 4, 3, sample=0)),
         ([3], [5], FarkasVector((1,), (0,), 3, 3)),
-        # One of the four has another length.
-        ([4, 0], [5], FarkasVector((1,), (0,), 4, 3)),
-        ([4], [5, 5], FarkasVector((1,), (0,), 4, 3)),
+        # One of the vectors has another length.
         ([4], [5], FarkasVector((1, 0), (0,), 4, 3)),
         ([4], [5], FarkasVector((1,), (0, 0), 4, 3)),
         ([], [], FarkasVector((), (), 0, 0)),
@@ -256,8 +247,18 @@ def test_a_sample_without_a_cluster_is_a_proof_only_if_it_is_named():
     assert not verify_infeasibility([5, 0], [9, 9], samples, FarkasVector((1, 0), none, 5, 1))
 
 
-def test_samples_of_another_number_of_clusters_are_an_error():
-    vector = FarkasVector((1, 0), (0, 0), 4, 3)
-    for row in ([True], [True, True, True]):
-        with pytest.raises(ValueError, match=r"zip\(\) argument 2 is (short|long)er"):
-            verify_infeasibility([4, 0], [5, 5], [row] * 3, vector)
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"upper": [5]}, "upper must have an entry for each cluster of lower, 2, got 1"),
+        ({"upper": [5] * 3}, "upper must have an entry for each cluster of lower, 2, got 3"),
+        ({"samples": [[True, True], [True]]}, r"samples\[1\] .* each cluster of lower, 2, got 1"),
+        ({"samples": [[True] * 3]}, r"samples\[0\] .* each cluster of lower, 2, got 3"),
+        ({"weights": [1, 1]}, "weights must have an entry for each row of samples, 3, got 2"),
+        ({"weights": [1] * 4}, "weights must have an entry for each row of samples, 3, got 4"),
+    ],
+)
+def test_lists_about_other_clusters_or_samples_are_refused(changed, says):
+    given = {"lower": [4, 0], "upper": [5, 5], "samples": [[True, True]] * 3} | changed
+    with pytest.raises(InvalidValueError, match=f"{says}. To fix this, give as many"):
+        verify_infeasibility(vector=FarkasVector((1, 0), (0, 0), 4, 3), **given)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.core.random import normal_noise
 from dualclust.algos.selection import (
     recommend_bounds,
@@ -15,15 +16,6 @@ from dualclust.algos.selection import (
 from tests.compare import assert_same_kind, to_numpy
 from tests.libraries import ONE_EACH
 from tests.problems import unit_rows
-
-
-@pytest.mark.parametrize("short", range(4))
-def test_every_k_has_all_its_figures(short):
-    figures = [[0.5, 0.8], [0.4, 0.4], [0.9, 1.0], [0.0, 0.0]]
-    assert recommend_k([2, 3], *figures).n_clusters == 3
-    figures[short] = [*figures[short], 0.5]
-    with pytest.raises(ValueError, match="zip"):
-        recommend_k([2, 3], *figures)
 
 
 def test_the_clearest_of_the_stable_ones():
@@ -102,14 +94,6 @@ def test_what_is_asked_is_enough():
     assert vague.reason.endswith("and not 0.1 above that of data without clusters, 0.000")
 
 
-@pytest.mark.parametrize("short", range(1, 5))
-def test_figures_of_other_k_are_refused(short):
-    figures = [[0.5, 0.6], [0.1, 0.1], [0.9, 0.9], [0.0, 0.0]]
-    figures[short - 1].pop()
-    with pytest.raises(ValueError, match="zip"):
-        recommend_k([2, 3], *figures)
-
-
 def test_of_bounds_as_wide_the_higher_are_tighter():
     shares = [(0.25, 1.25), (0.5, 1.5), (0.0, 1.0)]
     assert recommend_bounds(shares, [0.0, 0.0, 0.0]).shares == (0.5, 1.5)
@@ -177,3 +161,22 @@ def test_reference_rows_by_their_definition(library):
     on_sphere = to_numpy(reference_rows(rows, metric="cosine", seed=4))
     lengths = np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(on_sphere, expected / lengths, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["silhouette", "reference", "stability", "stability_error"])
+@pytest.mark.parametrize("n", [1, 3])
+def test_each_k_has_one_figure_of_each_kind(name, n):
+    names = ("silhouette", "reference", "stability", "stability_error")
+    figures = {key: [0.5, 0.5] for key in names} | {name: [0.5] * n}
+    says = f"{name} must have one figure for each of the 2 ks, got {n}. To fix this, give as many"
+    with pytest.raises(InvalidValueError, match=says):
+        recommend_k([2, 3], **figures)
+
+
+def test_no_k_and_prices_of_other_bounds_are_refused():
+    with pytest.raises(InvalidValueError, match="ks must not be empty"):
+        recommend_k([], [], [], [], [])
+    with pytest.raises(InvalidValueError, match="price must have one figure for each of the 1"):
+        recommend_bounds([(0.5, 2.0)], [0.1, 0.2])
+    with pytest.raises(InvalidValueError, match="shares must not be empty"):
+        recommend_bounds([], [0.1])
