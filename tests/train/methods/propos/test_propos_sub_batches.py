@@ -6,8 +6,8 @@ from torch import nn
 
 from dualclust.algos.core.errors import UsageError
 from dualclust.common.ranks import ALONE
-from dualclust.train.methods.propos._passes import SubBatches
 from dualclust.train.config.run import RunConfig, override
+from dualclust.train.methods.propos._passes import SubBatches
 from dualclust.train.networks.network import build_network
 from dualclust.train.networks.normalization import BatchNorm, groups
 from tests.thread_ranks import on_threads
