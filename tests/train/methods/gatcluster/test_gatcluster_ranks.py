@@ -10,7 +10,7 @@ from dualclust.train.methods.base import Batch
 from dualclust.train.methods.gatcluster.method import GATCluster
 from dualclust.train.networks.normalization import synchronize
 from tests.thread_ranks import on_threads
-from tests.train.methods.gatcluster.test_gatcluster import M, RATE, draw_images, make
+from tests.train.methods.gatcluster.test_gatcluster import RATE, M, draw_images, make
 
 BUILDING = threading.Lock()  # of branches, which draw from the one generator of the process
 
