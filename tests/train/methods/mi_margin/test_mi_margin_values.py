@@ -62,7 +62,7 @@ def test_weak_supervision_adds_the_cross_entropy_of_the_seeds():
 
 def test_each_baseline_has_its_printed_loss(rng):
     """On predictions in which each cluster has another share."""
-    p, q = (printed.softmax(rng.normal(size=(7, K)) + [1.0, 0.0, 0.5]) for _ in range(2))
+    p, q = (printed.softmax(rng.normal([1.0, 0.0, 0.5], size=(7, K))) for _ in range(2))
     sigma, stored = (p + q) / 2, rng.integers(0, K, size=7)
     log_p, log_q, scores = (torch.from_numpy(np.log(rows)) for rows in (p, q, sigma))
     settings = {"fairness_weight": 1.7, "entropy_weight": 1.5, "smoothing": 0.6, "rounds": 80}
