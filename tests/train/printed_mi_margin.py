@@ -53,15 +53,16 @@ def loss_of_sigma(objective, sigma, y, w):
     return -np.mean((y * np.log(sigma)).sum(axis=1))  # sela, mi_adm
 
 
-def iic_loss(p, q):
-    """Ji et al., with the joint made symmetric."""
+def iic_loss(p, q, weight):
+    """Ji et al., with the joint made symmetric and a weight on the entropies of its margins."""
     joint = sum(np.outer(a, b) for a, b in zip(p, q, strict=True)) / len(p)
     joint = (joint + joint.T) / 2
     row, column = joint.sum(axis=1), joint.sum(axis=0)
     total = 0.0
     for c in range(len(joint)):
         for d in range(len(joint)):
-            total += joint[c, d] * (np.log(joint[c, d]) - np.log(row[c]) - np.log(column[d]))
+            marginal = weight * (np.log(row[c]) + np.log(column[d]))
+            total += joint[c, d] * (np.log(joint[c, d]) - marginal)
     return -total
 
 
@@ -80,7 +81,7 @@ class Printed:
         drawn = p[: max(1, o.average)]
         sigma = sum(drawn) / len(drawn)
         if o.objective == "iic":
-            loss = iic_loss(*drawn)
+            loss = iic_loss(*drawn, o.entropy_weight)
         elif o.objective == "seeds":
             loss = 0.0
         else:

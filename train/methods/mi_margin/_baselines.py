@@ -147,8 +147,7 @@ def _mi_d(options: MiMarginOptions, out: Outputs) -> Terms:
 
 
 def _iic(options: MiMarginOptions, out: Outputs) -> Terms:
-    first, second = out.views
-    loss = joint_information_loss(first, second, entropy_weight=options.entropy_weight)
+    loss = joint_information_loss(*out.views, entropy_weight=options.entropy_weight)
     return _unsolved(loss, out)
 
 
@@ -172,7 +171,7 @@ def _mi_adm(options: MiMarginOptions, out: Outputs) -> Terms:
 
 
 def _seeds(options: MiMarginOptions, out: Outputs) -> Terms:
-    return _unsolved(0.0 * out.scores.sum(), out)
+    return _unsolved(out.scores.new_zeros(()), out)
 
 
 def _unsolved(loss: Tensor, out: Outputs) -> Terms:

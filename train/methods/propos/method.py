@@ -293,8 +293,6 @@ class ProPos(Method):
     def _positive_samples(self, q: Tensor) -> Tensor:
         """Eq. 9: features with noise, drawn for the whole batch on every rank."""
         sigma, on_sphere = self.options.sigma, self.options.noise == "sphere"
-        if not sigma and not on_sphere:
-            return q
         noise = torch.zeros_like(q)
         if sigma:
             key = stream_key(self.config.seed, "noise")
@@ -315,7 +313,10 @@ class ProPos(Method):
         online, target = ([self._sums(rows, labels) for rows in views] for views in (q, k))
         if self.queue is not None:
             past = self._sums(self.queue.rows, current_labels(self.queue.ids, every))
-            online, target = ([_added(sums, past) for sums in view] for view in (online, target))
+            online, target = (
+                [PrototypeSums(*map(torch.add, sums, past)) for sums in view]
+                for view in (online, target)
+            )
             moved = push(self.queue, k.flatten(0, 1), ids.repeat(2))
             for old, new in zip(self.queue, moved, strict=True):
                 old.copy_(new)
@@ -358,17 +359,13 @@ class ProPos(Method):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a saved state; every tensor must be there and fit."""
-        self.online_network.load_state_dict(state["online"], strict=True)
-        self.target_network.load_state_dict(state["target"], strict=True)
+        self.online_network.load_state_dict(state["online"])
+        self.target_network.load_state_dict(state["target"])
         self.labels.copy_(state["labels"])
         self.steps.copy_(state["steps"])
         if self.queue is not None:
             for name, tensor in self.queue._asdict().items():
                 tensor.copy_(state["queue"][name])
-
-
-def _added(a: PrototypeSums, b: PrototypeSums) -> PrototypeSums:
-    return PrototypeSums(a.sums + b.sums, a.mass + b.mass)
 
 
 def _batches_per_epoch(config: RunConfig, n: int, options: ProposOptions) -> int:

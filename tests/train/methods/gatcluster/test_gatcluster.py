@@ -204,6 +204,15 @@ def test_draws_are_a_function_of_seed_epoch_and_batch(part):
         assert not torch.equal(drawn(5, 2, 1), drawn(*other))
 
 
+def test_orders_do_not_depend_on_the_draws_of_k_means():
+    """More starts change where k-means begins, and no pass over the images."""
+    few, many = (make(f"gatcluster.n_init={n}").draws([M])[0] for n in (2, 5))
+    assert few[0].shape == (2, K, 3)
+    assert many[0].shape == (5, K, 3)
+    assert few[0].dtype == torch.float64
+    assert torch.equal(few[1], many[1])
+
+
 def test_draws_do_not_depend_on_the_lengths_of_other_batches():
     one, other = make().draws([M, 7])[1], make().draws([N, 7])[1]
     assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
@@ -239,6 +248,10 @@ def test_two_runs_take_the_same_steps():
         (33, 32, False, [17, 16]),
         (20, 32, True, [20]),
         (3, 2, False, [3]),
+        (4, 2, False, [2, 2]),
+        (1, 8, False, [1]),
+        (32, 32, True, [32]),
+        (31, 32, True, [31]),
     ],
 )
 def test_lengths_of_the_parts(total, size, drop, lengths):
@@ -327,7 +340,8 @@ def test_relations_have_a_stream_of_their_own():
     assert draws[0] != draws[1]
 
 
-def test_the_parts_of_the_loss_carry_their_weights():
+@pytest.mark.parametrize("losses", ["exact", "released"])
+def test_the_parts_of_the_loss_carry_their_weights(losses):
     plain, views = draw_images()
     ids = torch.arange(M)
     values = SimpleNamespace()
@@ -336,7 +350,8 @@ def test_the_parts_of_the_loss_carry_their_weights():
         others = [f"gatcluster.{other}=0.0" for other in names if other != name]
         for weight in (1.0, 2.0):
             whole = f"gatcluster.sub_batch={M}", "gatcluster.repeats=1"
-            method = make(*others, *whole, f"gatcluster.{name}={weight}")
+            own = f"gatcluster.{name}={weight}", f"gatcluster.losses={losses}"
+            method = make(*others, *whole, *own)
             [loss] = method.losses(Batch(ids, (plain[:M], views[:M])))
             setattr(values, f"{name}{weight}", loss.item())
         one, two = getattr(values, f"{name}1.0"), getattr(values, f"{name}2.0")

@@ -40,6 +40,7 @@ CASES = {
     "weak": ["mi_margin.supervised=0.2", "mi_margin.supervised_weight=0.3"],
     "mi_d": ["mi_margin.objective=mi_d"],
     "iic": ["mi_margin.objective=iic"],
+    "iic, other weight": ["mi_margin.objective=iic", "mi_margin.entropy_weight=1.5"],
     "sela": ["mi_margin.objective=sela"],
     "mi_adm": ["mi_margin.objective=mi_adm", "mi_margin.smoothing=0.6", "mi_margin.rounds=80"],
     "seeds": ["mi_margin.objective=seeds", "mi_margin.supervised=0.5"],
@@ -207,6 +208,8 @@ def test_prediction_is_the_likeliest_cluster_inside_the_bounds(rng):
     [
         (["heads.clusters=[3, 4]"], r"learns one head.*heads\.clusters=\[3\]"),
         (["network.layers=2"], "linear classifier behind the encoder.*layers=1"),
+        (["network.last_norm=true"], "linear classifier behind the encoder.*last_norm=true"),
+        (["network.predictor=4"], "linear classifier behind the encoder.*predictor=4"),
         (["network.out_dim=7"], "network.out_dim must be heads.target=3"),
         (["mi_margin.objective=iic", "mi_margin.average=1"], "average must be 2"),
         (["mi_margin.objective=mi_d", "mi_margin.extra_weight=1"], "extra_weight"),

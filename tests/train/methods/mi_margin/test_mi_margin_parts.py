@@ -121,6 +121,15 @@ def test_split_labels_without_a_balance_are_sharpened_predictions():
     assert float(error) == 0.0
 
 
+@pytest.mark.parametrize("balance", [0.5, 1.3])
+def test_the_error_of_split_labels_is_the_largest_of_a_share(balance):
+    """Before the first round no cluster has a price: each asks for 1 / k."""
+    log_p = torch.log(torch.tensor([[0.5, 0.25, 0.25], [0.75, 0.125, 0.125]]).double())
+    y, error = split_labels(log_p, balance=balance, smoothing=1.0, rounds=0)
+    torch.testing.assert_close(y, log_p.exp())
+    assert float(error) == pytest.approx(0.625 - 1 / 3)  # the others: 1 / 3 - 0.1875
+
+
 def test_a_small_class_keeps_one_label_and_the_rest_none():
     labels = torch.tensor([0] * 10 + [1] * 3 + [2] * 20)
     seeds = draw_seeds(labels, 0.1, n_clusters=3, generator=torch.Generator().manual_seed(0))
