@@ -346,8 +346,8 @@ class Method(ABC):
         """Sizes of the target head's clusters by the labels stored in training, (k,) int64."""
         labels = self.labels[self.target]
         k = self.bounds[self.target].n_clusters
-        sizes: Tensor = segment_sum(torch.ones_like(labels)[:, None], labels, n_segments=k)[:, 0]
-        return sizes
+        sizes: Tensor = segment_sum(torch.ones_like(labels)[:, None], labels, n_segments=k)
+        return sizes.flatten()
 
 
 def _head_bounds(config: RunConfig, k: int, n_samples: int, device: torch.device) -> SizeBounds:

@@ -95,8 +95,9 @@ class CoKe(Method):
         self.options = config.options(CokeOptions)
         _check(config, self.options)
         self.large = len(LARGE[self.options.views])
-        small = self.options.small_crops if self.options.views == "multi" else 0
-        self.views = LARGE[self.options.views] + ("small",) * small
+        self.views = LARGE[self.options.views]
+        if self.options.views == "multi":
+            self.views += ("small",) * self.options.small_crops
         self.beta = 0.0 if network.predictor is None else self.options.beta
         self.averaging = self.options.average and self.options.second_stage > 0
         self.renormalize = self.options.center_rule == "released"
@@ -168,13 +169,14 @@ class CoKe(Method):
             return self._loss(ids, views)
         with torch.no_grad():
             loss = self._loss(ids, views)
-        return loss + torch.zeros_like(loss, requires_grad=True)
+        return loss.requires_grad_()
 
     def _loss(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
         """Steps 1 to 3 of the module's text, on one batch."""
         temperature, options = self.config.loss.temperature, self.options
         large = self._encode(views[: self.large], len(ids))  # projector's, then predictor's
-        crops = self._encode(views[self.large :], len(ids))
+        drawn = views[self.large :]
+        crops = self._encode(drawn, len(ids)) if drawn else []
 
         # Labels of now, y = argmax_k x . c_k + rho_k (Eqs. 10, 17); dual steps (Eq. 18); centers
         # (Eq. 13). The loss is for the labels of the epoch before.
@@ -196,11 +198,13 @@ class CoKe(Method):
                 continue
             scores = self._scores(large[i])  # (v, h, b, kmax): x . c^{t-1}
             if averages is not None:  # second stage: averaged labels (appendix B.2.2)
+                (only,) = scores.unbind()
                 loss = sparse_label_loss(
-                    scores[0], averages, temperature=temperature, smoothing=options.smoothing
+                    only, averages, temperature=temperature, smoothing=options.smoothing
                 ).mean()
             elif targets is None:  # one view: -log p_y (Eq. 14)
-                loss = label_loss(scores[0], labels, temperature=temperature).mean()
+                (only,) = scores.unbind()
+                loss = label_loss(only, labels, temperature=temperature).mean()
             else:  # two views: cross-entropy with soft labels (section 3.4)
                 loss = soft_cross_entropy(scores, targets, temperature=temperature).mean()
                 if crops:  # small crops learn alpha onehot(y) + (1 - alpha) mean p
@@ -228,7 +232,8 @@ class CoKe(Method):
         running = self.options.centers == "batch" and not self._second_stage
         centers = self._running() if running else self.past
         y = self.heads.assign(x @ centers.mT + self.heads.padding)
-        batch = sum_batch(x[0], y, n_clusters=self.heads.k_max)
+        (rows,) = x.unbind()
+        batch = sum_batch(rows, y, n_clusters=self.heads.k_max)
         if self.renormalize and not self._second_stage:
             self.centers.copy_(renormalized_centers(self.centers, self.sums.counts, batch))
         for sums, new in zip(self.sums, merge_sums(self.sums, batch), strict=True):
@@ -241,8 +246,6 @@ class CoKe(Method):
 
     def _encode(self, views: tuple[Tensor, ...], total: int) -> list[Tensor]:
         """Unit features (v, 1, total, d) of the projector, then of a predictor that counts."""
-        if not views:
-            return []
         rows = self.ranks.gather(run_views(self.network, self._rows, views), total, dim=1)
         return [part[:, None] for part in rows.chunk(2 if self.beta else 1, dim=-1)]
 
@@ -304,7 +307,7 @@ class CoKe(Method):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a saved state; every tensor must be there and fit."""
-        self.network.load_state_dict(state["network"], strict=True)
+        self.network.load_state_dict(state["network"])
         self.epoch = int(state["epoch"])
         for name in ("centers", "past", "labels"):
             getattr(self, name).copy_(state[name])

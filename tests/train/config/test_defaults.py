@@ -107,6 +107,19 @@ def test_defaults_are_the_stored_ones() -> None:
     assert {name: table for name, table in found.items() if name not in new} == stored
 
 
+def test_a_run_has_a_table_for_every_method() -> None:
+    """To be a file of the folder is all that it takes, before any method is loaded."""
+    folder = Path(config.__file__).with_name("methods")
+    names = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
+    assert {"coke", "secu"} < names
+    assert METHOD_OPTIONS.keys() == names
+    tables = {spec.name: spec.default for spec in fields(RunConfig)}
+    assert {name: tables.get(name, "no table") for name in names} == dict.fromkeys(names)
+    hints = get_type_hints(RunConfig)
+    for name, options in METHOD_OPTIONS.items():
+        assert hints[name] == options | None
+
+
 @pytest.mark.parametrize(
     ("rule", "whole"), [pytest.param(rule, whole, id=where) for where, rule, whole in rules()]
 )

@@ -9,7 +9,7 @@ import torch
 from dualclust.algos.core.errors import UsageError
 from dualclust.train import methods
 from dualclust.train.methods import base
-from dualclust.train.methods.base import METHODS, Method, ParameterGroup, register_method
+from dualclust.train.methods.base import METHODS, Batch, Method, ParameterGroup, register_method
 from tests.train.secu_methods import make
 
 
@@ -70,3 +70,39 @@ def test_what_a_method_is_unless_it_says_otherwise():
     assert (group.ramp, group.stacked) == (False, False)
     assert make().epoch == 0
     assert make().draws([3, 2]) == [(), ()]
+    assert make().order(3) is None
+    assert Method.report(make()) == {}
+    assert make().attended("images", "ids") is None
+
+
+def test_one_loss_of_a_batch_is_that_of_its_step():
+    method = make()
+    method.step = lambda ids, views: ("loss of", ids, views)
+    assert [*method.losses(Batch("ids", "views"))] == [("loss of", "ids", "views")]
+
+
+def test_bounds_of_heads_are_rounded_as_the_settings_say():
+    """Of 120 images, 16 clusters have 7.5 each: at least 5.625 and at most 9.75 of them."""
+    found = {}
+    for rounding in ("inward", "outward", "nearest"):
+        changes = ["assignment.lower=0.75", "assignment.upper=1.3"]
+        changes.append(f"assignment.rounding={rounding}")
+        [head, other] = make((16, 2), changes=changes).bounds
+        found[rounding] = (int(head.lower[0]), int(head.upper[0]))
+        assert (int(other.lower[0]), int(other.upper[0])) == (45, 78)
+    assert found == {"inward": (6, 9), "outward": (5, 10), "nearest": (6, 10)}
+
+
+def test_predictions_know_the_nearest_center_beside_the_label():
+    """Bounds of two images each move the third of cluster 0, whose margin is the smallest."""
+    method = make((2,), 4, ["assignment.lower=1.0", "assignment.upper=1.0"])
+    with torch.no_grad():
+        method.centers.copy_(torch.eye(2, 12))
+    rows = torch.zeros(4, 12)
+    rows[:, :2] = torch.tensor([[1.0, 0.0], [0.8, 0.6], [1.0, 0.1], [0.0, 3.0]])
+    found = method.predict(rows)
+    assert found.nearest.tolist() == [0, 0, 0, 1]
+    assert found.assignment.labels.tolist() == [0, 1, 0, 1]
+    assert found.runner_up.tolist() == [1, 0, 1, 0]
+    torch.testing.assert_close(found.features.norm(dim=1), torch.ones(4))
+    assert bool((found.margins >= 0).all())

@@ -70,3 +70,28 @@ def test_centers_begin_with_twenty_rounds_of_k_means(monkeypatch):
     start = kmeans_plus_plus(rows, uniforms)
     expected = whole(rows, bounds(), start, max_iter=20).centers
     assert torch.equal(kmeans_centers(rows, bounds(), 1, 2), expected)
+
+
+@pytest.mark.parametrize(("kappa", "floor"), [(3.4, 0.1), (0.8, 0.8), (0.05, 0.05)])
+def test_prices_get_slower_down_to_the_floor_that_is_set(kappa, floor):
+    """Half the pace of the epoch before, for prices of scores that are cosines."""
+    options = AssignmentConfig(kappa=kappa, kappa_floor=floor)
+    many = [bounds(n=60_000), bounds(4, n=60_000)]
+    heads = PricedHeads(many, options, **PLACE)
+    first = heads.rule.step_size.clone()
+    for epoch in (1, 2, 9):
+        heads.begin_epoch(epoch)
+        share = max(kappa / 2**epoch, floor) / kappa
+        torch.testing.assert_close(heads.rule.step_size, first * share, rtol=1e-12, atol=0)
+
+
+def test_a_published_step_is_one_for_a_batch_of_any_length():
+    """Not three for 300 images, though the published batches were of 128."""
+    heads = PricedHeads([bounds(2, 0.5, n=600)], AssignmentConfig(steps="secu-cifar"), **PLACE)
+    scores = torch.tensor([0.5, 0.0]).expand(1, 300, 2)
+    labels = heads.assign(scores)
+    assert bool((labels == 0).all())
+    # eta times how far the share of the other cluster, 0, is below its least of 1 / 4.
+    expected = torch.tensor([0.0, 0.1 * 0.25], dtype=torch.float64)
+    torch.testing.assert_close(heads.duals.lower[0], expected)
+    torch.testing.assert_close(heads.prices(0), expected)
