@@ -112,13 +112,13 @@ class SelfLabel(Method):
         """
         weak, strong = views
         y = self.fixed[self.target, ids]
-        weight = torch.ones(len(ids), device=self.device)
+        weight = torch.ones(len(ids), dtype=self.dtype, device=self.device)
         if self.epoch >= self.options.fixed_epochs:
             with torch.no_grad():
                 sure, y = log_softmax(
                     self._scores(weak, len(ids)), temperature=self.config.loss.temperature
                 ).max(1)
-                weight = (sure.exp() > self.options.confidence).to(weight)
+                weight = (sure.exp() > self.options.confidence).to(self.dtype)
             self.labels[self.target, ids] = y
         self.counted += weight.sum()
         loss = _cross_entropy(

@@ -171,7 +171,7 @@ def _mi_adm(options: MiMarginOptions, out: Outputs) -> Terms:
 
 
 def _seeds(options: MiMarginOptions, out: Outputs) -> Terms:
-    return _unsolved(out.scores.new_zeros(()), out)
+    return _unsolved(0.0 * out.scores.sum(), out)
 
 
 def _unsolved(loss: Tensor, out: Outputs) -> Terms:
