@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
 
 from dualclust.algos.clustering.seeded import fixed_means, seeded_centers
 from dualclust.algos.clustering.start import kmeans_plus_plus, start_centers
-from dualclust.algos.core.errors import InvalidValueError
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidValueError
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.algos.scores.sources import feature_source
 from tests.compare import assert_equal, to_numpy
@@ -148,3 +149,12 @@ def test_wrong_labels_of_fixed_rows_are_named(xp):
         "fixed must hold clusters from 0 to 1, or -1 for a free row, got values from 0 to 2. "
         "To fix this, number rows and clusters from 0"
     )
+
+
+def test_labels_of_another_library_than_the_features_are_named():
+    source, fixed = feature_source(np.eye(3)), torch.asarray([0, 1, -1])
+    for call, options in ((fixed_means, {}), (seeded_centers, {"seed": 0})):
+        text = message_of(
+            DeviceMismatchError, call, source, 2, fixed=fixed, metric="euclidean", **options
+        )
+        assert text.startswith("fixed must be of the same array library as features, got torch")
