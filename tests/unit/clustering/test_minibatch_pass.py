@@ -89,6 +89,8 @@ def test_what_does_not_fit_is_refused(xp):
     assert_refused(InvalidValueError, words, minibatch_pass, source, state, bounds, batch_size=1000)
     with pytest.raises(InvalidTypeError, match="source"):
         minibatch_pass(x, state, bounds)
+    with pytest.raises(InvalidTypeError, match="state must be a MiniBatchState, got an array"):
+        minibatch_pass(source, x[:K, :], bounds)
     short = xp.asarray(np.ones(N - 1))
     with pytest.raises(InvalidValueError, match="weights"):
         minibatch_pass(source, state, bounds, weights=short)

@@ -151,10 +151,13 @@ def test_wrong_labels_of_fixed_rows_are_named(xp):
     )
 
 
-def test_labels_of_another_library_than_the_features_are_named():
+def test_labels_and_weights_of_another_library_than_the_features_are_named():
     source, fixed = feature_source(np.eye(3)), torch.asarray([0, 1, -1])
     for call, options in ((fixed_means, {}), (seeded_centers, {"seed": 0})):
         text = message_of(
             DeviceMismatchError, call, source, 2, fixed=fixed, metric="euclidean", **options
         )
         assert text.startswith("fixed must be of the same array library as features, got torch")
+        options = options | {"fixed": np.asarray([0, 1, -1]), "weights": torch.ones(3)}
+        text = message_of(DeviceMismatchError, call, source, 2, metric="euclidean", **options)
+        assert text.startswith("weights must be of the same array library as features, got torch")

@@ -92,4 +92,4 @@ def test_forced_rows_get_their_cluster_and_the_others_are_labeled_in_their_order
     assert to_numpy(labels).tolist() == [1, 2, 2, 2, 0, 0]
     assert_same_kind(labels, library.asarray(np.zeros(6, np.int64)))
     assert to_numpy(state.counts).tolist() == [1, 0, 2]  # of rows that had a choice
-    assert state.seen == 3
+    assert (state.seen, state.step_size) == (3, 2.0**-20)
