@@ -241,7 +241,6 @@ def _add(
     """Add a batch to means and weights; its sums are integers."""
     xp = compat.array_namespace(means)
     k, heaviest = means.shape[0], 1.0
-    rows = xp.astype(rows, xp.float64)
     if weights is None:
         weights = xp.ones_like(rows[:, 0])
         (largest,) = read(xp.max(xp.abs(rows)))
@@ -268,7 +267,6 @@ def _relocate_empty(
     which = [j for j, one in enumerate(entries("idle", xp.astype(idle, xp.int64))) if one]
     if not which:
         return means
-    rows = xp.astype(rows, xp.float64)
     own = project_sphere(means) if spherical else means
     apart = rows - xp.take(own, labels, axis=0)
     far = xp.sum(apart * apart, axis=1)

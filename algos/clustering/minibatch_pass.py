@@ -97,9 +97,6 @@ def minibatch_pass(
     (array([0, 0, 1, 1]), array([ 1., 10.]))
     """
     check_kind("source", source, FeatureSource, "pass feature_source(features)")
-    check_kind(
-        "state", state, MiniBatchState, "begin with dualclust.algos.clustering.init_minibatch"
-    )
     if MOST_ROWS % check_count("batch_size", batch_size, 1):
         msg = (
             f"batch_size must divide {MOST_ROWS}, so that no batch lies on two ranks, "

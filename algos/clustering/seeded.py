@@ -129,7 +129,7 @@ def fixed_means(
     check_kind("source", source, FeatureSource, "pass feature_source(features)")
     check_choice("metric", metric, METRICS)
     like = source.rows(0, 0)
-    check_same_place(features=like, fixed=fixed, weights=weights)
+    check_same_place(features=like, fixed=fixed)  # `frame_of` looks at the weights
     group, k = source.group, n_clusters
     fixed = check_fixed("fixed", fixed, group.n_total, k)
     frame = frame_of(source, metric, weights)

@@ -152,7 +152,7 @@ def kmeans_plus_plus(
         )
         raise InvalidValueError(msg)
     if weights is None:
-        weights = xp.ones((n,), dtype=xp.float64, device=compat.device(features))
+        weights = xp.ones((n,), device=compat.device(features))
     weights = check_weights("weights", weights, n)
     # If squares would overflow or vanish, take half the distance in units of the largest entry.
     unit = power_of_two(float(xp.max(xp.abs(features))), xp.float64, xp)
@@ -301,9 +301,7 @@ def power_of_two(largest: float, dtype: object, xp: Namespace) -> float:
     >>> [power_of_two(number, np.float32, np) for number in (3.0, 4.0, 0.0)]
     [4.0, 8.0, 1.0]
     """
-    if largest == 0.0:
-        return 1.0
-    # Not so small that its inverse overflows.
+    # Not so small that its inverse overflows. The exponent of 0 is 0.
     least = math.frexp(64.0 * float(xp.finfo(dtype).smallest_normal))[1]
     return math.ldexp(1.0, min(max(math.frexp(largest)[1], least), 1023))
 

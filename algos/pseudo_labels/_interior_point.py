@@ -35,7 +35,7 @@ import array_api_compat as compat
 
 from ..core.types import Array
 
-__all__ = ["NEIGHBORHOOD", "TINY", "Block", "Problem", "State", "blocks", "mass_of", "split"]
+__all__ = ["NEIGHBORHOOD", "TINY", "Block", "Problem", "State", "blocks", "mass_of"]
 
 TINY = 1e-140  # below every quantity that matters; its square does not underflow
 NEIGHBORHOOD = 0.02  # products stay above this part of their targets
@@ -109,11 +109,6 @@ def blocks(problem: Problem, state: State) -> Iterator[Block]:
     """Work through an iterate, a block of rows at a time."""
     for rows, labels in zip(problem.rows(), state.labels, strict=True):
         yield Block(problem.targets(rows), labels, state.slack[rows][:, None] + state.drops)
-
-
-def split(problem: Problem, array: Array) -> tuple[Array, ...]:
-    """Blocks of rows of an (m, ...) array."""
-    return tuple(array[rows, ...] for rows in problem.rows())
 
 
 def mass_of(labels: tuple[Array, ...]) -> Array:

@@ -193,8 +193,9 @@ def _titles(module: str) -> set[str]:
 def _imports_module(text: str, module: str) -> bool:
     """Whether a test imports a module by its dotted name, or a name of its group."""
     path = Path(module)
-    group, stem = re.escape(".".join(path.parent.parts)), re.escape(path.stem)
-    return bool(re.search(rf"dualclust\.{group}(\.{stem}\b| import .*\b{stem}\b)", text))
+    parts = ("dualclust", *(part for part in path.parent.parts if part != "dualclust"))
+    group, stem = re.escape(".".join(parts)), re.escape(path.stem)
+    return bool(re.search(rf"{group}(\.{stem}\b| import .*\b{stem}\b)", text))
 
 
 def _says(text: str, name: str) -> bool:

@@ -139,6 +139,11 @@ def test_drawing_takes_turns_and_repeats_itself() -> None:
             "tests/train/methods/propos/test_propos_passes.py",
         ),
         ("train/loop/run.py", "Run.run_epoch", "tests/train/loop/test_run_results.py"),
+        (
+            "dualclust/common/_gradients.py",
+            "_Gather.forward",
+            "tests/cluster/common/test_common_gradients.py",
+        ),
     ],
 )
 def test_the_likeliest_file_is_among_the_first(module: str, function: str, first: str) -> None:

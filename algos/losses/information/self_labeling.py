@@ -126,7 +126,5 @@ def transport_objective(
     q = at_least_float32(plan)
     log_n = math.log(scores.shape[-2])
     cost = log_n * xp.sum(q, axis=(-2, -1)) - xp.sum(q * log_p, axis=(-2, -1))
-    if sharpness == math.inf:
-        return cost
     log_rc = log_prior(shares, log_p, "shares") - log_n
     return cost + xp.sum(q * (finite_log(q) - log_rc), axis=(-2, -1)) / sharpness

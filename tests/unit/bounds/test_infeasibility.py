@@ -126,3 +126,15 @@ def test_the_most_samples_that_there_can_be():
     assert SizeBounds.from_counts([0], n_samples=sys.maxsize).n_samples == sys.maxsize
     text = message_of(InvalidValueError, SizeBounds.from_counts, [0], n_samples=sys.maxsize + 1)
     assert is_refusal(text, f"n_samples must be at most {sys.maxsize}, got {sys.maxsize + 1}")
+
+
+def test_of_several_clusters_the_first_is_named():
+    text = message_of(InvalidValueError, SizeBounds.from_counts, [0, -2, -1], n_samples=9)
+    assert is_refusal(text, "lower must be at least 0, got -2 for cluster 1")
+    text = message_of(
+        InfeasibleBoundsError, SizeBounds.from_counts, [0, 4, 5], [9, 2, 1], n_samples=9
+    )
+    assert text.startswith("lower bound 4 exceeds upper bound 2 for cluster 1, in samples.")
+    options = {"lower": [0.0, 0.875, 0.75], "upper": [3.0, 0.5, 0.25]}
+    text = message_of(InfeasibleBoundsError, SizeBounds.of, 3, n_samples=9, **options)
+    assert text.startswith("lower bound 0.875 exceeds upper bound 0.5 for cluster 1, in units of")

@@ -228,6 +228,7 @@ def test_what_is_refused(xp):
         ((x, state, bounds), {"empty": "no"}, InvalidValueError, "empty must be one of"),
         ((x, state, bounds), {"weights": -(x[:, 0] ** 2)}, InvalidValueError, "at least 0"),
         (([[1.0]], state, bounds), {}, InvalidTypeError, "got list"),
+        ((x, x[:4, :], bounds), {}, InvalidTypeError, "state must be a MiniBatchState, got an"),
         ((xp.asarray(np.ones((2, 8), int)), state, bounds), {}, InvalidTypeError, "real floating"),
     ]
     for arguments, options, error, message in cases:

@@ -4,11 +4,12 @@ import threading
 
 import numpy as np
 import pytest
+import torch
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering.minibatch import init_minibatch, minibatch_step
 from dualclust.algos.clustering.minibatch_pass import minibatch_pass
-from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
 from dualclust.algos.core.workers import workers
 from dualclust.algos.scores import turns
 from dualclust.algos.scores.sources import alone, feature_source
@@ -89,9 +90,20 @@ def test_what_does_not_fit_is_refused(xp):
     assert_refused(InvalidValueError, words, minibatch_pass, source, state, bounds, batch_size=1000)
     with pytest.raises(InvalidTypeError, match="source"):
         minibatch_pass(x, state, bounds)
+    with pytest.raises(InvalidTypeError, match="state must be a MiniBatchState, got an array"):
+        minibatch_pass(source, x[:K, :], bounds)
     short = xp.asarray(np.ones(N - 1))
     with pytest.raises(InvalidValueError, match="weights"):
         minibatch_pass(source, state, bounds, weights=short)
+
+
+def test_weights_of_another_library_are_refused_before_the_first_batch():
+    x, bounds = problem_of_numpy()
+    words = "^weights must be of the same array library as features, got torch and numpy"
+    with pytest.raises(DeviceMismatchError, match=words):
+        minibatch_pass(
+            feature_source(x), init_minibatch(x[:K], bounds), bounds, weights=torch.ones(N)
+        )
 
 
 def test_the_steps_travel_with_the_state(xp):
@@ -191,7 +203,7 @@ def test_a_wrong_argument_is_told_by_every_rank():
 
     def work(group):
         own = feature_source(x[group.first_row : group.first_row + group.n_local])
-        with pytest.raises(InvalidValueError, match="metric must be") as caught:
+        with pytest.raises(InvalidValueError, match=r"^metric must be") as caught:
             minibatch_pass(own._replace(group=group), start, bounds, metric="manhattan")
         return str(caught.value)
 

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 
 from dualclust.algos.clustering.seeded import fixed_means, seeded_centers
 from dualclust.algos.clustering.start import kmeans_plus_plus, start_centers
-from dualclust.algos.core.errors import InvalidValueError
+from dualclust.algos.core.errors import DeviceMismatchError, InvalidValueError
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.algos.scores.sources import feature_source
-from tests.compare import assert_equal, to_numpy
+from tests.compare import assert_equal, assert_same_kind, to_numpy
 from tests.problems import unit_rows
 from tests.refusals import message_of
 
@@ -105,6 +106,17 @@ def test_all_rows_fixed_and_all_clusters_known(xp):
     assert to_numpy(found)[2, 0] in (0.0, 2.0, 8.0)  # of fixed rows, since there are no others
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_starts_are_of_the_dtype_of_the_rows(xp, dtype):
+    """A third in the dtype of the rows, known or drawn; a row of float64 keeps its digits."""
+    x = np.asarray([[1.0], [1.0], [4.0], [9.0], [16.0], [25.0]]) / 3.0
+    source, fixed = feature_source(xp.asarray(x, dtype)), xp.asarray([0, 0, 1, -1, -1, -1])
+    for k in (2, 3):
+        found = seeded_centers(source, k, fixed=fixed, seed=0, metric="euclidean")
+        assert_same_kind(found, xp.asarray(np.zeros((k, 1)), dtype))
+        assert_equal(found[:2, :], xp.asarray(np.asarray([[1.0], [4.0]]) / 3.0, dtype))
+
+
 def test_ranks_start_at_the_same_centers():
     from tests.unit.clustering.test_kmeans_sources import on_ranks
 
@@ -148,3 +160,15 @@ def test_wrong_labels_of_fixed_rows_are_named(xp):
         "fixed must hold clusters from 0 to 1, or -1 for a free row, got values from 0 to 2. "
         "To fix this, number rows and clusters from 0"
     )
+
+
+def test_labels_and_weights_of_another_library_than_the_features_are_named():
+    source, fixed = feature_source(np.eye(3)), torch.asarray([0, 1, -1])
+    for call, options in ((fixed_means, {}), (seeded_centers, {"seed": 0})):
+        text = message_of(
+            DeviceMismatchError, call, source, 2, fixed=fixed, metric="euclidean", **options
+        )
+        assert text.startswith("fixed must be of the same array library as features, got torch")
+        options = options | {"fixed": np.asarray([0, 1, -1]), "weights": torch.ones(3)}
+        text = message_of(DeviceMismatchError, call, source, 2, metric="euclidean", **options)
+        assert text.startswith("weights must be of the same array library as features, got torch")

@@ -298,6 +298,24 @@ def test_weights_of_a_source():
     assert sorted(found[:, 0].tolist()) == [7.0, 31.0]
 
 
+def test_rows_of_a_sample_without_weight_are_drawn_alike(monkeypatch):
+    """All the weight is on rows that were not looked at: as if there were no weights."""
+    monkeypatch.setattr(start, "FEWEST_SAMPLED", 4)
+    monkeypatch.setattr(start, "SAMPLE_PER_CLUSTER", 2)
+    x, asked = np.arange(50.0)[:, None], []
+    source = feature_source(x)._replace(take=lambda ids: asked.append(ids) or x[ids])
+    plain = start_centers(source, 2, seed=3, metric="euclidean")
+    (ids,) = asked
+    weights = np.ones(50)
+    weights[ids] = 0.0
+    found = start_centers(source, 2, seed=3, metric="euclidean", weights=weights)
+    np.testing.assert_array_equal(found, plain)
+    weights[ids[0]] = 0.5  # the only one of the sample
+    found = start_centers(source, 2, seed=3, metric="euclidean", weights=weights)
+    assert x[ids[0], 0] in found[:, 0]
+    assert ids.shape == (4,)
+
+
 def test_cosine_starts_on_the_sphere():
     found = start_centers(feature_source(3.0 * points()), 4, seed=0, metric="cosine")
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1.0, atol=1e-15)

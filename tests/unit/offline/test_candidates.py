@@ -11,6 +11,7 @@ from dualclust.algos.bounds.farkas import verify_infeasibility
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
 from dualclust.algos.offline import _candidates
 from dualclust.algos.offline._candidates import (
+    TooManyCandidatesError,
     _rounded_up,
     all_candidates,
     collect_candidates,
@@ -158,3 +159,14 @@ def test_candidates_of_many_blocks_are_joined_in_order(monkeypatch):
     sizes = scores[~whole.is_free, whole.labels[~whole.is_free]]
     assert whole.fixed_size == pytest.approx(np.abs(sizes).sum(), rel=1e-13)
     assert (_candidates.SLACK, _candidates.DEVICE_ROWS) == (8.0, 2**21)
+
+
+def test_a_pass_ends_with_the_block_that_is_too_much(monkeypatch):
+    """Candidates of 20 rows fit, two blocks of 16 have more: the other three are not read."""
+    monkeypatch.setattr(blocks, "MOST_ROWS", 16)
+    plain, read = score_source(np.zeros((80, 3))), []
+    source = plain._replace(block=lambda a, b: read.append((a, b)) or plain.block(a, b))
+    wide = np.ones(3)
+    with pytest.raises(TooManyCandidatesError):
+        collect_candidates(source, -wide, wide, width=2, max_entries=40)
+    assert read == [(0, 16), (16, 32)]

@@ -242,3 +242,13 @@ def test_the_solver_asks_where_clusters_are_few(few, monkeypatch):
     assert (own, tol, same) == (bounds, 0.0, options)
     np.testing.assert_array_equal(given, prices)
     assert assign_exact(scores, bounds, options=PASSES).objective == pytest.approx(found.objective)
+
+
+def test_where_clusters_are_few_the_source_is_read_once():
+    scores, asked = np.random.default_rng(0).normal(size=(200, 4)), []
+    plain = score_source(scores)
+    source = plain._replace(block=lambda a, b: asked.append((a, b)) or plain.block(a, b), take=None)
+    bounds = SizeBounds.from_counts([45] * 4, n_samples=200)
+    found = assignment.assign_source(source, bounds, options=SolverOptions(full_entries=200))
+    assert found.gap == 0.0
+    assert asked == [(0, 200)]

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.offline._forced_rows import FORBIDDEN, forced_counts, remaining_bounds
+from dualclust.algos.offline._forced_rows import (
+    FORBIDDEN,
+    assign_remaining,
+    forced_counts,
+    remaining_bounds,
+)
+from dualclust.algos.online.assignment import init_state
+from dualclust.algos.online.step_sizes import StepRule
 from tests.compare import assert_same_kind, to_numpy
 from tests.libraries import ONE_EACH
 
@@ -63,3 +70,26 @@ def test_the_bounds_that_forced_rows_leave(library, lower, upper, forced, left):
     assert found.n_samples == left[2]
     np.testing.assert_allclose(to_numpy(found.lower_share), left[3], atol=1e-15)
     np.testing.assert_allclose(to_numpy(found.upper_share), left[4], atol=1e-15)
+
+
+@each_library
+def test_forced_rows_get_their_cluster_and_the_others_are_labeled_in_their_order(library):
+    """Of rows with a choice the second takes the last place of cluster 2, and its price follows."""
+    scores = [
+        [NEVER, 5.0, NEVER],
+        [1.0, NEVER, 3.0],
+        [NEVER, NEVER, -4.0],
+        [0.0, 0.5, 0.75],
+        [-2.0, NEVER, 9.0],
+        [7.0, NEVER, NEVER],
+    ]
+    bounds = SizeBounds.from_counts(
+        [0, 0, 0], [3, 3, 2], n_samples=3, xp=library.namespace, device=library.device
+    )
+    labels, state = assign_remaining(
+        library.asarray(scores), bounds, init_state(bounds), StepRule(2.0**-20)
+    )
+    assert to_numpy(labels).tolist() == [1, 2, 2, 2, 0, 0]
+    assert_same_kind(labels, library.asarray(np.zeros(6, np.int64)))
+    assert to_numpy(state.counts).tolist() == [1, 0, 2]  # of rows that had a choice
+    assert (state.seen, state.step_size) == (3, 2.0**-20)

@@ -156,6 +156,14 @@ def test_the_score_and_the_price_of_a_label_that_cancel_explain_what_it_loses():
     assert found == (0.0, 0.0)
 
 
+def test_what_a_truncated_cluster_may_be_worth_beyond_the_label_is_lost():
+    """The row has the better of two candidates, 2; a cluster that was cut off may be worth 5."""
+    worth = {"truncation": np.asarray([5.0])}
+    gap, misplaced = lost_by([[2.0, 1.0]], [0.0, 0.0], [0], ([0, 0], [1, 1]), **worth)
+    assert gap == pytest.approx(3.0 / 5.0, rel=1e-15)
+    assert misplaced == 0.0  # a larger window of the paths would not help
+
+
 def test_a_truncated_cluster_that_is_worth_the_label_explains_nothing():
     """The row loses half a unit beside another candidate, which is no larger."""
     worth = {"truncation": np.asarray([1e17])}

@@ -25,7 +25,8 @@ def test_margins_are_the_best_less_the_second(xp, rng, dtype):
     assert to_numpy(found).tolist() == (ordered[:, -1] - ordered[:, -2]).tolist()
     alone = margins(xp.asarray(scores[:, :1]), xp.asarray([3.0]))
     assert to_numpy(alone).tolist() == [math.inf] * 12
-    assert margins(xp.asarray(scores[:0]), xp.asarray(prices)).shape == (0,)
+    none = to_numpy(margins(xp.asarray(scores[:0], dtype), xp.asarray(prices)))
+    assert (none.shape, none.dtype) == ((0,), np.float64)
 
 
 def test_margins_refused(xp):

@@ -50,7 +50,7 @@ def test_each_row_sees_what_those_before_it_left(xp, edges, monkeypatch):
 def test_alone_nothing_is_packed():
     group, array = alone(5), np.ones(2)
     assert group.is_alone
-    assert list(turns_of(group, like=np.zeros(1))) == [Turn(0, 5, True)]
+    assert list(turns_of(group, like=None)) == [Turn(0, 5, True)]
     assert hand_on(group, Turn(0, 5, True), [array])[0] is array
     assert not Group(0, 5, 5, lambda a: a).is_alone  # the others have no rows
 

@@ -117,6 +117,20 @@ def test_the_tightest_bounds_that_cost_little():
     assert recommend_bounds([], []) == (None, "")
 
 
+def test_of_two_bounds_the_narrower_are_tighter_and_the_reason_says_what_the_others_lose():
+    """The narrower ones are below the others: the width decides, and not the smallest size."""
+    shares = [(0.5, 2.0), (0.25, 1.25)]
+    found = recommend_bounds(shares, [0.0, 0.015625])
+    assert found.shares == (0.25, 1.25)
+    assert found.reason == "sizes of 0.25 to 1.25 times n/k lose 1.6 % of the objective"
+    found = recommend_bounds(shares, [0.0, 0.5])
+    assert found.shares == (0.5, 2.0)
+    assert found.reason == (
+        "sizes of 0.5 to 2 times n/k lose 0.0 % of the objective, and all tighter ones of those "
+        "tried more than 2 %"
+    )
+
+
 def test_bounds_in_words():
     assert shares_text((0.0, math.inf)) == "any size"
     assert shares_text((0.5, math.inf)) == "at least 0.5 times n/k"

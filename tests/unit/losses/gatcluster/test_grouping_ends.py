@@ -70,7 +70,7 @@ def test_noise_is_four_roundings_of_the_largest_entry_along_each_axis(xp, dtype)
 
 
 @pytest.mark.parametrize("read_back", [True, False])
-@pytest.mark.parametrize(("away", "moves"), [(0.9, False), (1.1, True)])
+@pytest.mark.parametrize(("away", "moves"), [(0.9, False), (1.0, False), (1.1, True)])
 def test_a_cluster_without_rows_takes_none_that_only_rounding_moves(away, moves, read_back):
     step = 0.25
     rows = np.asarray([[0.0], [2.0 * away * step], [1.0]])  # the first two are in one cluster

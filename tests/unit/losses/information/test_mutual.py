@@ -255,6 +255,8 @@ def test_batches_and_priors_that_do_not_fit(xp):
         prior_divergence(s, xp.asarray(np.full(3, 1.0 / 3.0)))
     with pytest.raises(InvalidTypeError, match="prior must be an array"):
         prior_divergence(s, [0.25] * 4)
+    with pytest.raises(InvalidTypeError, match=r"^prior must have a real floating dtype"):
+        prior_divergence(s, xp.asarray([0, 0, 1, 0]))
     with pytest.raises(InvalidValueError, match=r"weights must have shape \(..., d, k\)"):
         margin_term(v[0, :], margin_weight=1.0)
     for value in (-1.0, math.inf, math.nan):

@@ -164,6 +164,8 @@ def test_what_does_not_fit_is_refused(xp):
         transport_objective(s, q[:5, :], sharpness=1.0)
     with pytest.raises(InvalidValueError, match=r"shares must have shape \(4,\)"):
         transport_objective(s, q, q[0, :3], sharpness=1.0)
+    with pytest.raises(InvalidTypeError, match=r"^shares must have a real floating dtype"):
+        transport_objective(s, q, xp.asarray([0, 0, 1, 0]), sharpness=1.0)
     for wrong in (0.0, -1.0, math.nan, 1e31):
         with pytest.raises(InvalidValueError, match="sharpness must lie in"):
             transport_objective(s, q, sharpness=wrong)
