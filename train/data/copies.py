@@ -97,8 +97,6 @@ def copies_of(files: Sequence[File], side: int, *, skip: bool, workers: int = 0)
 
 def _kept(folder: Path, files: Sequence[File], skip: bool) -> CopiedFiles | None:
     """Read copies that are there; None if there are none, or they are damaged."""
-    if not (folder / _SIGN).is_file():
-        return None
     try:
         return _read(folder, files, skip)
     except DualclustError:

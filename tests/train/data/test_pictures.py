@@ -305,6 +305,29 @@ def test_an_interrupt_ends_an_epoch_in_the_middle_of_a_batch(folder, monkeypatch
     assert len(started) == 2  # the rest of the batch was dropped
 
 
+def test_what_waits_when_decoders_are_closed_is_dropped(monkeypatch):
+    began, goes_on, done = threading.Event(), threading.Event(), []
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, wait=True, *, cancel_futures=False):
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            goes_on.set()
+            super().shutdown(wait=wait)
+
+    def slow(i):
+        began.set()
+        goes_on.wait(60)
+        done.append(i)
+
+    monkeypatch.setattr(pictures, "ThreadPoolExecutor", Pool)
+    decoders = pictures.Decoders(1)
+    waiting = [decoders.pool.submit(slow, i) for i in range(4)]
+    assert began.wait(60)
+    decoders.close()
+    assert done == [0]
+    assert [future.cancelled() for future in waiting] == [False, True, True, True]
+
+
 def test_leaving_early_drops_the_rest(folder, monkeypatch):
     loader = load(settings(folder, "data.workers=1", "batch_size=2"))
     cut, seen = pictures.cut_picture, []
