@@ -114,7 +114,7 @@ def _read(folder: Path, files: Sequence[File], skip: bool) -> CopiedFiles:
         table = np.lib.format.read_array(file, allow_pickle=False)
     flat = np.asarray(np.memmap(folder / "pixels", np.uint8, "r"))
     depth = () if said["channels"] == 1 else (said["channels"],)
-    positions = np.flatnonzero(table[:, 1])
+    positions = np.flatnonzero(table.any(axis=1))
     copies = []
     for i in positions.tolist():
         start, height, width, *size = table[i].tolist()

@@ -102,8 +102,10 @@ def test_classes_are_numbered_by_all_splits():
 
 def test_no_class_in_unsigned_numbers_is_no_class():
     """-1 in 64 bits without a sign is what a cast has made of it."""
-    codes, names = recode(np.array([2**64 - 1, 5, 7], np.uint64), 3, None)
-    assert (codes.tolist(), names) == ([-1, 0, 1], ("5", "7"))
+    labels = np.array([2**64 - 1, 5, 7], np.uint64)
+    for every in (None, labels):
+        codes, names = recode(labels, 3, None, every)
+        assert (codes.tolist(), names) == ([-1, 0, 1], ("5", "7"))
 
 
 def test_a_digest_changes_with_every_sample_of_a_small_set(rng):

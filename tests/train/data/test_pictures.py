@@ -67,6 +67,7 @@ def same_views(a, b):
 def test_a_folder_with_crops_stays_in_its_files(folder):
     data = load(settings(folder)).data
     assert isinstance(data, PictureData)
+    assert data.resident is False
     assert data.shape == (3, 8, 8)
     assert data.labels.tolist() == [i // 6 for i in range(24)]
     assert [name.partition(".")[0] for name in data.names[:2]] == ["class0/000", "class0/004"]
