@@ -262,7 +262,7 @@ def _read_baseline(folder: Path) -> StoredRun:
             records=({"epoch": 0, **figures},),
             found=found,
             lower=np.zeros(k, dtype=np.int64),
-            upper=np.full(k, len(found.ids), dtype=np.int64),
+            upper=np.full(k, len(found.ids)),
             seconds=float(about["seconds"]),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -282,7 +282,7 @@ def _read_labels(path: Path, k: int) -> StoredLabels:
     except (OSError, ValueError, KeyError, OverflowError, csv.Error) as error:
         _damaged(path, f"it has no numbers where they should be ({error})")
     for values in (labels, nearest):
-        if len(values) == 0 or values.min() < 0 or values.max() >= k:
+        if values.min() < 0 or values.max() >= k:
             _damaged(path, f"its clusters are not in 0 to {k - 1}")
     if len(np.unique(ids)) < len(ids):
         _damaged(path, "an id is there twice")

@@ -182,10 +182,15 @@ def _network(spec: ModelSpec, encoder: nn.Module | None) -> Network:
 
 def _standardized(spec: ModelSpec, encoder: nn.Module | None) -> nn.Module:
     """A frozen encoder with room for what its features are divided by."""
-    alone = replace(spec.network, layers=0, predictor=0)
-    bare = build_network(alone, spec.input.shape, encoder=encoder)
+    bare = _bare(spec, encoder)
     d = bare.encoder_dim
     return Standardized(bare.encoder, torch.zeros(d), torch.ones(d))
+
+
+def _bare(spec: ModelSpec, encoder: nn.Module | None) -> Network:
+    """The network without what follows its encoder."""
+    alone = replace(spec.network, layers=0, predictor=0)
+    return build_network(alone, spec.input.shape, encoder=encoder)
 
 
 def _of_library(
@@ -229,8 +234,7 @@ def _without_memory(spec: ModelSpec, encoder: nn.Module | None) -> Network:
         msg = f"a sample has shape {spec.input.shape}, more than {MOST_NUMBERS} numbers"
         raise CheckpointError(msg)
     # Nothing but the encoder, which says how long its rows are.
-    alone = replace(spec.network, layers=0, predictor=0)
-    length = build_network(alone, spec.input.shape, encoder=encoder).encoder_dim
+    length = _bare(spec, encoder).encoder_dim
     with torch.device("meta"):
         if spec.encoder is not None and spec.encoder.frozen:
             encoder = Standardized(encoder, torch.zeros(length), torch.ones(length))

@@ -225,8 +225,8 @@ class _WholeBatch(torch.autograd.Function):
         ctx: Any, x: Tensor, axes: list[int], eps: float, ranks: Ranks
     ) -> tuple[Tensor, ...]:
         shape = [1, -1] + [1] * (x.ndim - 2)
-        rows = x.new_full((1,), x.numel() // x.shape[1], dtype=torch.float64)
         own = x.mean(axes, dtype=torch.float64)
+        rows = own.new_full((1,), x.numel() // x.shape[1])
         square = (x - own.view(shape).to(x.dtype)).double().square().sum(axes)
         table = torch.cat([rows, own, square])[None]
         every = ranks.join(table, [1] * ranks.world_size)

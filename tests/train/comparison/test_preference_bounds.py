@@ -56,6 +56,8 @@ def test_one_must_be_found_by_others_clearly_more():
     assert (secu.error, coke.error, propos.error) == pytest.approx((0.04, 0.0, 0.0))
     assert found.method == "secu"
     assert found.run == "secu-seed1"
+    turned = {(f"secu-seed{'10'[int(a[-1])]}", b): value for (a, b), value in spread.items()}
+    assert preferred(near | turned).run == "secu-seed0"
     assert found.notes == (CAVEAT,)
     assert found.verdict == (
         "secu is preferred: its 2 runs come back (ARI 0.90 with each other), and other methods "

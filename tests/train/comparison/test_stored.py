@@ -189,6 +189,20 @@ def test_a_baseline_counts_clusters_and_knows_no_classes(tmp_path):
     assert (run.found.classes, run.found.names) == (None, None)
 
 
+def test_a_baseline_of_fewer_rows_than_clusters_has_empty_ones(tmp_path):
+    rows = np.repeat(rows_of_three()[0][:2], 4, axis=0)
+    with pytest.warns(Warning, match="distinct clusters"):
+        run_baseline(tmp_path, config_of(), embedding_data(rows), name="pixels", seed=0)
+    assert read_run(tmp_path).records == ({"epoch": 0, "size_min": 0, "size_max": 4},)
+
+
+def test_labels_of_a_baseline_that_are_damaged_are_what_is_named(tmp_path):
+    run_baseline(tmp_path, config_of(), embedding_data(rows_of_three()[0]), name="x", seed=0)
+    (tmp_path / "assignments.csv").write_text("id,cluster,nearest\n0,3,0\n")
+    with pytest.raises(InvalidValueError, match=r"^\S*assignments\.csv is damaged\. Its clusters"):
+        read_run(tmp_path)
+
+
 @pytest.mark.parametrize("shape", [(29, 3), (31, 3), (30,), (30, 3, 1)])
 def test_features_have_a_row_for_each_sample(tmp_path, shape):
     data = embedding_data(rows_of_three()[0])

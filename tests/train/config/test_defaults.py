@@ -52,6 +52,12 @@ def defaults() -> str:
     return "\n".join(lines)
 
 
+def test_the_settings_of_a_run_have_a_table_for_each_method() -> None:
+    methods = {"coke", "gatcluster", "mi_margin", "propos", "secu", "self_label"}
+    assert methods == set(METHOD_OPTIONS)
+    assert methods <= {spec.name for spec in fields(RunConfig)}
+
+
 def tables(text: str) -> dict[str, str]:
     """The tables of a file by their names."""
     parts = re.split(r"(?m)^\[(\w+)\]\n", text)

@@ -117,3 +117,22 @@ def test_what_is_no_idx_file_is_named(tmp_path, content):
     assert found.splits["train"].labels.tolist() == [0, 1]
     with pytest.raises(InvalidValueError, match=r"cannot read .*train-images-idx3-ubyte"):
         found.splits["train"].read()
+
+
+def test_a_head_that_promises_a_disk_is_not_believed(tmp_path):
+    path = tmp_path / "train-images-idx3-ubyte"
+    path.write_bytes(struct.pack(">4B3I", 0, 0, 8, 3, 1000, 1000, 1000))
+    found = archive_reader(tmp_path)(FINE)
+    with pytest.raises(InvalidValueError, match="it promises 1000000000 bytes in a file of 16"):
+        found.splits["train"].read()
+
+
+def test_names_of_classes_are_no_film(tmp_path):
+    cifar(tmp_path / "data_batch_1.bin", [1])
+    names = tmp_path / "batches.meta.txt"
+    names.write_text("a b")
+    assert archive_reader(tmp_path)(FINE).class_names == ("a", "b")
+    with names.open("r+b") as file:
+        file.truncate(2**24 + 1)
+    with pytest.raises(InvalidValueError, match="16777217 bytes are no list of names"):
+        archive_reader(tmp_path)(FINE)

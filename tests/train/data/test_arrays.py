@@ -100,6 +100,14 @@ def test_classes_are_numbered_by_all_splits():
             recode(np.array(wrong), 2, None)
 
 
+def test_no_class_in_unsigned_numbers_is_no_class():
+    """-1 in 64 bits without a sign is what a cast has made of it."""
+    labels = np.array([2**64 - 1, 5, 7], np.uint64)
+    for every in (None, labels):
+        codes, names = recode(labels, 3, None, every)
+        assert (codes.tolist(), names) == ([-1, 0, 1], ("5", "7"))
+
+
 def test_a_digest_changes_with_every_sample_of_a_small_set(rng):
     rows = rng.normal(size=(20, 3)).astype(np.float32)
     found = {embedding_data(rows).digest()}

@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+import weakref
 from collections import namedtuple
 from types import SimpleNamespace
 
@@ -195,6 +196,22 @@ def test_few_pictures_are_held_while_copies_are_made(tmp_path, monkeypatch):
     copies_of(files, 16, skip=True, workers=2)
     assert len(most) == 60
     assert max(most) <= 2 * 2 + 2
+
+
+def test_a_copy_that_is_written_is_let_go(tmp_path, monkeypatch):
+    files, alive, most = files_of(write_folder(tmp_path / "p", 30)), set(), []
+
+    def watch(file, side, *, channels):
+        copy = shrunk(file, side, channels=channels)
+        alive.add(file.name)
+        most.append(len(alive))
+        weakref.finalize(copy.pixels, alive.discard, file.name)
+        return copy
+
+    monkeypatch.setattr(copies, "shrunk", watch)
+    copies_of(files, 16, skip=True, workers=2)
+    assert len(most) == 30
+    assert max(most) <= 2 * 2 + 3
 
 
 def test_views_of_copies_are_those_of_the_files(tmp_path):

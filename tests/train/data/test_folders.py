@@ -2,10 +2,11 @@
 
 import os
 
+import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.core.errors import InvalidValueError
+from dualclust.algos.core.errors import InvalidValueError, UsageError
 from dualclust.train.data.samples import load_source
 from tests.train.data.test_data_sources import picture, rng, write
 
@@ -30,6 +31,24 @@ def test_links_hidden_files_and_circles(rng, tmp_path):
     ((name, reason),) = data.skipped
     assert name == "gone.png"
     assert "No such file" in reason
+
+
+@pytest.mark.parametrize("names", [("test",), ("val",), ("train", "more")])
+def test_folders_that_are_no_splits_are_names_like_any_others(rng, tmp_path, names):
+    for name in names:
+        write(tmp_path / name / "1.png", picture(rng))
+    found = load_source(tmp_path, folders="classes")
+    assert found.names == tuple(f"{name}/1.png" for name in sorted(names))
+    assert found.class_names == tuple(sorted(names))
+
+
+def test_pictures_have_one_set_of_classes(rng, tmp_path):
+    write(tmp_path / "1.png", picture(rng))
+    content = np.frombuffer((tmp_path / "1.png").read_bytes(), np.uint8)
+    np.savez(tmp_path / "x.npz", train_jpeg=content, train_offsets=[0, len(content)])
+    for source, what in ((tmp_path, "is image files"), (tmp_path / "x.npz", "CIFAR-100, got ")):
+        with pytest.raises(UsageError, match=f"classes='coarse' is for .*{what}"):
+            load_source(source, classes="coarse")
 
 
 def test_a_folder_that_cannot_be_opened_is_told(rng, tmp_path, monkeypatch):

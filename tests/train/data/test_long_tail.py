@@ -47,3 +47,5 @@ def test_a_limit_is_drawn_from_what_the_tail_keeps():
     assert set(subset(40, labels, imbalance=4.0, limit=25, seed=3).tolist()) == tail
     assert subset(40, labels, imbalance=4.0, limit=24, seed=4).tolist() != kept
     assert len(subset(40, None, imbalance=1.0, limit=1, seed=3)) == 1
+    drawn = [subset(40, None, imbalance=1.0, limit=20, seed=s).tolist() for s in (3, 3, 4)]
+    assert drawn[0] == drawn[1] != drawn[2]

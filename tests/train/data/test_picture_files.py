@@ -200,8 +200,9 @@ def test_modes_become_gray_or_color():
 def test_broken_files_are_named(kind):
     content = encoded(picture(), kind)
     cut = box_cut((0, 0, 500, 375), 64)
+    words = r"cannot decode photos/7\.jpg: .*\. To fix this: write or copy the picture again$"
     for broken in (content[: len(content) // 2], content[:20], b"", b"no picture"):
-        with pytest.raises(InvalidValueError, match=r"cannot decode photos/7\.jpg: "):
+        with pytest.raises(InvalidValueError, match=words):
             cut_picture(File("photos/7.jpg", memoryview(broken)), lambda *_: [cut], channels=3)
     with pytest.raises(InvalidValueError, match=r"cannot decode gone\.jpg: .*No such file"):
         cut_picture(File("gone.jpg", "/nowhere/gone.jpg"), lambda *_: [cut], channels=3)
@@ -225,6 +226,28 @@ def test_deeper_pictures_are_refused():
         )
         with pytest.raises(InvalidValueError, match=match):
             cut_picture(file, lambda *_: [box_cut((0, 0, 5, 5), 5)], channels=3)
+
+
+@pytest.mark.parametrize("wrong", [[0, 0x10000], [-1, 9]])
+def test_one_value_beyond_16_bits_is_enough(wrong):
+    cut = box_cut((0, 0, 2, 1), 1)
+    (found,) = cut_picture(
+        file_of(np.array([[0, 0xFFFF]], np.int32), "TIFF"),
+        lambda *_: [box_cut((1, 0, 1, 1), 1)],
+        channels=1,
+    )
+    assert found.tolist() == [[[255]]]
+    with pytest.raises(InvalidValueError, match=r"values of more than 16 bits \(I\)"):
+        cut_picture(file_of(np.array([wrong], np.int32), "TIFF"), lambda *_: [cut], channels=1)
+
+
+@pytest.mark.parametrize(("side", "factor"), [(201, None), (200, 2), (100, 4), (50, 8)])
+def test_a_copy_is_decoded_with_two_pixels_for_one(scales, side, factor):
+    copy = shrunk(file_of(picture(800, 1000)), side, channels=3)
+    assert copy.pixels.shape[0] == side
+    assert copy.size == (1000, 800)
+    assert scales == ([] if factor is None else [factor] * len(scales))
+    assert bool(scales) == bool(factor)
 
 
 def test_a_picture_of_too_many_pixels_is_refused_undecoded(scales):

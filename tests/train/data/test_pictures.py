@@ -67,6 +67,7 @@ def same_views(a, b):
 def test_a_folder_with_crops_stays_in_its_files(folder):
     data = load(settings(folder)).data
     assert isinstance(data, PictureData)
+    assert data.resident is False
     assert data.shape == (3, 8, 8)
     assert data.labels.tolist() == [i // 6 for i in range(24)]
     assert [name.partition(".")[0] for name in data.names[:2]] == ["class0/000", "class0/004"]
@@ -303,6 +304,29 @@ def test_an_interrupt_ends_an_epoch_in_the_middle_of_a_batch(folder, monkeypatch
     finally:
         signal.signal(signal.SIGINT, before)
     assert len(started) == 2  # the rest of the batch was dropped
+
+
+def test_what_waits_when_decoders_are_closed_is_dropped(monkeypatch):
+    began, goes_on, done = threading.Event(), threading.Event(), []
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, wait=True, *, cancel_futures=False):
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            goes_on.set()
+            super().shutdown(wait=wait)
+
+    def slow(i):
+        began.set()
+        goes_on.wait(60)
+        done.append(i)
+
+    monkeypatch.setattr(pictures, "ThreadPoolExecutor", Pool)
+    decoders = pictures.Decoders(1)
+    waiting = [decoders.pool.submit(slow, i) for i in range(4)]
+    assert began.wait(60)
+    decoders.close()
+    assert done == [0]
+    assert [future.cancelled() for future in waiting] == [False, True, True, True]
 
 
 def test_leaving_early_drops_the_rest(folder, monkeypatch):

@@ -1,5 +1,7 @@
 """What is asked of readers and copies for a data set, and whose labels and names it has."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError, Usa
 from dualclust.train.data import image_files, pictures, samples, sources
 from dualclust.train.data.copies import CopiedFiles
 from dualclust.train.data.image_files import decode_files
+from dualclust.train.data.look import Look, look_at
 from dualclust.train.data.pictures import Decoders, sound_files
 from dualclust.train.data.samples import embedding_data, image_data, load_source
 from dualclust.train.data.splits import File, Reading
@@ -90,6 +93,31 @@ def test_samples_lie_one_after_another_in_memory(rng):
     swapped = rows.astype(">f8")  # as a file of another machine has it
     found = of_array(swapped, InputSpec((3,))).read(1, 3)
     assert torch.equal(found, torch.from_numpy(rows[1:3].copy()))
+
+
+def test_embeddings_that_stay_on_the_host_are_not_copied_into_memory(tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, np.ones((2**16, 16), np.float32))  # 4 MiB
+    tracemalloc.start()
+    try:
+        data = load_source(path, resident="never")
+        assert look_at(path) == Look("embeddings", 2**16, dim=16)
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert taken < 2**21
+    assert torch.equal(data.take(torch.tensor([7])), torch.ones(1, 16))
+
+
+@pytest.mark.parametrize("name", ["x.npy", "x_labels.npy"])
+def test_a_file_of_numbers_is_as_long_as_its_header_says(tmp_path, name):
+    np.save(tmp_path / "x.npy", np.ones((3, 2)))
+    np.save(tmp_path / "x_labels.npy", np.arange(3))
+    assert load_source(tmp_path / "x.npy").labels.tolist() == [0, 1, 2]
+    with (tmp_path / name).open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(InvalidValueError, match="must be as long as its header says"):
+        load_source(tmp_path / "x.npy")
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,22 @@ def test_features_are_computed_once(images, cache):
     assert len(list(cache.iterdir())) == 1
 
 
+def test_held_out_features_have_the_scale_of_those_of_training(images, cache, tmp_path):
+    content, parts = np.load(images), {"train": slice(0, 80), "test": slice(80, 120)}
+    arrays = {f"{p}_{n}": content[n][cut] for p, cut in parts.items() for n in content}
+    np.savez(tmp_path / "x.npz", **arrays)
+    loader = Run(frozen(tmp_path / "x.npz", "data.test=test"), "cpu", Edges()).loader
+    pictures, held_out = (load_source(tmp_path / "x.npz", split=split) for split in parts)
+    held_out = held_out._replace(mean=pictures.mean, std=pictures.std)
+    with torch.no_grad():
+        rows, others = (Edges().eval()(data.take(data.ids)) for data in (pictures, held_out))
+    std = rows.std(0, correction=0)
+    scaled = (others - rows.mean(0)) / torch.where(std > 0, std, 1.0)
+    torch.testing.assert_close(loader.test.take(held_out.ids), scaled, rtol=1e-4, atol=1e-4)
+    assert loader.test.labels.tolist() == held_out.labels.tolist()
+    assert not isinstance(loader.test, type(held_out))
+
+
 def test_features_of_another_encoder_or_other_data_are_not_taken(images, cache, tmp_path):
     rows = begin(frozen(images), Edges())
     assert not torch.equal(begin(frozen(images), Edges(seed=1)), rows)

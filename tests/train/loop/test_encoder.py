@@ -7,8 +7,11 @@ import torch
 
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.train.config.encoder import EncoderConfig
+from dualclust.train.config.run import ExecutionConfig
+from dualclust.train.data.samples import load_source
 from dualclust.train.loop import RunWarning
 from dualclust.train.loop import encoder as module
+from tests.train.pictures import write_folder
 
 ROWS = torch.arange(15.0).reshape(5, 3)
 
@@ -106,3 +109,20 @@ def test_a_sample_of_which_no_number_is_made_is_named(place, names, where):
     with pytest.raises(InvalidValueError, match=f"NaN or infinity of {where}, or a number too"):
         features(loader, names)
     assert place.written == []
+
+
+def test_pictures_that_are_cut_in_another_way_have_other_features(tmp_path):
+    data = load_source(write_folder(tmp_path, 3, 1), size=8, decode="views")
+    config = SimpleNamespace(
+        network=SimpleNamespace(name="small", width=3), execution=ExecutionConfig(), encoder=None
+    )
+    alone = SimpleNamespace(world_size=1)
+    loader = SimpleNamespace(config=config, device=torch.device("cpu"), ranks=alone)
+    encoder = SimpleNamespace(own_encoder="", encoder=None)
+    crop, squash, again = (
+        module._made_of(loader, encoder, data._replace(fit=fit), "digest")
+        for fit in ("crop", "squash", "crop")
+    )
+    assert crop == again
+    assert {name for name in crop if crop[name] != squash[name]} == {"input"}
+    assert crop["encoder"] == "small of width 3, digest"

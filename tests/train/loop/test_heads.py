@@ -184,7 +184,7 @@ def test_another_head_on_request(finished, copy):
     assert len(found.prediction.assignment.counts) == 9
     assert load_model(copy).n_clusters == read_run(copy).n_clusters == 9
     entry = finished.metrics[-1]["heads"]
-    assert json.loads((copy / HEADS_FILE).read_text()) == {"k": 9, **entry}
+    assert (copy / HEADS_FILE).read_text() == json.dumps({"k": 9, **entry}, indent=1) + "\n"
     assert heads_text(entry, 9).splitlines()[-1].startswith("k = 9 is used, as asked; k = 4 stands")
     page = (copy / "report.html").read_bytes()
     write_page(copy)

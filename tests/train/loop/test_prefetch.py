@@ -1,10 +1,11 @@
 """What the thread that reads ahead does at its end, and what ids it is given."""
 
+import queue
 import threading
 
 import torch
 
-from dualclust.train.loop.prefetch import AHEAD, on_host, read_ahead
+from dualclust.train.loop.prefetch import AHEAD, _Reader, on_host, read_ahead
 
 CPU = torch.device("cpu")
 
@@ -39,3 +40,26 @@ def test_a_job_that_is_under_way_is_stopped_before_it_is_waited_for():
         assert going.wait(20.0)
     assert done == [True]  # the second has not begun
     assert "prefetch" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_at_the_end_the_reader_looks_again_and_again_for_what_is_still_under_way():
+    seen_empty, waited = threading.Event(), []
+
+    class Ready(queue.Queue):
+        def get(self, block=True, timeout=None):
+            try:
+                return super().get(block, timeout)
+            except queue.Empty:
+                seen_empty.set()
+                raise
+
+    def job():
+        waited.append(seen_empty.wait(2.0))
+        return (torch.zeros(1),)
+
+    reader = _Reader([job], CPU)
+    reader.ready = Ready(AHEAD)
+    reader.thread.start()
+    reader.close(None)
+    assert waited == [True]
+    assert not reader.thread.is_alive()

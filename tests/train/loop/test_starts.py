@@ -166,8 +166,8 @@ def test_seeds_of_the_beginnings_are_pinned():
 class Beginning(SimpleNamespace):
     """A run whose epochs take no time."""
 
-    def __init__(self, config):
-        ranks = SimpleNamespace(first=True, wait=lambda: None)
+    def __init__(self, config, log):
+        ranks = SimpleNamespace(first=True, wait=lambda: log.append("wait"))
         super().__init__(config=config, epoch=0, metrics=[], ranks=ranks)
 
 
@@ -189,19 +189,18 @@ def test_the_beginning_of_the_least_loss_is_the_one_that_goes_on(
     monkeypatch.setattr(starts, "load_checkpoint", lambda folder: log.append(folder) or begun)
     monkeypatch.setattr(starts, "restore", lambda *given: log.append(given[1:]))
     monkeypatch.setattr(starts, "save_checkpoint", lambda *given: log.append(given))
-    run = starts.best_beginning(config, tmp_path, Beginning, told.append)
+    run = starts.best_beginning(config, tmp_path, lambda own: Beginning(own, log), told.append)
     best = losses.index(1.0)
     assert run.config == settings_of(config, best)
     assert log == [
+        "wait",  # for the first rank, which saves the last beginning
         tmp_path / "starts" / str(best) / "checkpoints" / "epoch-000002",
         (begun, tmp_path / "config.toml"),
         (tmp_path / "checkpoints" / "epoch-000002", "tensors", "metadata"),
+        "wait",
     ]
-    assert json.loads((tmp_path / "starts.json").read_text()) == {
-        "chosen": best,
-        "seed": seed_of(config.seed, best),
-        "losses": list(losses),
-    }
+    choice = {"chosen": best, "seed": seed_of(config.seed, best), "losses": list(losses)}
+    assert (tmp_path / "starts.json").read_text() == json.dumps(choice, indent=1) + "\n"
     assert [(record["start"], record["epoch"]) for record in told] == [
         (number, epoch) for number in range(3) for epoch in (1, 2)
     ]

@@ -79,6 +79,14 @@ def test_tensorboard_gets_all_epochs_in_a_folder_of_the_run(calls, tmp_path):
     assert not (tmp_path / "trackers.json").exists()
 
 
+def test_figures_of_each_candidate_are_named_by_its_number_of_clusters(calls, tmp_path):
+    judged = [{"n_clusters": k, "agreement": k / 8, "gap": 0} for k in (3, 5)]
+    last = {"epoch": 1, "acc": 0.5, "heads": {"best": 5, "reason": "why", "judged": judged}}
+    track(tmp_path, "wandb", over=[last])
+    figures = {"acc": 0.5, "k3_agreement": 0.375, "k3_gap": 0.0, "k5_agreement": 0.625}
+    assert calls["wandb"][1] == ("log", (figures | {"k5_gap": 0.0},), {"step": 1})
+
+
 @pytest.mark.parametrize("fails", [False, True])
 def test_wandb_gets_a_run_that_may_go_on(calls, tmp_path, fails):
     track(tmp_path, "wandb", fails=fails)

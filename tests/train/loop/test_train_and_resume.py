@@ -41,14 +41,16 @@ def test_a_result_says_the_smallest_and_the_largest_size_that_is_allowed(tmp_pat
     monkeypatch.setattr(module, "RunPage", lambda run, folder: SimpleNamespace(see=None))
     written = []
     monkeypatch.setattr(module, "_write", lambda *given: written.append(given[2]))
-    found = module._finish(ended(), tmp_path, None)
+    run = ended()
+    run.ranks.wait = lambda: written.append("wait")  # until the first rank has written all
+    found = module._finish(run, tmp_path, None)
     assert (found.lower, found.upper) == (2, 9)
     assert (found.folder, found.metrics, found.prediction) == (
         tmp_path,
         [{"epoch": 2}],
         "a prediction",
     )
-    assert written == ["a prediction"]
+    assert written == ["a prediction", "wait"]
 
     def full(*given):
         msg = "cannot write x: the disk is full. To fix this, buy another"
@@ -58,6 +60,21 @@ def test_a_result_says_the_smallest_and_the_largest_size_that_is_allowed(tmp_pat
     words = r"^cannot write x: the disk is full\. The run itself is saved\. To fix this, make room"
     with pytest.raises(OutputError, match=words):
         module._finish(ended(), tmp_path, None)
+
+
+def test_all_ranks_have_looked_at_the_folder_before_the_first_one_makes_it(tmp_path, monkeypatch):
+    log = []
+
+    def maker(*given):
+        log.append("begin")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "check_free", lambda *given: log.append("look"))
+    monkeypatch.setattr(module, "_maker", maker)
+    ranks = SimpleNamespace(first=True, wait=lambda: log.append("wait"))
+    with pytest.raises(KeyboardInterrupt):
+        module.train(RunConfig(), tmp_path / "run", ranks=ranks)
+    assert log == ["look", "wait", "begin"]
 
 
 @pytest.mark.parametrize(("n", "most"), [(10, 9.0), (9, float("inf")), (8, float("inf"))])

@@ -1,10 +1,12 @@
 """A run, its model, and every program written from it say the same of the same samples."""
 
 import json
+from copy import deepcopy
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from dualclust.algos.core.errors import MissingExtraError, UsageError
 from dualclust.train.config.run import load_config
@@ -13,6 +15,7 @@ from dualclust.train.loop.evaluation import evaluate_method
 from dualclust.train.loop.metrics import agreement
 from dualclust.train.methods import METHODS
 from dualclust.train.models import export_bytes, exports, load_model, program_bytes
+from dualclust.train.models.classifier import Classifier
 from dualclust.train.models.exports import DESCRIPTION
 from dualclust.train.state.checkpoint import latest_checkpoint
 from dualclust.train.state.packing import unpack
@@ -37,6 +40,28 @@ def scores_of(run, centers):
     rows = run.loader.apply_to_all(run.method.features)
     features = run.method.normalize_rows(rows)
     return rows.numpy(), run.method.scores(features, centers).detach().numpy()
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float64])
+def test_rows_in_half_precision_are_compared_with_centers_in_full(kind):
+    centers = torch.tensor([[0.6, 0.8], [0.0, 1.0]], dtype=max(kind, torch.float32, key=wide))
+    classifier = Classifier(nn.Linear(2, 2), "directions", centers, torch.zeros(2), torch.ones(2))
+    scores, features = classifier.read(torch.tensor([[0.0, 4.0], [-2.0, 0.0]], dtype=kind))
+    assert scores.dtype == features.dtype == centers.dtype
+    assert features.tolist() == [[0.0, 1.0], [-1.0, 0.0]]
+    expected = torch.tensor([[0.8, 1.0], [-0.6, 0.0]], dtype=centers.dtype)
+    torch.testing.assert_close(scores, expected)
+
+
+def wide(kind):
+    return kind.itemsize
+
+
+def test_a_model_goes_to_a_device_with_its_network_and_centers(finished):
+    model = deepcopy(finished("secu")[2])
+    assert model.to("meta") is model
+    tensors = [*model.classifier.parameters(), *model.classifier.buffers()]
+    assert {tensor.device.type for tensor in tensors} == {"meta"}
 
 
 @pytest.mark.parametrize("case", EVERY)

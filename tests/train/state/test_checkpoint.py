@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import pickle
 import random
 import shutil
@@ -17,6 +18,7 @@ from dualclust.train.state.checkpoint import (
     checkpoint_folder,
     latest_checkpoint,
     load_checkpoint,
+    prune,
     save_checkpoint,
 )
 from tests.train.stored import (
@@ -221,6 +223,21 @@ def test_old_ones_are_pruned(tmp_path):
     assert names(tmp_path) == ["epoch-000002", "epoch-000004", "epoch-000005"]
     save_checkpoint(checkpoint_folder(tmp_path, 6), *small(6), keep=1)
     assert names(tmp_path) == ["epoch-000006"]
+
+
+def test_of_an_old_one_as_much_is_removed_as_can_be(tmp_path, monkeypatch):
+    """A file that stays keeps no other one, and ends no run."""
+    save_epochs(tmp_path, 1, 2)
+    asked = []
+
+    def refuse(path, **_):
+        asked.append(os.path.basename(path))
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    prune(checkpoint_folder(tmp_path, 2), keep=1)
+    assert sorted(asked) == sorted(FILES)
+    assert not checkpoint_folder(tmp_path, 1).exists()
 
 
 def test_a_checkpoint_of_the_same_epoch_is_replaced(tmp_path):
