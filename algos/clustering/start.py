@@ -152,7 +152,7 @@ def kmeans_plus_plus(
         )
         raise InvalidValueError(msg)
     if weights is None:
-        weights = xp.ones((n,), device=compat.device(features))
+        weights = xp.ones((n,), dtype=xp.float64, device=compat.device(features))
     weights = check_weights("weights", weights, n)
     # If squares would overflow or vanish, take half the distance in units of the largest entry.
     unit = power_of_two(float(xp.max(xp.abs(features))), xp.float64, xp)

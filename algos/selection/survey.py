@@ -144,7 +144,7 @@ def survey(
             _check_span(largest_score(rows) <= limit)
         scores = source.multiply(rows, centers.T)
         if offsets is None:
-            own = xp.full((stop - start, 1), 2.0, device=compat.device(rows))
+            own = xp.full((stop - start, 1), 2.0, dtype=scores.dtype, device=compat.device(rows))
         else:
             scores, own = scores + offsets, xp.sum(rows * rows, axis=1)[:, None]
         first = 0

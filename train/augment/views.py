@@ -320,7 +320,7 @@ def _in_pixels(
 
 def _outside(u: Tensor, side: int, share: float) -> Tensor:
     """Whether each pixel of a side lies outside a segment of `share` of it, centered at `u`."""
-    centers = (torch.arange(side, device=u.device).to(u.dtype) + 0.5) / side
+    centers = (torch.arange(side, dtype=u.dtype, device=u.device) + 0.5) / side
     return (centers - u[:, None]).abs() > share / 2
 
 

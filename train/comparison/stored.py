@@ -262,7 +262,7 @@ def _read_baseline(folder: Path) -> StoredRun:
             records=({"epoch": 0, **figures},),
             found=found,
             lower=np.zeros(k, dtype=np.int64),
-            upper=np.full(k, len(found.ids)),
+            upper=np.full(k, len(found.ids), dtype=np.int64),
             seconds=float(about["seconds"]),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:

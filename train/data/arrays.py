@@ -172,7 +172,7 @@ def image_statistics(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     mean, std, background : (c,) float32 tensors on the CPU; see `data.ImageData`.
     """
     values = torch.arange(256, dtype=torch.float64) / 255
-    counts, edges = (torch.zeros(images.shape[1], 256).long() for _ in range(2))
+    counts, edges = (torch.zeros(images.shape[1], 256, dtype=torch.int64) for _ in range(2))
     for chunk in _chunks(images):
         for c, channel in enumerate(chunk.unbind(1)):
             sides = [channel[:, 0], channel[:, -1], channel[:, :, 0], channel[:, :, -1]]

@@ -97,6 +97,8 @@ def copies_of(files: Sequence[File], side: int, *, skip: bool, workers: int = 0)
 
 def _kept(folder: Path, files: Sequence[File], skip: bool) -> CopiedFiles | None:
     """Read copies that are there; None if there are none, or they are damaged."""
+    if not (folder / _SIGN).is_file():
+        return None
     try:
         return _read(folder, files, skip)
     except DualclustError:
@@ -114,7 +116,7 @@ def _read(folder: Path, files: Sequence[File], skip: bool) -> CopiedFiles:
         table = np.lib.format.read_array(file, allow_pickle=False)
     flat = np.asarray(np.memmap(folder / "pixels", np.uint8, "r"))
     depth = () if said["channels"] == 1 else (said["channels"],)
-    positions = np.flatnonzero(table.any(axis=1))
+    positions = np.flatnonzero(table[:, 1])
     copies = []
     for i in positions.tolist():
         start, height, width, *size = table[i].tolist()

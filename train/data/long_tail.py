@@ -68,6 +68,7 @@ def subset(n: int, labels: Tensor | None, *, imbalance: float, limit: int, seed:
                 f"not have it. To fix: add labels, or set data.imbalance=1"
             )
             raise UsageError(msg)
+        labels = labels.cpu()
         sizes = profile(torch.bincount(labels).tolist(), imbalance)
         order = torch.randperm(n, generator=generator(seed, "long tail"))
         mixed = labels[order]

@@ -220,8 +220,9 @@ def upright(image: Image.Image, *, gray: bool) -> Image.Image:
     ValueError
         If its values are not of 8 or 16 bits: nothing says which of them is white.
     """
-    ImageOps.exif_transpose(image, in_place=True)  # which decodes it
+    ImageOps.exif_transpose(image, in_place=True)
     mode = "L" if gray else "RGB"
+    image.load()
     if image.mode == "F" or image.mode in _DEEP:
         image = _eight_bits(image)
     return image if image.mode == mode else image.convert(mode)

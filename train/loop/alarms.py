@@ -120,8 +120,8 @@ class Watch:
         # What each id looked like when it was seen last, and sums over pairs of then and now: how
         # many, x, y, the trace of xy', and xx', yy'.
         self.looks = torch.full((n, LOOK), math.nan, device=self.device)
-        self.pairs = torch.zeros(2 + 2 * LOOK, device=self.device).double()
-        self.squares = torch.zeros(2, LOOK, LOOK, device=self.device).double()
+        self.pairs = torch.zeros(2 + 2 * LOOK, dtype=torch.float64, device=self.device)
+        self.squares = torch.zeros(2, LOOK, LOOK, dtype=torch.float64, device=self.device)
         self.stride = stride(n)
         self.first_bad = torch.full((), math.inf, dtype=torch.float64, device=self.device)
         self.norm = torch.zeros((), dtype=torch.float64, device=self.device)

@@ -97,7 +97,7 @@ def build_with_encoder(loader: Loader, network: nn.Module | None, *, fresh: bool
         built.encoder_mode = options.mode
         return built
     _freeze(loader, built, digest)
-    heads = replace(config.network, name="none")
+    heads = replace(config.network, name="none", width=0)
     return build_network(heads, loader.data.shape, seed=config.seed)
 
 

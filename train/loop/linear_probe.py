@@ -68,7 +68,7 @@ def linear_accuracy(method: Method, loader: Loader, options: LinearConfig) -> fl
     shape = number, method.network.encoder_dim
     start = START_STD * torch.randn(shape, generator=generator(seed, "linear"))
     weight = start.to(device, dtype).requires_grad_()
-    bias = torch.zeros(number, device=device).to(dtype).requires_grad_()
+    bias = torch.zeros(number, device=device, dtype=dtype, requires_grad=True)
     optimizer = torch.optim.SGD(
         [weight, bias],
         lr=options.lr,

@@ -141,7 +141,7 @@ class Run:
         if part is None:
             method.begin_epoch(self.epoch, self.loader.apply_to_all)
             part = PartOfEpoch(
-                total=torch.zeros((), device=self.device).double(),
+                total=torch.zeros((), device=self.device, dtype=torch.float64),
                 before=method.labels[method.target].clone(),
             )
         self.execution.begin_epoch(method, self.optimizer)

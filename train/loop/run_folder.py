@@ -34,7 +34,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -134,10 +133,10 @@ def _foreign(folder: Path, settings: str) -> Iterator[Path]:
 
 def _holds(path: Path, settings: bytes, *, whole: bool) -> bool:
     """Whether a file holds the settings, or their beginning: none is believed by its name."""
-    content = None
-    with suppress(OSError):
-        if path.is_file() and path.stat().st_size <= len(settings):
-            content = path.read_bytes()
-    if whole or content is None:
-        return content == settings
-    return settings.startswith(content)
+    try:
+        if not path.is_file() or path.stat().st_size > len(settings):
+            return False
+        content = path.read_bytes()
+    except OSError:
+        return False
+    return content == settings if whole else settings.startswith(content)

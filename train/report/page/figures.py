@@ -46,8 +46,8 @@ def found_parts(found: Found, pictures: Pictures | None) -> dict[str, Any]:
     chosen = choose_samples(found)
     made = None if pictures is None else thumbnails(found, chosen, pictures)
     moved = np.flatnonzero(found.labels != found.nearest)
-    most = np.lexsort((-found.loss[moved],))[:LISTED]
-    lists = {**chosen, "moved": moved[most][np.lexsort((found.labels[moved[most]],))]}
+    most = np.argsort(-found.loss[moved], kind="stable")[:LISTED]
+    lists = {**chosen, "moved": moved[most][np.argsort(found.labels[moved[most]], kind="stable")]}
     return {
         **cluster_data(found.counts, found.lower, found.upper, found.prices, len(found.labels)),
         "movedIn": np.bincount(found.labels[moved], minlength=len(found.lower)).tolist(),
@@ -219,7 +219,7 @@ def _table(found: Found) -> Ints:
     """Samples of each cluster and class, (k, classes)."""
     assert found.classes is not None
     known = found.classes >= 0
-    table = np.zeros((len(found.lower), int(found.classes.max(initial=0)) + 1), np.int64)
+    table = np.zeros((len(found.lower), int(found.classes.max(initial=0)) + 1), dtype=np.int64)
     np.add.at(table, (found.labels[known], found.classes[known]), 1)
     return table
 
@@ -241,7 +241,7 @@ def _confusion(found: Found) -> dict[str, Any] | None:
         return {**result, "order": order.tolist(), "table": table[order].tolist()}
     mixed = table.copy()
     mixed[np.arange(len(mixed)), majority] = 0
-    largest = np.lexsort((-mixed.reshape(-1),))[:40]
+    largest = np.argsort(-mixed, axis=None, kind="stable")[:40]
     places = (divmod(int(at), mixed.shape[1]) for at in largest)
     entries = [[i, c, int(mixed[i, c])] for i, c in places]
     return {**result, "mixed": [entry for entry in entries if entry[2] > 0]}

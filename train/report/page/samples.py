@@ -117,7 +117,7 @@ def _in_turns(found: Found, lists: list[Ints]) -> list[int]:
     ranked = [(_ranks(found.labels[some]), some) for some in lists]
     rank = np.concatenate([ranks for ranks, _ in ranked])
     every = np.concatenate([some for _, some in ranked])
-    turns: list[int] = every[np.lexsort((rank,))].tolist()
+    turns: list[int] = every[np.argsort(rank, kind="stable")].tolist()
     return turns
 
 
