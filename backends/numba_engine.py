@@ -57,14 +57,15 @@ def _first_argmax(row, lanes, price):  # noqa: C901  one scan of a row: calls in
     return first
 
 
-# 0 * x is 0 for every finite x and NaN otherwise, so the order of this sum is free ("reassoc").
-@njit(**INNER, fastmath={"reassoc", "nsz"})
+# 0 * x is 0 for every finite x and NaN otherwise. Not as a sum of free order ("reassoc"): that lets
+# the compiler multiply last, and then a row of 1e308 passes for an infinite one.
+@njit(**INNER)
 def all_finite(row, zero):
     """Whether a row has no NaN and no infinity; `zero` is that of its dtype."""
-    total = zero
+    finite = True
     for j in range(len(row)):
-        total += row[j] * zero
-    return total == zero
+        finite &= row[j] * zero == zero
+    return finite
 
 
 @njit(**ENTRY)

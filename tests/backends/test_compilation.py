@@ -106,7 +106,8 @@ def test_options_of_compilation(monkeypatch, name):
     for function in set(given) - entries:
         options = dict(given[function])
         fast = options.pop("fastmath", None)
-        assert fast in (None, {"nnan", "nsz"}, {"reassoc", "nsz"})
+        # Nor may sums change their order: 0 * x + 0 * y becomes 0 * (x + y), which may be NaN.
+        assert fast in (None, {"nnan", "nsz"})
         if name == "augmenting_paths":  # divisions are of whole numbers above 0: none is looked at
             assert options.pop("error_model") == "numpy"
         assert options == {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}, function

@@ -83,7 +83,7 @@ def cluster():
             n_workers=0,
             threads_per_worker=1,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address="127.0.0.1:0",  # by None it takes 8787, which another suite may have
             worker_dashboard_address=None,
         ) as cluster,
     ):
