@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dualclust as dc
-from dualclust.algos.pseudo_labels._interior_point import Problem, split
+from dualclust.algos.pseudo_labels._interior_point import Problem
 from dualclust.algos.pseudo_labels._newton import bound, init, iterate, residual
 from dualclust.algos.pseudo_labels.em import em_step
 
@@ -93,7 +93,7 @@ def em(sigma: Floats, balance: float, most: float) -> tuple[int, float, float]:
         seconds += time.perf_counter() - start
         steps += look
         look = max(1, min(steps // 4, int(0.2 * most * steps / seconds)))
-        reached = float(residual(problem, split(problem, labels)))
+        reached = float(residual(problem, tuple(labels[rows] for rows in problem.rows())))
     return steps, seconds, reached
 
 

@@ -286,8 +286,8 @@ PLANTED: tuple[PlantedError, ...] = (
     PlantedError(_SELA + "transport_objective", "sign", "- log_n\n", "+ log_n\n"),
     PlantedError(
         _SELA + "transport_objective",
-        "wrong branch",
-        "    if sharpness == math.inf:\n        return cost",
-        "    if sharpness == math.inf:\n        return 0.0 * cost",
+        "dropped",
+        "return cost + xp.sum(q * (f",
+        "return xp.sum(q * (f",
     ),
 )
