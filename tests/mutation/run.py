@@ -119,6 +119,8 @@ class Tree:
             ended = code == -signal.SIGXCPU
             return "killed", "did not end" if ended else f"died of signal {-code}"
         failed = failures(text)
+        if code == 2 and not failed and "KeyboardInterrupt" in text:
+            return "killed", "interrupted the tests"
         # 4: a test was named in a file that cannot be imported any more, or below a `conftest.py`
         # that cannot.
         unread = "ERROR collecting" in text or "Error while loading conftest" in text

@@ -248,6 +248,7 @@ class _Stub(run.Tree):
             ("killed", "tests/unit/online/test_duals.py::test_a"),
         ),
         (2, "ERROR tests/unit/online/test_duals.py", ("killed", "tests/unit/online/test_duals.py")),
+        (2, "!!! KeyboardInterrupt !!!\nno tests ran", ("killed", "interrupted the tests")),
         (3, "INTERNALERROR", ("killed", "no test could be read")),
         (
             4,
