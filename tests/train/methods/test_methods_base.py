@@ -8,8 +8,10 @@ import torch
 
 from dualclust.algos.core.errors import UsageError
 from dualclust.train import methods
+from dualclust.train.config.run import RunConfig, override
 from dualclust.train.methods import base
 from dualclust.train.methods.base import METHODS, Batch, Method, ParameterGroup, register_method
+from dualclust.train.methods.secu import SeCu
 from tests.train.secu_methods import make
 
 
@@ -51,6 +53,12 @@ def test_features_are_of_single_precision_or_more():
         rows = method.features(torch.randn(6, 1, 8, 8, dtype=dtype)).detach()
         assert rows.dtype == wide
         torch.testing.assert_close(rows.norm(dim=1), torch.ones(6, dtype=wide))
+
+
+def test_a_network_without_parameters_is_refused():
+    config = override(RunConfig(), ["network.name=none", "network.layers=0"])
+    with pytest.raises(UsageError, match=r"nothing to learn.*set network\.layers to 1 or more"):
+        SeCu(config, torch.nn.Identity(), 6)
 
 
 def test_a_module_that_registers_no_method_is_refused(monkeypatch):

@@ -122,6 +122,17 @@ def test_the_sample_stands_for_all_rows_and_these_are_read_once():
     assert found.all_price_proven[1, 1] <= whole.price[0, 1] + 0.01
 
 
+def test_directions_are_not_moved():
+    """Near one pole of the sphere, every row has nearly the direction of its center."""
+    rng = np.random.default_rng(0)
+    poles = np.asarray([[5.0, 1.0, 0.0], [5.0, -1.0, 0.0]])
+    x = unit_rows(poles[np.arange(60) % 2] + 0.05 * rng.normal(size=(60, 3)))
+    found = choose_k(x, [2, 3], metric="cosine", **FAST)
+    centers = unit_rows(np.stack([x[::2].mean(axis=0), x[1::2].mean(axis=0)]))
+    assert found.objective[0, 0] == pytest.approx((x @ centers.T).max(axis=1).mean(), rel=1e-9)
+    assert 0.999 < found.objective[0, 0] <= found.objective[1, 0] <= 1.0
+
+
 def test_neither_unit_nor_place_matters():
     x = planted(3, n=120)
     one = choose_k(x, [2, 3], shares=[(0.5, 2.0)], metric="euclidean", **FAST)
