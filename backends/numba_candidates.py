@@ -1,4 +1,4 @@
-"""The kernel `select_candidates`, compiled by numba: one vectorized scan of a row, one core."""
+"""The kernel `select_candidates`, compiled by numba: vectorized scans of a row, one core."""
 
 from __future__ import annotations
 
@@ -9,36 +9,27 @@ from numba import njit
 from numpy.typing import NDArray
 
 from .numba_compilation import ENTRY, INNER
-from .numba_engine import LANES, all_finite
+from .numba_engine import all_finite
 
 __all__ = ["select_candidates"]
 
 FloatArray = NDArray[np.floating[Any]]
 
 
-# Rows with NaN or an infinity are found by `total`; "nnan" only lets the maximum vectorize.
+# Rows with NaN or an infinity are found by `all_finite`; "nnan" only lets the maximum vectorize.
 @njit(**INNER, fastmath={"nnan", "nsz"})
-def _row_max(row, lanes, low):
-    k = len(row)
-    if k <= LANES:  # a lane for each cluster
-        best = lanes[0] = row[0] + low[0]
-        for j in range(1, k):
-            lanes[j] = row[j] + low[j]
-            best = max(best, lanes[j])
-        return best
-    lanes[:] = -np.inf
-    for start in range(0, k - LANES + 1, LANES):
-        values, prices = row[start : start + LANES], low[start : start + LANES]
-        for lane in range(LANES):
-            lanes[lane] = max(lanes[lane], values[lane] + prices[lane])
-    full = k // LANES * LANES
-    values, prices = row[full:], low[full:]
-    for lane in range(k - full):
-        lanes[lane] = max(lanes[lane], values[lane] + prices[lane])
-    best = lanes[0]
-    for lane in range(LANES):
-        best = max(best, lanes[lane])
+def _row_max(row, low):
+    best = row[0] + low[0]
+    for j in range(len(row)):
+        best = max(best, row[j] + low[j])
     return best
+
+
+@njit(**INNER)
+def _mark(row, high, threshold, marks):
+    """Mark the candidates of a row by 1, all others by 0: one byte each, without a branch."""
+    for j in range(len(row)):
+        marks[j] = row[j] + high[j] >= threshold
 
 
 @njit(**INNER)
@@ -81,36 +72,28 @@ def _insert(clusters, values, keys, truncation, i, j, score, at_most, kept, k):
 
 @njit(**ENTRY)
 def _select_candidates(
-    scores, low, high, slack, largest, lanes, clusters, values, n_candidates, truncation, keys
+    scores, low, high, slack, largest, marks, clusters, values, n_candidates, truncation, keys
 ):
     n, k = scores.shape
-    near_lanes = np.empty(LANES, dtype=np.int64)
+    eights = marks.view(np.uint64)
     zero = scores.dtype.type(0)
-    width_of_region = zero
-    for j in range(k):
-        width_of_region = max(width_of_region, high[j] - low[j])
-    # The difference of two rounded prices can be short by their rounding.
-    width_of_region += slack * largest
     for i in range(n):
         row = scores[i]
         if not all_finite(row, zero) and not _none_wrong(row):
             continue
-        best = _row_max(row, lanes, low)
+        best = _row_max(row, low)
         if not np.isfinite(best):
             continue
         threshold = best - slack * (abs(best) + largest)
-        # Only a lane whose largest entry is this near can hold a candidate.
-        near = threshold - width_of_region - slack * abs(threshold)
-        n_near = np.int64(0)
-        for lane in range(min(LANES, k)):  # no branch: which lanes are near cannot be foreseen
-            near_lanes[n_near] = lane
-            n_near += lanes[lane] >= near
+        _mark(row, high, threshold, marks)
         kept, total = np.int64(0), 0
-        for t in range(n_near):
-            for j in range(near_lanes[t], k, LANES):
-                at_most = row[j] + high[j]
-                if at_most >= threshold:
+        for e in range(len(eights)):
+            if eights[e] == 0:  # most of them: eight clusters at a time are passed over
+                continue
+            for j in range(8 * e, 8 * e + 8):
+                if marks[j]:
                     total += 1
+                    at_most = row[j] + high[j]
                     kept = _insert(
                         clusters, values, keys, truncation, i, j, row[j], at_most, kept, k
                     )
@@ -138,7 +121,7 @@ def select_candidates(
         high.astype(native),
         kind(8.0 * np.finfo(native).eps),
         largest,
-        np.empty(LANES, dtype=native),
+        np.zeros(-(-k // 8) * 8, dtype=np.uint8),
         clusters,
         values,
         n_candidates,

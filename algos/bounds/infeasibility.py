@@ -8,6 +8,7 @@ allowed, sums decide (`check_sums`); where some are forbidden, a vector of multi
 from __future__ import annotations
 
 import math
+from collections import Counter
 from fractions import Fraction
 
 from ..core.errors import InfeasibleBoundsError, InvalidValueError
@@ -65,11 +66,12 @@ numbers of samples as min_count and max_count
         ("lower", lower, 1, "at most", "min_count"),
         ("upper", upper, -1, "at least", "max_count"),
     ):
-        beyond = sign * (sum(side) - k)
+        total = sum(value * times for value, times in Counter(side).items())
+        beyond = sign * (total - k)
         if beyond > k * ROUNDED:
             msg = (
                 f"{name} must be {rule} 1 on average over the clusters, {mean}, got "
-                f"{float(sum(side) / k):g}. To fix this, use a share of {rule} 1, or give a "
+                f"{float(total / k):g}. To fix this, use a share of {rule} 1, or give a "
                 f"number of samples as {other}"
             )
             raise _with_proof(msg, tuple(range(k)), beyond * n / k, counts, n)

@@ -43,18 +43,13 @@ from ._ratios import (
     check_given_once,
     counts_of,
     integers_of,
+    of_each,
     ratios_of,
     rounded,
 )
 from .infeasibility import check_ratios, check_sums
 
-__all__ = [
-    "ROUNDING",
-    "SizeBounds",
-    "check_bounds",
-    "implied_bounds",
-    "price_of_bounds",
-]
+__all__ = ["ROUNDING", "SizeBounds", "check_bounds", "implied_bounds", "price_of_bounds"]
 
 ROUNDING = ("outward", "inward", "nearest")
 """How a bound that is no whole number may be rounded; see `SizeBounds.from_ratios`."""
@@ -241,11 +236,11 @@ size, got 0.9 and 20. To fix this, give one of them
         check_choice("rounding", rounding, ROUNDING)
         least = ratios_of("lower", lower, k)
         most = ratios_of("upper", upper, k)
-        low = [rounded(r * n / k, rounding, up=True) for r in least]
-        high = [min(rounded(r * n / k, rounding, up=False), n) for r in most]
+        low = of_each(lambda r: rounded(r * n / k, rounding, up=True), least)
+        high = of_each(lambda r: min(rounded(r * n / k, rounding, up=False), n), most)
         check_ratios((least, most), (low, high), n)
         check_sums(low, high, n, ", or pass rounding='outward'" if rounding != "outward" else "")
-        shares = [r / k for r in least], [min(r / k, Fraction(1)) for r in most]
+        shares = of_each(lambda r: r / k, least), of_each(lambda r: min(r / k, Fraction(1)), most)
         return _build(*shares, low, high, n, xp, device)
 
     @classmethod
@@ -392,8 +387,8 @@ def _build(
 ) -> SizeBounds:
     xp = default_namespace if xp is None else check_namespace(xp)
     return SizeBounds(
-        xp.asarray([float(v) for v in lower_share], dtype=xp.float64, device=device),
-        xp.asarray([float(v) for v in upper_share], dtype=xp.float64, device=device),
+        xp.asarray(of_each(float, lower_share), dtype=xp.float64, device=device),
+        xp.asarray(of_each(float, upper_share), dtype=xp.float64, device=device),
         xp.asarray(lower, dtype=xp.int64, device=device),
         xp.asarray(upper, dtype=xp.int64, device=device),
         n_samples,

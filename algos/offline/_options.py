@@ -91,6 +91,10 @@ class SolverOptions:
     """Candidates of a sample at most; a larger sample is not drawn."""
     kept_entries: int = 2**24
     """Scores of a sample up to which they are kept for all looks at it: 64 MiB of float32."""
+    averaging_epoch: int = 1
+    """Epoch of the steps of a pass whose prices are averaged: larger than the best last ones."""
+    averaging_loss: float = 1.25
+    """Error of averaged prices over that of Newton's method: 1.0 to 1.3 on unit features."""
     online_passes: int = 4
     """Over the first sample, where no prices are given."""
     initial_clusters: int = 8
@@ -138,7 +142,7 @@ class SolverOptions:
     """Rows that are added up at a time: what is made of them in float64 is small."""
     device_chunk_rows: int = 2**21
     """The same away from the host, where each time is a read: 128 MiB for eight candidates."""
-    pass_temperature: float = 0.125
+    pass_temperature: float = 0.03125
     """First temperature in a pass, in mean radii."""
     path_undecided: float = 32.0
     """Undecided rows per cluster at which augmenting paths become cheaper than Newton steps."""

@@ -18,7 +18,8 @@ all scores. On m of n rows the bounds are ``(m / n) l_k`` and ``(m / n) u_k``.
    large region hides the clusters that rows have to go to, and prices run away: the region becomes
    as small as candidates can tell clusters apart (`largest_radius`), and follows the prices.
 6. *Repeat* from 2 on a sample of eight times the rows, where the error is about a third, until a
-   sample would cost as much as all rows do.
+   sample would cost as much as all rows do. Once prices were accepted without an edge or a move,
+   the average of one online pass over the sample takes the place of 2 to 5 (`_averaged_prices`).
 
 Whether the region was right, the proof says in the end; a wrong one costs time.
 
@@ -39,10 +40,12 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
+from ..core.reads import on_host
 from ..core.types import Array
 from ..online.assignment import relaxed
 from ..scores.sources import ScoreSource, score_source, subsample
 from ..scores.statistics import median, score_range, strided_ids
+from ._averaged_prices import averaged_region
 from ._candidates import Candidates, TrustRegion, collect_candidates
 from ._online_passes import brought_near, learn_prices
 from ._options import DEFAULT_OPTIONS, SolverOptions
@@ -138,21 +141,29 @@ def initial_region(
     prices = brought_near(some_rows, prices, bounds)
     max_radius = 2.0 * score_range(some_rows)
     region = TrustRegion(prices, _initial_radius(some_rows, prices, options))
+    before, is_settled = m, False
     while m < n:
-        share = m / n
-        lower, upper = (share * xp.astype(v, xp.float64) for v in (bounds.lower, bounds.upper))
-        leaving = options.edge_share * k if m > first_m else 0.0  # at first, nothing is right yet
-        sample = _Sample(rows_of_sample, share, lower, upper, max_radius, leaving)
-        n_attempts = options.attempts if m > first_m else options.initial_attempts
-        region, is_tied = _refine_on(sample, region, n_attempts, options)  # steps 2 to 5
-        if is_tied:
-            break
+        averaged = None
+        if is_settled:
+            averaged = averaged_region(source, bounds, region, before, m, options=options)
+        if averaged is not None:
+            region = averaged
+        else:
+            if m > first_m:
+                rows_of_sample = _rows_of_sample(source, bounds, m, options)
+            share = m / n
+            lower, upper = (share * xp.astype(v, xp.float64) for v in (bounds.lower, bounds.upper))
+            leaving = options.edge_share * k if m > first_m else 0.0  # first, nothing is right yet
+            sample = _Sample(rows_of_sample, share, lower, upper, max_radius, leaving)
+            n_attempts = options.attempts if m > first_m else options.initial_attempts
+            region, is_tied, is_settled = _refine_on(sample, region, n_attempts, options)  # 2 to 5
+            is_settled = is_settled and on_host(prices)  # elsewhere, a row after the other is slow
+            if is_tied:
+                break
         # Step 6. A sample of nearly all rows would cost as much as they do, and save nothing.
-        larger = options.sample_growth * m
-        if 4 * larger >= 3 * n or larger * _width(larger, options) > options.sample_entries:
+        before, m = m, options.sample_growth * m
+        if 4 * m >= 3 * n or m * _width(m, options) > options.sample_entries:
             break
-        m = larger
-        rows_of_sample = _rows_of_sample(source, bounds, m, options)
     return region
 
 
@@ -266,8 +277,11 @@ def _width(m: int, options: SolverOptions) -> int:
 
 def _refine_on(
     sample: _Sample, region: TrustRegion, n_attempts: int, options: SolverOptions
-) -> tuple[TrustRegion, bool]:
-    """Steps 2 to 5: the region of the best prices on a sample, and whether all rows tie there."""
+) -> tuple[TrustRegion, bool, bool]:
+    """Steps 2 to 5: the region of the best prices on a sample; whether all rows tie; is it settled.
+
+    It is if it did not move and holds all prices in its inside.
+    """
     xp, m = compat.array_namespace(region.center), sample.source.group.n_total
     attempt = _Attempt(
         region, _width(m, options), n_left=n_attempts, n_moves=0, temperature=math.inf
@@ -284,7 +298,7 @@ def _refine_on(
         left = _grown(attempt.region, look.at_edge, sample.max_radius, options)
     n_truncated = int(xp.sum(xp.astype(look.candidates.is_truncated, xp.int64)))
     region = TrustRegion(look.refined.prices, xp.where(look.at_edge, left, radius))
-    return region, n_truncated > options.tied_share * m
+    return region, n_truncated > options.tied_share * m, n_at_edge == 0 and not attempt.n_moves
 
 
 def _refined(sample: _Sample, attempt: _Attempt, options: SolverOptions) -> _Look:

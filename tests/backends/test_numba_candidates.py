@@ -109,13 +109,14 @@ def test_what_the_compiled_text_works_on(kernels, monkeypatch, kind):
     scores = np.asfortranarray(np.eye(3).astype(kind))
     scores.flags.writeable = False
     assert_conforms(kernels, scores, np.zeros(3), np.ones(3), 2)
-    ((given, low, high, slack, largest, lanes, clusters, values, n, truncation, keys),) = seen
-    of_scores = (given, low, high, slack, largest, lanes, values, keys)
+    ((given, low, high, slack, largest, marks, clusters, values, n, truncation, keys),) = seen
+    of_scores = (given, low, high, slack, largest, values, keys)
     assert {a.dtype.str for a in of_scores} == {native.str}
     assert (clusters.dtype, n.dtype, truncation.dtype) == (np.int32, np.int64, np.float64)
     assert given.flags.c_contiguous
     assert given.flags.writeable
-    assert [a.shape for a in (lanes, clusters, n, keys)] == [(kernels.LANES,), (3, 2), (3,), (2,)]
+    assert [a.shape for a in (marks, clusters, n, keys)] == [(8,), (3, 2), (3,), (2,)]
+    assert marks.dtype == np.uint8
 
 
 def test_a_rank_without_rows_has_no_candidates(kernels):

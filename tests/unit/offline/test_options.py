@@ -43,6 +43,8 @@ CHOSEN = {
     "full_width_rows": 262_144,
     "sample_entries": 33_554_432,
     "kept_entries": 16_777_216,
+    "averaging_epoch": 1,
+    "averaging_loss": 1.25,
     "online_passes": 4,
     "initial_clusters": 8,
     "range_rows": 1024,
@@ -65,7 +67,7 @@ CHOSEN = {
     # Labels from candidates.
     "chunk_rows": 262_144,
     "device_chunk_rows": 2_097_152,
-    "pass_temperature": 0.125,
+    "pass_temperature": 0.03125,
     "path_undecided": 32.0,
     "max_stranded": 0.25,
     "window": 4.0,

@@ -57,8 +57,11 @@ def test_few_prices_may_leave_a_region_that_is_right_for_the_others(
         return look_at(attempt.region, center + 2.0 * radius * np.asarray(prices), 0.25)
 
     monkeypatch.setattr(_trust_region, "_refined", refined)
-    region, is_tied = _trust_region._refine_on(sample_of(few), REGION, OPTIONS.attempts, OPTIONS)
+    region, is_tied, is_settled = _trust_region._refine_on(
+        sample_of(few), REGION, OPTIONS.attempts, OPTIONS
+    )
     assert not is_tied
+    assert is_settled is (radii == "learned")  # no price stands at the edge
     assert starts == [math.inf, COOLING * 0.25, COOLING * 0.25][:n_looks]
     at_edge = np.abs(np.asarray(prices)) == 0.5
     if radii == "kept":

@@ -218,7 +218,7 @@ def test_a_sample_is_looked_at_until_the_last_attempt(
         sample_width=17, full_width_rows=rows, deviations=3.0, tied_share=0.75, region_growth=1.5
     )
     start = TrustRegion(CENTER, np.asarray([1.0, 2.0, 3.0, 4.0]))
-    found, tied = _refine_on(sample_of(100.0), start, 5, options)
+    found, tied, settled = _refine_on(sample_of(100.0), start, 5, options)
     assert [a.region.radius.tolist()[3] for a in tried] == [4.0, 8.0, 16.0]
     assert [a[1:] for a in tried] == [(width, 5, 0, math.inf)] * 3
     assert asked == [("problem", RefinedPrices(PRICES, 0.5), 0.25)]
@@ -226,6 +226,7 @@ def test_a_sample_is_looked_at_until_the_last_attempt(
     # Three deviations and two temperatures; at the edge the last region, grown by half.
     assert found.radius.tolist() == [1.75, 2.5, 1.0, 48.0]
     assert tied is is_tied
+    assert not settled  # a price stands at the edge
 
 
 def test_what_counts_as_the_edge_and_as_the_least_reach():
@@ -246,14 +247,14 @@ SCORES = np.random.default_rng(0).normal(size=(N, 3)) + np.asarray([0.0, 0.5, 2.
 BOUNDS = SizeBounds.from_counts([100, 250, 300], [500, 350, 400], n_samples=N)
 
 
-def learned(monkeypatch, tied_at=None, prices=None, **options):
+def learned(monkeypatch, tied_at=None, settled_at=(), prices=None, **options):
     """The samples on which a region is learned, and those of online passes."""
     samples, passes = [], []
 
     def refine(sample, region, n_attempts, own):
         samples.append((sample, region, n_attempts))
         m = sample.source.group.n_total
-        return TrustRegion(np.full(3, float(m)), np.ones(3)), m == tied_at
+        return TrustRegion(np.full(3, float(m)), np.ones(3)), m == tied_at, m in settled_at
 
     def learn(source, bounds, *, n_passes, options):
         passes.append((source, bounds, n_passes, options))
@@ -316,6 +317,53 @@ def test_the_rows_of_the_samples(options, expected, monkeypatch):
     samples, _, region = learned(monkeypatch, **options)
     assert rows(samples) == expected
     assert (region.center.tolist() == [float(expected[-1])] * 3) if expected else True
+
+
+@pytest.mark.parametrize("n_moves", [0, 1])
+@pytest.mark.parametrize("edge", [EDGE, np.zeros(4, dtype=bool)])
+def test_what_is_settled(edge, n_moves, monkeypatch):
+    """Neither a price at the edge nor a region that had to move."""
+    accepted = attempt_of(n_moves=n_moves), True
+    monkeypatch.setattr(_trust_region, "_refined", lambda *args: look_of(edge))
+    monkeypatch.setattr(_trust_region, "_judged", lambda *args: accepted)
+    monkeypatch.setattr(_trust_region, "price_errors", lambda *args: np.ones(4))
+    _, _, settled = _refine_on(sample_of(), TrustRegion(CENTER, np.ones(4)), 5, SolverOptions())
+    assert settled is (n_moves == 0 and not edge.any())
+
+
+@pytest.mark.parametrize(
+    ("settled_at", "doubted", "expected"),
+    [
+        ((), (), [20, 80, 320]),
+        ((20,), (), [20]),
+        ((80,), (), [20, 80]),
+        ((20,), (80,), [20, 80, 320]),  # what Newton's method then finds is not settled
+        ((20, 80), (80,), [20, 80]),
+        ((20,), (320,), [20, 320]),
+    ],
+)
+def test_averages_take_over_once_prices_are_settled(settled_at, doubted, expected, monkeypatch):
+    asked = []
+
+    def averaged(source, bounds, region, before, m, *, options):
+        asked.append((before, m))
+        assert (source.group.n_total, bounds) == (N, BOUNDS)
+        return None if m in doubted else TrustRegion(np.full(3, -float(m)), np.ones(3))
+
+    monkeypatch.setattr(_trust_region, "averaged_region", averaged)
+    samples, _, region = learned(monkeypatch, settled_at=settled_at)
+    assert rows(samples) == expected
+    assert all(sample.share == sample.source.group.n_total / N for sample, _, _ in samples)
+    tried = [m for m in (80, 320) if m > min(settled_at, default=N)]
+    tried = [80] if 80 in doubted and 80 not in settled_at else tried
+    assert asked == [(m // 4, m) for m in tried]
+    assert region.center.tolist() == [320.0 if 320 in expected else -320.0] * 3
+
+
+def test_away_from_the_host_nothing_is_averaged(monkeypatch):
+    monkeypatch.setattr(_trust_region, "on_host", lambda array: False)
+    samples, _, _ = learned(monkeypatch, settled_at=(20, 80, 320))
+    assert rows(samples) == [20, 80, 320]
 
 
 @pytest.mark.parametrize(("most", "n_rows"), [(8, 8), (99, 20)])

@@ -1,0 +1,159 @@
+r"""Prices averaged over one online pass: nearly as good as those of Newton's method on its rows.
+
+Problem: the prices of the smoothed dual of m rows, from prices that a smaller sample has left, at
+the cost of one look at these rows.
+
+The last prices of an online pass scatter by what one step moves them. Their average does not
+(Polyak and Juditsky, 1992): with steps that are larger than the best last ones, it comes as near
+the best prices as the rows allow, to the first order of 1 / m.
+
+1. *Pass* over all rows, with steps of an early epoch, so that the prices arrive in its first half.
+2. *Average* the prices after each part of its second half.
+3. *Shrink* the trust region around them as the errors do: counts of m of n rows scatter by the root
+   of ``1 / m - 1 / n``, in shares.
+4. *Doubt* prices that went far in the last region, which then did not hold the best ones, or that
+   differ from the third quarter of the pass to the last one, which have not arrived.
+
+=====================  ===============  =======  =================================================
+symbol                 here             shape    meaning
+=====================  ===============  =======  =================================================
+:math:`\rho - \rho'`   ``prices``       (k,)     in units of score, float64
+:math:`m`              ``m``            ()       rows of the pass
+:math:`n`              ``n``            ()       all rows
+=====================  ===============  =======  =================================================
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ..bounds.sizes import SizeBounds
+from ..core.types import Array
+from ..online.assignment import assign, init_state, next_pass, relaxed
+from ..online.duals import Duals
+from ..online.step_sizes import measured_steps
+from ..scores.sources import ScoreSource, subsample
+from ..scores.statistics import score_range, strided_ids
+from ._candidates import TrustRegion
+from ._forced_rows import FORBIDDEN
+from ._options import DEFAULT_OPTIONS, SolverOptions
+
+__all__ = ["AveragedPrices", "averaged_prices", "averaged_region"]
+
+PARTS = 16
+"""Parts of a pass after which its prices are looked at."""
+
+FARTHEST, RESTLESS = 0.75, 0.5
+"""Step 4: farthest move of a price, in radii of the last region; largest change between quarters,
+the root of the mean square in radii of the next one."""
+
+
+class AveragedPrices(NamedTuple):
+    """Prices averaged over the second half of a pass, and how they changed between its quarters."""
+
+    prices: Array
+    change: Array
+
+
+def averaged_prices(
+    source: ScoreSource,
+    bounds: SizeBounds,
+    prices: Array,
+    *,
+    options: SolverOptions = DEFAULT_OPTIONS,
+) -> AveragedPrices:
+    """Return the mean of the prices in the second half of an online pass.
+
+    Parameters
+    ----------
+    source : ScoreSource
+        m rows without NaN or plus infinity, in an order without runs of one class.
+    bounds : SizeBounds
+        Of any number of rows: only their shares count.
+    prices : (k,) float64 array
+        Where to start.
+    options : SolverOptions
+
+    Returns
+    -------
+    AveragedPrices
+
+    Notes
+    -----
+    Cost: O(m k). No guarantee; what the prices are worth, `dual_value` says.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.scores.sources import score_source
+    >>> scores = np.asarray([[0.9, 0.1], [0.8, 0.3], [0.7, 0.5], [0.6, 0.2]] * 64)
+    >>> bounds = SizeBounds.from_ratios(2, n_samples=256, lower=1.0)
+    >>> found = averaged_prices(score_source(scores), bounds, np.zeros(2))
+    >>> bool(found.prices[1] > found.prices[0])  # nobody wants the second cluster
+    True
+    """
+    xp, m = compat.array_namespace(prices), source.group.n_total
+    free = relaxed(bounds)._replace(upper=xp.full_like(bounds.upper, m), n_samples=m)
+    duals = Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0))
+    state = next_pass(init_state(free))._replace(duals=duals)
+    steps = measured_steps(
+        free,
+        epoch=options.averaging_epoch,
+        kappa_floor=options.learning_floor,
+        scale=score_range(source.block(0, min(m, options.range_rows))),
+    )
+    rows, done, seen = math.ceil(m / PARTS), 0, list[Array]()
+    for block in source.map_blocks(source.block, like=prices):
+        scores = xp.clip(block, min=FORBIDDEN)
+        for start in range(0, scores.shape[0], rows):
+            _, state = assign(scores[start : start + rows, :], free, state, steps=steps)  # step 1
+            done += min(rows, scores.shape[0] - start)
+            if 2 * done > m:  # step 2
+                seen.append(state.duals.lower - state.duals.upper)
+    half = (len(seen) + 1) // 2
+    third, last = (xp.mean(xp.stack(part), axis=0) for part in (seen[:half], seen[-half:]))
+    return AveragedPrices((third + last) / 2.0, last - third)
+
+
+def averaged_region(
+    source: ScoreSource,
+    bounds: SizeBounds,
+    region: TrustRegion,
+    before: int,
+    m: int,
+    *,
+    options: SolverOptions = DEFAULT_OPTIONS,
+) -> TrustRegion | None:
+    """Return the region around the averaged prices of m rows, from that of `before` rows.
+
+    Parameters
+    ----------
+    source : ScoreSource
+        All n rows.
+    bounds : SizeBounds
+        Of all rows.
+    region : TrustRegion
+        Learned on `before` of them.
+    before, m : int
+        Rows of a smaller and of a larger sample, ``before < m < n``.
+    options : SolverOptions
+
+    Returns
+    -------
+    TrustRegion or None
+        None where the averages are in doubt.
+    """
+    xp = compat.array_namespace(region.center)
+    n = source.group.n_total
+    sample = subsample(source, strided_ids(n, m, bounds.lower))
+    prices, change = averaged_prices(sample, bounds, region.center, options=options)
+    fall = math.sqrt((1.0 / m - 1.0 / n) / (1.0 / before - 1.0 / n))  # step 3
+    radius = options.averaging_loss * fall * region.radius
+    farthest = xp.max(xp.abs(prices - region.center) / region.radius)  # step 4
+    restless = xp.mean((change / radius) ** 2)
+    if float(farthest) > FARTHEST or float(restless) > RESTLESS**2:
+        return None
+    return TrustRegion(prices, radius)

@@ -1,0 +1,169 @@
+"""Averaged prices: what is averaged, how near the optimum they come, and when they are in doubt."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.offline import _averaged_prices
+from dualclust.algos.offline._averaged_prices import (
+    FARTHEST,
+    PARTS,
+    RESTLESS,
+    AveragedPrices,
+    averaged_prices,
+    averaged_region,
+)
+from dualclust.algos.offline._candidates import TrustRegion
+from dualclust.algos.offline._options import SolverOptions
+from dualclust.algos.offline.assignment import assign_source
+from dualclust.algos.online.assignment import relaxed
+from dualclust.algos.scores.sources import score_source
+from dualclust.algos.scores.statistics import score_range, strided_ids
+from tests.problems import cone_features, unit_rows
+
+K, M = 20, 8192
+
+
+def problem(seed, n=M):
+    """Scores of a mixture whose clusters differ in size, and bounds that cost something."""
+    x = cone_features(n, seed, d=16)
+    centers = unit_rows(np.random.default_rng(seed).normal(size=(K, 16)) + x.mean(axis=0))
+    return x @ centers.T, SizeBounds.from_ratios(K, n_samples=n, lower=0.9, upper=1.1)
+
+
+def spread(prices):
+    return float(np.std(prices))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_prices_come_near_those_of_the_optimum(seed):
+    """From a tenth of the range off, to a quarter of that; the last prices alone scatter more."""
+    scores, bounds = problem(seed)
+    best = assign_source(score_source(scores), bounds, tol=0.0).prices
+    off = 0.1 * score_range(scores) * np.random.default_rng(seed).normal(size=K)
+    found = averaged_prices(score_source(scores), bounds, best + off)
+    assert found.prices.dtype == np.float64
+    assert spread(found.prices - best) < 0.25 * spread(off)
+
+
+def test_what_is_averaged(monkeypatch):
+    """The prices after each part of the second half; the change from its first to its last part."""
+    seen, real = [], _averaged_prices.assign
+
+    def assign(scores, bounds, state, *, steps):
+        labels, found = real(scores, bounds, state, steps=steps)
+        seen.append((scores.shape[0], found.duals.lower - found.duals.upper, bounds, state, steps))
+        return labels, found
+
+    monkeypatch.setattr(_averaged_prices, "assign", assign)
+    scores, bounds = problem(0)
+    start = np.linspace(-0.5, 0.5, K)
+    found = averaged_prices(score_source(scores), bounds, start)
+    assert [rows for rows, *_ in seen] == [M // PARTS] * PARTS
+    later = np.stack([prices for _, prices, *_ in seen[PARTS // 2 :]])
+    np.testing.assert_allclose(found.prices, later.mean(axis=0), rtol=1e-12)
+    half = PARTS // 4
+    change = later[half:].mean(axis=0) - later[:half].mean(axis=0)
+    np.testing.assert_allclose(found.change, change, rtol=1e-9, atol=1e-15)
+    _, _, free, state, _ = seen[0]
+    np.testing.assert_array_equal(state.duals.lower - state.duals.upper, start)
+    assert free.n_samples == M
+    assert free.lower.tolist() == [0] * K
+    assert free.upper.tolist() == [M] * K
+    np.testing.assert_array_equal(free.lower_share, relaxed(bounds).lower_share)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 15, 17, 100, 8200])
+def test_every_row_is_passed_once(m, monkeypatch):
+    seen, real = [], _averaged_prices.assign
+    monkeypatch.setattr(
+        _averaged_prices, "assign", lambda s, *a, **kw: seen.append(s) or real(s, *a, **kw)
+    )
+    scores = np.random.default_rng(0).normal(size=(m, 3))
+    bounds = SizeBounds.from_ratios(3, n_samples=m, lower=0.0, upper=math.inf)
+    found = averaged_prices(score_source(scores), bounds, np.zeros(3))
+    np.testing.assert_array_equal(np.concatenate(seen), scores)
+    assert np.all(np.isfinite(found.prices))
+    assert max(len(part) for part in seen) <= math.ceil(m / PARTS)
+
+
+def test_steps_are_those_of_the_options(monkeypatch):
+    seen, real = [], _averaged_prices.measured_steps
+
+    def steps(bounds, **given):
+        seen.append(given)
+        return real(bounds, **given)
+
+    monkeypatch.setattr(_averaged_prices, "measured_steps", steps)
+    scores, bounds = problem(1)
+    options = SolverOptions(averaging_epoch=3, learning_floor=0.125, range_rows=64)
+    averaged_prices(score_source(scores), bounds, np.zeros(K), options=options)
+    scale = score_range(scores[:64])
+    assert seen == [{"epoch": 3, "kappa_floor": 0.125, "scale": scale}]
+
+
+def test_a_forbidden_pair_costs_its_cluster():
+    scores, bounds = problem(2)
+    free = averaged_prices(score_source(scores), bounds, np.zeros(K)).prices
+    j = int(np.argmax(free))  # of the cluster that fewest rows want
+    scores[np.argsort(scores[:, j])[M // 20 :], j] = -math.inf  # and now nearly none may
+    found = averaged_prices(score_source(scores), bounds, np.zeros(K)).prices
+    assert np.all(np.isfinite(found))
+    assert found[j] > free[j] + 0.05
+
+
+CENTER, RADIUS = np.asarray([0.5, -0.25, 0.0]), np.asarray([0.25, 0.5, 1.0])
+
+
+def region_of(monkeypatch, prices, change, **options):
+    """The region of given averages of 400 of 1,000 rows, from that of 100 rows."""
+    seen = []
+
+    def averages(source, bounds, start, *, options):
+        seen.append((source, bounds, start, options))
+        return AveragedPrices(np.asarray(prices), np.asarray(change))
+
+    monkeypatch.setattr(_averaged_prices, "averaged_prices", averages)
+    scores = np.random.default_rng(0).normal(size=(1000, 3))
+    bounds = SizeBounds.from_ratios(3, n_samples=1000)
+    own = SolverOptions(**options)
+    region = TrustRegion(CENTER, RADIUS)
+    found = averaged_region(score_source(scores), bounds, region, 100, 400, options=own)
+    [(source, of_all, start, given)] = seen
+    ids = strided_ids(1000, 400, scores)
+    np.testing.assert_array_equal(source.block(0, 400), scores[ids])
+    assert (of_all, start, given) == (bounds, CENTER, own)
+    return found
+
+
+FALL = math.sqrt((1 / 400 - 1 / 1000) / (1 / 100 - 1 / 1000))
+
+
+def test_the_radius_falls_as_the_error_of_counts(monkeypatch):
+    prices = CENTER + 0.5 * RADIUS
+    found = region_of(monkeypatch, prices, np.zeros(3), averaging_loss=1.5)
+    np.testing.assert_array_equal(found.center, prices)
+    np.testing.assert_allclose(found.radius, 1.5 * FALL * RADIUS, rtol=1e-12)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("k", range(3))
+def test_prices_that_went_far_are_in_doubt(k, sign, monkeypatch):
+    for part, is_known in ((0.99 * FARTHEST, True), (1.01 * FARTHEST, False)):
+        prices = CENTER + sign * part * RADIUS * (np.arange(3) == k)
+        assert (region_of(monkeypatch, prices, np.zeros(3)) is not None) is is_known
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_prices_that_have_not_arrived_are_in_doubt(sign, monkeypatch):
+    new = 1.25 * FALL * RADIUS
+    for part, is_known in ((0.99 * RESTLESS, True), (1.01 * RESTLESS, False)):
+        assert (region_of(monkeypatch, CENTER, sign * part * new) is not None) is is_known
+    alone = math.sqrt(3.0) * 0.99 * RESTLESS * new * np.asarray([0.0, 1.0, 0.0])
+    assert region_of(monkeypatch, CENTER, alone) is not None  # the mean of the squares counts
+
+
+def test_constants_are_the_chosen_ones():
+    assert (PARTS, FARTHEST, RESTLESS) == (16, 0.75, 0.5)
