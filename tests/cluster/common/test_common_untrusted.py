@@ -1,10 +1,13 @@
 """What files of strangers may promise: each limit on both sides."""
 
+import tomllib
+
 import pytest
 
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
 from dualclust.common import untrusted
 from dualclust.common.untrusted import (
+    MOST_DOTS,
     MOST_ENTRIES,
     MOST_PACKED,
     MOST_TEXT,
@@ -19,7 +22,7 @@ from dualclust.common.untrusted import (
 
 def test_limits_are_those_that_the_pages_say():
     assert (MOST_PACKED, SMALL) == (250, 64 * 2**20)
-    assert (MOST_ENTRIES, MOST_TEXT) == (16_384, 16 * 2**20)
+    assert (MOST_ENTRIES, MOST_TEXT, MOST_DOTS) == (16_384, 16 * 2**20, 100)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +54,22 @@ def test_settings_are_not_read_if_they_are_far_too_long(tmp_path, monkeypatch):
     monkeypatch.setattr(untrusted, "MOST_TEXT", path.stat().st_size - 1)
     with pytest.raises(ValueError, match="9 bytes are too many for settings"):
         read_toml(path)
+
+
+def test_names_in_a_row_are_counted_before_they_are_parsed():
+    """A parser of TOML takes hours for a few megabytes of them."""
+    for text in ("{} = 1", "[{}]", "[[{}]]", "b = {{ {} = 1 }}", "b = {{ c = 1, {} = 1 }}"):
+        deep = text.format(".".join("a" * (MOST_DOTS + 1)))
+        assert parse_toml(deep) == tomllib.loads(deep)
+        for n in (MOST_DOTS + 2, 10**6):
+            with pytest.raises(ValueError, match="nested too deeply"):
+                parse_toml(text.format(".".join("a" * n)))
+    text = "1"
+    for _ in range(40):  # the parser follows, but who shows what it has found cannot
+        text = f"{{ {'.'.join('a' * MOST_DOTS)} = {text} }}"
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse_toml(f"a = {text}")
+    assert len(parse_toml(f"a = [{', '.join(['1.5'] * 1000)}]")["a"]) == 1000
 
 
 def test_depth_and_repeated_names_are_said():

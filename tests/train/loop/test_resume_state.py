@@ -116,6 +116,21 @@ def test_a_state_without_a_part_is_of_another_version(saved, tmp_path, part):
         restore(Run(config, "cpu"), latest_checkpoint(tmp_path), folder / "config.toml")
 
 
+@pytest.mark.parametrize("change", ["none there", "one more"])
+def test_a_tensor_that_one_side_alone_has_is_of_another_network(saved, tmp_path, change):
+    config, folder = saved
+    found = latest_checkpoint(folder)
+    name = min(n for n in found.tensors if n.startswith("state.method."))
+    tensors = {n: t for n, t in found.tensors.items() if change == "one more" or n != name}
+    words = rf"{name.removeprefix('state.method.')} has no such tensor there, \(.*\) here"
+    if change == "one more":
+        tensors["state.method.zzz"] = found.tensors[name]
+        words = r"zzz has \(.*\) there, no such tensor here"
+    save_checkpoint(checkpoint_folder(tmp_path, 1), tensors, found.metadata)
+    with pytest.raises(CheckpointError, match=words):
+        restore(Run(config, "cpu"), latest_checkpoint(tmp_path), folder / "config.toml")
+
+
 def test_the_files_that_cannot_be_read_are_listed_beside_the_metrics(tmp_path):
     run = Epochs()
     run.loader.shown = SimpleNamespace(skipped=[("a.png", "cut short")])

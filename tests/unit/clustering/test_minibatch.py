@@ -85,6 +85,21 @@ def test_a_step_is_the_online_assignment_and_the_mean_of_all_samples(xp, metric)
     np.testing.assert_allclose(to_numpy(state.assignment.duals.lower), theirs.duals.lower)
 
 
+def test_a_row_of_no_weight_moves_no_center_and_the_others_do(xp):
+    x, _ = blobs("euclidean", n=30)
+    bounds = shares(xp, 4)
+    start = init_minibatch(xp.asarray(x[:4]), bounds)
+    w = np.where(np.arange(30) == 7, 0.0, 1.0)
+    labels, state = minibatch_step(
+        xp.asarray(x), start, bounds, metric="euclidean", weights=xp.asarray(w), empty="keep"
+    )
+    weight = np.bincount(to_numpy(labels), weights=w, minlength=4)
+    np.testing.assert_allclose(to_numpy(state.weight), weight, rtol=1e-12)
+    for j in np.flatnonzero(weight):
+        own = x[(to_numpy(labels) == j) & (w > 0.0)]
+        np.testing.assert_allclose(to_numpy(state.means)[j], own.mean(axis=0), atol=1e-8)
+
+
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_results_are_of_the_library_and_dtype_of_the_first_centers(xp, metric, dtype):

@@ -227,6 +227,23 @@ def test_an_empty_cluster_moves_to_the_farthest_row_that_may_join_it(xp):
         assert to_numpy(found.centers)[2, 0] == want
 
 
+@pytest.mark.parametrize(("weight", "want"), [(1.0, -50.0), (16.0, 30.0), (2.0, -50.0)])
+def test_the_farthest_row_counts_by_its_weight(xp, weight, want):
+    """30 ** 2 times 16 is more than 50 ** 2, and times 2 it is not; a fixed row counts nothing."""
+    x = np.asarray([*[0.0] * 20, 30.0, 20.0, -50.0, 200.0])[:, None]
+    found = constrained_kmeans(
+        xp.asarray(x),
+        bounds_on(xp, 24, 3),
+        xp.asarray([[0.0], [200.0], [-900.0]]),
+        metric="euclidean",
+        max_iter=1,
+        tol=0.0,
+        weights=xp.asarray(np.where(x[:, 0] == 30.0, weight, 1.0)),
+        fixed=xp.asarray(np.where(np.arange(24) == 0, 0, -1)),
+    )
+    assert to_numpy(found.centers)[2, 0] == want
+
+
 def test_where_no_row_may_join_an_empty_cluster_its_center_stays(xp):
     x = np.asarray([[0.0], [1.0], [5.0]])
     found = constrained_kmeans(
