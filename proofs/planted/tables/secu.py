@@ -203,12 +203,12 @@ PLANTED: tuple[PlantedError, ...] = (
             "rounded(r * n / k, rounding, up=True)",
             "rounded(r * n / k, 'inward', up=True)",
         ),
-        ("factor", "shares = [r / k for r in least]", "shares = [1 * r for r in least]"),
+        ("factor", "shares = of_each(lambda r: r / k", "shares = of_each(lambda r: 1 * r"),
         ("ignored argument", 'ratios_of("upper", upper, k)', 'ratios_of("upper", math.inf, k)'),
         (
             "off by one",
-            "[rounded(r * n / k, rounding, up=True)",
-            "[rounded(r * n / k, rounding, up=True) + 1",
+            "lambda r: rounded(r * n / k, rounding, up=True)",
+            "lambda r: rounded(r * n / k, rounding, up=True) + 1",
         ),
     ),
     *errors_in(
