@@ -58,10 +58,11 @@ def ratios_of(name: str, ratio: Array, k: int) -> list[Fraction]:
     return [exact[value] for value in values]
 
 
-def of_each(function: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
+def of_each(function: Callable[[Any], Any], values: list[Any]) -> list[Any]:
     """Return what a function gives for each value, asked once for each object.
 
     A bound that all clusters share is one object, and arithmetic of fractions costs microseconds.
+    The list keeps its objects, so that no two of them are taken for one.
 
     Examples
     --------

@@ -12,7 +12,7 @@ the best prices as the rows allow, to the first order of 1 / m.
 3. *Shrink* the trust region around them as the errors do: counts of m of n rows scatter by the root
    of ``1 / m - 1 / n``, in shares.
 4. *Doubt* prices that went far in the last region, which then did not hold the best ones, or that
-   differ from the third quarter of the pass to the last one, which have not arrived.
+   change between the third quarter of the pass and the last, which have not arrived.
 
 =====================  ===============  =======  =================================================
 symbol                 here             shape    meaning
@@ -30,9 +30,11 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
+from ...backends import select
 from ..bounds.sizes import SizeBounds
+from ..core.reads import on_host
 from ..core.types import Array
-from ..online.assignment import assign, init_state, next_pass, relaxed
+from ..online.assignment import assign, init_state, relaxed
 from ..online.duals import Duals
 from ..online.step_sizes import measured_steps
 from ..scores.sources import ScoreSource, subsample
@@ -41,7 +43,7 @@ from ._candidates import TrustRegion
 from ._forced_rows import FORBIDDEN
 from ._options import DEFAULT_OPTIONS, SolverOptions
 
-__all__ = ["AveragedPrices", "averaged_prices", "averaged_region"]
+__all__ = ["AveragedPrices", "averaged_prices", "averaged_region", "passes_are_fast"]
 
 PARTS = 16
 """Parts of a pass after which its prices are looked at."""
@@ -56,6 +58,20 @@ class AveragedPrices(NamedTuple):
 
     prices: Array
     change: Array
+
+
+def passes_are_fast(like: Array) -> bool:
+    """Tell whether online passes cost as little as other looks at the rows of a sample.
+
+    They take row after row: that is slow without an engine, and away from the host.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> passes_are_fast(np.zeros(3))
+    True
+    """
+    return on_host(like) and select("assign_stream", like) is not None
 
 
 def averaged_prices(
@@ -98,7 +114,7 @@ def averaged_prices(
     xp, m = compat.array_namespace(prices), source.group.n_total
     free = relaxed(bounds)._replace(upper=xp.full_like(bounds.upper, m), n_samples=m)
     duals = Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0))
-    state = next_pass(init_state(free))._replace(duals=duals)
+    state = init_state(free)._replace(duals=duals)
     steps = measured_steps(
         free,
         epoch=options.averaging_epoch,
@@ -106,16 +122,18 @@ def averaged_prices(
         scale=score_range(source.block(0, min(m, options.range_rows))),
     )
     rows, done, seen = math.ceil(m / PARTS), 0, list[Array]()
+    after = m // 2
     for block in source.map_blocks(source.block, like=prices):
         scores = xp.clip(block, min=FORBIDDEN)
         for start in range(0, scores.shape[0], rows):
             _, state = assign(scores[start : start + rows, :], free, state, steps=steps)  # step 1
             done += min(rows, scores.shape[0] - start)
-            if 2 * done > m:  # step 2
+            if done > after:  # step 2; a block may be less than a part
                 seen.append(state.duals.lower - state.duals.upper)
+                after = done + rows - 1
     half = (len(seen) + 1) // 2
     third, last = (xp.mean(xp.stack(part), axis=0) for part in (seen[:half], seen[-half:]))
-    return AveragedPrices((third + last) / 2.0, last - third)
+    return AveragedPrices(xp.mean(xp.stack(seen), axis=0), last - third)
 
 
 def averaged_region(
@@ -154,6 +172,6 @@ def averaged_region(
     radius = options.averaging_loss * fall * region.radius
     farthest = xp.max(xp.abs(prices - region.center) / region.radius)  # step 4
     restless = xp.mean((change / radius) ** 2)
-    if float(farthest) > FARTHEST or float(restless) > RESTLESS**2:
-        return None
-    return TrustRegion(prices, radius)
+    if float(farthest) <= FARTHEST and float(restless) <= RESTLESS**2:
+        return TrustRegion(prices, radius)
+    return None

@@ -94,7 +94,8 @@ class SolverOptions:
     averaging_epoch: int = 1
     """Epoch of the steps of a pass whose prices are averaged: larger than the best last ones."""
     averaging_loss: float = 1.25
-    """Error of averaged prices over that of Newton's method: 1.0 to 1.3 on unit features."""
+    """Error of averaged prices over that of Newton's method, 1.0 to 1.3 on unit features: a factor
+    of the radius at each sample, which is the safe side after the first."""
     online_passes: int = 4
     """Over the first sample, where no prices are given."""
     initial_clusters: int = 8

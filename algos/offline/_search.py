@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import array_api_compat as compat
+
+from ..bounds.sizes import SizeBounds
+from ..core.errors import InfeasibleBoundsError, InvalidValueError
 from ..core.types import Array
-from ._candidates import TrustRegion
+from ..scores.sources import ScoreSource
+from ._candidates import TrustRegion, collect_candidates
+from ._options import SolverOptions
 from ._proof import OfflineAssignment
 from ._reduced import ReducedSolution
+from ._trust_region import initial_region
 
-__all__ = ["Search", "best_of"]
+__all__ = ["Search", "best_of", "first_region"]
 
 
 class Search(NamedTuple):
@@ -62,3 +69,15 @@ class Search(NamedTuple):
 def best_of(*found: OfflineAssignment | None) -> OfflineAssignment | None:
     """Return the labels of the smallest gap, the first of equals; None if there are none."""
     return min((one for one in found if one is not None), key=lambda one: one.gap, default=None)
+
+
+def first_region(
+    source: ScoreSource, bounds: SizeBounds, prices: Array | None, options: SolverOptions
+) -> TrustRegion:
+    """Return `initial_region`, whose errors then name rows of the data, not of a sample of them."""
+    try:
+        return initial_region(source, bounds, prices, options)
+    except (InvalidValueError, InfeasibleBoundsError):
+        zeros = compat.array_namespace(bounds.lower).zeros_like(bounds.lower_share)
+        collect_candidates(source, zeros, zeros, width=2)  # raises for the first such row
+        raise

@@ -19,7 +19,8 @@ all scores. On m of n rows the bounds are ``(m / n) l_k`` and ``(m / n) u_k``.
    as small as candidates can tell clusters apart (`largest_radius`), and follows the prices.
 6. *Repeat* from 2 on a sample of eight times the rows, where the error is about a third, until a
    sample would cost as much as all rows do. Once prices were accepted without an edge or a move,
-   the average of one online pass over the sample takes the place of 2 to 5 (`_averaged_prices`).
+   the average of one online pass over the sample takes the place of 2 to 5 (`_averaged_prices`),
+   unless it is in doubt, or no engine passes over rows on this library.
 
 Whether the region was right, the proof says in the end; a wrong one costs time.
 
@@ -40,12 +41,11 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
-from ..core.reads import on_host
 from ..core.types import Array
 from ..online.assignment import relaxed
 from ..scores.sources import ScoreSource, score_source, subsample
 from ..scores.statistics import median, score_range, strided_ids
-from ._averaged_prices import averaged_region
+from ._averaged_prices import averaged_region, passes_are_fast
 from ._candidates import Candidates, TrustRegion, collect_candidates
 from ._online_passes import brought_near, learn_prices
 from ._options import DEFAULT_OPTIONS, SolverOptions
@@ -144,7 +144,7 @@ def initial_region(
     before, is_settled = m, False
     while m < n:
         averaged = None
-        if is_settled:
+        if is_settled and passes_are_fast(prices):
             averaged = averaged_region(source, bounds, region, before, m, options=options)
         if averaged is not None:
             region = averaged
@@ -153,11 +153,10 @@ def initial_region(
                 rows_of_sample = _rows_of_sample(source, bounds, m, options)
             share = m / n
             lower, upper = (share * xp.astype(v, xp.float64) for v in (bounds.lower, bounds.upper))
-            leaving = options.edge_share * k if m > first_m else 0.0  # first, nothing is right yet
+            leaving = options.edge_share * k if m > first_m else 0.0  # nothing is right at first
             sample = _Sample(rows_of_sample, share, lower, upper, max_radius, leaving)
             n_attempts = options.attempts if m > first_m else options.initial_attempts
             region, is_tied, is_settled = _refine_on(sample, region, n_attempts, options)  # 2 to 5
-            is_settled = is_settled and on_host(prices)  # elsewhere, a row after the other is slow
             if is_tied:
                 break
         # Step 6. A sample of nearly all rows would cost as much as they do, and save nothing.
@@ -278,9 +277,9 @@ def _width(m: int, options: SolverOptions) -> int:
 def _refine_on(
     sample: _Sample, region: TrustRegion, n_attempts: int, options: SolverOptions
 ) -> tuple[TrustRegion, bool, bool]:
-    """Steps 2 to 5: the region of the best prices on a sample; whether all rows tie; is it settled.
+    """Steps 2 to 5: the region of the best prices, whether all rows tie, and whether it is settled.
 
-    It is if it did not move and holds all prices in its inside.
+    It is if it did not move, and no price stands at its edge.
     """
     xp, m = compat.array_namespace(region.center), sample.source.group.n_total
     attempt = _Attempt(

@@ -59,9 +59,9 @@ from ._online_passes import assign_in_passes, brought_near, shifted_together
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, in_unit
 from ._reduced import are_few, solve_reduced
-from ._search import Search, best_of
+from ._search import Search, best_of, first_region
 from ._ties import tied_share, without_prices
-from ._trust_region import initial_region, next_region
+from ._trust_region import next_region
 
 __all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "assign_source"]
 
@@ -299,7 +299,7 @@ def _without_passes(problem: Problem, prices: Array | None) -> OfflineAssignment
 def _start(problem: Problem, prices: Array | None) -> Search:
     """Step 1: the first region, and whether memory limits the candidates from the start."""
     source, bounds, _, options = problem
-    region = initial_region(source, bounds, prices, options)
+    region = first_region(source, bounds, prices, options)
     n = source.group.n_total
     return Search(
         region=region,

@@ -1,4 +1,4 @@
-"""The kernel `select_candidates` as Python: lanes, ties, rounding and rows that are not finite."""
+"""The kernel `select_candidates` as Python: widths, ties, rounding and rows that are not finite."""
 
 import math
 
@@ -39,7 +39,7 @@ def test_random_problems(kernels):
         assert_conforms(kernels, scores, middle - radius, middle + radius, int(rng.integers(1, 9)))
 
 
-def test_any_number_of_lanes(kernels):
+def test_any_number_of_clusters(kernels):
     for k in (63, 64, 65, 127, 128, 191, 200):
         rng = np.random.default_rng(k)
         scores = rng.normal(size=(3, k)).astype((np.float32, np.float64)[k % 2])
@@ -47,7 +47,7 @@ def test_any_number_of_lanes(kernels):
         prices, radius = rng.normal(size=k), rng.exponential(size=k)
         for width in (2, k):
             assert_conforms(kernels, scores, prices - radius, prices + radius, width)
-    for best in range(0, 130, 3):  # each lane in turn holds the largest, and others tie with it
+    for best in range(0, 130, 3):  # each cluster in turn is the best, and others tie with it
         scores = np.full((1, 130), -1.0)
         scores[0, [best, (best + 65) % 130]] = 0.0
         assert_conforms(kernels, scores, np.zeros(130), np.zeros(130), 3)

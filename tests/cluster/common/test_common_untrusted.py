@@ -59,11 +59,14 @@ def test_settings_are_not_read_if_they_are_far_too_long(tmp_path, monkeypatch):
 def test_names_in_a_row_are_counted_before_they_are_parsed():
     """A parser of TOML takes hours for a few megabytes of them."""
     for text in ("{} = 1", "[{}]", "[[{}]]", "b = {{ {} = 1 }}", "b = {{ c = 1, {} = 1 }}"):
-        deep = text.format(".".join("a" * (MOST_DOTS + 1)))
-        assert parse_toml(deep) == tomllib.loads(deep)
-        for n in (MOST_DOTS + 2, 10**6):
-            with pytest.raises(ValueError, match="nested too deeply"):
-                parse_toml(text.format(".".join("a" * n)))
+        for name in ("a", "-", '","', "'='", '"\\""', ' "." '):
+            deep = text.format(".".join([name] * (MOST_DOTS + 1)))
+            assert parse_toml(deep) == tomllib.loads(deep)
+            for n in (MOST_DOTS + 2, 10**5):
+                with pytest.raises(ValueError, match="nested too deeply"):
+                    parse_toml(text.format(".".join([name] * n)))
+    for text in ("." * 1000, "../" * 1000, "1.5 " * 1000):  # no names
+        assert parse_toml(f"# {text}\na = '{text}'") == {"a": text}
     text = "1"
     for _ in range(40):  # the parser follows, but who shows what it has found cannot
         text = f"{{ {'.'.join('a' * MOST_DOTS)} = {text} }}"

@@ -53,7 +53,7 @@ def search_of(**changes):
 )
 def test_the_first_search(tol, options, width, is_limited, monkeypatch):
     seen = []
-    monkeypatch.setattr(assignment, "initial_region", lambda *args: seen.append(args) or REGION)
+    monkeypatch.setattr(assignment, "first_region", lambda *args: seen.append(args) or REGION)
     own = problem(tol, **options)
     assert _start(own, ONES) == Search(REGION, width, is_limited, ONES, None, math.inf, CENTER)
     assert seen == [(own.source, BOUNDS, ONES, own.options)]

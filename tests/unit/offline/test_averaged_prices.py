@@ -14,6 +14,7 @@ from dualclust.algos.offline._averaged_prices import (
     AveragedPrices,
     averaged_prices,
     averaged_region,
+    passes_are_fast,
 )
 from dualclust.algos.offline._candidates import TrustRegion
 from dualclust.algos.offline._options import SolverOptions
@@ -21,6 +22,7 @@ from dualclust.algos.offline.assignment import assign_source
 from dualclust.algos.online.assignment import relaxed
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import score_range, strided_ids
+from dualclust.backends import engine
 from tests.problems import cone_features, unit_rows
 
 K, M = 20, 8192
@@ -39,7 +41,7 @@ def spread(prices):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_prices_come_near_those_of_the_optimum(seed):
-    """From a tenth of the range off, to a quarter of that; the last prices alone scatter more."""
+    """From a tenth of the range off, to a quarter of that."""
     scores, bounds = problem(seed)
     best = assign_source(score_source(scores), bounds, tol=0.0).prices
     off = 0.1 * score_range(scores) * np.random.default_rng(seed).normal(size=K)
@@ -87,6 +89,32 @@ def test_every_row_is_passed_once(m, monkeypatch):
     np.testing.assert_array_equal(np.concatenate(seen), scores)
     assert np.all(np.isfinite(found.prices))
     assert max(len(part) for part in seen) <= math.ceil(m / PARTS)
+
+
+def test_of_blocks_shorter_than_a_part_some_are_looked_at(monkeypatch):
+    """Of 5,000 clusters a block has 128 rows, and a sixteenth of the rows is 256."""
+    seen, real = [], _averaged_prices.assign
+
+    def assign(scores, bounds, state, *, steps):
+        labels, found = real(scores, bounds, state, steps=steps)
+        seen.append(found.duals.lower - found.duals.upper)
+        return labels, found
+
+    monkeypatch.setattr(_averaged_prices, "assign", assign)
+    k, m = 5000, 4096
+    scores = np.random.default_rng(0).normal(size=(m, k)).astype(np.float32)
+    bounds = SizeBounds.from_ratios(k, n_samples=2 * m, lower=0.5)
+    found = averaged_prices(score_source(scores), bounds, np.zeros(k))
+    assert len(seen) == m // 128
+    np.testing.assert_allclose(found.prices, np.mean(seen[16::2], axis=0), atol=1e-15)
+
+
+def test_where_passes_are_fast(monkeypatch):
+    assert passes_are_fast(np.zeros(1))
+    with engine("reference"):
+        assert not passes_are_fast(np.zeros(1))
+    monkeypatch.setattr(_averaged_prices, "on_host", lambda array: False)
+    assert not passes_are_fast(np.zeros(1))
 
 
 def test_steps_are_those_of_the_options(monkeypatch):

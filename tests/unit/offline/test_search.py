@@ -5,13 +5,15 @@ import math
 import numpy as np
 import pytest
 
+from dualclust.algos.bounds.farkas import verify_infeasibility
 from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
 from dualclust.algos.offline import DEFAULT_OPTIONS
 from dualclust.algos.offline._candidates import TrustRegion
 from dualclust.algos.offline._proof import OfflineAssignment
 from dualclust.algos.offline._reduced import ReducedSolution
-from dualclust.algos.offline._search import Search, best_of
-from dualclust.algos.offline.assignment import Problem
+from dualclust.algos.offline._search import Search, best_of, first_region
+from dualclust.algos.offline.assignment import Problem, assign_source
 from dualclust.algos.scores.sources import Group, score_source
 
 
@@ -56,3 +58,33 @@ def test_a_problem_counts_the_scores_of_all_ranks():
     made = [Problem(source, bounds, tol, DEFAULT_OPTIONS) for tol in (0.0, 1e-300)]
     assert [problem.is_exact for problem in made] == [True, False]
     assert made[0].n_scores == 30
+
+
+@pytest.mark.parametrize("row", [0, 10_000, 49_999])
+def test_what_is_wrong_with_a_row_names_it_though_a_sample_met_it_first(row):
+    """Samples have 4,096 and 32,768 of these rows, in an order of their own."""
+    n, k = 50_000, 20
+    scores = np.random.default_rng(0).normal(size=(n, k)).astype(np.float32)
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    for wrong in (math.nan, math.inf):
+        scores[row, 3] = wrong
+        with pytest.raises(InvalidValueError, match=rf"row {row}\b"):
+            assign_source(score_source(scores), bounds)
+    scores[row] = -math.inf
+    with pytest.raises(InfeasibleBoundsError, match=rf"sample {row}\b") as found:
+        assign_source(score_source(scores), bounds)
+    assert found.value.vector.sample == row
+    low, high = bounds.lower.tolist(), bounds.upper.tolist()
+    assert verify_infeasibility(low, high, np.isfinite(scores), found.value.vector)
+
+
+def test_an_error_of_a_sample_that_all_rows_do_not_have_stays(monkeypatch):
+    def refuse(*args):
+        msg = "no such sample"
+        raise InvalidValueError(msg)
+
+    monkeypatch.setattr("dualclust.algos.offline._search.initial_region", refuse)
+    source = score_source(np.zeros((6, 2)))
+    bounds = SizeBounds.from_ratios(2, n_samples=6)
+    with pytest.raises(InvalidValueError, match="no such sample"):
+        first_region(source, bounds, None, DEFAULT_OPTIONS)

@@ -360,8 +360,8 @@ def test_averages_take_over_once_prices_are_settled(settled_at, doubted, expecte
     assert region.center.tolist() == [320.0 if 320 in expected else -320.0] * 3
 
 
-def test_away_from_the_host_nothing_is_averaged(monkeypatch):
-    monkeypatch.setattr(_trust_region, "on_host", lambda array: False)
+def test_where_passes_are_slow_nothing_is_averaged(monkeypatch):
+    monkeypatch.setattr(_trust_region, "passes_are_fast", lambda array: False)
     samples, _, _ = learned(monkeypatch, settled_at=(20, 80, 320))
     assert rows(samples) == [20, 80, 320]
 
