@@ -60,7 +60,8 @@ def test_what_is_averaged(monkeypatch):
         return labels, found
 
     monkeypatch.setattr(_averaged_prices, "assign", assign)
-    scores, bounds = problem(0)
+    scores, _ = problem(0)
+    bounds = SizeBounds.from_ratios(K, n_samples=4 * M, lower=0.9, upper=1.1)
     start = np.linspace(-0.5, 0.5, K)
     found = averaged_prices(score_source(scores), bounds, start)
     assert [rows for rows, *_ in seen] == [M // PARTS] * PARTS
