@@ -54,7 +54,15 @@ the root of the mean square in radii of the next one."""
 
 
 class AveragedPrices(NamedTuple):
-    """Prices averaged over the second half of a pass, and how they changed between its quarters."""
+    """Prices averaged over the second half of a pass, and how they changed between its quarters.
+
+    Attributes
+    ----------
+    prices : (k,) float64 array
+        In units of score, on the library and device of the prices given.
+    change : (k,) float64 array
+        Mean of the last quarter minus that of the third, in units of score.
+    """
 
     prices: Array
     change: Array
@@ -163,6 +171,11 @@ def averaged_region(
     -------
     TrustRegion or None
         None where the averages are in doubt.
+
+    Notes
+    -----
+    Cost: O(m k). Guarantee: none; whether the region was right, the proof says in the end. The
+    factors of steps 3 and 4 are measured (docs/decisions/0054-averaged-prices.md).
     """
     xp = compat.array_namespace(region.center)
     n = source.group.n_total

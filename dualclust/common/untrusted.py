@@ -42,6 +42,7 @@ MOST_TEXT = 2**24
 MOST_DOTS = 100
 """Dots in a key of TOML: ten thousand names in a row take its parser seconds, a million days."""
 
+# Each name is taken once and never given back ("++", "*+"), so that no text takes long to search.
 _DEEP_KEY = re.compile(
     r"""(?<![\w\\"'-])(?:(?:[A-Za-z0-9_-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+)"""
     f"{{{MOST_DOTS + 1}}}"
