@@ -64,9 +64,10 @@ def test_what_does_not_end_is_ended(warm: tuple[Warm, Path]) -> None:
     assert runs.run(["test_shelf.py::test_item"], 60)[0] == 0
 
 
-def test_waiting_ends_too(warm: tuple[Warm, Path]) -> None:
+@pytest.mark.parametrize("wall_seconds", [0.0, 0.5])  # 0: before the child has begun
+def test_waiting_ends_too(warm: tuple[Warm, Path], wall_seconds: float) -> None:
     _, root = warm
-    runs = Warm(root, loaded=(), wall_seconds=0.5)
+    runs = Warm(root, loaded=(), wall_seconds=wall_seconds)
     assert runs.run(["test_shelf.py::test_waits"], 60)[0] == -signal.SIGXCPU
     runs.close()
 

@@ -127,6 +127,9 @@ def _serve(wall_seconds: float, loaded: Sequence[str]) -> None:
         child = os.fork()
         if child == 0:
             _become(cpu_seconds, printed, arguments)
+        # By both, as shells do: its time may be up before the child has come to it.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.setpgid(child, child)
         print(_waited_for(child, wall_seconds), file=answers, flush=True)
 
 
