@@ -229,7 +229,10 @@ def prune(newest: Path, *, keep: int = 2) -> None:
     newest : Path. The checkpoint that the run is at; those of later epochs are not touched.
     keep : int, 1 or more.
     """
-    epochs = _epochs(newest.parent)
+    try:
+        epochs = _epochs(newest.parent)
+    except OSError:  # the folder has vanished: the next file that the run writes there says so
+        return
     own = next((epoch for epoch, path in epochs.items() if path == newest), 0)
     # Later epochs may stand there, of a run that went further: not ours to remove.
     older = sorted((epoch for epoch in epochs if epoch < own), reverse=True)

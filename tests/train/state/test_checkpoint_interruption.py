@@ -6,12 +6,14 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 
 import pytest
 
 from dualclust.algos.core.errors import OutputError
 from dualclust.common import files
 from dualclust.train.state.checkpoint import checkpoint_folder, latest_checkpoint, save_checkpoint
+from tests.faults.disk import Disk, on_disk
 from tests.train.stored import (
     names,
     save_epochs,
@@ -100,6 +102,24 @@ def test_a_failed_rename_leaves_the_old_one_intact(tmp_path, monkeypatch):
     with pytest.raises(OutputError, match="Permission denied"):
         save_checkpoint(checkpoint_folder(tmp_path, 2), *small(2))
     assert names(tmp_path) == ["epoch-000001"]
+
+
+def test_a_folder_that_vanishes_anywhere_is_an_error_of_ours_or_none(tmp_path):
+    for n in range(100):
+        run = tmp_path / f"run{n}"
+        save_epochs(run, 1, 2)
+
+        def vanish(disk, name, run=run):
+            if disk.acted == 1:
+                disk.at = -1  # what follows is the removal itself
+                shutil.rmtree(run)
+
+        with on_disk(Disk(n, vanish)) as disk, suppress(OutputError):
+            save_checkpoint(checkpoint_folder(run, 3), *small(3))
+        if disk.at >= 0:  # it was saved before
+            assert latest_checkpoint(run).metadata == {"epoch": 3}
+            break
+    assert n > 8
 
 
 def test_a_file_where_the_folder_should_be(tmp_path):
