@@ -19,8 +19,8 @@ temperature is minimized from the minimum of the last:
 
 1. *Evaluate* value, gradient and curvature of the smoothed dual (`soft_counts`, `curvature`).
 2. *Fix* the variables at an edge of the box that the gradient pushes outward.
-3. *Step*: Newton's direction on the free variables, damped so that no price moves by more than a
-   few T, within which the curvature holds; by elimination, or by conjugate gradients.
+3. *Step*: Newton's direction on the free variables, damped so that no price moves by more than some
+   T, within which the curvature holds; by elimination, or by conjugate gradients.
 4. *Stop* where the direction promises little: what is then left to move are fewer samples than lie
    on the borders.
 5. *Search* along the projection of the direction onto the box, by halves, until the value falls
@@ -70,7 +70,7 @@ __all__ = [
 DENSE = 256  # clusters up to which a linear system is solved by elimination, above by CG
 COOLING, TIED = 4.0, 0.8
 MOST_STEPS, MOST_LEVELS = 16, 30
-LONGEST, SHORTEST = 8.0, 1e-4  # step of a price in units of T; part of a step
+LONGEST, SHORTEST = 16.0, 1e-4  # step of a price in units of T; part of a step
 ARMIJO = 1e-4  # of the decrease that the gradient promises
 PROMISE = 0.02  # of T per cluster: a smaller decrease is not worth a step
 DRAWS, KEY = 8, 0

@@ -99,7 +99,7 @@ def test_a_price_is_fixed_where_the_gradient_pushes_it_out_of_the_box(monkeypatc
     problem = box([-1.0] * 9, [1.0] * 9)
     found, at_border = _descend(problem, prices, T)
     assert newton.evaluated == [(prices.tolist(), T)]
-    assert newton.systems == [(free, [0.0625, 0.0, 0.0625] * 3)]  # an eighth of the gradient
+    assert newton.systems == [(free, [0.03125, 0.0, 0.03125] * 3)]  # a 16th of the gradient
     assert newton.sides == [(gradient * free).tolist()]
     assert newton.searches == [(prices.tolist(), (-2.0 * gradient * free).tolist())]
     assert found is prices

@@ -113,5 +113,5 @@ def test_the_numbers_of_the_method():
     """Measured, or reasoned about where they stand; another number is a decision."""
     names = "DENSE COOLING TIED MOST_STEPS MOST_LEVELS LONGEST SHORTEST ARMIJO PROMISE DRAWS KEY"
     names += " FAR RIDGE CG_STEPS CG_ACCURACY UNITS"
-    numbers = [256, 4.0, 0.8, 16, 30, 8.0, 1e-4, 1e-4, 0.02, 8, 0, 24.0, 1e-8, 60, 0.03, 2.0**40]
+    numbers = [256, 4.0, 0.8, 16, 30, 16.0, 1e-4, 1e-4, 0.02, 8, 0, 24.0, 1e-8, 60, 0.03, 2.0**40]
     assert [getattr(_smoothed_dual, name) for name in names.split()] == numbers
