@@ -106,7 +106,7 @@ def _look_at_files(files: Sequence[File], parts: Sequence[Split]) -> Look:
         try:
             heads.append(head_of(files[i * len(files) // some]))
         except InvalidValueError as error:
-            last = error
+            last = str(error)  # the error itself would hold what it has read
     if last is not None and not heads:
         msg = f"none of {some} pictures can be opened; the last one: {last}"
         raise InvalidValueError(msg)

@@ -170,7 +170,8 @@ def opened(file: File) -> Iterator[Image.Image]:
         raise
     except DAMAGED as error:
         known = not isinstance(error, UnidentifiedImageError)
-        what = error if known else "not a kind of picture that is read here"
+        # As text: the error would hold its own frames, and with them all that was decoded.
+        what = str(error) if known else "not a kind of picture that is read here"
         fix = "pip install pillow-heif" if missing else "write or copy the picture again"
         msg = f"cannot decode {file.name}: {what}. To fix this: {fix}"
         raise InvalidValueError(msg) from error

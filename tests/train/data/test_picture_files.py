@@ -1,7 +1,10 @@
 """One picture: what is cut out of its file is what Pillow resizes, at full and at reduced scale."""
 
+import gc
 import io
 import sys
+import weakref
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -320,3 +323,23 @@ def test_kinds_of_pictures_are_those_that_pillow_reads_once_it_has_begun(monkeyp
     monkeypatch.setattr(picture_files, "import_module", lambda name: asked.append(name) or Heif)
     assert set(picture_files._formats.__wrapped__()) == {"PNG", "HEIF"}
     assert asked == ["pillow_heif"]
+
+
+def test_what_a_refused_picture_held_is_freed_at_once(monkeypatch):
+    """Else a folder of damaged pictures fills the memory until the collector of cycles comes."""
+    seen = []
+    monkeypatch.setattr(
+        picture_files, "_check_size", lambda file, image: seen.append(weakref.ref(image))
+    )
+    content = encoded(picture(64, 48), "PNG")
+    cut = box_cut((0, 0, 48, 48), 8)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            with suppress(InvalidValueError):  # which pytest would keep
+                cut_picture(File("a", memoryview(content[:-900])), lambda *_: [cut], channels=3)
+        assert len(seen) == 3
+        assert [ref() for ref in seen] == [None] * 3
+    finally:
+        gc.enable()
