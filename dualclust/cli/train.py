@@ -198,7 +198,7 @@ def _print_result(result: RunResult) -> None:
     found = result.prediction.assignment
     sizes = found.counts
     last, gap, violation = result.metrics[-1], found.gap, found.violation
-    config = load_config(result.folder / "config.toml")
+    config = result.config
     of = evaluated_clusters(last, target=config.heads.target, epochs=config.epochs)
     agreement = _agreement(last)
     if agreement and of != len(sizes):

@@ -59,7 +59,13 @@ def write_file(
         _raise_output_error(path, error)
 
 
-def write_folder(folder: Path, files: Mapping[str, bytes], *, aside: Path | None = None) -> None:
+def write_folder(
+    folder: Path,
+    files: Mapping[str, bytes],
+    *,
+    aside: Path | None = None,
+    inside: Path | None = None,
+) -> None:
     """Write a folder of files, all of them or none.
 
     Parameters
@@ -72,13 +78,15 @@ def write_folder(folder: Path, files: Mapping[str, bytes], *, aside: Path | None
         Where a folder that stands at the final place is moved to, since a folder cannot be renamed
         over another one. What was there is removed. Without `aside`, a folder with content that
         stands at the final place is an error.
+    inside : Path, optional
+        A folder above it that is not made: without it, the folder cannot be written.
 
     Raises
     ------
     OutputError
         If the disk is full or the folder cannot be written. What stood there stands unchanged.
     """
-    _make_folder(folder.parent)
+    _make_folder(folder.parent, inside)
     temporary, moved = _temporary(folder), False
     try:
         temporary.mkdir()
@@ -129,9 +137,14 @@ def doomed(path: Path) -> Path:
     return path.with_name(f".{path.name.lstrip('.')}.tmp-doomed")
 
 
-def _make_folder(folder: Path) -> None:
+def _make_folder(folder: Path, inside: Path | None = None) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if inside is None:
+            folder.mkdir(parents=True, exist_ok=True)
+        else:
+            parts = folder.relative_to(inside).parts
+            for place in (inside.joinpath(*parts[: i + 1]) for i in range(len(parts))):
+                place.mkdir(exist_ok=True)
     except OSError as error:
         msg = (
             f"cannot write into {folder}: {error.strerror or error}"

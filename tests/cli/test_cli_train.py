@@ -314,7 +314,7 @@ def test_the_demo_ends_with_65_if_a_size_is_outside(monkeypatch, capsys, tmp_pat
         counts = torch.bincount(data.labels)
         members = {"labels": data.labels, "counts": counts, "violation": violation}
         prediction = type("P", (), {"assignment": type("Found", (), members)})
-        return RunResult(folder, [], prediction, 162, 197)
+        return RunResult(folder, [], prediction, 162, 197, config)
 
     monkeypatch.setattr(train_commands, "train", instead)
     fast = Agreement(0.7, 0.7, 0.6, 0.5, 0.5)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ __all__ = [
     "failing",
     "killing",
     "on_disk",
+    "removing",
     "signaling",
     "taking",
 ]
@@ -87,6 +89,18 @@ def killing(*, really: bool) -> Act:
         if really:
             os.kill(os.getpid(), signal.SIGKILL)
         raise Killed
+
+    return act
+
+
+def removing(folder: Path) -> Act:
+    """Remove all folders that are in a folder, before the first operation from here on."""
+
+    def act(disk: Disk, name: str) -> None:
+        disk.at = -1  # what follows is the removal itself
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
 
     return act
 

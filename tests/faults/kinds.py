@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import resource
-import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +14,17 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from dualclust.train.loop.execution import Execution
-from tests.faults.disk import ERRORS, Act, Disk, failing, killing, on_disk, signaling, taking
+from tests.faults.disk import (
+    ERRORS,
+    Act,
+    Disk,
+    failing,
+    killing,
+    on_disk,
+    removing,
+    signaling,
+    taking,
+)
 
 __all__ = ["KINDS", "Kind", "Plan"]
 
@@ -98,15 +107,7 @@ def _at_any_time(rng: random.Random, count: int, folder: Path) -> Plan:
 
 def _vanishing(rng: random.Random, count: int, folder: Path) -> Plan:
     at = rng.randrange(count)
-
-    def act(disk: Disk, name: str) -> None:
-        if disk.acted == 1:
-            disk.at = -1  # what follows is the removal itself
-            for path in folder.iterdir():
-                if path.is_dir():
-                    shutil.rmtree(path)
-
-    return Plan(lambda: on_disk(Disk(at, act)))
+    return Plan(lambda: on_disk(Disk(at, removing(folder))))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 import pytest
 
 from dualclust.cli.main import main
-from tests.faults.disk import ERRORS, Disk, Killed, failing, killing, on_disk
+from tests.faults.disk import ERRORS, Disk, Killed, failing, killing, on_disk, removing
 from tests.faults.kinds import KINDS
 from tests.faults.tasks import TASKS, without_pictures
 
@@ -89,6 +89,21 @@ def test_a_fault_has_its_exit_code_and_costs_nothing(lab, tmp_path, capsys, name
         assert not list(folder.rglob(".*.tmp-*"))
     go_on(task, folder)
     assert task.left(folder) == expected
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_folder_gone_at_any_operation_is_not_made_again(lab, tmp_path, capsys, name) -> None:
+    """It would have no settings: then neither the same command nor a resumption goes on."""
+    task, expected, count = lab[name]
+    # The last operations too: they write results, and remove the lock.
+    for at in [*random.Random(name).sample(range(count), 5), *range(count - 3, count)]:
+        folder = tmp_path / f"{at}"
+        folder.mkdir(exist_ok=True)
+        code = run(task, folder, on_disk(Disk(at, removing(folder))))
+        said = capsys.readouterr().err
+        assert code in (0, 73), f"gone at operation {at}: {said}"
+        go_on(task, folder)
+        assert task.left(folder) == expected, f"gone at operation {at}"
 
 
 def test_the_errors_of_a_disk_are_four() -> None:

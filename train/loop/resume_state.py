@@ -19,7 +19,7 @@ from ..state.packing import pack, unpack
 from .results import write_metrics, write_skipped
 from .run import Run
 
-__all__ = ["restore", "run_and_save_epoch"]
+__all__ = ["check_there", "restore", "run_and_save_epoch"]
 
 
 def run_and_save_epoch(run: Run, folder: Path, *, inside: Path | None = None) -> dict[str, Any]:
@@ -55,17 +55,29 @@ def _save(run: Run, folder: Path, home: Path) -> None:
     """Write the state and the metrics, if this is the first rank."""
     if not run.ranks.first:
         return
-    if not home.is_dir():  # made again, it would be a run without its settings
-        msg = (
-            f"the run folder {home} has gone while the run was under way. "
-            f"To fix this, put it back and resume it, or begin again in another folder"
-        )
-        raise OutputError(msg)
+    check_there(home)
     tensors, tree = pack(run.state_dict())
     metadata = {"state": tree, "metrics": run.metrics_text, **run.identity()}
-    save_checkpoint(checkpoint_folder(folder, run.epoch), tensors, metadata)
+    # Made again, the run folder would be one without its settings.
+    save_checkpoint(checkpoint_folder(folder, run.epoch), tensors, metadata, inside=home)
     write_metrics(folder, run.metrics_text)
     write_skipped(folder, run.loader.shown)
+
+
+def check_there(folder: Path, name: str = "") -> None:
+    """Refuse to go on once somebody has removed the run folder, or a file that is always there.
+
+    Raises
+    ------
+    OutputError
+    """
+    if (folder / name).exists():
+        return
+    msg = (
+        f"the run folder {folder} has gone while the run was under way. "
+        f"To fix this, put it back and resume it, or begin again in another folder"
+    )
+    raise OutputError(msg)
 
 
 def restore(run: Run, checkpoint: Checkpoint, settings: Path) -> None:

@@ -114,7 +114,7 @@ def best_beginning(
                 if progress is not None:
                     progress({"start": number, **record})
         except DivergedError as error:
-            diverged = error
+            diverged = error.with_traceback(None)  # which would hold the whole run
             continue
         losses[number] = float(run.metrics[-1]["loss"])
     if not losses:
@@ -125,7 +125,8 @@ def best_beginning(
     begun = load_checkpoint(checkpoint_folder(folder / "starts" / str(best), epochs))
     restore(run, begun, folder / "config.toml")
     if run.ranks.first:
-        save_checkpoint(checkpoint_folder(folder, epochs), begun.tensors, begun.metadata)
+        there = checkpoint_folder(folder, epochs)
+        save_checkpoint(there, begun.tensors, begun.metadata, inside=folder)
         choice = {"chosen": best, "seed": run.config.seed, "losses": list(map(losses.get, counted))}
         write_file(folder / CHOICE, json.dumps(choice, indent=1) + "\n")
     run.ranks.wait()

@@ -45,7 +45,7 @@ from .heads import (
     written_clusters,
 )
 from .results import is_finished, read_metrics, write_metrics, write_results
-from .resume_state import restore, run_and_save_epoch
+from .resume_state import check_there, restore, run_and_save_epoch
 from .run import Run
 from .run_folder import SETTINGS, RunWarning, check_free, tell_skipped
 from .run_page import ALL, PAGE, RunPage
@@ -69,6 +69,7 @@ class RunResult(NamedTuple):
     metrics : list of dict, one per epoch.
     prediction : Prediction. Labels of the target head and what certifies them.
     lower, upper : int. Smallest and largest size that the bounds allow.
+    config : RunConfig
     """
 
     folder: Path
@@ -76,6 +77,7 @@ class RunResult(NamedTuple):
     prediction: Prediction
     lower: int
     upper: int
+    config: RunConfig
 
 
 def train(
@@ -344,8 +346,9 @@ def _finish(
                 f"only writes its results"
             )
             raise OutputError(msg) from error
+        check_there(folder, SETTINGS)
     run.ranks.wait()
-    return RunResult(folder, run.metrics, prediction, low, high)
+    return RunResult(folder, run.metrics, prediction, low, high, run.config)
 
 
 @contextmanager

@@ -87,6 +87,7 @@ def save_checkpoint(
     metadata: Mapping[str, JSON],
     *,
     keep: int = 2,
+    inside: Path | None = None,
 ) -> Path:
     """Write a checkpoint, all of it or nothing.
 
@@ -99,6 +100,7 @@ def save_checkpoint(
     metadata : mapping from str to JSON values: str, int, float (also inf and nan), bool, None,
         list and dict with str keys.
     keep : int, 1 or more. How many checkpoints to keep, this one and the ones of earlier epochs.
+    inside : Path, optional. A folder above it that is there, and is not made again.
 
     Returns
     -------
@@ -117,7 +119,7 @@ def save_checkpoint(
     # Left by a process that was killed in the middle of saving.
     remove_leftovers(folder.parent)
     try:
-        write_folder(folder, files, aside=_aside(folder))
+        write_folder(folder, files, aside=_aside(folder), inside=inside)
     except OutputError as error:
         what = str(error).partition(". To fix this")[0]  # there is more to be done than that
         msg = (

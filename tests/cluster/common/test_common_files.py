@@ -219,6 +219,19 @@ def test_an_interruption_after_the_rename_leaves_the_new_folder(tmp_path, monkey
     assert tree(tmp_path) == {"new": None, "old": None, "old/a": b"old"}
 
 
+def test_a_folder_inside_another_is_never_written_without_that(tmp_path):
+    home, files = tmp_path / "home", {"a": b"1"}
+    with pytest.raises(OutputError, match=r"cannot write into .*home/b/c: No such file"):
+        write_folder(home / "b" / "c" / "d", files, inside=home)
+    assert tree(tmp_path) == {}
+    home.mkdir()
+    for _ in range(2):
+        write_folder(home / "b" / "c" / "d", files, inside=home, aside=home / "e")
+    write_folder(home / "f", files, inside=home)
+    whole = {"b": None, "b/c": None, "b/c/d": None, "b/c/d/a": b"1", "f": None, "f/a": b"1"}
+    assert tree(home) == whole | {f"e{name}": each for name, each in {"": None, "/a": b"1"}.items()}
+
+
 def test_a_folder_that_cannot_be_begun_leaves_nothing(tmp_path):
     with pytest.raises(OutputError, match=r"cannot write .*new"):
         write_folder(tmp_path / "new", {"no/such/place": b""})

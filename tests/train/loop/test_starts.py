@@ -188,7 +188,8 @@ def test_the_beginning_of_the_least_loss_is_the_one_that_goes_on(
     monkeypatch.setattr(starts, "run_and_save_epoch", epoch)
     monkeypatch.setattr(starts, "load_checkpoint", lambda folder: log.append(folder) or begun)
     monkeypatch.setattr(starts, "restore", lambda *given: log.append(given[1:]))
-    monkeypatch.setattr(starts, "save_checkpoint", lambda *given: log.append(given))
+    saved = lambda *given, inside: log.append((*given, inside))  # noqa: E731
+    monkeypatch.setattr(starts, "save_checkpoint", saved)
     run = starts.best_beginning(config, tmp_path, lambda own: Beginning(own, log), told.append)
     best = losses.index(1.0)
     assert run.config == settings_of(config, best)
@@ -196,7 +197,7 @@ def test_the_beginning_of_the_least_loss_is_the_one_that_goes_on(
         "wait",  # for the first rank, which saves the last beginning
         tmp_path / "starts" / str(best) / "checkpoints" / "epoch-000002",
         (begun, tmp_path / "config.toml"),
-        (tmp_path / "checkpoints" / "epoch-000002", "tensors", "metadata"),
+        (tmp_path / "checkpoints" / "epoch-000002", "tensors", "metadata", tmp_path),
         "wait",
     ]
     choice = {"chosen": best, "seed": seed_of(config.seed, best), "losses": list(losses)}

@@ -13,7 +13,7 @@ import pytest
 from dualclust.algos.core.errors import OutputError
 from dualclust.common import files
 from dualclust.train.state.checkpoint import checkpoint_folder, latest_checkpoint, save_checkpoint
-from tests.faults.disk import Disk, on_disk
+from tests.faults.disk import Disk, on_disk, removing
 from tests.train.stored import (
     names,
     save_epochs,
@@ -109,12 +109,7 @@ def test_a_folder_that_vanishes_anywhere_is_an_error_of_ours_or_none(tmp_path):
         run = tmp_path / f"run{n}"
         save_epochs(run, 1, 2)
 
-        def vanish(disk, name, run=run):
-            if disk.acted == 1:
-                disk.at = -1  # what follows is the removal itself
-                shutil.rmtree(run)
-
-        with on_disk(Disk(n, vanish)) as disk, suppress(OutputError):
+        with on_disk(Disk(n, removing(run))) as disk, suppress(OutputError):
             save_checkpoint(checkpoint_folder(run, 3), *small(3))
         if disk.at >= 0:  # it was saved before
             assert latest_checkpoint(run).metadata == {"epoch": 3}
