@@ -11,11 +11,15 @@ An uncompressed archive of NumPy arrays, without pickles (docs/decisions/0028-mo
     lower        (k,)    int64      smallest sizes that were allowed, of n_samples rows
     upper        (k,)    int64      largest
 
+The comment of the archive is the SHA-256 of all bytes before it: no bit changes without a word, not
+even of a date. An archive without a comment, which NumPy writes, is read as well.
+
 `read_model` looks at all headers before it allocates anything, and at every number.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import zipfile
 from collections.abc import Mapping
@@ -43,6 +47,10 @@ NAMES = (*SCALARS, "centers", *PER_CLUSTER)
 
 RULE = "A model is the file model.npz of an output folder of 'dualclust cluster'"
 AGAIN = "copy it again, or cluster again"
+SEAL = b"sha256 "
+SEAL_LENGTH = len(SEAL) + 64
+BLOCK = 2**20
+"""Bytes that are hashed at a time."""
 UNIT = 1e-2
 """How far from 1 the length of a center of directions may be."""
 
@@ -82,7 +90,9 @@ def model_bytes(found: Clusters, metric: str) -> bytes:
     }
     content = io.BytesIO()
     np.savez(content, **arrays)  # numbers and a text: nothing that wants a pickle
-    return content.getvalue()
+    # An archive ends with the length of its comment, and that.
+    body = content.getvalue()[:-2] + SEAL_LENGTH.to_bytes(2, "little")
+    return body + SEAL + hashlib.sha256(body).hexdigest().encode()
 
 
 def read_model(path: Path) -> Model:
@@ -102,6 +112,7 @@ def read_model(path: Path) -> Model:
     if (kind := kind_of(file)).key != "npz":
         refuse(file, f"is {kind.what}", RULE, "name that file, or its folder")
     try:
+        _check_seal(file)
         headers = _headers(file)
         _check_headers(file, headers)
         with np.load(file, allow_pickle=False) as archive:
@@ -118,6 +129,22 @@ def read_model(path: Path) -> Model:
         metric=str(arrays["metric"]),
         n_samples=int(arrays["n_samples"]),
     )
+
+
+def _check_seal(file: Path) -> None:
+    """Refuse an archive with another comment than the digest of all that stands before it."""
+    with file.open("rb") as content:
+        left = max(0, content.seek(0, io.SEEK_END) - SEAL_LENGTH)
+        content.seek(left)
+        seal, digest = content.read(), hashlib.sha256()
+        if seal[-22:-18] == b"PK\x05\x06" and seal[-2:] == bytes(2):  # the end without a comment
+            return
+        content.seek(0)
+        while block := content.read(min(BLOCK, left)):
+            digest.update(block)
+            left -= len(block)
+    if seal != SEAL + digest.hexdigest().encode():
+        refuse(file, "is damaged (its SHA-256 is not the one that it ends with)", RULE, AGAIN)
 
 
 def _headers(file: Path) -> dict[str, Header]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import random
 import zipfile
 
 import numpy as np
@@ -50,6 +51,36 @@ def test_what_is_read_is_what_was_written(tmp_path, dtype) -> None:
             assert ours.tobytes() == theirs.tobytes()
         assert (model.metric, model.n_samples) == ("cosine", 7)
     assert model_bytes(found, "cosine") == file.read_bytes()  # no time, no place
+
+
+def test_any_bit_that_changes_is_noticed(path) -> None:
+    """One of each byte: of numbers, dates and the seal itself; so is each end that is cut off."""
+    whole, rng = path.read_bytes(), random.Random(0)
+    for length in [*range(0, len(whole) - 150, 7), *range(len(whole) - 150, len(whole))]:
+        path.write_bytes(whole[:length])
+        with pytest.raises(InvalidValueError, match="To fix this"):
+            read_model(path)
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        with pytest.raises(InvalidValueError, match="To fix this"):
+            read_model(path)
+    path.write_bytes(whole)
+    read_model(path)
+
+
+def test_an_archive_of_numpy_is_a_model_too(path, monkeypatch) -> None:
+    monkeypatch.setattr("dualclust.cluster.model.BLOCK", 100)  # several of them, the last one short
+    with np.load(path, allow_pickle=False) as archive:
+        arrays = dict(archive)
+    model = read_model(path)
+    np.savez(path, **arrays)
+    assert read_model(path).prices.tobytes() == model.prices.tobytes()
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.comment = b"the one of Tuesday"
+    with pytest.raises(InvalidValueError, match=r"is damaged \(its SHA-256 is not the one"):
+        read_model(path)
 
 
 def test_numpy_reads_it_without_pickles(path) -> None:

@@ -2,9 +2,7 @@
 
     python -m tests.faults.corruption --flips 10000 --cuts 1000 --seed 0
 
-A file is noticed to be damaged if reading it raises one of the library's own errors. The archive
-``model.npz`` holds bytes that mean nothing, such as dates: there, numbers that are the same to the
-bit are right too, and are counted apart.
+A file is noticed to be damaged if reading it raises one of the library's own errors.
 """
 
 from __future__ import annotations
@@ -45,12 +43,10 @@ class Target(NamedTuple):
     ----------
     path : Path
     read : callable without arguments. Raises a `DualclustError` for a file that is damaged.
-    same : callable, or None. Whether what was read is what was stored, where some bytes are free.
     """
 
     path: Path
     read: Callable[[], Any]
-    same: Callable[[Any], bool] | None = None
 
 
 def targets(home: Path) -> dict[str, Target]:
@@ -71,12 +67,7 @@ def targets(home: Path) -> dict[str, Target]:
     found["exported model"] = Target(run / "model.safetensors", lambda: load_model(run))
     model = home / "model.npz"
     model.write_bytes(model_bytes(_clusters(), "cosine"))
-    whole = read_model(model)
-    found["model.npz"] = Target(
-        model,
-        lambda: read_model(model),
-        lambda read: all(np.array_equal(a, b) for a, b in zip(read, whole, strict=True)),
-    )
+    found["model.npz"] = Target(model, lambda: read_model(model))
     return found
 
 
@@ -112,9 +103,8 @@ def try_all(
         target, rng = every[name], random.Random(f"{seed}/{number}")
         target.path.write_bytes(damage(wholes[name], rng))
         try:
-            read = target.read()
-            same = target.same is not None and target.same(read)
-            found[name]["same numbers" if same else "not noticed"] += 1
+            target.read()
+            found[name]["not noticed"] += 1
         except DualclustError:
             found[name]["noticed"] += 1
         except Exception as error:
@@ -147,7 +137,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(*report(f"{options.cuts} truncations, seed {options.seed}", cuts), sep="\n")
     shutil.rmtree(home)
     kinds = {what for found in (flips, cuts) for counts in found.values() for what in counts}
-    return int(not kinds <= {"noticed", "same numbers"})
+    return int(kinds != {"noticed"})
 
 
 if __name__ == "__main__":

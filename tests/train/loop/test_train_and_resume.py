@@ -43,6 +43,11 @@ def test_a_result_says_the_smallest_and_the_largest_size_that_is_allowed(tmp_pat
     monkeypatch.setattr(module, "_write", lambda *given: written.append(given[2]))
     run = ended()
     run.ranks.wait = lambda: written.append("wait")  # until the first rank has written all
+    with pytest.raises(OutputError, match="has gone while the run was under way"):
+        module._finish(run, tmp_path, None)
+    assert written == ["a prediction"]
+    written.clear()
+    (tmp_path / "config.toml").touch()
     found = module._finish(run, tmp_path, None)
     assert (found.lower, found.upper) == (2, 9)
     assert (found.folder, found.metrics, found.prediction) == (
