@@ -62,6 +62,10 @@ TABLE: dict[str, dict[Placement, str]] = {
         ("torch", "cpu"): "torch_cpu:curvature_product",
         ("torch", "cuda"): "torch_engine:curvature_product",
     },
+    "best_priced": {
+        ("numpy", "cpu"): "numba_candidates:best_priced",
+        ("torch", "cpu"): "torch_cpu:best_priced",
+    },
     "augmenting_paths": {
         ("numpy", "cpu"): "numba_augmenting_paths:augmenting_paths",
         ("torch", "cpu"): "torch_cpu:augmenting_paths",

@@ -1,4 +1,4 @@
-"""The kernel `select_candidates`, compiled by numba: vectorized scans of a row, one core."""
+"""The kernels of lists of candidates, compiled by numba: scans of a row, one core."""
 
 from __future__ import annotations
 
@@ -11,18 +11,25 @@ from numpy.typing import NDArray
 from .numba_compilation import ENTRY, INNER
 from .numba_engine import all_finite
 
-__all__ = ["select_candidates"]
+__all__ = ["best_priced", "select_candidates"]
 
 FloatArray = NDArray[np.floating[Any]]
 
 
-# Rows with NaN or an infinity are found by `all_finite`; "nnan" only lets the maximum vectorize.
-@njit(**INNER, fastmath={"nnan", "nsz"})
-def _row_max(row, low):
-    best = row[0] + low[0]
+# A maximum of floats is taken one after the other; one of integers by vectors. The bits of floats
+# without NaN are in the order of integers once those of negative ones, but for the sign, are turned
+# round.
+@njit(**INNER)
+def _row_max(row, low, sums, bits):
+    """Return the largest sum; `bits` are those of `sums`, an array to compute in."""
     for j in range(len(row)):
-        best = max(best, row[j] + low[j])
-    return best
+        sums[j] = row[j] + low[j]
+    sign, rest = 8 * bits.itemsize - 1, np.iinfo(bits.dtype).max
+    best = bits[0] ^ ((bits[0] >> sign) & rest)
+    for j in range(len(bits)):
+        best = max(best, bits[j] ^ ((bits[j] >> sign) & rest))
+    bits[0] = best ^ ((best >> sign) & rest)
+    return sums[0]
 
 
 @njit(**INNER)
@@ -72,7 +79,19 @@ def _insert(clusters, values, keys, truncation, i, j, score, at_most, kept, k):
 
 @njit(**ENTRY)
 def _select_candidates(
-    scores, low, high, slack, largest, marks, clusters, values, n_candidates, truncation, keys
+    scores,
+    low,
+    high,
+    slack,
+    largest,
+    sums,
+    bits,
+    marks,
+    clusters,
+    values,
+    n_candidates,
+    truncation,
+    keys,
 ):
     n, k = scores.shape
     eights = marks.view(np.uint64)
@@ -81,7 +100,7 @@ def _select_candidates(
         row = scores[i]
         if not all_finite(row, zero) and not _none_wrong(row):
             continue
-        best = _row_max(row, low)
+        best = _row_max(row, low, sums, bits)
         if not np.isfinite(best):
             continue
         threshold = best - slack * (abs(best) + largest)
@@ -115,12 +134,15 @@ def select_candidates(
     values = np.full((n, width), -np.inf, dtype=native)
     n_candidates = np.zeros(n, dtype=np.int64)
     truncation = np.full(n, -np.inf)
+    sums = np.empty(k, dtype=native)
     _select_candidates(
         scores,
         low.astype(native),
         high.astype(native),
         kind(8.0 * np.finfo(native).eps),
         largest,
+        sums,
+        sums.view(f"i{native.itemsize}"),
         np.zeros(-(-k // 8) * 8, dtype=np.uint8),
         clusters,
         values,
@@ -129,3 +151,25 @@ def select_candidates(
         np.empty(width, dtype=native),
     )
     return clusters, values, n_candidates, truncation
+
+
+@njit(**ENTRY)
+def _best_priced(values, clusters, prices, best):
+    for i in range(len(values)):
+        first = np.float64(values[i, 0])
+        best[i] = -np.inf
+        for j in range(values.shape[1]):
+            if clusters[i, j] < 0:  # nothing comes after the last candidate
+                break
+            best[i] = max(best[i], (np.float64(values[i, j]) - first) + prices[clusters[i, j]])
+
+
+def best_priced(
+    values: FloatArray, clusters: NDArray[np.int32], prices: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """See `dualclust.algos.offline._proof.best_priced`."""
+    best = np.empty(len(values))
+    native = values.dtype.newbyteorder("=")
+    lists = np.require(values, native, ("C", "W")), np.require(clusters, np.int32, ("C", "W"))
+    _best_priced(*lists, np.require(prices, np.float64, ("C", "W")), best)
+    return best

@@ -14,6 +14,7 @@ from . import numba_augmenting_paths, numba_candidates, numba_engine, numba_smoo
 __all__ = [
     "assign_stream",
     "augmenting_paths",
+    "best_priced",
     "curvature",
     "curvature_product",
     "select_candidates",
@@ -33,6 +34,11 @@ def select_candidates(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """See `dualclust.algos.offline._candidates.select_candidates`."""
     return _run(numba_candidates.select_candidates, scores, low, high, **options)  # type: ignore[no-any-return]
+
+
+def best_priced(values: Tensor, clusters: Tensor, prices: Tensor) -> Tensor:
+    """See `dualclust.algos.offline._proof.best_priced`."""
+    return _run(numba_candidates.best_priced, values, clusters, prices)  # type: ignore[no-any-return]
 
 
 def soft_counts(

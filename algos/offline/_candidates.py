@@ -36,13 +36,13 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ...backends import kernel
-from ..core.reads import entries, on_host, read
-from ..core.segments import segment_sum
+from ..core.reads import entries, on_host
 from ..core.types import Array
 from ..core.workers import map_in_order
 from ..scores.blocks import block_rows, row_blocks
 from ..scores.sources import Group, ScoreSource
 from ..scores.statistics import check_range
+from ._free_rows import Block, Part, fix_rows, free_rows, join
 from ._options import SolverOptions
 from ._row_errors import OUT_OF_RANGE, agree, what_is_wrong
 from ._smoothed_dual import Problem
@@ -61,7 +61,7 @@ SLACK = 8.0
 """Units in the last place by which the inequality is relaxed, against rounding."""
 
 JOINED_BLOCKS = 256
-"""Blocks that are joined at a time while a pass goes on; see `_join`."""
+"""Blocks that are joined at a time while a pass goes on; see `join`."""
 
 DEVICE_ROWS = 2**21
 """Rows whose free ones are kept at a time away from the host, where each time is two reads."""
@@ -149,29 +149,6 @@ def row_slices(candidates: Candidates, options: SolverOptions) -> Iterator[slice
         yield slice(start, stop)
 
 
-class _Block(NamedTuple):
-    """What steps 1 and 2 say about the rows of a block; the last two are of the fixed rows."""
-
-    clusters: Array
-    values: Array
-    n_candidates: Array
-    truncation: Array
-    counts: Array
-    sums: Array
-
-
-class _Part(NamedTuple):
-    """What a pass keeps of some blocks: arrays named as in `Candidates`, to be joined by rows."""
-
-    labels: Array
-    is_free: Array
-    clusters: Array
-    values: Array
-    truncation: Array
-    counts: Array
-    sums: Array
-
-
 @kernel
 def select_candidates(
     scores: Array, low: Array, high: Array, *, width: int
@@ -253,15 +230,19 @@ def collect_candidates(
     xp, group = compat.array_namespace(low), source.group
     max_rows = math.inf if max_entries is None else max_entries // min(width, source.n_clusters)
     largest = float(xp.max(xp.maximum(xp.abs(low), xp.abs(high))))
-    joined, parts = list[_Part](), list[_Part]()
+    joined, parts = list[Part](), list[Part]()
     wrong, n_free, first, rows = (-1, 0), 0, group.first_row, block_rows(source.n_clusters)
     edges = row_blocks(group.n_local, rows, at_least_one=True)
     n_at_once = 1 if on_host(low) else max(1, DEVICE_ROWS // rows)
     batches = iter(lambda: list(islice(edges, n_at_once)), [])
 
-    def kept(at_once: list[tuple[int, int]]) -> tuple[_Part, int]:
-        looks = [_look(source.block(*edges), low, high, width) for edges in at_once]  # steps 1, 2
-        return _free_rows(looks, largest)  # step 3
+    def look(scores: Array) -> Block:
+        selected = select_candidates(scores, low, high, width=width)  # step 1
+        return fix_rows(*selected, source.n_clusters)  # step 2
+
+    def kept(at_once: list[tuple[int, int]]) -> tuple[Part, int]:
+        looks = [look(source.block(*edges)) for edges in at_once]
+        return free_rows(looks, largest)  # step 3
 
     for part, bad in map_in_order(kept, batches, like=None if source.in_turn else low):
         parts.append(part)
@@ -274,7 +255,7 @@ def collect_candidates(
         if n_free > max_rows:
             break
         if len(parts) == JOINED_BLOCKS:
-            joined.append(_join(parts))
+            joined.append(join(parts))
             parts = []
     first_free, n_all = agree(source, wrong, n_free, like=low)
     if n_all > max_rows:
@@ -283,7 +264,7 @@ def collect_candidates(
     del joined, parts, part
     # One at a time, so that no more than one of them is there twice.
     whole = (xp.concat(columns.pop(0)) for _ in range(len(columns)))
-    return _of_all_ranks(_Part(*whole), group, first_free, low, high)  # step 4
+    return _of_all_ranks(Part(*whole), group, first_free, low, high)  # step 4
 
 
 def all_candidates(source: ScoreSource, *, like: Array) -> Candidates:
@@ -308,7 +289,7 @@ def all_candidates(source: ScoreSource, *, like: Array) -> Candidates:
     clusters = xp.astype(xp.where(is_candidate, order, xp.full_like(order, -1)), xp.int32)
     unlimited = xp.full((k,), math.inf, dtype=xp.float64, device=device)
     labels = xp.zeros((group.n_local,), dtype=xp.int32, device=device)
-    part = _Part(
+    part = Part(
         labels=labels,
         is_free=labels == 0,
         clusters=clusters,
@@ -320,67 +301,7 @@ def all_candidates(source: ScoreSource, *, like: Array) -> Candidates:
     return _of_all_ranks(part, group, first_free, -unlimited, unlimited)
 
 
-def _look(scores: Array, low: Array, high: Array, width: int) -> _Block:
-    """Steps 1 and 2 for a block: select, and fix what has one candidate. Reads nothing."""
-    xp, k = compat.array_namespace(scores), scores.shape[1]
-    # Step 1: select.
-    names, values, n_candidates, truncation = select_candidates(scores, low, high, width=width)
-    # Step 2: fix.
-    labels, is_fixed = names[:, 0], n_candidates == 1
-    fixed = xp.astype(xp.where(is_fixed, labels, xp.full_like(labels, k)), xp.int64)
-    counts = segment_sum(xp.ones_like(fixed)[:, None], fixed, n_segments=k + 1)[:k, 0]
-    best = xp.astype(values[:, 0], xp.float64)
-    fixed_values = xp.where(n_candidates > 1, xp.zeros_like(best), best)
-    sums = xp.stack([xp.sum(fixed_values), xp.sum(xp.abs(fixed_values))])
-    return _Block(names, values, n_candidates, truncation, counts[None, :], sums[None, :])
-
-
-def _free_rows(looks: list[_Block], largest: float) -> tuple[_Part, int]:
-    """Step 3: what a pass keeps of some blocks, and the first row with something wrong, or -1."""
-    xp = compat.array_namespace(looks[0].clusters)
-    columns = [c[0] if len(c) == 1 else xp.concat(c) for c in zip(*looks, strict=True)]
-    names, values, n_candidates, truncation, counts, sums = columns
-    labels, is_free = names[:, 0], n_candidates > 1
-    n_wrong, m = read(
-        xp.sum(xp.astype(n_candidates == 0, xp.int64)), xp.sum(xp.astype(is_free, xp.int64))
-    )
-    bad = int(xp.argmin(n_candidates)) if n_wrong else -1
-    # Free rows come first by a sort: not every library has boolean indices.
-    free = xp.argsort(xp.astype(is_free, xp.int8), descending=True, stable=True)[: int(m)]
-    best = values[:, 0]
-    clusters, values, truncation = (
-        xp.take(array, free, axis=0) for array in (names, values, truncation)
-    )
-    truncation = _rounded_up(truncation, largest, float(xp.finfo(values.dtype).eps))
-    if bad < 0 and not check_range(xp.concat([best, xp.reshape(values, (-1,))])):
-        bad = 0
-    return _Part(labels, is_free, clusters, values, truncation, counts, sums), bad
-
-
-def _rounded_up(truncation: Array, largest: float, eps: float) -> Array:
-    """Raise what truncated clusters are worth by the rounding of a price and of its sum."""
-    xp = compat.array_namespace(truncation)
-    if largest == 0.0:
-        return truncation
-    finite = xp.isfinite(truncation)
-    sizes = xp.abs(xp.where(finite, truncation, xp.zeros_like(truncation)))
-    return xp.where(finite, truncation + eps * (sizes + largest), truncation)
-
-
-def _join(parts: list[_Part]) -> _Part:
-    """Make one long part of many short ones.
-
-    Thousands of short arrays that live through a whole pass leave a heap full of holes, which is
-    memory that the process never gives back.
-    """
-    xp = compat.array_namespace(parts[0].labels)
-    whole = _Part(*(xp.concat(column) for column in zip(*parts, strict=True)))
-    return whole._replace(counts=xp.sum(whole.counts, axis=0, keepdims=True))
-
-
-def _of_all_ranks(
-    part: _Part, group: Group, first_free: int, low: Array, high: Array
-) -> Candidates:
+def _of_all_ranks(part: Part, group: Group, first_free: int, low: Array, high: Array) -> Candidates:
     """Join what the ranks have kept; floats are added up in the order of the rows."""
     xp = compat.array_namespace(low)
     sums = entries("sums", xp.reshape(group.gather(part.sums), (-1,)))

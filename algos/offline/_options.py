@@ -48,6 +48,9 @@ class SolverOptions:
     """Rows above which a pass keeps `large_pass_width` candidates of a row."""
     max_entries: int = 2**25
     """Candidates of all rows in a pass: 256 MiB of clusters and scores."""
+    few_truncated: float = 0.25
+    """Share of the rows with truncated candidates up to which these alone are read again, where the
+    next region lies inside the last; it costs less than paths where candidates are missing."""
     max_passes: int = 10
     """Passes over all scores, after which all clusters become candidates."""
     max_limited_passes: int = 5

@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
+from ...backends import kernel
 from ..bounds.sizes import SizeBounds, implied_bounds
 from ..core.errors import InvalidValueError
 from ..core.reads import read, unread
@@ -40,7 +41,7 @@ from ..scores.statistics import ScoresOutOfRangeError
 from ._candidates import Candidates, row_slices
 from ._options import SolverOptions
 
-__all__ = ["OfflineAssignment", "in_unit", "priced", "proven", "relative_gap", "rounding_of"]
+__all__ = ["OfflineAssignment", "best_priced", "in_unit", "proven", "relative_gap", "rounding_of"]
 
 EPS, ROUNDINGS = 2.0**-52, 64.0
 """Spacing of float64 at 1, and by how many of them, relative to its terms, a sum may be off."""
@@ -91,12 +92,44 @@ class OfflineAssignment(NamedTuple):
         return "optimal" if self.gap == 0.0 else "within gap"
 
 
-def priced(candidates: Candidates, rows: slice, prices: Array, *, sizes: bool = False) -> Array:
-    """Return scores plus prices, counted from the first candidate; or the sizes of the terms."""
+@kernel
+def best_priced(values: Array, clusters: Array, prices: Array) -> Array:
+    """Return what the best candidate of each row is worth, counted from the score of the first.
+
+    Parameters
+    ----------
+    values : (m, w) real array
+        Scores of the candidates; minus infinity after the last one of a row.
+    clusters : (m, w) int32 array
+        The candidates; -1 after the last one, and at least one in each row.
+    prices : (k,) float64 array
+
+    Returns
+    -------
+    (m,) float64 array
+        ``max_j (s_ij - s_i0) + pi_j``.
+
+    Notes
+    -----
+    Cost: O(1) for each candidate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> clusters = np.asarray([[2, 0], [1, -1]], dtype=np.int32)
+    >>> values = np.asarray([[5.0, 4.0], [3.0, -np.inf]])
+    >>> best_priced(values, clusters, np.asarray([2.0, 0.5, 0.0]))
+    array([1. , 0.5])
+    """
+    return compat.array_namespace(prices).max(_priced(values, clusters, prices), axis=1)
+
+
+def _priced(values: Array, clusters: Array, prices: Array, *, sizes: bool = False) -> Array:
+    """Scores plus prices, counted from the first candidate; or the sizes of the terms."""
     xp = compat.array_namespace(prices)
-    clusters = xp.astype(xp.clip(candidates.clusters[rows, :], min=0), xp.int64)
+    clusters = xp.astype(xp.clip(clusters, min=0), xp.int64)
     price = xp.reshape(xp.take(prices, xp.reshape(clusters, (-1,))), clusters.shape)
-    values = xp.astype(candidates.values[rows, :], xp.float64)
+    values = xp.astype(values, xp.float64)
     values = values - values[:, :1]
     return xp.abs(values) + xp.abs(price) if sizes else values + price
 
@@ -110,40 +143,33 @@ def _regrets(
     carry the rounding of `scale`, which explains no more than scores and prices of the labels do.
     """
     xp = compat.array_namespace(prices)
-    values = priced(candidates, rows, prices)
-    label = xp.take_along_axis(values, slot, axis=1)
-    regret = xp.max(values, axis=1) - label[:, 0]
+    lists = candidates.values[rows, :], candidates.clusters[rows, :]
+    score, cluster = (xp.take_along_axis(part, slot, axis=1)[:, 0] for part in lists)
+    score, price = xp.astype(score, xp.float64), xp.take(prices, xp.astype(cluster, xp.int64))
+    first = xp.astype(candidates.values[rows, 0], xp.float64)
+    label = score - first + price
+    regret = best_priced(*lists, prices) - label
     if whole:
-        first = xp.astype(candidates.values[rows, 0], xp.float64)
         beyond = candidates.truncation[rows] - first
-        regret = xp.maximum(regret, beyond - label[:, 0])
+        regret = xp.maximum(regret, beyond - label)
     is_lost = xp.astype(regret > 0.0, xp.int8)
-    size = xp.sum(_sizes_at(candidates, rows, slot, prices))
+    size = xp.sum(xp.abs(score) + xp.abs(price))
     lost, n_lost, size = read(xp.sum(regret), xp.sum(xp.astype(is_lost, xp.int64)), size)
     if lost == 0.0:
         return 0.0, 0.0
     # Few rows lose anything: only they are looked at again.
     some = xp.argsort(is_lost, descending=True, stable=True)[: int(n_lost)]
-    parts = (candidates.clusters, candidates.values, candidates.truncation)
-    clusters, scores, truncation = (xp.take(part[rows, ...], some, axis=0) for part in parts)
-    few = candidates._replace(clusters=clusters, values=scores)
-    values, label = xp.take(values, some, axis=0), xp.take(label, some, axis=0)
+    scores, clusters = (xp.take(part, some, axis=0) for part in lists)
+    values, label = _priced(scores, clusters, prices), xp.take(label, some)
+    sizes = _priced(scores, clusters, prices, sizes=True)
     # Only clusters that look better than the label can have been rounded up.
-    sizes, zero = priced(few, slice(None), prices, sizes=True), xp.zeros_like(values)
-    most = xp.max(xp.where(values >= label, sizes, zero), axis=1)
+    zero = xp.zeros_like(values)
+    most = xp.max(xp.where(values >= label[:, None], sizes, zero), axis=1)
     if whole:
-        over = xp.take(beyond, some) > label[:, 0]
+        truncation = xp.take(candidates.truncation[rows], some)
+        over = xp.take(beyond, some) > label
         most = xp.maximum(most, xp.where(over, xp.abs(truncation), zero[:, 0]))
     return lost, rounding_of(float(xp.sum(most)) + min(scale * n_lost, size))
-
-
-def _sizes_at(candidates: Candidates, rows: slice, slot: Array, prices: Array) -> Array:
-    """Sizes of the terms of each row's score and price at its label, as they enter the bound."""
-    xp = compat.array_namespace(prices)
-    value = xp.take_along_axis(candidates.values[rows, :], slot, axis=1)[:, 0]
-    label = xp.take_along_axis(candidates.clusters[rows, :], slot, axis=1)[:, 0]
-    price = xp.take(prices, xp.astype(label, xp.int64))
-    return xp.abs(xp.astype(value, xp.float64)) + xp.abs(price)
 
 
 def proven(

@@ -40,7 +40,7 @@ from ..scores.sources import largest_score
 from ._augmenting_paths import augmenting_paths
 from ._candidates import Candidates, TrustRegion, row_slices
 from ._options import DEFAULT_OPTIONS, SolverOptions
-from ._proof import OfflineAssignment, priced, proven, rounding_of
+from ._proof import OfflineAssignment, best_priced, proven, rounding_of
 from ._smoothed_dual import Problem, RefinedPrices, refine_prices, soft_counts
 
 __all__ = ["LEAST_TEMPERATURE", "ReducedSolution", "are_few", "labels_by_paths", "solve_reduced"]
@@ -200,7 +200,7 @@ def _worth(candidates: Candidates, prices: Array, options: SolverOptions) -> lis
     worth, size = candidates.fixed_value, candidates.fixed_size
     for rows in row_slices(candidates, options):
         first = xp.astype(candidates.values[rows, 0], xp.float64)
-        best = xp.max(priced(candidates, rows, prices), axis=1)
+        best = best_priced(candidates.values[rows, :], candidates.clusters[rows, :], prices)
         beyond = xp.clip(candidates.truncation[rows] - first - best, min=0.0)
         truncated = truncated + unread(xp.sum(beyond))
         worth = worth + unread(xp.sum(first + best))

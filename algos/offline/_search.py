@@ -10,7 +10,7 @@ from ..bounds.sizes import SizeBounds
 from ..core.errors import InfeasibleBoundsError, InvalidValueError
 from ..core.types import Array
 from ..scores.sources import ScoreSource
-from ._candidates import TrustRegion, collect_candidates
+from ._candidates import Candidates, TrustRegion, collect_candidates
 from ._options import SolverOptions
 from ._proof import OfflineAssignment
 from ._reduced import ReducedSolution
@@ -44,6 +44,8 @@ class Search(NamedTuple):
         The best labels of online passes, or of a search before this one.
     online_prices : (k,) float64 array, or None
         Where the last online passes began.
+    known : Candidates or None
+        Those of the last pass, if it has truncated few rows: `_second_look` may start from them.
     """
 
     region: TrustRegion
@@ -56,6 +58,7 @@ class Search(NamedTuple):
     is_tied: bool = False
     online: OfflineAssignment | None = None
     online_prices: Array | None = None
+    known: Candidates | None = None
 
     def judged(self, solution: ReducedSolution) -> Search:
         """Keep the best labels, and the prices that prove most (step 4)."""

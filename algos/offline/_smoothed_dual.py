@@ -226,6 +226,8 @@ def price_errors(problem: Problem, found: RefinedPrices, share: float) -> Array:
     """
     xp, prices = compat.array_namespace(found.prices), found.prices
     point = _evaluate(problem, prices, found.temperature)
+    # Bounds hold a price near 0 only as long as counts are inside, and these scatter.
+    point = point._replace(corner=xp.zeros_like(prices))
     scatter = xp.sqrt(xp.clip(point.counts, min=1.0) * (1.0 - share))
     known = xp.mean((problem.high - problem.low) / 2.0)
     prior = point.temperature * xp.mean(scatter) / known

@@ -11,11 +11,10 @@ maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``.
    limits them, the region is first shrunk until they fit.
 3. *Solve* the problem that is left (`_reduced`): Newton's method gives prices, augmenting paths
    give labels inside the bounds.
-4. *Judge*: if the prices lie inside the region and truncation has left out nothing of worth, the
-   labels are optimal for the whole problem. Otherwise the bound is as far away as the samples in
-   question make it; labels within `tol` end the search.
+4. *Judge*: labels within `tol` of the bound end the search. They are optimal if the prices lie
+   inside the region and truncation has left out nothing of worth.
 5. *Next region*: around the new prices, with more candidates per row where they were truncated;
-   repeat from 2.
+   repeat from 2. Where it lies inside the last one, only truncated rows are read (`_second_look`).
 6. *Last resort*, where passes have not proven the gap: two online passes (`_online_passes`), which
    step 5 tries once before, or all clusters as candidates of a problem of moderate size. Small
    ones begin and end with that, and so do those of few clusters (`_few_clusters`).
@@ -52,7 +51,7 @@ from ..scores.statistics import (
     score_range,
     strided_ids,
 )
-from ._candidates import TooManyCandidatesError, TrustRegion, all_candidates, collect_candidates
+from ._candidates import TooManyCandidatesError, TrustRegion, all_candidates
 from ._few_clusters import solve_few
 from ._memory import raise_no_labels, within_memory
 from ._online_passes import assign_in_passes, brought_near, shifted_together
@@ -60,6 +59,7 @@ from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, in_unit
 from ._reduced import are_few, solve_reduced
 from ._search import Search, best_of, first_region
+from ._second_look import candidates_in, may_look_again
 from ._ties import tied_share, without_prices
 from ._trust_region import next_region
 
@@ -299,8 +299,7 @@ def _without_passes(problem: Problem, prices: Array | None) -> OfflineAssignment
 def _start(problem: Problem, prices: Array | None) -> Search:
     """Step 1: the first region, and whether memory limits the candidates from the start."""
     source, bounds, _, options = problem
-    region = first_region(source, bounds, prices, options)
-    n = source.group.n_total
+    region, n = first_region(source, bounds, prices, options), source.group.n_total
     return Search(
         region=region,
         width=options.large_pass_width if n > options.large_pass_rows else options.pass_width,
@@ -315,40 +314,41 @@ def _start(problem: Problem, prices: Array | None) -> Search:
 def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
     """Steps 2 to 5: one pass over all scores, and what it adds to the search."""
     source, bounds, tol, options = problem
-    center, radius = search.region
+    (center, radius), known, n = search.region, search.known, source.group.n_total
+    search, most = search._replace(known=None), None if problem.is_exact else options.max_entries
     try:
-        candidates = collect_candidates(  # step 2
-            source,
-            center - radius,
-            center + radius,
-            width=search.width,
-            max_entries=None if problem.is_exact else options.max_entries,
+        candidates, region = candidates_in(  # step 2
+            source, search.region, known, width=search.width, max_entries=most
         )
     except TooManyCandidatesError:
         return search._replace(region=TrustRegion(center, radius / 2.0), is_limited=True)
-    tied = tied_share(candidates, source.group.n_total)
+    tied = tied_share(candidates, n)
     if tied > options.often_tied_share and options.price_reach > 0.0:
         return search._replace(is_tied=True)  # a region not from samples may just be too large
     if tied > options.tied_share:  # nothing would be learned
-        search = search._replace(width=2 * search.width)
-        return search._replace(is_tied=n_passes > 0)
-    is_rough = n_passes >= options.rough_after and not problem.is_exact
-    max_truncation = max(tol, options.rough_gap) if is_rough else tol
+        return search._replace(width=2 * search.width, is_tied=n_passes > 0)
+    rough = options.rough_gap if n_passes >= options.rough_after and most is not None else tol
+    may_look = known is None and not search.is_limited and tied <= options.few_truncated
+    most_lost = 0.0 if may_look else max(tol, rough)
     solution = solve_reduced(  # step 3
-        candidates, bounds, search.region, tol, max_truncation=max_truncation, options=options
+        candidates, bounds, region, tol, max_truncation=most_lost, options=options
     )
     judged = search.judged(solution)  # step 4
     if judged.best is not None and judged.best.gap <= tol:
         return judged
     if n_passes > 0 and tied > options.often_tied_share and 4 * search.width > source.n_clusters:
         return judged._replace(is_tied=True)
-    xp = compat.array_namespace(center)
+    xp, prices = compat.array_namespace(center), solution.prices
+    if known is not None and bool(xp.any(candidates.at_edge(prices))):
+        return judged  # now a pass looks at the whole region
     width, is_limited = search.width, search.is_limited
-    if bool(xp.any(candidates.is_truncated)) and not is_limited:
+    if tied > 0.0 and not is_limited:
         width *= 2
-        is_limited = not problem.is_exact and source.group.n_total * width > options.max_entries
+        is_limited = most is not None and n * width > most
     is_limited = is_limited or (n_passes > 0 and solution.assignment is None)
-    region = next_region(search.region, solution.prices, is_moving=is_limited, options=options)
+    if not is_limited and may_look_again(candidates, prices, n, options):
+        judged = judged._replace(known=candidates)
+    region = next_region(region, prices, is_moving=is_limited, options=options)
     return judged._replace(region=region, width=width, is_limited=is_limited)  # step 5
 
 

@@ -18,7 +18,7 @@ from ..algos.core.errors import MissingFileError, UsageError
 from ..algos.core.projections import project_sphere
 from ..algos.scores.blocks import MOST_ROWS
 from ..algos.scores.sources import FeatureSource, Group, alone, check_weights
-from ..common.array_headers import read_header
+from ..common.array_headers import PARSING, read_header
 from .exchange import take_over_ranks
 from .formats import Rows, Selection, open_rows
 from .formats.checks import refuse
@@ -171,7 +171,8 @@ def read_weights(path: Path, n: int) -> NDArray[np.float64]:
         refuse(path, f"holds {header.dtype} of shape {header.shape}", rule, fix)
     if path.stat().st_size < header.n_bytes:
         refuse(path, "is cut off", rule, "write or copy it again")
-    array = np.load(path, allow_pickle=False)
+    with PARSING:
+        array = np.load(path, allow_pickle=False)
     weights: NDArray[np.float64] = check_weights(str(path), np.array(array, np.float64), n)
     return weights
 

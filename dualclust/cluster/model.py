@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from ..algos.clustering.start import METRICS
 from ..algos.core.errors import MissingFileError
-from ..common.array_headers import Header, archive_headers
+from ..common.array_headers import PARSING, Header, archive_headers
 from .formats.checks import refuse
 from .formats.kinds import kind_of
 from .output import Clusters
@@ -115,7 +115,7 @@ def read_model(path: Path) -> Model:
         _check_seal(file)
         headers = _headers(file)
         _check_headers(file, headers)
-        with np.load(file, allow_pickle=False) as archive:
+        with PARSING, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in NAMES}
     except (zipfile.BadZipFile, OSError, EOFError, RuntimeError, KeyError) as error:
         refuse(file, f"is damaged ({error})", RULE, AGAIN)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algos.core.errors import MissingFileError
-from ..common.array_headers import read_header
+from ..common.array_headers import PARSING, read_header
 from .formats import Rows
 from .formats.checks import listed, load_extra, refuse
 from .formats.kinds import Kind, kind_of
@@ -138,7 +138,8 @@ def _array(path: Path, shape: tuple[int, ...], rule: str) -> Integers:
         refuse(path, found, rule, "save whole numbers for these very rows")
     if path.stat().st_size < header.n_bytes:
         refuse(path, "is cut off", rule, "write or copy it again")
-    array: Integers = np.load(path, allow_pickle=False).astype(np.int64)
+    with PARSING:
+        array: Integers = np.load(path, allow_pickle=False).astype(np.int64)
     return array
 
 

@@ -11,8 +11,11 @@ import ast
 import lzma
 import math
 import re
+import sys
+import threading
 import zipfile
 import zlib
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
@@ -23,6 +26,7 @@ from .untrusted import MOST_ENTRIES, MOST_PACKED, packed_too_much, refuse
 
 __all__ = [
     "BROKEN",
+    "PARSING",
     "Header",
     "archive_headers",
     "check_array_file",
@@ -36,6 +40,12 @@ MAGIC = b"\x93NUMPY"
 
 LONGEST_HEADER = 2**16
 """Most bytes of a header that is still read; one of numbers has about a hundred."""
+
+PARSING: AbstractContextManager[Any] = (
+    threading.RLock() if sys.version_info < (3, 11, 8) else nullcontext()
+)
+"""Held while a header is parsed, here or by NumPy: before 3.11.8, Python counts how deeply literals
+are nested for all threads together (gh-106905), and two at a time may end in a SystemError."""
 
 BROKEN = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError
@@ -108,7 +118,8 @@ def read_header(file: BinaryIO, name: object) -> Header:
         refuse(name, "is cut off within its header", rule, again)
     try:
         words = text.decode("utf-8" if start[6] == 3 else "latin1")
-        values = ast.literal_eval(re.sub(r"(\d)L\b", r"\1", words).strip())  # Python 2: 10L
+        with PARSING:
+            values = ast.literal_eval(re.sub(r"(\d)L\b", r"\1", words).strip())  # Python 2: 10L
         dtype = np.lib.format.descr_to_dtype(values["descr"])
         shape = tuple(values["shape"])
         if len(shape) > MOST_AXES or not all(type(n) is int and n >= 0 for n in shape):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.offline._candidates import select_candidates
+from dualclust.algos.offline._proof import best_priced
 from tests.backends.interpreted import ending
 
 
@@ -109,14 +110,52 @@ def test_what_the_compiled_text_works_on(kernels, monkeypatch, kind):
     scores = np.asfortranarray(np.eye(3).astype(kind))
     scores.flags.writeable = False
     assert_conforms(kernels, scores, np.zeros(3), np.ones(3), 2)
-    ((given, low, high, slack, largest, marks, clusters, values, n, truncation, keys),) = seen
-    of_scores = (given, low, high, slack, largest, values, keys)
+    (all_given,) = seen
+    given, low, high, slack, largest, sums, bits, marks, *outputs = all_given
+    clusters, values, n, truncation, keys = outputs
+    of_scores = (given, low, high, slack, largest, sums, values, keys)
     assert {a.dtype.str for a in of_scores} == {native.str}
     assert (clusters.dtype, n.dtype, truncation.dtype) == (np.int32, np.int64, np.float64)
     assert given.flags.c_contiguous
     assert given.flags.writeable
     assert [a.shape for a in (marks, clusters, n, keys)] == [(8,), (3, 2), (3,), (2,)]
-    assert marks.dtype == np.uint8
+    assert (marks.dtype, bits.dtype.str) == (np.uint8, native.str.replace("f", "i"))
+    assert sums.shape == (3,)
+    assert np.shares_memory(bits, sums)
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_the_largest_sum_by_its_bits(kernels, kind):
+    """Of either sign, of zeros of both, of subnormals and of the largest numbers."""
+    tiny, large = np.finfo(kind).smallest_subnormal, np.finfo(kind).max
+    sets = ([1.0, 2.0], [-1.0, -2.0], [-1.0, 0.5], [-0.0, 0.0], [-0.0, -1.0], [-tiny, -2 * tiny])
+    sets += ([tiny, -large], [large, tiny], [-large, -large / 2], [-math.inf, -large])
+    for values in sets:
+        for row in (values, values[::-1]):
+            row, low = np.asarray(row, dtype=kind), np.zeros(2, dtype=kind)
+            sums = np.empty(2, dtype=kind)
+            assert kernels._row_max(row, low, sums, sums.view(f"i{kind[1]}")) == row.max()
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        row, low = rng.normal(size=(2, 9)).astype(kind)
+        sums = np.empty(9, dtype=kind)
+        assert kernels._row_max(row, low, sums, sums.view(f"i{kind[1]}")) == (row + low).max()
+
+
+def test_the_best_candidate_of_each_row(kernels):
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        n, w, k = (int(rng.integers(1, m)) for m in (6, 7, 9))
+        kind = (np.float32, np.float64, ">f4", ">f8")[seed % 4]
+        values = (rng.integers(-9, 9, size=(n, w)) / 4.0).astype(kind)
+        clusters = rng.integers(0, k, size=(n, w)).astype(np.int32)
+        after = np.arange(w) >= rng.integers(1, w + 1, size=n)[:, None]
+        values[after], clusters[after] = -math.inf, -1
+        prices = rng.normal(size=k)
+        prices.flags.writeable = seed % 3 > 0
+        found = kernels.best_priced(values, clusters, prices)
+        expected = best_priced.reference(values, clusters, prices)
+        np.testing.assert_array_equal(found, expected, strict=True)
 
 
 def test_a_rank_without_rows_has_no_candidates(kernels):

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ...algos.core.errors import InvalidTypeError, InvalidValueError, UsageError
+from ...common.array_headers import PARSING
 from ..augment.crops import Cut, plain_cut
 from .folders import SUFFIXES, find_pictures, visible
 from .picture_files import cut_picture, is_gray, opened, picture_size, upright
@@ -113,7 +114,7 @@ def jpeg_container(path: Path, found: Sequence[str], reading: Reading) -> Source
     Image i is ``train_jpeg[train_offsets[i]:train_offsets[i + 1]]``, the bytes of one file.
     """
     splits = {}
-    with damaged(path), np.load(path, allow_pickle=False) as archive:
+    with damaged(path), PARSING, np.load(path, allow_pickle=False) as archive:
         for split in ("train", "test"):
             if f"{split}_jpeg" not in found:
                 continue
@@ -140,7 +141,7 @@ def jpeg_container(path: Path, found: Sequence[str], reading: Reading) -> Source
 
 
 def _unpack(path: Path, split: str, offsets: Array, max_pixels: int) -> list[File]:
-    with damaged(path), np.load(path, allow_pickle=False) as archive:
+    with damaged(path), PARSING, np.load(path, allow_pickle=False) as archive:
         content = archive[f"{split}_jpeg"]
     whole = 0 <= offsets[0] and bool((np.diff(offsets) > 0).all()) and offsets[-1] <= len(content)
     if content.dtype != np.uint8 or not whole:

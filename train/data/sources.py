@@ -10,7 +10,7 @@ import numpy as np
 
 from ...algos.core.checks import choice_fix
 from ...algos.core.errors import MissingFileError, UsageError
-from ...common.array_headers import check_array_file
+from ...common.array_headers import PARSING, check_array_file
 from .archives import archive_reader
 from .image_files import image_folder, jpeg_container
 from .splits import Array, Reading, Source, Split, damaged
@@ -169,8 +169,9 @@ def _images(path: Path, found: list[str]) -> Source:
 
 
 def _read(path: Path, name: str) -> Array:
-    with damaged(path), path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        array: Array = archive[name]
+    with damaged(path), path.open("rb") as file:
+        with PARSING, np.load(file, allow_pickle=False) as archive:
+            array: Array = archive[name]
         return array
 
 
@@ -178,7 +179,8 @@ def _embeddings(path: Path, *, mapped: bool) -> Source:
     def read() -> Array:
         with damaged(path):
             check_array_file(path)
-            array: Array = np.load(path, mmap_mode="c" if mapped else None, allow_pickle=False)
+            with PARSING:
+                array: Array = np.load(path, mmap_mode="c" if mapped else None, allow_pickle=False)
             return array
 
     file = path.with_name(f"{path.stem}_labels.npy")
@@ -186,5 +188,6 @@ def _embeddings(path: Path, *, mapped: bool) -> Source:
     if file.is_file():
         with damaged(file):
             check_array_file(file)
-            labels = np.load(file, allow_pickle=False)
+            with PARSING:
+                labels = np.load(file, allow_pickle=False)
     return Source({"all": Split(read, labels)})

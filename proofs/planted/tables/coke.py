@@ -199,8 +199,12 @@ PLANTED: tuple[PlantedError, ...] = (
     ),
     *errors_in(
         "algos.offline._proof._regrets",
-        ("sign", "beyond - label[:, 0]", "label[:, 0] - beyond"),
-        ("wrong operator", "regret = xp.max(values, axis=1)", "regret = xp.min(values, axis=1)"),
+        ("sign", "regret, beyond - label)", "regret, label - beyond)"),
+        (
+            "wrong operator",
+            "best_priced(*lists, prices) - label",
+            "best_priced(*lists, prices) + label",
+        ),
         claims=("C4",),
     ),
     *errors_in(
@@ -251,7 +255,7 @@ PLANTED: tuple[PlantedError, ...] = (
         ),
     ),
     *errors_in(
-        "algos.offline._candidates._free_rows",
+        "algos.offline._free_rows.free_rows",
         (
             "off by one",
             "names[:, 0], n_candidates > 1",
@@ -260,13 +264,30 @@ PLANTED: tuple[PlantedError, ...] = (
         claims=("C4",),
     ),
     *errors_in(
-        "algos.offline._candidates._look",
+        "algos.offline._free_rows.fix_rows",
         ("inequality", "names[:, 0], n_candidates == 1", "names[:, 0], n_candidates >= 1"),
         claims=("C4",),
     ),
     *errors_in(
         "algos.offline._candidates.collect_candidates",
         ("sign", "first_free, low, high)", "first_free, high, low)"),
+    ),
+    *errors_in(
+        "algos.offline._second_look.look_again",
+        ("dropped", "known.fixed_counts + part.counts[0, :]", "part.counts[0, :]"),
+        ("dropped", "[known.fixed_value, *sums[::2]]", "[*sums[::2]]"),
+        claims=("C4",),
+    ),
+    *errors_in(
+        "algos.offline._second_look._narrowed",
+        ("swapped bounds", "is_left = values + highs", "is_left = values + lows"),
+        ("swapped bounds", "xp.max(values + lows, axis=1)", "xp.max(values + highs, axis=1)"),
+        claims=("C4",),
+    ),
+    *errors_in(
+        "algos.offline._second_look._in_place",
+        ("off by one", "after = n - 1 + ", "after = n - 2 + "),
+        claims=("C4",),
     ),
     *errors_in(
         "algos.offline._candidates._of_all_ranks",

@@ -1,13 +1,18 @@
 """Headers of arrays of strangers: each limit on both sides, each figure that they give."""
 
+import ast
 import io
+import sys
+import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.cluster.embeddings import read_weights
 from dualclust.common import array_headers as module
 from dualclust.common.array_headers import (
     Header,
@@ -223,3 +228,35 @@ def test_what_is_no_number_is_refused(tmp_path: Path, descr, words, packed):
         path.write_bytes(content)
     with pytest.raises(InvalidTypeError, match=f"{path.name}{':a' * packed} holds {words}"):
         check_array_file(path)
+
+
+@pytest.mark.skipif(
+    sys.version_info >= (3, 11, 8), reason="this Python counts the depth of literals by thread"
+)
+def test_no_two_threads_parse_headers_at_once(tmp_path, monkeypatch) -> None:
+    """Python before 3.11.8 may raise a SystemError then, as one of 23,854 tests once did."""
+    path = tmp_path / "x.npy"
+    np.save(path, np.arange(6.0))
+    inside, most, real = [], [], ast.literal_eval
+
+    def slow(words):
+        inside.append(words)
+        time.sleep(0.002)
+        most.append(len(inside))
+        inside.pop()
+        return real(words)
+
+    monkeypatch.setattr(ast, "literal_eval", slow)
+
+    def ours(_):
+        with path.open("rb") as file:
+            return read_header(file, path).shape
+
+    def weights(_):
+        return read_weights(path, 6).shape
+
+    with ThreadPoolExecutor(8) as pool:
+        found = [pool.submit(work, i) for i in range(8) for work in (ours, weights)]
+        assert all(each.result() == (6,) for each in found)
+    assert len(most) >= 24  # NumPy's own, too
+    assert set(most) == {1}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dualclust as dc
+import dualclust.algos.offline._second_look as second_look
 import dualclust.algos.offline.assignment as solver
 from dualclust.algos.clustering import _labels, constrained
 from dualclust.algos.clustering._sampled_start import SampledProblem
@@ -42,7 +43,7 @@ def passes_an_iteration(monkeypatch, reach):
     x = program("kmeans").data(6_000, 60, 8, "float64")
     bounds = dc.SizeBounds.from_ratios(60, n_samples=6_000, lower=0.9, upper=1.1)
     with monkeypatch.context() as monkeypatch:
-        counted(solver, "collect_candidates")
+        counted(second_look, "collect_candidates")
         counted(solver, "assign_in_passes")
         counted(_labels, "assign_source")
         monkeypatch.setattr(_labels, "REACH", reach)

@@ -24,6 +24,7 @@ N, K = 20, 5
 ZERO, ONES = np.zeros(K), np.ones(K)
 CENTER = np.asarray([0.5, -0.5, 0.0, 1.0, 2.0])
 REGION, NEXT = TrustRegion(CENTER, 2.0 * ONES), TrustRegion(ZERO, ONES)
+PART = TrustRegion(CENTER, 0.5 * ONES)
 BOUNDS = SizeBounds.from_counts([0] * K, n_samples=N)
 FEW = {"full_entries": 0}
 
@@ -62,21 +63,27 @@ def test_the_first_search(tol, options, width, is_limited, monkeypatch):
 class Pass:
     """One pass whose candidates and solution were agreed before."""
 
-    def __init__(self, monkeypatch, tied=0.0, gap=None, truncated=False, too_many=False):
-        self.tied, self.too_many, self.asked = tied, too_many, {}
-        self.candidates = SimpleNamespace(is_truncated=np.asarray([False, truncated, False]))
+    def __init__(self, monkeypatch, tied=0.0, gap=None, too_many=False, again=False, at_edge=False):
+        self.tied, self.too_many, self.again, self.asked = tied, too_many, again, {}
+        self.candidates = SimpleNamespace(at_edge=lambda prices: prices == at_edge)
         found = None if gap is None else labels_of(gap)
         self.solution = ReducedSolution(found, ONES, 7.0)
-        monkeypatch.setattr(assignment, "collect_candidates", self.collect)
+        monkeypatch.setattr(assignment, "candidates_in", self.collect)
+        monkeypatch.setattr(assignment, "may_look_again", self.judge)
         monkeypatch.setattr(assignment, "tied_share", self.share)
         monkeypatch.setattr(assignment, "solve_reduced", self.solve)
         monkeypatch.setattr(assignment, "next_region", self.region)
 
-    def collect(self, source, low, high, *, width, max_entries):
-        self.asked["collect"] = (low.tolist(), high.tolist(), width, max_entries)
+    def collect(self, source, region, known, *, width, max_entries):
+        self.asked["collect"] = (region, known, width, max_entries)
         if self.too_many:
             raise TooManyCandidatesError
-        return self.candidates
+        return self.candidates, region if known is None else PART
+
+    def judge(self, candidates, prices, n_rows, options):
+        assert candidates is self.candidates
+        self.asked["judge"] = (prices, n_rows, options)
+        return self.again
 
     def share(self, candidates, n_rows):
         assert candidates is self.candidates
@@ -107,16 +114,32 @@ def test_a_pass_looks_at_the_region_and_goes_on_from_its_prices(
     tol, n_passes, max_truncation, monkeypatch
 ):
     one = Pass(monkeypatch, gap=0.75)
-    own = problem(tol, rough_after=3, rough_gap=0.5, max_entries=99)
+    own = problem(tol, rough_after=3, rough_gap=0.5, max_entries=99, few_truncated=-1.0)
     before = search_of()
     found = _after_pass(own, before, n_passes)
-    low, high = (CENTER - 2.0).tolist(), (CENTER + 2.0).tolist()
-    assert one.asked["collect"] == (low, high, 2, None if tol == 0.0 else 99)
+    assert one.asked["collect"] == (REGION, None, 2, None if tol == 0.0 else 99)
     assert one.asked["solve"] == (REGION, tol, max_truncation, own.options)
     assert one.asked["region"] == (REGION, ONES, False, own.options)
     judged = before.judged(one.solution)
     assert found == judged._replace(region=NEXT)
     assert judged.best is one.solution.assignment
+
+
+@pytest.mark.parametrize(
+    ("tied", "changes", "left_out"),
+    [
+        (0.25, {}, 0.0),
+        (0.2501, {}, 0.125),
+        (0.25, {"is_limited": True}, 0.125),
+        (0.25, {"known": SimpleNamespace()}, 0.125),
+    ],
+)
+def test_truncated_rows_are_not_forgiven_what_a_second_look_finds(
+    tied, changes, left_out, monkeypatch
+):
+    one = Pass(monkeypatch, gap=0.75, tied=tied)
+    _after_pass(problem(), search_of(**changes), 0)
+    assert one.asked["solve"][2] == left_out
 
 
 def test_more_candidates_than_memory_holds_halve_the_region(monkeypatch):
@@ -150,7 +173,7 @@ def test_a_pass_in_which_most_rows_tie_teaches_nothing(
 
 @pytest.mark.parametrize(("gap", "ends"), [(0.125, True), (0.1251, False)])
 def test_labels_within_the_gap_end_the_search(gap, ends, monkeypatch):
-    one = Pass(monkeypatch, tied=0.6, gap=gap, truncated=True)
+    one = Pass(monkeypatch, tied=0.6, gap=gap)
     found = _after_pass(problem(), search_of(width=4), 1)
     assert found.best is one.solution.assignment
     assert found.is_tied is not ends  # else it would be said that further passes teach nothing
@@ -194,11 +217,43 @@ def test_a_width_of_exactly_a_quarter_of_the_clusters_is_not_near_them(monkeypat
 def test_what_the_next_pass_gets(
     limited, truncated, gap, n_passes, most, tol, width, is_limited, monkeypatch
 ):
-    one = Pass(monkeypatch, gap=gap, truncated=truncated)
+    one = Pass(monkeypatch, gap=gap, tied=0.05 if truncated else 0.0)
     own = problem(tol, max_entries=most)
     found = _after_pass(own, search_of(is_limited=limited), n_passes)
     assert (found.width, found.is_limited) == (width, is_limited)
     assert one.asked["region"][2] is is_limited
+
+
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("limited", [False, True])
+def test_candidates_are_kept_for_a_second_look(again, limited, monkeypatch):
+    one, own = Pass(monkeypatch, gap=0.75, again=again), problem()
+    found = _after_pass(own, search_of(is_limited=limited), 0)
+    assert found.known is (one.candidates if again and not limited else None)
+    if not limited:
+        assert one.asked["judge"] == (ONES, N, own.options)
+
+
+@pytest.mark.parametrize("at_edge", [False, True])
+def test_a_second_look_looks_at_a_part_and_leaves_the_rest_to_a_pass(at_edge, monkeypatch):
+    one, known = Pass(monkeypatch, gap=0.75, at_edge=at_edge), SimpleNamespace()
+    before = search_of(known=known)
+    found = _after_pass(problem(), before, 1)
+    assert one.asked["collect"][1] is known
+    assert one.asked["solve"][0] is PART
+    assert found.best is one.solution.assignment
+    assert found.known is None
+    if at_edge:  # prices that want to leave the part may do so in the whole region
+        assert (found.region, found.width, found.is_limited) == (REGION, 2, False)
+        assert "region" not in one.asked
+    else:
+        assert found.region is NEXT
+        assert one.asked["region"][0] is PART
+
+
+def test_what_was_known_is_forgotten_where_memory_is_short(monkeypatch):
+    Pass(monkeypatch, too_many=True)
+    assert _after_pass(problem(), search_of(known=SimpleNamespace()), 1).known is None
 
 
 class Passes:

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from dualclust.algos.bounds.farkas import verify_infeasibility
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
-from dualclust.algos.offline import _candidates
+from dualclust.algos.offline import _candidates, _free_rows
 from dualclust.algos.offline._candidates import (
     TooManyCandidatesError,
-    _rounded_up,
     all_candidates,
     collect_candidates,
 )
+from dualclust.algos.offline._free_rows import _rounded_up
 from dualclust.algos.scores import blocks
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import ScoresOutOfRangeError
@@ -139,7 +139,7 @@ def test_truncation_is_raised_by_the_rounding_of_a_price_and_of_its_sum():
 )
 def test_the_largest_price_of_the_region_is_that_of_either_end(low, high, largest, monkeypatch):
     seen = []
-    monkeypatch.setattr(_candidates, "_rounded_up", lambda t, *given: seen.append(given[0]) or t)
+    monkeypatch.setattr(_free_rows, "_rounded_up", lambda t, *given: seen.append(given[0]) or t)
     source = score_source(np.random.default_rng(0).normal(size=(9, 3)))
     collect_candidates(source, np.asarray(low), np.asarray(high), width=2)
     assert seen == [largest]

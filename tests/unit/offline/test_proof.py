@@ -12,8 +12,9 @@ from dualclust.algos.offline._candidates import all_candidates, collect_candidat
 from dualclust.algos.offline._proof import (
     SMALLEST,
     OfflineAssignment,
+    _priced,
+    best_priced,
     in_unit,
-    priced,
     proven,
     rounding_of,
 )
@@ -104,8 +105,10 @@ def test_scores_and_prices_are_counted_from_the_first_candidate():
     rows = slice(2, 9)
     values, names = kept.values[rows], kept.clusters[rows]
     apart = values - values[:, :1]
-    np.testing.assert_allclose(priced(kept, rows, prices), apart + prices[names])
-    sizes = priced(kept, rows, prices, sizes=True)
+    np.testing.assert_allclose(_priced(values, names, prices), apart + prices[names])
+    best = best_priced(values, names, prices)
+    np.testing.assert_array_equal(best, (apart + prices[names]).max(axis=1), strict=True)
+    sizes = _priced(values, names, prices, sizes=True)
     np.testing.assert_allclose(sizes, np.abs(apart) + np.abs(prices[names]))
 
 

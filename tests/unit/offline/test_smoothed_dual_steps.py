@@ -74,8 +74,9 @@ def test_errors_of_prices_by_their_definition(rng, dense, monkeypatch):
     own, prices, share = made(rng, radius=1.5), rng.normal(size=K), 0.25
     point = _evaluate(own, prices, T)
     scatter = np.sqrt(np.maximum(point.counts, 1.0) * (1.0 - share))
-    # The radius, 1.5, is the standard deviation known before.
-    matrix = T * curvature_by_differences(own, prices) + np.eye(K) * T * scatter.mean() / 1.5
+    # The corners of bounds hold no price; the radius, 1.5, is the standard deviation known before.
+    rows = T * curvature_by_differences(own, prices) - np.diag(point.corner)
+    matrix = rows + np.eye(K) * T * scatter.mean() / 1.5
     draws = random_signs((8, K), key=0, xp=NUMPY.namespace, device=None) * scatter
     moves = np.linalg.solve(matrix, T * (draws - draws.mean(axis=1, keepdims=True)).T)
     square = (moves**2).mean(axis=1)
