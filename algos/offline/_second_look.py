@@ -31,8 +31,9 @@ import array_api_compat as compat
 
 from ..core.reads import entries, on_host, read
 from ..core.types import Array
-from ..scores.blocks import MOST_ROWS, map_blocks
+from ..scores.blocks import MOST_ROWS, block_rows, map_blocks, row_blocks
 from ..scores.sources import Group, ScoreSource
+from ..scores.statistics import ScoresOutOfRangeError
 from ._candidates import (
     DEVICE_ROWS,
     SLACK,
@@ -45,7 +46,7 @@ from ._candidates import (
 from ._free_rows import Part, fix_rows, free_rows, join
 from ._options import SolverOptions
 
-__all__ = ["candidates_in", "look_again", "may_look_again"]
+__all__ = ["candidates_in", "leaves_the_part", "look_again", "may_look_again"]
 
 Lists = tuple[Array, Array, Array, Array]
 """What `select_candidates` returns: clusters, values, n_candidates, truncation."""
@@ -109,6 +110,24 @@ def may_look_again(
     return n_at_edge == 0 and n_cut <= options.few_truncated * n_rows
 
 
+def leaves_the_part(candidates: Candidates, prices: Array, region: TrustRegion) -> bool:
+    """Tell whether a price stands at an edge of a second look that is inside the region.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.scores.sources import score_source
+    >>> prices, ones = np.asarray([1.0, 0.0]), np.ones(2)
+    >>> found = collect_candidates(score_source(np.eye(2)), -ones, ones, width=2)
+    >>> whole, larger = (TrustRegion(0.0 * ones, radius * ones) for radius in (1.0, 2.0))
+    >>> leaves_the_part(found, prices, whole), leaves_the_part(found, prices, larger)
+    (False, True)
+    """
+    xp, (center, radius) = compat.array_namespace(prices), region
+    is_inner = (candidates.low > center - radius) | (candidates.high < center + radius)
+    return bool(xp.any(candidates.at_edge(prices) & is_inner))
+
+
 def look_again(
     source: ScoreSource,
     known: Candidates,
@@ -136,16 +155,19 @@ def look_again(
     Returns
     -------
     Candidates
-        Those of a pass, but for the order of a row's candidates, and the rounding of the products
-        of rows that are read again.
+        Those of a pass, but for the order of a row's candidates, for which of those that tie a
+        truncated row keeps, and for the rounding of the products of rows that are read again.
 
     Raises
     ------
     TooManyCandidatesError
         If free rows would have more than `max_entries` candidates; on all ranks alike.
+    ScoresOutOfRangeError
+        If a row that is read again has other scores than before, which are NaN or too large.
 
     Notes
     -----
+    Memory: one block of scores, and the candidates beside those of `known`.
     Cost: O(m w) for m free rows of w candidates, and O(k) for each truncated row. All ranks look at
     the free rows of all, so that nothing depends on their number.
     Claims: docs/claims.md#C4.
@@ -161,10 +183,15 @@ def look_again(
         (n_cut,) = read(xp.sum(xp.astype(is_cut, xp.int64)))
         if n_cut:
             cut = xp.argsort(xp.astype(is_cut, xp.int8), descending=True, stable=True)[: int(n_cut)]
-            scores = source.take(xp.take(ids[rows], cut))
-            anew = select_candidates(scores, low, high, width=width)  # step 2
-            selected = _in_place(selected, anew, is_cut)
-        part, _ = free_rows([fix_rows(*selected, k)], largest)  # step 3
+            cut = xp.take(ids[rows], cut)
+            parts = [
+                select_candidates(source.take(cut[a:b]), low, high, width=width)  # step 2
+                for a, b in row_blocks(int(n_cut), block_rows(k))
+            ]
+            selected = _in_place(selected, parts, is_cut)
+        part, bad = free_rows([fix_rows(*selected, k)], largest)  # step 3
+        if bad >= 0:  # not the scores of the first look: a pass tells what is wrong
+            raise ScoresOutOfRangeError
         return part
 
     parts = map_blocks(
@@ -226,14 +253,14 @@ def _narrowed(known: Candidates, rows: slice, low: Array, high: Array, width: in
     return lists[0], lists[1], xp.sum(xp.astype(is_left, xp.int64), axis=1), none
 
 
-def _in_place(selected: Lists, anew: Lists, is_cut: Array) -> Lists:
+def _in_place(selected: Lists, anew: list[Lists], is_cut: Array) -> Lists:
     """Put what was selected anew in the place of the rows that were truncated."""
     xp = compat.array_namespace(is_cut)
     n, device = is_cut.shape[0], compat.device(is_cut)
     after = n - 1 + xp.cumulative_sum(xp.astype(is_cut, xp.int64))
     place = xp.where(is_cut, after, xp.arange(n, dtype=xp.int64, device=device))
     clusters, values, n_candidates, truncation = (
-        xp.take(xp.concat(pair), place, axis=0) for pair in zip(selected, anew, strict=True)
+        xp.take(xp.concat(column), place, axis=0) for column in zip(selected, *anew, strict=True)
     )
     return clusters, values, n_candidates, truncation
 

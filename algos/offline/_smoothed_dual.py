@@ -74,6 +74,7 @@ LONGEST, SHORTEST = 16.0, 1e-4  # step of a price in units of T; part of a step
 ARMIJO = 1e-4  # of the decrease that the gradient promises
 PROMISE = 0.02  # of T per cluster: a smaller decrease is not worth a step
 DRAWS, KEY = 8, 0
+FAR_INSIDE = 4.0  # standard deviations of a count: so far from its bounds it does not get out
 FAR = 24.0  # temperatures; what is worse by more has no weight: 4e-11 would count for nothing
 RIDGE = 1e-8  # share of the largest curvature, for directions that have none
 CG_STEPS, CG_ACCURACY = 60, 0.03  # as exact as a Newton step needs its direction
@@ -226,9 +227,11 @@ def price_errors(problem: Problem, found: RefinedPrices, share: float) -> Array:
     """
     xp, prices = compat.array_namespace(found.prices), found.prices
     point = _evaluate(problem, prices, found.temperature)
-    # Bounds hold a price near 0 only as long as counts are inside, and these scatter.
-    point = point._replace(corner=xp.zeros_like(prices))
     scatter = xp.sqrt(xp.clip(point.counts, min=1.0) * (1.0 - share))
+    # Bounds hold a price near 0 only as long as counts stay inside them, and these scatter.
+    inside = xp.minimum(point.counts - problem.lower, problem.upper - point.counts)
+    corner = xp.where(inside > FAR_INSIDE * scatter, point.corner, xp.zeros_like(prices))
+    point = point._replace(corner=corner)
     known = xp.mean((problem.high - problem.low) / 2.0)
     prior = point.temperature * xp.mean(scatter) / known
     solve = _solver(problem, point, xp.ones_like(prices), prior)

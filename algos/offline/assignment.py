@@ -59,7 +59,7 @@ from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, in_unit
 from ._reduced import are_few, solve_reduced
 from ._search import Search, best_of, first_region
-from ._second_look import candidates_in, may_look_again
+from ._second_look import candidates_in, leaves_the_part, may_look_again
 from ._ties import tied_share, without_prices
 from ._trust_region import next_region
 
@@ -328,7 +328,7 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
     if tied > options.tied_share:  # nothing would be learned
         return search._replace(width=2 * search.width, is_tied=n_passes > 0)
     rough = options.rough_gap if n_passes >= options.rough_after and most is not None else tol
-    may_look = known is None and not search.is_limited and tied <= options.few_truncated
+    may_look = n_passes == 0 and not search.is_limited and tied <= options.few_truncated
     most_lost = 0.0 if may_look else max(tol, rough)
     solution = solve_reduced(  # step 3
         candidates, bounds, region, tol, max_truncation=most_lost, options=options
@@ -338,8 +338,8 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
         return judged
     if n_passes > 0 and tied > options.often_tied_share and 4 * search.width > source.n_clusters:
         return judged._replace(is_tied=True)
-    xp, prices = compat.array_namespace(center), solution.prices
-    if known is not None and bool(xp.any(candidates.at_edge(prices))):
+    prices = solution.prices
+    if known is not None and leaves_the_part(candidates, prices, search.region):
         return judged  # now a pass looks at the whole region
     width, is_limited = search.width, search.is_limited
     if tied > 0.0 and not is_limited:

@@ -42,10 +42,11 @@ LONGEST_HEADER = 2**16
 """Most bytes of a header that is still read; one of numbers has about a hundred."""
 
 PARSING: AbstractContextManager[Any] = (
-    threading.RLock() if sys.version_info < (3, 11, 8) else nullcontext()
+    threading.RLock() if sys.version_info < (3, 12, 2) else nullcontext()
 )
-"""Held while a header is parsed, here or by NumPy: before 3.11.8, Python counts how deeply literals
-are nested for all threads together (gh-106905), and two at a time may end in a SystemError."""
+"""Held while a header is parsed, or while NumPy parses one and reads what follows: before 3.11.8
+and 3.12.2, Python counts how deeply literals are nested for all threads together (gh-106905), and
+two at a time may end in a SystemError."""
 
 BROKEN = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError

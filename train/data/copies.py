@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from ...algos.core.errors import DualclustError, InvalidValueError, OutputError
+from ...common.array_headers import PARSING
 from ...common.files import write_file
 from .image_files import head_of, parted, tried
 from .picture_files import copy_size, shrunk
@@ -112,7 +113,7 @@ def _read(folder: Path, files: Sequence[File], skip: bool) -> CopiedFiles:
     skipped = tuple(Skipped(*one) for one in said["skipped"])
     if skipped and not skip:
         raise InvalidValueError(skipped[0].reason)
-    with (folder / "table.npy").open("rb") as file:  # np.load takes archives, too
+    with PARSING, (folder / "table.npy").open("rb") as file:  # np.load takes archives, too
         table = np.lib.format.read_array(file, allow_pickle=False)
     flat = np.asarray(np.memmap(folder / "pixels", np.uint8, "r"))
     depth = () if said["channels"] == 1 else (said["channels"],)

@@ -231,7 +231,7 @@ def test_what_is_no_number_is_refused(tmp_path: Path, descr, words, packed):
 
 
 @pytest.mark.skipif(
-    sys.version_info >= (3, 11, 8), reason="this Python counts the depth of literals by thread"
+    sys.version_info >= (3, 12, 2), reason="this Python counts the depth of literals by thread"
 )
 def test_no_two_threads_parse_headers_at_once(tmp_path, monkeypatch) -> None:
     """Python before 3.11.8 may raise a SystemError then, as one of 23,854 tests once did."""

@@ -65,11 +65,12 @@ class Pass:
 
     def __init__(self, monkeypatch, tied=0.0, gap=None, too_many=False, again=False, at_edge=False):
         self.tied, self.too_many, self.again, self.asked = tied, too_many, again, {}
-        self.candidates = SimpleNamespace(at_edge=lambda prices: prices == at_edge)
+        self.candidates, self.at_edge = SimpleNamespace(), at_edge
         found = None if gap is None else labels_of(gap)
         self.solution = ReducedSolution(found, ONES, 7.0)
         monkeypatch.setattr(assignment, "candidates_in", self.collect)
         monkeypatch.setattr(assignment, "may_look_again", self.judge)
+        monkeypatch.setattr(assignment, "leaves_the_part", self.leave)
         monkeypatch.setattr(assignment, "tied_share", self.share)
         monkeypatch.setattr(assignment, "solve_reduced", self.solve)
         monkeypatch.setattr(assignment, "next_region", self.region)
@@ -79,6 +80,11 @@ class Pass:
         if self.too_many:
             raise TooManyCandidatesError
         return self.candidates, region if known is None else PART
+
+    def leave(self, candidates, prices, region):
+        assert candidates is self.candidates
+        assert (prices, region) == (ONES, REGION)
+        return self.at_edge
 
     def judge(self, candidates, prices, n_rows, options):
         assert candidates is self.candidates
@@ -131,13 +137,14 @@ def test_a_pass_looks_at_the_region_and_goes_on_from_its_prices(
         (0.25, {}, 0.0),
         (0.2501, {}, 0.125),
         (0.25, {"is_limited": True}, 0.125),
-        (0.25, {"known": SimpleNamespace()}, 0.125),
     ],
 )
 def test_truncated_rows_are_not_forgiven_what_a_second_look_finds(
     tied, changes, left_out, monkeypatch
 ):
     one = Pass(monkeypatch, gap=0.75, tied=tied)
+    _after_pass(problem(), search_of(**changes), 1)  # only the first pass waits for one
+    assert one.asked["solve"][2] == 0.125
     _after_pass(problem(), search_of(**changes), 0)
     assert one.asked["solve"][2] == left_out
 

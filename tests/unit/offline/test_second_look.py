@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dualclust as dc
+from dualclust.algos.core.workers import workers
 from dualclust.algos.offline import DEFAULT_OPTIONS, SolverOptions, _second_look, assignment
 from dualclust.algos.offline._candidates import (
     SLACK,
@@ -16,9 +17,15 @@ from dualclust.algos.offline._candidates import (
     TrustRegion,
     collect_candidates,
 )
-from dualclust.algos.offline._second_look import candidates_in, look_again, may_look_again
+from dualclust.algos.offline._second_look import (
+    candidates_in,
+    leaves_the_part,
+    look_again,
+    may_look_again,
+)
 from dualclust.algos.scores import blocks
 from dualclust.algos.scores.sources import score_source
+from dualclust.algos.scores.statistics import ScoresOutOfRangeError
 from tests.compare import to_numpy
 from tests.examples import examples
 from tests.thread_ranks import groups_on_threads
@@ -108,6 +115,58 @@ def test_it_reads_the_truncated_rows_alone(rng, monkeypatch):
     assert 5 < len(truncated) < len(known.truncation)
     assert taken == truncated.tolist()
     assert_same(found, collect_candidates(source, middle - 0.1, middle + 0.1, width=4))
+
+
+def test_rows_are_read_again_a_block_at_a_time(rng, monkeypatch):
+    """However many of them were truncated, and however many clusters there are."""
+    scores, middle = rng.normal(size=(90, 7)), np.zeros(7)
+    source, taken = score_source(scores), []
+    known = collect_candidates(source, middle - 0.4, middle + 0.4, width=3)
+    monkeypatch.setattr(_second_look, "block_rows", lambda k: {7: 4}[k])
+    watched = source._replace(take=lambda ids: taken.append(len(ids)) or source.take(ids))
+    found = look_again(watched, known, middle - 0.1, middle + 0.1, width=4)
+    assert sum(taken) == known.is_truncated.sum()
+    assert len(taken) == -(-sum(taken) // 4)
+    assert max(taken) == 4
+    assert_same(found, collect_candidates(source, middle - 0.1, middle + 0.1, width=4))
+
+
+def test_rows_that_are_no_longer_what_they_were_are_not_taken(rng):
+    """A pass, which comes next, tells what is wrong with them."""
+    scores, middle = rng.normal(size=(50, 7)), np.zeros(7)
+    source = score_source(scores)
+    known = collect_candidates(source, middle - 0.4, middle + 0.4, width=3)
+    changed = source._replace(take=lambda ids: source.take(ids) * math.nan)
+    with pytest.raises(ScoresOutOfRangeError):
+        look_again(changed, known, middle - 0.1, middle + 0.1, width=4)
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_threads_and_rows_without_a_candidate_to_choose(rng, n_threads, monkeypatch):
+    monkeypatch.setattr(_second_look, "MOST_ROWS", 8)
+    scores, zero = rng.normal(size=(60, 5)).astype(np.float32), np.zeros(5)
+    source = score_source(scores)
+    known = collect_candidates(source, zero - 0.5, zero + 0.5, width=3)
+    with workers(n_threads):
+        found = look_again(source, known, zero - 0.2, zero + 0.2, width=4)
+        assert_same(found, collect_candidates(source, zero - 0.2, zero + 0.2, width=4))
+        none = look_again(source, found, zero, zero, width=4)
+        assert_same(none, collect_candidates(source, zero, zero, width=4))
+        assert none.clusters.shape == (0, 4)
+        assert_same(look_again(source, none, zero, zero, width=4), none)
+
+
+def test_a_price_leaves_the_part_where_the_region_goes_on(rng):
+    source, zero = score_source(rng.normal(size=(9, 3))), np.zeros(3)
+    found = collect_candidates(source, zero - 1.0, np.asarray([1.0, 2.0, 2.0]), width=3)
+    region = TrustRegion(zero, np.asarray([1.0, 2.0, 3.0]))
+    for prices, leaves in (
+        ([1.0, 0.0, 0.0], False),  # the end of the region
+        ([0.0, 2.0, 0.0], True),  # below, the region goes on: no matter at which edge it stands
+        ([0.0, 0.0, 2.0], True),
+        ([0.0, 1.9, 0.0], False),
+    ):
+        assert leaves_the_part(found, np.asarray(prices), region) is leaves
 
 
 def test_ranks_find_what_one_finds(rng, monkeypatch):

@@ -74,8 +74,10 @@ def test_errors_of_prices_by_their_definition(rng, dense, monkeypatch):
     own, prices, share = made(rng, radius=1.5), rng.normal(size=K), 0.25
     point = _evaluate(own, prices, T)
     scatter = np.sqrt(np.maximum(point.counts, 1.0) * (1.0 - share))
-    # The corners of bounds hold no price; the radius, 1.5, is the standard deviation known before.
-    rows = T * curvature_by_differences(own, prices) - np.diag(point.corner)
+    # Corners hold no price whose count may leave the bounds; the radius, 1.5, is the standard
+    # deviation known before.
+    room = np.minimum(point.counts - own.lower, own.upper - point.counts) / scatter
+    rows = T * curvature_by_differences(own, prices) - np.diag(point.corner * (room <= 4.0))
     matrix = rows + np.eye(K) * T * scatter.mean() / 1.5
     draws = random_signs((8, K), key=0, xp=NUMPY.namespace, device=None) * scatter
     moves = np.linalg.solve(matrix, T * (draws - draws.mean(axis=1, keepdims=True)).T)
@@ -113,6 +115,7 @@ def test_a_temperature_is_divided_until_few_samples_lie_on_borders(rng):
 def test_the_numbers_of_the_method():
     """Measured, or reasoned about where they stand; another number is a decision."""
     names = "DENSE COOLING TIED MOST_STEPS MOST_LEVELS LONGEST SHORTEST ARMIJO PROMISE DRAWS KEY"
-    names += " FAR RIDGE CG_STEPS CG_ACCURACY UNITS"
-    numbers = [256, 4.0, 0.8, 16, 30, 16.0, 1e-4, 1e-4, 0.02, 8, 0, 24.0, 1e-8, 60, 0.03, 2.0**40]
+    names += " FAR FAR_INSIDE RIDGE CG_STEPS CG_ACCURACY UNITS"
+    numbers = [256, 4.0, 0.8, 16, 30, 16.0, 1e-4, 1e-4, 0.02, 8, 0, 24.0, 4.0, 1e-8, 60, 0.03]
+    numbers += [2.0**40]
     assert [getattr(_smoothed_dual, name) for name in names.split()] == numbers
