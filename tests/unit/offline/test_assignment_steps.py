@@ -151,7 +151,8 @@ def test_truncated_rows_are_not_forgiven_what_a_second_look_finds(
 
 def test_more_candidates_than_memory_holds_halve_the_region(monkeypatch):
     Pass(monkeypatch, too_many=True)
-    found = _after_pass(problem(), search_of(), 0)
+    found = _after_pass(problem(), search_of(known=SimpleNamespace()), 0)
+    assert found.known is None
     assert found.region.center is CENTER
     assert found.region.radius.tolist() == [1.0] * K
     assert found == search_of(is_limited=True)._replace(region=found.region)
@@ -256,11 +257,6 @@ def test_a_second_look_looks_at_a_part_and_leaves_the_rest_to_a_pass(at_edge, mo
     else:
         assert found.region is NEXT
         assert one.asked["region"][0] is PART
-
-
-def test_what_was_known_is_forgotten_where_memory_is_short(monkeypatch):
-    Pass(monkeypatch, too_many=True)
-    assert _after_pass(problem(), search_of(known=SimpleNamespace()), 1).known is None
 
 
 class Passes:
