@@ -9,27 +9,11 @@ from numba import njit
 from numpy.typing import NDArray
 
 from .numba_compilation import ENTRY, INNER
-from .numba_engine import all_finite
+from .numba_engine import all_finite, row_max
 
 __all__ = ["best_priced", "select_candidates"]
 
 FloatArray = NDArray[np.floating[Any]]
-
-
-# A maximum of floats is taken one after the other; one of integers by vectors. The bits of floats
-# without NaN are in the order of integers once those of negative ones, but for the sign, are turned
-# round.
-@njit(**INNER)
-def _row_max(row, low, sums, bits):
-    """Return the largest sum; `bits` are those of `sums`, an array to compute in."""
-    for j in range(len(row)):
-        sums[j] = row[j] + low[j]
-    sign, rest = 8 * bits.itemsize - 1, np.iinfo(bits.dtype).max
-    best = bits[0] ^ ((bits[0] >> sign) & rest)
-    for j in range(len(bits)):
-        best = max(best, bits[j] ^ ((bits[j] >> sign) & rest))
-    bits[0] = best ^ ((best >> sign) & rest)
-    return sums[0]
 
 
 @njit(**INNER)
@@ -100,7 +84,7 @@ def _select_candidates(
         row = scores[i]
         if not all_finite(row, zero) and not _none_wrong(row):
             continue
-        best = _row_max(row, low, sums, bits)
+        best = row_max(row, low, sums, bits)
         if not np.isfinite(best):
             continue
         threshold = best - slack * (abs(best) + largest)

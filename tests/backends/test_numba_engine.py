@@ -90,16 +90,43 @@ def test_layouts_of_scores(kernels):
         assert_stream_conforms(kernels, (scores, *arrays[1:]), options | {"chunk_size": 3})
 
 
-def test_lanes_and_prices_begin_lines_of_the_cache_side_by_side(kernels):
+def test_prices_and_sums_begin_lines_of_the_cache_at_a_fixed_distance(kernels):
     kept = []  # so that the next ones lie elsewhere
     for k in (1, 7, 64, 100, 1001):
-        lanes, price = kernels._work_arrays(k)
-        kept.append(lanes)
-        assert (lanes.shape, price.shape) == ((kernels.LANES,), (k,))
-        assert lanes.dtype == price.dtype == np.float64
-        addresses = [a.__array_interface__["data"][0] for a in (lanes, price)]
+        price, sums = kernels._work_arrays(k)
+        kept.append(price)
+        assert price.shape == sums.shape == (k,)
+        assert price.dtype == sums.dtype == np.float64
+        addresses = [a.__array_interface__["data"][0] for a in (price, sums)]
         assert [address % 64 for address in addresses] == [0, 0]
-        assert addresses[1] - addresses[0] == lanes.nbytes
+        assert addresses[1] - addresses[0] == 64 * -(-k // 8)
+
+
+def test_a_zero_ties_with_a_negative_zero(kernels):
+    """Their bits are in order, their values are not: the lowest cluster takes the row."""
+    for first, second in product((0.0, -0.0), repeat=2):
+        scores = np.asarray([[-1.0, first, second, -0.5]])
+        labels, values = kernels.best_clusters(scores, np.full(4, -0.0))
+        assert (labels[0], values[0]) == (1, 0.0)
+
+
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_the_largest_sum_by_its_bits(kernels, kind):
+    """Of either sign, of zeros of both, of subnormals and of the largest numbers."""
+    tiny, large = np.finfo(kind).smallest_subnormal, np.finfo(kind).max
+    sets = ([1.0, 2.0], [-1.0, -2.0], [-1.0, 0.5], [-0.0, 0.0], [-0.0, -1.0], [-tiny, -2 * tiny])
+    sets += ([tiny, -large], [large, tiny], [-large, -large / 2], [-math.inf, -large])
+    for values in sets:
+        for row in (values, values[::-1]):
+            row, low = np.asarray(row, dtype=kind), np.zeros(2, dtype=kind)
+            sums = np.empty(2, dtype=kind)
+            assert kernels.row_max(row, low, sums, sums.view(f"i{kind[1]}")) == row.max()
+            np.testing.assert_array_equal(sums, row)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        row, low = rng.normal(size=(2, 9)).astype(kind)
+        sums = np.empty(9, dtype=kind)
+        assert kernels.row_max(row, low, sums, sums.view(f"i{kind[1]}")) == (row + low).max()
 
 
 def test_best_clusters(kernels):
@@ -133,15 +160,17 @@ def test_what_the_compiled_texts_work_on(kernels, monkeypatch, kind):
     scores = np.asfortranarray(np.eye(3).astype(kind))
     labels, values = kernels.best_clusters(scores, np.zeros(3, kind))
     assert (labels.tolist(), values.tolist()) == ([0, 1, 2], [1.0] * 3)
-    ((given, offsets, lanes, *_),) = best
+    ((given, offsets, sums, bits, *_),) = best
     assert given.flags.c_contiguous
-    assert {a.dtype.str for a in (given, offsets, lanes, values)} == {native.str}
-    assert lanes.shape == (kernels.LANES,)
+    assert {a.dtype.str for a in (given, offsets, sums, values)} == {native.str}
+    assert sums.shape == (3,)
+    assert (bits.dtype.kind, bits.itemsize, bits.base is sums) == ("i", native.itemsize, True)
     arrays, options = problem(3, "none", n=4)
     kernels.assign_stream(arrays[0].astype(kind), *arrays[1:], **options, chunk_size=2)
-    ((given, zero, *_, lanes, price, labels),) = streams
+    ((given, zero, *_, price, sums, bits, labels),) = streams
     assert given.dtype.str == zero.dtype.str == native.str
-    assert lanes.dtype == price.dtype == np.float64
+    assert sums.dtype == price.dtype == np.float64
+    assert (bits.dtype, bits.shape) == (np.int64, (3,))
     assert (labels.shape, labels.dtype) == ((4,), np.int64)
 
 

@@ -294,8 +294,8 @@ PLANTED: tuple[PlantedError, ...] = (
         "backends.numba_engine._first_argmax",
         (
             "off by one",
-            "for j in range(full, k):\n        best",
-            "for j in range(full + 1, k):\n        best",
+            "for j in range(k):",
+            "for j in range(1, k):",
         ),
         claims=(
             "S7",
@@ -304,7 +304,7 @@ PLANTED: tuple[PlantedError, ...] = (
     ),
     *errors_in(
         "backends.numba_engine._first_argmax",
-        ("wrong order", "first = min(first, j)", "first = j"),
+        ("wrong order", "first = min(first,", "first = max(first % k,"),
         claims=("S7",),
     ),
     # The entropy rule (S9) and the published steps (S13).
