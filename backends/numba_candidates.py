@@ -9,11 +9,19 @@ from numba import njit
 from numpy.typing import NDArray
 
 from .numba_compilation import ENTRY, INNER
-from .numba_engine import all_finite, row_max
+from .numba_engine import all_finite, largest
 
 __all__ = ["best_priced", "select_candidates"]
 
 FloatArray = NDArray[np.floating[Any]]
+
+
+@njit(**INNER)
+def _row_max(row, low, sums, bits):
+    """Return the largest sum; `bits` are those of `sums`, an array to compute in."""
+    for j in range(len(row)):
+        sums[j] = row[j] + low[j]
+    return largest(sums, bits)
 
 
 @njit(**INNER)
@@ -84,7 +92,7 @@ def _select_candidates(
         row = scores[i]
         if not all_finite(row, zero) and not _none_wrong(row):
             continue
-        best = row_max(row, low, sums, bits)
+        best = _row_max(row, low, sums, bits)
         if not np.isfinite(best):
             continue
         threshold = best - slack * (abs(best) + largest)

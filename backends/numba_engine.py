@@ -15,40 +15,75 @@ from numpy.typing import NDArray
 
 from .numba_compilation import ENTRY, INNER
 
-__all__ = ["add_limbs", "all_finite", "assign_stream", "best_clusters", "row_max", "segment_sum"]
+__all__ = ["add_limbs", "all_finite", "assign_stream", "best_clusters", "largest", "segment_sum"]
 
 FloatArray = NDArray[np.floating[Any]]
 IntArray = NDArray[np.int64]
+
+# A running maximum is a chain of dependent operations. 64 independent ones, element l of each
+# group of 64 against lane l, vectorize: measured 3x faster than one chain at k = 1,000.
+LANES = 64
 
 
 # A maximum of floats is taken one after the other; one of integers by vectors. The bits of floats
 # without NaN are in the order of integers once those of negative ones, but for the sign, are turned
 # round. Of zeros +0.0 is the larger there; they are equal to whoever compares the floats.
 @njit(**INNER)
-def row_max(row, price, sums, bits):
-    """Return the largest sum and leave all in `sums`; `bits` are those of `sums`, to compute in."""
-    for j in range(len(row)):
-        sums[j] = row[j] + price[j]
+def largest(values, bits):
+    """Return the largest of some values, whose `bits` are left as they were."""
     sign, rest = 8 * bits.itemsize - 1, np.iinfo(bits.dtype).max
-    best = bits[0] ^ ((bits[0] >> sign) & rest)
+    best, kept = bits[0] ^ ((bits[0] >> sign) & rest), bits[0]
     for j in range(len(bits)):
         best = max(best, bits[j] ^ ((bits[j] >> sign) & rest))
-    kept = bits[0]
     bits[0] = best ^ ((best >> sign) & rest)
-    largest = sums[0]
+    value = values[0]
     bits[0] = kept
-    return largest
+    return value
 
 
-# No early exit: the least index of those that tie is taken by vectors, too. A scan that stops is as
-# fast at k = 100 and slower at k = 1,000. The label of a row with a NaN is never used.
-@njit(**INNER)
-def _first_argmax(row, price, sums, bits):
+# "nnan" and "nsz" let the compiler vectorize the maximum. They are safe: rows that hold a NaN or an
+# infinity are found by `all_finite`, and their label is never used.
+@njit(**INNER, fastmath={"nnan", "nsz"})
+def _fill_lanes(row, lanes, price):
+    """Take the largest sum of each lane; the last group may be shorter than the others."""
     k = len(row)
-    best = row_max(row, price, sums, bits)
-    first = k
-    for j in range(k):
-        first = min(first, j if sums[j] == best else k)
+    full = k // LANES * LANES
+    lanes[:] = -np.inf
+    for start in range(0, full, LANES):
+        values, prices = row[start : start + LANES], price[start : start + LANES]
+        for lane in range(LANES):
+            lanes[lane] = max(lanes[lane], values[lane] + prices[lane])
+    values, prices = row[full:], price[full:]
+    for lane in range(k - full):
+        lanes[lane] = max(lanes[lane], values[lane] + prices[lane])
+
+
+@njit(**INNER)
+def _first_of_few(row, price):
+    """Compare one after the other, which is quickest for fewer clusters than lanes."""
+    best, first = -np.inf, 0
+    for j in range(len(row)):
+        value = row[j] + price[j]
+        if value > best:
+            best, first = value, j
+    return first
+
+
+@njit(**INNER)
+def _first_argmax(row, lanes, bits, price):
+    """Return the first cluster of the largest sum, and some cluster where a NaN hides it."""
+    k = len(row)
+    if k < LANES:
+        return _first_of_few(row, price)
+    _fill_lanes(row, lanes, price)
+    best = largest(lanes, bits)
+    first = k - 1
+    for lane in range(LANES):
+        if lanes[lane] == best:
+            for j in range(lane, k, LANES):
+                if row[j] + price[j] == best:
+                    first = min(first, j)
+                    break
     return first
 
 
@@ -78,9 +113,9 @@ def _assign_stream(  # noqa: C901  one pass, in the order of the reference text
     chunk_size,
     remaining,
     free_sign,
-    price,
-    sums,
+    lanes,
     bits,
+    price,
     labels,
 ):
     n, k = scores.shape
@@ -99,7 +134,7 @@ def _assign_stream(  # noqa: C901  one pass, in the order of the reference text
             price[j] = -np.inf if blocked else rho[j] - rho_up[j]
         for i in range(start, stop):
             row = scores[i]
-            y = _first_argmax(row, price, sums, bits)
+            y = _first_argmax(row, lanes, bits, price)
             if not all_finite(row, zero):  # second, when the row is in the cache
                 return i
             labels[i] = y
@@ -129,12 +164,11 @@ def _assign_stream(  # noqa: C901  one pass, in the order of the reference text
 
 def _work_arrays(k: int) -> tuple[FloatArray, FloatArray]:
     # Cut from one buffer, so that their distance is fixed: where both begin at the same offset in
-    # a page, the store of a sum delays the load of a price (measured: 1.5x the whole time).
+    # a page, the store of a lane delays the load of a price (measured: 1.5x the whole time).
     line = 8  # doubles in a cache line
-    width = -(-k // line) * line
-    buffer = np.empty(2 * width + line)
+    buffer = np.empty(k + LANES + line)
     start = -(buffer.ctypes.data // 8) % line
-    return buffer[start : start + k], buffer[start + width : start + width + k]
+    return buffer[start : start + LANES], buffer[start + LANES : start + LANES + k]
 
 
 def assign_stream(
@@ -157,7 +191,7 @@ def assign_stream(
     if scores.dtype != native:
         scores = np.ascontiguousarray(scores, dtype=native)
     labels = np.empty(scores.shape[0], dtype=np.int64)
-    price, sums = _work_arrays(scores.shape[1])
+    lanes, price = _work_arrays(scores.shape[1])
     rho, rho_up, counts = rho.copy(), rho_up.copy(), counts.copy()
     bad_row = _assign_stream(
         scores,
@@ -173,9 +207,9 @@ def assign_stream(
         int(chunk_size),
         int(remaining),
         bool(free_sign),
+        lanes,
+        lanes.view(np.int64),
         price,
-        sums,
-        sums.view(np.int64),
         labels,
     )
     return labels, rho, rho_up, counts, int(bad_row)
@@ -246,10 +280,10 @@ def add_limbs(
 
 
 @njit(**ENTRY)
-def _best_clusters(scores, offsets, sums, bits, labels, values):
+def _best_clusters(scores, offsets, lanes, bits, labels, values):
     for i in range(scores.shape[0]):
         row = scores[i]
-        label = _first_argmax(row, offsets, sums, bits)
+        label = _first_argmax(row, lanes, bits, offsets)
         labels[i] = label
         values[i] = row[label] + offsets[label]
 
@@ -258,13 +292,14 @@ def best_clusters(scores: FloatArray, offsets: FloatArray) -> tuple[IntArray, Fl
     """See `dualclust.algos.scores.nearest.best_clusters`."""
     native = scores.dtype.newbyteorder("=")
     scores = np.ascontiguousarray(scores, dtype=native)
-    n, k = scores.shape
-    labels, values, sums = np.empty(n, np.int64), np.empty(n, native), np.empty(k, native)
+    n = scores.shape[0]
+    labels, values = np.empty(n, dtype=np.int64), np.empty(n, dtype=native)
+    lanes = np.empty(LANES, dtype=native)
     _best_clusters(
         scores,
         np.ascontiguousarray(offsets, dtype=native),
-        sums,
-        sums.view(f"i{native.itemsize}"),
+        lanes,
+        lanes.view(f"i{native.itemsize}"),
         labels,
         values,
     )

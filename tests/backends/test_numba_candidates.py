@@ -124,6 +124,24 @@ def test_what_the_compiled_text_works_on(kernels, monkeypatch, kind):
     assert np.shares_memory(bits, sums)
 
 
+@pytest.mark.parametrize("kind", ["f4", "f8"])
+def test_the_largest_sum_by_its_bits(kernels, kind):
+    """Of either sign, of zeros of both, of subnormals and of the largest numbers."""
+    tiny, large = np.finfo(kind).smallest_subnormal, np.finfo(kind).max
+    sets = ([1.0, 2.0], [-1.0, -2.0], [-1.0, 0.5], [-0.0, 0.0], [-0.0, -1.0], [-tiny, -2 * tiny])
+    sets += ([tiny, -large], [large, tiny], [-large, -large / 2], [-math.inf, -large])
+    for values in sets:
+        for row in (values, values[::-1]):
+            row, low = np.asarray(row, dtype=kind), np.zeros(2, dtype=kind)
+            sums = np.empty(2, dtype=kind)
+            assert kernels._row_max(row, low, sums, sums.view(f"i{kind[1]}")) == row.max()
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        row, low = rng.normal(size=(2, 9)).astype(kind)
+        sums = np.empty(9, dtype=kind)
+        assert kernels._row_max(row, low, sums, sums.view(f"i{kind[1]}")) == (row + low).max()
+
+
 def test_the_best_candidate_of_each_row(kernels):
     for seed in range(60):
         rng = np.random.default_rng(seed)

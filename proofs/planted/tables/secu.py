@@ -291,20 +291,16 @@ PLANTED: tuple[PlantedError, ...] = (
         claims=("S8",),
     ),
     *errors_in(
-        "backends.numba_engine._first_argmax",
-        (
-            "off by one",
-            "for j in range(k):",
-            "for j in range(1, k):",
-        ),
+        "backends.numba_engine._first_of_few",
+        ("off by one", "for j in range(len(row)):", "for j in range(1, len(row)):"),
         claims=(
             "S7",
             "S8",
         ),
     ),
     *errors_in(
-        "backends.numba_engine._first_argmax",
-        ("wrong order", "first = min(first,", "first = max(first % k,"),
+        "backends.numba_engine._first_of_few",
+        ("wrong order", "if value > best:", "if value >= best:"),
         claims=("S7",),
     ),
     # The entropy rule (S9) and the published steps (S13).

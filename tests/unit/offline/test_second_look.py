@@ -167,6 +167,15 @@ def test_a_price_leaves_the_part_where_the_region_goes_on(rng):
         ([0.0, 1.9, 0.0], False),
     ):
         assert leaves_the_part(found, np.asarray(prices), region) is leaves
+    upper = collect_candidates(source, -region.radius, np.asarray([1.0, 2.0, 2.0]), width=3)
+    assert leaves_the_part(upper, np.asarray([0.0, 0.0, 2.0]), region)  # cut off above alone
+
+
+def test_scores_and_prices_of_zero_leave_every_candidate():
+    """The margin is 0 there, and all of them tie."""
+    source, zero = score_source(np.zeros((5, 3))), np.zeros(3)
+    known = collect_candidates(source, zero - 1.0, zero + 1.0, width=3)
+    assert_same(look_again(source, known, zero, zero, width=3), known._replace(low=zero, high=zero))
 
 
 def test_ranks_find_what_one_finds(rng, monkeypatch):
