@@ -166,7 +166,7 @@ class Counter:
 
         def run() -> int:
             nearest_centers(source, prices)
-            return -(-n // block_rows(k))
+            return -(-n // block_rows(k, like=prices))
 
         return self.count("nearest centers, at prices", f"{n:,} x 5, k = {k}", "blocks", run)
 

@@ -243,7 +243,8 @@ def map_rows(
 
     The edges do not depend on the ranks. On a CPU, the results for one block fit into the cache.
     """
-    rows, like = block_rows(n_clusters), source.rows(0, 0)
+    like = source.rows(0, 0)
+    rows = block_rows(n_clusters, like=like)
     if on_host(like):
         widest = max(n_clusters, source.n_features)
         while rows > FEWEST_ROWS and rows * widest > CACHED_ENTRIES:

@@ -21,9 +21,13 @@ from typing import NamedTuple
 from .checks import check_real
 from .errors import InvalidValueError
 from .precision import at_least_float32
+from .reads import detached
 from .types import Array
 
 __all__ = ["Directions", "unit_directions"]
+
+# Keeps the products of `_one_bit` within the range of float64.
+_UNIT = 2.0**-60
 
 
 class Directions(NamedTuple):
@@ -76,10 +80,19 @@ def unit_directions(x: Array) -> Directions:
     x = xp.astype(x, xp.float64)
     largest = xp.max(xp.abs(x), axis=-1, keepdims=True)
     valid = largest > smallest
-    # A power of two scales without rounding, and `floor` stops its gradient, which is right because
-    # the result does not depend on the scale.
-    exponent = xp.floor(xp.log2(xp.where(valid, largest, xp.ones_like(largest))))
-    exponent = xp.clip(exponent, max=1022.0)  # some libraries take a power of 1023 for infinity
-    x = xp.where(valid, x / xp.pow(xp.full_like(exponent, 2.0), exponent), xp.zeros_like(x))
+    scale = _one_bit(xp.where(valid, detached(largest), xp.ones_like(largest)))
+    x = xp.where(valid, x / scale * _UNIT, xp.zeros_like(x))
     squares = xp.sum(x * x, axis=-1, keepdims=True)
     return Directions(x / xp.sqrt(xp.where(valid, squares, xp.ones_like(squares))), valid[..., 0])
+
+
+def _one_bit(values: Array) -> Array:
+    """Round positive numbers to one significant bit and multiply them by `_UNIT`.
+
+    What is left is a power of two, by which a division rounds nothing. Three roundings find it
+    (Veltkamp 1968), which every device does alike: ``pow(2, floor(log2(x)))`` is off by a last bit
+    on CUDA.
+    """
+    small = values * _UNIT
+    wide = (2.0**52 + 1.0) * small
+    return wide - (wide - small)

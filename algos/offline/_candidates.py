@@ -231,7 +231,8 @@ def collect_candidates(
     max_rows = math.inf if max_entries is None else max_entries // min(width, source.n_clusters)
     largest = float(xp.max(xp.maximum(xp.abs(low), xp.abs(high))))
     joined, parts = list[Part](), list[Part]()
-    wrong, n_free, first, rows = (-1, 0), 0, group.first_row, block_rows(source.n_clusters)
+    wrong, n_free, first = (-1, 0), 0, group.first_row
+    rows = block_rows(source.n_clusters, like=low)
     edges = row_blocks(group.n_local, rows, at_least_one=True)
     n_at_once = 1 if on_host(low) else max(1, DEVICE_ROWS // rows)
     batches = iter(lambda: list(islice(edges, n_at_once)), [])

@@ -186,7 +186,7 @@ def look_again(
             cut = xp.take(ids[rows], cut)
             parts = [
                 select_candidates(source.take(cut[a:b]), low, high, width=width)  # step 2
-                for a, b in row_blocks(int(n_cut), block_rows(k))
+                for a, b in row_blocks(int(n_cut), block_rows(k, like=low))
             ]
             selected = _in_place(selected, parts, is_cut)
         part, bad = free_rows([fix_rows(*selected, k)], largest)  # step 3

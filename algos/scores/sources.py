@@ -160,7 +160,7 @@ class ScoreSource(NamedTuple):
         return map_blocks(
             lambda start, stop: function(first + start, first + stop),
             last - first,
-            block_rows(self.n_clusters),
+            block_rows(self.n_clusters, like=like),
             like=None if self.in_turn else like,
             at_least_one=at_least_one,
         )
@@ -198,7 +198,10 @@ def score_source(scores: Array, weights: Array | None = None) -> ScoreSource:
     factors, exponent = _normalized(check_weights("weights", weights, n))
     # A product keeps its digits if neither factor is near the limits of the range.
     sizes = map_blocks(
-        lambda start, stop: largest_score(scores[start:stop, :]), n, block_rows(k), like=scores
+        lambda start, stop: largest_score(scores[start:stop, :]),
+        n,
+        block_rows(k, like=scores),
+        like=scores,
     )
     largest = max(sizes, default=0.0)
     unit = math.frexp(largest)[1]

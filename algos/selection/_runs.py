@@ -143,7 +143,7 @@ def label_rows(rows: Array, run: Run, *, metric: str) -> tuple[Array, float]:
     if metric != "cosine":
         offsets = -0.5 * xp.sum(centers * centers, axis=1)
     parts, values = [], []
-    for start, stop in row_blocks(rows.shape[0], block_rows(int(centers.shape[0]))):
+    for start, stop in row_blocks(rows.shape[0], block_rows(int(centers.shape[0]), like=centers)):
         scores = xp.matmul(rows[start:stop, :], centers.T)
         scores = scores if offsets is None else scores + offsets
         added = xp.zeros_like(scores[0, :])

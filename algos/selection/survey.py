@@ -137,7 +137,9 @@ def survey(
     centers = xp.concat([candidate.centers for candidate in candidates], axis=0)
     offsets = None if metric == "cosine" else -0.5 * xp.sum(centers * centers, axis=1)
     limit = 0.1 * math.sqrt(float(xp.finfo(centers.dtype).max) / source.n_features)
-    edges = row_blocks(source.group.n_local, block_rows(int(centers.shape[0])), at_least_one=True)
+    edges = row_blocks(
+        source.group.n_local, block_rows(int(centers.shape[0]), like=centers), at_least_one=True
+    )
     for start, stop in edges:
         rows = source.rows(start, stop)
         if offsets is not None and on_host(rows):

@@ -34,7 +34,11 @@ __all__ = ["STAGE"]
 SAVE = 60.0  # seconds between two checkpoints
 MARGIN = 1.5  # an epoch must fit into what is left this many times
 FIGURES = ("acc", "nmi", "ari")
-FAST = {"execution.precision=bfloat16", "execution.step=graph"}
+FAST = {
+    "execution.precision=bfloat16",
+    "execution.channels_last=true",
+    "execution.step=graph",
+}
 CUT = {
     "secu_cifar10": [
         "epochs=3",

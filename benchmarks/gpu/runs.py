@@ -97,14 +97,17 @@ def prepared(machine: Machine, config: RunConfig, *, graph: bool = False) -> Run
 
     The settings of a run keep their own word for the step: what captures here is the machine's.
     """
-    if config.execution.step == "compile":
+    compiled = config.execution.step == "compile"
+    if compiled:
         torch.compiler.reset()  # what was compiled for other networks counts against a limit
     run = Run(config, str(machine.device))
-    if config.execution.step == "compile":
+    if compiled:
         run.method.network.compile_with(machine.compiler)
     if graph:
-        options = replace(config.execution, step="graph")
+        step = "compiled-graph" if compiled else "graph"
+        options = replace(config.execution, step=step)
         run.execution = Execution(options, run.device, machine.capture())
+        run.loader.execution = run.execution
         machine.adapt(run.optimizer)
     run.init()
     return run

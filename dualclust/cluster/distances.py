@@ -162,6 +162,6 @@ def squared_distances(
             squared = squared * weights[group.first_row + start : group.first_row + stop]
         return xp.sum(squared)
 
-    rows = block_rows(centers.shape[0])
+    rows = block_rows(centers.shape[0], like=centers)
     sums = read(*map_blocks(added, group.n_local, rows, like=centers))
     return math.fsum(group.gather(np.asarray(sums, dtype=np.float64)).tolist())

@@ -132,9 +132,13 @@ class _Cuda(Kind):
         return _PinnedCopies(device)
 
     def capture(self, function: Callable[[], Result]) -> tuple[Captured, Result]:
-        """Capture a function; it does not run before the first replay."""
+        """Capture a function; it does not run before the first replay.
+
+        What other threads ask of the device meanwhile, as memory for batches to come, is not part
+        of the graph and does not end it.
+        """
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             result = function()
         return graph, result
 

@@ -34,7 +34,8 @@ FEW, MANY = 3 * BLOCK, 12 * BLOCK
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
     monkeypatch.setattr(blocks, "BLOCK_ENTRIES", BLOCK * K)
-    assert blocks.block_rows(K) == BLOCK
+    monkeypatch.setattr(blocks, "DEVICE_ENTRIES", BLOCK * K)
+    assert blocks.block_rows(K) == blocks.block_rows(K, like=points(1, DEVICE)) == BLOCK
 
 
 def points(n, device):

@@ -15,52 +15,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ...algos.core.errors import (
-    DeviceMismatchError,
-    InvalidTypeError,
-    InvalidValueError,
-    UsageError,
-)
 from ...common.devices import kind_of
 from ..config.run import AugmentConfig
 from . import color
 from .crops import TRIES, crop_boxes
+from .draws import AFFINE, COLUMNS, PIXEL_COLUMNS, Numbers, draw_numbers, pieces_of
 from .geometry import affine_matrix, warp
 
-__all__ = ["affine_matrix", "augment", "warp"]
-
-# Columns of the uniform numbers of a sample. Each piece owns its columns, drawn or not used, so
-# that switching one piece off leaves the draws of the others as they were.
-_COLUMNS = (
-    "angle",
-    "shift_x",
-    "shift_y",
-    "zoom",
-    "shear",
-    "flip",
-    "contrast",
-    "brightness",
-    "blur",
-    "sigma",
-    "cut_x",
-    "cut_y",
-)
-# The second table, drawn where one of its pieces is on: `TRIES` areas and ratios, two places, then
-# one column each.
-_PIXEL_COLUMNS = ("jitter", "bright", "stretch", "saturate", "turn", "gray", "solarize")
-_PIXEL = frozenset({"crop", "jitter", "gray", "solarize"})
-_AFFINE = frozenset({"rotate", "translate", "scale", "shear", "flip"})
-_OF_VECTORS = frozenset({"noise", "mask"})
-# Settings that say how a piece works, not whether it is on.
-_MANNERS = frozenset({"ratio", "jitter_probability", "blur_sigma"})
-# Control points of the elastic field along each side: bends of about a third of the image.
-_FIELD = 4
+__all__ = ["affine_matrix", "augment", "augment_by", "warp"]
 
 
 def augment(
@@ -124,70 +91,37 @@ def augment(
     >>> augment(images, AugmentConfig(rotate=10, translate=0.1), rng).shape
     torch.Size([2, 1, 8, 8])
     """
-    start, total = part or (0, len(images))
-    _check(images, generator, start, total)
-    pieces = _pieces(options)
+    numbers = draw_numbers(images, options, generator, part)
+    return augment_by(images, options, numbers, background, scale)
+
+
+def augment_by(
+    images: Tensor,
+    options: AugmentConfig,
+    numbers: Numbers,
+    background: Tensor | None = None,
+    scale: tuple[Tensor, Tensor] | None = None,
+) -> Tensor:
+    """Make the views that the numbers say: `augment` without chance.
+
+    Parameters are those of `augment`, and `numbers` of `draw_numbers` for the same images and
+    options. Nothing is decided on the host but by the options, so that a device can record it once
+    and do it again with other images and numbers (`loop.execution`).
+    """
+    pieces = pieces_of(options)
     if not pieces:
         return images
-    vectors = images.ndim == 2
-    wrong = pieces - _OF_VECTORS if vectors else pieces & {"mask"}
-    if wrong:
-        kind = "embeddings" if vectors else "images"
-        msg = (
-            f"augment.{min(wrong)} is not for {kind}, and the samples have shape "
-            f"{tuple(images.shape[1:])}. To fix: leave out {', '.join(sorted(wrong))}"
-        )
-        raise UsageError(msg)
-    draw = _Draws(images, generator, start, total)
     with kind_of(images.device).autocast(images.device, None):
-        if vectors:
-            return _vectors(images, options, draw)
-        return _augment(images, options, pieces, draw, background, scale)
+        if images.ndim == 2:
+            return _vectors(images, options, numbers)
+        return _augment(images, options, pieces, numbers, background, scale)
 
 
-class _Draws:
-    """Uniform and normal numbers for the rows of one part of a batch."""
-
-    def __init__(self, like: Tensor, generator: torch.Generator, start: int, total: int) -> None:
-        self.generator, self.total = generator, total
-        self.rows = slice(start, start + len(like))
-        self.like = like
-
-    def uniform(self, *shape: int) -> Tensor:
-        """Numbers of each row in [0, 1)."""
-        whole = torch.rand(
-            (self.total, *shape),
-            generator=self.generator,
-            dtype=self.like.dtype,
-            device=self.like.device,
-        )
-        return whole[self.rows]
-
-    def normal(self, *shape: int) -> Tensor:
-        """Numbers of each row, of mean 0 and variance 1."""
-        whole = torch.randn(
-            (self.total, *shape),
-            generator=self.generator,
-            dtype=self.like.dtype,
-            device=self.like.device,
-        )
-        return whole[self.rows]
-
-
-@lru_cache
-def _pieces(options: AugmentConfig) -> frozenset[str]:
-    """Names of the pieces that are on."""
-    off = AugmentConfig()
-    names = set(AugmentConfig.__dataclass_fields__) - _MANNERS
-    on = {name for name in names if getattr(options, name) != getattr(off, name)}
-    return frozenset(on if options.jitter_probability else on - {"jitter"})
-
-
-def _vectors(rows: Tensor, options: AugmentConfig, draw: _Draws) -> Tensor:
-    if options.noise:
-        rows = rows + options.noise * draw.normal(rows.shape[1])
-    if options.mask:
-        rows = rows * (draw.uniform(rows.shape[1]) >= options.mask)
+def _vectors(rows: Tensor, options: AugmentConfig, numbers: Numbers) -> Tensor:
+    if numbers.normal is not None:
+        rows = rows + options.noise * numbers.normal
+    if numbers.mask is not None:
+        rows = rows * (numbers.mask >= options.mask)
     return rows
 
 
@@ -195,16 +129,14 @@ def _augment(
     images: Tensor,
     options: AugmentConfig,
     pieces: frozenset[str],
-    draw: _Draws,
+    numbers: Numbers,
     background: Tensor | None,
     scale: tuple[Tensor, Tensor] | None,
 ) -> Tensor:
-    channels, *sides = images.shape[1:]
-    h, w = (options.size or side for side in sides)
-    u = dict(zip(_COLUMNS, draw.uniform(len(_COLUMNS)).unbind(1), strict=True))
-    knots = draw.uniform(2, _FIELD, _FIELD) if options.elastic else None
-    noise = draw.normal(channels, h, w) if options.noise else None
-    v = draw.uniform(2 * TRIES + 2 + len(_PIXEL_COLUMNS)) if pieces & _PIXEL else None
+    h, w = (options.size or side for side in images.shape[2:])
+    _, knots, noise, v, _ = numbers
+    assert numbers.uniform is not None  # images have them
+    u = dict(zip(COLUMNS, numbers.uniform.unbind(1), strict=True))
     shift = None if background is None else background.to(images.dtype)[:, None, None]
     # From here to the end, 0 is the background.
     views = images if shift is None else images - shift
@@ -245,7 +177,7 @@ def _move(
     h, w = views.shape[2:]
     theta = field = boxes = None
     finer = 1
-    if pieces & _AFFINE:
+    if pieces & AFFINE:
         low, high = map(math.log, options.scale)
         theta = affine_matrix(
             angle=math.radians(options.rotate) * (2 * u["angle"] - 1),
@@ -279,7 +211,7 @@ def _move(
 
 def _colors(pixels: Tensor, options: AugmentConfig, pieces: frozenset[str], v: Tensor) -> Tensor:
     """Jitter, then gray, of images in [0, 1]."""
-    names = dict(zip(_PIXEL_COLUMNS, v[:, -len(_PIXEL_COLUMNS) :].unbind(1), strict=True))
+    names = dict(zip(PIXEL_COLUMNS, v[:, -len(PIXEL_COLUMNS) :].unbind(1), strict=True))
     if "jitter" in pieces:
         *strengths, turn = options.jitter
         factors = [
@@ -322,25 +254,3 @@ def _outside(u: Tensor, side: int, share: float) -> Tensor:
     """Whether each pixel of a side lies outside a segment of `share` of it, centered at `u`."""
     centers = (torch.arange(side, dtype=u.dtype, device=u.device) + 0.5) / side
     return (centers - u[:, None]).abs() > share / 2
-
-
-def _check(images: Tensor, generator: torch.Generator, start: int, total: int) -> None:
-    if images.dtype not in (torch.float32, torch.float64):
-        msg = f"images must be float32 or float64, got {images.dtype}. To fix: data.normalize"
-        raise InvalidTypeError(msg)
-    if images.ndim not in (2, 4):
-        msg = (
-            f"images must have shape (b, c, h, w) or (b, d), got {tuple(images.shape)}"
-            ". To fix this, add the axis that is missing: images[None] for one image, "
-            "images[:, None] for gray ones"
-        )
-        raise InvalidValueError(msg)
-    if not 0 <= start <= total - len(images):
-        msg = (
-            f"part must be (start, total) with start + {len(images)} images <= total, "
-            f"got ({start}, {total})"
-        )
-        raise InvalidValueError(msg)
-    if generator.device != images.device:
-        msg = f"generator lives on {generator.device}, images on {images.device}; both must agree"
-        raise DeviceMismatchError(msg)

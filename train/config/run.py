@@ -218,13 +218,14 @@ class ExecutionConfig(Checked):
     precision : ``"float32"``, ``"bfloat16"`` (autocast of the network; losses, scores and prices
         stay in float32 and float64) or ``"float64"`` (for comparisons).
     channels_last : bool. Memory format of the network and its images.
-    step : ``"eager"``, ``"compile"`` (`torch.compile` of the network) or ``"graph"`` (CUDA only:
-        the whole step, from features to the optimizer, captured once and replayed).
+    step : ``"eager"``, ``"compile"`` (`torch.compile` of the network), ``"graph"`` (CUDA only: the
+        whole step, from features to the optimizer, and the views captured once and replayed) or
+        ``"compiled-graph"`` (both).
     """
 
     precision: Annotated[str, one_of("float32", "bfloat16", "float64")] = "float32"
     channels_last: bool = False
-    step: Annotated[str, one_of("eager", "compile", "graph")] = "eager"
+    step: Annotated[str, one_of("eager", "compile", "graph", "compiled-graph")] = "eager"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from torch import Tensor
 from ...algos.core.errors import InvalidValueError
 from ...common.ranks import Ranks
 from ..augment.crops import NUMBERS
-from ..augment.views import augment
+from ..augment.draws import Numbers, draw_numbers
+from ..augment.views import augment_by
 from ..config.run import AugmentConfig, RunConfig
 from ..data.input_scale import as_pixels, rescaled
 from ..data.pictures import Decoders, PictureData, Wanted
@@ -237,14 +238,19 @@ class Loader:
             options = _after_crop(options)
         draws = generator(self.config.seed, "augment", *stream, device=self.device)
         start, _ = self.ranks.shard(len(ids))
-        return augment(
-            images,
-            options,
-            draws,
-            data.background,
-            part=(start, len(ids)),
-            scale=(data.mean, data.std),
-        )
+        numbers = draw_numbers(images, options, draws, (start, len(ids)))
+        drawn = [number for number in numbers if number is not None]
+        if not drawn:
+            return images
+        background = [] if data.background is None else [data.background]
+
+        def view(images: Tensor, mean: Tensor, std: Tensor, *rest: Tensor) -> Tensor:
+            left = iter(rest)
+            given = Numbers(*(None if number is None else next(left) for number in numbers))
+            return augment_by(images, options, given, next(left, None), (mean, std))
+
+        given = [images, data.mean, data.std, *drawn, *background]
+        return self.execution.apply(("view", options), view, given)
 
 
 @lru_cache

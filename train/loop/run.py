@@ -95,7 +95,7 @@ class Run:
         check_normalization(config)
         self.config = config
         self.ranks = ranks
-        self.device = torch.device(device)
+        self.device = torch.empty(0, device=device).device  # with its number, as tensors have it
         self.execution = Execution(config.execution, self.device)
         self.loader = Loader(config, ranks, self.execution)
         check_candidates(config, self.loader.n)

@@ -27,13 +27,20 @@ from .ceilings import bandwidth, matrix_rate, rotations, share
 __all__ = ["measure_compiled", "measure_optimizers", "measure_steps", "measure_views"]
 
 BATCHES = 8
+LAST = "execution.channels_last=true"
 STEPS = {
     "eager": ("float32", "eager"),
     "bf16": ("bfloat16", "eager"),
     "graph": ("float32", "graph"),
     "bf16 graph": ("bfloat16", "graph"),
+    "bf16 graph, channels last": ("bfloat16", "graph", LAST),
 }
-COMPILED = {"bf16 compiled": ("bfloat16", "compile")}
+COMPILED = {
+    "bf16 compiled": ("bfloat16", "compile"),
+    "bf16 compiled graph": ("bfloat16", "compiled-graph"),
+    "bf16 compiled graph, channels last": ("bfloat16", "compiled-graph", LAST),
+}
+TOY = {"bf16 compiled": ("bfloat16", "compile")}
 # Its step is a large batch: here of 1,000 pictures, in one pass of 32 steps of the optimizer.
 CUT = {"gatcluster": ["batch_size=1000", "gatcluster.repeats=1"]}
 TENSORS = {"lars": 5, "sgd": 5, "adam": 7}  # read and written by a step, each of the network's size
@@ -42,23 +49,27 @@ TENSORS = {"lars": 5, "sgd": 5, "adam": 7}  # read and written by a step, each o
 def measure_steps(context: Context) -> Iterator[Row]:
     """A row for each method and way of running its step."""
     for method in METHODS:
-        for name, (precision, step) in STEPS.items():
-            if context.machine.toy and name in ("bf16", "graph"):
+        for name, (precision, step, *changes) in STEPS.items():
+            if context.machine.toy and name not in ("eager", "bf16 graph"):
                 continue
             if context.machine.toy and step == "graph" and method != METHODS[0]:
                 continue  # the graph of each method is rehearsed where it is compared
             if step == "graph" and not REGISTERED[method].capturable:
                 continue
             label = {"method": method, "step": name}
-            yield from attempted(context, label, partial(_step, context, method, precision, step))
+            take = partial(_step, context, method, precision, step, changes)
+            yield from attempted(context, label, take)
 
 
 def measure_compiled(context: Context) -> Iterator[Row]:
     """A row for each method."""
     for method in context.machine.size(METHODS, METHODS[:1]):
-        for name, (precision, step) in COMPILED.items():
+        for name, (precision, step, *changes) in context.machine.size(COMPILED, TOY).items():
+            if step == "compiled-graph" and not REGISTERED[method].capturable:
+                continue
             label = {"method": method, "step": name}
-            yield from attempted(context, label, partial(_step, context, method, precision, step))
+            take = partial(_step, context, method, precision, step, changes)
+            yield from attempted(context, label, take)
 
 
 def _config(context: Context, method: str, *changes: str) -> RunConfig:
@@ -75,14 +86,15 @@ def _config(context: Context, method: str, *changes: str) -> RunConfig:
     return override(config, [*cut, *heads, *changes])
 
 
-def _step(context: Context, method: str, precision: str, step: str) -> Row:
+def _step(context: Context, method: str, precision: str, step: str, changes: Sequence[str]) -> Row:
     machine = context.machine
-    compiled = "compile" if step == "compile" else "eager"
-    settings = f"execution.precision={precision}", f"execution.step={compiled}"
-    run = prepared(machine, _config(context, method, *settings), graph=step == "graph")
+    compiled = "compile" if step.startswith("compile") else "eager"
+    settings = f"execution.precision={precision}", f"execution.step={compiled}", *changes
+    graph = step.endswith("graph")
+    run = prepared(machine, _config(context, method, *settings), graph=graph)
     batches = batches_of(begun(run), machine.size(BATCHES, 1))
     calls = steps_of(run, batches)
-    for call in (calls * 3)[:3] if step == "graph" else ():
+    for call in (calls * 3)[:3] if graph else ():
         call()  # a graph is captured at the third batch of its length
     found = measure(machine, calls, warm=4, most=2.0)
     seen = machine.profile(partial(_each, calls), 1)
@@ -136,18 +148,21 @@ class _Products(TorchDispatchMode):
 
 
 def measure_views(context: Context) -> Iterator[Row]:
-    """Both views of a batch, of each recipe."""
+    """Both views of a batch, of each recipe, drawn eagerly and as a graph."""
     for method in METHODS:
-        yield from attempted(context, {"method": method}, partial(_views, context, method))
+        for graph in (False, True):
+            label = {"method": method, "step": "graph" if graph else "eager"}
+            yield from attempted(context, label, partial(_views, context, method, graph))
 
 
-def _views(context: Context, method: str) -> Row:
+def _views(context: Context, method: str, graph: bool) -> Row:
     machine = context.machine
-    config = _config(context, method)
-    run = begun(prepared(machine, config))
+    run = begun(prepared(machine, _config(context, method), graph=graph))
     batches = run.loader.batches(0, run.method.order(0))
     names = run.method.views
     calls = [partial(_draw, run, ids, number, names) for number, ids in enumerate(batches)]
+    for call in (calls * 3)[:3] if graph else ():
+        call()  # captured at the third batch of its length
     drawn = sum(view.numel() for view in calls[0]())
     found = measure(machine, calls, most=2.0)
     seen = machine.profile(calls[0], 1)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from dualclust.train.augment import color, views
+from dualclust.train.augment import color, draws, views
 from dualclust.train.augment.crops import crop_boxes
 from dualclust.train.augment.geometry import affine_matrix, warp
 from dualclust.train.augment.views import augment
@@ -178,7 +178,7 @@ def test_a_number_at_its_threshold_chooses_nothing(images, monkeypatch):
     def half(draw, *shape):
         return torch.full((B, *shape), 0.5, dtype=torch.float64)
 
-    monkeypatch.setattr(views._Draws, "uniform", half)
+    monkeypatch.setattr(draws._Draws, "uniform", half)
     pixels = images.clamp(0, 1)
     options = AugmentConfig(
         flip=True, blur=0.5, gray=0.5, solarize=0.5, jitter=(0.4, 0, 0, 0.2), jitter_probability=0.5

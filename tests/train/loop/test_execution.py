@@ -26,8 +26,8 @@ OWN = {
 }
 
 
-def trained(source, *changes, epochs=3, captured=None, method="secu"):
-    """A run after some epochs, and what it recorded."""
+def trained(source, *changes, epochs=3, captured=None, method="secu", fused=False):
+    """A run after some epochs, and what it recorded; `fused`: its rates are on the device."""
     config = tiny(source, *changes)
     if method != "secu":
         recipe = f"{method.partition(' ')[0]}_digits"
@@ -36,11 +36,13 @@ def trained(source, *changes, epochs=3, captured=None, method="secu"):
     run = Run(config, "cpu")
     if captured is not None:
         graph = ExecutionConfig(step="graph", precision=run.config.execution.precision)
-        run.execution = Execution(
+        run.execution = run.loader.execution = Execution(
             graph, torch.device("cpu"), lambda f: captured.append(1) or capture(f)
         )
-        for group in run.optimizer.param_groups:  # as on CUDA: it reads the rate on the device
+    if fused:  # as on CUDA: it reads the rate on the device
+        for group in run.optimizer.param_groups:
             group["fused"] = True
+        run.execution.keep_rates(run.optimizer)
     run.init()
     return run, [run.run_epoch()["loss"] for _ in range(epochs)]
 
@@ -57,10 +59,14 @@ def flat(state, name=""):
 def test_a_captured_step_is_the_eager_one(source, method):
     """Two lengths of batches, two epochs, each with graphs of its own; networks learn in both."""
     settings = "batch_size=35", "execution.precision=float64", "optim.warmup_epochs=0"
-    eager, expected = trained(source, *settings, epochs=2, method=method)
+    eager, expected = trained(source, *settings, epochs=2, method=method, fused=True)
     captured = []
-    graph, losses = trained(source, *settings, epochs=2, captured=captured, method=method)
-    assert len(captured) == 2 * 2
+    graph, losses = trained(
+        source, *settings, epochs=2, captured=captured, method=method, fused=True
+    )
+    views = len(graph.execution.others.known)  # once for all epochs, of each kind and length
+    assert views >= 2
+    assert len(captured) == 2 * 2 + views
     assert losses == pytest.approx(expected, rel=1e-9)
     ours, theirs = (flat(run.method.state_dict()) for run in (graph, eager))
     assert ours.keys() == theirs.keys()

@@ -167,6 +167,12 @@ def test_a_graph_reads_its_rate_on_the_device():
             assert group["lr"].dtype == dtype
             assert float(group["lr"]) == pytest.approx(0.01)
             assert group["capturable"] is True
+    # Optimizers that step in one kernel take no other rate than float32, as CUDA says.
+    optimizer = method.optimizer()
+    optimizer.param_groups[0]["fused"] = True
+    Execution(options, CPU, fake_capture([])).begin_epoch(method, optimizer)
+    dtypes = [group["lr"].dtype for group in optimizer.param_groups]
+    assert dtypes == [torch.float32, torch.float64]
     optimizer = method.optimizer()
     Execution(ExecutionConfig(), CPU).begin_epoch(method, optimizer)
     assert [group["lr"] for group in optimizer.param_groups] == [0.01, 0.01]
@@ -182,3 +188,39 @@ def test_a_step_that_cannot_be_a_graph_says_why(capturable, world_size, why):
     execution = Execution(ExecutionConfig(step="graph"), CPU, fake_capture([]))
     with pytest.raises(UsageError, match=f"cannot hold this run of 'of this test': {why}"):
         execution.begin_epoch(method, method.optimizer())
+
+
+def test_a_function_of_tensors_is_captured_once_for_each_name_and_shape():
+    log = []
+    execution = Execution(
+        ExecutionConfig(step="graph", precision="float64"), CPU, fake_capture(log)
+    )
+    for i in range(5):
+        for name, factor in (("twice", 2.0), ("thrice", 3.0)):
+            x = torch.tensor(float(i), dtype=torch.float64)
+            found = execution.apply(name, lambda x, factor=factor: factor * x, [x])
+            assert float(found) == factor * i
+            assert float(x) == i
+    assert log == ["capture", "replay"] * 2 + ["replay"] * 4
+    execution.begin_epoch(Method(), Method().optimizer())
+    assert len(execution.others.known) == 2  # they belong to no epoch
+    eager = Execution(ExecutionConfig(), CPU)
+    assert [eager.apply("twice", lambda x: x + 1, [torch.ones(1)]).item() for _ in "abc"] == [2] * 3
+
+
+def test_what_was_captured_is_not_what_the_next_call_overwrites():
+    execution = Execution(ExecutionConfig(step="graph", precision="float64"), CPU, fake_capture([]))
+    numbers = [torch.tensor(float(i), dtype=torch.float64) for i in range(6)]
+    found = [execution.apply("itself", lambda x: x * 1, [x]) for x in numbers]
+    assert found == numbers
+
+
+def test_a_compiled_graph_is_both():
+    with pytest.raises(UsageError, match="'compiled-graph' needs a CUDA device"):
+        Execution(ExecutionConfig(step="compiled-graph"), CPU)
+    execution = Execution(ExecutionConfig(step="compiled-graph"), CPU, fake_capture([]))
+    assert execution.captured
+    network = Network()
+    execution.prepare(network)
+    assert network.compiled == ["inductor"]
+    assert not Execution(ExecutionConfig(step="compile"), CPU).captured

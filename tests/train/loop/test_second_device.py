@@ -169,6 +169,13 @@ def a_mix(module, name):
     return planted
 
 
+def test_a_device_without_a_number_is_the_one_that_tensors_name(source, tmp_path):
+    """Random numbers of "cuda" and images of "cuda:0" would lie apart."""
+    with second_device():
+        run = Run(settings("secu", source, tmp_path), DEVICE.type)
+        assert run.device == run.loader.data.mean.device == DEVICE
+
+
 LABELS = "dualclust.train.methods.mi_margin.method", "reverse_cross_entropy"
 TARGETS = "dualclust.train.methods.gatcluster._targets", "balanced_targets"
 

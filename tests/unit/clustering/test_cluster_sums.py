@@ -69,7 +69,7 @@ def values(sums, weighted):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("changed", [False, True])
 def test_sums_are_those_of_a_loop(xp, monkeypatch, weighted, changed):
-    monkeypatch.setattr(_frame, "block_rows", lambda k: 4)
+    monkeypatch.setattr(_frame, "block_rows", lambda k, like: 4)
     own = W if weighted else None
     frame = frame_on(xp, weights=xp.asarray(W) if weighted else None)
     before = None

@@ -117,7 +117,7 @@ def test_the_centers_keep_their_dtype(xp):
 
 
 def test_blocks_and_ranks_find_the_rows_of_one(monkeypatch):
-    monkeypatch.setattr(_frame, "block_rows", lambda k: 4)
+    monkeypatch.setattr(_frame, "block_rows", lambda k, like: 4)
     x = np.random.default_rng(0).integers(-9, 10, size=(29, 2)).astype(float)
     labels = np.random.default_rng(1).integers(0, 3, size=29) * 2
     weights = np.random.default_rng(2).integers(1, 9, size=29) / 8.0

@@ -223,7 +223,7 @@ def recorded(x, group):
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("edges", [None, [0, 9, 9, 18, 29]])
 def test_the_frame_of_many_blocks_and_ranks(monkeypatch, edges, sign):
-    monkeypatch.setattr(_frame, "block_rows", lambda k: 4)
+    monkeypatch.setattr(_frame, "block_rows", lambda k, like: 4)
     x = np.random.default_rng(0).integers(-40, 20, size=(29, 3)).astype(float)
     x[23] = [190.0, 3.0, -130.0]
     x *= sign
@@ -247,7 +247,7 @@ def test_the_frame_of_many_blocks_and_ranks(monkeypatch, edges, sign):
 
 
 def test_the_mean_of_many_blocks(xp, monkeypatch):
-    monkeypatch.setattr(_frame, "block_rows", lambda k: 2)
+    monkeypatch.setattr(_frame, "block_rows", lambda k, like: 2)
     x = xp.asarray(X, "float32")
     frame = frame_of(x, "euclidean", None)
     assert to_numpy(frame.origin).tolist() == [2.0, -1.0]
@@ -259,7 +259,7 @@ def test_the_mean_of_many_blocks(xp, monkeypatch):
 @pytest.mark.parametrize("first", [0, 16])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_the_first_row_that_is_not_finite_is_named_on_all_ranks(monkeypatch, value, first):
-    monkeypatch.setattr(_frame, "block_rows", lambda k: 4)
+    monkeypatch.setattr(_frame, "block_rows", lambda k, like: 4)
     x = np.ones((29, 2))
     x[[first, first + 1, first + 5, 25], 1] = value
 

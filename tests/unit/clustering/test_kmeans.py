@@ -207,7 +207,7 @@ def test_progress_and_the_two_ways_to_stop():
 def test_blocks_of_rows_change_no_center(monkeypatch):
     x, member, directions = groups(n=50, k=4)
     expected = constrained_kmeans(x, ratios(NUMPY, 50, 4), directions)
-    monkeypatch.setattr(frame, "block_rows", lambda k: 7)
+    monkeypatch.setattr(frame, "block_rows", lambda k, like: 7)
     found = constrained_kmeans(x, ratios(NUMPY, 50, 4), directions)
     np.testing.assert_array_equal(found.centers, expected.centers)
     np.testing.assert_array_equal(found.assignment.labels, member)

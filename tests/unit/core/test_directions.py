@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.core.directions import unit_directions
+from dualclust.algos.core.directions import _one_bit, unit_directions
 from dualclust.algos.core.errors import InvalidValueError
 from tests.compare import assert_close, assert_equal, to_numpy
 from tests.refusals import message_of
@@ -69,3 +69,19 @@ def test_the_gradient_is_the_projection_divided_by_the_length():
 def test_vectors_have_columns(xp, shape):
     text = message_of(InvalidValueError, unit_directions, xp.asarray(np.zeros(shape)))
     assert text.startswith(f"x must have at least one column, got shape {shape}")
+
+
+@pytest.mark.parametrize("exponent", [-510, -3, 1, 60, 1023])
+def test_a_power_of_two_changes_no_bit(xp, rng, exponent):
+    """Whatever the device makes of powers: CUDA's are off by a last bit for every eighth."""
+    x = rng.uniform(1.0, 1.9, size=(50, 3))
+    moved = unit_directions(xp.asarray(np.ldexp(x, exponent)))
+    assert_equal(moved.vectors, unit_directions(xp.asarray(x)).vectors)
+
+
+def test_numbers_are_rounded_to_one_bit(rng):
+    found = _one_bit(np.exp(rng.uniform(-350.0, 709.0, size=1000)))
+    assert set(np.frexp(found)[0].tolist()) == {0.5}
+    edges = np.asarray([1.0, 1.4999, 1.5001, 2.0])
+    assert (_one_bit(edges) * 2.0**60).tolist() == [1.0, 1.0, 2.0, 2.0]
+    assert _one_bit(np.asarray([np.finfo(float).max])).tolist() == [2.0**964]

@@ -44,7 +44,7 @@ def duals_of(prices):
 @pytest.mark.parametrize("n_rows", [7, 1000])
 @pytest.mark.parametrize("prices", [None, GIVEN], ids=["cold", "warm"])
 def test_prices_are_those_of_passes_with_falling_steps(n_rows, prices, monkeypatch):
-    monkeypatch.setattr(sources, "block_rows", lambda n_clusters: 32)
+    monkeypatch.setattr(sources, "block_rows", lambda n_clusters, like: 32)
     scores, loose = scores_of(0, forbidden=True), relaxed(BOUNDS)
     options = SolverOptions(range_rows=n_rows, learning_floor=1.0)  # reached in the third pass
     found = learn_prices(score_source(scores), loose, n_passes=3, prices=prices, options=options)

@@ -122,7 +122,7 @@ def test_rows_are_read_again_a_block_at_a_time(rng, monkeypatch):
     scores, middle = rng.normal(size=(90, 7)), np.zeros(7)
     source, taken = score_source(scores), []
     known = collect_candidates(source, middle - 0.4, middle + 0.4, width=3)
-    monkeypatch.setattr(_second_look, "block_rows", lambda k: {7: 4}[k])
+    monkeypatch.setattr(_second_look, "block_rows", lambda k, like: {7: 4}[k])
     watched = source._replace(take=lambda ids: taken.append(len(ids)) or source.take(ids))
     found = look_again(watched, known, middle - 0.1, middle + 0.1, width=4)
     assert sum(taken) == known.is_truncated.sum()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.core.errors import InvalidValueError
+from dualclust.algos.core.reads import on_host
 from dualclust.algos.core.workers import workers
 from dualclust.algos.scores import sources
 from dualclust.algos.scores.sources import (
@@ -82,7 +83,7 @@ def test_weights_and_scores_of_any_size_stay_numbers(size, weight):
 
 def test_the_unit_of_weighted_scores_is_that_of_all_blocks(monkeypatch):
     """The largest may be in any block, or the smallest number of them all."""
-    monkeypatch.setattr(sources, "block_rows", lambda k: 2)
+    monkeypatch.setattr(sources, "block_rows", lambda k, like: 2)
     for row in range(5):
         scores = np.ones((5, 2))
         scores[row, 1] = -48.0
@@ -93,8 +94,10 @@ def test_the_unit_of_weighted_scores_is_that_of_all_blocks(monkeypatch):
 @each_library
 def test_features(library):
     x = np.arange(12.0).reshape(4, 3)
-    source = feature_source(library.asarray(x))
-    assert (source.n_features, source.largest) == (3, None)
+    features = library.asarray(x)
+    source = feature_source(features)
+    assert source.n_features == 3
+    assert source.largest == (None if on_host(features) else 11.0)
     assert source.group[:3] == (0, 4, 4)
     np.testing.assert_array_equal(to_numpy(source.rows(1, 3)), x[1:3])
     ids = library.asarray(np.asarray([3, 0]))
@@ -279,7 +282,7 @@ def test_powers_of_two_are_exact_wherever_the_product_is_a_number():
 
 
 def test_a_pass_sees_all_blocks_or_those_within_rows(monkeypatch):
-    monkeypatch.setattr(sources, "block_rows", lambda k: k)
+    monkeypatch.setattr(sources, "block_rows", lambda k, like: k)
     group = Group(10, 7, 20, lambda array: array)
     source = ScoreSource(3, lambda a, b: None, lambda ids: None, group)
     like = np.zeros(1)

@@ -49,7 +49,7 @@ def test_bounds_are_rounded_outward(library):
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 @pytest.mark.parametrize("with_prices", [False, True])
 def test_labels_and_their_value_by_definition(library, metric, with_prices, monkeypatch):
-    monkeypatch.setattr(_runs, "block_rows", lambda k: 10 * k)  # several blocks, one not full
+    monkeypatch.setattr(_runs, "block_rows", lambda k, like: 10 * k)  # several blocks, one not full
     x, prices = rows_of(metric, 55), np.asarray([0.3, -0.2, 0.0, 0.1])
     centers = rows_of(metric, 4, seed=1)
     scores = x @ centers.T
