@@ -291,15 +291,16 @@ def _best_clusters(scores, offsets, lanes, bits, labels, values):
 def best_clusters(scores: FloatArray, offsets: FloatArray) -> tuple[IntArray, FloatArray]:
     """See `dualclust.algos.scores.nearest.best_clusters`."""
     native = scores.dtype.newbyteorder("=")
+    wide = np.result_type(native, offsets.dtype)
     scores = np.ascontiguousarray(scores, dtype=native)
     n = scores.shape[0]
-    labels, values = np.empty(n, dtype=np.int64), np.empty(n, dtype=native)
-    lanes = np.empty(LANES, dtype=native)
+    labels, values = np.empty(n, dtype=np.int64), np.empty(n, dtype=wide)
+    lanes = np.empty(LANES, dtype=wide)
     _best_clusters(
         scores,
-        np.ascontiguousarray(offsets, dtype=native),
+        np.ascontiguousarray(offsets, dtype=wide),
         lanes,
-        lanes.view(f"i{native.itemsize}"),
+        lanes.view(f"i{wide.itemsize}"),
         labels,
         values,
     )

@@ -46,7 +46,7 @@ def forced_counts(scores: Array) -> Array:
     array([2, 0])
     """
     xp, (b, k) = compat.array_namespace(scores), scores.shape
-    if not b:
+    if not b or (k > 1 and bool(xp.all(xp.isfinite(scores)))):
         return xp.zeros((k,), dtype=xp.int64, device=compat.device(scores))
     own = xp.astype(xp.argmax(scores, axis=1), xp.int64)
     own = xp.where(_is_forced(scores), own, xp.full_like(own, k))

@@ -46,6 +46,7 @@ from ..online.assignment import AssignmentState, assign, init_state, next_pass, 
 from ..online.certificates import violation
 from ..online.duals import Duals
 from ..online.step_sizes import StepRule, measured_steps
+from ..scores.nearest import best_clusters
 from ..scores.sources import Group, ScoreSource
 from ..scores.statistics import score_range, strided_ids
 from ..scores.turns import Turn, hand_on, turns_of
@@ -373,7 +374,7 @@ def _one_turn(
     for block in source.map_blocks(source.block, like=prices, within=rows):
         y, state = label(block, state)
         value = xp.astype(xp.take_along_axis(block, y[:, None], axis=1), xp.float64)
-        best = xp.max(xp.astype(block, xp.float64) + prices, axis=1)
+        _, best = best_clusters(block, prices)
         added = (xp.sum(v) for v in (value, best, xp.abs(value), xp.abs(best)))
         sums = _Sums(*(so_far + unread(more) for so_far, more in zip(sums, added, strict=True)))
         labels.append(y)

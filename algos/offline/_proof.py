@@ -36,18 +36,55 @@ from ..core.reads import read, unread
 from ..core.segments import segment_sum
 from ..core.types import Array
 from ..scores.blocks import row_blocks
-from ..scores.sources import largest_score, times_power_of_two
+from ..scores.sources import ScoreSource, largest_score, times_power_of_two
 from ..scores.statistics import ScoresOutOfRangeError
 from ._candidates import Candidates, row_slices
 from ._options import SolverOptions
 
-__all__ = ["OfflineAssignment", "best_priced", "in_unit", "proven", "relative_gap", "rounding_of"]
+__all__ = [
+    "OfflineAssignment",
+    "Problem",
+    "best_priced",
+    "in_unit",
+    "proven",
+    "relative_gap",
+    "rounding_of",
+]
 
 EPS, ROUNDINGS = 2.0**-52, 64.0
 """Spacing of float64 at 1, and by how many of them, relative to its terms, a sum may be off."""
 
 SMALLEST = 2.0**-1074
 """Smallest positive float64: a gap that is not 0 stays above 0."""
+
+
+class Problem(NamedTuple):
+    """What is to be solved; scores and prices are in the unit of the source.
+
+    Attributes
+    ----------
+    source : ScoreSource
+    bounds : SizeBounds
+        Of all rows of all ranks.
+    tol : float
+        Relative gap to prove; 0 for the optimum.
+    options : SolverOptions
+    """
+
+    source: ScoreSource
+    bounds: SizeBounds
+    tol: float
+    options: SolverOptions
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the optimum is asked for, whatever memory it takes."""
+        return self.tol == 0.0
+
+    @property
+    def n_scores(self) -> int:
+        """Scores of all ranks."""
+        return self.source.group.n_total * self.source.n_clusters
 
 
 class OfflineAssignment(NamedTuple):

@@ -8,7 +8,7 @@ maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``.
    can be from those of all rows (`_trust_region`).
 2. *Candidates*: one pass over all rows fixes every sample whose best cluster is the same for all
    prices of the region, and keeps a few candidates of the others (`_candidates`). Where memory
-   limits them, the region is first shrunk until they fit.
+   limits them, the region shrinks; prices that it holds back are found apart (`_price_blocks`).
 3. *Solve* the problem that is left (`_reduced`): Newton's method gives prices, augmenting paths
    give labels inside the bounds.
 4. *Judge*: labels within `tol` of the bound end the search. They are optimal if the prices lie
@@ -32,7 +32,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import NamedTuple
 
 import array_api_compat as compat
 
@@ -56,7 +55,8 @@ from ._few_clusters import solve_few
 from ._memory import raise_no_labels, within_memory
 from ._online_passes import assign_in_passes, brought_near, shifted_together
 from ._options import DEFAULT_OPTIONS, SolverOptions
-from ._proof import OfflineAssignment, in_unit
+from ._price_blocks import around_blocks, blocks_at_edge
+from ._proof import OfflineAssignment, Problem, in_unit
 from ._reduced import are_few, solve_reduced
 from ._search import Search, best_of, first_region
 from ._second_look import candidates_in, leaves_the_part, may_look_again
@@ -224,35 +224,6 @@ def assign_source(
     return in_unit(result, source.exponent)
 
 
-class Problem(NamedTuple):
-    """What is to be solved; scores and prices are in the unit of the source.
-
-    Attributes
-    ----------
-    source : ScoreSource
-    bounds : SizeBounds
-        Of all rows of all ranks.
-    tol : float
-        Relative gap to prove; 0 for the optimum.
-    options : SolverOptions
-    """
-
-    source: ScoreSource
-    bounds: SizeBounds
-    tol: float
-    options: SolverOptions
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the optimum is asked for, whatever memory it takes."""
-        return self.tol == 0.0
-
-    @property
-    def n_scores(self) -> int:
-        """Scores of all ranks."""
-        return self.source.group.n_total * self.source.n_clusters
-
-
 def _solved(
     problem: Problem, prices: Array | None, known: OfflineAssignment | None = None
 ) -> OfflineAssignment:
@@ -329,7 +300,8 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
         return search._replace(width=2 * search.width, is_tied=n_passes > 0)
     rough = options.rough_gap if n_passes >= options.rough_after and most is not None else tol
     may_look = n_passes == 0 and not search.is_limited and tied <= options.few_truncated
-    most_lost = 0.0 if may_look else max(tol, rough)
+    is_cut = search.is_limited and most is not None and n * options.pass_width > most
+    most_lost = 0.0 if may_look else math.inf if is_cut else max(tol, rough)
     solution = solve_reduced(  # step 3
         candidates, bounds, region, tol, max_truncation=most_lost, options=options
     )
@@ -338,10 +310,9 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
         return judged
     if n_passes > 0 and tied > options.often_tied_share and 4 * search.width > source.n_clusters:
         return judged._replace(is_tied=True)
-    prices = solution.prices
+    prices, width, is_limited = solution.prices, search.width, search.is_limited
     if known is not None and leaves_the_part(candidates, prices, search.region):
         return judged  # now a pass looks at the whole region
-    width, is_limited = search.width, search.is_limited
     if tied > 0.0 and not is_limited:
         width *= 2
         is_limited = most is not None and n * width > most
@@ -349,6 +320,8 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
     if not is_limited and may_look_again(candidates, prices, n, options):
         judged = judged._replace(known=candidates)
     region = next_region(region, prices, is_moving=is_limited, options=options)
+    if is_cut and (blocks := blocks_at_edge(candidates, prices, options)):
+        region = around_blocks(source, bounds, prices, blocks, radius, options)
     return judged._replace(region=region, width=width, is_limited=is_limited)  # step 5
 
 
@@ -368,8 +341,7 @@ def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:
         return _solve_in_full(problem, search.prices)
     if search.best is None or n_scores <= options.retry_entries:
         search = _with_online_passes(problem, search)
-    found = best_of(search.best, search.online)
-    is_last = n_scores > options.last_entries
+    found, is_last = best_of(search.best, search.online), n_scores > options.last_entries
     is_enough = is_last or (search.best is not None and n_scores > options.retry_entries)
     if found is not None and (is_enough or found.gap <= problem.tol):
         return found
@@ -380,8 +352,7 @@ def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:
 
 def _solve_in_full(problem: Problem, prices: Array | None) -> OfflineAssignment:
     """Return the optimum from all scores: for few, or where nothing else has helped."""
-    source, bounds, _, options = problem
-    xp = compat.array_namespace(bounds.lower)
+    xp, (source, bounds, _, options) = compat.array_namespace(problem.bounds.lower), problem
     candidates = all_candidates(source, like=bounds.lower)
     if prices is None:
         prices = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))

@@ -25,14 +25,15 @@ def best_clusters(scores: Array, offsets: Array) -> tuple[Array, Array]:
     scores : (n, k) array
         Without NaN; k >= 1.
     offsets : (k,) array
-        Finite, of the dtype of the scores: halves of squared lengths, or prices.
+        Finite: halves of squared lengths, or prices. Of the dtype of the scores, or float64: then
+        sums of float32 scores are float64 as well, without a copy of the scores.
 
     Returns
     -------
     labels : (n,) int64 array
         Ties go to the lowest cluster.
     values : (n,) array
-        Of the dtype of the scores.
+        Of the wider dtype of the two.
 
     Examples
     --------

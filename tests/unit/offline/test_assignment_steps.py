@@ -66,10 +66,10 @@ class Pass:
     def __init__(self, monkeypatch, tied=0.0, gap=None, too_many=False, again=False, at_edge=False):
         self.tied, self.too_many, self.again, self.asked = tied, too_many, again, {}
         self.candidates, self.at_edge = SimpleNamespace(), at_edge
-        found = None if gap is None else labels_of(gap)
-        self.solution = ReducedSolution(found, ONES, 7.0)
+        self.solution = ReducedSolution(None if gap is None else labels_of(gap), ONES, 7.0)
         monkeypatch.setattr(assignment, "candidates_in", self.collect)
         monkeypatch.setattr(assignment, "may_look_again", self.judge)
+        monkeypatch.setattr(assignment, "blocks_at_edge", lambda *given: [])
         monkeypatch.setattr(assignment, "leaves_the_part", self.leave)
         monkeypatch.setattr(assignment, "tied_share", self.share)
         monkeypatch.setattr(assignment, "solve_reduced", self.solve)

@@ -1,0 +1,302 @@
+r"""Better prices of the few clusters that a small trust region keeps from where they have to go.
+
+Problem: memory limits a region to a few candidates per row, and the prices of some clusters lie far
+outside of it. That is so where rows are missing in between: a cluster whose own rows are just too
+few for its lower bound has to take rows from far away, and whether it has to, no sample tells. Its
+price then jumps, and with it those of the clusters beside it, which compete for the same rows.
+
+The dual value is convex in the prices, so that it may be minimized over some of them while the
+others stay. Over a block g of clusters that is a small problem of the same kind, in which all other
+clusters are one that has room for every row:
+
+``min_{pi_g}  sum_i max(u_i, max_{k in g} s_ik + pi_k) + bounds``,   ``u_i = max_{k not in g}``.
+
+1. *Blocks*: the clusters at the edge of the region, each with those that are best beside it for
+   most of its rows; blocks that overlap are one.
+2. *Rows*: one pass over all scores keeps, for each block, the rows that are closest to it, several
+   times as many as it may hold.
+3. *Solve* each block by Newton's method.
+
+=====================  ===============  =======  =================================================
+symbol                 here             shape    meaning
+=====================  ===============  =======  =================================================
+:math:`s_{i,k}`        ``block``        (b, k)   scores, a block of rows at a time
+:math:`\pi`            ``prices``       (k,)     in units of score, float64
+:math:`u_i`            ``outside``      (m,)     best priced score outside of the block
+=====================  ===============  =======  =================================================
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ..bounds.sizes import SizeBounds
+from ..core.reads import entries, read
+from ..core.segments import segment_sum
+from ..core.types import Array
+from ..scores.nearest import best_clusters
+from ..scores.sources import ScoreSource, score_source
+from ..scores.statistics import median, score_range, strided_ids
+from ._candidates import Candidates, TrustRegion, all_candidates
+from ._options import SolverOptions
+from ._smoothed_dual import refine_prices
+
+__all__ = ["around_blocks", "blocks_at_edge", "reprice"]
+
+NEIGHBORS, LEAST_SHARE = 2, 0.1
+"""Clusters that join one at the edge: so many, each beside it in this share of its rows or more."""
+
+MOST_IN_BLOCK = 16
+"""Clusters of a block, so that its rows are few numbers each."""
+
+MOST_AT_EDGE = 0.25
+"""Share of all clusters at the edge above which the region is wrong as a whole."""
+
+ROWS_KEPT = 4.0
+"""Rows that a block keeps, in rows that it may hold."""
+
+
+class _Kept(NamedTuple):
+    """Rows that are close to a block: which, their scores in it, and their best value outside."""
+
+    group: Array
+    values: Array
+    outside: Array
+
+
+def blocks_at_edge(
+    candidates: Candidates, prices: Array, options: SolverOptions
+) -> list[list[int]]:
+    """Return the clusters at the edge of the region and those beside them, in blocks (step 1).
+
+    Parameters
+    ----------
+    candidates : Candidates
+        Of the region.
+    prices : (k,) float64 array
+        The best ones in it.
+    options : SolverOptions
+
+    Returns
+    -------
+    list of lists of int
+        None of them twice; empty where no price stands at the edge, or too many do.
+    """
+    xp, k = compat.array_namespace(prices), int(prices.shape[0])
+    at_edge = entries("at_edge", xp.astype(candidates.at_edge(prices), xp.int64))
+    edge = [cluster for cluster in range(k) if at_edge[cluster]]
+    if not 0 < len(edge) <= MOST_AT_EDGE * k:
+        return []
+    # How often each cluster is a candidate beside each at the edge, in some of the rows.
+    n = int(candidates.clusters.shape[0])
+    if n == 0:
+        return _joined(edge, [])
+    rows = strided_ids(n, min(n, options.chunk_rows), prices)
+    clusters = xp.astype(xp.take(candidates.clusters, rows, axis=0), xp.int64)
+    place = [-1] * (k + 1)  # the last one is that of -1, of rows with fewer candidates
+    for i, cluster in enumerate(edge):
+        place[cluster] = i
+    device = compat.device(prices)
+    places = xp.take(xp.asarray(place, dtype=xp.int64, device=device), clusters % (k + 1))
+    counts = xp.zeros((len(edge) * k, 1), dtype=xp.int64, device=device)
+    for i in range(clusters.shape[1]):
+        for j in range(clusters.shape[1]):
+            if i != j:
+                paired = (places[:, i] >= 0) & (clusters[:, j] >= 0)
+                keys = xp.where(paired, places[:, i] * k + clusters[:, j], xp.zeros_like(rows))
+                ones = xp.astype(paired, xp.int64)[:, None]
+                counts = counts + segment_sum(ones, keys, n_segments=len(edge) * k)
+    table = xp.astype(xp.reshape(counts, (len(edge), k)), xp.float64)
+    share = table / xp.clip(xp.sum(table, axis=1, keepdims=True), min=1.0)
+    beside = xp.argsort(share, axis=1, descending=True, stable=True)[:, : min(NEIGHBORS, k)]
+    enough = xp.take_along_axis(share, beside, axis=1) >= LEAST_SHARE
+    beside = xp.where(enough, beside, xp.full_like(beside, -1))
+    found = entries("beside", xp.astype(xp.reshape(beside, (-1,)), xp.int64))
+    each = len(found) // len(edge)
+    pairs = [(c, other) for i, c in enumerate(edge) for other in found[each * i : each * (i + 1)]]
+    return _joined(edge, pairs)
+
+
+def _joined(clusters: list[int], pairs: list[tuple[int, int]]) -> list[list[int]]:
+    """Join clusters that are paired into blocks of at most `MOST_IN_BLOCK`; -1 is none."""
+    block_of = {cluster: [cluster] for cluster in clusters}
+    for one, other in pairs:
+        if other < 0:
+            continue
+        ours, theirs = block_of[one], block_of.get(other, [other])
+        if ours is not theirs and len(ours) + len(theirs) <= MOST_IN_BLOCK:
+            ours.extend(theirs)
+            block_of.update(dict.fromkeys(theirs, ours))
+    return [block for cluster, block in sorted(block_of.items()) if block[0] == cluster]
+
+
+def reprice(
+    source: ScoreSource,
+    bounds: SizeBounds,
+    prices: Array,
+    blocks: list[list[int]],
+    options: SolverOptions,
+) -> Array:
+    """Minimize the dual value over the prices of each block, the others as they are.
+
+    Parameters
+    ----------
+    source : ScoreSource
+        All rows.
+    bounds : SizeBounds
+        Of all rows.
+    prices : (k,) float64 array
+    blocks : list of lists of int
+        Of `blocks_at_edge`.
+    options : SolverOptions
+
+    Returns
+    -------
+    (k,) float64 array
+
+    Notes
+    -----
+    Cost: O(n k) for one pass. Memory: `options.max_entries` scores at most, on every rank; blocks
+    for which there is no room keep their prices. Guarantee: none, as the blocks move together; what
+    the prices are worth, the next pass proves.
+    """
+    xp, k = compat.array_namespace(prices), source.n_clusters
+    blocks, limits = _thresholds(source, bounds, prices, blocks, options)
+    if not blocks:
+        return prices
+    device, width = compat.device(prices), max(map(len, blocks))
+    # Blocks of fewer clusters repeat their first.
+    columns = [[block[min(j, len(block) - 1)] for block in blocks] for j in range(width)]
+    members = xp.asarray(columns, dtype=xp.int64, device=device)
+    group_of = [-1] * k
+    for i, block in enumerate(blocks):
+        for cluster in block:
+            group_of[cluster] = i
+    groups = xp.asarray(group_of, dtype=xp.int64, device=device)
+
+    def close(start: int, stop: int) -> _Kept:  # step 2
+        scores = source.block(start, stop)
+        label, best = best_clusters(scores, prices)
+        lead = best[:, None] - _best_in(scores, prices, members)
+        kept = _places(lead <= limits)
+        rows, group = kept // len(blocks), kept % len(blocks)
+        inside = xp.take(groups, xp.take(label, rows)) == group
+        outside = xp.take(best, rows)
+        own = _places(inside)
+        if own.shape[0]:
+            mine = xp.take(scores, xp.take(rows, own), axis=0) + prices
+            others = groups[None, :] != xp.take(group, own)[:, None]
+            second = xp.max(xp.where(others, mine, xp.full_like(mine, -math.inf)), axis=1)
+            place = xp.cumulative_sum(xp.astype(inside, xp.int64)) - 1
+            outside = xp.where(inside, xp.take(second, xp.clip(place, min=0)), outside)
+        wanted = xp.take(members, group, axis=1).T
+        values = xp.take(xp.reshape(scores, (-1,)), xp.reshape(rows[:, None] * k + wanted, (-1,)))
+        values = xp.astype(xp.reshape(values, (-1, width)), xp.float64)
+        return _Kept(group, values, outside)
+
+    parts = list(source.map_blocks(close, like=prices, at_least_one=True))
+    gather = source.group.gather
+    found = _Kept(*(gather(xp.concat(list(column))) for column in zip(*parts, strict=True)))
+    order = xp.argsort(found.group, stable=True)
+    edges = xp.searchsorted(
+        xp.take(found.group, order), xp.arange(len(blocks) + 1, dtype=xp.int64, device=device)
+    )
+    ends = entries("edges", xp.astype(edges, xp.int64))
+    for block, first, last in zip(blocks, ends, ends[1:], strict=False):
+        rows = order[int(first) : int(last)]
+        some = xp.concat(
+            [
+                xp.take(found.values, rows, axis=0)[:, : len(block)],
+                xp.take(found.outside, rows)[:, None],
+            ],
+            axis=1,
+        )
+        prices = _solved(some, bounds, prices, block, options)  # step 3
+    return prices
+
+
+def around_blocks(
+    source: ScoreSource,
+    bounds: SizeBounds,
+    prices: Array,
+    blocks: list[list[int]],
+    radius: Array,
+    options: SolverOptions,
+) -> TrustRegion:
+    """Return the region around better prices of some blocks: no radius is above the median."""
+    prices = reprice(source, bounds, prices, blocks, options)
+    xp = compat.array_namespace(prices)
+    return TrustRegion(prices, xp.clip(radius, max=median(radius)))
+
+
+def _places(chosen: Array) -> Array:
+    """Places of what is true, counted along the rows; one read from a device."""
+    xp = compat.array_namespace(chosen)
+    flat = xp.astype(xp.reshape(chosen, (-1,)), xp.int8)
+    (count,) = read(xp.sum(xp.astype(flat, xp.int64)))
+    return xp.argsort(flat, descending=True, stable=True)[: int(count)]
+
+
+def _best_in(scores: Array, prices: Array, members: Array) -> Array:
+    """Best priced score of each row in each group: `members` is (width, groups)."""
+    xp = compat.array_namespace(scores)
+    best: Array | None = None
+    for j in range(members.shape[0]):
+        ids = members[j, :]
+        here = xp.take(scores, ids, axis=1) + xp.take(prices, ids)
+        best = here if best is None else xp.maximum(best, here)
+    return best
+
+
+def _thresholds(
+    source: ScoreSource,
+    bounds: SizeBounds,
+    prices: Array,
+    blocks: list[list[int]],
+    options: SolverOptions,
+) -> tuple[list[list[int]], Array]:
+    """Blocks for whose rows there is room, and how far behind the best these rows may be."""
+    xp, n = compat.array_namespace(prices), source.group.n_total
+    rows = source.take(strided_ids(n, min(n, options.memory_rows), prices))
+    m, upper = int(rows.shape[0]), entries("upper", bounds.upper)
+    _, best = best_clusters(rows, prices)
+    limits, room, kept = [], float(options.max_entries), []
+    for block in sorted(blocks, key=len):
+        share = min(1.0, ROWS_KEPT * sum(min(upper[c], n) for c in block) / n)
+        members = xp.asarray([[c] for c in block], dtype=xp.int64, device=compat.device(prices))
+        lead = xp.sort(best - _best_in(rows, prices, members)[:, 0])
+        inside = xp.sum(xp.astype(lead <= 0, xp.int64))
+        limit, n_inside = read(lead[math.ceil(share * m) - 1], inside)
+        room -= max(share, n_inside / m) * n * (len(block) + 1)
+        if room >= 0.0 and math.isfinite(limit):
+            kept.append(block)
+            limits.append(limit)
+    return kept, xp.asarray(limits, dtype=xp.float64, device=compat.device(prices))
+
+
+def _solved(
+    scores: Array, bounds: SizeBounds, prices: Array, block: list[int], options: SolverOptions
+) -> Array:
+    """Put the best prices of a block in their places: its scores, and the best value outside."""
+    xp, m, b = compat.array_namespace(prices), float(scores.shape[0]), len(block)
+    ids = xp.asarray(block, dtype=xp.int64, device=compat.device(prices))
+    zero = xp.zeros((1,), dtype=xp.float64, device=compat.device(prices))
+    lower, upper = (xp.astype(xp.take(v, ids), xp.float64) for v in (bounds.lower, bounds.upper))
+    if m < float(xp.sum(lower)):
+        return prices
+    problem = all_candidates(score_source(scores), like=prices).problem(
+        xp.concat([lower, zero]), xp.concat([upper, zero + m])
+    )
+    found = refine_prices(
+        problem,
+        xp.concat([xp.take(prices, ids), zero]),
+        start=2.0 * score_range(scores) * options.pass_temperature,
+        border=options.path_undecided,
+    ).prices
+    place = xp.arange(prices.shape[0], dtype=xp.int64, device=compat.device(prices))
+    for i, cluster in enumerate(block):
+        prices = xp.where(place == cluster, found[i] - found[b], prices)
+    return prices

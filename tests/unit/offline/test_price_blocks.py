@@ -1,0 +1,186 @@
+"""Prices of a few clusters, found by themselves while the others stay."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import dualclust as dc
+from dualclust.algos.offline import DEFAULT_OPTIONS, assignment
+from dualclust.algos.offline._candidates import collect_candidates
+from dualclust.algos.offline._price_blocks import (
+    MOST_IN_BLOCK,
+    _joined,
+    around_blocks,
+    blocks_at_edge,
+    reprice,
+)
+from dualclust.algos.scores import blocks as blocks_of_rows
+from dualclust.algos.scores.sources import score_source
+from dualclust.algos.scores.statistics import median
+from tests.compare import to_numpy
+from tests.thread_ranks import groups_on_threads
+
+OPTIONS = DEFAULT_OPTIONS
+
+
+def test_pairs_are_joined_into_blocks():
+    assert _joined([2, 5, 7], []) == [[2], [5], [7]]
+    assert _joined([2, 5, 7], [(2, 9), (2, -1), (7, 9)]) == [[5], [7, 2, 9]]
+    assert _joined([2, 5], [(2, 5), (5, 2)]) == [[2, 5]]
+    full = list(range(MOST_IN_BLOCK))
+    pairs = [(0, other) for other in [*full[1:], MOST_IN_BLOCK]]
+    assert _joined([0, 40], [*pairs, (40, 3)]) == [full, [40]]
+
+
+def best_dual(scores, prices, block, lower, upper):
+    """The least dual value over the prices of a block, as a linear program."""
+    n, b = len(scores), len(block)
+    others = np.setdiff1d(np.arange(scores.shape[1]), block)
+    outside = (scores + prices)[:, others].max(axis=1)
+    # max sum_i x_i0 u_i + sum_ik x_ik s_ik, sizes of the block inside its bounds
+    values = np.column_stack([outside, scores[:, block]])
+    rows = np.kron(np.eye(n), np.ones((1, b + 1)))
+    sizes = np.kron(np.ones((1, n)), np.column_stack([np.zeros((b, 1)), np.eye(b)]))
+    found = linprog(
+        -values.ravel(),
+        A_ub=np.vstack([sizes, -sizes]),
+        b_ub=np.concatenate([upper[block], -lower[block]]),
+        A_eq=rows,
+        b_eq=np.ones(n),
+    )
+    return -found.fun
+
+
+def dual(scores, prices, block, lower, upper):
+    paid = np.clip(prices[block], 0, None) @ lower[block]
+    paid -= np.clip(-prices[block], 0, None) @ upper[block]
+    return (scores + prices).max(axis=1).sum() - paid
+
+
+def instance(rng, n=300, k=12):
+    """Two clusters with too few rows nearby, and one with too many."""
+    sizes = np.asarray([1.0, 1.0, *[10.0] * (k - 3), 30.0])
+    member = rng.choice(k, size=n, p=sizes / sizes.sum())
+    scores = rng.normal(scale=0.1, size=(n, k))
+    scores[np.arange(n), member] += 1.0
+    return scores, dc.SizeBounds.from_ratios(k, n_samples=n, lower=0.8, upper=1.3)
+
+
+def test_the_prices_of_a_block_are_the_best_while_the_others_stay(xp, rng):
+    scores, bounds = instance(rng)
+    lower, upper = (np.asarray(v, dtype=float) for v in (bounds.lower, bounds.upper))
+    prices = rng.normal(scale=0.05, size=12)
+    blocks = [[1, 0], [11], [4, 5, 6]]
+    place = {"xp": xp.namespace, "device": xp.device}
+    on_device = dc.SizeBounds.from_counts(
+        bounds.lower.tolist(), bounds.upper.tolist(), n_samples=300, **place
+    )
+    own = replace(OPTIONS, path_undecided=1e-3)
+    for block in blocks:  # alone: blocks move together
+        source = score_source(xp.asarray(scores))
+        found = to_numpy(reprice(source, on_device, xp.asarray(prices), [block], own))
+        others = np.setdiff1d(np.arange(12), block)
+        np.testing.assert_array_equal(found[others], prices[others])
+        least = best_dual(scores, prices, block, lower, upper)
+        before, after = (dual(scores, p, block, lower, upper) for p in (prices, found))
+        assert least - 1e-9 <= after <= least + 1e-3 * abs(least - before) + 1e-6
+        assert before - least > 1e-2
+
+
+def test_blocks_move_at_once_and_ranks_agree(rng):
+    scores, bounds = instance(rng, n=30_000)
+    prices = rng.normal(scale=0.05, size=12)
+    blocks = [[1, 0], [11]]
+    alone = reprice(score_source(scores), bounds, prices, blocks, OPTIONS)
+    for block in blocks:
+        one = reprice(score_source(scores), bounds, prices, [block], OPTIONS)
+        np.testing.assert_allclose(one[block], alone[block], atol=1e-12)
+    assert (alone[[0, 1]] > prices[[0, 1]]).all()
+    assert alone[11] < prices[11]
+
+    def on_rank(group):
+        own = scores[group.first_row : group.first_row + group.n_local]
+        source = score_source(own)._replace(
+            group=group,
+            take=lambda ids: scores[ids],
+        )
+        return reprice(source, bounds, prices, blocks, OPTIONS)
+
+    edges = [0, blocks_of_rows.MOST_ROWS, 3 * blocks_of_rows.MOST_ROWS, 30_000]
+    for found in groups_on_threads(edges, on_rank):
+        np.testing.assert_array_equal(found, alone)
+
+
+def test_a_block_without_room_keeps_its_prices(rng):
+    scores, bounds = instance(rng)
+    prices = np.zeros(12)
+    source = score_source(scores)
+    none = reprice(source, bounds, prices, [[0, 1]], replace(OPTIONS, max_entries=10))
+    assert none is prices
+    # Fewer rows than it must hold may come near it: forbidden to all but ten.
+    scores[10:, 0] = -math.inf
+    assert reprice(score_source(scores), bounds, prices, [[0]], OPTIONS)[0] == 0.0
+
+
+def test_clusters_at_the_edge_bring_those_beside_them(rng):
+    n, k = 4000, 20
+    scores = np.full((n, k), -1.0)
+    scores[np.arange(n), np.arange(n) % k] = 1.0
+    pair = np.arange(n) % k < 2  # clusters 0 and 1 share their rows
+    scores[pair, 0], scores[pair, 1] = 1.0, 0.99
+    radius = np.full(k, 0.1)
+    candidates = collect_candidates(score_source(scores), -radius, radius, width=4)
+    inside, edge = np.zeros(k), np.zeros(k)
+    assert blocks_at_edge(candidates, inside, OPTIONS) == []
+    edge[0] = 0.1
+    assert blocks_at_edge(candidates, edge, OPTIONS) == [[0, 1]]
+    edge[7] = -0.1  # its rows have no other candidate
+    assert blocks_at_edge(candidates, edge, OPTIONS) == [[0, 1], [7]]
+    edge[:6] = 0.1
+    assert blocks_at_edge(candidates, edge, OPTIONS) == []
+
+
+def test_no_radius_is_above_the_median_then(rng):
+    scores, bounds = instance(rng)
+    radius, prices = np.linspace(0.1, 0.3, 12), np.zeros(12)
+    source, blocks = score_source(scores), [[0, 1]]
+    region = around_blocks(source, bounds, prices, blocks, radius, OPTIONS)
+    np.testing.assert_array_equal(region.radius, np.minimum(radius, median(radius)))
+    expected = reprice(source, bounds, prices, blocks, OPTIONS)
+    np.testing.assert_array_equal(region.center, expected)
+
+
+def groups_of_rows(rng, n=100_000, k=200, d=64):
+    """Unequal groups on the sphere, and centers among their rows: some groups are too small."""
+    groups = k // 2
+    truth = rng.normal(size=(groups, d))
+    truth /= np.linalg.norm(truth, axis=1, keepdims=True)
+    sizes = np.linspace(1, 20, groups)
+    member = rng.choice(groups, size=n, p=sizes / sizes.sum())
+    x = truth[member] + 0.5 / d**0.5 * rng.normal(size=(n, d))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    centers = x[np.concatenate([np.flatnonzero(member == g)[:2] for g in range(groups)])]
+    return x.astype(np.float32), centers.astype(np.float32)
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+def test_prices_that_memory_holds_back_arrive(blocks, monkeypatch):
+    """A region cut to few candidates reaches the gap where blocks are solved, and not without."""
+    x, centers = groups_of_rows(np.random.default_rng(1))
+    bounds = dc.SizeBounds.from_ratios(200, n_samples=len(x), lower=0.9, upper=1.1)
+    options = replace(
+        OPTIONS,
+        max_entries=int(3.36 * len(x)),
+        large_pass_rows=0,
+        last_entries=2**20,
+        retry_entries=2**16,
+    )
+    if not blocks:
+        monkeypatch.setattr(assignment, "blocks_at_edge", lambda *given: [])
+    source = dc.product_source(dc.feature_source(x), centers)
+    found = dc.assign_source(source, bounds, options=options)
+    assert found.violation == 0
+    assert (found.gap <= 1e-4) == blocks
