@@ -55,6 +55,9 @@ MOST_IN_BLOCK = 16
 MOST_AT_EDGE = 0.25
 """Share of all clusters at the edge above which the region is wrong as a whole."""
 
+COUNTED = 0.125
+"""Pairs of a cluster at the edge and another that are counted at most, in candidates of a pass."""
+
 ROWS_KEPT = 4.0
 """Rows that a block keeps, in rows that it may hold."""
 
@@ -88,7 +91,8 @@ def blocks_at_edge(
     xp, k = compat.array_namespace(prices), int(prices.shape[0])
     at_edge = entries("at_edge", xp.astype(candidates.at_edge(prices), xp.int64))
     edge = [cluster for cluster in range(k) if at_edge[cluster]]
-    if not 0 < len(edge) <= MOST_AT_EDGE * k:
+    most = min(MOST_AT_EDGE * k, COUNTED * options.max_entries / k)
+    if not 0 < len(edge) <= most:
         return []
     # How often each cluster is a candidate beside each at the edge, in some of the rows.
     n = int(candidates.clusters.shape[0])

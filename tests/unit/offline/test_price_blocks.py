@@ -139,6 +139,9 @@ def test_clusters_at_the_edge_bring_those_beside_them(rng):
     assert blocks_at_edge(candidates, edge, OPTIONS) == [[0, 1]]
     edge[7] = -0.1  # its rows have no other candidate
     assert blocks_at_edge(candidates, edge, OPTIONS) == [[0, 1], [7]]
+    for entries, expected in ((320, [[0, 1], [7]]), (319, [])):  # eight times 2 x 20 pairs
+        few = replace(OPTIONS, max_entries=entries)
+        assert blocks_at_edge(candidates, edge, few) == expected
     edge[:6] = 0.1
     assert blocks_at_edge(candidates, edge, OPTIONS) == []
 
