@@ -391,6 +391,6 @@ PLANTED: tuple[PlantedError, ...] = (
         "squares = xp.sum(x * x, axis=-1, keepdims=True)",
         "squares = xp.sum(x * x, axis=0, keepdims=True)",
     ),
-    PlantedError(_UNIT, "wrong branch", "x / xp.pow(xp.full_like(exponent, 2.0), exponent)", "x"),
+    PlantedError(_UNIT, "wrong branch", "x / scale * _UNIT", "x"),
     PlantedError(_UNIT, "wrong constant", ".smallest_normal ** 0.5", ".smallest_normal"),
 )
