@@ -24,7 +24,7 @@ from __future__ import annotations
 import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
-from ..core.reads import read
+from ..core.reads import on_host, read
 from ..core.segments import segment_sum
 from ..core.types import Array
 from ..online.assignment import AssignmentState, assign
@@ -46,7 +46,7 @@ def forced_counts(scores: Array) -> Array:
     array([2, 0])
     """
     xp, (b, k) = compat.array_namespace(scores), scores.shape
-    if not b or (k > 1 and bool(xp.all(xp.isfinite(scores)))):
+    if not b or (k > 1 and on_host(scores) and bool(xp.all(xp.isfinite(scores)))):
         return xp.zeros((k,), dtype=xp.int64, device=compat.device(scores))
     own = xp.astype(xp.argmax(scores, axis=1), xp.int64)
     own = xp.where(_is_forced(scores), own, xp.full_like(own, k))

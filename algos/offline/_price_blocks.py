@@ -11,10 +11,10 @@ clusters are one that has room for every row:
 
 ``min_{pi_g}  sum_i max(u_i, max_{k in g} s_ik + pi_k) + bounds``,   ``u_i = max_{k not in g}``.
 
-1. *Blocks*: the clusters at the edge of the region, each with those that are best beside it for
-   most of its rows; blocks that overlap are one.
-2. *Rows*: one pass over all scores keeps, for each block, the rows that are closest to it, several
-   times as many as it may hold.
+1. *Blocks*: the clusters at the edge of the region, each with the two that are candidates beside it
+   in most of its rows; blocks that overlap are one.
+2. *Rows*: one pass over all scores keeps, for each block, the rows that are closest to it, twice
+   as many as it will hold.
 3. *Solve* each block by Newton's method.
 
 =====================  ===============  =======  =================================================
@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds
+from ..bounds.sizes import SizeBounds, implied_bounds
 from ..core.reads import entries, read
 from ..core.segments import segment_sum
 from ..core.types import Array
@@ -49,8 +49,8 @@ __all__ = ["around_blocks", "blocks_at_edge", "reprice"]
 NEIGHBORS, LEAST_SHARE = 2, 0.1
 """Clusters that join one at the edge: so many, each beside it in this share of its rows or more."""
 
-MOST_IN_BLOCK = 16
-"""Clusters of a block, so that its rows are few numbers each."""
+MOST_IN_BLOCK = 8
+"""Clusters of a block: a row of any block takes the memory of one of the largest."""
 
 MOST_AT_EDGE = 0.25
 """Share of all clusters at the edge above which the region is wrong as a whole."""
@@ -58,8 +58,8 @@ MOST_AT_EDGE = 0.25
 COUNTED = 0.125
 """Pairs of a cluster at the edge and another that are counted at most, in candidates of a pass."""
 
-ROWS_KEPT = 4.0
-"""Rows that a block keeps, in rows that it may hold."""
+ROWS_KEPT = 2.0
+"""Rows that a block keeps, in rows that it will hold: the sample that counts them is small."""
 
 
 class _Kept(NamedTuple):
@@ -103,18 +103,20 @@ def blocks_at_edge(
     place = [-1] * (k + 1)  # the last one is that of -1, of rows with fewer candidates
     for i, cluster in enumerate(edge):
         place[cluster] = i
-    device = compat.device(prices)
+    device, n_pairs = compat.device(prices), len(edge) * k
     places = xp.take(xp.asarray(place, dtype=xp.int64, device=device), clusters % (k + 1))
-    counts = xp.zeros((len(edge) * k, 1), dtype=xp.int64, device=device)
+    counts = xp.zeros((n_pairs + 1, 1), dtype=xp.int64, device=device)  # the last one: no pair
     for i in range(clusters.shape[1]):
-        for j in range(clusters.shape[1]):
-            if i != j:
-                paired = (places[:, i] >= 0) & (clusters[:, j] >= 0)
-                keys = xp.where(paired, places[:, i] * k + clusters[:, j], xp.zeros_like(rows))
-                ones = xp.astype(paired, xp.int64)[:, None]
-                counts = counts + segment_sum(ones, keys, n_segments=len(edge) * k)
-    table = xp.astype(xp.reshape(counts, (len(edge), k)), xp.float64)
-    share = table / xp.clip(xp.sum(table, axis=1, keepdims=True), min=1.0)
+        own = places[:, i : i + 1]
+        keys = own * k + clusters
+        keys = xp.where((own >= 0) & (clusters >= 0), keys, xp.full_like(keys, n_pairs))
+        keys = xp.reshape(keys, (-1,))
+        counts = counts + segment_sum(xp.ones_like(keys)[:, None], keys, n_segments=n_pairs + 1)
+    table = xp.astype(xp.reshape(counts[:-1, :], (len(edge), k)), xp.float64)
+    ids = xp.asarray(edge, dtype=xp.int64, device=device)[:, None]
+    n_rows = xp.take_along_axis(table, ids, axis=1)  # in which it is a candidate itself
+    is_other = xp.arange(k, dtype=xp.int64, device=device)[None, :] != ids
+    share = xp.where(is_other, table / xp.clip(n_rows, min=1.0), xp.zeros_like(table))
     beside = xp.argsort(share, axis=1, descending=True, stable=True)[:, : min(NEIGHBORS, k)]
     enough = xp.take_along_axis(share, beside, axis=1) >= LEAST_SHARE
     beside = xp.where(enough, beside, xp.full_like(beside, -1))
@@ -163,12 +165,13 @@ def reprice(
 
     Notes
     -----
-    Cost: O(n k) for one pass. Memory: `options.max_entries` scores at most, on every rank; blocks
-    for which there is no room keep their prices. Guarantee: none, as the blocks move together; what
-    the prices are worth, the next pass proves.
+    Cost: O(n k) for one pass. Memory: about that of `options.max_entries` candidates, on every
+    rank; blocks for which there is no room keep their prices, and with none left those given come
+    back. Guarantee: none, as the blocks move together; what prices are worth, a pass proves.
     """
     xp, k = compat.array_namespace(prices), source.n_clusters
-    blocks, limits = _thresholds(source, bounds, prices, blocks, options)
+    if blocks:
+        blocks, limits = _thresholds(source, bounds, prices, blocks, options)
     if not blocks:
         return prices
     device, width = compat.device(prices), max(map(len, blocks))
@@ -198,12 +201,13 @@ def reprice(
             outside = xp.where(inside, xp.take(second, xp.clip(place, min=0)), outside)
         wanted = xp.take(members, group, axis=1).T
         values = xp.take(xp.reshape(scores, (-1,)), xp.reshape(rows[:, None] * k + wanted, (-1,)))
-        values = xp.astype(xp.reshape(values, (-1, width)), xp.float64)
-        return _Kept(group, values, outside)
+        return _Kept(group, xp.reshape(values, (-1, width)), outside)
 
-    parts = list(source.map_blocks(close, like=prices, at_least_one=True))
+    parts = source.map_blocks(close, like=prices, at_least_one=True)
+    columns = [list(column) for column in zip(*parts, strict=True)]
     gather = source.group.gather
-    found = _Kept(*(gather(xp.concat(list(column))) for column in zip(*parts, strict=True)))
+    # One at a time, so that no more than one of them is there twice.
+    found = _Kept(*(gather(xp.concat(columns.pop(0))) for _ in range(len(columns))))
     order = xp.argsort(found.group, stable=True)
     edges = xp.searchsorted(
         xp.take(found.group, order), xp.arange(len(blocks) + 1, dtype=xp.int64, device=device)
@@ -213,7 +217,7 @@ def reprice(
         rows = order[int(first) : int(last)]
         some = xp.concat(
             [
-                xp.take(found.values, rows, axis=0)[:, : len(block)],
+                xp.astype(xp.take(found.values, rows, axis=0)[:, : len(block)], xp.float64),
                 xp.take(found.outside, rows)[:, None],
             ],
             axis=1,
@@ -225,13 +229,18 @@ def reprice(
 def around_blocks(
     source: ScoreSource,
     bounds: SizeBounds,
-    prices: Array,
     blocks: list[list[int]],
+    region: TrustRegion,
     radius: Array,
     options: SolverOptions,
 ) -> TrustRegion:
-    """Return the region around better prices of some blocks: no radius is above the median."""
-    prices = reprice(source, bounds, prices, blocks, options)
+    """Return the region around better prices of some blocks: no radius is above the median.
+
+    `radius` is that of the last region; where no block has room, `region` stays as it is.
+    """
+    prices = reprice(source, bounds, region.center, blocks, options)
+    if prices is region.center:
+        return region
     xp = compat.array_namespace(prices)
     return TrustRegion(prices, xp.clip(radius, max=median(radius)))
 
@@ -263,22 +272,28 @@ def _thresholds(
     options: SolverOptions,
 ) -> tuple[list[list[int]], Array]:
     """Blocks for whose rows there is room, and how far behind the best these rows may be."""
-    xp, n = compat.array_namespace(prices), source.group.n_total
+    xp, n, device = compat.array_namespace(prices), source.group.n_total, compat.device(prices)
     rows = source.take(strided_ids(n, min(n, options.memory_rows), prices))
-    m, upper = int(rows.shape[0]), entries("upper", bounds.upper)
-    _, best = best_clusters(rows, prices)
-    limits, room, kept = [], float(options.max_entries), []
+    label, best = best_clusters(rows, prices)
+    m, item = int(rows.shape[0]), xp.finfo(rows.dtype).bits / 64
+    seen = segment_sum(xp.ones_like(label)[:, None], label, n_segments=source.n_clusters)[:, 0]
+    low, high = (xp.astype(v, xp.float64) for v in implied_bounds(bounds))
+    # What a cluster will hold: what it holds, but for its bounds.
+    holds = xp.clip(xp.astype(seen, xp.float64) * (n / m), low, high)
+    limits, kept, n_rows = list[float](), list[list[int]](), 0.0
     for block in sorted(blocks, key=len):
-        share = min(1.0, ROWS_KEPT * sum(min(upper[c], n) for c in block) / n)
-        members = xp.asarray([[c] for c in block], dtype=xp.int64, device=compat.device(prices))
-        lead = xp.sort(best - _best_in(rows, prices, members)[:, 0])
-        inside = xp.sum(xp.astype(lead <= 0, xp.int64))
-        limit, n_inside = read(lead[math.ceil(share * m) - 1], inside)
-        room -= max(share, n_inside / m) * n * (len(block) + 1)
-        if room >= 0.0 and math.isfinite(limit):
+        ids = xp.asarray(block, dtype=xp.int64, device=device)
+        (wanted,) = read(xp.sum(xp.take(holds, ids)))
+        place = min(max(math.ceil(ROWS_KEPT * wanted / n * m), 1), m) - 1
+        lead = xp.sort(best - _best_in(rows, prices, ids[:, None])[:, 0])
+        near = xp.sum(xp.astype(lead <= lead[place], xp.int64))
+        limit, n_near = read(lead[place], near)
+        more = n_rows + n_near / m * n
+        if math.isfinite(limit) and more * (item * len(block) + 2.0) <= options.max_entries:
             kept.append(block)
             limits.append(limit)
-    return kept, xp.asarray(limits, dtype=xp.float64, device=compat.device(prices))
+            n_rows = more
+    return kept, xp.asarray(limits, dtype=xp.float64, device=device)
 
 
 def _solved(

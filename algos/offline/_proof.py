@@ -82,6 +82,12 @@ class Problem(NamedTuple):
         return self.tol == 0.0
 
     @property
+    def is_cut(self) -> bool:
+        """Whether memory cuts the trust region from the start."""
+        n, options = self.source.group.n_total, self.options
+        return not self.is_exact and n * options.pass_width > options.max_entries
+
+    @property
     def n_scores(self) -> int:
         """Scores of all ranks."""
         return self.source.group.n_total * self.source.n_clusters

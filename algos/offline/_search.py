@@ -44,6 +44,8 @@ class Search(NamedTuple):
         The best labels of online passes, or of a search before this one.
     online_prices : (k,) float64 array, or None
         Where the last online passes began.
+    is_arriving : bool
+        Whether the next region has prices that the last one held back (`_price_blocks`).
     known : Candidates or None
         Those of the last pass, if it has truncated few rows: `_second_look` may start from them.
     """
@@ -58,6 +60,7 @@ class Search(NamedTuple):
     is_tied: bool = False
     online: OfflineAssignment | None = None
     online_prices: Array | None = None
+    is_arriving: bool = False
     known: Candidates | None = None
 
     def judged(self, solution: ReducedSolution) -> Search:

@@ -248,7 +248,8 @@ def _solved(
             return search.best
         if search.is_tied and (may_end_full or options.price_reach > 0.0):
             break
-        if n_passes == options.online_after and search.best is None and not problem.is_exact:
+        needs_labels = search.best is None and not (problem.is_exact or search.is_arriving)
+        if needs_labels and n_passes == options.online_after:
             search = _with_online_passes(problem, search)
             if search.online is not None and search.online.gap <= tol:
                 return search.online
@@ -274,7 +275,7 @@ def _start(problem: Problem, prices: Array | None) -> Search:
     return Search(
         region=region,
         width=options.large_pass_width if n > options.large_pass_rows else options.pass_width,
-        is_limited=not problem.is_exact and n * options.pass_width > options.max_entries,
+        is_limited=problem.is_cut,
         prices=prices,
         best=None,
         least_bound=math.inf,
@@ -286,7 +287,8 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
     """Steps 2 to 5: one pass over all scores, and what it adds to the search."""
     source, bounds, tol, options = problem
     (center, radius), known, n = search.region, search.known, source.group.n_total
-    search, most = search._replace(known=None), None if problem.is_exact else options.max_entries
+    search = search._replace(known=None, is_arriving=False)
+    most = None if problem.is_exact else options.max_entries
     try:
         candidates, region = candidates_in(  # step 2
             source, search.region, known, width=search.width, max_entries=most
@@ -300,8 +302,7 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
         return search._replace(width=2 * search.width, is_tied=n_passes > 0)
     rough = options.rough_gap if n_passes >= options.rough_after and most is not None else tol
     may_look = n_passes == 0 and not search.is_limited and tied <= options.few_truncated
-    is_cut = search.is_limited and most is not None and n * options.pass_width > most
-    most_lost = 0.0 if may_look else math.inf if is_cut else max(tol, rough)
+    most_lost = 0.0 if may_look else max(tol, rough)
     solution = solve_reduced(  # step 3
         candidates, bounds, region, tol, max_truncation=most_lost, options=options
     )
@@ -319,9 +320,12 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
     is_limited = is_limited or (n_passes > 0 and solution.assignment is None)
     if not is_limited and may_look_again(candidates, prices, n, options):
         judged = judged._replace(known=candidates)
-    region = next_region(region, prices, is_moving=is_limited, options=options)
-    if is_cut and (blocks := blocks_at_edge(candidates, prices, options)):
-        region = around_blocks(source, bounds, prices, blocks, radius, options)
+    region = planned = next_region(region, prices, is_moving=is_limited, options=options)
+    if problem.is_cut and n_passes + 1 < options.max_limited_passes:
+        blocks = blocks_at_edge(candidates, prices, options)
+        del candidates  # as much memory as the rows of blocks take
+        region = around_blocks(source, bounds, blocks, planned, radius, options)
+    judged = judged._replace(is_arriving=region is not planned)
     return judged._replace(region=region, width=width, is_limited=is_limited)  # step 5
 
 

@@ -2,7 +2,7 @@ r"""Sources of scores: a matrix, or features and centers, multiplied a block at 
 
 The solvers never ask for all n k scores. They ask for
 
-* *blocks*: consecutive rows, in one order, with block edges that depend on k alone (`blocks`);
+* *blocks*: consecutive rows, in one order, whose edges do not depend on the ranks (`blocks`);
 * *some rows*, by id: the sample on which prices are learned.
 
 A *group* says which rows of the whole problem belong to this rank, and joins the arrays of all

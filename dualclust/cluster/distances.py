@@ -24,9 +24,9 @@ CHUNK_ENTRIES = 2**18  # of differences at a time
 Array = Any
 
 
-def blocks(n: int, n_clusters: int) -> Iterator[tuple[int, int]]:
-    """Yield the first row and the last (excluded) of each block of n rows."""
-    return row_blocks(n, block_rows(n_clusters))
+def blocks(n: int, n_clusters: int, *, like: Array) -> Iterator[tuple[int, int]]:
+    """Yield the first row and the last (excluded) of each block of n rows, where `like` is."""
+    return row_blocks(n, block_rows(n_clusters, like=like))
 
 
 def around(source: FeatureSource, origin: Array) -> FeatureSource:

@@ -129,7 +129,7 @@ def _best(scores: ScoreSource, prices: Any) -> Labeled:
     xp, group, k = compat.array_namespace(prices), scores.group, scores.n_clusters
     labels = [xp.zeros((0,), dtype=xp.int64, device=compat.device(prices))]
     values = []
-    for start, stop in blocks(group.n_local, k):
+    for start, stop in blocks(group.n_local, k, like=prices):
         block = xp.astype(scores.block(start, stop), xp.float64)
         own, _ = best_clusters(block, prices)
         values.append(xp.sum(xp.take_along_axis(block, own[:, None], axis=1)))

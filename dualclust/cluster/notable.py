@@ -130,7 +130,7 @@ def find_notable(
     score = _Scores(source, found, metric, weights, restricted)
     kept, losses = _Kept(k, most), list[float]()
     parts = [RowChoices(*(np.empty(0, kind) for kind in ("f8", "i8", "i8", "f8")))]
-    for start, stop in blocks(group.n_local, k):
+    for start, stop in blocks(group.n_local, k, like=score.centers):
         first = group.first_row + start
         labels = found.labels[first : first + stop - start]
         choices, near = score.of_block(start, stop, labels)

@@ -327,7 +327,7 @@ class ConstrainedKMeans(
         scores, source = self._scores(rows, row_source(rows, self.metric))
         xp, parts = compat.array_namespace(rows), []
         centers = self._centers(rows) - self._origin(rows)
-        for start, stop in blocks(rows.shape[0], scores.n_clusters):
+        for start, stop in blocks(rows.shape[0], scores.n_clusters, like=centers):
             points, spherical = source.rows(start, stop), self.metric == "cosine"
             half = half_squared_distances(points, centers, spherical=spherical)
             parts.append(half if spherical else xp.sqrt(2.0 * half))

@@ -58,7 +58,7 @@ class _Graphs:
         self, name: Hashable, function: Callable[..., Tensor], given: Sequence[Tensor]
     ) -> Tensor:
         """Apply a function to tensors; the name stands for all else that it depends on."""
-        key = name, *(tensor.shape for tensor in given)
+        key = name, *((tensor.shape, tensor.dtype) for tensor in given)
         graph = self.known.get(key)
         if graph is not None:
             torch._foreach_copy_(graph.given, list(given))

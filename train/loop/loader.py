@@ -250,6 +250,8 @@ class Loader:
             return augment_by(images, options, given, next(left, None), (mean, std))
 
         given = [images, data.mean, data.std, *drawn, *background]
+        if len(ids) > self.config.batch_size:  # of an evaluation: large, and its graph would stay
+            return view(*given)
         return self.execution.apply(("view", options), view, given)
 
 

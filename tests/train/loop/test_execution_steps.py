@@ -208,6 +208,14 @@ def test_a_function_of_tensors_is_captured_once_for_each_name_and_shape():
     assert [eager.apply("twice", lambda x: x + 1, [torch.ones(1)]).item() for _ in "abc"] == [2] * 3
 
 
+def test_another_dtype_is_another_graph():
+    execution = Execution(ExecutionConfig(step="graph"), CPU, fake_capture([]))
+    for dtype in (torch.float32, torch.float64) * 4:
+        x = torch.tensor(0.1, dtype=dtype)
+        execution.apply("itself", lambda x: x * 1, [x])
+    assert len(execution.others.known) == 2
+
+
 def test_what_was_captured_is_not_what_the_next_call_overwrites():
     execution = Execution(ExecutionConfig(step="graph", precision="float64"), CPU, fake_capture([]))
     numbers = [torch.tensor(float(i), dtype=torch.float64) for i in range(6)]

@@ -8,8 +8,8 @@ import pytest
 from scipy.optimize import linprog
 
 import dualclust as dc
-from dualclust.algos.offline import DEFAULT_OPTIONS, assignment
-from dualclust.algos.offline._candidates import collect_candidates
+from dualclust.algos.offline import DEFAULT_OPTIONS, _price_blocks, assignment
+from dualclust.algos.offline._candidates import TrustRegion, collect_candidates
 from dualclust.algos.offline._price_blocks import (
     MOST_IN_BLOCK,
     _joined,
@@ -116,13 +116,52 @@ def test_blocks_move_at_once_and_ranks_agree(rng):
 
 def test_a_block_without_room_keeps_its_prices(rng):
     scores, bounds = instance(rng)
-    prices = np.zeros(12)
-    source = score_source(scores)
-    none = reprice(source, bounds, prices, [[0, 1]], replace(OPTIONS, max_entries=10))
-    assert none is prices
+    region = TrustRegion(np.zeros(12), np.ones(12))
+    source, few = score_source(scores), replace(OPTIONS, max_entries=10)
+    for blocks in ([[0, 1]], []):
+        assert reprice(source, bounds, region.center, blocks, few) is region.center
+        assert around_blocks(source, bounds, blocks, region, np.ones(12), few) is region
     # Fewer rows than it must hold may come near it: forbidden to all but ten.
     scores[10:, 0] = -math.inf
-    assert reprice(score_source(scores), bounds, prices, [[0]], OPTIONS)[0] == 0.0
+    assert reprice(score_source(scores), bounds, region.center, [[0]], OPTIONS)[0] == 0.0
+
+
+def kept_of(monkeypatch, scores, bounds, blocks, max_entries):
+    """What the rows of all blocks take, in candidates of eight bytes; None where nothing moves."""
+    seen = []
+
+    def kept(*columns):
+        seen.append(columns)
+        return kind(*columns)
+
+    kind = _price_blocks._Kept
+    monkeypatch.setattr(_price_blocks, "_Kept", kept)
+    prices, options = np.zeros(scores.shape[1]), replace(OPTIONS, max_entries=max_entries)
+    if reprice(score_source(scores), bounds, prices, blocks, options) is prices:
+        assert not seen
+        return None
+    return sum(column.nbytes for column in seen[-1]) / 8  # the last one has joined all
+
+
+@pytest.mark.parametrize("case", ["widths", "ties", "no room at all", "lower bounds alone"])
+def test_rows_take_no_more_memory_than_they_may(case, rng, monkeypatch):
+    n, k = 20_000, 100
+    scores = rng.normal(size=(n, k)).astype(np.float32)
+    bounds = dc.SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    blocks, most = [*([i] for i in range(20, 60)), list(range(8))], 3 * n
+    if case == "ties":  # as of scores in few bits: all rows are as close as the last one wanted
+        scores = rng.integers(0, 2, size=(n, k)).astype(np.float32)
+        scores[:, :4] = 0.0
+        blocks, most = [[0, 1, 2, 3]], n
+    if case == "no room at all":
+        bounds = dc.SizeBounds.from_counts([0] * k, [0, *[n] * (k - 1)], n_samples=n)
+        blocks, most = [[0]], n // 10
+    if case == "lower bounds alone":
+        bounds = dc.SizeBounds.from_counts([180] * k, n_samples=n)
+        blocks, most = [[0, 1, 2]], n // 2
+    taken = kept_of(monkeypatch, scores, bounds, blocks, most)
+    assert (taken is None) == (case == "ties")
+    assert taken is None or taken <= 1.2 * most  # as far as a sample tells
 
 
 def test_clusters_at_the_edge_bring_those_beside_them(rng):
@@ -148,12 +187,24 @@ def test_clusters_at_the_edge_bring_those_beside_them(rng):
 
 def test_no_radius_is_above_the_median_then(rng):
     scores, bounds = instance(rng)
-    radius, prices = np.linspace(0.1, 0.3, 12), np.zeros(12)
+    radius, region = np.linspace(0.1, 0.3, 12), TrustRegion(np.zeros(12), np.ones(12))
     source, blocks = score_source(scores), [[0, 1]]
-    region = around_blocks(source, bounds, prices, blocks, radius, OPTIONS)
-    np.testing.assert_array_equal(region.radius, np.minimum(radius, median(radius)))
-    expected = reprice(source, bounds, prices, blocks, OPTIONS)
-    np.testing.assert_array_equal(region.center, expected)
+    found = around_blocks(source, bounds, blocks, region, radius, OPTIONS)
+    np.testing.assert_array_equal(found.radius, np.minimum(radius, median(radius)))
+    expected = reprice(source, bounds, region.center, blocks, OPTIONS)
+    np.testing.assert_array_equal(found.center, expected)
+
+
+@pytest.mark.parametrize("width", [2, 4, 16])
+def test_a_neighbor_is_one_of_most_rows_however_long_their_lists(width):
+    n, k = 1000, 40
+    scores = np.linspace(0.0, -1e-3, k) * np.ones((n, 1))  # all clusters tie, but for an order
+    scores[:, 0], scores[:, 1] = 1.0, 1.0
+    radius = np.full(k, 1.0)
+    candidates = collect_candidates(score_source(scores), -radius, radius, width=width)
+    edge = np.zeros(k)
+    edge[0] = 1.0
+    assert 1 in blocks_at_edge(candidates, edge, OPTIONS)[0]
 
 
 def groups_of_rows(rng, n=100_000, k=200, d=64):
@@ -169,21 +220,39 @@ def groups_of_rows(rng, n=100_000, k=200, d=64):
     return x.astype(np.float32), centers.astype(np.float32)
 
 
-@pytest.mark.parametrize("blocks", [True, False])
-def test_prices_that_memory_holds_back_arrive(blocks, monkeypatch):
-    """A region cut to few candidates reaches the gap where blocks are solved, and not without."""
+def solved(monkeypatch, *, blocks=True, **changes):
+    """The result on a hard instance, and which steps it took: looks at blocks, online passes."""
     x, centers = groups_of_rows(np.random.default_rng(1))
     bounds = dc.SizeBounds.from_ratios(200, n_samples=len(x), lower=0.9, upper=1.1)
-    options = replace(
-        OPTIONS,
-        max_entries=int(3.36 * len(x)),
-        large_pass_rows=0,
-        last_entries=2**20,
-        retry_entries=2**16,
+    cut = {"max_entries": int(3.36 * len(x)), "large_pass_rows": 0}
+    last = {"last_entries": 2**20, "retry_entries": 2**16}
+    taken, around, online = [], assignment.around_blocks, assignment.assign_in_passes
+    monkeypatch.setattr(
+        assignment, "around_blocks", lambda *given: taken.append("blocks") or around(*given)
+    )
+    monkeypatch.setattr(
+        assignment, "assign_in_passes", lambda *given: taken.append("online") or online(*given)
     )
     if not blocks:
         monkeypatch.setattr(assignment, "blocks_at_edge", lambda *given: [])
     source = dc.product_source(dc.feature_source(x), centers)
-    found = dc.assign_source(source, bounds, options=options)
+    found = dc.assign_source(source, bounds, options=replace(OPTIONS, **cut, **last, **changes))
     assert found.violation == 0
-    assert (found.gap <= 1e-4) == blocks
+    return found, taken
+
+
+def test_prices_that_memory_holds_back_arrive(monkeypatch):
+    """A region cut to few candidates reaches the gap, and needs no online pass."""
+    found, taken = solved(monkeypatch)
+    assert found.gap <= 1e-4
+    assert set(taken) == {"blocks"}
+
+
+def test_where_they_do_not_online_passes_look_for_better_labels(monkeypatch):
+    """After the second pass, and in the end; and no block is solved that no pass would use."""
+    found, taken = solved(monkeypatch, blocks=False)
+    assert found.gap > 1e-4
+    left = OPTIONS.max_limited_passes - 1 - 2
+    assert taken == ["blocks"] * 2 + ["online"] + ["blocks"] * left + ["online"]
+    found, taken = solved(monkeypatch, max_limited_passes=1)
+    assert taken == ["online"]
