@@ -45,9 +45,11 @@ class SolverOptions:
     large_pass_width: int = 3
     """The same for more than `large_pass_rows` rows, whose prices are known better."""
     large_pass_rows: int = 2**22
-    """Rows above which a pass keeps `large_pass_width` candidates of a row."""
+    """Rows above which a pass keeps `large_pass_width` candidates of a row, and a sample half."""
     max_entries: int = 2**25
     """Candidates of all rows in a pass: 256 MiB of clusters and scores."""
+    entries_per_row: float = 1.0
+    """The same for a row of one rank where that makes more: less than its label and order take."""
     few_truncated: float = 0.25
     """Share of the rows with truncated candidates up to which these alone are read again, where the
     next region lies inside the last; it costs less than paths where candidates are missing."""

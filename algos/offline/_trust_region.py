@@ -270,8 +270,10 @@ def _rows_of_sample(
 
 
 def _width(m: int, options: SolverOptions) -> int:
-    """Return how many candidates a row of a sample of m rows has."""
-    return options.sample_width if m <= options.full_width_rows else options.sample_width // 4
+    """Return how many candidates a row of a sample of m rows has: fewer, once prices are known."""
+    if m <= options.full_width_rows:
+        return options.sample_width
+    return options.sample_width // (4 if m <= options.large_pass_rows else 8)
 
 
 def _refine_on(

@@ -22,6 +22,7 @@ CHOSEN = {
     "large_pass_width": 3,
     "large_pass_rows": 4_194_304,
     "max_entries": 33_554_432,
+    "entries_per_row": 1.0,
     "few_truncated": 0.25,
     "max_passes": 10,
     "max_limited_passes": 5,

@@ -12,6 +12,7 @@ from dualclust.algos.offline._options import DEFAULT_OPTIONS
 from dualclust.algos.offline._trust_region import (
     _grown,
     _initial_radius,
+    _width,
     initial_region,
     largest_radius,
     next_region,
@@ -151,3 +152,9 @@ def test_candidates_of_a_radius_by_hand(xp):
     assert limit(32, options=one) == (3.0, 3)
     assert limit(32, options=one, wanted=2.0) == (2.0, 2)
     assert limit(32, options=one, wanted=2.001) == (3.0, 3)
+
+
+@pytest.mark.parametrize(("m", "width"), [(20, 32), (21, 8), (70, 8), (71, 4)])
+def test_rows_of_larger_samples_have_fewer_candidates(m, width):
+    options = SolverOptions(sample_width=32, full_width_rows=20, large_pass_rows=70)
+    assert _width(m, options) == width
