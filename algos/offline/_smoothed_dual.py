@@ -17,7 +17,8 @@ the bounds, ``-l_k pi_k + (u_k - l_k) max(-pi_k, 0)``, is the same thing with tw
 with p_i the softmax. Only samples near a border of two clusters have curvature, so that each
 temperature is minimized from the minimum of the last:
 
-1. *Evaluate* value, gradient and curvature of the smoothed dual (`soft_counts`, `curvature`).
+1. *Evaluate* value, gradient and curvature of the smoothed dual (`soft_counts`, `curvature`): sums
+   over samples, in parts that threads share out.
 2. *Fix* the variables at an edge of the box that the gradient pushes outward.
 3. *Step*: Newton's direction on the free variables, damped so that no price moves by more than some
    T, within which the curvature holds; by elimination, or by conjugate gradients.
@@ -46,7 +47,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import reduce
+from operator import add
+from typing import NamedTuple, TypeVar
 
 import array_api_compat as compat
 
@@ -56,6 +59,7 @@ from ..core.random import random_signs
 from ..core.reads import read, unread
 from ..core.segments import segment_sum
 from ..core.types import Array
+from ..core.workers import map_in_order
 
 __all__ = [
     "Problem",
@@ -79,6 +83,9 @@ FAR = 24.0  # temperatures; what is worse by more has no weight: 4e-11 would cou
 RIDGE = 1e-8  # share of the largest curvature, for directions that have none
 CG_STEPS, CG_ACCURACY = 60, 0.03  # as exact as a Newton step needs its direction
 UNITS = 2.0**40  # of the sums of the reference text
+PART_ROWS, MOST_PARTS = 2**14, 16  # a part at least, which threads then hand out in no time
+
+R = TypeVar("R")
 
 
 class Problem(NamedTuple):
@@ -256,15 +263,40 @@ class _Point(NamedTuple):
     counts: Array
     spread: Array
     corner: Array
-    probabilities: Array
+    probabilities: list[Array]
     temperature: float
+
+
+def _parts(problem: Problem) -> list[slice]:
+    """Rows that are summed by themselves, which threads share out; their number names no thread.
+
+    Arrays that no thread of ours computes are one part.
+    """
+    m, k = problem.values.shape[0], problem.low.shape[0]
+    size = max(m, 1)
+    if compat.is_numpy_array(problem.values):
+        size = max(PART_ROWS, k, math.ceil(m / MOST_PARTS))  # each part has sums of k clusters
+    return [slice(start, min(start + size, m)) for start in range(0, max(m, 1), size)]
+
+
+def _of_parts(problem: Problem, function: Callable[[Array, Array, int], R]) -> list[R]:
+    """Results for values and clusters of each part, and its number, in their order."""
+    parts = enumerate(_parts(problem))
+
+    def result(part: tuple[int, slice]) -> R:
+        i, rows = part
+        return function(problem.values[rows, :], problem.clusters[rows, :], i)
+
+    return list(map_in_order(result, parts, like=problem.values))
 
 
 def _evaluate(problem: Problem, prices: Array, temperature: float) -> _Point:
     xp = compat.array_namespace(prices)
-    value, counts, spread, p = soft_counts(
-        problem.values, problem.clusters, prices, temperature=temperature
+    found = _of_parts(
+        problem, lambda v, clusters, _: soft_counts(v, clusters, prices, temperature=temperature)
     )
+    values, all_counts, spreads, p = (list(column) for column in zip(*found, strict=True))
+    value, counts, spread = (reduce(add, terms) for terms in (values, all_counts, spreads))
     counts = counts + problem.fixed_counts
     slack = problem.upper - problem.lower
     decay = xp.exp(-xp.abs(prices) / temperature)
@@ -293,7 +325,7 @@ def _descend(problem: Problem, prices: Array, temperature: float) -> tuple[Array
         slope, at_border = read(xp.sum(gradient * step), xp.sum(point.spread))
         if not -slope > PROMISE * temperature * prices.shape[0]:  # step 4
             return prices, at_border
-        point = point._replace(probabilities=point.probabilities[:0, :])  # frees its memory
+        point = point._replace(probabilities=[])  # frees its memory
         found = _search(problem, prices, step, point)  # step 5
         if found is None:
             break
@@ -328,7 +360,9 @@ def _solver(
     largest = xp.max(diagonal)
     ridge = extra + RIDGE * xp.where(largest == 0.0, xp.ones_like(largest), largest)
     if k <= DENSE:
-        matrix = curvature(point.probabilities, problem.clusters, n_clusters=k)
+        p = point.probabilities
+        terms = _of_parts(problem, lambda _, clusters, i: curvature(p[i], clusters, n_clusters=k))
+        matrix = reduce(add, terms)
         both = free[:, None] * free[None, :]
         eye = xp.eye(k, dtype=xp.float64, device=compat.device(free))
         matrix = matrix * both + eye * (free * point.corner + ridge + (1.0 - free))
@@ -339,8 +373,9 @@ def _solver(
         return eliminate
 
     def times(v: Array) -> Array:
-        product = curvature_product(point.probabilities, problem.clusters, free * v)
-        return free * (product + point.corner * v) + ridge * v
+        p, moved = point.probabilities, free * v
+        terms = _of_parts(problem, lambda _, clusters, i: curvature_product(p[i], clusters, moved))
+        return free * (reduce(add, terms) + point.corner * v) + ridge * v
 
     def iterate(rhs: Array) -> Array:
         return conjugate_gradients(

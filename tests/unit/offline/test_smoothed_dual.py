@@ -1,12 +1,24 @@
 """The smoothed dual: its gradient, its limit, and prices that solve it."""
 
+import threading
+
+import array_api_compat as compat
 import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.offline._smoothed_dual import Problem, _evaluate, price_errors, refine_prices
+from dualclust.algos.core.workers import workers
+from dualclust.algos.offline import _smoothed_dual
+from dualclust.algos.offline._smoothed_dual import (
+    Problem,
+    _evaluate,
+    _solver,
+    price_errors,
+    refine_prices,
+)
 from dualclust.algos.online.certificates import dual_value
 from tests.compare import to_numpy
+from tests.libraries import LIBRARIES
 from tests.problems import mixture_scores
 
 
@@ -31,9 +43,69 @@ def test_the_gradient_is_that_of_the_value(xp, rng):
         assert (values[0] - values[1]) / (2 * step) == pytest.approx(gradient[a], abs=1e-6)
 
 
-def test_the_smoothed_dual_tends_to_the_dual_from_above(rng):
-    from tests.libraries import LIBRARIES
+@pytest.mark.parametrize(
+    ("rows", "most", "sizes"),
+    [
+        (30, 16, [30]),
+        (29, 16, [29, 1]),
+        (7, 16, [7, 7, 7, 7, 2]),
+        (1, 16, [4] * 7 + [2]),  # of as many rows as clusters, at least
+        (7, 3, [10, 10, 10]),
+    ],
+)
+def test_samples_are_summed_in_parts(xp, rng, rows, most, sizes, monkeypatch):
+    """The same sums, and Newton's system, up to their rounding; of other libraries in one part."""
+    made = problem(xp, rng.normal(size=(30, 4)), 6.0, 9.0)
+    prices, rhs = xp.asarray(rng.normal(size=4)), xp.asarray(rng.normal(size=4))
 
+    def found():
+        for dense in (4, 3):
+            monkeypatch.setattr(_smoothed_dual, "DENSE", dense)
+            monkeypatch.setattr(_smoothed_dual, "CG_ACCURACY", 1e-14)
+            point = _evaluate(made, prices, 0.3)
+            yield float(point.value), *(to_numpy(a) for a in (point.gradient, point.counts, point.spread))
+            yield (to_numpy(_solver(made, point, xp.asarray(np.ones(4)), 0.5)(rhs)),)
+
+    expected = list(found())
+    monkeypatch.setattr(_smoothed_dual, "PART_ROWS", rows)
+    monkeypatch.setattr(_smoothed_dual, "MOST_PARTS", most)
+    got = [p.shape[0] for p in _evaluate(made, prices, 0.3).probabilities]
+    assert got == (sizes if compat.is_numpy_array(prices) else [30])
+    for of_parts, whole in zip(found(), expected, strict=True):
+        for one, other in zip(of_parts, whole, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-10)
+
+
+def test_no_samples_are_one_part(xp):
+    made = problem(xp, np.zeros((0, 4)), 0.0, 0.0)
+    point = _evaluate(made, xp.asarray(np.zeros(4)), 0.3)
+    assert [tuple(p.shape) for p in point.probabilities] == [(0, 4)]
+    assert to_numpy(point.counts).tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4, 16])
+def test_no_thread_changes_a_bit(rng, threads, monkeypatch):
+    monkeypatch.setattr(_smoothed_dual, "PART_ROWS", 10)
+    made, prices = problem(LIBRARIES[0], rng.normal(size=(300, 4)), 60.0, 90.0), rng.normal(size=4)
+    expected = _evaluate(made, prices, 0.3)
+    own = threading.get_ident()
+    computed_by = set()
+    real = _smoothed_dual.soft_counts
+
+    def counted(*args, **options):
+        computed_by.add(threading.get_ident())
+        return real(*args, **options)
+
+    monkeypatch.setattr(_smoothed_dual, "soft_counts", counted)
+    with workers(threads):
+        point = _evaluate(made, prices, 0.3)
+    assert (computed_by == {own}) is (threads == 1)
+    assert point.value == expected.value
+    for one, other in zip(point[1:5], expected[1:5], strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_the_smoothed_dual_tends_to_the_dual_from_above(rng):
     scores, prices = rng.normal(size=(30, 4)), rng.normal(size=4)
     bounds = SizeBounds.from_ratios(4, n_samples=30, lower=0.8, upper=1.2)
     made = problem(LIBRARIES[0], scores, bounds.lower, bounds.upper)
@@ -69,8 +141,6 @@ def test_prices_stay_in_their_region(xp):
 
 
 def test_samples_that_tie_do_not_cool_for_ever():
-    from tests.libraries import LIBRARIES
-
     scores = np.repeat(np.asarray([[1.0, 0.0], [0.5, 0.0]]), 100, axis=0)
     made = problem(LIBRARIES[0], scores, 70.0, 130.0)
     found = refine_prices(made, np.zeros(2), start=0.5, border=1.0)
@@ -79,8 +149,6 @@ def test_samples_that_tie_do_not_cool_for_ever():
 
 def test_errors_of_a_sample_are_those_of_other_samples():
     """Prices of many samples scatter by about what one sample says of itself."""
-    from tests.libraries import LIBRARIES
-
     k, n = 5, 2000
     prices, stated = [], []
     for seed in range(12):

@@ -27,7 +27,7 @@ def box(low, high):
 def point_of(gradient, value=0.0, spread=(1.0, 2.0, 0.5, 0.25)):
     k = len(gradient)
     spread = np.asarray(spread)
-    return _Point(value, np.asarray(gradient), None, spread, np.zeros(k), np.ones((6, 2)), T)
+    return _Point(value, np.asarray(gradient), None, spread, np.zeros(k), [np.ones((6, 2))], T)
 
 
 def levels(monkeypatch, borders):
@@ -82,12 +82,12 @@ class Newton:
 
     def solver(self, problem, point, free, damping):
         self.systems.append((free.tolist(), damping.tolist()))
-        assert len(point.probabilities) == 6
+        assert point.probabilities[0].shape == (6, 2)
         return lambda rhs: self.sides.append(rhs.tolist()) or 2.0 * rhs
 
     def search(self, problem, prices, step, point):
         self.searches.append((prices.tolist(), step.tolist()))
-        assert point.probabilities.shape == (0, 2)  # their memory is free by then
+        assert point.probabilities == []  # their memory is free by then
         return (prices + step, next(self.points)) if self.found else None
 
 
@@ -188,8 +188,8 @@ def test_a_system_without_curvature_has_a_ridge(dense, monkeypatch):
 
     monkeypatch.setattr(_smoothed_dual, "conjugate_gradients", iterate)
     clusters = np.asarray([[0, 1]], np.int32)
-    problem = Problem(np.zeros((1, 2)), clusters, None, None, None, None, None)
-    point = _Point(0.0, None, None, np.zeros(2), np.zeros(2), np.asarray([[1.0, 0.0]]), T)
+    problem = Problem(np.zeros((1, 2)), clusters, None, None, None, np.zeros(2), None)
+    point = _Point(0.0, None, None, np.zeros(2), np.zeros(2), [np.asarray([[1.0, 0.0]])], T)
     found = _solver(problem, point, np.ones(2))(np.asarray([1.0, -3.0]))
     np.testing.assert_allclose(found, [2e8, -6e8], rtol=1e-12)
     ridge = pytest.approx([1e-8, 1e-8])
