@@ -24,6 +24,9 @@ from ._trust_region import largest_radius
 
 __all__ = ["raise_no_labels", "with_room", "within_memory"]
 
+DEVIATIONS = 3.0
+"""Of the number of candidates, as some rows tell it: a pass that finds too many is lost."""
+
 
 def with_room(options: SolverOptions, group: Group, *, like: Array) -> SolverOptions:
     """Return options whose `max_entries` grow with the rows of a rank, the same on all ranks.
@@ -68,7 +71,15 @@ def within_memory(
     (center, radius), n, most = region, source.group.n_total, options.max_entries
     rows = source.take(strided_ids(n, min(n, options.memory_rows), center))
     wanted = median(radius)  # some, of prices that travel, may be much larger
-    limit = largest_radius(rows, center, n_rows=n, max_entries=most, wanted=wanted, options=options)
+    limit = largest_radius(
+        rows,
+        center,
+        n_rows=n,
+        max_entries=most,
+        wanted=wanted,
+        deviations=0.0 if rows.shape[0] == n else DEVIATIONS,
+        options=options,
+    )
     if limit.radius <= options.min_radius_share * wanted:
         return region, 2 * width if 2 * width * n <= most else width
     share = limit.radius / wanted if limit.radius < wanted else 1.0

@@ -178,27 +178,27 @@ def reprice(
     # Blocks of fewer clusters repeat their first.
     columns = [[block[min(j, len(block) - 1)] for block in blocks] for j in range(width)]
     members = xp.asarray(columns, dtype=xp.int64, device=device)
-    group_of = [-1] * k
-    for i, block in enumerate(blocks):
-        for cluster in block:
-            group_of[cluster] = i
-    groups = xp.asarray(group_of, dtype=xp.int64, device=device)
+    clusters = xp.arange(k, dtype=xp.int64, device=device)
+    is_member = xp.zeros((k,), dtype=xp.bool, device=device)
+    for j in range(width):
+        is_member = is_member | xp.any(clusters[:, None] == members[j, :], axis=1)
+    elsewhere = xp.where(is_member, xp.full_like(prices, -math.inf), prices)
+    ids = xp.arange(len(blocks), dtype=xp.int64, device=device)
 
     def close(start: int, stop: int) -> _Kept:  # step 2
         scores = source.block(start, stop)
-        label, best = best_clusters(scores, prices)
-        lead = best[:, None] - _best_in(scores, prices, members)
-        kept = _places(lead <= limits)
+        _, free = best_clusters(scores, elsewhere)
+        inside = _best_in(scores, prices, members)
+        first = xp.astype(xp.argmax(inside, axis=1), xp.int64)[:, None]
+        most = xp.take_along_axis(inside, first, axis=1)[:, 0]
+        best = xp.maximum(free, most)
+        kept = _places(best[:, None] - inside <= limits)
         rows, group = kept // len(blocks), kept % len(blocks)
-        inside = xp.take(groups, xp.take(label, rows)) == group
-        outside = xp.take(best, rows)
-        own = _places(inside)
-        if own.shape[0]:
-            mine = xp.take(scores, xp.take(rows, own), axis=0) + prices
-            others = groups[None, :] != xp.take(group, own)[:, None]
-            second = xp.max(xp.where(others, mine, xp.full_like(mine, -math.inf)), axis=1)
-            place = xp.cumulative_sum(xp.astype(inside, xp.int64)) - 1
-            outside = xp.where(inside, xp.take(second, xp.clip(place, min=0)), outside)
+        # Outside of the block that has the best cluster of a row is its second best.
+        others = xp.where(ids == first, xp.full_like(inside, -math.inf), inside)
+        second = xp.maximum(free, xp.max(others, axis=1))
+        is_first = xp.take(first[:, 0], rows) == group
+        outside = xp.where(is_first, xp.take(second, rows), xp.take(best, rows))
         wanted = xp.take(members, group, axis=1).T
         values = xp.take(xp.reshape(scores, (-1,)), xp.reshape(rows[:, None] * k + wanted, (-1,)))
         return _Kept(group, xp.reshape(values, (-1, width)), outside)
@@ -255,13 +255,10 @@ def _places(chosen: Array) -> Array:
 
 def _best_in(scores: Array, prices: Array, members: Array) -> Array:
     """Best priced score of each row in each group: `members` is (width, groups)."""
-    xp = compat.array_namespace(scores)
-    best: Array | None = None
-    for j in range(members.shape[0]):
-        ids = members[j, :]
-        here = xp.take(scores, ids, axis=1) + xp.take(prices, ids)
-        best = here if best is None else xp.maximum(best, here)
-    return best
+    xp, (width, n_groups) = compat.array_namespace(scores), members.shape
+    ids = xp.reshape(members, (-1,))
+    priced = xp.take(scores, ids, axis=1) + xp.take(prices, ids)
+    return xp.max(xp.reshape(priced, (-1, width, n_groups)), axis=1)
 
 
 def _thresholds(

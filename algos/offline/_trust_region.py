@@ -196,6 +196,7 @@ def largest_radius(
     n_rows: int,
     max_entries: int,
     wanted: float = math.inf,
+    deviations: float = 0.0,
     options: SolverOptions = DEFAULT_OPTIONS,
 ) -> RegionLimit:
     """Return the largest radius at which the candidates of `n_rows` rows fit, few truncated.
@@ -216,6 +217,9 @@ def largest_radius(
         Candidates of all rows; at least ``4 n_rows`` for the radius to be of use.
     wanted : float
         Radius that is enough: the fewest candidates per row that allow it are taken.
+    deviations : float
+        By how many standard deviations of the number of free rows, which scatters from one choice
+        of `scores` to the next, it is to stay below what fits.
     options : SolverOptions
 
     Returns
@@ -225,7 +229,8 @@ def largest_radius(
 
     Notes
     -----
-    Cost: O(b k log k). The rows are taken for typical: the entries are those expected.
+    Cost: O(b k log k). The rows are taken for typical: the entries are those expected, or those
+    that `deviations` leave room for.
 
     Examples
     --------
@@ -246,9 +251,10 @@ def largest_radius(
         if width > k or b == 0 or best.radius >= wanted:
             break
         radius = math.inf
-        n_free = int(max_entries / (n_rows * width) * b)  # rows that may be free
-        if n_free < b:
-            radius = float(apart[n_free, 0]) / 2.0
+        share = max_entries / (n_rows * width)  # of the rows that may be free
+        if share < 1.0:
+            scatter = deviations * math.sqrt(share * (1.0 - share) * b)
+            radius = float(apart[max(int(share * b - scatter), 0), 0]) / 2.0
         if width <= columns:
             n_truncated = int(options.limit_truncated * b)
             radius = min(radius, float(apart[n_truncated, width - 1]) / 2.0)

@@ -25,8 +25,9 @@ def best_clusters(scores: Array, offsets: Array) -> tuple[Array, Array]:
     scores : (n, k) array
         Without NaN; k >= 1.
     offsets : (k,) array
-        Finite: halves of squared lengths, or prices. Of the dtype of the scores, or float64: then
-        sums of float32 scores are float64 as well, without a copy of the scores.
+        Halves of squared lengths, or prices; minus infinity leaves a cluster out. Of the dtype of
+        the scores, or float64: then sums of float32 scores are float64 as well, without a copy of
+        the scores.
 
     Returns
     -------

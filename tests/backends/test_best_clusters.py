@@ -30,9 +30,10 @@ def assert_conforms(row, scores, offsets):
     dtype=st.sampled_from(["float32", "float64"]),
     wide=st.booleans(),
     levels=st.sampled_from([2, 5, 10**6]),
+    left_out=st.booleans(),
 )
 @examples(200)
-def test_an_engine_finds_the_first_of_the_best(row, seed, n, k, dtype, wide, levels):
+def test_an_engine_finds_the_first_of_the_best(row, seed, n, k, dtype, wide, levels, left_out):
     rng = np.random.default_rng(seed)
     scores = rng.integers(-levels, levels, size=(n, k)).astype(dtype)  # few levels: many ties
     scores = np.where(rng.random((n, k)) < 0.1, -np.inf, scores / 4).astype(dtype)
@@ -40,6 +41,8 @@ def test_an_engine_finds_the_first_of_the_best(row, seed, n, k, dtype, wide, lev
     offsets = rng.integers(-3, 3, size=k) / 4
     if wide:  # what float32 would round away decides
         offsets = offsets + rng.integers(-3, 3, size=k) * 2.0**-40
+    if left_out:
+        offsets = np.where(rng.random(k) < 0.5, -np.inf, offsets)
     assert_conforms(row, scores, offsets.astype("float64" if wide else dtype))
 
 

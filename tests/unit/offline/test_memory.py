@@ -32,7 +32,10 @@ def test_the_region_shrinks_to_what_fits(monkeypatch, limit, share):
     [(shape, prices, options)] = seen
     assert shape == (6, 3)
     assert prices is REGION.center
-    assert options == {"n_rows": 10, "max_entries": 40, "wanted": 4.0, "options": OPTIONS}
+    assert options == {
+        **{"n_rows": 10, "max_entries": 40, "wanted": 4.0, "options": OPTIONS},
+        "deviations": 3.0,
+    }
     assert width == 7
     assert found.center is REGION.center
     np.testing.assert_array_equal(found.radius, share * REGION.radius)
@@ -94,6 +97,7 @@ def test_all_rows_are_looked_at_where_they_are_few(monkeypatch):
 
     def fitting(rows, prices, **options):
         shapes.append(rows.shape)
+        assert options["deviations"] == 0.0  # nothing is left to chance
         return RegionLimit(9.0, 7)
 
     monkeypatch.setattr(_memory, "largest_radius", fitting)
@@ -104,3 +108,18 @@ def test_all_rows_are_looked_at_where_they_are_few(monkeypatch):
 def test_the_error_names_what_all_scores_would_take():
     with pytest.raises(InvalidValueError, match=r"268435456 scores are more than .*about 4 GiB"):
         raise_no_labels(2**28, SolverOptions())
+
+
+def test_what_some_rows_tell_leaves_room_for_the_rest(rng):
+    """Of many choices of rows, hardly any leads to a region whose candidates do not fit."""
+    n, k, most = 20_000, 30, 20_000
+    scores = rng.normal(size=(n, k))
+    apart = np.sort(scores, axis=1)[:, -1] - np.sort(scores, axis=1)[:, -2]
+    options = SolverOptions(max_entries=most, memory_rows=400)
+    n_over = 0
+    for _ in range(50):
+        source = score_source(scores[rng.permutation(n)])
+        wide = TrustRegion(np.zeros(k), np.full(k, 9.0))
+        region, width = within_memory(source, wide, 4, options)
+        n_over += int((apart <= 2.0 * region.radius[0]).sum()) * width > most
+    assert n_over <= 1  # of one in seven hundred each; without room, half of them

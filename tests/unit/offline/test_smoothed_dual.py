@@ -63,7 +63,10 @@ def test_samples_are_summed_in_parts(xp, rng, rows, most, sizes, monkeypatch):
             monkeypatch.setattr(_smoothed_dual, "DENSE", dense)
             monkeypatch.setattr(_smoothed_dual, "CG_ACCURACY", 1e-14)
             point = _evaluate(made, prices, 0.3)
-            yield float(point.value), *(to_numpy(a) for a in (point.gradient, point.counts, point.spread))
+            yield (
+                float(point.value),
+                *(to_numpy(a) for a in (point.gradient, point.counts, point.spread)),
+            )
             yield (to_numpy(_solver(made, point, xp.asarray(np.ones(4)), 0.5)(rhs)),)
 
     expected = list(found())

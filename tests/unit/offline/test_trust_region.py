@@ -144,6 +144,10 @@ def test_candidates_of_a_radius_by_hand(xp):
     assert limit(16) == (3.0, 4)
     assert limit(8) == (2.0, 4)
     assert limit(0) == (1.0, 4)
+    # The second of four scatters by one: as many fewer for each deviation, and none in the end.
+    assert limit(16, deviations=1.0) == (2.0, 4)
+    assert limit(16, deviations=9.0) == (1.0, 4)
+    assert limit(32, deviations=9.0) == (20.0, 4)  # where all rows fit, nothing scatters
     # All may be free; of no more than 2 % of the rows a fifth candidate may be lost.
     assert limit(32) == (20.0, 4)
     half = SolverOptions(limit_truncated=0.5)
