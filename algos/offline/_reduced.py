@@ -96,7 +96,8 @@ def solve_reduced(
     problem = candidates.problem(bounds.lower, bounds.upper)
     # Step 1: prices.
     start = max(float(xp.mean(region.radius)) * options.pass_temperature, LEAST_TEMPERATURE)
-    border = undecided_rows(*candidates.clusters.shape, region.center.shape[0], options)
+    m, width = candidates.clusters.shape
+    border = undecided_rows(m, width, region.center.shape[0], options)
     refined = refine_prices(problem, region.center, start=start, border=border)
     prices = refined.prices
     # Step 2: bound.
