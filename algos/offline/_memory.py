@@ -1,53 +1,26 @@
 """What the offline solver does where memory is short: smaller trust regions, or a clear error.
 
-At most `max_entries` candidates are kept, or one of each row of a rank where that makes more, and
-all scores only up to `last_entries` (`SolverOptions`). A region is first shrunk until its
-candidates fit. Where even that leads to no
-labels, online passes find some in the memory of one block, unless forbidden pairs prevent it.
+At most `max_entries` candidates are kept, or one of each row where that makes more, and all scores
+only up to `last_entries` (`SolverOptions`). A region is first shrunk until its candidates fit.
+Where even that leads to no labels, online passes find some in the memory of one block, unless
+forbidden pairs prevent it.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NoReturn
 
-import array_api_compat as compat
-
 from ..core.errors import InvalidValueError
-from ..core.reads import entries
-from ..core.types import Array
-from ..scores.sources import Group, ScoreSource
+from ..scores.sources import ScoreSource
 from ..scores.statistics import median, strided_ids
 from ._candidates import TrustRegion
 from ._options import SolverOptions
 from ._trust_region import largest_radius
 
-__all__ = ["raise_no_labels", "with_room", "within_memory"]
+__all__ = ["raise_no_labels", "within_memory"]
 
 DEVIATIONS = 3.0
 """Of the number of candidates, as some rows tell it: a pass that finds too many is lost."""
-
-
-def with_room(options: SolverOptions, group: Group, *, like: Array) -> SolverOptions:
-    """Return options whose `max_entries` grow with the rows of a rank, the same on all ranks.
-
-    All ranks hold the candidates of all rows, so that it is rows of one of them that count: the
-    most that one has, which a rank with none knows as well. `like` says on which library and
-    device.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dualclust.algos.scores.sources import alone
-    >>> with_room(SolverOptions(max_entries=8), alone(10), like=np.zeros(3)).max_entries
-    10
-    """
-    n = group.n_total
-    if not group.is_alone:
-        xp = compat.array_namespace(like)
-        own = xp.asarray([group.n_local], dtype=xp.int64, device=compat.device(like))
-        n = max(entries("n_local", group.gather(own)))
-    return replace(options, max_entries=max(options.max_entries, int(options.entries_per_row * n)))
 
 
 def within_memory(

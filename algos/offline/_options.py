@@ -49,7 +49,8 @@ class SolverOptions:
     max_entries: int = 2**25
     """Candidates of all rows in a pass: 256 MiB of clusters and scores."""
     entries_per_row: float = 1.0
-    """The same for a row of one rank where that makes more: less than its label and order take."""
+    """The same of each row where that makes more, up to `last_entries`: less than a label and its
+    order take."""
     few_truncated: float = 0.25
     """Share of the rows with truncated candidates up to which these alone are read again, where the
     next region lies inside the last; it costs less than paths where candidates are missing."""

@@ -52,7 +52,7 @@ from ..scores.statistics import (
 )
 from ._candidates import TooManyCandidatesError, TrustRegion, all_candidates
 from ._few_clusters import solve_few
-from ._memory import raise_no_labels, with_room, within_memory
+from ._memory import raise_no_labels, within_memory
 from ._online_passes import assign_in_passes, brought_near, shifted_together
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._price_blocks import around_blocks, blocks_at_edge
@@ -187,12 +187,11 @@ def assign_source(
     -----
     Memory: small problems and few clusters keep all n k scores (262,144 by default) several times,
     on every rank. Else one block of scores, 8 bytes a label, and candidates of the free rows: at
-    most ``options.max_entries``, or ``options.entries_per_row`` of a row where that is more (on one
-    of several ranks, of each of its own), unless `tol` is 0; of 8 bytes each, twice. Where they do
-    not prove the gap, the best labels found are returned, with their gap; where they allow none,
-    those of online passes, in which ranks take turns. If forbidden pairs leave none there either,
-    all scores become candidates, up to ``options.last_entries``; beyond, `InvalidValueError` says
-    so.
+    most ``options.max_entries``, or ``options.entries_per_row`` of each row where that is more, up
+    to ``options.last_entries``, unless `tol` is 0; of 8 bytes each, twice. Where they do not prove
+    the gap, the best labels found are returned, with their gap; where they allow none, those of
+    online passes, in which ranks take turns. If forbidden pairs leave none there either, all scores
+    become candidates, up to ``options.last_entries``; beyond, `InvalidValueError` says so.
     """
     n, k = source.group.n_total, source.n_clusters
     if bounds.n_samples is None:
@@ -214,8 +213,8 @@ def assign_source(
         check_shape("prices", prices, (k,))
         check_finite("prices", prices)
         prices = xp.astype(prices, xp.float64)
-    if options.entries_per_row * n > options.max_entries:
-        options = with_room(options, source.group, like=bounds.lower)
+    if (most := min(int(options.entries_per_row * n), options.last_entries)) > options.max_entries:
+        options = replace(options, max_entries=most)
     if n:
         if are_few(n, k, options, bounds.lower):
             source = kept_in_memory(source, like=bounds.lower)

@@ -42,8 +42,9 @@ PROCESS = 200e6
 PER_ROW, PER_CANDIDATE = 40.0, 16.0
 """Bytes of labels, flags and order of a row, and of one of its candidates."""
 
-CANDIDATES, MOST_CANDIDATES = 3, 2**25
-"""Candidates that most rows have, and the most of all that are kept, if not one a row."""
+CANDIDATES, FEW_CANDIDATES, MOST_CANDIDATES = 3, 2**25, 2**27
+"""Candidates that most rows have, and the most of all rows that are kept: one of each, but no less
+than the second number and no more than the third (`SolverOptions`)."""
 
 PAIRS_LOOKED_AT = 2**24
 """Pairs of row and cluster up to which forbidden ones are checked by a flow."""
@@ -135,7 +136,7 @@ def expected_memory(n: int, d: int, k: int, itemsize: int) -> float:
     1.1
     """
     block = block_rows(k) * (3 * d * itemsize + k * (itemsize + 12.0))
-    candidates = min(CANDIDATES * n, max(MOST_CANDIDATES, n))
+    candidates = min(CANDIDATES * n, max(FEW_CANDIDATES, min(n, MOST_CANDIDATES)))
     sample = max(2**12, 32 * k) * d * 8.0 * 3.0
     return PROCESS + block + sample + 3.0 * k * d * 8.0 + PER_ROW * n + PER_CANDIDATE * candidates
 

@@ -9,11 +9,10 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.offline import DEFAULT_OPTIONS, SolverOptions, _memory, assignment
 from dualclust.algos.offline._candidates import TrustRegion
-from dualclust.algos.offline._memory import raise_no_labels, with_room, within_memory
+from dualclust.algos.offline._memory import raise_no_labels, within_memory
 from dualclust.algos.offline._second_look import candidates_in
 from dualclust.algos.offline._trust_region import RegionLimit
-from dualclust.algos.scores.sources import Group, alone, score_source
-from tests.compare import to_numpy
+from dualclust.algos.scores.sources import score_source
 
 OPTIONS = SolverOptions(max_entries=40, min_radius_share=0.25, memory_rows=6)
 REGION = TrustRegion(np.asarray([1.0, 2.0, 3.0]), np.asarray([8.0, 2.0, 4.0]))  # 4 in the middle
@@ -51,33 +50,19 @@ def test_rows_get_more_candidates_where_no_region_is_worth_it(monkeypatch, limit
 
 
 @pytest.mark.parametrize(
-    ("per_row", "n", "most"), [(1.0, 40, 40), (1.0, 41, 41), (0.5, 90, 45), (0.0, 10**9, 40)]
+    ("most", "per_row", "last", "expected"),
+    [
+        (8, 1.0, 10**9, 5_000),
+        (4_999, 1.0, 10**9, 5_000),
+        (5_000, 1.0, 10**9, 5_000),
+        (8, 2.0, 10**9, 10_000),
+        (8, 2.0, 9_999, 9_999),
+        (8, 0.0, 10**9, 8),
+        (8, 1.0, 7, 8),
+    ],
 )
-def test_more_rows_keep_more_candidates(xp, per_row, n, most):
-    options = replace(OPTIONS, entries_per_row=per_row)
-    found = with_room(options, alone(n), like=xp.asarray(np.zeros(3)))
-    assert found == replace(options, max_entries=most)
-
-
-def test_it_is_the_rows_of_the_largest_rank_that_count(xp):
-    """A hundred rows on three ranks: each has room for those of the second, also the third."""
-    for first, own in ((0, 30), (30, 70), (100, 0)):
-        asked = []
-
-        def gather(array, asked=asked):
-            asked.append(to_numpy(array).tolist())
-            return xp.asarray(np.asarray([30, 70, 0]))
-
-        group = Group(first, own, 100, gather)
-        found = with_room(OPTIONS, group, like=xp.asarray(np.zeros(3)))
-        assert (found.max_entries, asked) == (70, [[own]])
-        many = replace(OPTIONS, max_entries=71)
-        assert with_room(many, group, like=xp.asarray(np.zeros(3))) == many
-
-
-@pytest.mark.parametrize(("few", "most"), [(8, 5_000), (4_999, 5_000), (5_000, 5_000)])
-def test_the_functions_ask_for_room(few, most, monkeypatch):
-    """A pass over 5,000 rows may keep as many candidates, where the options name eight."""
+def test_more_rows_keep_more_candidates(most, per_row, last, expected, monkeypatch):
+    """Five thousand rows may keep as many, however few the options name; no more than the last."""
     asked = []
 
     def collect(*args, max_entries, **options):
@@ -88,8 +73,9 @@ def test_the_functions_ask_for_room(few, most, monkeypatch):
     n, k = 5_000, 20
     scores = np.random.default_rng(0).normal(size=(n, k))
     bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
-    assignment.assign_offline(scores, bounds, options=replace(DEFAULT_OPTIONS, max_entries=few))
-    assert set(asked) == {most}
+    options = replace(DEFAULT_OPTIONS, max_entries=most, entries_per_row=per_row, last_entries=last)
+    assignment.assign_offline(scores, bounds, options=options)
+    assert set(asked) == {expected}
 
 
 def test_all_rows_are_looked_at_where_they_are_few(monkeypatch):

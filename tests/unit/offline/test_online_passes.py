@@ -25,11 +25,6 @@ from tests.compare import assert_same_kind, to_numpy
 from tests.problems import cone_scores, mixture_scores
 from tests.thread_ranks import groups_on_threads
 
-SMALL = SolverOptions(
-    full_entries=0, max_entries=8, entries_per_row=0.0, last_entries=0, min_sample_rows=500
-)
-"""A memory of next to nothing."""
-
 
 def ratios(xp, n, k):
     return SizeBounds.from_ratios(
@@ -93,7 +88,7 @@ def test_online_passes_end_a_solve_that_can_hold_few_candidates(xp, rng, monkeyp
     def refuse(*args):
         raise AssertionError(args)
 
-    options = SMALL
+    options = SolverOptions(full_entries=0, max_entries=8, last_entries=0, min_sample_rows=500)
     with monkeypatch.context() as patch:
         patch.setattr(assignment, "assign_in_passes", spy)
         patch.setattr(assignment, "_solve_in_full", refuse)
@@ -147,6 +142,10 @@ def test_more_forced_rows_than_a_cluster_takes_give_none(xp):
     assert assign_in_passes(score_source(scores), bounds, np.zeros(2)) is None
     needy = SizeBounds.from_counts([1, 4], n_samples=6)  # and too few are left for the other
     assert assign_in_passes(score_source(scores), needy, np.zeros(2)) is None
+
+
+SMALL = SolverOptions(full_entries=0, max_entries=8, last_entries=0, min_sample_rows=500)
+"""A memory of next to nothing."""
 
 
 def in_full(*args):
@@ -260,7 +259,7 @@ def test_ranks_that_take_turns_change_no_bit(xp, rng, ranks, share, monkeypatch)
 def test_a_solve_over_ranks_ends_in_turns(rng, monkeypatch):
     n, k = 2 * MOST_ROWS + 500, 8
     scores = (0.05 * rng.normal(size=(n, k)) + np.linspace(0.0, 1.0, k)).astype(np.float32)
-    options = SMALL
+    options = SolverOptions(full_entries=0, max_entries=8, last_entries=0, min_sample_rows=500)
     source, bounds = score_source(scores), ratios_of_numpy(n, k)
     called = []
 
@@ -293,7 +292,7 @@ def test_exact_labels_have_no_such_limit(rng):
     n, k = 3000, 8
     scores = rng.normal(size=(n, k))
     best = assign_exact(scores, ratios_of_numpy(n, k))
-    options = SolverOptions(full_entries=0, max_entries=8, entries_per_row=0.0, last_entries=0)
+    options = SolverOptions(full_entries=0, max_entries=8, last_entries=0)
     found = assign_source(score_source(scores), ratios_of_numpy(n, k), tol=0.0, options=options)
     assert found.status == "optimal"
     assert found.objective == pytest.approx(best.objective, rel=1e-12)
