@@ -152,12 +152,7 @@ class SolverOptions:
     pass_temperature: float = 0.03125
     """First temperature in a pass, in mean radii."""
     path_undecided: float = 32.0
-    """Undecided rows per cluster at which augmenting paths become cheaper than Newton steps, if
-    there are few clusters for each candidate."""
-    least_undecided: float = 4.0
-    """The same if there are many, each of which a path may look at from each other."""
-    path_looks: float = 0.5
-    """Undecided rows per cluster between the two, for as many candidates as pairs of clusters."""
+    """Undecided rows per cluster at which augmenting paths become cheaper than Newton steps."""
     max_stranded: float = 0.25
     """Rows per cluster that prices at the edge misplace at most: each costs a long path."""
     window: float = 4.0

@@ -96,9 +96,7 @@ def solve_reduced(
     problem = candidates.problem(bounds.lower, bounds.upper)
     # Step 1: prices.
     start = max(float(xp.mean(region.radius)) * options.pass_temperature, LEAST_TEMPERATURE)
-    m, width = candidates.clusters.shape
-    border = undecided_rows(m, width, region.center.shape[0], options)
-    refined = refine_prices(problem, region.center, start=start, border=border)
+    refined = refine_prices(problem, region.center, start=start, border=options.path_undecided)
     prices = refined.prices
     # Step 2: bound.
     truncated, worth, size, fixed = _worth(candidates, prices, options)
@@ -109,21 +107,6 @@ def solve_reduced(
     # Steps 4 and 5: labels and proof.
     assignment, prices = labels_by_paths(candidates, bounds, refined, tol, size, options)
     return ReducedSolution(assignment, prices, bound)
-
-
-def undecided_rows(m: int, width: int, k: int, options: SolverOptions) -> float:
-    """Return how many undecided rows a cluster may have before paths take the place of steps.
-
-    A step looks at m x width candidates, and a path from clusters at clusters, of which there are
-    k^2 pairs: many paths are worth many candidates.
-
-    Examples
-    --------
-    >>> [undecided_rows(200_000, 32, k, DEFAULT_OPTIONS) for k in (100, 400, 2_000)]
-    [32.0, 20.0, 4.0]
-    """
-    balanced = options.path_looks * m * width / k**2
-    return min(options.path_undecided, max(options.least_undecided, balanced))
 
 
 def are_few(n: int, k: int, options: SolverOptions, like: Array) -> bool:

@@ -71,8 +71,6 @@ CHOSEN = {
     "device_chunk_rows": 2_097_152,
     "pass_temperature": 0.03125,
     "path_undecided": 32.0,
-    "least_undecided": 4.0,
-    "path_looks": 0.5,
     "max_stranded": 0.25,
     "window": 4.0,
     "window_growth": 8.0,
@@ -103,6 +101,5 @@ def test_limits_stand_in_their_order():
     assert own.often_tied_share < own.tied_share < 1.0
     assert own.region_shrinkage < 1.0 < own.moving_growth < own.region_growth
     assert own.fallback_floor < own.learning_floor
-    assert own.least_undecided < own.path_undecided
     assert own.attempts < own.initial_attempts
     assert own.limit_widths == tuple(sorted(own.limit_widths))

@@ -15,7 +15,6 @@ from dualclust.algos.offline._reduced import (
     _worth,
     labels_by_paths,
     solve_reduced,
-    undecided_rows,
 )
 from dualclust.algos.offline._smoothed_dual import RefinedPrices
 from dualclust.algos.scores.sources import score_source
@@ -105,18 +104,7 @@ def test_the_bound_is_that_of_the_prices_and_labels_need_what_was_truncated(seed
     assert own.lower.tolist() == [6.0, 7.0, 8.0, 5.0, 4.0]
     assert own.upper.tolist() == [9.0, 9.0, 12.0, 9.0, 8.0]
     assert center is middle
-    m, width = kept.clusters.shape
-    balanced = min(max(m * width / (2.0 * K**2), 4.0), 32.0)
-    assert (start, border) == (pytest.approx(0.5 / 32.0), balanced)
-
-
-@pytest.mark.parametrize(
-    ("m", "expected"), [(0, 3.0), (599, 3.0), (600, 3.0), (800, 4.0), (1_200, 6.0), (9_999, 6.0)]
-)
-def test_fewer_rows_are_left_to_paths_that_look_at_many_clusters(m, expected):
-    """A fourth of 20 m candidates for 10^3 pairs of clusters, between 3 and 6."""
-    options = SolverOptions(path_undecided=6.0, least_undecided=3.0, path_looks=0.25)
-    assert undecided_rows(m, 20, 1000**0.5, options) == pytest.approx(expected)
+    assert (start, border) == (pytest.approx(0.5 / 32.0), 32.0)
 
 
 def test_a_region_without_width_has_a_temperature_that_divides(monkeypatch):
