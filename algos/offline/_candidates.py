@@ -13,7 +13,8 @@ One pass over the scores, a block of rows at a time, shrinks the problem:
 3. *Keep* the candidates of the other rows, the *free* ones, truncated to the `width` that can be
    worth most. The largest ``s_ik + high_k`` left out keeps every upper bound valid.
 4. *Join* the blocks of all ranks into one record that every rank holds. How much memory it may take
-   is `SolverOptions.max_entries`, 256 MiB by default; beyond it the region has to shrink.
+   is `SolverOptions.max_entries`, by default 256 MiB or 8 bytes a row, up to 1 GiB; beyond it the
+   region has to shrink.
 
 =================  ================  =======  ====================================================
 symbol             here              shape    meaning

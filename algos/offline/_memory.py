@@ -43,13 +43,14 @@ def within_memory(
     """
     (center, radius), n, most = region, source.group.n_total, options.max_entries
     rows = source.take(strided_ids(n, min(n, options.memory_rows), center))
-    wanted = median(radius)  # some, of prices that travel, may be much larger
+    wanted = median(radius)  # some, of prices that travel, may be much larger: the shape says so
     limit = largest_radius(
         rows,
         center,
         n_rows=n,
         max_entries=most,
         wanted=wanted,
+        shape=None if wanted == 0.0 else radius / wanted,
         deviations=0.0 if rows.shape[0] == n else DEVIATIONS,
         options=options,
     )

@@ -22,7 +22,8 @@ class SolverOptions:
 
     Examples
     --------
-    >>> SolverOptions(max_entries=2**20).max_entries  # a thirty-second of the memory
+    >>> small = SolverOptions(max_entries=2**20, entries_per_row=0.0)
+    >>> small.max_entries  # a thirty-second of the memory, however many the rows are
     1048576
     """
 
@@ -45,12 +46,13 @@ class SolverOptions:
     large_pass_width: int = 3
     """The same for more than `large_pass_rows` rows, whose prices are known better."""
     large_pass_rows: int = 2**22
-    """Rows above which a pass keeps `large_pass_width` candidates of a row, and a sample half."""
+    """Rows above which a pass keeps `large_pass_width` candidates of a row, and a sample an eighth
+    of `sample_width`."""
     max_entries: int = 2**25
-    """Candidates of all rows in a pass: 256 MiB of clusters and scores."""
+    """Candidates of all rows in a pass, or more by the next number: 256 MiB of clusters, scores."""
     entries_per_row: float = 1.0
-    """The same of each row where that makes more, up to `last_entries`: less than a label and its
-    order take."""
+    """Candidates for each row, where that makes more than `max_entries` in all; up to
+    `last_entries`. They take less than a label and its order do. 0 for no more than there."""
     few_truncated: float = 0.25
     """Share of the rows with truncated candidates up to which these alone are read again, where the
     next region lies inside the last; it costs less than paths where candidates are missing."""
@@ -92,7 +94,8 @@ class SolverOptions:
     sample_width: int = 32
     """Candidates of a row of a sample: more than in a pass, because the region is still wide."""
     full_width_rows: int = 2**18
-    """Rows of a sample up to which rows have so many, above a quarter of them."""
+    """Rows of a sample up to which rows have so many; above, a quarter, and see
+    `large_pass_rows`."""
     sample_entries: int = 2**25
     """Candidates of a sample at most; a larger sample is not drawn."""
     kept_entries: int = 2**24

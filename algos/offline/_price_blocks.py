@@ -61,6 +61,9 @@ COUNTED = 0.125
 ROWS_KEPT = 2.0
 """Rows that a block keeps, in rows that it will hold: the sample that counts them is small."""
 
+SOLVING = 2.5
+"""What a score of a block takes while it is solved (40 bytes, measured), of two candidates."""
+
 
 class _Kept(NamedTuple):
     """Rows that are close to a block: which, their scores in it, and their best value outside."""
@@ -104,7 +107,9 @@ def blocks_at_edge(
     for i, cluster in enumerate(edge):
         place[cluster] = i
     device, n_pairs = compat.device(prices), len(edge) * k
-    places = xp.take(xp.asarray(place, dtype=xp.int64, device=device), clusters % (k + 1))
+    flat = xp.reshape(clusters % (k + 1), (-1,))
+    places = xp.take(xp.asarray(place, dtype=xp.int64, device=device), flat)
+    places = xp.reshape(places, clusters.shape)
     counts = xp.zeros((n_pairs + 1, 1), dtype=xp.int64, device=device)  # the last one: no pair
     for i in range(clusters.shape[1]):
         own = places[:, i : i + 1]
@@ -166,8 +171,9 @@ def reprice(
     Notes
     -----
     Cost: O(n k) for one pass. Memory: about that of `options.max_entries` candidates, on every
-    rank; blocks for which there is no room keep their prices, and with none left those given come
-    back. Guarantee: none, as the blocks move together; what prices are worth, a pass proves.
+    rank, and twice that for the largest block while it is solved. Blocks for which there is no
+    room, or that fewer rows may join than must, keep their prices, and with none left those given
+    come back. Guarantee: none, as the blocks move together; what prices are worth, a pass proves.
     """
     xp, k = compat.array_namespace(prices), source.n_clusters
     if blocks:
@@ -236,13 +242,20 @@ def around_blocks(
 ) -> TrustRegion:
     """Return the region around better prices of some blocks: no radius is above the median.
 
-    `radius` is that of the last region; where no block has room, `region` stays as it is.
+    `radius` is that of the last region. Clusters of blocks for which there is no room stay as they
+    are in `region`, and so does all of it if there is room for none.
     """
     prices = reprice(source, bounds, region.center, blocks, options)
     if prices is region.center:
         return region
     xp = compat.array_namespace(prices)
-    return TrustRegion(prices, xp.clip(radius, max=median(radius)))
+    clusters = xp.arange(prices.shape[0], dtype=xp.int64, device=compat.device(prices))
+    stays = prices == region.center
+    left_out = xp.zeros_like(stays)
+    for cluster in (cluster for block in blocks for cluster in block):
+        left_out = left_out | ((clusters == cluster) & stays)
+    small = xp.clip(radius, max=median(radius))
+    return TrustRegion(prices, xp.where(left_out, region.radius, small))
 
 
 def _places(chosen: Array) -> Array:
@@ -255,10 +268,13 @@ def _places(chosen: Array) -> Array:
 
 def _best_in(scores: Array, prices: Array, members: Array) -> Array:
     """Best priced score of each row in each group: `members` is (width, groups)."""
-    xp, (width, n_groups) = compat.array_namespace(scores), members.shape
-    ids = xp.reshape(members, (-1,))
-    priced = xp.take(scores, ids, axis=1) + xp.take(prices, ids)
-    return xp.max(xp.reshape(priced, (-1, width, n_groups)), axis=1)
+    xp = compat.array_namespace(scores)
+    best: Array | None = None
+    for j in range(members.shape[0]):
+        ids = members[j, :]
+        here = xp.take(scores, ids, axis=1) + xp.take(prices, ids)
+        best = here if best is None else xp.maximum(best, here)
+    return best
 
 
 def _thresholds(
@@ -283,13 +299,18 @@ def _thresholds(
         (wanted,) = read(xp.sum(xp.take(holds, ids)))
         place = min(max(math.ceil(ROWS_KEPT * wanted / n * m), 1), m) - 1
         lead = xp.sort(best - _best_in(rows, prices, ids[:, None])[:, 0])
-        near = xp.sum(xp.astype(lead <= lead[place], xp.int64))
-        limit, n_near = read(lead[place], near)
-        more = n_rows + n_near / m * n
-        if math.isfinite(limit) and more * (item * len(block) + 2.0) <= options.max_entries:
+        may_join = xp.sum(xp.astype(xp.isfinite(lead), xp.int64))
+        last = xp.clip(xp.minimum(may_join, xp.full_like(may_join, place + 1)) - 1, min=0)
+        wanted_lead = lead[last]
+        near = xp.sum(xp.astype(lead <= wanted_lead, xp.int64))
+        limit, n_near = read(wanted_lead, near)
+        own = n_near / m * n
+        has_room = (n_rows + own) * (item * len(block) + 2.0) <= options.max_entries
+        is_solvable = own * (len(block) + 1) * SOLVING <= options.max_entries
+        if math.isfinite(limit) and has_room and is_solvable:
             kept.append(block)
             limits.append(limit)
-            n_rows = more
+            n_rows += own
     return kept, xp.asarray(limits, dtype=xp.float64, device=device)
 
 
@@ -301,7 +322,8 @@ def _solved(
     ids = xp.asarray(block, dtype=xp.int64, device=compat.device(prices))
     zero = xp.zeros((1,), dtype=xp.float64, device=compat.device(prices))
     lower, upper = (xp.astype(xp.take(v, ids), xp.float64) for v in (bounds.lower, bounds.upper))
-    if m < float(xp.sum(lower)):
+    (can_leave,) = read(xp.sum(xp.astype(xp.isfinite(scores[:, b]), xp.int64)))
+    if m < float(xp.sum(lower)) or not can_leave:  # a price of what nobody takes has no least value
         return prices
     problem = all_candidates(score_source(scores), like=prices).problem(
         xp.concat([lower, zero]), xp.concat([upper, zero + m])

@@ -57,6 +57,9 @@ __all__ = ["RegionLimit", "initial_region", "largest_radius", "next_region"]
 AT_EDGE = 1.0 - 1e-9
 """Share of the radius from which on a price counts as at the edge, against rounding."""
 
+SMALLEST = 2.0**-500
+"""Stands for a radius of 0, so that a lead of 0 over it is 0."""
+
 LEAST_REACH = 1e-6
 """Radius of the first region at least, in ranges of scores: where typical rows tie."""
 
@@ -196,6 +199,7 @@ def largest_radius(
     n_rows: int,
     max_entries: int,
     wanted: float = math.inf,
+    shape: Array | None = None,
     deviations: float = 0.0,
     options: SolverOptions = DEFAULT_OPTIONS,
 ) -> RegionLimit:
@@ -217,6 +221,8 @@ def largest_radius(
         Candidates of all rows; at least ``4 n_rows`` for the radius to be of use.
     wanted : float
         Radius that is enough: the fewest candidates per row that allow it are taken.
+    shape : (k,) float64 array, optional
+        Radii of the clusters in units of the radius that is sought, at least 0; 1 by default.
     deviations : float
         By how many standard deviations of the number of free rows, which scatters from one choice
         of `scores` to the next, it is to stay below what fits.
@@ -241,8 +247,12 @@ def largest_radius(
     (32, 0.16)
     """
     xp, k, widths = compat.array_namespace(prices), prices.shape[0], options.limit_widths
-    priced = xp.sort(xp.astype(scores, xp.float64) + prices, axis=1, descending=True)
-    apart = priced[:, :1] - priced[:, 1 : min(k, max(widths) + 1)]
+    priced = xp.astype(scores, xp.float64) + prices
+    lead = xp.max(priced, axis=1, keepdims=True) - priced
+    if shape is not None:  # in the mean of the radii of a cluster and of the best one
+        first = xp.take(shape, xp.argmax(priced, axis=1))
+        lead = lead / xp.clip((first[:, None] + shape) / 2.0, min=SMALLEST)
+    apart = xp.sort(lead, axis=1)[:, 1 : min(k, max(widths) + 1)]
     apart = xp.where(xp.isfinite(apart), apart, xp.full_like(apart, math.inf))  # forbidden pairs
     b, columns = apart.shape
     apart = xp.sort(apart, axis=0)
@@ -279,7 +289,7 @@ def _width(m: int, options: SolverOptions) -> int:
     """Return how many candidates a row of a sample of m rows has: fewer, once prices are known."""
     if m <= options.full_width_rows:
         return options.sample_width
-    return options.sample_width // (4 if m <= options.large_pass_rows else 8)
+    return max(2, options.sample_width // (4 if m <= options.large_pass_rows else 8))
 
 
 def _refine_on(

@@ -8,7 +8,8 @@ memory. A step may be captured where it reads and writes tensors alone, and chan
 place (`Method.capturable`). What an epoch fixes on the host is fixed in the graph too: each epoch
 captures its own graphs, one for each length of a batch, after `WARM` eager steps of that length.
 Views are hundreds of small operations on a few images, which take a host longer than the device:
-they are captured as well, once for each kind of view and length (`Execution.apply`).
+they are captured as well, once for each kind of view and length up to that of a batch
+(`Execution.apply`).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class _Graph(NamedTuple):
 
 
 class _Graphs:
-    """Functions of tensors, captured once for each name and shapes, and replayed on others."""
+    """Functions of tensors, captured once for each name, shapes and dtypes, and then replayed."""
 
     def __init__(self, capture: Capture) -> None:
         self.capture = capture

@@ -8,7 +8,7 @@ import pytest
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.offline import DEFAULT_OPTIONS, SolverOptions, _memory, assignment
-from dualclust.algos.offline._candidates import TrustRegion
+from dualclust.algos.offline._candidates import TrustRegion, collect_candidates
 from dualclust.algos.offline._memory import raise_no_labels, within_memory
 from dualclust.algos.offline._second_look import candidates_in
 from dualclust.algos.offline._trust_region import RegionLimit
@@ -31,6 +31,7 @@ def test_the_region_shrinks_to_what_fits(monkeypatch, limit, share):
     [(shape, prices, options)] = seen
     assert shape == (6, 3)
     assert prices is REGION.center
+    assert options.pop("shape").tolist() == [2.0, 0.5, 1.0]
     assert options == {
         **{"n_rows": 10, "max_entries": 40, "wanted": 4.0, "options": OPTIONS},
         "deviations": 3.0,
@@ -96,16 +97,32 @@ def test_the_error_names_what_all_scores_would_take():
         raise_no_labels(2**28, SolverOptions())
 
 
-def test_what_some_rows_tell_leaves_room_for_the_rest(rng):
-    """Of many choices of rows, hardly any leads to a region whose candidates do not fit."""
+@pytest.mark.parametrize("wide", [1.0, 20.0])
+def test_what_some_rows_tell_leaves_room_for_the_rest(rng, wide):
+    """Of many choices of rows, hardly any leads to a region whose candidates do not fit.
+
+    That is so, too, where the prices of a few clusters are known to less.
+    """
     n, k, most = 20_000, 30, 20_000
     scores = rng.normal(size=(n, k))
-    apart = np.sort(scores, axis=1)[:, -1] - np.sort(scores, axis=1)[:, -2]
+    radius = np.where(np.arange(k) < 5, wide, 1.0)
     options = SolverOptions(max_entries=most, memory_rows=400)
-    n_over = 0
+    n_over, shares = 0, []
     for _ in range(50):
         source = score_source(scores[rng.permutation(n)])
-        wide = TrustRegion(np.zeros(k), np.full(k, 9.0))
-        region, width = within_memory(source, wide, 4, options)
-        n_over += int((apart <= 2.0 * region.radius[0]).sum()) * width > most
+        region, width = within_memory(source, TrustRegion(np.zeros(k), radius), 4, options)
+        found = collect_candidates(source, -region.radius, region.radius, width=width)
+        shares.append(found.clusters.shape[0] * width / most)
+        n_over += shares[-1] > 1.0
     assert n_over <= 1  # of one in seven hundred each; without room, half of them
+    assert np.mean(shares) > 0.5
+
+
+def test_a_radius_of_nothing_has_room(rng):
+    scores = rng.normal(size=(50, 6))
+    scores[:20, :2] = 0.0  # rows that tie
+    source, options = score_source(scores), SolverOptions(max_entries=40)
+    for radius in (np.zeros(6), np.asarray([0.0, 0.0, 0.0, 0.0, 0.5, 0.5])):
+        region, _ = within_memory(source, TrustRegion(np.zeros(6), radius), 4, options)
+        assert np.isfinite(region.radius).all()
+        assert (region.radius <= radius).all()

@@ -1,6 +1,7 @@
 """Prices of a few clusters, found by themselves while the others stay."""
 
 import math
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -158,31 +159,60 @@ def test_rows_take_no_more_memory_than_they_may(case, rng, monkeypatch):
         blocks, most = [[0]], n // 10
     if case == "lower bounds alone":
         bounds = dc.SizeBounds.from_counts([180] * k, n_samples=n)
-        blocks, most = [[0, 1, 2]], n // 2
+        blocks, most = [[0, 1, 2]], n
     taken = kept_of(monkeypatch, scores, bounds, blocks, most)
     assert (taken is None) == (case == "ties")
     assert taken is None or taken <= 1.2 * most  # as far as a sample tells
 
 
-def test_clusters_at_the_edge_bring_those_beside_them(rng):
+@pytest.mark.parametrize("k", [24, 120])
+def test_a_block_takes_twice_that_at_most_while_it_is_solved(k, rng, monkeypatch):
+    """The largest blocks of few clusters hold a third of the rows, in float64 and in lists."""
+    n, peaks, solve = 20_000, [], _price_blocks._solved
+
+    def measured(*given):
+        tracemalloc.start()
+        found = solve(*given)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        return found
+
+    scores = rng.normal(size=(n, k)).astype(np.float32)
+    bounds = dc.SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    prices, source = np.zeros(k), score_source(scores)
+    assert reprice(source, bounds, prices, [[0]], OPTIONS) is not prices  # imports and compiles
+    monkeypatch.setattr(_price_blocks, "_solved", measured)
+    for width in (1, 3, 8):
+        for most in (n // 4, n, 2 * n, 8 * n, 40 * n):
+            options = replace(OPTIONS, max_entries=most)
+            found = reprice(source, bounds, prices, [list(range(width))], options)
+            assert all(peak <= 16 * most + 2**17 for peak in peaks), (width, most, peaks)
+            peaks.clear()
+        assert found is not prices
+
+
+def test_clusters_at_the_edge_bring_those_beside_them(xp, rng):
     n, k = 4000, 20
     scores = np.full((n, k), -1.0)
     scores[np.arange(n), np.arange(n) % k] = 1.0
     pair = np.arange(n) % k < 2  # clusters 0 and 1 share their rows
     scores[pair, 0], scores[pair, 1] = 1.0, 0.99
-    radius = np.full(k, 0.1)
-    candidates = collect_candidates(score_source(scores), -radius, radius, width=4)
-    inside, edge = np.zeros(k), np.zeros(k)
-    assert blocks_at_edge(candidates, inside, OPTIONS) == []
+    radius = xp.asarray(np.full(k, 0.1))
+    candidates = collect_candidates(score_source(xp.asarray(scores)), -radius, radius, width=4)
+
+    def blocks(options=OPTIONS):
+        return blocks_at_edge(candidates, xp.asarray(edge), options)
+
+    edge = np.zeros(k)
+    assert blocks() == []
     edge[0] = 0.1
-    assert blocks_at_edge(candidates, edge, OPTIONS) == [[0, 1]]
+    assert blocks() == [[0, 1]]
     edge[7] = -0.1  # its rows have no other candidate
-    assert blocks_at_edge(candidates, edge, OPTIONS) == [[0, 1], [7]]
+    assert blocks() == [[0, 1], [7]]
     for entries, expected in ((320, [[0, 1], [7]]), (319, [])):  # eight times 2 x 20 pairs
-        few = replace(OPTIONS, max_entries=entries)
-        assert blocks_at_edge(candidates, edge, few) == expected
+        assert blocks(replace(OPTIONS, max_entries=entries)) == expected
     edge[:6] = 0.1
-    assert blocks_at_edge(candidates, edge, OPTIONS) == []
+    assert blocks() == []
 
 
 def test_no_radius_is_above_the_median_then(rng):
@@ -193,6 +223,61 @@ def test_no_radius_is_above_the_median_then(rng):
     np.testing.assert_array_equal(found.radius, np.minimum(radius, median(radius)))
     expected = reprice(source, bounds, region.center, blocks, OPTIONS)
     np.testing.assert_array_equal(found.center, expected)
+
+
+def test_a_cluster_whose_block_has_no_room_keeps_the_radius_that_was_planned(rng):
+    """The rows that may join cluster 5 are fewer than it must hold."""
+    scores, bounds = instance(rng)
+    scores[10:, 5] = -math.inf
+    radius, region = np.linspace(0.1, 0.3, 12), TrustRegion(np.zeros(12), np.full(12, 0.5))
+    found = around_blocks(score_source(scores), bounds, [[0, 1], [5]], region, radius, OPTIONS)
+    assert (found.center[[0, 1]] != 0.0).all()
+    assert found.center[5] == 0.0
+    small = np.minimum(radius, median(radius))
+    small[5] = 0.5
+    np.testing.assert_array_equal(found.radius, small)
+
+
+def test_rows_that_may_not_join_a_block_do_not_hide_those_that_may(rng):
+    """Of 300 rows 30 may join a cluster that must hold 20: twice as many are not there."""
+    scores, bounds = instance(rng)
+    scores[30:, 0] = -math.inf
+    found = reprice(score_source(scores), bounds, np.zeros(12), [[0]], OPTIONS)
+    lower, upper = (np.asarray(v, dtype=float) for v in (bounds.lower, bounds.upper))
+    finite = np.where(np.isfinite(scores), scores, -1e3)
+    least = best_dual(finite, np.zeros(12), [0], lower, upper)
+    assert dual(scores, found, [0], lower, upper) <= least + 0.1
+    assert dual(scores, np.zeros(12), [0], lower, upper) > least + 1.0
+
+
+def test_a_block_of_all_clusters_keeps_its_prices(rng):
+    """No row can leave it, so that its prices may all move together: there is no least value."""
+    scores, bounds = instance(rng)
+    prices = rng.normal(size=12)
+    found = reprice(score_source(scores), bounds, prices, [list(range(12))], OPTIONS)
+    np.testing.assert_array_equal(found, prices)
+
+
+def test_prices_arrive_on_every_library(xp):
+    """The end to end path: a pass that memory cuts, its edge, its blocks, and the next pass."""
+    x, centers = groups_of_rows(np.random.default_rng(1), n=3_000, k=40)
+    place = {"xp": xp.namespace, "device": xp.device}
+    bounds = dc.SizeBounds.from_ratios(40, n_samples=len(x), lower=0.9, upper=1.1, **place)
+    small = {"full_entries": 0, "retry_entries": 0, "last_entries": 0, "large_pass_rows": 0}
+    options = replace(OPTIONS, max_entries=3 * len(x), **small)
+    source = dc.product_source(dc.feature_source(xp.asarray(x)), xp.asarray(centers))
+    seen, around = [], assignment.around_blocks
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(assignment, "around_blocks", lambda *a: seen.append(len(a[2])) or around(*a))
+        found = dc.assign_source(source, bounds, options=options)
+    assert found.violation == 0
+    assert max(seen) > 0  # there were blocks
+    best = dc.assign_source(
+        dc.product_source(dc.feature_source(x), centers),
+        dc.SizeBounds.from_ratios(40, n_samples=len(x), lower=0.9, upper=1.1),
+        tol=0.0,
+    )
+    assert found.objective <= best.objective * (1.0 + 1e-6) <= found.upper_bound * (1.0 + 2e-6)
 
 
 @pytest.mark.parametrize("width", [2, 4, 16])

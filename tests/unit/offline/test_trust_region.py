@@ -1,6 +1,7 @@
 """The trust region: learned on samples, moved and grown, and as large as its candidates allow."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -162,3 +163,4 @@ def test_candidates_of_a_radius_by_hand(xp):
 def test_rows_of_larger_samples_have_fewer_candidates(m, width):
     options = SolverOptions(sample_width=32, full_width_rows=20, large_pass_rows=70)
     assert _width(m, options) == width
+    assert _width(m, replace(options, sample_width=5)) == (5 if m == 20 else 2)  # never one
