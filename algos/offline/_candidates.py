@@ -42,9 +42,9 @@ from ..core.types import Array
 from ..core.workers import map_in_order
 from ..scores.blocks import block_rows, row_blocks
 from ..scores.sources import Group, ScoreSource
-from ..scores.statistics import check_range
+from ..scores.statistics import check_range, median
 from ._free_rows import Block, Part, fix_rows, free_rows, join
-from ._options import SolverOptions
+from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._row_errors import OUT_OF_RANGE, agree, what_is_wrong
 from ._smoothed_dual import Problem
 
@@ -54,9 +54,13 @@ __all__ = [
     "TrustRegion",
     "all_candidates",
     "collect_candidates",
+    "next_region",
     "row_slices",
     "select_candidates",
 ]
+
+AT_EDGE = 1.0 - 1e-9
+"""Share of the radius from which on a price counts as at the edge, against rounding."""
 
 SLACK = 8.0
 """Units in the last place by which the inequality is relaxed, against rounding."""
@@ -77,6 +81,29 @@ class TrustRegion(NamedTuple):
 
     center: Array
     radius: Array
+
+
+def next_region(
+    region: TrustRegion,
+    prices: Array,
+    *,
+    is_moving: bool = False,
+    options: SolverOptions = DEFAULT_OPTIONS,
+) -> TrustRegion:
+    """Center the region on better prices: larger where they left the last one, smaller elsewhere.
+
+    A region that `is_moving` over several passes grows slowly, so that rows keep few candidates,
+    and shrinks only once no price stands at its edge: prices that travel pull others along.
+    """
+    xp = compat.array_namespace(prices)
+    moved = xp.abs(prices - region.center)
+    outside = moved >= region.radius * AT_EDGE
+    growth, rest = options.region_growth, options.region_shrinkage * region.radius
+    if is_moving:
+        growth = options.moving_growth
+        if bool(xp.any(outside)):
+            rest = xp.clip(region.radius, max=median(region.radius))  # those that have arrived
+    return TrustRegion(prices, xp.where(outside, growth * xp.maximum(moved, region.radius), rest))
 
 
 class Candidates(NamedTuple):

@@ -46,16 +46,13 @@ from ..online.assignment import relaxed
 from ..scores.sources import ScoreSource, score_source, subsample
 from ..scores.statistics import median, score_range, strided_ids
 from ._averaged_prices import averaged_region, passes_are_fast
-from ._candidates import Candidates, TrustRegion, collect_candidates
+from ._candidates import Candidates, TrustRegion, collect_candidates, next_region
 from ._online_passes import brought_near, learn_prices
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._reduced import LEAST_TEMPERATURE
 from ._smoothed_dual import COOLING, Problem, RefinedPrices, price_errors, refine_prices
 
-__all__ = ["RegionLimit", "initial_region", "largest_radius", "next_region"]
-
-AT_EDGE = 1.0 - 1e-9
-"""Share of the radius from which on a price counts as at the edge, against rounding."""
+__all__ = ["RegionLimit", "initial_region", "largest_radius"]
 
 SMALLEST = 2.0**-500
 """Stands for a radius of 0, so that a lead of 0 over it is 0."""
@@ -167,29 +164,6 @@ def initial_region(
         if 4 * m >= 3 * n or m * _width(m, options) > options.sample_entries:
             break
     return region
-
-
-def next_region(
-    region: TrustRegion,
-    prices: Array,
-    *,
-    is_moving: bool = False,
-    options: SolverOptions = DEFAULT_OPTIONS,
-) -> TrustRegion:
-    """Center the region on better prices: larger where they left the last one, smaller elsewhere.
-
-    A region that `is_moving` over several passes grows slowly, so that rows keep few candidates,
-    and shrinks only once no price stands at its edge: prices that travel pull others along.
-    """
-    xp = compat.array_namespace(prices)
-    moved = xp.abs(prices - region.center)
-    outside = moved >= region.radius * AT_EDGE
-    growth, rest = options.region_growth, options.region_shrinkage * region.radius
-    if is_moving:
-        growth = options.moving_growth
-        if bool(xp.any(outside)):
-            rest = xp.clip(region.radius, max=median(region.radius))  # those that have arrived
-    return TrustRegion(prices, xp.where(outside, growth * xp.maximum(moved, region.radius), rest))
 
 
 def largest_radius(

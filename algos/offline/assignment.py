@@ -50,7 +50,7 @@ from ..scores.statistics import (
     score_range,
     strided_ids,
 )
-from ._candidates import TooManyCandidatesError, TrustRegion, all_candidates
+from ._candidates import TooManyCandidatesError, TrustRegion, all_candidates, next_region
 from ._few_clusters import solve_few
 from ._memory import raise_no_labels, within_memory
 from ._online_passes import assign_in_passes, brought_near, shifted_together
@@ -61,7 +61,6 @@ from ._reduced import are_few, solve_reduced
 from ._search import Search, best_of, first_region
 from ._second_look import candidates_in, leaves_the_part, may_look_again
 from ._ties import tied_share, without_prices
-from ._trust_region import next_region
 
 __all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "assign_source"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import SolverOptions
-from dualclust.algos.offline._candidates import TrustRegion, collect_candidates
+from dualclust.algos.offline._candidates import TrustRegion, collect_candidates, next_region
 from dualclust.algos.offline._options import DEFAULT_OPTIONS
 from dualclust.algos.offline._trust_region import (
     _grown,
@@ -16,7 +16,6 @@ from dualclust.algos.offline._trust_region import (
     _width,
     initial_region,
     largest_radius,
-    next_region,
 )
 from dualclust.algos.offline.assignment import assign_exact
 from dualclust.algos.scores.sources import score_source

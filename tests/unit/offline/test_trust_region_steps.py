@@ -8,11 +8,10 @@ import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import SolverOptions, _trust_region
-from dualclust.algos.offline._candidates import TrustRegion
+from dualclust.algos.offline._candidates import AT_EDGE, TrustRegion, next_region
 from dualclust.algos.offline._online_passes import raise_empty_clusters, shifted_together
 from dualclust.algos.offline._smoothed_dual import RefinedPrices
 from dualclust.algos.offline._trust_region import (
-    AT_EDGE,
     LEAST_REACH,
     RegionLimit,
     _Attempt,
@@ -27,7 +26,6 @@ from dualclust.algos.offline._trust_region import (
     _Sample,
     initial_region,
     largest_radius,
-    next_region,
 )
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import score_range, strided_ids
