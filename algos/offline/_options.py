@@ -172,6 +172,16 @@ class SolverOptions:
     fallback_floor: float = 0.02
     """As `learning_floor`, in these passes: they hardly leave the prices given."""
 
+    def entries_of(self, n: int) -> int:
+        """Return how many candidates of n rows a pass may keep, whatever ranks have them.
+
+        Examples
+        --------
+        >>> [SolverOptions().entries_of(n) for n in (10**6, 10**8, 10**9)]
+        [33554432, 100000000, 134217728]
+        """
+        return max(self.max_entries, min(int(self.entries_per_row * n), self.last_entries))
+
 
 DEFAULT_OPTIONS = SolverOptions()
 """The options of every function that is given none."""

@@ -184,11 +184,7 @@ def reprice(
     # Blocks of fewer clusters repeat their first.
     columns = [[block[min(j, len(block) - 1)] for block in blocks] for j in range(width)]
     members = xp.asarray(columns, dtype=xp.int64, device=device)
-    clusters = xp.arange(k, dtype=xp.int64, device=device)
-    is_member = xp.zeros((k,), dtype=xp.bool, device=device)
-    for j in range(width):
-        is_member = is_member | xp.any(clusters[:, None] == members[j, :], axis=1)
-    elsewhere = xp.where(is_member, xp.full_like(prices, -math.inf), prices)
+    elsewhere = xp.where(_are_in(blocks, prices), xp.full_like(prices, -math.inf), prices)
     ids = xp.arange(len(blocks), dtype=xp.int64, device=device)
 
     def close(start: int, stop: int) -> _Kept:  # step 2
@@ -249,13 +245,16 @@ def around_blocks(
     if prices is region.center:
         return region
     xp = compat.array_namespace(prices)
-    clusters = xp.arange(prices.shape[0], dtype=xp.int64, device=compat.device(prices))
-    stays = prices == region.center
-    left_out = xp.zeros_like(stays)
-    for cluster in (cluster for block in blocks for cluster in block):
-        left_out = left_out | ((clusters == cluster) & stays)
+    left_out = _are_in(blocks, prices) & (prices == region.center)
     small = xp.clip(radius, max=median(radius))
     return TrustRegion(prices, xp.where(left_out, region.radius, small))
+
+
+def _are_in(blocks: list[list[int]], prices: Array) -> Array:
+    """Which clusters belong to a block, (k,) bool."""
+    xp, members = compat.array_namespace(prices), {c for block in blocks for c in block}
+    found = [cluster in members for cluster in range(prices.shape[0])]
+    return xp.asarray(found, dtype=xp.bool, device=compat.device(prices))
 
 
 def _places(chosen: Array) -> Array:

@@ -212,8 +212,8 @@ def assign_source(
         check_shape("prices", prices, (k,))
         check_finite("prices", prices)
         prices = xp.astype(prices, xp.float64)
-    if (most := min(int(options.entries_per_row * n), options.last_entries)) > options.max_entries:
-        options = replace(options, max_entries=most)
+    if options.entries_per_row * n > options.max_entries:
+        options = replace(options, max_entries=options.entries_of(n))
     if n:
         if are_few(n, k, options, bounds.lower):
             source = kept_in_memory(source, like=bounds.lower)

@@ -18,6 +18,7 @@ import numpy as np
 from ..algos.bounds.forbidden_pairs import feasibility
 from ..algos.bounds.infeasibility import infeasible
 from ..algos.clustering.lloyd import kmeans
+from ..algos.offline import DEFAULT_OPTIONS
 from ..algos.scores.blocks import MOST_ROWS, block_rows
 from ..algos.scores.sources import FeatureSource, alone
 from ..common.ranks import Ranks
@@ -42,9 +43,8 @@ PROCESS = 200e6
 PER_ROW, PER_CANDIDATE = 40.0, 16.0
 """Bytes of labels, flags and order of a row, and of one of its candidates."""
 
-CANDIDATES, FEW_CANDIDATES, MOST_CANDIDATES = 3, 2**25, 2**27
-"""Candidates that most rows have, and the most of all rows that are kept: one of each, but no less
-than the second number and no more than the third (`SolverOptions`)."""
+CANDIDATES = 3
+"""Candidates that most rows have, of as many as the solver keeps."""
 
 PAIRS_LOOKED_AT = 2**24
 """Pairs of row and cluster up to which forbidden ones are checked by a flow."""
@@ -132,11 +132,11 @@ def expected_memory(n: int, d: int, k: int, itemsize: int) -> float:
 
     Examples
     --------
-    >>> round(expected_memory(10_000_000, 64, 1000, 4) / 1e9, 1)
-    1.1
+    >>> [round(expected_memory(n, 64, 1000, 4) / 1e9, 1) for n in (10_000_000, 100_000_000)]
+    [1.1, 5.9]
     """
     block = block_rows(k) * (3 * d * itemsize + k * (itemsize + 12.0))
-    candidates = min(CANDIDATES * n, max(FEW_CANDIDATES, min(n, MOST_CANDIDATES)))
+    candidates = min(CANDIDATES * n, DEFAULT_OPTIONS.entries_of(n))
     sample = max(2**12, 32 * k) * d * 8.0 * 3.0
     return PROCESS + block + sample + 3.0 * k * d * 8.0 + PER_ROW * n + PER_CANDIDATE * candidates
 
