@@ -16,12 +16,13 @@ NumPy arrays alone are shared out: PyTorch and JAX have threads of their own, an
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from itertools import islice
+from itertools import accumulate, islice
 from typing import NamedTuple, TypeVar
 
 import array_api_compat as compat
@@ -29,13 +30,19 @@ import array_api_compat as compat
 from .checks import check_count
 from .types import Array
 
-__all__ = ["map_in_order", "workers"]
+__all__ = ["concat_rows", "map_in_order", "row_parts", "workers"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 AHEAD = 2
 """Items per thread that are begun before the caller has taken the result of the first."""
+
+MOST_PARTS = 16
+"""Parts of an array at most: more than threads, so that one that is late holds up little."""
+
+COPIED = 2**18
+"""Entries from which the copies of a concatenation are shared out."""
 
 
 class _Pool(NamedTuple):
@@ -135,3 +142,60 @@ def map_in_order(
         for future in running:
             future.cancel()
         wait(running)
+
+
+def row_parts(n_rows: int, least: int, *, like: Array) -> list[slice]:
+    """Cut rows into parts that threads share out, whatever their number.
+
+    Parameters
+    ----------
+    n_rows : int >= 0
+    least : int >= 1
+        Rows of a part at least: handing one out takes time as well.
+    like : array
+        Of the library that computes: rows that no thread of ours computes are one part.
+
+    Returns
+    -------
+    list of slice
+        At least one, `MOST_PARTS` at most.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> row_parts(10, 4, like=np.zeros(1))
+    [slice(0, 4, None), slice(4, 8, None), slice(8, 10, None)]
+    """
+    size = max(n_rows, 1)
+    if compat.is_numpy_array(like):
+        size = max(least, math.ceil(n_rows / MOST_PARTS))
+    return [slice(start, min(start + size, n_rows)) for start in range(0, max(n_rows, 1), size)]
+
+
+def concat_rows(arrays: list[Array]) -> Array:
+    """Concatenate arrays along their rows, each copied by the workers.
+
+    Where memory is new, the system makes its pages as they are written, which takes longer than the
+    copy; the workers share that out as well.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> concat_rows([np.zeros(1), np.ones(2)])
+    array([0., 1., 1.])
+    """
+    first = arrays[0]
+    xp, n_rows = compat.array_namespace(first), sum(array.shape[0] for array in arrays)
+    entries = n_rows * math.prod(first.shape[1:])
+    alike = all(array.dtype == first.dtype for array in arrays)
+    if _pool.get() is None or not compat.is_numpy_array(first) or entries < COPIED or not alike:
+        return xp.concat(arrays)
+    whole = xp.empty((n_rows, *first.shape[1:]), dtype=first.dtype)
+    ends = list(accumulate((array.shape[0] for array in arrays), initial=0))
+
+    def copy(i: int) -> None:
+        whole[ends[i] : ends[i + 1], ...] = arrays[i]
+
+    for _ in map_in_order(copy, range(len(arrays)), like=first):
+        pass
+    return whole

@@ -112,12 +112,15 @@ def learn_prices(
         state = state._replace(duals=Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0)))
     scale = score_range(source.block(0, min(n, options.range_rows)))
     floor = options.learning_floor
+
+    def clipped(start: int, stop: int) -> Array:
+        return xp.clip(source.block(start, stop), min=FORBIDDEN)
+
     for epoch in range(n_passes):
         steps = measured_steps(bounds, epoch=epoch, kappa_floor=floor, scale=scale)
         state = next_pass(state)
         # Each block's labels wait for those before it; its scores do not.
-        for scores in source.map_blocks(source.block, like=bounds.lower):
-            block = xp.clip(scores, min=FORBIDDEN)
+        for block in source.map_blocks(clipped, like=bounds.lower):
             _, state = assign(block, bounds, state, steps=steps)
     return state.duals.lower - state.duals.upper
 

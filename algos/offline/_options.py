@@ -155,7 +155,12 @@ class SolverOptions:
     pass_temperature: float = 0.03125
     """First temperature in a pass, in mean radii."""
     path_undecided: float = 32.0
-    """Undecided rows per cluster at which augmenting paths become cheaper than Newton steps."""
+    """Undecided rows per cluster at most, at which augmenting paths begin."""
+    path_share: float = 4.0
+    """Clusters that the paths of all undecided rows may look at, for each row that has candidates:
+    where they are more, one more temperature of Newton's method costs less."""
+    least_undecided: float = 1.0
+    """Undecided rows per cluster at which paths begin in any case: so many stay undecided."""
     max_stranded: float = 0.25
     """Rows per cluster that prices at the edge misplace at most: each costs a long path."""
     window: float = 4.0

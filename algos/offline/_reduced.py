@@ -96,7 +96,8 @@ def solve_reduced(
     problem = candidates.problem(bounds.lower, bounds.upper)
     # Step 1: prices.
     start = max(float(xp.mean(region.radius)) * options.pass_temperature, LEAST_TEMPERATURE)
-    refined = refine_prices(problem, region.center, start=start, border=options.path_undecided)
+    border = _undecided(problem, options)
+    refined = refine_prices(problem, region.center, start=start, border=border)
     prices = refined.prices
     # Step 2: bound.
     truncated, worth, size, fixed = _worth(candidates, prices, options)
@@ -107,6 +108,16 @@ def solve_reduced(
     # Steps 4 and 5: labels and proof.
     assignment, prices = labels_by_paths(candidates, bounds, refined, tol, size, options)
     return ReducedSolution(assignment, prices, bound)
+
+
+def _undecided(problem: Problem, options: SolverOptions) -> float:
+    """Undecided rows per cluster at which paths take less time than one more temperature.
+
+    A path looks at every cluster, a temperature at every row that has candidates.
+    """
+    m, k = problem.values.shape[0], problem.low.shape[0]
+    worth = options.path_share * m / (k * k)
+    return min(max(worth, options.least_undecided), options.path_undecided)
 
 
 def are_few(n: int, k: int, options: SolverOptions, like: Array) -> bool:

@@ -26,8 +26,9 @@ temperature is minimized from the minimum of the last:
    on the borders.
 5. *Search* along the projection of the direction onto the box, by halves, until the value falls
    (Armijo).
-6. *Cool*: divide T by four, until each cluster has only a few samples on its border, or as many as
-   before: samples that tie stay on their borders at any temperature.
+6. *Cool*: divide T by four, until each cluster has only a few samples on its border, or nearly as
+   many as before: samples that tie stay on their borders at any temperature. Where there are few
+   already, half as many is nearly as many: paths part what repeats sooner than Newton's steps do.
 
 ==================  =================  =======  ==================================================
 paper               here               shape    meaning
@@ -59,7 +60,7 @@ from ..core.random import random_signs
 from ..core.reads import read, unread
 from ..core.segments import segment_sum
 from ..core.types import Array
-from ..core.workers import map_in_order
+from ..core.workers import map_in_order, row_parts
 
 __all__ = [
     "Problem",
@@ -72,7 +73,8 @@ __all__ = [
 ]
 
 DENSE = 256  # clusters up to which a linear system is solved by elimination, above by CG
-COOLING, TIED = 4.0, 0.8
+COOLING = 4.0
+TIED, HALF, FEW = 0.8, 0.5, 32.0  # shares of the samples on borders, and so many per cluster
 MOST_STEPS, MOST_LEVELS = 16, 30
 LONGEST, SHORTEST = 16.0, 1e-4  # step of a price in units of T; part of a step
 ARMIJO = 1e-4  # of the decrease that the gradient promises
@@ -83,7 +85,7 @@ FAR = 24.0  # temperatures; what is worse by more has no weight: 4e-11 would cou
 RIDGE = 1e-8  # share of the largest curvature, for directions that have none
 CG_STEPS, CG_ACCURACY = 60, 0.03  # as exact as a Newton step needs its direction
 UNITS = 2.0**40  # of the sums of the reference text
-PART_ROWS, MOST_PARTS = 2**14, 16  # a part at least, which threads then hand out in no time
+PART_ROWS = 2**14  # of a part at least, which threads then hand out in no time
 
 R = TypeVar("R")
 
@@ -206,7 +208,8 @@ def refine_prices(problem: Problem, prices: Array, *, start: float, border: floa
     for _ in range(MOST_LEVELS):
         prices, at_border = _descend(problem, prices, temperature)  # steps 1 to 5
         # Samples that tie are parted later, by augmenting paths.
-        if at_border <= border * prices.shape[0] or at_border > TIED * before:
+        left = TIED if before > FEW * prices.shape[0] else HALF
+        if at_border <= border * prices.shape[0] or at_border > left * before:
             break
         temperature, before = temperature / COOLING, at_border  # step 6
     return RefinedPrices(prices, temperature)
@@ -267,21 +270,10 @@ class _Point(NamedTuple):
     temperature: float
 
 
-def _parts(problem: Problem) -> list[slice]:
-    """Rows that are summed by themselves, which threads share out; their number names no thread.
-
-    Arrays that no thread of ours computes are one part.
-    """
-    m, k = problem.values.shape[0], problem.low.shape[0]
-    size = max(m, 1)
-    if compat.is_numpy_array(problem.values):
-        size = max(PART_ROWS, k, math.ceil(m / MOST_PARTS))  # each part has sums of k clusters
-    return [slice(start, min(start + size, m)) for start in range(0, max(m, 1), size)]
-
-
 def _of_parts(problem: Problem, function: Callable[[Array, Array, int], R]) -> list[R]:
-    """Results for values and clusters of each part, and its number, in their order."""
-    parts = enumerate(_parts(problem))
+    """Results for values and clusters of each part of the rows, and its number, in their order."""
+    least = max(PART_ROWS, problem.low.shape[0])  # each part has sums of k clusters
+    parts = enumerate(row_parts(problem.values.shape[0], least, like=problem.values))
 
     def result(part: tuple[int, slice]) -> R:
         i, rows = part

@@ -16,7 +16,7 @@ all scores. On m of n rows the bounds are ``(m / n) l_k`` and ``(m / n) u_k``.
    which the other prices stay where they are.
 5. *Move* it instead where candidates are often truncated. So many clusters nearly tie there that a
    large region hides the clusters that rows have to go to, and prices run away: the region becomes
-   as small as candidates can tell clusters apart (`largest_radius`), and follows the prices.
+   as small as candidates can tell clusters apart (`_region_size`), and follows the prices.
 6. *Repeat* from 2 on a sample of eight times the rows, where the error is about a third, until a
    sample would cost as much as all rows do. Once prices were accepted without an edge or a move,
    the average of one online pass over the sample takes the place of 2 to 5 (`_averaged_prices`),
@@ -42,6 +42,7 @@ import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
 from ..core.types import Array
+from ..core.workers import concat_rows
 from ..online.assignment import relaxed
 from ..scores.sources import ScoreSource, score_source, subsample
 from ..scores.statistics import median, score_range, strided_ids
@@ -50,22 +51,10 @@ from ._candidates import Candidates, TrustRegion, collect_candidates, next_regio
 from ._online_passes import brought_near, learn_prices
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._reduced import LEAST_TEMPERATURE
+from ._region_size import RegionLimit, initial_radius, largest_radius
 from ._smoothed_dual import COOLING, Problem, RefinedPrices, price_errors, refine_prices
 
-__all__ = ["RegionLimit", "initial_region", "largest_radius"]
-
-SMALLEST = 2.0**-500
-"""Stands for a radius of 0, so that a lead of 0 over it is 0."""
-
-LEAST_REACH = 1e-6
-"""Radius of the first region at least, in ranges of scores: where typical rows tie."""
-
-
-class RegionLimit(NamedTuple):
-    """Radius of a region in units of score, and the candidates per row to go with it."""
-
-    radius: float
-    width: int
+__all__ = ["initial_region"]
 
 
 class _Sample(NamedTuple):
@@ -140,7 +129,7 @@ def initial_region(
     some_rows = rows_of_sample.block(0, min(m, options.range_rows))
     prices = brought_near(some_rows, prices, bounds)
     max_radius = 2.0 * score_range(some_rows)
-    region = TrustRegion(prices, _initial_radius(some_rows, prices, options))
+    region = TrustRegion(prices, initial_radius(some_rows, prices, options))
     before, is_settled = m, False
     while m < n:
         averaged = None
@@ -166,87 +155,6 @@ def initial_region(
     return region
 
 
-def largest_radius(
-    scores: Array,
-    prices: Array,
-    *,
-    n_rows: int,
-    max_entries: int,
-    wanted: float = math.inf,
-    shape: Array | None = None,
-    deviations: float = 0.0,
-    options: SolverOptions = DEFAULT_OPTIONS,
-) -> RegionLimit:
-    """Return the largest radius at which the candidates of `n_rows` rows fit, few truncated.
-
-    A row is free in the region ``pi +- r`` if its two best priced scores differ by at most 2 r, and
-    its w candidates are truncated if its best and its (w + 1)-th do. Where hundreds of clusters
-    nearly tie, a large region frees all rows and truncates all candidates: what is found on them
-    says nothing. Prices that are farther off than this radius get there in several regions.
-
-    Parameters
-    ----------
-    scores : (b, k) real array
-        Some of the rows; minus infinity where a pair is forbidden.
-    prices : (k,) float64 array
-        Center of the region.
-    n_rows : int
-    max_entries : int
-        Candidates of all rows; at least ``4 n_rows`` for the radius to be of use.
-    wanted : float
-        Radius that is enough: the fewest candidates per row that allow it are taken.
-    shape : (k,) float64 array, optional
-        Radii of the clusters in units of the radius that is sought, at least 0; 1 by default.
-    deviations : float
-        By how many standard deviations of the number of free rows, which scatters from one choice
-        of `scores` to the next, it is to stay below what fits.
-    options : SolverOptions
-
-    Returns
-    -------
-    RegionLimit
-        Of a radius above 0, unless most rows tie.
-
-    Notes
-    -----
-    Cost: O(b k log k). The rows are taken for typical: the entries are those expected, or those
-    that `deviations` leave room for.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scores = np.linspace(0.0, 1.0, 101)[None, :]  # each a hundredth from the next
-    >>> limit = largest_radius(scores, np.zeros(101), n_rows=10, max_entries=320)
-    >>> limit.width, round(limit.radius, 2)
-    (32, 0.16)
-    """
-    xp, k, widths = compat.array_namespace(prices), prices.shape[0], options.limit_widths
-    priced = xp.astype(scores, xp.float64) + prices
-    lead = xp.max(priced, axis=1, keepdims=True) - priced
-    if shape is not None:  # in the mean of the radii of a cluster and of the best one
-        first = xp.take(shape, xp.argmax(priced, axis=1))
-        lead = lead / xp.clip((first[:, None] + shape) / 2.0, min=SMALLEST)
-    apart = xp.sort(lead, axis=1)[:, 1 : min(k, max(widths) + 1)]
-    apart = xp.where(xp.isfinite(apart), apart, xp.full_like(apart, math.inf))  # forbidden pairs
-    b, columns = apart.shape
-    apart = xp.sort(apart, axis=0)
-    best = RegionLimit(0.0, min(widths[0], k))
-    for width in widths:
-        if width > k or b == 0 or best.radius >= wanted:
-            break
-        radius = math.inf
-        share = max_entries / (n_rows * width)  # of the rows that may be free
-        if share < 1.0:
-            scatter = deviations * math.sqrt(share * (1.0 - share) * b)
-            radius = float(apart[max(int(share * b - scatter), 0), 0]) / 2.0
-        if width <= columns:
-            n_truncated = int(options.limit_truncated * b)
-            radius = min(radius, float(apart[n_truncated, width - 1]) / 2.0)
-        if radius > best.radius:
-            best = RegionLimit(radius, width)
-    return best
-
-
 def _rows_of_sample(
     source: ScoreSource, bounds: SizeBounds, m: int, options: SolverOptions
 ) -> ScoreSource:
@@ -256,7 +164,7 @@ def _rows_of_sample(
     if m * k > options.kept_entries:
         return sample
     blocks = list(sample.map_blocks(sample.block, like=bounds.lower))
-    return score_source(compat.array_namespace(bounds.lower).concat(blocks))
+    return score_source(concat_rows(blocks))
 
 
 def _width(m: int, options: SolverOptions) -> int:
@@ -374,16 +282,3 @@ def _grown(region: TrustRegion, at_edge: Array, max_radius: float, options: Solv
     most = max(max_radius, float(xp.max(region.radius)))
     grown = xp.clip(options.region_growth * region.radius, max=most)
     return xp.where(at_edge, grown, region.radius)
-
-
-def _initial_radius(scores: Array, prices: Array, options: SolverOptions) -> Array:
-    """Step 1: the radius within which a typical row has a few candidates, the same for all."""
-    xp = compat.array_namespace(prices)
-    # A forbidden pair is replaced by the smallest score, so that differences are finite.
-    floor = xp.min(xp.where(xp.isfinite(scores), scores, xp.zeros_like(scores)))
-    priced = xp.astype(xp.maximum(scores, floor), xp.float64) + prices
-    n_clusters = min(options.initial_clusters + 1, prices.shape[0])
-    falling = xp.sort(priced, axis=1, descending=True)[:, :n_clusters]
-    apart = falling[:, 0] - falling[:, -1]
-    least = LEAST_REACH * score_range(scores)
-    return xp.full_like(prices, max(median(apart) / 2.0, least))

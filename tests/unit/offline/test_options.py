@@ -71,6 +71,8 @@ CHOSEN = {
     "device_chunk_rows": 2_097_152,
     "pass_temperature": 0.03125,
     "path_undecided": 32.0,
+    "path_share": 4.0,
+    "least_undecided": 1.0,
     "max_stranded": 0.25,
     "window": 4.0,
     "window_growth": 8.0,

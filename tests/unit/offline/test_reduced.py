@@ -1,6 +1,7 @@
 """Labels from candidates, step by step: the bound, where to give up, and windows that grow."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,11 +13,12 @@ from dualclust.algos.offline._candidates import TrustRegion, all_candidates, col
 from dualclust.algos.offline._reduced import (
     LEAST_TEMPERATURE,
     _held_back,
+    _undecided,
     _worth,
     labels_by_paths,
     solve_reduced,
 )
-from dualclust.algos.offline._smoothed_dual import RefinedPrices
+from dualclust.algos.offline._smoothed_dual import Problem, RefinedPrices
 from dualclust.algos.scores.sources import score_source
 
 N, K, RADIUS = 40, 5, 0.5
@@ -104,7 +106,10 @@ def test_the_bound_is_that_of_the_prices_and_labels_need_what_was_truncated(seed
     assert own.lower.tolist() == [6.0, 7.0, 8.0, 5.0, 4.0]
     assert own.upper.tolist() == [9.0, 9.0, 12.0, 9.0, 8.0]
     assert center is middle
-    assert (start, border) == (pytest.approx(0.5 / 32.0), 32.0)
+    assert (start, border) == (
+        pytest.approx(0.5 / 32.0),
+        _undecided(kept.problem(bounds.lower, bounds.upper), OPTIONS),
+    )
 
 
 def test_a_region_without_width_has_a_temperature_that_divides(monkeypatch):
@@ -250,3 +255,21 @@ def test_prices_that_rounding_alone_explains_are_0(monkeypatch):
         _, prices = by_paths(prices=before)
         assert prices.tolist() == kept
         assert paths.proofs == [(kept, 2.0**46)]
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "border"),
+    [
+        (100, 10, 4.0),  # 4 x 100 rows are 40 paths that look at 10 clusters each
+        (900, 10, 32.0),  # at most
+        (10_000, 1_000, 1.0),  # at least
+        (2_500, 100, 1.0),
+        (5_000, 100, 2.0),
+        (0, 3, 1.0),
+    ],
+)
+def test_paths_begin_where_another_temperature_costs_as_much(m, k, border):
+    some = Problem(np.zeros((m, 2)), np.zeros((m, 2)), *[np.zeros(k)] * 5)
+    assert _undecided(some, OPTIONS) == border
+    assert _undecided(some, replace(OPTIONS, path_undecided=0.5, least_undecided=0.25)) <= 0.5
+    assert _undecided(some, replace(OPTIONS, path_share=0.0)) == OPTIONS.least_undecided

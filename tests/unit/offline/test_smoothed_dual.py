@@ -1,6 +1,7 @@
 """The smoothed dual: its gradient, its limit, and prices that solve it."""
 
 import threading
+from importlib import import_module
 
 import array_api_compat as compat
 import numpy as np
@@ -20,6 +21,8 @@ from dualclust.algos.online.certificates import dual_value
 from tests.compare import to_numpy
 from tests.libraries import LIBRARIES
 from tests.problems import mixture_scores
+
+core_workers = import_module("dualclust.algos.core.workers")  # not its function
 
 
 def problem(xp, scores, lower, upper, radius=np.inf):
@@ -71,7 +74,7 @@ def test_samples_are_summed_in_parts(xp, rng, rows, most, sizes, monkeypatch):
 
     expected = list(found())
     monkeypatch.setattr(_smoothed_dual, "PART_ROWS", rows)
-    monkeypatch.setattr(_smoothed_dual, "MOST_PARTS", most)
+    monkeypatch.setattr(core_workers, "MOST_PARTS", most)
     got = [p.shape[0] for p in _evaluate(made, prices, 0.3).probabilities]
     assert got == (sizes if compat.is_numpy_array(prices) else [30])
     for of_parts, whole in zip(found(), expected, strict=True):

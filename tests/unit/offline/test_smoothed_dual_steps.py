@@ -112,10 +112,29 @@ def test_a_temperature_is_divided_until_few_samples_lie_on_borders(rng):
     assert np.abs(point.gradient).max() < 1.0  # less than a sample
 
 
+@pytest.mark.parametrize(
+    ("on_borders", "levels"),
+    [
+        ([400, 320, 257, 100], 3),  # of many, four fifths are nearly as many
+        ([129, 103, 51, 25.7, 12], 4),
+        ([128, 64, 33, 3], 3),  # of 32 for each of the four clusters, half
+        ([100, 65, 2], 2),
+        ([100, 50, 25, 12, 5.9, 2, 1], 6),  # until half a sample for each is left
+        ([2], 1),
+    ],
+)
+def test_it_cools_while_borders_empty(rng, on_borders, levels, monkeypatch):
+    assert K == 4
+    left = iter(on_borders)
+    monkeypatch.setattr(_smoothed_dual, "_descend", lambda problem, prices, t: (prices, next(left)))
+    found = refine_prices(made(rng), np.zeros(K), start=1.0, border=0.5)
+    assert found.temperature == 4.0 ** (1 - levels)
+
+
 def test_the_numbers_of_the_method():
     """Measured, or reasoned about where they stand; another number is a decision."""
-    names = "DENSE COOLING TIED MOST_STEPS MOST_LEVELS LONGEST SHORTEST ARMIJO PROMISE DRAWS KEY"
-    names += " FAR FAR_INSIDE RIDGE CG_STEPS CG_ACCURACY UNITS"
-    numbers = [256, 4.0, 0.8, 16, 30, 16.0, 1e-4, 1e-4, 0.02, 8, 0, 24.0, 4.0, 1e-8, 60, 0.03]
-    numbers += [2.0**40]
+    names = "DENSE COOLING TIED HALF FEW MOST_STEPS MOST_LEVELS LONGEST SHORTEST ARMIJO PROMISE"
+    names += " DRAWS KEY FAR FAR_INSIDE RIDGE CG_STEPS CG_ACCURACY UNITS"
+    numbers = [256, 4.0, 0.8, 0.5, 32.0, 16, 30, 16.0, 1e-4, 1e-4, 0.02, 8, 0, 24.0, 4.0, 1e-8]
+    numbers += [60, 0.03, 2.0**40]
     assert [getattr(_smoothed_dual, name) for name in names.split()] == numbers

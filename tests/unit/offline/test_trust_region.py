@@ -7,16 +7,12 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.offline import SolverOptions
+from dualclust.algos.core.workers import workers
+from dualclust.algos.offline import SolverOptions, _region_size
 from dualclust.algos.offline._candidates import TrustRegion, collect_candidates, next_region
 from dualclust.algos.offline._options import DEFAULT_OPTIONS
-from dualclust.algos.offline._trust_region import (
-    _grown,
-    _initial_radius,
-    _width,
-    initial_region,
-    largest_radius,
-)
+from dualclust.algos.offline._region_size import initial_radius, largest_radius
+from dualclust.algos.offline._trust_region import _grown, _width, initial_region
 from dualclust.algos.offline.assignment import assign_exact
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import score_range
@@ -94,21 +90,21 @@ def test_the_first_radius_parts_a_typical_row_from_eight_others():
     """Half the difference of the best and the ninth, by the upper median of the rows."""
     scores = np.linspace(0.0, 1.0, 11)[None, ::-1] * np.asarray([[1.0], [2.0], [5.0], [9.0]])
     prices = np.zeros(11)
-    found = _initial_radius(scores, prices, DEFAULT_OPTIONS)
+    found = initial_radius(scores, prices, DEFAULT_OPTIONS)
     np.testing.assert_allclose(found, np.full(11, 0.5 * 0.8 * 5.0), rtol=1e-15)
-    few = _initial_radius(scores[:, :3], prices[:3], DEFAULT_OPTIONS)
+    few = initial_radius(scores[:, :3], prices[:3], DEFAULT_OPTIONS)
     np.testing.assert_allclose(few, np.full(3, 0.5 * 0.2 * 5.0), rtol=1e-14)
-    priced = _initial_radius(0.0 * scores[:, :3], np.asarray([0.0, 3.0, -1.0]), DEFAULT_OPTIONS)
+    priced = initial_radius(0.0 * scores[:, :3], np.asarray([0.0, 3.0, -1.0]), DEFAULT_OPTIONS)
     assert priced.tolist() == [2.0] * 3
     # Where typical rows tie, a millionth of the range of the others.
     ties = np.zeros((5, 3))
     ties[4] = [0.0, 4.0, 0.0]
-    least = _initial_radius(ties, np.zeros(3), DEFAULT_OPTIONS)
+    least = initial_radius(ties, np.zeros(3), DEFAULT_OPTIONS)
     np.testing.assert_allclose(least, np.full(3, 4e-6), rtol=1e-15)
     forbidden = np.asarray([[5.0, -math.inf, 1.0]] * 3)  # counted as the smallest score, or as 0
-    assert _initial_radius(forbidden, np.zeros(3), DEFAULT_OPTIONS).tolist() == [2.5] * 3
+    assert initial_radius(forbidden, np.zeros(3), DEFAULT_OPTIONS).tolist() == [2.5] * 3
     negative = np.asarray([[5.0, -math.inf, -3.0]] * 3)
-    assert _initial_radius(negative, np.zeros(3), DEFAULT_OPTIONS).tolist() == [4.0] * 3
+    assert initial_radius(negative, np.zeros(3), DEFAULT_OPTIONS).tolist() == [4.0] * 3
 
 
 def test_prices_at_the_edge_grow_as_far_as_scores_differ():
@@ -163,3 +159,20 @@ def test_rows_of_larger_samples_have_fewer_candidates(m, width):
     options = SolverOptions(sample_width=32, full_width_rows=20, large_pass_rows=70)
     assert _width(m, options) == width
     assert _width(m, replace(options, sample_width=5)) == (5 if m == 20 else 2)  # never one
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_no_thread_and_no_part_changes_a_radius(rng, threads, monkeypatch):
+    scores, prices, shape = rng.normal(size=(400, 60)), rng.normal(size=60), rng.uniform(size=60)
+    given = {"n_rows": 400, "max_entries": 8_000, "shape": shape}
+    whole = largest_radius(scores, prices, **given), initial_radius(scores, prices, DEFAULT_OPTIONS)
+    monkeypatch.setattr(_region_size, "PART_ENTRIES", 60 * 7)
+    cuts, real = [], _region_size.row_parts
+    monkeypatch.setattr(
+        _region_size, "row_parts", lambda *a, **o: cuts.append(real(*a, **o)) or cuts[-1]
+    )
+    with workers(threads):
+        assert largest_radius(scores, prices, **given) == whole[0]
+        found = initial_radius(scores, prices, DEFAULT_OPTIONS)
+    np.testing.assert_array_equal(found, whole[1])
+    assert [len(parts) for parts in cuts] == [16, 16]

@@ -10,12 +10,15 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import SolverOptions, _trust_region
 from dualclust.algos.offline._candidates import AT_EDGE, TrustRegion, next_region
 from dualclust.algos.offline._online_passes import raise_empty_clusters, shifted_together
-from dualclust.algos.offline._smoothed_dual import RefinedPrices
-from dualclust.algos.offline._trust_region import (
+from dualclust.algos.offline._region_size import (
     LEAST_REACH,
     RegionLimit,
+    initial_radius,
+    largest_radius,
+)
+from dualclust.algos.offline._smoothed_dual import RefinedPrices
+from dualclust.algos.offline._trust_region import (
     _Attempt,
-    _initial_radius,
     _judged,
     _limit,
     _Look,
@@ -25,7 +28,6 @@ from dualclust.algos.offline._trust_region import (
     _rows_of_sample,
     _Sample,
     initial_region,
-    largest_radius,
 )
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import score_range, strided_ids
@@ -379,7 +381,7 @@ def test_the_first_region_is_that_of_a_few_rows(most, n_rows, monkeypatch):
         np.testing.assert_array_equal(looks[0], some)
         _, region, _ = samples[0]
         np.testing.assert_array_equal(region.center, center)
-        radius = _initial_radius(some, center, SolverOptions(range_rows=most))
+        radius = initial_radius(some, center, SolverOptions(range_rows=most))
         np.testing.assert_array_equal(region.radius, radius)
         assert samples[0][0].max_radius == 2.0 * score_range(some)
 
