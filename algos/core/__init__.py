@@ -41,6 +41,7 @@ from .segments import (
 )
 from .workers import (
     map_in_order,
+    row_parts,
     workers,
 )
 
@@ -59,6 +60,7 @@ __all__ = [
     "UsageError",
     "conjugate_gradients",
     "map_in_order",
+    "row_parts",
     "normal_noise",
     "philox",
     "project_capped",

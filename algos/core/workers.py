@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from itertools import accumulate, islice
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 import array_api_compat as compat
@@ -30,7 +30,7 @@ import array_api_compat as compat
 from .checks import check_count
 from .types import Array
 
-__all__ = ["concat_rows", "map_in_order", "row_parts", "workers"]
+__all__ = ["map_in_order", "row_parts", "workers"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -40,9 +40,6 @@ AHEAD = 2
 
 MOST_PARTS = 16
 """Parts of an array at most: more than threads, so that one that is late holds up little."""
-
-COPIED = 2**18
-"""Entries from which the copies of a concatenation are shared out."""
 
 
 class _Pool(NamedTuple):
@@ -170,32 +167,3 @@ def row_parts(n_rows: int, least: int, *, like: Array) -> list[slice]:
     if compat.is_numpy_array(like):
         size = max(least, math.ceil(n_rows / MOST_PARTS))
     return [slice(start, min(start + size, n_rows)) for start in range(0, max(n_rows, 1), size)]
-
-
-def concat_rows(arrays: list[Array]) -> Array:
-    """Concatenate arrays along their rows, each copied by the workers.
-
-    Where memory is new, the system makes its pages as they are written, which takes longer than the
-    copy; the workers share that out as well.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> concat_rows([np.zeros(1), np.ones(2)])
-    array([0., 1., 1.])
-    """
-    first = arrays[0]
-    xp, n_rows = compat.array_namespace(first), sum(array.shape[0] for array in arrays)
-    entries = n_rows * math.prod(first.shape[1:])
-    alike = all(array.dtype == first.dtype for array in arrays)
-    if _pool.get() is None or not compat.is_numpy_array(first) or entries < COPIED or not alike:
-        return xp.concat(arrays)
-    whole = xp.empty((n_rows, *first.shape[1:]), dtype=first.dtype)
-    ends = list(accumulate((array.shape[0] for array in arrays), initial=0))
-
-    def copy(i: int) -> None:
-        whole[ends[i] : ends[i + 1], ...] = arrays[i]
-
-    for _ in map_in_order(copy, range(len(arrays)), like=first):
-        pass
-    return whole

@@ -39,7 +39,7 @@ import array_api_compat as compat
 from ...backends import kernel
 from ..core.reads import entries, on_host
 from ..core.types import Array
-from ..core.workers import concat_rows, map_in_order
+from ..core.workers import map_in_order
 from ..scores.blocks import block_rows, row_blocks
 from ..scores.sources import Group, ScoreSource
 from ..scores.statistics import check_range, median
@@ -292,7 +292,7 @@ def collect_candidates(
     columns = [list(column) for column in zip(*joined, *parts, strict=True)]
     del joined, parts, part
     # One at a time, so that no more than one of them is there twice.
-    whole = (concat_rows(columns.pop(0)) for _ in range(len(columns)))
+    whole = (xp.concat(columns.pop(0)) for _ in range(len(columns)))
     return _of_all_ranks(Part(*whole), group, first_free, low, high)  # step 4
 
 

@@ -22,7 +22,6 @@ import array_api_compat as compat
 from ..core.reads import read
 from ..core.segments import segment_sum
 from ..core.types import Array
-from ..core.workers import concat_rows
 from ..scores.statistics import check_range
 
 __all__ = ["Block", "Part", "fix_rows", "free_rows", "join"]
@@ -108,5 +107,5 @@ def join(parts: list[Part]) -> Part:
     memory that the process never gives back.
     """
     xp = compat.array_namespace(parts[0].labels)
-    whole = Part(*(concat_rows(list(column)) for column in zip(*parts, strict=True)))
+    whole = Part(*(xp.concat(column) for column in zip(*parts, strict=True)))
     return whole._replace(counts=xp.sum(whole.counts, axis=0, keepdims=True))

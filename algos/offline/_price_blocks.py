@@ -37,7 +37,6 @@ from ..bounds.sizes import SizeBounds, implied_bounds
 from ..core.reads import entries, read
 from ..core.segments import segment_sum
 from ..core.types import Array
-from ..core.workers import concat_rows
 from ..scores.nearest import best_clusters
 from ..scores.sources import ScoreSource, score_source
 from ..scores.statistics import median, score_range, strided_ids
@@ -210,7 +209,7 @@ def reprice(
     columns = [list(column) for column in zip(*parts, strict=True)]
     gather = source.group.gather
     # One at a time, so that no more than one of them is there twice.
-    found = _Kept(*(gather(concat_rows(columns.pop(0))) for _ in range(len(columns))))
+    found = _Kept(*(gather(xp.concat(columns.pop(0))) for _ in range(len(columns))))
     order = xp.argsort(found.group, stable=True)
     edges = xp.searchsorted(
         xp.take(found.group, order), xp.arange(len(blocks) + 1, dtype=xp.int64, device=device)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ..core.types import Array
-from ..core.workers import concat_rows, map_in_order, row_parts
+from ..core.workers import map_in_order, row_parts
 from ..scores.statistics import median, score_range
 from ._options import DEFAULT_OPTIONS, SolverOptions
 
@@ -143,4 +143,4 @@ def _of_rows(function: Callable[[Array], Array], scores: Array) -> Array:
     least = max(1, PART_ENTRIES // max(scores.shape[1], 1))
     parts = row_parts(scores.shape[0], least, like=scores)
     found = map_in_order(lambda rows: function(scores[rows, :]), parts, like=scores)
-    return concat_rows(list(found))
+    return compat.array_namespace(scores).concat(list(found))

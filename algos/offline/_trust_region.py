@@ -42,7 +42,6 @@ import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
 from ..core.types import Array
-from ..core.workers import concat_rows
 from ..online.assignment import relaxed
 from ..scores.sources import ScoreSource, score_source, subsample
 from ..scores.statistics import median, score_range, strided_ids
@@ -164,7 +163,7 @@ def _rows_of_sample(
     if m * k > options.kept_entries:
         return sample
     blocks = list(sample.map_blocks(sample.block, like=bounds.lower))
-    return score_source(concat_rows(blocks))
+    return score_source(compat.array_namespace(bounds.lower).concat(blocks))
 
 
 def _width(m: int, options: SolverOptions) -> int:

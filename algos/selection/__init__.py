@@ -2,7 +2,7 @@
 
 `choose_k` clusters a sample for each k, with and without bounds, and judges the results on all rows
 in one pass; the other modules are its parts. `choose_clustering` judges clusterings that are given,
-such as the heads of a network.
+such as the heads of a network, and `cosine_silhouette` tells of one what its labels are worth.
 """
 
 from .agreement import adjusted_rand_index
@@ -20,6 +20,7 @@ from .recommendation import (
 )
 from .reference import reference_rows
 from .result import ChoiceOfK
+from .silhouette import cosine_silhouette
 from .survey import Candidate, Survey, survey
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "adjusted_rand_index",
     "choose_clustering",
     "choose_k",
+    "cosine_silhouette",
     "recommend_bounds",
     "recommend_k",
     "reference_rows",

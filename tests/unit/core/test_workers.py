@@ -6,7 +6,6 @@ import contextvars
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 
 import array_api_strict
 import numpy as np
@@ -15,16 +14,12 @@ import pytest
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
 from dualclust.algos.core.workers import (
     AHEAD,
-    COPIED,
     MOST_PARTS,
-    concat_rows,
     map_in_order,
     row_parts,
     workers,
 )
 from dualclust.backends import engine, select
-
-core_workers = import_module("dualclust.algos.core.workers")  # not its function
 
 LIKE = np.zeros(1)
 THREADS = (1, 2, 4, 16)
@@ -230,47 +225,3 @@ def test_rows_that_no_thread_of_ours_computes_are_one_part():
     like = array_api_strict.zeros(1)
     assert row_parts(100, 1, like=like) == [slice(0, 100)]
     assert row_parts(0, 1, like=like) == [slice(0, 0)]
-
-
-@pytest.mark.parametrize("n_threads", THREADS)
-@pytest.mark.parametrize("columns", [(), (3,), (2, 2)])
-def test_rows_are_concatenated(rng, n_threads, columns, monkeypatch):
-    monkeypatch.setattr(core_workers, "COPIED", 40)
-    blocks = [rng.normal(size=(n, *columns)) for n in (12, 0, 1, 30)]
-    before = [block.copy() for block in blocks]
-    with workers(n_threads):
-        found = concat_rows(blocks)
-        np.testing.assert_array_equal(found, np.concatenate(blocks))
-        assert found.dtype == np.float64
-        found[:] = 0.0
-        for block, old in zip(blocks, before, strict=True):
-            np.testing.assert_array_equal(block, old)
-        mixed = concat_rows([np.zeros(50, dtype=np.float32), np.full(3, 1e300)])
-        assert mixed.dtype == np.float64
-        assert mixed[-1] == 1e300
-        strict = concat_rows([array_api_strict.zeros((30, 2)), array_api_strict.ones((1, 2))])
-        assert strict.shape == (31, 2)
-
-
-def test_workers_copy_what_is_large_and_nothing_else(monkeypatch):
-    assert COPIED == 2**18
-    monkeypatch.setattr(core_workers, "COPIED", 100)
-    here, copied_by = threading.get_ident(), list[int]()
-
-    real = core_workers.map_in_order
-
-    def watched(function, items, *, like):
-        def one(item):
-            copied_by.append(threading.get_ident())
-            return function(item)
-
-        return real(one, items, like=like)
-
-    monkeypatch.setattr(core_workers, "map_in_order", watched)
-    concat_rows([np.zeros((50, 2))] * 2)  # without workers
-    with workers(2):
-        concat_rows([np.zeros((33, 3))])  # 99 entries
-        assert copied_by == []
-        concat_rows([np.zeros((20, 5)), np.zeros((0, 5))])
-    assert len(copied_by) == 2
-    assert here not in copied_by
