@@ -161,7 +161,7 @@ slow: $(STAMP)
 # A test that fails there is told, and what was measured is printed all the same.
 coverage: $(STAMP)
 	@rm -rf build/coverage && mkdir -p build/coverage
-	-OMP_NUM_THREADS=1 "$(PY)" -m coverage run --data-file=build/coverage/of -m pytest $(TEST_ARGS)
+	-OMP_NUM_THREADS=1 "$(PY)" -m coverage run --data-file=build/coverage/of -m pytest -p tests.branches $(TEST_ARGS)
 	"$(PY)" -m tests.branches build/coverage/*
 
 # Which tests run which lines is asked once: `make clean` forgets it.

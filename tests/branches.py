@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import coverage
 
-__all__ = ["BARS", "Counts", "by_group", "main", "table"]
+__all__ = ["BARS", "Counts", "by_group", "main", "pytest_sessionfinish", "table"]
 
 ROOT = Path(__file__).resolve().parents[1]
 GROUPS = ("algos", "backends", "train", "proofs", "dualclust")
@@ -44,6 +44,17 @@ class Counts(NamedTuple):
     def rate(self) -> float:
         """Share of the branches that were taken; 0 of none, which nobody measured."""
         return self.taken / self.branches if self.branches else 0.0
+
+
+def pytest_sessionfinish() -> None:
+    """Save what a worker has measured while its session ends (``-p tests.branches``).
+
+    At the end of the process is too late: xdist kills a worker that is still there after ten
+    seconds, as on a busy machine it may be.
+    """
+    current = coverage.Coverage.current()
+    if current is not None:
+        current.save()
 
 
 def measured(files: Sequence[Path]) -> dict[str, Counts]:
