@@ -4,9 +4,9 @@ For each set the settings of ``dualclust train METHOD --data SET -k 10`` are cho
 chooses them, and changed one at a time. A line of JSON is printed for each run, with agreement with
 the classes (acc, nmi) and three figures that need no class:
 
-``loss``   of the last epoch; it says nothing where a change is one of the loss itself
-``views``  NMI between the labels of two draws of the chosen settings' views
-``seeds``  NMI between the labels of two runs, the mean over pairs of seeds
+``loss``        of the last epoch; it says nothing where a change is one of the loss or the views
+``silhouette``  of the labels among the features, by cosine distances
+``seeds``       NMI between the labels of two runs, the mean over pairs of seeds
 
 The tables then tell how far the choice is from the best neighbor, by ACC, and what each figure
 would have picked. True labels are used for these figures only.
@@ -37,12 +37,11 @@ import torch
 import dualclust
 from benchmarks import image_sets
 from benchmarks.image_sets import ImageSet
+from dualclust.algos.selection import cosine_silhouette
 from dualclust.train.config.run import AugmentConfig, RunConfig, override
 from dualclust.train.data.look import look_at
-from dualclust.train.loop import Run
-from dualclust.train.loop.loader import Loader
+from dualclust.train.loop import Run, train
 from dualclust.train.loop.metrics import agreement, kmeans_on_pixels
-from dualclust.train.methods.base import Prediction, evaluating
 from dualclust.train.own_data import Machine, choose_settings
 from dualclust.train.own_data.epochs import lasting
 
@@ -50,7 +49,7 @@ Record = dict[str, Any]
 Change = Callable[[RunConfig], RunConfig]
 
 CHOSEN = "as chosen"
-OTHER_LOSS = ("temperature / 3", "temperature x 3", "one head")
+OTHER_LOSS = (CHOSEN, "temperature / 3", "temperature x 3", "one head", "views halved")
 """Changes after which a loss cannot be compared with that of the chosen settings."""
 
 
@@ -78,17 +77,10 @@ def _views(of: Callable[[AugmentConfig], AugmentConfig]) -> Change:
     return change
 
 
-def _milder(view: AugmentConfig) -> AugmentConfig:
-    """Return views that differ half as much from what they show."""
-    low, high = view.scale
-    return replace(
-        view,
-        crop=((view.crop[0] + 1) / 2, view.crop[1]),
-        scale=(low**0.5, high**0.5),
-        jitter=tuple(strength / 2 for strength in view.jitter),
-        gray=view.gray / 2,
-        **{n: getattr(view, n) / 2 for n in ("rotate", "translate", "shear", "elastic", "noise")},
-    )
+def _strength(strength: float) -> Change:
+    """Views of one strength, and no beginnings that try several."""
+    milder = _views(lambda view: view.milder(strength))
+    return lambda config: replace(milder(config), starts=None)
 
 
 def _narrower(config: RunConfig) -> RunConfig:
@@ -106,7 +98,8 @@ CHANGES: dict[str, Change] = {
     "rate / 3": _scaled("optim", ("lr", "center_lr"), 1 / 3),
     "rate x 3": _scaled("optim", ("lr", "center_lr"), 3.0),
     "flips switched": _views(lambda view: replace(view, flip=not view.flip)),
-    "milder views": _views(_milder),
+    "views as they are": _strength(1.0),
+    "views halved": _strength(0.5),
     "width / 2": _narrower,
     "one head": _one_head,
     "bounds 0.9 to 1.1": lambda c: override(c, ["assignment.lower=0.9", "assignment.upper=1.1"]),
@@ -127,28 +120,20 @@ def choose(name: str, images: ImageSet, folder: Path, method: str, share: float)
 
 def run_one(choice: Choice, change: str, seed: int) -> Record:
     """Train once, with an evaluation at the end; figures, and the labels for those over seeds."""
-    started, seen = time.process_time(), list[Prediction]()
+    started = time.process_time()
     config = replace(CHANGES[change](choice.config), seed=seed)
     config = replace(config, evaluation=replace(config.evaluation, every=config.epochs + 1))
-    run = Run(config, "cpu")
-    run.on_prediction = seen.append
-    run.init()
-    while run.epoch < config.epochs:
-        last = run.run_epoch()
-    # The views of the chosen settings, so that milder ones have no easier task.
-    drawn = Loader(replace(choice.config, seed=seed), run.ranks, run.execution)
-    with torch.no_grad(), evaluating(run.method.network):
-        rows = (
-            drawn.apply_to_all(run.method.features, view="first", stream="agree", number=number)
-            for number in (0, 1)
-        )
-        one, two = (run.method.predict(features).assignment.labels for features in rows)
-    found = seen[-1].assignment
+    with tempfile.TemporaryDirectory() as folder:
+        run = train(config, Path(folder) / "run")
+        begun = Path(folder) / "run" / "starts.json"
+        starts = json.loads(begun.read_text(encoding="utf-8")) if begun.exists() else {}
+    last, (features, centers, found, *_) = run.metrics[-1], run.prediction
     return {
-        **{"set": choice.name, "method": config.method, "n": run.loader.n, "change": change},
+        **{"set": choice.name, "method": config.method, "n": len(features), "change": change},
         **{"seed": seed, "epochs": config.epochs},
         **{name: last[name] for name in ("acc", "nmi", "loss")},
-        **{"views": agreement(one, two).nmi},
+        **{"silhouette": cosine_silhouette(features, found.labels, len(centers))},
+        **{name: starts[name] for name in ("chosen", "silhouettes") if name in starts},
         **{"sizes": [int(found.counts.min()), int(found.counts.max())]},
         **{"cpu": round(time.process_time() - started, 1), "labels": found.labels.tolist()},
     }
@@ -163,7 +148,7 @@ def summary(records: Iterable[Record]) -> dict[str, Record]:
         if not own:
             continue
         rows[change] = {
-            name: mean(r[name] for r in own) for name in ("acc", "nmi", "loss", "views")
+            name: mean(r[name] for r in own) for name in ("acc", "nmi", "loss", "silhouette")
         }
         rows[change] |= {"accs": [r["acc"] for r in own], "cpu": mean(r["cpu"] for r in own)}
         pairs = combinations([torch.tensor(r["labels"]) for r in own], 2)
@@ -178,7 +163,7 @@ def picked(rows: Mapping[str, Record]) -> dict[str, str]:
     comparable = [c for c in rows if c not in OTHER_LOSS]
     if comparable:
         found["loss"] = min(comparable, key=lambda c: rows[c]["loss"])
-    found["views"] = max(rows, key=lambda c: rows[c]["views"])
+    found["silhouette"] = max(rows, key=lambda c: rows[c]["silhouette"])
     twice = {c: row["seeds"] for c, row in rows.items() if row["seeds"] is not None}
     if twice:
         found["seeds"] = max(twice, key=lambda c: twice[c])
@@ -192,14 +177,14 @@ def tables(records: Iterable[Record], pixels: Mapping[str, float]) -> str:
         by_set.setdefault(record["set"], []).append(record)
     lines: list[str] = []
     last = [
-        "| set | k-means on pixels | as chosen | best by ACC | by loss | by views | by seeds |",
+        "| set | k-means on pixels | as chosen | best by ACC | loss | silhouette | seeds |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, own in by_set.items():
         rows = summary(own)
         lines += [
             f"\n{name}: {own[0]['n']:,} images, {own[0]['method']}\n",
-            "| change | ACC | by seed | NMI | loss | views | seeds | CPU s |",
+            "| change | ACC | by seed | NMI | loss | silhouette | seeds | CPU s |",
             "|---|---|---|---|---|---|---|---|",
         ]
         for change, row in rows.items():
@@ -207,7 +192,7 @@ def tables(records: Iterable[Record], pixels: Mapping[str, float]) -> str:
             accs = ", ".join(f"{acc:.3f}" for acc in row["accs"])
             lines.append(
                 f"| {change} | {row['acc']:.3f} | {accs} | {row['nmi']:.3f} | {row['loss']:.3f} | "
-                f"{row['views']:.3f} | {seeds} | {row['cpu']:.0f} |"
+                f"{row['silhouette']:.3f} | {seeds} | {row['cpu']:.0f} |"
             )
         if CHOSEN in rows:
             picks = picked(rows)

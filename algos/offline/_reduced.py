@@ -115,7 +115,7 @@ def _undecided(problem: Problem, options: SolverOptions) -> float:
 
     A path looks at every cluster, a temperature at every row that has candidates.
     """
-    m, k = problem.values.shape[0], problem.low.shape[0]
+    m, k = int(problem.values.shape[0]), int(problem.low.shape[0])
     worth = options.path_share * m / (k * k)
     return min(max(worth, options.least_undecided), options.path_undecided)
 

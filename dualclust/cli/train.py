@@ -26,6 +26,7 @@ from ..train.config.run import dump_config, load_config, override
 from ..train.data.samples import load_source
 from ..train.loop.metrics import Agreement, evaluate, kmeans_on_pixels
 from ..train.loop.run_folder import RunWarning
+from ..train.loop.starts import beginning_words
 from ..train.loop.train_and_resume import RunResult, resume, train
 from ..train.report.heads import evaluated_clusters, heads_text
 from ..train.state.checkpoint import CheckpointWarning, is_begun
@@ -214,6 +215,8 @@ def _print_result(result: RunResult) -> None:
         f"certificate   labels within {gap:.2e} of the best ones inside the bounds",
         sep="\n",
     )
+    if (begun := beginning_words(result.folder)) is not None:
+        print(f"{'begun':<13} {begun}")
     gallery = (result.folder / "gallery.png").is_file()
     look = "look at gallery.png; " if gallery else ""
     if "heads" in last:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -102,7 +103,9 @@ def test_settings_are_those_of_the_command(choices: dict[str, own_data.Choice]) 
 def test_each_change_is_one(choices: dict[str, own_data.Choice]) -> None:
     for choice in choices.values():
         for name, change in CHANGES.items():
-            assert (change(choice.config) == choice.config) == (name == CHOSEN), name
+            # Photographs have no beginnings that try several strengths.
+            alike = name == CHOSEN or (name == "views as they are" and choice.name == "shapes")
+            assert (change(choice.config) == choice.config) == alike, name
     config = choices["shapes"].config
     cooler = CHANGES["temperature / 3"](config).loss
     assert cooler.temperature == pytest.approx(config.loss.temperature / 3)
@@ -115,7 +118,16 @@ def test_each_change_is_one(choices: dict[str, own_data.Choice]) -> None:
     assert switched.second is not None
     assert not switched.augment.flip
     assert not switched.second.flip
-    assert CHANGES["milder views"](config).augment.crop == pytest.approx((0.65, 1.0))
+    halved = CHANGES["views halved"](config)
+    assert halved.augment.crop == pytest.approx((0.65, 1.0))
+    assert halved.second is not None
+    assert halved.second.gray == config.second.gray / 2
+    digits = choices["digits"].config
+    assert digits.starts is not None
+    assert digits.starts.views == (1.0, 0.5)
+    alone = CHANGES["views as they are"](digits)
+    assert alone == replace(digits, starts=None)
+    assert CHANGES["views halved"](digits).augment.rotate == digits.augment.rotate / 2
     assert CHANGES["width / 2"](config).network.width == 8
 
 
@@ -127,12 +139,16 @@ def test_a_run_has_figures_with_and_without_classes(choices: dict[str, own_data.
     assert record["sizes"] == [counts.min(), counts.max()]
     assert counts.min() >= 11  # 0.7 of 16
     assert 0.1 < record["acc"] < 1
-    assert 0.1 < record["views"] < 1  # two draws that are not the same
+    assert -1 < record["silhouette"] < 1
+    assert len(record["silhouettes"]) == 2
+    assert record["silhouettes"][record["chosen"]] == max(record["silhouettes"])
+    alone = own_data.run_one(choices["digits"], "views halved", 0)
+    assert "silhouettes" not in alone
     json.dumps(record)
 
 
 def of(change: str, seed: int, acc: float, labels: list[int], **more: float) -> own_data.Record:
-    figures = {"nmi": 0.5, "loss": 1.0, "views": 0.5, "cpu": 1.0} | more
+    figures = {"nmi": 0.5, "loss": 1.0, "silhouette": 0.5, "cpu": 1.0} | more
     head = {"set": "digits", "method": "secu", "n": 4, "change": change, "seed": seed}
     return {**head, "acc": acc, "labels": labels, **figures}
 
@@ -143,13 +159,13 @@ def test_tables_say_what_each_figure_would_have_picked() -> None:
         of(CHOSEN, 1, 0.6, [0, 1, 0, 1]),
         of("rate x 3", 0, 0.9, [0, 0, 1, 1], loss=0.9),
         of("rate x 3", 1, 0.9, [1, 1, 0, 0], loss=0.7),
-        of("one head", 0, 0.5, [0, 0, 1, 1], loss=0.1, views=0.9),
+        of("one head", 0, 0.5, [0, 0, 1, 1], loss=0.1, silhouette=0.9),
     ]
     rows = own_data.summary(records)
     assert rows[CHOSEN]["acc"] == pytest.approx(0.7)
     assert (rows[CHOSEN]["seeds"], rows["rate x 3"]["seeds"]) == pytest.approx((0.0, 1.0))
     assert rows["one head"]["seeds"] is None
-    picks = {"acc": "rate x 3", "loss": "rate x 3", "views": "one head", "seeds": "rate x 3"}
+    picks = {"acc": "rate x 3", "loss": "rate x 3", "silhouette": "one head", "seeds": "rate x 3"}
     assert own_data.picked(rows) == picks
     lines = own_data.tables(records, {"digits": 0.55}).splitlines()
     assert "| as chosen | 0.700 | 0.800, 0.600 | 0.500 | 1.000 | 0.500 | 0.000 | 1 |" in lines

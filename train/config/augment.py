@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from ...algos.core.errors import UsageError
@@ -10,6 +10,12 @@ from .constraints import Angle, Cardinal, Fraction, NonNegative, Positive, Share
 from .schema import Checked, Rule
 
 __all__ = ["AugmentConfig"]
+
+AMOUNTS = (
+    *("rotate", "translate", "shear", "brightness", "contrast", "noise", "elastic", "cutout"),
+    *("gray", "solarize", "blur", "mask"),
+)
+"""Settings of a view that are multiplied by its strength."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +87,31 @@ class AugmentConfig(Checked):
         if self.crop[1] > 1:
             msg = f"crop must be shares of the image's area, at most 1, got {list(self.crop)}"
             raise UsageError(msg)
+
+    def milder(self, strength: float) -> AugmentConfig:
+        """Return views that differ from what they show by this share of what these do.
+
+        Amounts and probabilities are multiplied, areas and magnifications drawn nearer to 1;
+        mirroring, the ratio of crops and the width of a blur have no strength, and stay.
+
+        Parameters
+        ----------
+        strength : float in [0, 1]. 1: the same views.
+
+        Examples
+        --------
+        >>> view = AugmentConfig(rotate=20.0, crop=(0.3, 1.0), scale=(0.81, 1.44)).milder(0.5)
+        >>> view.rotate, view.crop, view.scale
+        (10.0, (0.65, 1.0), (0.9, 1.2))
+        """
+        if strength == 1.0:
+            return self  # to the last digit
+        low, high = self.crop
+        brightness, contrast, saturation, hue = (strength * amount for amount in self.jitter)
+        return replace(
+            self,
+            crop=(1.0 - strength * (1.0 - low), 1.0 - strength * (1.0 - high)),
+            scale=(self.scale[0] ** strength, self.scale[1] ** strength),
+            jitter=(brightness, contrast, saturation, hue),
+            **{name: strength * getattr(self, name) for name in AMOUNTS},
+        )

@@ -250,7 +250,7 @@ class RunConfig(Checked):
     small : AugmentConfig or None. How small crops are drawn, of methods that have them.
     encoder : EncoderConfig or None. How an encoder is used that has learned before.
     linear : LinearConfig or None. Linear evaluation on crops, where ``evaluation.probe`` is on.
-    starts : StartsConfig or None. Several beginnings, of which the one with the least loss goes on.
+    starts : StartsConfig or None. Several beginnings, of which the best one goes on.
     secu, self_label, coke, ... : a field for each method of `METHOD_OPTIONS`. The method's own
         table; those of other methods must be left out.
 

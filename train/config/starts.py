@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from .constraints import Count
+from ...algos.core.errors import UsageError
+from .constraints import Count, Positive, one_of
 from .schema import Checked, Rule
 
 __all__ = ["StartsConfig"]
@@ -13,16 +14,44 @@ __all__ = ["StartsConfig"]
 
 @dataclass(frozen=True, slots=True)
 class StartsConfig(Checked):
-    """Several beginnings of a run, of which the one with the least loss is continued.
+    """Several beginnings of a run, of which the best one by a figure without labels is continued.
 
     A method that gets stuck in its first epochs, at a loss that shows it, is worth beginning more
-    than once. No label is read: the choice is by the loss of training alone.
+    than once. So is one whose views may be too strong for the data: then beginnings differ in
+    their views as well, and the silhouette of the clusters tells which suit.
 
     Attributes
     ----------
-    count : int, 2 or more. Beginnings, each a run with random numbers of its own.
+    count : int, 1 or more. Beginnings, each a run with random numbers of its own; of one, it is the
+        run itself.
     epochs : int, 1 or more. Epochs of each; they belong to the epochs of the whole run.
+    by : ``"loss"`` or ``"silhouette"``. What is compared: the mean loss of the last epoch, the
+        least of which goes on, or the silhouette of the labels inside the bounds among the
+        features, by cosine distances, the largest of which does.
+    views : list of floats above 0, 1 at most. How strong the views of a beginning are, in turn:
+        1 as the tables of views say, 0.5 half as far from what they show. Losses of different
+        views cannot be compared, so that `by` has to be ``"silhouette"``.
+
+    Raises
+    ------
+    UsageError
+        If a value breaks its rule, or beginnings of different views are compared by their losses.
     """
 
-    count: Annotated[int, Rule("an integer, 2 or more", lambda x: x >= 2)] = 4
+    count: Count = 4
     epochs: Count = 8
+    by: Annotated[str, one_of("loss", "silhouette")] = "loss"
+    views: Annotated[
+        tuple[Positive, ...],
+        Rule("a list of numbers above 0, 1 at most", lambda views: views and max(views) <= 1),
+    ] = (1.0,)
+
+    def __post_init__(self) -> None:
+        Checked.__post_init__(self)
+        if self.by == "loss" and len(set(self.views)) > 1:
+            msg = (
+                f"by must be 'silhouette' where views differ, got {self.by!r} and views="
+                f"{list(self.views)}: losses of different views cannot be compared. To fix this, "
+                f"set starts.by=silhouette, or one strength for all"
+            )
+            raise UsageError(msg)

@@ -1,25 +1,28 @@
-"""Several beginnings of a run, of which the one with the least loss is continued.
+"""Several beginnings of a run, of which the best one without labels is continued.
 
-Where a method is stuck after its first epochs, later ones seldom help, and its loss tells. Classes
-are never read.
+Where a method is stuck after its first epochs, later ones seldom help, and its loss tells. Where
+views are too strong for the data, or too weak, clusters are less apart. Classes are never read.
 
-1. Beginning 0 has the seed of the run; beginning i has one drawn from it (`seed_of`).
+1. Beginning 0 has the seed of the run; beginning i has one drawn from it (`seed_of`), and views of
+   strength ``views[i]``, in turn.
 2. Each is an ordinary run of `StartsConfig.epochs` epochs in a folder ``starts/I`` of the run's,
    saved after each epoch; one that was interrupted goes on from there.
-3. The one whose last epoch has the least mean loss is chosen, and ``starts.json`` says so. Its
-   state becomes the first checkpoint of the run, which goes on with its seed. One that diverged is
+3. The one whose last epoch has the least mean loss is chosen, or the one whose labels have the
+   largest silhouette, as `StartsConfig.by` asks, and ``starts.json`` says so. Its state becomes
+   the first checkpoint of the run, which goes on with its seed and its views. One that diverged is
    not chosen; if all did, so has the run.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ...algos.core.errors import CheckpointError, DivergedError
+from ...algos.selection import cosine_silhouette
 from ...common.files import write_file
 from ...common.untrusted import parse_json
 from ..config.run import RunConfig
@@ -34,7 +37,7 @@ from ..state.seeding import generator
 from .resume_state import restore, run_and_save_epoch
 from .run import Run
 
-__all__ = ["best_beginning", "chosen_settings", "is_undecided", "seed_of"]
+__all__ = ["beginning_words", "best_beginning", "chosen_settings", "is_undecided", "seed_of"]
 
 CHOICE = "starts.json"
 
@@ -46,7 +49,12 @@ def seed_of(seed: int, number: int) -> int:
 
 def settings_of(config: RunConfig, number: int) -> RunConfig:
     """Return the settings of a beginning, which are also those that its continuation has."""
-    return replace(config, seed=seed_of(config.seed, number), starts=None)
+    assert config.starts is not None
+    strengths = config.starts.views
+    strength = strengths[number % len(strengths)]
+    views = {name: getattr(config, name) for name in ("augment", "second", "small")}
+    milder = {name: v and v.milder(strength) for name, v in views.items()} if strength < 1 else {}
+    return replace(config, seed=seed_of(config.seed, number), starts=None, **milder)
 
 
 def is_undecided(folder: Path) -> bool:
@@ -101,7 +109,7 @@ def best_beginning(
         If all beginnings diverged.
     """
     assert config.starts is not None
-    epochs, losses = config.starts.epochs, {}
+    epochs, figures = config.starts.epochs, dict[int, dict[str, float]]()
     counted = range(config.starts.count)
     for number in counted:
         home = folder / "starts" / str(number)
@@ -116,10 +124,12 @@ def best_beginning(
         except DivergedError as error:
             diverged = error.with_traceback(None)  # which would hold the whole run
             continue
-        losses[number] = float(run.metrics[-1]["loss"])
-    if not losses:
+        figures[number] = {"loss": float(run.metrics[-1]["loss"])}
+        if config.starts.by == "silhouette":
+            figures[number]["silhouette"] = _silhouette(run)
+    if not figures:
         raise diverged
-    best = min(losses, key=losses.__getitem__)
+    best = _best(figures, config.starts.by)
     run.ranks.wait()  # until the first rank has saved the last beginning: it may be the best
     run = fresh(settings_of(config, best))
     begun = load_checkpoint(checkpoint_folder(folder / "starts" / str(best), epochs))
@@ -127,7 +137,44 @@ def best_beginning(
     if run.ranks.first:
         there = checkpoint_folder(folder, epochs)
         save_checkpoint(there, begun.tensors, begun.metadata, inside=folder)
-        choice = {"chosen": best, "seed": run.config.seed, "losses": list(map(losses.get, counted))}
+        choice: dict[str, Any] = {"chosen": best, "seed": run.config.seed}
+        of_each = [figures.get(number, {}) for number in counted]
+        choice["losses"] = [found.get("loss") for found in of_each]
+        if config.starts.by == "silhouette":
+            choice["silhouettes"] = [found.get("silhouette") for found in of_each]
+            strengths = config.starts.views
+            choice["views"] = [strengths[number % len(strengths)] for number in counted]
         write_file(folder / CHOICE, json.dumps(choice, indent=1) + "\n")
     run.ranks.wait()
     return run
+
+
+def _best(figures: Mapping[int, Mapping[str, float]], by: str) -> int:
+    """Return the beginning that goes on; the first of equal ones."""
+    sign = 1.0 if by == "loss" else -1.0
+    return min(figures, key=lambda number: sign * figures[number][by])
+
+
+def _silhouette(run: Run) -> float:
+    """How far the clusters of a beginning are apart, by the labels inside the bounds."""
+    found = run.predict()
+    return cosine_silhouette(found.features, found.assignment.labels, found.centers.shape[0])
+
+
+def beginning_words(folder: Path) -> str | None:
+    """Say which beginning of a run went on, and what it was compared by; None if it had one.
+
+    The file is the run's own, of a run that has ended.
+    """
+    path = folder / CHOICE
+    if not path.is_file():
+        return None
+    choice = parse_json(path.read_text(encoding="utf-8"))
+    figure = "silhouette" if "silhouettes" in choice else "loss"
+    figures = choice["silhouettes" if figure == "silhouette" else "losses"]
+    shown = ["none" if value is None else f"{value:.3f}" for value in figures]
+    if len(set(views := choice.get("views", []))) > 1:
+        shown = [f"{words} (views x {v:g})" for words, v in zip(shown, views, strict=True)]
+    went_on = shown.pop(choice["chosen"])
+    of = f"beginning {choice['chosen'] + 1} of {len(figures)}"
+    return f"{of} went on: {figure} {went_on}; of others {', '.join(shown)}"

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..config.run import AugmentConfig, DataConfig, RunConfig
+from ..config.starts import StartsConfig
 from ..data.look import Look
 from .bases import FINER_HEADS, base_of, kind_of_data, papers_views
 from .candidates import as_numbers, check_candidates, with_candidates
@@ -27,6 +28,10 @@ __all__ = [
 
 LEAST_SIZE = 8
 """Mean size of a cluster below which a finer head is left out."""
+
+VIEWS, BEGUN = (1.0, 0.5), 0.4
+"""Strengths of the views that beginnings try, and their share of the epochs: what suits digits is
+too much for letters (benchmarks/results/own_data.md)."""
 
 LOWER, UPPER = 0.7, 1.5
 """Bounds on sizes where nobody has said how balanced the data is."""
@@ -331,4 +336,16 @@ def _length(
     batch = max(2, min(config.batch_size, least))
     if batch != config.batch_size:
         choices.append(Choice(f"batch_size = {batch}", "there are few samples"))
-    return lasting(replace(config, batch_size=batch), asked)
+    config = lasting(replace(config, batch_size=batch), asked)
+    begun = round(BEGUN * asked)
+    if kind == "strokes" and config.method in FINER_HEADS and begun:
+        views = ", ".join(map(str, VIEWS))
+        starts = StartsConfig(count=len(VIEWS), epochs=begun, by="silhouette", views=VIEWS)
+        config = replace(config, starts=starts)
+        choices.append(
+            Choice(
+                f"starts.views = [{views}]",
+                f"{begun} epochs each; the views whose clusters are farther apart go on",
+            )
+        )
+    return config

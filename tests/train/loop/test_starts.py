@@ -5,11 +5,20 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from sklearn.metrics import silhouette_score
 
 from dualclust.algos.core.errors import CheckpointError, DivergedError, UsageError
 from dualclust.train.config import RunConfig, StartsConfig, override
 from dualclust.train.loop import Run, resume, starts, train
-from dualclust.train.loop.starts import chosen_settings, is_undecided, seed_of, settings_of
+from dualclust.train.loop.resume_state import restore
+from dualclust.train.loop.starts import (
+    beginning_words,
+    chosen_settings,
+    is_undecided,
+    seed_of,
+    settings_of,
+)
+from dualclust.train.state.checkpoint import latest_checkpoint
 from tests.train.runs import Interrupted, assert_same_run, contents, tiny
 
 STARTS = ["starts.count=3", "starts.epochs=2"]
@@ -99,8 +108,8 @@ def test_a_choice_that_cannot_be_read_is_refused(config, whole, tmp_path):
 def test_settings_of_the_beginnings_are_checked(config):
     with pytest.raises(UsageError, match=r"starts\.epochs must be below epochs=4, got 4"):
         override(config, ["starts.epochs=4"])
-    with pytest.raises(UsageError, match="count must be an integer, 2 or more"):
-        StartsConfig(count=1)
+    with pytest.raises(UsageError, match="count must be an integer, 1 or more"):
+        StartsConfig(count=0)
     assert RunConfig().starts is None
 
 
@@ -205,3 +214,114 @@ def test_the_beginning_of_the_least_loss_is_the_one_that_goes_on(
     assert [(record["start"], record["epoch"]) for record in told] == [
         (number, epoch) for number in range(3) for epoch in (1, 2)
     ]
+
+
+VIEWS = ["starts.count=3", "starts.epochs=2", "starts.by=silhouette", "starts.views=[1.0, 0.5]"]
+
+
+@pytest.fixture(scope="module")
+def of_views(source, tmp_path_factory):
+    """A run whose beginnings have views of different strengths, and its settings."""
+    config = tiny(source, *VIEWS, "augment.rotate=20", "second={rotate=40.0}")
+    folder = tmp_path_factory.mktemp("views") / "run"
+    result = train(config, folder)
+    return config, folder, result
+
+
+def test_beginnings_have_their_views_in_turn(of_views):
+    config = of_views[0]
+    for number, strength in enumerate((1.0, 0.5, 1.0)):
+        settings = settings_of(config, number)
+        assert settings.augment == config.augment.milder(strength)
+        assert settings.second.rotate == 40.0 * strength
+        assert settings.small is None
+        assert (settings.starts, settings.seed) == (None, seed_of(config.seed, number))
+    assert config.augment.rotate == 20.0
+
+
+def test_the_largest_silhouette_goes_on_with_its_views(of_views, tmp_path):
+    config, folder, result = of_views
+    choice = json.loads((folder / "starts.json").read_text())
+    assert list(choice) == ["chosen", "seed", "losses", "silhouettes", "views"]
+    assert choice["views"] == [1.0, 0.5, 1.0]
+    found = choice["silhouettes"]
+    assert len(set(found)) == 3
+    assert found[choice["chosen"]] == max(found)
+    assert result.config == settings_of(config, choice["chosen"])
+    for number, silhouette in enumerate(found):
+        home = folder / "starts" / str(number)
+        run = Run(settings_of(config, number), "cpu", fresh=False)
+        restore(run, latest_checkpoint(home), folder / "config.toml")
+        prediction = run.predict()
+        labels, rows = prediction.assignment.labels.numpy(), prediction.features.numpy()
+        expected = silhouette_score(rows, labels, metric="cosine")
+        assert silhouette == pytest.approx(expected, abs=1e-5)
+    for chosen in range(3):  # whichever it is
+        figures = {n: {"silhouette": float(n == chosen)} for n in range(3)}
+        assert starts._best(figures, "silhouette") == chosen
+        assert starts._best({n: {"loss": -float(n == chosen)} for n in range(3)}, "loss") == chosen
+    assert starts._best({n: {"silhouette": 0.5, "loss": 1.0} for n in (1, 2)}, "silhouette") == 1
+
+
+def test_what_goes_on_is_the_run_of_its_views(of_views, tmp_path):
+    config, folder, _ = of_views
+    chosen = json.loads((folder / "starts.json").read_text())["chosen"]
+    train(settings_of(config, chosen), tmp_path / "alone")
+    ours, alone = contents(folder), contents(tmp_path / "alone")
+    for found in (ours, alone):
+        for name in ("config.toml", "starts.json"):
+            found.pop(name, None)
+    assert ours == alone
+
+
+def test_a_choice_of_views_is_made_after_an_interruption(of_views, tmp_path):
+    config, folder, _ = of_views
+
+    def progress(record):
+        if (record.get("start"), record["epoch"]) == (2, 2):
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        train(config, tmp_path / "run", progress=progress)
+    resume(tmp_path / "run")
+    assert_same_run(tmp_path / "run", folder)
+
+
+def test_losses_of_different_views_are_not_compared():
+    for wrong in ((1.0, 0.5), (0.5, 0.25)):
+        with pytest.raises(UsageError, match="by must be 'silhouette' where views differ"):
+            StartsConfig(views=wrong)
+    assert StartsConfig(views=(0.5,)).by == "loss"
+    for wrong in ((), (0.0,), (1.5, 0.5), (-0.5,)):
+        with pytest.raises(UsageError, match="views"):
+            StartsConfig(by="silhouette", views=wrong)
+    with pytest.raises(UsageError, match="by must be one of 'loss', 'silhouette'"):
+        StartsConfig(by="acc")
+
+
+def test_a_run_says_which_beginning_went_on(config, whole, of_views, tmp_path):
+    assert beginning_words(tmp_path) is None
+    choice = json.loads((whole / "starts.json").read_text())
+    losses = [f"{loss:.3f}" for loss in choice["losses"]]
+    best = losses.pop(choice["chosen"])
+    words = f"beginning {choice['chosen'] + 1} of 3 went on: loss {best}; of others "
+    assert beginning_words(whole) == words + ", ".join(losses)
+    text = '{"chosen": 1, "losses": [1, 2, null], "silhouettes": [0.25, 0.5, null], "views": '
+    (tmp_path / "starts.json").write_text(text + "[1.0, 0.5, 1.0]}")
+    assert beginning_words(tmp_path) == (
+        "beginning 2 of 3 went on: silhouette 0.500 (views x 0.5); of others 0.250 (views x 1), "
+        "none (views x 1)"
+    )
+    (tmp_path / "starts.json").write_text(text + "[1.0, 1.0, 1.0]}")
+    assert "silhouette 0.500; of others 0.250, none" in beginning_words(tmp_path)
+    assert "silhouette" in beginning_words(of_views[1])
+
+
+def test_one_beginning_is_the_run_itself(config, tmp_path):
+    train(override(config, ["starts.count=1"]), tmp_path / "run")
+    train(settings_of(config, 0), tmp_path / "alone")
+    ours, alone = contents(tmp_path / "run"), contents(tmp_path / "alone")
+    for found in (ours, alone):
+        for name in ("config.toml", "starts.json"):
+            found.pop(name, None)
+    assert ours == alone

@@ -9,6 +9,7 @@ import torch
 
 from dualclust.algos.core.errors import UsageError
 from dualclust.cli.train import read_recipe
+from dualclust.train.config import StartsConfig
 from dualclust.train.config.run import RunConfig, dump_config, from_mapping
 from dualclust.train.data.look import Look
 from dualclust.train.methods.base import _head_bounds
@@ -104,10 +105,28 @@ def test_photographs_are_seen_as_the_paper_has_it(method):
 def test_strokes_are_trained_as_by_the_recipes_of_their_size(method):
     for name, recipe in (("MNIST", "mnist"), ("digits", "digits")):
         config, base = choose(name, method).config, read_recipe(f"{method}_{recipe}")
-        same = ("epochs", "batch_size", "network", "augment", "loss", "optim", "starts", method)
+        same = ["epochs", "batch_size", "network", "augment", "loss", "optim", method]
+        same += [] if method in ("secu", "coke") else ["starts"]
         assert [getattr(config, x) for x in same] == [getattr(base, x) for x in same]
         assert config.data.size == 0
     assert choose("letters", method).config.data.size == 28
+
+
+@pytest.mark.parametrize("method", ["secu", "coke"])
+def test_strokes_begin_with_two_strengths_of_their_views(method):
+    for epochs, begun in ((1, 0), (2, 1), (3, 1), (10, 4), (25, 10), (125, 50)):
+        chosen = choose("MNIST", method, epochs=epochs)
+        starts = chosen.config.starts
+        told = [choice for choice in chosen.choices if choice.settings.startswith("starts")]
+        if not begun:
+            assert starts is None
+            assert told == []
+            continue
+        assert starts == StartsConfig(count=2, epochs=begun, by="silhouette", views=(1.0, 0.5))
+        assert told[0].settings == "starts.views = [1.0, 0.5]"
+        assert told[0].reason.startswith(f"{begun} epochs each; ")
+    for name in ("images", "embeddings", "gray photographs"):
+        assert choose(name, method).config.starts is None
 
 
 def test_a_view_is_at_most_half_a_picture():
