@@ -28,7 +28,8 @@ temperature is minimized from the minimum of the last:
    (Armijo).
 6. *Cool*: divide T by four, until each cluster has only a few samples on its border, or nearly as
    many as before: samples that tie stay on their borders at any temperature. Where there are few
-   already, half as many is nearly as many: paths part what repeats sooner than Newton's steps do.
+   already, more than half count as nearly as many: paths part what repeats sooner than Newton's
+   steps do.
 
 ==================  =================  =======  ==================================================
 paper               here               shape    meaning

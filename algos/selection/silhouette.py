@@ -17,7 +17,7 @@ symbol         here           shape    meaning
 =============  =============  =======  ===========================================================
 :math:`x_i`    ``unit``       (b, d)   rows of length 1, of a block
 :math:`m_c`    ``sums``       (k, d)   sums over clusters, float64
-:math:`n_c`    ``counts``     (k,)     samples of each, int64
+:math:`n_c`    ``counts``     (k,)     samples of each, float64
 =============  =============  =======  ===========================================================
 """
 

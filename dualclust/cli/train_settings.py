@@ -208,6 +208,9 @@ def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, .
     changes = _changes(options)
     if options.time is not None:
         seconds = _seconds(options.time, epochs)
+        # Beginnings take time as well.
+        of_starts = [change for change in changes if change.startswith("starts.")]
+        chosen = chosen._replace(config=override(chosen.config, of_starts))
         own_network = any(name.startswith("network.") for name in asked)
         chosen = fit_to_time(
             chosen,

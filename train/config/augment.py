@@ -91,8 +91,9 @@ class AugmentConfig(Checked):
     def milder(self, strength: float) -> AugmentConfig:
         """Return views that differ from what they show by this share of what these do.
 
-        Amounts and probabilities are multiplied, areas and magnifications drawn nearer to 1;
-        mirroring, the ratio of crops and the width of a blur have no strength, and stay.
+        Amounts, and the probabilities of gray, solarized and blurred samples, are multiplied; areas
+        and magnifications drawn nearer to 1. The probability of jitter, whose amounts are, mirrors,
+        the ratio of crops, the width of a blur and the size of the view stay.
 
         Parameters
         ----------

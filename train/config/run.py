@@ -309,6 +309,8 @@ class RunConfig(Checked):
                 "data.test='test' and evaluation.probe=true. To fix: set both, or remove the table"
             )
             raise UsageError(msg)
+        if self.starts is not None and self.starts.count == 1:
+            object.__setattr__(self, "starts", None)  # no choice, and no folder of its beginnings
         if self.starts is not None and self.starts.epochs >= self.epochs:
             begun = self.starts.epochs
             msg = (

@@ -22,20 +22,22 @@ class StartsConfig(Checked):
 
     Attributes
     ----------
-    count : int, 1 or more. Beginnings, each a run with random numbers of its own; of one, it is the
-        run itself.
+    count : int, 1 or more. Beginnings, each a run with random numbers of its own; 1: none but the
+        run itself, and the table is left out.
     epochs : int, 1 or more. Epochs of each; they belong to the epochs of the whole run.
     by : ``"loss"`` or ``"silhouette"``. What is compared: the mean loss of the last epoch, the
         least of which goes on, or the silhouette of the labels inside the bounds among the
         features, by cosine distances, the largest of which does.
     views : list of floats above 0, 1 at most. How strong the views of a beginning are, in turn:
-        1 as the tables of views say, 0.5 half as far from what they show. Losses of different
-        views cannot be compared, so that `by` has to be ``"silhouette"``.
+        1 as the tables of views say, 0.5 half as far from what they show; no more of them than
+        beginnings. Losses of different views cannot be compared, so that `by` has to be
+        ``"silhouette"``, which is that of the plain samples.
 
     Raises
     ------
     UsageError
-        If a value breaks its rule, or beginnings of different views are compared by their losses.
+        If a value breaks its rule, there are more strengths than beginnings, or beginnings of
+        different views are compared by their losses.
     """
 
     count: Count = 4
@@ -48,6 +50,14 @@ class StartsConfig(Checked):
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)
+        if self.count == 1:
+            return
+        if len(self.views) > self.count:
+            msg = (
+                f"views must be no more than count={self.count} strengths, one for each beginning, "
+                f"got {list(self.views)}. To fix this, raise starts.count"
+            )
+            raise UsageError(msg)
         if self.by == "loss" and len(set(self.views)) > 1:
             msg = (
                 f"by must be 'silhouette' where views differ, got {self.by!r} and views="

@@ -21,11 +21,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ...algos.core.errors import CheckpointError, DivergedError
 from ...algos.selection import cosine_silhouette
 from ...common.files import write_file
 from ...common.untrusted import parse_json
 from ..config.run import RunConfig
+from ..methods.base import evaluating
 from ..state.checkpoint import (
     checkpoint_folder,
     has_epoch,
@@ -156,25 +159,29 @@ def _best(figures: Mapping[int, Mapping[str, float]], by: str) -> int:
 
 
 def _silhouette(run: Run) -> float:
-    """How far the clusters of a beginning are apart, by the labels inside the bounds."""
-    found = run.predict()
+    """How far the clusters of a beginning are apart, by the labels inside the bounds.
+
+    Of plain samples: milder views would make any labels look better.
+    """
+    with torch.no_grad(), evaluating(run.method.network):
+        found = run.method.predict(run.loader.apply_to_all(run.method.features))
     return cosine_silhouette(found.features, found.assignment.labels, found.centers.shape[0])
 
 
 def beginning_words(folder: Path) -> str | None:
-    """Say which beginning of a run went on, and what it was compared by; None if it had one.
-
-    The file is the run's own, of a run that has ended.
-    """
-    path = folder / CHOICE
-    if not path.is_file():
-        return None
-    choice = parse_json(path.read_text(encoding="utf-8"))
-    figure = "silhouette" if "silhouettes" in choice else "loss"
-    figures = choice["silhouettes" if figure == "silhouette" else "losses"]
-    shown = ["none" if value is None else f"{value:.3f}" for value in figures]
-    if len(set(views := choice.get("views", []))) > 1:
-        shown = [f"{words} (views x {v:g})" for words, v in zip(shown, views, strict=True)]
-    went_on = shown.pop(choice["chosen"])
-    of = f"beginning {choice['chosen'] + 1} of {len(figures)}"
-    return f"{of} went on: {figure} {went_on}; of others {', '.join(shown)}"
+    """Say which beginning of a run went on, and by what; None if it had one, or nothing tells."""
+    try:
+        choice = parse_json((folder / CHOICE).read_text(encoding="utf-8"))
+        figure = "silhouette" if "silhouettes" in choice else "loss"
+        figures = choice["silhouettes" if figure == "silhouette" else "losses"]
+        shown = ["none" if value is None else f"{value:.3f}" for value in figures]
+        if len(set(views := choice.get("views", []))) > 1:
+            shown = [f"{words} (views x {v:g})" for words, v in zip(shown, views, strict=True)]
+        went_on = shown.pop(choice["chosen"])
+        number = choice["chosen"] + 1
+    except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError):
+        return None  # what a finished run has reached does not depend on it
+    of = f"beginning {number} of {len(figures)}"
+    return (
+        f"{of} went on: {figure} {went_on}; the other{'s' * (len(shown) > 1)}: {', '.join(shown)}"
+    )

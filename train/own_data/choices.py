@@ -67,8 +67,9 @@ class Chosen(NamedTuple):
         """Return what is printed before a run: each choice, its reason, how to change it."""
         source, method = self.config.data.source, self.config.method
         lines = [f"settings for {source}: {look.describe()}; {machine.describe()}"]
-        width = max(len(choice.settings) for choice in self.choices)
-        lines += [f"  {choice.settings:<{width}}  {choice.reason}" for choice in self.choices]
+        choices = (*self.choices, *_of_beginnings(self.config))
+        width = max(len(choice.settings) for choice in choices)
+        lines += [f"  {choice.settings:<{width}}  {choice.reason}" for choice in choices]
         changed = f"--set epochs={max(1, self.config.epochs // 2)}"
         return "\n".join(
             [
@@ -339,13 +340,18 @@ def _length(
     config = lasting(replace(config, batch_size=batch), asked)
     begun = round(BEGUN * asked)
     if kind == "strokes" and config.method in FINER_HEADS and begun:
-        views = ", ".join(map(str, VIEWS))
         starts = StartsConfig(count=len(VIEWS), epochs=begun, by="silhouette", views=VIEWS)
         config = replace(config, starts=starts)
-        choices.append(
-            Choice(
-                f"starts.views = [{views}]",
-                f"{begun} epochs each; the views whose clusters are farther apart go on",
-            )
-        )
     return config
+
+
+def _of_beginnings(config: RunConfig) -> tuple[Choice, ...]:
+    """Tell of several beginnings what the settings say, whoever has changed them."""
+    starts = config.starts
+    if starts is None:
+        return ()
+    if starts.by == "loss":
+        why = f"{starts.epochs} epochs each; the one with the least loss goes on"
+        return (Choice(f"starts.count = {starts.count}", why),)
+    why = f"{starts.epochs} epochs each; the views whose clusters are farthest apart go on"
+    return (Choice(f"starts.views = {list(starts.views)}", why),)

@@ -1,6 +1,7 @@
 """Several beginnings: the best goes on as the run that it is, and an interrupted choice is made."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 from sklearn.metrics import silhouette_score
 
 from dualclust.algos.core.errors import CheckpointError, DivergedError, UsageError
-from dualclust.train.config import RunConfig, StartsConfig, override
+from dualclust.train.config import RunConfig, StartsConfig, dump_config, override
 from dualclust.train.loop import Run, resume, starts, train
 from dualclust.train.loop.resume_state import restore
 from dualclust.train.loop.starts import (
@@ -18,6 +19,8 @@ from dualclust.train.loop.starts import (
     seed_of,
     settings_of,
 )
+from dualclust.train.loop.train_and_resume import write_page
+from dualclust.train.methods.base import evaluating
 from dualclust.train.state.checkpoint import latest_checkpoint
 from tests.train.runs import Interrupted, assert_same_run, contents, tiny
 
@@ -216,7 +219,7 @@ def test_the_beginning_of_the_least_loss_is_the_one_that_goes_on(
     ]
 
 
-VIEWS = ["starts.count=3", "starts.epochs=2", "starts.by=silhouette", "starts.views=[1.0, 0.5]"]
+VIEWS = ["starts.count=3", "starts.epochs=2", "starts.by=silhouette", "starts.views=[0.5, 0.25]"]
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +233,7 @@ def of_views(source, tmp_path_factory):
 
 def test_beginnings_have_their_views_in_turn(of_views):
     config = of_views[0]
-    for number, strength in enumerate((1.0, 0.5, 1.0)):
+    for number, strength in enumerate((0.5, 0.25, 0.5)):
         settings = settings_of(config, number)
         assert settings.augment == config.augment.milder(strength)
         assert settings.second.rotate == 40.0 * strength
@@ -243,7 +246,7 @@ def test_the_largest_silhouette_goes_on_with_its_views(of_views, tmp_path):
     config, folder, result = of_views
     choice = json.loads((folder / "starts.json").read_text())
     assert list(choice) == ["chosen", "seed", "losses", "silhouettes", "views"]
-    assert choice["views"] == [1.0, 0.5, 1.0]
+    assert choice["views"] == [0.5, 0.25, 0.5]
     found = choice["silhouettes"]
     assert len(set(found)) == 3
     assert found[choice["chosen"]] == max(found)
@@ -252,8 +255,9 @@ def test_the_largest_silhouette_goes_on_with_its_views(of_views, tmp_path):
         home = folder / "starts" / str(number)
         run = Run(settings_of(config, number), "cpu", fresh=False)
         restore(run, latest_checkpoint(home), folder / "config.toml")
-        prediction = run.predict()
-        labels, rows = prediction.assignment.labels.numpy(), prediction.features.numpy()
+        with evaluating(run.method.network), torch.no_grad():
+            plain = run.method.predict(run.loader.apply_to_all(run.method.features))
+        labels, rows = plain.assignment.labels.numpy(), plain.features.numpy()
         expected = silhouette_score(rows, labels, metric="cosine")
         assert silhouette == pytest.approx(expected, abs=1e-5)
     for chosen in range(3):  # whichever it is
@@ -287,10 +291,29 @@ def test_a_choice_of_views_is_made_after_an_interruption(of_views, tmp_path):
     assert_same_run(tmp_path / "run", folder)
 
 
+def test_a_run_goes_on_with_the_views_that_were_chosen(of_views, tmp_path):
+    """Interrupted after the choice; then its page is written again."""
+    config, folder, _ = of_views
+
+    def progress(record):
+        if "start" not in record and record["epoch"] == 3:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        train(config, tmp_path / "run", progress=progress)
+    assert resume(tmp_path / "run").config.augment.rotate < 20.0
+    assert_same_run(tmp_path / "run", folder)
+    before = (tmp_path / "run" / "report.html").read_bytes()
+    assert write_page(tmp_path / "run").read_bytes() == before
+
+
 def test_losses_of_different_views_are_not_compared():
     for wrong in ((1.0, 0.5), (0.5, 0.25)):
         with pytest.raises(UsageError, match="by must be 'silhouette' where views differ"):
             StartsConfig(views=wrong)
+    with pytest.raises(UsageError, match="views must be no more than count=2 strengths"):
+        StartsConfig(count=2, by="silhouette", views=(1.0, 0.5, 0.25))
+    assert StartsConfig(count=1, views=(1.0, 0.5)).count == 1  # nothing is compared
     assert StartsConfig(views=(0.5,)).by == "loss"
     for wrong in ((), (0.0,), (1.5, 0.5), (-0.5,)):
         with pytest.raises(UsageError, match="views"):
@@ -304,24 +327,34 @@ def test_a_run_says_which_beginning_went_on(config, whole, of_views, tmp_path):
     choice = json.loads((whole / "starts.json").read_text())
     losses = [f"{loss:.3f}" for loss in choice["losses"]]
     best = losses.pop(choice["chosen"])
-    words = f"beginning {choice['chosen'] + 1} of 3 went on: loss {best}; of others "
+    words = f"beginning {choice['chosen'] + 1} of 3 went on: loss {best}; the others: "
     assert beginning_words(whole) == words + ", ".join(losses)
     text = '{"chosen": 1, "losses": [1, 2, null], "silhouettes": [0.25, 0.5, null], "views": '
     (tmp_path / "starts.json").write_text(text + "[1.0, 0.5, 1.0]}")
     assert beginning_words(tmp_path) == (
-        "beginning 2 of 3 went on: silhouette 0.500 (views x 0.5); of others 0.250 (views x 1), "
+        "beginning 2 of 3 went on: silhouette 0.500 (views x 0.5); the others: 0.250 (views x 1), "
         "none (views x 1)"
     )
     (tmp_path / "starts.json").write_text(text + "[1.0, 1.0, 1.0]}")
-    assert "silhouette 0.500; of others 0.250, none" in beginning_words(tmp_path)
+    assert "silhouette 0.500; the others: 0.250, none" in beginning_words(tmp_path)
+    (tmp_path / "starts.json").write_text('{"chosen": 0, "losses": [1, 2]}')
+    assert beginning_words(tmp_path) == "beginning 1 of 2 went on: loss 1.000; the other: 2.000"
     assert "silhouette" in beginning_words(of_views[1])
+    for damaged in (
+        "",
+        "[]",
+        "{}",
+        '{"chosen": 2, "losses": [1, 2]}',
+        '{"chosen": 0, "losses": 1}',
+    ):
+        (tmp_path / "starts.json").write_text(damaged)
+        assert beginning_words(tmp_path) is None
 
 
-def test_one_beginning_is_the_run_itself(config, tmp_path):
-    train(override(config, ["starts.count=1"]), tmp_path / "run")
-    train(settings_of(config, 0), tmp_path / "alone")
-    ours, alone = contents(tmp_path / "run"), contents(tmp_path / "alone")
-    for found in (ours, alone):
-        for name in ("config.toml", "starts.json"):
-            found.pop(name, None)
-    assert ours == alone
+def test_one_beginning_is_none(config):
+    alone = override(config, ["starts.count=1"])
+    assert alone.starts is None
+    assert alone == replace(config, starts=None)
+    short = override(RunConfig(), ["epochs=1", "optim.warmup_epochs=0", "starts.count=1"])
+    assert short.starts is None
+    assert "starts" not in dump_config(short)

@@ -10,13 +10,14 @@ import torch
 from dualclust.algos.core.errors import UsageError
 from dualclust.cli.train import read_recipe
 from dualclust.train.config import StartsConfig
-from dualclust.train.config.run import RunConfig, dump_config, from_mapping
+from dualclust.train.config.run import RunConfig, dump_config, from_mapping, override
 from dualclust.train.data.look import Look
 from dualclust.train.methods.base import _head_bounds
 from dualclust.train.networks.network import build_network
-from dualclust.train.own_data import Machine, choose_settings, with_clusters
+from dualclust.train.own_data import Chosen, Machine, choose_settings, with_clusters
 from dualclust.train.own_data.bases import METHODS
 from dualclust.train.own_data.candidates import as_numbers
+from dualclust.train.own_data.epochs import lasting
 from tests.train.config.test_recipes import NAMES
 
 LOOKS = {
@@ -117,14 +118,23 @@ def test_strokes_begin_with_two_strengths_of_their_views(method):
     for epochs, begun in ((1, 0), (2, 1), (3, 1), (10, 4), (25, 10), (125, 50)):
         chosen = choose("MNIST", method, epochs=epochs)
         starts = chosen.config.starts
-        told = [choice for choice in chosen.choices if choice.settings.startswith("starts")]
+        lines = chosen.describe(LOOKS["MNIST"], Machine(1)).splitlines()
+        told = [line.split("  ")[1:] for line in lines if line.startswith("  starts")]
         if not begun:
             assert starts is None
             assert told == []
             continue
         assert starts == StartsConfig(count=2, epochs=begun, by="silhouette", views=(1.0, 0.5))
-        assert told[0].settings == "starts.views = [1.0, 0.5]"
-        assert told[0].reason.startswith(f"{begun} epochs each; ")
+        assert told[0][0] == "starts.views = [1.0, 0.5]"
+        assert told[0][-1].startswith(f"{begun} epochs each; the views whose")
+        longer = Chosen(lasting(chosen.config, 2 * epochs), chosen.choices)
+        assert f"  {2 * begun} epochs each; " in longer.describe(LOOKS["MNIST"], Machine(1))
+        assert "starts" not in Chosen(
+            override(chosen.config, ["starts.count=1"]), chosen.choices
+        ).describe(LOOKS["MNIST"], Machine(1))
+    by_loss = choose("MNIST", "gatcluster").describe(LOOKS["MNIST"], Machine(1))
+    assert "starts.count = 4" in by_loss
+    assert "8 epochs each; the one with the least loss goes on" in by_loss
     for name in ("images", "embeddings", "gray photographs"):
         assert choose(name, method).config.starts is None
 
