@@ -114,3 +114,21 @@ def test_arrays_of_two_libraries_are_refused():
     strict = next(library for library in LIBRARIES if "strict" in library.name)
     with pytest.raises((DeviceMismatchError, InvalidTypeError)):
         cosine_silhouette(np.eye(3, 2), strict.asarray(np.asarray([0, 1, 1])), 2)
+
+
+@pytest.mark.parametrize("sizes", [(2, 2), (2, 1), (3, 2, 1), (2, 2, 2, 5), (1, 1, 1, 2)])
+def test_pairs_and_threes(xp, sizes):
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    x = np.random.default_rng(sum(sizes)).normal(size=(len(labels), 3))
+    expected = silhouette_score(x, labels, metric="cosine")
+    found = cosine_silhouette(xp.asarray(x), xp.asarray(labels), len(sizes))
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_blocks_have_rows_for_clusters_and_for_columns(monkeypatch):
+    asked = []
+    monkeypatch.setattr(silhouette, "block_rows", lambda m, like: asked.append(m) or 64)
+    for n_clusters, d in ((4, 5), (9, 5)):
+        x, labels = instance(4, d=d)
+        cosine_silhouette(x, labels, n_clusters)
+    assert asked == [5, 9]
