@@ -278,6 +278,7 @@ def test_what_goes_on_is_the_run_of_its_views(of_views, tmp_path):
     assert ours == alone
 
 
+@pytest.mark.slow  # as of beginnings by their losses
 def test_a_choice_of_views_is_made_after_an_interruption(of_views, tmp_path):
     config, folder, _ = of_views
 
