@@ -65,3 +65,14 @@ class StartsConfig(Checked):
                 f"set starts.by=silhouette, or one strength for all"
             )
             raise UsageError(msg)
+
+    def strength_of(self, number: int) -> float:
+        """Return how strong the views of a beginning are; `views` are taken in turn.
+
+        Examples
+        --------
+        >>> starts = StartsConfig(count=3, by="silhouette", views=(1.0, 0.5))
+        >>> [starts.strength_of(number) for number in range(3)]
+        [1.0, 0.5, 1.0]
+        """
+        return self.views[number % len(self.views)]

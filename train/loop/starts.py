@@ -53,8 +53,7 @@ def seed_of(seed: int, number: int) -> int:
 def settings_of(config: RunConfig, number: int) -> RunConfig:
     """Return the settings of a beginning, which are also those that its continuation has."""
     assert config.starts is not None
-    strengths = config.starts.views
-    strength = strengths[number % len(strengths)]
+    strength = config.starts.strength_of(number)
     views = {name: getattr(config, name) for name in ("augment", "second", "small")}
     milder = {name: v and v.milder(strength) for name, v in views.items()} if strength < 1 else {}
     return replace(config, seed=seed_of(config.seed, number), starts=None, **milder)
@@ -145,8 +144,7 @@ def best_beginning(
         choice["losses"] = [found.get("loss") for found in of_each]
         if config.starts.by == "silhouette":
             choice["silhouettes"] = [found.get("silhouette") for found in of_each]
-            strengths = config.starts.views
-            choice["views"] = [strengths[number % len(strengths)] for number in counted]
+            choice["views"] = [config.starts.strength_of(number) for number in counted]
         write_file(folder / CHOICE, json.dumps(choice, indent=1) + "\n")
     run.ranks.wait()
     return run

@@ -353,5 +353,5 @@ def _of_beginnings(config: RunConfig) -> tuple[Choice, ...]:
     if starts.by == "loss":
         why = f"{starts.epochs} epochs each; the one with the least loss goes on"
         return (Choice(f"starts.count = {starts.count}", why),)
-    why = f"{starts.epochs} epochs each; the views whose clusters are farthest apart go on"
+    why = f"{starts.epochs} epochs each; the one whose clusters are farthest apart goes on"
     return (Choice(f"starts.views = {list(starts.views)}", why),)

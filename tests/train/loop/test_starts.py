@@ -54,7 +54,8 @@ def test_the_least_loss_goes_on(config, whole):
         assert json.loads(lines[-1])["loss"] == loss
 
 
-def test_what_goes_on_is_the_run_of_its_seed(config, whole, tmp_path):
+def assert_goes_on_alone(config, whole, tmp_path):
+    """Fail unless a run ended as one that began with the settings of the chosen beginning."""
     chosen = json.loads((whole / "starts.json").read_text())["chosen"]
     train(settings_of(config, chosen), tmp_path / "alone")
     ours, alone = contents(whole), contents(tmp_path / "alone")
@@ -62,6 +63,10 @@ def test_what_goes_on_is_the_run_of_its_seed(config, whole, tmp_path):
         for name in ("config.toml", "starts.json"):
             found.pop(name, None)
     assert ours == alone
+
+
+def test_what_goes_on_is_the_run_of_its_seed(config, whole, tmp_path):
+    assert_goes_on_alone(config, whole, tmp_path)
 
 
 def test_the_first_beginning_has_the_seed_of_the_run(config):
@@ -269,13 +274,7 @@ def test_the_largest_silhouette_goes_on_with_its_views(of_views, tmp_path):
 
 def test_what_goes_on_is_the_run_of_its_views(of_views, tmp_path):
     config, folder, _ = of_views
-    chosen = json.loads((folder / "starts.json").read_text())["chosen"]
-    train(settings_of(config, chosen), tmp_path / "alone")
-    ours, alone = contents(folder), contents(tmp_path / "alone")
-    for found in (ours, alone):
-        for name in ("config.toml", "starts.json"):
-            found.pop(name, None)
-    assert ours == alone
+    assert_goes_on_alone(config, folder, tmp_path)
 
 
 @pytest.mark.slow  # as of beginnings by their losses

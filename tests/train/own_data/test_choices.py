@@ -126,7 +126,7 @@ def test_strokes_begin_with_two_strengths_of_their_views(method):
             continue
         assert starts == StartsConfig(count=2, epochs=begun, by="silhouette", views=(1.0, 0.5))
         assert told[0][0] == "starts.views = [1.0, 0.5]"
-        assert told[0][-1].startswith(f"{begun} epochs each; the views whose")
+        assert told[0][-1].startswith(f"{begun} epochs each; the one whose clusters")
         longer = Chosen(lasting(chosen.config, 2 * epochs), chosen.choices)
         assert f"  {2 * begun} epochs each; " in longer.describe(LOOKS["MNIST"], Machine(1))
         assert "starts" not in Chosen(
