@@ -41,6 +41,7 @@ from .segments import (
 )
 from .workers import (
     map_in_order,
+    map_parts,
     row_parts,
     workers,
 )
@@ -60,6 +61,7 @@ __all__ = [
     "UsageError",
     "conjugate_gradients",
     "map_in_order",
+    "map_parts",
     "normal_noise",
     "philox",
     "project_capped",

@@ -8,7 +8,10 @@ the same time. Sums and lists must not depend on which block is ready first.
 2. *Results come in order.* `map_in_order` hands them out as a loop would. What is added up or
    appended from them is the same to the last bit for any number of threads, as long as a block's
    result depends on the block alone.
-3. *One level.* Inside a worker there are no workers: a pass within a pass is a loop, so that no
+3. *The caller works too.* It is one of the threads: where the result that comes next is not ready,
+   it computes the first block that no other has begun. A pass of a few short blocks would cost as
+   much in threads that wake each other as in work.
+4. *One level.* Inside a pass there are no workers: a pass within a pass is a loop, so that no
    thread ever waits for another's place in the pool.
 
 NumPy arrays alone are shared out: PyTorch and JAX have threads of their own, and a GPU its queue.
@@ -22,15 +25,17 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import array_api_compat as compat
 
 from .checks import check_count
 from .types import Array
 
-__all__ = ["map_in_order", "row_parts", "workers"]
+__all__ = ["map_in_order", "map_parts", "row_parts", "workers"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -41,9 +46,12 @@ AHEAD = 2
 MOST_PARTS = 16
 """Parts of an array at most: more than threads, so that one that is late holds up little."""
 
+PART_ENTRIES = 2**16
+"""Entries of a part of a matrix at least: what comes and goes meanwhile stays in a core's cache."""
+
 
 class _Pool(NamedTuple):
-    """Threads, and how many they are."""
+    """Threads beside the caller's, and how many they are with it."""
 
     executor: ThreadPoolExecutor
     n_threads: int
@@ -54,7 +62,7 @@ _pool: ContextVar[_Pool | None] = ContextVar("dualclust_workers", default=None)
 
 @contextmanager
 def workers(n_threads: int) -> Iterator[None]:
-    """Run the passes over rows inside this context on some threads.
+    """Run the passes over rows inside this context on some threads, the caller's among them.
 
     Parameters
     ----------
@@ -87,7 +95,7 @@ def workers(n_threads: int) -> Iterator[None]:
         finally:
             _pool.reset(token)
         return
-    with ThreadPoolExecutor(n_threads, thread_name_prefix="dualclust") as executor:
+    with ThreadPoolExecutor(n_threads - 1, thread_name_prefix="dualclust") as executor:
         token = _pool.set(_Pool(executor, n_threads))
         try:
             yield
@@ -98,7 +106,7 @@ def workers(n_threads: int) -> Iterator[None]:
 def map_in_order(
     function: Callable[[T], R], items: Iterable[T], *, like: Array | None
 ) -> Iterator[R]:
-    """Yield ``function(item)`` of each item, in their order, computed ahead by the workers.
+    """Yield ``function(item)`` of each item, in their order, computed by workers and the caller.
 
     Parameters
     ----------
@@ -123,22 +131,50 @@ def map_in_order(
     # What the caller has chosen holds in the workers too: the engine, how NumPy treats overflow.
     chosen = copy_context()
     chosen.run(_pool.set, None)
-    rest, running = iter(items), deque[Future[R]]()
+    rest, begun = iter(items), deque[_Task[R]]()
 
     def begin(most: int) -> None:
         for item in islice(rest, most):
-            running.append(pool.executor.submit(chosen.copy().run, function, item))
+            compute = partial(chosen.copy().run, function, item)
+            begun.append(_Task(compute, pool.executor.submit(compute)))
 
     try:
         begin(AHEAD * pool.n_threads)
-        while running:
-            result = running.popleft().result()
+        while begun:
+            result = _first_result(begun)
             begin(1)
             yield result
     finally:
-        for future in running:
-            future.cancel()
-        wait(running)
+        for task in begun:
+            task.future.cancel()
+        wait([task.future for task in begun])
+
+
+@dataclass
+class _Task(Generic[R]):
+    """The work on an item, and what holds its result once a thread has done it."""
+
+    compute: Callable[[], R]
+    future: Future[R]
+
+    def do_here(self) -> None:
+        """Do the work in this thread, unless a worker has begun it."""
+        if not self.future.cancel():
+            return
+        self.future = Future[R]()  # no worker will begin the canceled one
+        try:
+            self.future.set_result(self.compute())
+        except Exception as error:  # it is raised when the result's turn comes
+            self.future.set_exception(error)
+
+
+def _first_result(tasks: deque[_Task[R]]) -> R:
+    """Take away the first task and return its result; do tasks that wait for a worker till then."""
+    for task in tasks:
+        if tasks[0].future.done():
+            break
+        task.do_here()
+    return tasks.popleft().future.result()
 
 
 def row_parts(n_rows: int, least: int, *, like: Array) -> list[slice]:
@@ -167,3 +203,23 @@ def row_parts(n_rows: int, least: int, *, like: Array) -> list[slice]:
     if compat.is_numpy_array(like):
         size = max(least, math.ceil(n_rows / MOST_PARTS))
     return [slice(start, min(start + size, n_rows)) for start in range(0, max(n_rows, 1), size)]
+
+
+def map_parts(function: Callable[[Array], R], matrix: Array) -> Iterator[R]:
+    """Yield ``function(rows)`` of the parts of a matrix, in their order, which threads share out.
+
+    Parameters
+    ----------
+    function : callable
+        Of some rows, each by itself: the parts depend on the shape of the matrix.
+    matrix : (n, k) array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> list(map_parts(lambda rows: rows.shape, np.zeros((3 * 2**15, 2))))
+    [(32768, 2), (32768, 2), (32768, 2)]
+    """
+    least = max(1, PART_ENTRIES // max(matrix.shape[1], 1))
+    parts = row_parts(matrix.shape[0], least, like=matrix)
+    return map_in_order(lambda rows: function(matrix[rows, :]), parts, like=matrix)

@@ -36,10 +36,11 @@ from ..scores.nearest import best_clusters
 from ..scores.sources import Group, ScoreSource, score_source
 from ..scores.statistics import check_range, score_range, strided_ids
 from ._candidates import Candidates
-from ._online_passes import brought_near, learn_prices, shifted_together
+from ._online_passes import learn_prices
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment
 from ._reduced import labels_by_paths
+from ._region_from_rows import brought_near, shifted_together
 from ._smoothed_dual import RefinedPrices
 
 __all__ = ["solve_few"]

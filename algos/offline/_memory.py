@@ -15,7 +15,7 @@ from ..scores.sources import ScoreSource
 from ..scores.statistics import median, strided_ids
 from ._candidates import TrustRegion
 from ._options import SolverOptions
-from ._region_size import largest_radius
+from ._region_from_rows import largest_radius
 
 __all__ = ["raise_no_labels", "within_memory"]
 

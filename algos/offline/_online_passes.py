@@ -54,13 +54,7 @@ from ._forced_rows import FORBIDDEN, assign_remaining, forced_counts, remaining_
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, relative_gap, rounding_of
 
-__all__ = [
-    "assign_in_passes",
-    "brought_near",
-    "learn_prices",
-    "raise_empty_clusters",
-    "shifted_together",
-]
+__all__ = ["assign_in_passes", "learn_prices"]
 
 
 def learn_prices(
@@ -123,91 +117,6 @@ def learn_prices(
         for block in source.map_blocks(clipped, like=bounds.lower):
             _, state = assign(block, bounds, state, steps=steps)
     return state.duals.lower - state.duals.upper
-
-
-def brought_near(scores: Array, prices: Array, bounds: SizeBounds) -> Array:
-    """Return prices at which some rows find every cluster they need, and whose bound is least."""
-    return shifted_together(raise_empty_clusters(scores, prices, bounds.lower), bounds)
-
-
-def raise_empty_clusters(scores: Array, prices: Array, lower: Array) -> Array:
-    """Raise the price of each cluster that is best for no row until it is for one.
-
-    An online pass can throw a cluster that everybody wants first far below the others, and its
-    small steps do not bring it back. A cluster without a lower bound is raised to 0 at most.
-
-    Parameters
-    ----------
-    scores : (b, k) real array
-        Some rows.
-    prices : (k,) float64 array
-    lower : (k,) real array
-        Lower bounds, of any unit.
-
-    Returns
-    -------
-    (k,) float64 array
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scores = np.asarray([[1.0, 0.5], [1.0, 0.0]])
-    >>> raise_empty_clusters(scores, np.asarray([0.0, -3.0]), np.ones(2))
-    array([0. , 0.5])
-    """
-    xp = compat.array_namespace(prices)
-    allowed = xp.isfinite(scores)
-    priced = xp.astype(xp.where(allowed, scores, xp.zeros_like(scores)), xp.float64) + prices
-    infinite = xp.full_like(priced, math.inf)
-    best = xp.max(xp.where(allowed, priced, -infinite), axis=1, keepdims=True)
-    best = xp.where(xp.isfinite(best), best, xp.zeros_like(best))
-    missing = xp.min(xp.where(allowed, best - priced, infinite), axis=0)
-    missing = xp.where(xp.isfinite(missing), missing, xp.zeros_like(missing))
-    most = xp.where(lower > 0, missing, xp.clip(-prices, min=0.0))
-    return prices + xp.minimum(missing, most)
-
-
-def shifted_together(prices: Array, bounds: SizeBounds) -> Array:
-    """Add the number to all prices that makes their upper bound least.
-
-    The same number more for every price changes no label, but which bounds are paid for: prices
-    learned from a cluster that everybody wants may all be far above 0. The upper bound is convex
-    and piecewise linear in the number, with a corner where a price becomes 0.
-
-    Parameters
-    ----------
-    prices : (k,) float64 array
-    bounds : SizeBounds of a known number of samples
-
-    Returns
-    -------
-    (k,) float64 array
-        As given where no shift is better.
-
-    Examples
-    --------
-    Nobody pays for a lower bound where one cluster pays for its upper one.
-
-    >>> import numpy as np
-    >>> from dualclust.algos.bounds.sizes import SizeBounds
-    >>> bounds = SizeBounds.from_counts([1, 1, 1], [3, 3, 3], n_samples=6)
-    >>> shifted_together(np.asarray([-6.0, 4.0, 4.0]), bounds)
-    array([-10.,   0.,   0.])
-    """
-    xp = compat.array_namespace(prices)
-    order = xp.argsort(prices)
-    rising = xp.take(prices, order)
-    lower, upper = xp.take(bounds.lower, order), xp.take(bounds.upper, order)
-    # With the i-th price at 0, those before it pay for upper bounds, those after it for lower ones.
-    others = xp.cumulative_sum(upper) - upper + xp.sum(lower) - xp.cumulative_sum(lower)
-    free = (
-        bounds.n_samples - others
-    )  # what is left for it; inside its bounds the slopes change sign
-    is_best = (lower <= free) & (free <= upper)
-    infinite = xp.full_like(rising, math.inf)
-    least = float(xp.min(xp.where(is_best, rising, infinite)))
-    most = float(xp.max(xp.where(is_best, rising, -infinite)))
-    return prices - min(max(0.0, least), most)
 
 
 def assign_in_passes(

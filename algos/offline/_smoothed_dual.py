@@ -86,7 +86,7 @@ FAR = 24.0  # temperatures; what is worse by more has no weight: 4e-11 would cou
 RIDGE = 1e-8  # share of the largest curvature, for directions that have none
 CG_STEPS, CG_ACCURACY = 60, 0.03  # as exact as a Newton step needs its direction
 UNITS = 2.0**40  # of the sums of the reference text
-PART_ROWS = 2**14  # of a part at least, which threads then hand out in no time
+PART_ROWS = 2**13  # of a part at least, which threads then hand out in no time
 
 R = TypeVar("R")
 

@@ -16,7 +16,7 @@ all scores. On m of n rows the bounds are ``(m / n) l_k`` and ``(m / n) u_k``.
    which the other prices stay where they are.
 5. *Move* it instead where candidates are often truncated. So many clusters nearly tie there that a
    large region hides the clusters that rows have to go to, and prices run away: the region becomes
-   as small as candidates can tell clusters apart (`_region_size`), and follows the prices.
+   as small as candidates can tell clusters apart (`_region_from_rows`), and follows the prices.
 6. *Repeat* from 2 on a sample of eight times the rows, where the error is about a third, until a
    sample would cost as much as all rows do. Once prices were accepted without an edge or a move,
    the average of one online pass over the sample takes the place of 2 to 5 (`_averaged_prices`),
@@ -43,14 +43,14 @@ import array_api_compat as compat
 from ..bounds.sizes import SizeBounds
 from ..core.types import Array
 from ..online.assignment import relaxed
-from ..scores.sources import ScoreSource, score_source, subsample
-from ..scores.statistics import median, score_range, strided_ids
+from ..scores.sources import ScoreSource, subsample
+from ..scores.statistics import kept_in_memory, median, score_range, strided_ids
 from ._averaged_prices import averaged_region, passes_are_fast
 from ._candidates import Candidates, TrustRegion, collect_candidates, next_region
-from ._online_passes import brought_near, learn_prices
+from ._online_passes import learn_prices
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._reduced import LEAST_TEMPERATURE
-from ._region_size import RegionLimit, initial_radius, largest_radius
+from ._region_from_rows import RegionLimit, brought_near, initial_radius, largest_radius
 from ._smoothed_dual import COOLING, Problem, RefinedPrices, price_errors, refine_prices
 
 __all__ = ["initial_region"]
@@ -160,10 +160,7 @@ def _rows_of_sample(
     """Some rows from all over the data; their scores are kept where they are few."""
     n, k = source.group.n_total, source.n_clusters
     sample = subsample(source, strided_ids(n, m, bounds.lower))
-    if m * k > options.kept_entries:
-        return sample
-    blocks = list(sample.map_blocks(sample.block, like=bounds.lower))
-    return score_source(compat.array_namespace(bounds.lower).concat(blocks))
+    return sample if m * k > options.kept_entries else kept_in_memory(sample, like=bounds.lower)
 
 
 def _width(m: int, options: SolverOptions) -> int:

@@ -53,11 +53,12 @@ from ..scores.statistics import (
 from ._candidates import TooManyCandidatesError, TrustRegion, all_candidates, next_region
 from ._few_clusters import solve_few
 from ._memory import raise_no_labels, within_memory
-from ._online_passes import assign_in_passes, brought_near, shifted_together
+from ._online_passes import assign_in_passes
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._price_blocks import around_blocks, blocks_at_edge
 from ._proof import OfflineAssignment, Problem, in_unit
 from ._reduced import are_few, solve_reduced
+from ._region_from_rows import brought_near, shifted_together
 from ._search import Search, best_of, first_region
 from ._second_look import candidates_in, leaves_the_part, may_look_again
 from ._ties import tied_share, without_prices

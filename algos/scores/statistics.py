@@ -25,6 +25,7 @@ symbol             here                  shape   meaning
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import array_api_compat as compat
 
@@ -178,14 +179,25 @@ def allowed_pairs(source: ScoreSource) -> Array:
 def kept_in_memory(source: ScoreSource, *, like: Array) -> ScoreSource:
     """Multiply all blocks now, and return a source that reads them from memory.
 
-    Rows by id are those of the blocks, to the last bit, on one rank as on several.
+    They are kept as they are: rows of one block need no copy. Rows by id are those of the blocks,
+    to the last bit, on one rank as on several.
     """
-    xp = compat.array_namespace(like)
-    blocks = source.map_blocks(source.block, like=like, at_least_one=True)
-    own = xp.concat(list(blocks))
-    whole = source.group.gather(own)
+    xp, group = compat.array_namespace(like), source.group
+    blocks = list(source.map_blocks(source.block, like=like, at_least_one=True))
+    rows = max(1, blocks[0].shape[0])  # of all blocks but the last
+
+    def block(start: int, stop: int) -> Array:
+        first = min(start // rows, len(blocks) - 1)
+        edges = [(i, i * rows) for i in range(first, max(math.ceil(stop / rows), first + 1))]
+        parts = [blocks[i][max(start - a, 0) : min(stop - a, rows), :] for i, a in edges]
+        return parts[0] if len(parts) == 1 else xp.concat(parts)
+
+    @cache
+    def whole() -> Array:
+        return group.gather(xp.concat(blocks))
+
+    if not group.is_alone:
+        whole()  # all ranks are here now, and rows by id wait for none
     return source._replace(
-        block=lambda start, stop: own[start:stop, :],
-        take=lambda ids: xp.take(whole, ids, axis=0),
-        in_turn=False,
+        block=block, take=lambda ids: xp.take(whole(), ids, axis=0), in_turn=False
     )

@@ -31,7 +31,7 @@ ERRORS = {
         "algos.scores.statistics.strided_ids", "off by one", "= round", "= 1 + round"
     ),
     "not reached": PlantedError(
-        "algos.offline._online_passes.raise_empty_clusters", "sign", "prices + xp", "prices - xp"
+        "algos.offline._region_from_rows.raise_empty_clusters", "sign", "prices + xp", "prices - xp"
     ),
     "broken": PlantedError(STEP, "wrong formula", "math.sqrt", "math.no_such_root"),
     "no python": PlantedError(STEP, "wrong formula", "math.sqrt(", "math.sqrt(("),
@@ -119,7 +119,8 @@ def test_the_rates_and_what_they_leave_out(sample_run: Any) -> None:
     assert f"BROKEN: {STEP} (wrong formula): math.sqrt -> math.no_such_root: Z1 raised" in text
     assert "NOT NOTICED by Z3, by none: algos.bounds.sizes.SizeBounds.from_ratios" in text
     assert (
-        "NOT NOTICED, no claim names it: algos.offline._online_passes.raise_empty_clusters" in text
+        "NOT NOTICED, no claim names it: algos.offline._region_from_rows.raise_empty_clusters"
+        in text
     )
     assert "no planted error: Z2\n" in text
     assert "Z1         3       3         0  factor, 2 wrong argument" in text

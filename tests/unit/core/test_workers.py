@@ -6,6 +6,7 @@ import contextvars
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 
 import array_api_strict
 import numpy as np
@@ -16,6 +17,7 @@ from dualclust.algos.core.workers import (
     AHEAD,
     MOST_PARTS,
     map_in_order,
+    map_parts,
     row_parts,
     workers,
 )
@@ -40,10 +42,56 @@ def test_results_come_in_the_order_of_the_items(n_threads):
         assert list(map_in_order(late, [], like=LIKE)) == []
 
 
-def test_several_items_are_computed_at_the_same_time():
-    both = threading.Barrier(2, timeout=30.0)  # broken, unless two threads meet at it
+def threads_at_once(n_threads):
+    """The threads that compute some items at the same time; broken, unless so many meet."""
+    all_of_them = threading.Barrier(n_threads, timeout=30.0)
+
+    def meet(i):
+        all_of_them.wait()
+        return threading.get_ident()
+
+    return set(map_in_order(meet, range(n_threads), like=LIKE))
+
+
+@pytest.mark.parametrize("n_threads", [2, 3, 5])
+def test_so_many_items_are_computed_at_the_same_time_one_by_the_caller(n_threads):
+    with workers(n_threads):
+        found = threads_at_once(n_threads)
+    assert len(found) == n_threads
+    assert threading.get_ident() in found
+
+
+@pytest.mark.parametrize("n_threads", [2, 3, 5])
+def test_no_more_items_are_computed_at_the_same_time(n_threads):
+    running, most = set(), []
+
+    def slow(i):
+        running.add(i)
+        most.append(len(running))
+        time.sleep(0.002)
+        running.remove(i)
+
+    with workers(n_threads):
+        list(map_in_order(slow, range(40), like=LIKE))
+    assert max(most) <= n_threads
+
+
+def test_the_caller_takes_the_first_items_that_no_worker_has_begun():
+    here, own, goes_on = threading.get_ident(), [], threading.Event()
+
+    def work(i):
+        if threading.get_ident() != here:
+            assert goes_on.wait(timeout=30.0)  # the worker holds an item until the caller has three
+            return i
+        own.append(i)
+        if len(own) == AHEAD * 2 - 1:
+            goes_on.set()
+        return i
+
     with workers(2):
-        assert len(list(map_in_order(lambda i: both.wait(), range(2), like=LIKE))) == 2
+        assert list(map_in_order(work, range(9), like=LIKE)) == list(range(9))
+    assert len(own) >= AHEAD * 2 - 1
+    assert own == sorted(own)
 
 
 def test_no_more_is_begun_than_the_caller_has_asked_for():
@@ -183,20 +231,40 @@ def test_two_items_a_thread_are_begun_ahead(n_threads):
 
 
 def test_the_innermost_workers_run_a_pass_and_the_outer_ones_after_them():
-    def thread():
+    def alone():
         return set(map_in_order(lambda i: threading.get_ident(), range(9), like=LIKE))
 
     here = {threading.get_ident()}
-    assert thread() == here
+    assert alone() == here
     with workers(2):
-        assert here.isdisjoint(thread())
+        assert len(threads_at_once(2)) == 2
         with workers(1):
-            assert thread() == here
-        assert here.isdisjoint(thread())
+            assert alone() == here
+        assert len(threads_at_once(2)) == 2
         with workers(3):
-            assert here.isdisjoint(thread())
-        assert here.isdisjoint(thread())
-    assert thread() == here
+            assert len(threads_at_once(3)) == 3
+        assert len(threads_at_once(2)) == 2
+    assert alone() == here
+
+
+@pytest.mark.parametrize("fails_in", ["caller", "worker"])
+def test_an_error_waits_for_its_turn_whoever_meets_it(fails_in):
+    here, seen = threading.get_ident(), []
+    both, failed = threading.Barrier(2, timeout=30.0), threading.Event()
+
+    def work(i):
+        if i < 2:
+            both.wait()  # one of the two is the caller's
+        if i > 0 and (threading.get_ident() == here) == (fails_in == "caller"):
+            failed.set()
+            msg = f"item {i}"
+            raise ZeroDivisionError(msg)
+        assert i < 2 or failed.wait(timeout=30.0)
+        return i
+
+    with workers(2), pytest.raises(ZeroDivisionError, match=r"item [1-3]") as met:
+        seen.extend(map_in_order(work, range(9), like=LIKE))
+    assert seen == list(range(int(str(met.value)[-1])))
 
 
 @pytest.mark.parametrize(
@@ -225,3 +293,17 @@ def test_rows_that_no_thread_of_ours_computes_are_one_part():
     like = array_api_strict.zeros(1)
     assert row_parts(100, 1, like=like) == [slice(0, 100)]
     assert row_parts(0, 1, like=like) == [slice(0, 0)]
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 0), (5, 2), (40, 100)])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_parts_of_a_matrix_are_its_rows(shape, n_threads, monkeypatch):
+    monkeypatch.setattr(import_module("dualclust.algos.core.workers"), "PART_ENTRIES", 300)
+    matrix = np.arange(shape[0] * shape[1]).reshape(shape)
+    with workers(n_threads):
+        parts = list(map_parts(lambda rows: rows, matrix))
+    np.testing.assert_array_equal(np.concatenate(parts), matrix)
+    assert len(parts) == (14 if shape == (40, 100) else 1)
+    strict = array_api_strict.asarray(matrix)
+    (whole,) = map_parts(lambda rows: rows, strict)
+    assert whole.shape == shape

@@ -9,9 +9,9 @@ import pytest
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import SolverOptions, _few_clusters, assign_exact, assignment
 from dualclust.algos.offline._few_clusters import _all_finite, solve_few
-from dualclust.algos.offline._online_passes import shifted_together
 from dualclust.algos.offline._options import DEFAULT_OPTIONS
 from dualclust.algos.offline._reduced import are_few
+from dualclust.algos.offline._region_from_rows import shifted_together
 from dualclust.algos.scores.sources import alone, score_source
 from dualclust.algos.scores.statistics import kept_in_memory, strided_ids
 from dualclust.backends import engine

@@ -10,7 +10,7 @@ from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.offline import DEFAULT_OPTIONS, SolverOptions, _memory, assignment
 from dualclust.algos.offline._candidates import TrustRegion, collect_candidates
 from dualclust.algos.offline._memory import raise_no_labels, within_memory
-from dualclust.algos.offline._region_size import RegionLimit
+from dualclust.algos.offline._region_from_rows import RegionLimit
 from dualclust.algos.offline._second_look import candidates_in
 from dualclust.algos.scores.sources import score_source
 

@@ -13,8 +13,8 @@ from dualclust.algos.offline._candidates import TooManyCandidatesError, collect_
 from dualclust.algos.offline._online_passes import (
     assign_in_passes,
     learn_prices,
-    raise_empty_clusters,
 )
+from dualclust.algos.offline._region_from_rows import raise_empty_clusters
 from dualclust.algos.offline.assignment import assign_exact, assign_offline, assign_source
 from dualclust.algos.online.assignment import relaxed
 from dualclust.algos.online.certificates import dual_value

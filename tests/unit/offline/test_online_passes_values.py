@@ -11,10 +11,9 @@ from dualclust.algos.offline._forced_rows import FORBIDDEN
 from dualclust.algos.offline._online_passes import (
     assign_in_passes,
     learn_prices,
-    raise_empty_clusters,
-    shifted_together,
 )
 from dualclust.algos.offline._proof import relative_gap, rounding_of
+from dualclust.algos.offline._region_from_rows import raise_empty_clusters, shifted_together
 from dualclust.algos.offline.assignment import assign_exact
 from dualclust.algos.online.assignment import assign, init_state, next_pass, relaxed
 from dualclust.algos.online.certificates import dual_value

@@ -2,16 +2,17 @@
 
 import math
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.workers import workers
-from dualclust.algos.offline import SolverOptions, _region_size
+from dualclust.algos.offline import SolverOptions
 from dualclust.algos.offline._candidates import TrustRegion, collect_candidates, next_region
 from dualclust.algos.offline._options import DEFAULT_OPTIONS
-from dualclust.algos.offline._region_size import initial_radius, largest_radius
+from dualclust.algos.offline._region_from_rows import initial_radius, largest_radius
 from dualclust.algos.offline._trust_region import _grown, _width, initial_region
 from dualclust.algos.offline.assignment import assign_exact
 from dualclust.algos.scores.sources import score_source
@@ -166,10 +167,11 @@ def test_no_thread_and_no_part_changes_a_radius(rng, threads, monkeypatch):
     scores, prices, shape = rng.normal(size=(400, 60)), rng.normal(size=60), rng.uniform(size=60)
     given = {"n_rows": 400, "max_entries": 8_000, "shape": shape}
     whole = largest_radius(scores, prices, **given), initial_radius(scores, prices, DEFAULT_OPTIONS)
-    monkeypatch.setattr(_region_size, "PART_ENTRIES", 60 * 7)
-    cuts, real = [], _region_size.row_parts
+    parts_of = import_module("dualclust.algos.core.workers")  # the package shows the function
+    monkeypatch.setattr(parts_of, "PART_ENTRIES", 60 * 7)
+    cuts, real = [], parts_of.row_parts
     monkeypatch.setattr(
-        _region_size, "row_parts", lambda *a, **o: cuts.append(real(*a, **o)) or cuts[-1]
+        parts_of, "row_parts", lambda *a, **o: cuts.append(real(*a, **o)) or cuts[-1]
     )
     with workers(threads):
         assert largest_radius(scores, prices, **given) == whole[0]

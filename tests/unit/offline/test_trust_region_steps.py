@@ -9,12 +9,13 @@ import pytest
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import SolverOptions, _trust_region
 from dualclust.algos.offline._candidates import AT_EDGE, TrustRegion, next_region
-from dualclust.algos.offline._online_passes import raise_empty_clusters, shifted_together
-from dualclust.algos.offline._region_size import (
+from dualclust.algos.offline._region_from_rows import (
     LEAST_REACH,
     RegionLimit,
     initial_radius,
     largest_radius,
+    raise_empty_clusters,
+    shifted_together,
 )
 from dualclust.algos.offline._smoothed_dual import RefinedPrices
 from dualclust.algos.offline._trust_region import (

@@ -1,6 +1,6 @@
 """Blocks of rows: every row once, in order, with edges that do not depend on who reads them."""
 
-from threading import get_ident
+from threading import Barrier, get_ident
 
 import numpy as np
 import pytest
@@ -72,6 +72,14 @@ def test_a_function_of_each_block_in_order():
 @pytest.mark.parametrize("on_workers", [True, False])
 def test_the_workers_compute_the_blocks_unless_there_is_no_array(on_workers):
     like = np.zeros(1) if on_workers else None
+    both = Barrier(2, timeout=30.0)  # broken, unless two threads meet at it
+
+    def thread(start, stop):
+        if on_workers and start < 2:
+            both.wait()
+        return get_ident()
+
     with workers(2):
-        threads = list(map_blocks(lambda start, stop: get_ident(), 3, 1, like=like))
-    assert (get_ident() in threads) != on_workers
+        threads = list(map_blocks(thread, 3, 1, like=like))
+    assert len(set(threads)) == 1 + on_workers
+    assert get_ident() in threads

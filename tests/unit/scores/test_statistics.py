@@ -5,12 +5,14 @@ import math
 import numpy as np
 import pytest
 
+from dualclust.algos.scores import sources
 from dualclust.algos.scores.sources import ScoreSource, score_source
 from dualclust.algos.scores.statistics import (
     FAR,
     allowed_pairs,
     check_range,
     in_range,
+    kept_in_memory,
     median,
     rescaled,
     score_range,
@@ -176,3 +178,22 @@ def test_ranks_agree_on_the_unit_and_on_the_pairs(edges):
 def test_pairs_of_no_rows(xp):
     found = allowed_pairs(score_source(xp.asarray(np.zeros((0, 3)))))
     assert (tuple(found.shape), str(found.dtype).rpartition(".")[2]) == ((0, 3), "bool")
+
+
+@pytest.mark.parametrize("n", [0, 5, 12])
+@pytest.mark.parametrize("alone", [True, False])
+def test_blocks_that_are_kept_give_any_rows(xp, n, alone, monkeypatch):
+    monkeypatch.setattr(sources, "block_rows", lambda n_clusters, like: 4)
+    scores = np.random.default_rng(0).normal(size=(n, 3))
+    source, joins = score_source(xp.asarray(scores)), []
+    if not alone:  # of two ranks, of which the other has no rows
+        group = source.group._replace(gather=lambda array: joins.append(array) or array)
+        source = source._replace(group=group)
+    kept = kept_in_memory(source, like=xp.asarray(scores))
+    for start in range(n + 1):
+        for stop in range(start, n + 1):
+            np.testing.assert_array_equal(to_numpy(kept.block(start, stop)), scores[start:stop])
+    ids = np.arange(n - 1, -1, -2)
+    for _ in range(2):
+        np.testing.assert_array_equal(to_numpy(kept.take(xp.asarray(ids))), scores[ids])
+    assert len(joins) == (not alone)  # rows by id wait for no other rank

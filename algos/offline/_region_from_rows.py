@@ -1,0 +1,251 @@
+r"""What some rows say about a trust region: where its center has to be, and how large it may be.
+
+Problem: prices that online passes have learned order the clusters well, and may leave one so low
+that no row wants it, and all of them far above or below 0; and a region around them is of use only
+where it leaves few clusters to choose from.
+
+1. *Raise* the price of each cluster that is best for no row, until it is for one
+   (`raise_empty_clusters`).
+2. *Shift* all prices by the number that makes the dual value
+   ``D(pi) = sum_i max_k (s_ik + pi_k) - sum_k pi+_k l_k + sum_k pi-_k u_k`` least, which changes no
+   label (`shifted_together`).
+3. *Measure*: a row's *lead* over a cluster is what its best priced score is ahead of that
+   cluster's. Where prices move by at most r, only clusters with a lead of at most 2 r can become
+   the best one: the leads of rows that stand for all, sorted, say how many candidates a radius
+   makes (`initial_radius`, `largest_radius`).
+
+=====================  ===============  =======  =================================================
+paper                  here             shape    meaning
+=====================  ===============  =======  =================================================
+:math:`s_{i,k}`        ``scores``       (b, k)   of some rows
+:math:`\pi_k`          ``prices``       (k,)     in units of score, float64
+:math:`l_k`            ``lower``        (k,)     least size of a cluster
+:math:`r`              ``radius``       ()       in units of score
+=====================  ===============  =======  =================================================
+"""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from typing import NamedTuple
+
+import array_api_compat as compat
+
+from ..bounds.sizes import SizeBounds
+from ..core.types import Array
+from ..core.workers import map_parts
+from ..scores.statistics import median, score_range
+from ._options import DEFAULT_OPTIONS, SolverOptions
+
+__all__ = [
+    "RegionLimit",
+    "brought_near",
+    "initial_radius",
+    "largest_radius",
+    "raise_empty_clusters",
+    "shifted_together",
+]
+
+SMALLEST = 2.0**-500
+"""Stands for a radius of 0, so that a lead of 0 over it is 0."""
+
+LEAST_REACH = 1e-6
+"""Radius of the first region at least, in ranges of scores: where typical rows tie."""
+
+
+class RegionLimit(NamedTuple):
+    """Radius of a region in units of score, and the candidates per row to go with it."""
+
+    radius: float
+    width: int
+
+
+def largest_radius(
+    scores: Array,
+    prices: Array,
+    *,
+    n_rows: int,
+    max_entries: int,
+    wanted: float = math.inf,
+    shape: Array | None = None,
+    deviations: float = 0.0,
+    options: SolverOptions = DEFAULT_OPTIONS,
+) -> RegionLimit:
+    """Return the largest radius at which the candidates of `n_rows` rows fit, few truncated.
+
+    A row is free in the region ``pi +- r`` if its two best priced scores differ by at most 2 r, and
+    its w candidates are truncated if its best and its (w + 1)-th do. Where hundreds of clusters
+    nearly tie, a large region frees all rows and truncates all candidates: what is found on them
+    says nothing. Prices that are farther off than this radius get there in several regions.
+
+    Parameters
+    ----------
+    scores : (b, k) real array
+        Some of the rows; minus infinity where a pair is forbidden.
+    prices : (k,) float64 array
+        Center of the region.
+    n_rows : int
+    max_entries : int
+        Candidates of all rows; at least ``4 n_rows`` for the radius to be of use.
+    wanted : float
+        Radius that is enough: the fewest candidates per row that allow it are taken.
+    shape : (k,) float64 array, optional
+        Radii of the clusters in units of the radius that is sought, at least 0; 1 by default.
+    deviations : float
+        By how many standard deviations of the number of free rows, which scatters from one choice
+        of `scores` to the next, it is to stay below what fits.
+    options : SolverOptions
+
+    Returns
+    -------
+    RegionLimit
+        Of a radius above 0, unless most rows tie.
+
+    Notes
+    -----
+    Cost: O(b k log k). The rows are taken for typical: the entries are those expected, or those
+    that `deviations` leave room for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.linspace(0.0, 1.0, 101)[None, :]  # each a hundredth from the next
+    >>> limit = largest_radius(scores, np.zeros(101), n_rows=10, max_entries=320)
+    >>> limit.width, round(limit.radius, 2)
+    (32, 0.16)
+    """
+    xp, k, widths = compat.array_namespace(prices), prices.shape[0], options.limit_widths
+
+    def leads(rows: Array) -> Array:
+        priced = xp.astype(rows, xp.float64) + prices
+        lead = xp.max(priced, axis=1, keepdims=True) - priced
+        if shape is not None:  # in the mean of the radii of a cluster and of the best one
+            first = xp.take(shape, xp.argmax(priced, axis=1))
+            lead = lead / xp.clip((first[:, None] + shape) / 2.0, min=SMALLEST)
+        return xp.sort(lead, axis=1, stable=False)[:, 1 : min(k, max(widths) + 1)]
+
+    apart = xp.concat(list(map_parts(leads, scores)))
+    apart = xp.where(xp.isfinite(apart), apart, xp.full_like(apart, math.inf))  # forbidden pairs
+    b, columns = apart.shape
+    apart = xp.sort(apart, axis=0, stable=False)
+    best = RegionLimit(0.0, min(widths[0], k))
+    for width in widths:
+        if width > k or b == 0 or best.radius >= wanted:
+            break
+        radius = math.inf
+        share = max_entries / (n_rows * width)  # of the rows that may be free
+        if share < 1.0:
+            scatter = deviations * math.sqrt(share * (1.0 - share) * b)
+            radius = float(apart[max(int(share * b - scatter), 0), 0]) / 2.0
+        if width <= columns:
+            n_truncated = int(options.limit_truncated * b)
+            radius = min(radius, float(apart[n_truncated, width - 1]) / 2.0)
+        if radius > best.radius:
+            best = RegionLimit(radius, width)
+    return best
+
+
+def initial_radius(scores: Array, prices: Array, options: SolverOptions) -> Array:
+    """Step 1: the radius within which a typical row has a few candidates, the same for all."""
+    xp = compat.array_namespace(prices)
+    # A forbidden pair is replaced by the smallest score, so that differences are finite.
+    floor = xp.min(xp.where(xp.isfinite(scores), scores, xp.zeros_like(scores)))
+    n_clusters = min(options.initial_clusters + 1, prices.shape[0])
+
+    def apart(rows: Array) -> Array:
+        priced = xp.astype(xp.maximum(rows, floor), xp.float64) + prices
+        falling = xp.sort(priced, axis=1, descending=True, stable=False)
+        return falling[:, 0] - falling[:, n_clusters - 1]
+
+    least = LEAST_REACH * score_range(scores)
+    return xp.full_like(prices, max(median(xp.concat(list(map_parts(apart, scores)))) / 2.0, least))
+
+
+def brought_near(scores: Array, prices: Array, bounds: SizeBounds) -> Array:
+    """Return prices at which some rows find every cluster they need, and whose bound is least."""
+    return shifted_together(raise_empty_clusters(scores, prices, bounds.lower), bounds)
+
+
+def raise_empty_clusters(scores: Array, prices: Array, lower: Array) -> Array:
+    """Raise the price of each cluster that is best for no row until it is for one.
+
+    An online pass can throw a cluster that everybody wants first far below the others, and its
+    small steps do not bring it back. A cluster without a lower bound is raised to 0 at most.
+
+    Parameters
+    ----------
+    scores : (b, k) real array
+        Some rows.
+    prices : (k,) float64 array
+    lower : (k,) real array
+        Lower bounds, of any unit.
+
+    Returns
+    -------
+    (k,) float64 array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.asarray([[1.0, 0.5], [1.0, 0.0]])
+    >>> raise_empty_clusters(scores, np.asarray([0.0, -3.0]), np.ones(2))
+    array([0. , 0.5])
+    """
+    xp = compat.array_namespace(prices)
+
+    def missing_among(rows: Array) -> Array:
+        allowed = xp.isfinite(rows)
+        priced = xp.astype(xp.where(allowed, rows, xp.zeros_like(rows)), xp.float64) + prices
+        infinite = xp.full_like(priced, math.inf)
+        best = xp.max(xp.where(allowed, priced, -infinite), axis=1, keepdims=True)
+        best = xp.where(xp.isfinite(best), best, xp.zeros_like(best))
+        return xp.min(xp.where(allowed, best - priced, infinite), axis=0)
+
+    missing = reduce(xp.minimum, map_parts(missing_among, scores))
+    missing = xp.where(xp.isfinite(missing), missing, xp.zeros_like(missing))
+    most = xp.where(lower > 0, missing, xp.clip(-prices, min=0.0))
+    return prices + xp.minimum(missing, most)
+
+
+def shifted_together(prices: Array, bounds: SizeBounds) -> Array:
+    """Add the number to all prices that makes their upper bound least.
+
+    The same number more for every price changes no label, but which bounds are paid for: prices
+    learned from a cluster that everybody wants may all be far above 0. The upper bound is convex
+    and piecewise linear in the number, with a corner where a price becomes 0.
+
+    Parameters
+    ----------
+    prices : (k,) float64 array
+    bounds : SizeBounds of a known number of samples
+
+    Returns
+    -------
+    (k,) float64 array
+        As given where no shift is better.
+
+    Examples
+    --------
+    Nobody pays for a lower bound where one cluster pays for its upper one.
+
+    >>> import numpy as np
+    >>> from dualclust.algos.bounds.sizes import SizeBounds
+    >>> bounds = SizeBounds.from_counts([1, 1, 1], [3, 3, 3], n_samples=6)
+    >>> shifted_together(np.asarray([-6.0, 4.0, 4.0]), bounds)
+    array([-10.,   0.,   0.])
+    """
+    xp = compat.array_namespace(prices)
+    order = xp.argsort(prices)
+    rising = xp.take(prices, order)
+    lower, upper = xp.take(bounds.lower, order), xp.take(bounds.upper, order)
+    # With the i-th price at 0, those before it pay for upper bounds, those after it for lower ones.
+    others = xp.cumulative_sum(upper) - upper + xp.sum(lower) - xp.cumulative_sum(lower)
+    free = (
+        bounds.n_samples - others
+    )  # what is left for it; inside its bounds the slopes change sign
+    is_best = (lower <= free) & (free <= upper)
+    infinite = xp.full_like(rising, math.inf)
+    least = float(xp.min(xp.where(is_best, rising, infinite)))
+    most = float(xp.max(xp.where(is_best, rising, -infinite)))
+    return prices - min(max(0.0, least), most)
