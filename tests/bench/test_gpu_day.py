@@ -93,6 +93,7 @@ def test_a_finished_day_is_not_repeated(day, tmp_path, monkeypatch, capsys):
     assert (tmp_path / "gpu.md").read_text().count("### ") > 10
 
 
+@pytest.mark.slow(reason="a second rehearsal of the papers' runs")
 @pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")  # it is to
 def test_a_detached_run_is_picked_up(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

@@ -11,6 +11,7 @@ import difflib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from typing import Annotated, Any, NamedTuple, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from ...algos.core.errors import UsageError
@@ -34,8 +35,7 @@ class Checked:
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self), include_extras=True)
-        for name, hint in hints.items():
+        for name, hint in _hints(type(self)).items():
             object.__setattr__(self, name, _convert(getattr(self, name), hint, name))
 
 
@@ -128,6 +128,12 @@ def _as_mapping(config: Any) -> dict[str, Any]:
     return {k: _as_mapping(v) if is_dataclass(v) else v for k, v in kept.items()}
 
 
+@cache
+def _hints(cls: type[Any]) -> dict[str, Any]:
+    """Return the types of the fields with their rules; Python evaluates their texts each time."""
+    return get_type_hints(cls, include_extras=True)
+
+
 def _inner(hint: Any) -> type[Any] | None:
     """Return the record type of an inner table, also of one that may be left out (``X | None``)."""
     kinds = [kind for kind in (hint, *get_args(hint)) if is_dataclass(kind)]
@@ -139,7 +145,7 @@ def _build(cls: type[Any], mapping: Any, where: str, table: str) -> Any:
     if not isinstance(mapping, Mapping):
         msg = f"{where}{table} must be a table, got {_short(mapping)}. To fix this, write [{table}]"
         raise UsageError(msg)
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     known = {spec.name: spec for spec in fields(cls)}
     for key in mapping:
         if key not in known:
