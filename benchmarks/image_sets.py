@@ -1,9 +1,13 @@
-"""Image sets of ten classes for `own_data`: three known ones, and two that are drawn here.
+"""Image sets for `own_data`: three known ones, two that are drawn here, two from files.
 
 ``letters``  A to J of the fonts that come with Matplotlib and of a folder's: gray, 28 pixels; font,
              size, slant, turn, place and ink differ
 ``shapes``   ten shapes on a patch of scikit-learn's two photographs: in color, 32 pixels; hue,
              brightness, size, turn and place differ
+``patches``  patches of the pictures in a folder, whose class is the picture: gray, 28 pixels;
+             place, size and mirror differ
+``faces``    100 faces and 100 other things, gray, 25 pixels: the part of Labeled Faces in the Wild
+             that comes with scikit-image
 """
 
 from __future__ import annotations
@@ -87,6 +91,37 @@ def shapes(n: int, *, seed: int = 0) -> ImageSet:
     labels, grounds = _classes(n, seed), load_sample_images().images
     images = [_shape(SHAPES[c], grounds, np.random.default_rng([seed, i])) for i, c in labels]
     return ImageSet(np.stack(images), np.array([c for _, c in labels]))
+
+
+def patches(n: int, folder: Path, *, seed: int = 0) -> ImageSet:
+    """Cut patches out of at most ten pictures, each of them as often as any other."""
+    files = sorted(file for file in folder.iterdir() if file.suffix in (".png", ".jpg"))[:10]
+    pictures = [Image.open(file).convert("L") for file in files]
+    classes = np.random.default_rng([seed, n]).permutation(n) % len(pictures)
+    images = [
+        _patch(pictures[c], np.random.default_rng([seed, i]))
+        for i, c in enumerate(classes.tolist())
+    ]
+    return ImageSet(np.stack(images), classes.astype(np.int64))
+
+
+def _patch(picture: Image.Image, draws: np.random.Generator) -> Pixels:
+    side = int(draws.integers(28, 85))
+    left, top = (int(draws.integers(length - side)) for length in picture.size)
+    patch = picture.crop((left, top, left + side, top + side)).resize(
+        (28, 28), Image.Resampling.BOX
+    )
+    mirrored = draws.uniform() < 0.5
+    return np.asarray(patch)[:, ::-1] if mirrored else np.asarray(patch)
+
+
+def faces(n: int, file: Path) -> ImageSet:
+    """Return n of the 200 images, in an order that mixes faces (0) and other things (1)."""
+    order = np.random.default_rng(0).permutation(200)[:n]
+    stored = np.load(file)
+    return ImageSet(
+        np.round(255.0 * stored[order]).astype(np.uint8), (order >= 100).astype(np.int64)
+    )
 
 
 def _classes(n: int, seed: int) -> list[tuple[int, int]]:

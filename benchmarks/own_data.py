@@ -13,6 +13,7 @@ would have picked. True labels are used for these figures only.
 
     python -m benchmarks.own_data digits letters shapes --seeds 2 --share 0.1
     python -m benchmarks.own_data mnist cifar10 --mnist mnist.npz --cifar10 cifar10_jpeg.npz
+    python -m benchmarks.own_data patches faces --patches pictures --faces lfw_subset.npy
     python -m benchmarks.own_data digits --changes "rate x 3" --runs runs.jsonl  # goes on later
 """
 
@@ -110,9 +111,10 @@ def choose(name: str, images: ImageSet, folder: Path, method: str, share: float)
     source = folder / f"{name}.npz"
     np.savez(source, images=images.images, labels=images.labels)
     look, machine = look_at(source), Machine(1)
-    chosen = choose_settings(look, method, str(source), machine, clusters=10)
+    k = len(np.unique(images.labels))
+    chosen = choose_settings(look, method, str(source), machine, clusters=k)
     epochs = max(1, round(share * chosen.config.epochs))
-    chosen = choose_settings(look, method, str(source), machine, clusters=10, epochs=epochs)
+    chosen = choose_settings(look, method, str(source), machine, clusters=k, epochs=epochs)
     return Choice(name, chosen.config)
 
 
@@ -198,15 +200,22 @@ def tables(records: Iterable[Record], pixels: Mapping[str, float]) -> str:
     return "\n".join([*lines, "", *last])
 
 
+STORED: dict[str, Callable[[int, Path], ImageSet]] = {
+    "mnist": image_sets.mnist,
+    "cifar10": image_sets.cifar10,
+    "patches": image_sets.patches,
+    "faces": image_sets.faces,
+}
+
+
 def image_set(name: str, options: argparse.Namespace) -> ImageSet:
     """Load or draw a set of images."""
-    if name in ("mnist", "cifar10"):
+    if name in STORED:
         file = getattr(options, name)
         if file is None:
-            msg = f"{name} needs its file. To fix this, give --{name} FILE"
+            msg = f"{name} needs its file or folder. To fix this, give --{name} PATH"
             raise SystemExit(msg)
-        load = image_sets.mnist if name == "mnist" else image_sets.cifar10
-        return load(options.n, file)
+        return STORED[name](options.n, file)
     if name == "letters":
         return image_sets.letters(options.n, image_sets.fonts(options.fonts))
     return image_sets.digits(options.n) if name == "digits" else image_sets.shapes(options.n)
@@ -220,7 +229,7 @@ def main() -> None:
         formatter_class=argparse.RawTextHelpFormatter,
     )
     add = parser.add_argument
-    names = ("digits", "mnist", "cifar10", "letters", "shapes")
+    names = ("digits", "letters", "shapes", *STORED)
     add("sets", nargs="+", choices=names, help="sets of images")
     add("--method", choices=("secu", "coke"), default="secu", help="secu (default) or coke")
     add("--changes", nargs="+", choices=list(CHANGES), help="runs to make; all by default")
@@ -228,7 +237,7 @@ def main() -> None:
     add("--seeds", type=int, default=1, help="number of seeds (default 1)")
     add("--share", type=float, default=1.0, help="share of the chosen epochs that a run has")
     add("--runs", type=Path, help="file of the lines of JSON; runs that it has are not repeated")
-    for name in ("mnist", "cifar10"):
+    for name in STORED:
         where = os.environ.get(f"DUALCLUST_{name.upper()}")
         path = Path(where) if where else None
         add(f"--{name}", type=Path, default=path, help=f"or $DUALCLUST_{name.upper()}")
@@ -248,7 +257,8 @@ def main() -> None:
         records = list(_runs(choices, options))
         pixels = {}
         for name, choice in choices.items():
-            known = kmeans_on_pixels(Run(choice.config, "cpu").loader.data, 10, seed=0)
+            data, k = Run(choice.config, "cpu").loader.data, choice.config.heads.target
+            known = kmeans_on_pixels(data, k, seed=0)
             pixels[name] = known.acc if known is not None else 0.0
     print(tables(records, pixels))
 

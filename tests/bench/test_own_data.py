@@ -60,6 +60,38 @@ def test_letters_and_shapes_show_their_class() -> None:
     assert max(share, key=lambda name: share[name]) == "disk"
 
 
+def test_patches_are_of_the_picture_that_is_their_class(tmp_path: Path) -> None:
+    for level in range(12):  # ten are used
+        Image.new("RGB", (120, 90), (20 * level,) * 3).save(tmp_path / f"{level:02}.png")
+    (tmp_path / "notes.txt").write_text("no picture")
+    found = image_sets.patches(30, tmp_path)
+    assert (found.images.shape, found.images.dtype) == ((30, 28, 28), np.uint8)
+    assert np.bincount(found.labels).tolist() == [3] * 10
+    assert (found.images == (20 * found.labels)[:, None, None]).all()
+    again = image_sets.patches(30, tmp_path)
+    assert np.array_equal(found.labels, again.labels)
+
+
+def test_places_and_mirrors_of_patches_differ(tmp_path: Path) -> None:
+    slope = np.tile(np.arange(200, dtype=np.uint8), (150, 1))
+    Image.fromarray(slope).save(tmp_path / "slope.png")
+    found = image_sets.patches(40, tmp_path)
+    rising = (np.diff(found.images[:, 0, :].astype(int), axis=1) >= 0).all(axis=1)
+    assert 5 < rising.sum() < 35
+    assert len({image.tobytes() for image in found.images}) > 35
+
+
+def test_faces_come_first_in_their_file(tmp_path: Path) -> None:
+    np.save(
+        tmp_path / "faces.npy", np.linspace(0.0, 1.0, 200)[:, None, None] * np.ones((1, 25, 25))
+    )
+    found = image_sets.faces(150, tmp_path / "faces.npy")
+    assert found.images.shape == (150, 25, 25)
+    assert (found.images[found.labels == 0] <= 127).all()
+    assert (found.images[found.labels == 1] >= 128).all()
+    assert 50 < found.labels.sum() < 100
+
+
 def test_stored_sets_are_read(tmp_path: Path) -> None:
     images = np.random.default_rng(0).integers(0, 255, (3, 28, 28)).astype(np.uint8)
     np.savez(tmp_path / "m.npz", test_images=images, test_labels=np.uint8([1, 0, 2]))
@@ -197,5 +229,5 @@ def test_runs_that_are_there_are_not_repeated(
     assert capsys.readouterr().out.splitlines()[-1].startswith("| digits | ")
     monkeypatch.setattr(sys, "argv", ["own_data", "mnist"])
     monkeypatch.delenv("DUALCLUST_MNIST", raising=False)
-    with pytest.raises(SystemExit, match="give --mnist FILE"):
+    with pytest.raises(SystemExit, match="give --mnist PATH"):
         own_data.main()

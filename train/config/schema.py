@@ -35,7 +35,8 @@ class Checked:
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        for name, hint in _hints(type(self)).items():
+        kind: Any = type(self)  # mypy takes no class for hashable
+        for name, hint in _hints(kind).items():
             object.__setattr__(self, name, _convert(getattr(self, name), hint, name))
 
 
@@ -140,7 +141,7 @@ def _inner(hint: Any) -> type[Any] | None:
     return cast(type[Any], kinds[0]) if kinds else None
 
 
-def _build(cls: type[Any], mapping: Any, where: str, table: str) -> Any:
+def _build(cls: Any, mapping: Any, where: str, table: str) -> Any:
     place = f"{where}[{table}] " if table else where
     if not isinstance(mapping, Mapping):
         msg = f"{where}{table} must be a table, got {_short(mapping)}. To fix this, write [{table}]"

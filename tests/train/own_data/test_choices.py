@@ -106,9 +106,15 @@ def test_photographs_are_seen_as_the_paper_has_it(method):
 def test_strokes_are_trained_as_by_the_recipes_of_their_size(method):
     for name, recipe in (("MNIST", "mnist"), ("digits", "digits")):
         config, base = choose(name, method).config, read_recipe(f"{method}_{recipe}")
-        same = ["epochs", "batch_size", "network", "augment", "loss", "optim", method]
-        same += [] if method in ("secu", "coke") else ["starts"]
+        same = ["epochs", "batch_size", "network", "augment", "loss", method]
+        several = method in ("secu", "coke")
+        same += [] if several else ["starts"]
         assert [getattr(config, x) for x in same] == [getattr(base, x) for x in same]
+        # Three times those of the recipe.
+        rates = {"lr": 1.2, "center_lr": 1.8 if method == "coke" else 3.6}
+        assert config.optim == replace(base.optim, **(rates if several else {}))
+        said = choose(name, method).describe(LOOKS[name], Machine(1))
+        assert ("  optim.lr = 1.2 " in said) == several
         assert config.data.size == 0
     assert choose("letters", method).config.data.size == 28
 
