@@ -36,6 +36,9 @@ SHAPES = (
 NO_LETTERS = ("LastResort", "STIXNonUni", "STIXSiz", "Display", "cmex")
 """Beginnings and parts of the names of Matplotlib's fonts that have no letters of their own."""
 
+LARGEST_PATCH = 84
+"""Side in pixels of what is cut out of a picture, at most."""
+
 FINER = 4
 """Pictures are drawn this much larger, and made smaller, so that edges are smooth."""
 
@@ -95,8 +98,14 @@ def shapes(n: int, *, seed: int = 0) -> ImageSet:
 
 def patches(n: int, folder: Path, *, seed: int = 0) -> ImageSet:
     """Cut patches out of at most ten pictures, each of them as often as any other."""
-    files = sorted(file for file in folder.iterdir() if file.suffix in (".png", ".jpg"))[:10]
-    pictures = [Image.open(file).convert("L") for file in files]
+    files = sorted(f for f in folder.iterdir() if f.suffix.lower() in (".png", ".jpg", ".jpeg"))
+    pictures = [Image.open(file).convert("L") for file in files[:10]]
+    if not pictures or min(min(picture.size) for picture in pictures) <= LARGEST_PATCH:
+        msg = (
+            f"{folder} must hold PNG or JPEG pictures of more than {LARGEST_PATCH} pixels a side, "
+            f"got {[picture.size for picture in pictures]}. To fix this, name another folder"
+        )
+        raise SystemExit(msg)
     classes = np.random.default_rng([seed, n]).permutation(n) % len(pictures)
     images = [
         _patch(pictures[c], np.random.default_rng([seed, i]))
@@ -106,7 +115,7 @@ def patches(n: int, folder: Path, *, seed: int = 0) -> ImageSet:
 
 
 def _patch(picture: Image.Image, draws: np.random.Generator) -> Pixels:
-    side = int(draws.integers(28, 85))
+    side = int(draws.integers(28, LARGEST_PATCH + 1))
     left, top = (int(draws.integers(length - side)) for length in picture.size)
     patch = picture.crop((left, top, left + side, top + side)).resize(
         (28, 28), Image.Resampling.BOX

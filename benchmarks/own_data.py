@@ -1,6 +1,6 @@
 """Settings that are chosen without labels, beside their neighbors, on several sets of images.
 
-For each set the settings of ``dualclust train METHOD --data SET -k 10`` are chosen as the command
+For each set the settings of ``dualclust train METHOD --data SET -k K`` are chosen as the command
 chooses them, and changed one at a time. A line of JSON is printed for each run, with agreement with
 the classes (acc, nmi) and three figures that need no class:
 

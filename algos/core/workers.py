@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
@@ -135,8 +135,9 @@ def map_in_order(
 
     def begin(most: int) -> None:
         for item in islice(rest, most):
-            compute = partial(chosen.copy().run, function, item)
-            begun.append(_Task(compute, pool.executor.submit(compute)))
+            task = _Task(partial(chosen.copy().run, function, item))
+            task.future = pool.executor.submit(task)
+            begun.append(task)
 
     try:
         begin(AHEAD * pool.n_threads)
@@ -145,27 +146,35 @@ def map_in_order(
             begin(1)
             yield result
     finally:
-        for task in begun:
-            task.future.cancel()
-        wait([task.future for task in begun])
+        # Those that can be canceled run nowhere: an interrupt may have ended one in this thread.
+        wait([task.future for task in begun if not task.future.cancel()])
+        begun.clear()  # errors that nobody will see hold frames, and these hold it
 
 
-@dataclass
+@dataclass(eq=False)
 class _Task(Generic[R]):
-    """The work on an item, and what holds its result once a thread has done it."""
+    """The work on an item until a thread does it, and what holds its result then."""
 
-    compute: Callable[[], R]
-    future: Future[R]
+    work: Callable[[], R] | None
+    future: Future[R] = field(default_factory=Future)
+
+    def __call__(self) -> R:
+        """Do the work, once; the item is held no longer than that."""
+        work, self.work = self.work, None
+        del self  # an error holds this frame, and the task the error
+        assert work is not None
+        return work()
 
     def do_here(self) -> None:
         """Do the work in this thread, unless a worker has begun it."""
         if not self.future.cancel():
             return
-        self.future = Future[R]()  # no worker will begin the canceled one
+        self.future = future = Future[R]()  # no worker will begin the canceled one
         try:
-            self.future.set_result(self.compute())
-        except Exception as error:  # it is raised when the result's turn comes
-            self.future.set_exception(error)
+            future.set_result(self())
+        except Exception as error:
+            future.set_exception(error)  # raised when the result's turn comes
+            del self, future  # as above
 
 
 def _first_result(tasks: deque[_Task[R]]) -> R:
@@ -174,6 +183,7 @@ def _first_result(tasks: deque[_Task[R]]) -> R:
         if tasks[0].future.done():
             break
         task.do_here()
+    del task  # it may hold the error that is raised here
     return tasks.popleft().future.result()
 
 

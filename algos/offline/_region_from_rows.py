@@ -19,7 +19,7 @@ paper                  here             shape    meaning
 =====================  ===============  =======  =================================================
 :math:`s_{i,k}`        ``scores``       (b, k)   of some rows
 :math:`\pi_k`          ``prices``       (k,)     in units of score, float64
-:math:`l_k`            ``lower``        (k,)     least size of a cluster
+:math:`l_k, u_k`       ``bounds``       (k,)     least and largest size of a cluster
 :math:`r`              ``radius``       ()       in units of score
 =====================  ===============  =======  =================================================
 """
@@ -147,7 +147,7 @@ def largest_radius(
 
 
 def initial_radius(scores: Array, prices: Array, options: SolverOptions) -> Array:
-    """Step 1: the radius within which a typical row has a few candidates, the same for all."""
+    """Return the radius within which a typical row has a few candidates, the same for all."""
     xp = compat.array_namespace(prices)
     # A forbidden pair is replaced by the smallest score, so that differences are finite.
     floor = xp.min(xp.where(xp.isfinite(scores), scores, xp.zeros_like(scores)))
@@ -241,9 +241,8 @@ def shifted_together(prices: Array, bounds: SizeBounds) -> Array:
     lower, upper = xp.take(bounds.lower, order), xp.take(bounds.upper, order)
     # With the i-th price at 0, those before it pay for upper bounds, those after it for lower ones.
     others = xp.cumulative_sum(upper) - upper + xp.sum(lower) - xp.cumulative_sum(lower)
-    free = (
-        bounds.n_samples - others
-    )  # what is left for it; inside its bounds the slopes change sign
+    # What is left for it; inside its bounds the slopes change sign.
+    free = bounds.n_samples - others
     is_best = (lower <= free) & (free <= upper)
     infinite = xp.full_like(rising, math.inf)
     least = float(xp.min(xp.where(is_best, rising, infinite)))

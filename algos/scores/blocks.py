@@ -7,8 +7,8 @@ a file read in pieces and of one array must be the same, so all of them read the
    device into `DEVICE_ENTRIES`: there each operation on a block costs its launch.
 2. Blocks are counted from the first row of the whole problem; every rank owns whole multiples of
    the largest block, `MOST_ROWS` rows.
-3. Every pass goes through `map_blocks`: the workers of the caller compute the blocks, whose results
-   come in the order of the rows (`core.workers`).
+3. Every pass goes through `map_blocks`: the caller and its workers compute the blocks, whose
+   results come in the order of the rows (`core.workers`).
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from functools import cache
 
 import array_api_compat as compat
 
+from ..core.reads import detached
 from ..core.types import Array
 from .sources import ScoreSource, largest_score, times_power_of_two
 
@@ -180,10 +181,12 @@ def kept_in_memory(source: ScoreSource, *, like: Array) -> ScoreSource:
     """Multiply all blocks now, and return a source that reads them from memory.
 
     They are kept as they are: rows of one block need no copy. Rows by id are those of the blocks,
-    to the last bit, on one rank as on several.
+    to the last bit, on one rank as on several. Its ``block(start, stop)`` is for rows that there
+    are, 0 <= start <= stop <= n_local.
     """
     xp, group = compat.array_namespace(like), source.group
-    blocks = list(source.map_blocks(source.block, like=like, at_least_one=True))
+    found = source.map_blocks(source.block, like=like, at_least_one=True)
+    blocks = [detached(block) for block in found]
     rows = max(1, blocks[0].shape[0])  # of all blocks but the last
 
     def block(start: int, stop: int) -> Array:

@@ -72,6 +72,14 @@ def test_patches_are_of_the_picture_that_is_their_class(tmp_path: Path) -> None:
     assert np.array_equal(found.labels, again.labels)
 
 
+def test_pictures_are_missing_or_too_small_for_patches(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="must hold PNG or JPEG pictures of more than 84 pixels"):
+        image_sets.patches(3, tmp_path)
+    Image.new("L", (200, 84)).save(tmp_path / "flat.JPG", "JPEG")
+    with pytest.raises(SystemExit, match=r"got \[\(200, 84\)\]"):
+        image_sets.patches(3, tmp_path)
+
+
 def test_places_and_mirrors_of_patches_differ(tmp_path: Path) -> None:
     slope = np.tile(np.arange(200, dtype=np.uint8), (150, 1))
     Image.fromarray(slope).save(tmp_path / "slope.png")

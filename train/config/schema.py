@@ -131,7 +131,7 @@ def _as_mapping(config: Any) -> dict[str, Any]:
 
 @cache
 def _hints(cls: type[Any]) -> dict[str, Any]:
-    """Return the types of the fields with their rules; Python evaluates their texts each time."""
+    """Return the types of the fields with their rules: kept, since Python evaluates texts."""
     return get_type_hints(cls, include_extras=True)
 
 

@@ -17,6 +17,7 @@ from dualclust.train.networks.network import build_network
 from dualclust.train.own_data import Chosen, Machine, choose_settings, with_clusters
 from dualclust.train.own_data.bases import METHODS
 from dualclust.train.own_data.candidates import as_numbers
+from dualclust.train.own_data.encoders import Wanted
 from dualclust.train.own_data.epochs import lasting
 from tests.train.config.test_recipes import NAMES
 
@@ -103,18 +104,21 @@ def test_photographs_are_seen_as_the_paper_has_it(method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_strokes_are_trained_as_by_the_recipes_of_their_size(method):
+def test_strokes_are_trained_as_by_the_recipes_of_their_size_but_for_rates(method):
     for name, recipe in (("MNIST", "mnist"), ("digits", "digits")):
         config, base = choose(name, method).config, read_recipe(f"{method}_{recipe}")
         same = ["epochs", "batch_size", "network", "augment", "loss", method]
         several = method in ("secu", "coke")
         same += [] if several else ["starts"]
         assert [getattr(config, x) for x in same] == [getattr(base, x) for x in same]
-        # Three times those of the recipe.
-        rates = {"lr": 1.2, "center_lr": 1.8 if method == "coke" else 3.6}
-        assert config.optim == replace(base.optim, **(rates if several else {}))
+        # Three times those of the recipe; CoKe's centers have none.
+        rates = {"secu": {"lr": 1.2, "center_lr": 3.6}, "coke": {"lr": 1.2}}.get(method, {})
+        assert config.optim == replace(base.optim, **rates)
         said = choose(name, method).describe(LOOKS[name], Machine(1))
-        assert ("  optim.lr = 1.2 " in said) == several
+        assert all(f"  optim.{setting} = {rate} " in said for setting, rate in rates.items())
+        assert said.count("three times") == len(rates)
+        tuned = choose(name, method, encoder=Wanted("timm/x", 28, weights="w", frozen=False))
+        assert tuned.config.optim.lr == base.optim.lr
         assert config.data.size == 0
     assert choose("letters", method).config.data.size == 28
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextvars
+import gc
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib import import_module
 
 import array_api_strict
@@ -24,6 +27,7 @@ from dualclust.algos.core.workers import (
 from dualclust.backends import engine, select
 
 LIKE = np.zeros(1)
+module = import_module("dualclust.algos.core.workers")  # the package shows the function
 THREADS = (1, 2, 4, 16)
 
 
@@ -267,6 +271,83 @@ def test_an_error_waits_for_its_turn_whoever_meets_it(fails_in):
     assert seen == list(range(int(str(met.value)[-1])))
 
 
+class Interrupt(BaseException):
+    """Like a KeyboardInterrupt, which this test must not raise where it fails."""
+
+
+@pytest.mark.parametrize("error", [Interrupt, SystemExit, KeyboardInterrupt])
+def test_an_interrupt_in_the_part_of_the_caller_ends_the_pass(error):
+    """In a thread of its own, because what goes wrong here goes on for ever."""
+    ended, at_work = [], threading.Event()
+
+    def run():
+        here = threading.get_ident()
+
+        def work(i):
+            if threading.get_ident() == here:
+                assert at_work.wait(timeout=30.0)  # the worker has an item
+                raise error
+            at_work.set()
+
+        try:
+            with workers(2):
+                list(map_in_order(work, range(9), like=LIKE))
+        except error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(timeout=60.0)
+    assert ended == [error]
+
+
+class Item:
+    """Something that can be watched."""
+
+
+def test_an_item_is_held_no_longer_than_its_work_takes():
+    task = module._Task((lambda item: lambda: item is None)(item := Item()))
+    watched = weakref.ref(item)
+    del item
+    assert watched() is not None
+    task.do_here()
+    assert task.future.result() is False
+    assert watched() is None
+
+
+@pytest.mark.parametrize("fails_in", ["caller", "worker", "none"])
+def test_nothing_holds_an_item_after_the_pass(fails_in):
+    here, watched, held = threading.get_ident(), [], []
+    both, failed = threading.Barrier(2, timeout=30.0), threading.Event()
+
+    def items():
+        for _ in range(6):
+            item = Item()
+            watched.append(weakref.ref(item))
+            yield item
+            del item
+
+    def work(item):
+        if len(held) < 2:
+            held.append(None)
+            both.wait()  # the caller and the worker have one each
+        if (threading.get_ident() == here) == (fails_in == "caller") and fails_in != "none":
+            failed.set()
+            msg = "no result"
+            raise ZeroDivisionError(msg)
+        assert fails_in == "none" or failed.wait(timeout=30.0)
+
+    gc.disable()  # what is left in a cycle stays
+    try:
+        with workers(2), suppress(ZeroDivisionError):
+            list(map_in_order(work, items(), like=LIKE))
+        assert failed.is_set() == (fails_in != "none")
+        assert len(watched) >= 4
+        assert [ref() for ref in watched] == [None] * len(watched)
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize(
     ("n_rows", "least", "lengths"),
     [
@@ -298,7 +379,7 @@ def test_rows_that_no_thread_of_ours_computes_are_one_part():
 @pytest.mark.parametrize("shape", [(0, 3), (1, 0), (5, 2), (40, 100)])
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_parts_of_a_matrix_are_its_rows(shape, n_threads, monkeypatch):
-    monkeypatch.setattr(import_module("dualclust.algos.core.workers"), "PART_ENTRIES", 300)
+    monkeypatch.setattr(module, "PART_ENTRIES", 300)
     matrix = np.arange(shape[0] * shape[1]).reshape(shape)
     with workers(n_threads):
         parts = list(map_parts(lambda rows: rows, matrix))
