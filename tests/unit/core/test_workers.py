@@ -98,6 +98,36 @@ def test_the_caller_takes_the_first_items_that_no_worker_has_begun():
     assert own == sorted(own)
 
 
+def test_the_caller_hands_out_a_result_that_is_ready_before_it_takes_more():
+    here, own = threading.get_ident(), []
+    has_first, in_second, has_third, taken = (threading.Event() for _ in range(4))
+
+    def items():
+        yield 0
+        assert has_first.wait(timeout=30.0)  # the worker has the first item
+        yield from (1, 2, 3)
+
+    def work(i):
+        if threading.get_ident() == here:
+            own.append(i)
+            in_second.set()
+            assert i != 1 or has_third.wait(timeout=30.0)  # so that the first is done
+        elif i == 0:
+            has_first.set()
+            assert in_second.wait(timeout=30.0)
+        else:
+            has_third.set()
+            assert taken.wait(timeout=30.0)
+        return i
+
+    with workers(2):
+        results = map_in_order(work, items(), like=LIKE)
+        assert next(results) == 0
+        assert own == [1]
+        taken.set()
+        assert list(results) == [1, 2, 3]
+
+
 def test_no_more_is_begun_than_the_caller_has_asked_for():
     begun = []
     with workers(3):
