@@ -221,8 +221,15 @@ def map_parts(function: Callable[[Array], R], matrix: Array) -> Iterator[R]:
     Parameters
     ----------
     function : callable
-        Of some rows, each by itself: the parts depend on the shape of the matrix.
+        Of some rows, each by itself: the parts depend on the shape of the matrix. Called by several
+        threads at once.
     matrix : (n, k) array
+        Of another library than NumPy it is one part.
+
+    Raises
+    ------
+    Exception
+        As in `map_in_order`.
 
     Examples
     --------

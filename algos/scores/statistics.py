@@ -180,9 +180,23 @@ def allowed_pairs(source: ScoreSource) -> Array:
 def kept_in_memory(source: ScoreSource, *, like: Array) -> ScoreSource:
     """Multiply all blocks now, and return a source that reads them from memory.
 
-    They are kept as they are: rows of one block need no copy. Rows by id are those of the blocks,
-    to the last bit, on one rank as on several. Its ``block(start, stop)`` is for rows that there
-    are, 0 <= start <= stop <= n_local.
+    Parameters
+    ----------
+    source : ScoreSource
+        All ranks call together.
+    like : array
+        Of the library and device of the scores.
+
+    Returns
+    -------
+    ScoreSource
+        Its ``block(start, stop)`` is for rows that there are, 0 <= start <= stop <= n_local. Rows
+        by id are those of the blocks, to the last bit, on one rank as on several.
+
+    Notes
+    -----
+    Blocks are kept as they are: rows of one block need no copy. Memory: the scores of this rank,
+    and those of all ranks on several, or once rows are asked for by id.
     """
     xp, group = compat.array_namespace(like), source.group
     found = source.map_blocks(source.block, like=like, at_least_one=True)
