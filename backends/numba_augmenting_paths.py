@@ -1,8 +1,9 @@
 """The kernel `augmenting_paths`, compiled by numba: exact repair of an assignment, on one core.
 
 The steps are those of the reference text, with the same numbers. Beside it: a search touches only
-the nodes on its way, and only these are reset after it; and the samples that may go from one
-cluster to another are a heap (`numba_path_heaps`), whose root is the one that loses least. A search
+the nodes on its way, of which a heap knows the nearest (`numba_shortest_paths`), and it leaves out
+what is farther away than a deficit that it knows. The samples that may go from one cluster to
+another are a heap as well (`numba_path_heaps`), whose root is the one that loses least. A search
 looks at roots, not at samples, so that even prices that are far off cost no more than a short walk
 on the clusters for each sample to be moved.
 """
@@ -16,6 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from . import numba_path_heaps as h
+from . import numba_shortest_paths as t
 from .numba_compilation import ENTRY
 
 __all__ = ["augmenting_paths"]
@@ -44,19 +46,6 @@ class _State(NamedTuple):
     prices: Doubles
     reported: IntArray
     excess: IntArray
-
-
-class _Tree(NamedTuple):
-    """Shortest paths from one node; `touched` names the nodes with a finite distance.
-
-    `via` is the root of the heap whose sample is on the arc, or -1.
-    """
-
-    dist: Doubles
-    parent: IntArray
-    via: IntArray
-    done: NDArray[np.bool_]
-    touched: IntArray
 
 
 @h.inner
@@ -117,73 +106,52 @@ def _report(problem, state, counts):
 
 
 @h.inner
-def _nearest(tree, n_touched):
-    """The nearest node that is not done, the smaller one of two; or -1."""
-    u = -1
-    for t in range(n_touched):
-        v = tree.touched[t]
-        if tree.done[v]:
-            continue
-        if u < 0 or tree.dist[v] < tree.dist[u] or (tree.dist[v] == tree.dist[u] and v < u):
-            u = v
-    return u
-
-
-@h.inner
-def _reach(tree, v, length, u, x, n_touched):
-    """Enter a path to node `v` if it is the shortest so far; returns the nodes touched."""
-    if length < tree.dist[v]:
-        if tree.dist[v] == np.inf:
-            tree.touched[n_touched] = v
-            n_touched += 1
-        tree.dist[v], tree.parent[v], tree.via[v] = length, u, x
-    return n_touched
-
-
-@h.inner
-def _reach_from_roots(problem, state, heaps, tree, u, limit, n_touched):
+def _reach_from_roots(problem, state, heaps, tree, u, limit):
     """Follow the arcs of the samples of `u`; returns the length of the shortest path to an end."""
-    clusters, prices = problem.clusters, state.prices
+    prices, links = state.prices, heaps.links
     if not h.is_filled(heaps, u):
-        h.fill(heaps, problem.values, clusters, state.slots, u)
-    width, x = clusters.shape[1], np.int64(heaps.of_cluster[u, h.FIRST])
+        h.fill(heaps, problem.values, problem.clusters, state.slots, u)
+    x = np.int64(heaps.of_cluster[u, h.FIRST])
     while x >= 0:
-        v = np.int64(clusters[heaps.of_sample[x // width, h.ROW], x % width])
-        if not tree.done[v]:
+        v = np.int64(links[x, h.TO])
+        if not tree.is_done[v]:
             cost = heaps.loss[x] + (prices[u] - prices[v])
             # Rounding can leave a reduced cost a few ulp below 0; Dijkstra needs it at 0.
             length = tree.dist[u] + max(cost, 0.0)
-            if length <= limit:
-                n_touched = _reach(tree, v, length, u, x, n_touched)
-                if state.excess[v] < 0:
-                    limit = length
-        x = np.int64(heaps.links[x, h.AFTER])
-    return limit, n_touched
+            limit = _reach(state, tree, v, length, u, x, limit)
+        x = np.int64(links[x, h.AFTER])
+    return limit
+
+
+@h.inner
+def _reach(state, tree, v, length, u, x, limit):
+    """Enter a path to `v`, unless one to a deficit is known that is shorter; returns its length."""
+    if length > limit:
+        return limit
+    t.reach(tree, v, length, u, x)
+    return length if state.excess[v] < 0 else limit
 
 
 @h.inner
 def _search(source, problem, state, heaps, tree):
     """Step 3: Dijkstra's algorithm to the nearest node with a deficit; returns it, or -1."""
-    k = len(state.prices)
-    tree.dist[source] = 0.0
-    tree.touched[0] = source
-    n_touched, no_sample = np.int64(1), np.int64(h.NONE)
+    k, no_sample = len(state.prices), np.int64(h.NONE)
     limit = np.inf  # no path to a deficit is longer than one that is known
+    t.reach(tree, source, 0.0, np.int64(-1), no_sample)
     while True:
-        u = _nearest(tree, n_touched)
+        u = t.nearest(tree)
         if u < 0 or state.excess[u] < 0:
-            return u, n_touched
-        tree.done[u] = True
+            return u
         if u == k:
             for v in range(k):
-                if not tree.done[v] and state.reported[v] > problem.lower[v]:
+                if not tree.is_done[v] and state.reported[v] > problem.lower[v]:
                     length = tree.dist[u] + max(-state.prices[v], 0.0)
-                    n_touched = _reach(tree, v, length, u, no_sample, n_touched)
+                    limit = _reach(state, tree, v, length, u, no_sample, limit)
             continue
-        if not tree.done[k] and state.reported[u] < problem.upper[u]:
+        if not tree.is_done[k] and state.reported[u] < problem.upper[u]:
             length = tree.dist[u] + max(state.prices[u], 0.0)
-            n_touched = _reach(tree, k, length, u, no_sample, n_touched)
-        limit, n_touched = _reach_from_roots(problem, state, heaps, tree, u, limit, n_touched)
+            limit = _reach(state, tree, k, length, u, no_sample, limit)
+        limit = _reach_from_roots(problem, state, heaps, tree, u, limit)
 
 
 @h.inner
@@ -211,7 +179,7 @@ def _residual_capacity(source, end, problem, state, heaps, tree):
     units = min(state.excess[source], -state.excess[end])
     v = end
     while v != source:
-        u = tree.parent[v]
+        u = tree.nodes[v, t.PARENT]
         if u == k:
             units = min(units, state.reported[v] - problem.lower[v])
         elif v == k:
@@ -222,9 +190,9 @@ def _residual_capacity(source, end, problem, state, heaps, tree):
         most = min(2 * most, units)
         found, v = most, end
         while v != source:
-            if tree.via[v] >= 0:
-                found = min(found, _n_alike(heaps, tree.via[v], found))
-            v = tree.parent[v]
+            if tree.nodes[v, t.VIA] >= 0:
+                found = min(found, _n_alike(heaps, tree.nodes[v, t.VIA], found))
+            v = tree.nodes[v, t.PARENT]
         if found < most:
             return found
     return units
@@ -236,21 +204,21 @@ def _move(problem, state, heaps, u, v, units):
     values, clusters, width = problem.values, problem.clusters, problem.clusters.shape[1]
     is_filled = h.is_filled(heaps, v)
     if is_filled:
-        h.name_roots(heaps, clusters, v, np.int64(1))
+        h.name_roots(heaps, v, np.int64(1))
     for _ in range(units):
         x = np.int64(heaps.of_cluster[u, h.FIRST])
-        while clusters[heaps.of_sample[x // width, h.ROW], x % width] != v:
+        while heaps.links[x, h.TO] != v:
             x = np.int64(heaps.links[x, h.AFTER])
-        t, slot = x // width, x % width
-        i = heaps.of_sample[t, h.ROW]
-        h.take_out(heaps, clusters, u, t, state.slots[i])
+        j, slot = x // width, x % width
+        i = heaps.of_sample[j, h.ROW]
+        h.take_out(heaps, clusters, u, j, state.slots[i])
         state.slots[i] = slot
         if is_filled:
-            h.put_in(heaps, values, clusters, v, t, slot)
+            h.put_in(heaps, values, clusters, v, j, slot)
         else:
-            h.join(heaps, v, t)
+            h.join(heaps, v, j)
     if is_filled:
-        h.name_roots(heaps, clusters, v, np.int64(0))
+        h.name_roots(heaps, v, np.int64(0))
 
 
 @h.inner
@@ -261,7 +229,7 @@ def _augment(source, end, problem, state, heaps, tree):
     moves = 0
     v = end
     while v != source:
-        u = tree.parent[v]
+        u = tree.nodes[v, t.PARENT]
         if u == k:
             state.reported[v] -= units
         elif v == k:
@@ -276,7 +244,7 @@ def _augment(source, end, problem, state, heaps, tree):
 
 
 @h.inner
-def _update(source, end, state, tree, n_touched):
+def _update(source, end, state, tree):
     """Step 5: new prices, at which the arcs of the path cost nothing."""
     prices = state.prices
     k = len(prices)
@@ -286,26 +254,18 @@ def _update(source, end, state, tree, n_touched):
     if rise > 0.0:
         for a in range(k):
             prices[a] += rise
-    for t in range(n_touched):
-        a = tree.touched[t]
+    for i in range(tree.counts[t.N_TOUCHED]):
+        a = tree.nodes[i, t.TOUCHED]
         if a < k:
             prices[a] -= far - min(tree.dist[a], far)
     v = end
     while v != source:  # rounding must not leave the wrong sign
-        u = tree.parent[v]
+        u = tree.nodes[v, t.PARENT]
         if u == k:
             prices[v] = min(prices[v], 0.0)
         elif v == k:
             prices[u] = max(prices[u], 0.0)
         v = u
-
-
-@h.inner
-def _reset(tree, n_touched):
-    """Forget the paths of a search; who came before whom is read on a path alone."""
-    for t in range(n_touched):
-        a = tree.touched[t]
-        tree.dist[a], tree.done[a] = np.inf, False
 
 
 @njit(**ENTRY)
@@ -321,20 +281,20 @@ def _begin(problem, state, leads, counts):
 def _augment_all(problem, state, heaps, tree):
     """Steps 3 to 6; returns samples moved, paths, and whether a search found none."""
     k = len(state.prices)
-    for t in range(heaps.of_sample.shape[0]):
-        i = heaps.of_sample[t, h.ROW]
-        h.join(heaps, np.int64(problem.clusters[i, state.slots[i]]), t)
+    for j in range(heaps.of_sample.shape[0]):
+        i = heaps.of_sample[j, h.ROW]
+        h.join(heaps, np.int64(problem.clusters[i, state.slots[i]]), j)
     n_moved = n_paths = 0
     for node in range(k + 1):
         source = (node + k) % (k + 1)  # the bounds first
         while state.excess[source] > 0:  # step 6: repeat
-            end, n_touched = _search(source, problem, state, heaps, tree)  # step 3
+            end = _search(source, problem, state, heaps, tree)  # step 3
             if end < 0:
                 return n_moved, n_paths, True
             n_moved += _augment(source, end, problem, state, heaps, tree)  # step 4
             n_paths += 1
-            _update(source, end, state, tree, n_touched)  # step 5
-            _reset(tree, n_touched)
+            _update(source, end, state, tree)  # step 5
+            t.forget(tree)
     return n_moved, n_paths, False
 
 
@@ -355,16 +315,5 @@ def augmenting_paths(
     state = _State(slots, prices, np.empty(k, dtype=np.int64), np.zeros(k + 1, dtype=np.int64))
     _begin(problem, state, leads, counts)
     heaps = h.empty_heaps(np.flatnonzero(leads <= window), values.shape[1], k)
-    n_moved, n_paths, is_stuck = _augment_all(problem, state, heaps, _tree(k))
+    n_moved, n_paths, is_stuck = _augment_all(problem, state, heaps, t.empty_tree(k + 1))
     return slots, prices, n_moved, n_paths, is_stuck
-
-
-def _tree(k: int) -> _Tree:
-    """The paths of a search that has not begun, on k clusters and the bounds."""
-    return _Tree(
-        np.full(k + 1, np.inf),
-        np.empty(k + 1, dtype=np.int64),
-        np.empty(k + 1, dtype=np.int64),
-        np.zeros(k + 1, dtype=np.bool_),
-        np.empty(k + 1, dtype=np.int64),
-    )

@@ -18,6 +18,7 @@ from typing import Any
 
 from numba import njit
 from numba.core import event
+from numba.core.cpu import CPUTargetOptions
 
 __all__ = ["ENTRY", "INNER", "watched"]
 
@@ -40,6 +41,9 @@ ENTRY: dict[str, Any] = {"nogil": True, "cache": _can_keep()}
 
 INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """Options of `njit` for a function that only compiled ones call."""
+
+if hasattr(CPUTargetOptions, "_nrt"):
+    INNER["_nrt"] = False  # arrays are its caller's: counting who holds them took most of its time
 
 
 class _Listener(event.Listener):

@@ -110,7 +110,16 @@ def test_options_of_compilation(monkeypatch, name):
         assert fast in (None, {"nnan", "nsz"})
         if name == "augmenting_paths":  # divisions are of whole numbers above 0: none is looked at
             assert options.pop("error_model") == "numpy"
-        assert options == {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}, function
+            assert options.pop("forceinline")
+        inner = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
+        assert options == inner, function
+
+
+def test_a_numba_without_the_switch_still_compiles(monkeypatch):
+    """The switch that leaves out counting who holds an array is none that numba documents."""
+    assert interpreted("numba_compilation").INNER["_nrt"] is False
+    monkeypatch.setattr("numba.core.cpu.CPUTargetOptions", object)
+    assert "_nrt" not in interpreted("numba_compilation").INNER
 
 
 def _outer():

@@ -45,9 +45,9 @@ class Samples:
         self.h.take_out(self.heaps, self.clusters, u, t, self.slots[i])
         self.slots[i] = slot
         v = self.home(t)
-        self.h.name_roots(self.heaps, self.clusters, v, np.int64(1))
+        self.h.name_roots(self.heaps, v, np.int64(1))
         self.h.put_in(self.heaps, self.values, self.clusters, v, t, slot)
-        self.h.name_roots(self.heaps, self.clusters, v, np.int64(0))
+        self.h.name_roots(self.heaps, v, np.int64(0))
 
     def losses(self, u):
         """What each node of a cluster loses, by the cluster that it would go to."""
@@ -77,6 +77,7 @@ class Samples:
         root, before, met = self.heaps.of_cluster[u, h.FIRST], h.NONE, []
         while root >= 0:
             v = self.clusters[self.rows[root // width], root % width]
+            assert self.heaps.links[root, h.TO] == v
             nodes = [root, *self.below(self.heaps.links[root, h.CHILD], root)]
             assert {x: self.heaps.loss[x] for x in nodes} == wanted[v]
             assert len(nodes) == len(wanted[v])
@@ -119,7 +120,7 @@ def test_losses_are_counted_from_the_first_candidate_of_a_row(h):
 
 def test_empty_heaps_have_no_roots_and_nobody_waits(h):
     heaps = h.empty_heaps(np.asarray([3, 5, 9, 11]), 2, 3)
-    assert [a.shape for a in heaps] == [(8, 3), (8,), (3, 3), (4, 3)]
+    assert [a.shape for a in heaps] == [(8, 4), (8,), (3, 3), (4, 3)]
     assert [a.dtype for a in heaps] == [np.int32, np.float64, np.int32, np.int32]
     assert heaps.of_sample[:, h.ROW].tolist() == [3, 5, 9, 11]
     assert (heaps.of_cluster < 0).all()
