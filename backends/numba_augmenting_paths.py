@@ -107,7 +107,7 @@ def _report(problem, state, counts):
 
 @h.inner
 def _reach_from_roots(problem, state, heaps, tree, u, limit):
-    """Follow the arcs of the samples of `u`; returns the length of the shortest path to an end."""
+    """Follow the arcs of the samples of `u`; returns the limit, as `_reach` does."""
     prices, links = state.prices, heaps.links
     if not h.is_filled(heaps, u):
         h.fill(heaps, problem.values, problem.clusters, state.slots, u)
@@ -125,7 +125,7 @@ def _reach_from_roots(problem, state, heaps, tree, u, limit):
 
 @h.inner
 def _reach(state, tree, v, length, u, x, limit):
-    """Enter a path to `v`, unless one to a deficit is known that is shorter; returns its length."""
+    """Enter a path to `v` that is within the limit; returns the limit, which a deficit lowers."""
     if length > limit:
         return limit
     t.reach(tree, v, length, u, x)
