@@ -22,16 +22,15 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import array_api_compat as compat
 
+from ._tasks import Task, Tasks
 from .checks import check_count
 from .types import Array
 
@@ -131,60 +130,27 @@ def map_in_order(
     # What the caller has chosen holds in the workers too: the engine, how NumPy treats overflow.
     chosen = copy_context()
     chosen.run(_pool.set, None)
-    rest, begun = iter(items), deque[_Task[R]]()
+    tasks = Tasks[T, R](function, pool.executor, most_workers=pool.n_threads - 1, context=chosen)
+    rest, begun = map(Task[T, R], items), deque[Task[T, R]]()
 
-    def begin(most: int) -> None:
-        for item in islice(rest, most):
-            task = _Task(partial(chosen.copy().run, function, item))
-            task.future = pool.executor.submit(task)
-            begun.append(task)
+    def begin(most: int, *, for_caller: int) -> None:
+        more = list(islice(rest, most))
+        begun.extend(more)
+        tasks.offer(more, n_workers=max(len(more) - for_caller, 0))
 
     try:
-        begin(AHEAD * pool.n_threads)
+        begin(AHEAD * pool.n_threads, for_caller=1)
         while begun:
-            result = _first_result(begun)
-            begin(1)
+            while not begun[0].is_done and tasks.do_here():
+                pass
+            result = begun[0].result()
+            begun.popleft()
+            begin(1, for_caller=0)
             yield result
+            del result  # before the next one is there as well
     finally:
-        # Those that can be canceled run nowhere: an interrupt may have ended one in this thread.
-        wait([task.future for task in begun if not task.future.cancel()])
+        tasks.withdraw(begun)
         begun.clear()  # errors that nobody will see hold frames, and these hold it
-
-
-@dataclass(eq=False)
-class _Task(Generic[R]):
-    """The work on an item until a thread does it, and what holds its result then."""
-
-    work: Callable[[], R] | None
-    future: Future[R] = field(default_factory=Future)
-
-    def __call__(self) -> R:
-        """Do the work, once; the item is held no longer than that."""
-        work, self.work = self.work, None
-        del self  # an error holds this frame, and the task the error
-        assert work is not None
-        return work()
-
-    def do_here(self) -> None:
-        """Do the work in this thread, unless a worker has begun it."""
-        if not self.future.cancel():
-            return
-        self.future = future = Future[R]()  # no worker will begin the canceled one
-        try:
-            future.set_result(self())
-        except Exception as error:
-            future.set_exception(error)  # raised when the result's turn comes
-            del self, future  # as above
-
-
-def _first_result(tasks: deque[_Task[R]]) -> R:
-    """Take away the first task and return its result; do tasks that wait for a worker till then."""
-    for task in tasks:
-        if tasks[0].future.done():
-            break
-        task.do_here()
-    del task  # it may hold the error that is raised here
-    return tasks.popleft().future.result()
 
 
 def row_parts(n_rows: int, least: int, *, like: Array) -> list[slice]:

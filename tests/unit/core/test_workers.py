@@ -9,7 +9,6 @@ import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from importlib import import_module
 
 import array_api_strict
 import numpy as np
@@ -24,7 +23,6 @@ from dualclust.algos.core.workers import (
 from dualclust.backends import engine, select
 
 LIKE = np.zeros(1)
-module = import_module("dualclust.algos.core.workers")  # the package shows the function
 THREADS = (1, 2, 4, 16)
 
 
@@ -97,32 +95,54 @@ def test_the_caller_takes_the_first_items_that_no_worker_has_begun():
 
 def test_the_caller_hands_out_a_result_that_is_ready_before_it_takes_more():
     here, own = threading.get_ident(), []
-    has_first, in_second, has_third, taken = (threading.Event() for _ in range(4))
-
-    def items():
-        yield 0
-        assert has_first.wait(timeout=30.0)  # the worker has the first item
-        yield from (1, 2, 3)
+    has_own, has_third, taken = (threading.Event() for _ in range(3))
 
     def work(i):
         if threading.get_ident() == here:
             own.append(i)
-            in_second.set()
-            assert i != 1 or has_third.wait(timeout=30.0)  # so that the first is done
-        elif i == 0:
-            has_first.set()
-            assert in_second.wait(timeout=30.0)
+            has_own.set()
+            assert has_third.wait(timeout=30.0)  # so that the worker's first one is done
+        elif i < 2:
+            assert has_own.wait(timeout=30.0)  # one of the first two is the caller's
         else:
             has_third.set()
             assert taken.wait(timeout=30.0)
         return i
 
     with workers(2):
-        results = map_in_order(work, items(), like=LIKE)
+        results = map_in_order(work, range(4), like=LIKE)
         assert next(results) == 0
-        assert own == [1]
+        assert next(results) == 1
+        assert own in ([0], [1])
         taken.set()
-        assert list(results) == [1, 2, 3]
+        assert list(results) == [2, 3]
+
+
+def test_a_single_item_is_the_caller_s():
+    here = threading.get_ident()
+    with workers(3):
+        for _ in range(50):
+            assert list(map_in_order(lambda i: threading.get_ident(), [0], like=LIKE)) == [here]
+        assert not names()  # no thread has been asked for
+
+
+def test_a_worker_comes_back_to_a_pass_that_it_has_left():
+    """It leaves where nothing waits; the caller calls it again with the next item."""
+    here = threading.get_ident()
+    both = threading.Barrier(2, timeout=30.0)
+
+    def work(i):
+        if i >= 8:
+            both.wait()
+        return threading.get_ident()
+
+    with workers(2):
+        results = map_in_order(work, range(10), like=LIKE)
+        found = [next(results)]
+        time.sleep(0.05)  # all that have begun are done, and the worker has left
+        found += list(results)
+    assert len(set(found[8:])) == 2
+    assert here in found[8:]
 
 
 def test_no_more_is_begun_than_the_caller_has_asked_for():
@@ -330,16 +350,6 @@ def test_an_interrupt_in_the_part_of_the_caller_ends_the_pass(error):
 
 class Item:
     """Something that can be watched."""
-
-
-def test_an_item_is_held_no_longer_than_its_work_takes():
-    task = module._Task((lambda item: lambda: item is None)(item := Item()))
-    watched = weakref.ref(item)
-    del item
-    assert watched() is not None
-    task.do_here()
-    assert task.future.result() is False
-    assert watched() is None
 
 
 @pytest.mark.parametrize("fails_in", ["caller", "worker", "none"])
