@@ -148,8 +148,9 @@ class SolverOptions:
     that is: then no samples are drawn. Too small costs passes. 0 where nothing is known."""
 
     # Labels from candidates (`_reduced`).
-    chunk_rows: int = 2**18
-    """Rows that are added up at a time: what is made of them in float64 is small."""
+    chunk_rows: int = 2**14
+    """Rows that are added up at a time, which threads share out: what is made of them in float64
+    stays in a core's cache."""
     device_chunk_rows: int = 2**21
     """The same away from the host, where each time is a read: 128 MiB for eight candidates."""
     pass_temperature: float = 0.03125

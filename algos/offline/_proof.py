@@ -35,6 +35,7 @@ from ..core.errors import InvalidValueError
 from ..core.reads import read, unread
 from ..core.segments import segment_sum
 from ..core.types import Array
+from ..core.workers import map_in_order
 from ..scores.blocks import row_blocks
 from ..scores.sources import ScoreSource, largest_score, times_power_of_two
 from ..scores.statistics import ScoresOutOfRangeError
@@ -215,6 +216,21 @@ def _regrets(
     return lost, rounding_of(float(xp.sum(most)) + min(scale * n_lost, size))
 
 
+class _Part(NamedTuple):
+    """Candidates chosen by some free rows, what they are worth, and what they lose.
+
+    `misplaced` is what the candidates alone say that they lose.
+    """
+
+    chosen: Array
+    counts: Array
+    objective: Array | float
+    size: Array | float
+    lost: float
+    explained: float
+    misplaced: float
+
+
 def proven(
     candidates: Candidates,
     slots: Array,
@@ -232,24 +248,36 @@ def proven(
     # Candidates and fixed rows speak for prices inside the region only.
     inside = xp.clip(prices, candidates.low, candidates.high)
     is_outside = bool(xp.any(inside != prices))
-    counts, chosen = candidates.fixed_counts, [candidates.clusters[:0, 0]]
-    objective, size = candidates.fixed_value, candidates.fixed_size
-    lost = explained = misplaced = 0.0
-    for rows in row_slices(candidates, options):
+
+    def of_part(rows: slice) -> _Part:
         slot = slots[rows][:, None]
         value = xp.take_along_axis(candidates.values[rows, :], slot, axis=1)[:, 0]
         value = xp.astype(value, xp.float64)
-        chosen.append(xp.take_along_axis(candidates.clusters[rows, :], slot, axis=1)[:, 0])
-        label = xp.astype(chosen[-1], xp.int64)
-        ones = xp.ones_like(label)[:, None]
-        counts = counts + segment_sum(ones, label, n_segments=k)[:, 0]
-        objective = objective + unread(xp.sum(value))
-        size = size + unread(xp.sum(xp.abs(value)))
-        parts = _regrets(candidates, rows, slot, inside, scale, whole=True)  # step 1: regret
-        lost, explained = lost + parts[0], explained + parts[1]
-        if is_outside or (parts[0] > 0.0 and _any_truncated(candidates, rows)):
-            parts = _regrets(candidates, rows, slot, prices, scale, whole=False)
-        misplaced += max(parts[0] - parts[1], 0.0)
+        chosen = xp.take_along_axis(candidates.clusters[rows, :], slot, axis=1)[:, 0]
+        label = xp.astype(chosen, xp.int64)
+        counts = segment_sum(xp.ones_like(label)[:, None], label, n_segments=k)[:, 0]
+        lost, explained = regret = _regrets(candidates, rows, slot, inside, scale, whole=True)
+        if is_outside or (lost > 0.0 and _any_truncated(candidates, rows)):
+            regret = _regrets(candidates, rows, slot, prices, scale, whole=False)
+        return _Part(
+            chosen=chosen,
+            counts=counts,
+            objective=unread(xp.sum(value)),
+            size=unread(xp.sum(xp.abs(value))),
+            lost=lost,
+            explained=explained,
+            misplaced=max(regret[0] - regret[1], 0.0),
+        )
+
+    counts, chosen = candidates.fixed_counts, [candidates.clusters[:0, 0]]
+    objective, size = candidates.fixed_value, candidates.fixed_size
+    lost = explained = misplaced = 0.0
+    for part in map_in_order(of_part, row_slices(candidates, options), like=prices):
+        chosen.append(part.chosen)
+        counts = counts + part.counts
+        objective, size = objective + part.objective, size + part.size
+        lost, explained = lost + part.lost, explained + part.explained  # step 1: regret
+        misplaced += part.misplaced
     slack = _slackness(inside, counts, bounds)  # step 2: slackness
     outside = xp.max(xp.maximum(bounds.lower - counts, counts - bounds.upper))
     priced_size = xp.sum(xp.abs(inside) * xp.astype(counts, xp.float64))

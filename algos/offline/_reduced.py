@@ -36,6 +36,7 @@ from ...backends import select
 from ..bounds.sizes import SizeBounds, price_of_bounds
 from ..core.reads import read, unread
 from ..core.types import Array
+from ..core.workers import map_in_order
 from ..scores.sources import largest_score
 from ._augmenting_paths import augmenting_paths
 from ._candidates import Candidates, TrustRegion, row_slices
@@ -207,14 +208,16 @@ def _worth(candidates: Candidates, prices: Array, options: SolverOptions) -> lis
     Also what the best candidates are worth, about how large the objective is, and what the prices
     add to the fixed rows.
     """
-    xp, truncated = compat.array_namespace(prices), 0.0
-    worth, size = candidates.fixed_value, candidates.fixed_size
-    for rows in row_slices(candidates, options):
+    xp = compat.array_namespace(prices)
+
+    def of_part(rows: slice) -> list[Array | float]:
         first = xp.astype(candidates.values[rows, 0], xp.float64)
         best = best_priced(candidates.values[rows, :], candidates.clusters[rows, :], prices)
         beyond = xp.clip(candidates.truncation[rows] - first - best, min=0.0)
-        truncated = truncated + unread(xp.sum(beyond))
-        worth = worth + unread(xp.sum(first + best))
-        size = size + unread(xp.sum(xp.abs(first)))
+        return [unread(xp.sum(terms)) for terms in (beyond, first + best, xp.abs(first))]
+
+    truncated, worth, size = 0.0, candidates.fixed_value, candidates.fixed_size
+    for part in map_in_order(of_part, row_slices(candidates, options), like=prices):
+        truncated, worth, size = truncated + part[0], worth + part[1], size + part[2]
     fixed = xp.sum(xp.astype(candidates.fixed_counts, xp.float64) * prices)
     return read(truncated, worth, size, fixed)

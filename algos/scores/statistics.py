@@ -31,6 +31,7 @@ import array_api_compat as compat
 
 from ..core.reads import detached
 from ..core.types import Array
+from ..core.workers import map_parts
 from .sources import ScoreSource, largest_score, times_power_of_two
 
 __all__ = [
@@ -82,10 +83,14 @@ def median(values: Array) -> float:
 def score_range(scores: Array) -> float:
     """Return the median of largest minus smallest score over rows where they differ, or 1."""
     xp = compat.array_namespace(scores)
-    finite = xp.isfinite(scores)
-    low = xp.min(xp.where(finite, scores, xp.full_like(scores, math.inf)), axis=1)
-    ranges = xp.astype(xp.max(scores, axis=1), xp.float64) - xp.astype(low, xp.float64)
-    ranges = xp.where(xp.isfinite(ranges), ranges, xp.zeros_like(ranges))
+
+    def of_part(rows: Array) -> Array:
+        finite = xp.isfinite(rows)
+        low = xp.min(xp.where(finite, rows, xp.full_like(rows, math.inf)), axis=1)
+        ranges = xp.astype(xp.max(rows, axis=1), xp.float64) - xp.astype(low, xp.float64)
+        return xp.where(xp.isfinite(ranges), ranges, xp.zeros_like(ranges))
+
+    ranges = xp.concat(list(map_parts(of_part, scores)))
     n = ranges.shape[0]
     if not n:
         return 1.0

@@ -5,6 +5,9 @@ The instances are such that sums would differ if threads added up what they have
 
 from __future__ import annotations
 
+import platform
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -166,3 +169,37 @@ def test_the_blocks_really_run_on_several_threads(monkeypatch):
     assert len(set(seen)) == 2
     assert threading.get_ident() in seen
     assert block_rows(7) < len(x)
+
+
+FAULTS = """
+import resource, sys
+import numpy as np
+from dualclust.algos.core.workers import map_in_order
+from dualclust.cluster import threads
+if sys.argv[2] == "not kept":
+    threads.FREED_BYTES = 1
+scores = np.ones((1024, 1000), dtype=np.float32)  # the size of a block
+with threads.products_on(int(sys.argv[1])):
+    def temporaries(i):
+        return float(((scores + 1.0) * 2.0 - scores)[0, 0])
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        list(map_in_order(temporaries, range(40), like=scores))
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def faults(threads, kept):
+    """Pages that the third of three like passes faults in, in a process of its own."""
+    command = [sys.executable, "-c", FAULTS, str(threads), kept]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return int(found.stdout.split()[-1])
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another allocator, other rules")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_pass_works_in_memory_that_those_before_have_freed(threads):
+    """In the first pass pages have to come; a block has about a thousand, and there are 40."""
+    if faults(threads, "not kept") < 10_000:
+        pytest.skip("this allocator keeps what is freed by itself")
+    assert faults(threads, "kept") < 3_000

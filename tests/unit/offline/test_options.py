@@ -67,7 +67,7 @@ CHOSEN = {
     "limit_truncated": 0.02,
     "price_reach": 0.0,
     # Labels from candidates.
-    "chunk_rows": 262_144,
+    "chunk_rows": 16_384,
     "device_chunk_rows": 2_097_152,
     "pass_temperature": 0.03125,
     "path_undecided": 32.0,

@@ -177,4 +177,4 @@ def test_no_thread_and_no_part_changes_a_radius(rng, threads, monkeypatch):
         assert largest_radius(scores, prices, **given) == whole[0]
         found = initial_radius(scores, prices, DEFAULT_OPTIONS)
     np.testing.assert_array_equal(found, whole[1])
-    assert [len(parts) for parts in cuts] == [16, 16]
+    assert [len(parts) for parts in cuts] == [16, 16, 16]  # leads, ranges, and what is apart

@@ -296,16 +296,22 @@ def test_a_pass_sees_all_blocks_or_those_within_rows(monkeypatch):
     assert edges(within=(2, 2), at_least_one=True) == [(2, 2)]
 
 
-def test_ranks_that_read_together_read_in_one_thread():
-    from threading import get_ident
+def test_ranks_that_read_together_read_in_one_thread(monkeypatch):
+    from threading import Barrier, get_ident
 
-    source = score_source(np.zeros((3, 1)))
-    like = np.zeros(1)
+    monkeypatch.setattr(sources, "block_rows", lambda k, like: 1)
+    source, like = score_source(np.zeros((2, 1))), np.zeros(1)
+    both = Barrier(2, timeout=30.0)
+
+    def meet(start, stop):
+        both.wait()
+        return get_ident()
+
     with workers(2):
-        for in_turn in (False, True):
-            chosen = source._replace(in_turn=in_turn)
-            threads = set(chosen.map_blocks(lambda a, b: get_ident(), like=like))
-            assert (get_ident() in threads) == in_turn
+        assert len(set(source.map_blocks(meet, like=like))) == 2
+        in_turn = source._replace(in_turn=True)
+        threads = set(in_turn.map_blocks(lambda start, stop: get_ident(), like=like))
+        assert threads == {get_ident()}
 
 
 def test_a_rank_with_all_rows_is_alone_only_where_it_is_the_only_one():
