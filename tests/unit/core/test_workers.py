@@ -210,13 +210,17 @@ def test_the_threads_end_with_the_context_also_by_an_error():
         assert not names()
 
 
-def test_a_pass_inside_a_pass_is_a_loop():
+@pytest.mark.parametrize("n_items", [1, 2, 20])
+def test_a_pass_inside_a_pass_is_a_loop(n_items):
+    def slow(i):
+        time.sleep(0.001)  # time for a worker that has nothing else to do
+        return threading.get_ident()
+
     def inner(i):
-        here = threading.get_ident()
-        return {threading.get_ident() for _ in map_in_order(abs, range(9), like=LIKE)} == {here}
+        return set(map_in_order(slow, range(9), like=LIKE)) == {threading.get_ident()}
 
     with workers(2):
-        assert all(map_in_order(inner, range(20), like=LIKE))
+        assert all(map_in_order(inner, range(n_items), like=LIKE))
 
 
 def test_several_threads_may_open_workers_at_once():
