@@ -8,9 +8,9 @@ the same time. Sums and lists must not depend on which block is ready first.
 2. *Results come in order.* `map_in_order` hands them out as a loop would. What is added up or
    appended from them is the same to the last bit for any number of threads, as long as a block's
    result depends on the block alone.
-3. *The caller works too.* It is one of the threads: where the result that comes next is not ready,
-   it computes the first block that no other has begun. A pass of a few short blocks would cost as
-   much in threads that wake each other as in work.
+3. *The caller works too.* It is one of the threads, and does a pass of one block alone: where the
+   result that comes next is not ready, it computes the first block that no other has begun. A pass
+   of a few short blocks would cost as much in threads that wake each other as in work.
 4. *One level.* Inside a pass there are no workers: a pass within a pass is a loop, so that no
    thread ever waits for another's place in the pool.
 
