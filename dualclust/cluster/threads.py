@@ -51,6 +51,10 @@ def products_on(threads: int) -> Iterator[Multiply]:
     InvalidValueError, InvalidTypeError
         If `threads` is no integer of at least 1.
 
+    Notes
+    -----
+    From the first call on, the process may keep 64 MiB of what it frees, for as long as it lives.
+
     Examples
     --------
     >>> a = np.arange(600.0).reshape(200, 3)

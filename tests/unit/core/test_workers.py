@@ -128,21 +128,22 @@ def test_a_single_item_is_the_caller_s():
 
 def test_a_worker_comes_back_to_a_pass_that_it_has_left():
     """It leaves where nothing waits; the caller calls it again with the next item."""
-    here = threading.get_ident()
-    both = threading.Barrier(2, timeout=30.0)
+    by, done = {}, threading.Event()
 
     def work(i):
-        if i >= 8:
-            both.wait()
-        return threading.get_ident()
+        by[i] = threading.get_ident()
+        if i == AHEAD * 2 + 1:
+            done.set()
+        return i
 
     with workers(2):
-        results = map_in_order(work, range(10), like=LIKE)
-        found = [next(results)]
-        time.sleep(0.05)  # all that have begun are done, and the worker has left
-        found += list(results)
-    assert len(set(found[8:])) == 2
-    assert here in found[8:]
+        results = map_in_order(work, range(AHEAD * 2 + 2), like=LIKE)
+        assert next(results) == 0
+        time.sleep(0.05)  # the worker has nothing left to do
+        assert next(results) == 1  # the last item is begun now
+        assert done.wait(timeout=30.0)  # by the worker: the caller is not in the pass
+        assert by[AHEAD * 2 + 1] != threading.get_ident()
+        assert list(results) == list(range(2, AHEAD * 2 + 2))
 
 
 def test_no_more_is_begun_than_the_caller_has_asked_for():
