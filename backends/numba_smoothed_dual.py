@@ -47,11 +47,12 @@ def _exponentials(x, shifted, n):
 
 
 @njit(**ENTRY)
-def _soft_counts(values, clusters, prices, temperature, counts, spread, p):
+def _soft_counts(values, clusters, prices, temperature, counts, spread, p, names):
     n, width = values.shape
     total_best = 0.0
     total_log = 0.0
-    farthest = -FAR * temperature
+    n_kept = 0
+    farthest, per_temperature = -FAR * temperature, 1.0 / temperature
     priced = np.empty(width)
     # What is near the best of its row, of some rows at a time: the rest has no weight.
     weights, shifted = np.empty(ROWS * width), np.empty(ROWS * width)
@@ -71,41 +72,46 @@ def _soft_counts(values, clusters, prices, temperature, counts, spread, p):
                 listed += 1
                 priced[j] = (np.float64(values[i, j]) - base) + prices[a]
                 best = max(best, priced[j])
-            for j in range(listed):
+            for j in range(listed):  # what is far is written as well, and the next in its place
                 away = priced[j] - best
-                if away > farthest:
-                    weights[n_near], place[n_near] = away / temperature, j
-                    n_near += 1
+                weights[n_near], place[n_near] = away * per_temperature, j
+                n_near += away > farthest
             ends[t] = n_near
             total_best += best
         _exponentials(weights, shifted, n_near)
         end = 0
         for t in range(n_rows):
             i, first, end = start + t, end, ends[t]
-            if end == first + 1:
-                j = place[first]
-                p[i, j] = 1.0
-                counts[clusters[i, j]] += 1.0
+            if end == first + 1:  # one cluster has all of the row
+                counts[clusters[i, place[first]]] += 1.0
                 continue
             total = 0.0
             for e in range(first, end):
                 total += weights[e]
             total_log += np.log(total)
-            for e in range(first, end):
-                share, j = weights[e] / total, place[e]
-                p[i, j] = share
-                counts[clusters[i, j]] += share
-                spread[clusters[i, j]] += share * (1.0 - share)
-    return total_best + temperature * total_log
+            per_total = 1.0 / total
+            own_p, own_names = p[n_kept], names[n_kept]
+            for j in range(width):
+                own_p[j], own_names[j] = 0.0, -1
+            for j in range(end - first):
+                share, a = weights[first + j] * per_total, clusters[i, place[first + j]]
+                own_p[j], own_names[j] = share, a
+                counts[a] += share
+                spread[a] += share * (1.0 - share)
+            n_kept += 1
+    return total_best + temperature * total_log, n_kept
 
 
 def soft_counts(
     values: FloatArray, clusters: Candidates, prices: Doubles, *, temperature: float
-) -> tuple[float, Doubles, Doubles, FloatArray]:
-    """See `dualclust.algos.offline._smoothed_dual.soft_counts`."""
-    counts, spread, p = np.zeros_like(prices), np.zeros_like(prices), np.zeros_like(values)
-    value = _soft_counts(values, clusters, prices, float(temperature), counts, spread, p)
-    return float(value), counts, spread, p
+) -> tuple[float, Doubles, Doubles, FloatArray, Candidates]:
+    """See `dualclust.algos.offline._smoothed_dual.soft_counts`; lists the rows on borders alone."""
+    counts, spread = np.zeros_like(prices), np.zeros_like(prices)
+    p, names = np.empty_like(values), np.empty_like(clusters)
+    value, n_kept = _soft_counts(
+        values, clusters, prices, float(temperature), counts, spread, p, names
+    )
+    return float(value), counts, spread, p[:n_kept, :].copy(), names[:n_kept, :].copy()
 
 
 @njit(**ENTRY)
@@ -143,17 +149,19 @@ def curvature(probabilities: FloatArray, clusters: Candidates, *, n_clusters: in
 @njit(**ENTRY)
 def _curvature_product(p, clusters, direction, out):
     n, width = p.shape
+    shares, moves = np.empty(width), np.empty(width)
     for i in range(n):
-        if p[i, 0] == 1.0:
-            continue
         mean = 0.0
+        listed = 0
         for j in range(width):
-            if p[i, j] > 0.0:
-                mean += np.float64(p[i, j]) * direction[clusters[i, j]]
-        for j in range(width):
-            if p[i, j] > 0.0:
-                a = clusters[i, j]
-                out[a] += np.float64(p[i, j]) * (direction[a] - mean)
+            a = clusters[i, j]
+            if a < 0:
+                break
+            shares[j], moves[j] = p[i, j], direction[a]
+            mean += shares[j] * moves[j]
+            listed += 1
+        for j in range(listed):
+            out[clusters[i, j]] += shares[j] * (moves[j] - mean)
 
 
 def curvature_product(

@@ -43,7 +43,7 @@ def best_priced(values: Tensor, clusters: Tensor, prices: Tensor) -> Tensor:
 
 def soft_counts(
     values: Tensor, clusters: Tensor, prices: Tensor, **options: Any
-) -> tuple[float, Tensor, Tensor, Tensor]:
+) -> tuple[float, Tensor, Tensor, Tensor, Tensor]:
     """See `dualclust.algos.offline._smoothed_dual.soft_counts`."""
     return _run(numba_smoothed_dual.soft_counts, values, clusters, prices, **options)  # type: ignore[no-any-return]
 

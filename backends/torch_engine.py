@@ -231,7 +231,7 @@ def _falling(key: Tensor, m: int) -> Tensor:
 
 def soft_counts(
     values: Tensor, clusters: Tensor, prices: Tensor, *, temperature: float
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """See `dualclust.algos.offline._smoothed_dual.soft_counts`. Reads nothing."""
     kept: list[Tensor] = []
     value, counts, spread = prices.new_zeros(()), torch.zeros_like(prices), torch.zeros_like(prices)
@@ -243,7 +243,7 @@ def soft_counts(
         counts.index_add_(dim=0, index=flat, source=p.reshape(-1))
         spread.index_add_(dim=0, index=flat, source=(p * (1 - p)).reshape(-1))
         kept.append(p.to(values.dtype))
-    return value, counts, spread, _joined(kept)
+    return value, counts, spread, _joined(kept), clusters
 
 
 def curvature(probabilities: Tensor, clusters: Tensor, *, n_clusters: int) -> Tensor:

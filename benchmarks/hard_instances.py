@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dualclust as dc
-from tests.passes import counted_work
+from tests.passes import OVER_SCORES, counted_work
 
 Scores = NDArray[np.floating[Any]]
 Counts = NDArray[np.int64]
@@ -233,12 +233,11 @@ def solve(instance: Instance) -> Work:
     with counted_work() as count:
         found = dc.assign_exact(instance.scores, bounds)
     seconds = time.process_time() - begin
-    passes = count["_candidates.row_blocks"] + count["_online_passes.row_blocks"]
     return Work(
         seconds,
         found.gap,
-        passes,
-        count["_smoothed_dual.soft_counts"],
+        sum(count[where] for where in OVER_SCORES),
+        count["_smoothed_dual._evaluate"],
         count["paths"],
         count["moved"],
     )

@@ -1,8 +1,8 @@
 """How often the offline solver goes over the scores or over the candidates.
 
 A pass over the scores is one scan of a matrix, or of a sample of its rows, block by block, however
-many blocks there are. A pass over the candidates is one call of a kernel of the smoothed dual, or
-one scan for a bound or a proof. Both are counted where they begin.
+many blocks there are. A pass over the candidates is one value of the smoothed dual, one product
+with its curvature, or one scan for a bound or a proof. Both are counted where they begin.
 """
 
 from __future__ import annotations
@@ -13,17 +13,21 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from dualclust.algos.offline import _candidates, _reduced, _smoothed_dual
+from dualclust.algos.offline import _candidates, _online_passes, _reduced, _smoothed_dual
 from dualclust.algos.scores.sources import ScoreSource
 
 BEGINS = (
     (_candidates, "row_blocks"),
     (ScoreSource, "map_blocks"),
+    (_online_passes, "_shared_pass"),
     (_reduced, "soft_counts"),
-    (_smoothed_dual, "soft_counts"),
+    (_smoothed_dual, "_evaluate"),
     (_smoothed_dual, "curvature"),
     (_smoothed_dual, "curvature_product"),
 )
+
+OVER_SCORES = "_candidates.row_blocks", "ScoreSource.map_blocks", "_online_passes._shared_pass"
+"""Where passes over the scores, or over samples of them, begin."""
 
 
 @contextmanager

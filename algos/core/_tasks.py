@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from contextvars import Context
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 __all__ = ["Task", "Tasks"]
 
@@ -35,10 +35,10 @@ class Task(Generic[T, R]):
         A worker has taken it.
     """
 
-    __slots__ = ("_item", "_raised", "_returned", "_undone", "is_done", "is_with_worker")
+    __slots__ = ("_held", "_raised", "_undone", "is_done", "is_with_worker")
 
     def __init__(self, item: T) -> None:
-        self._item, self._returned = [item], list[R]()  # one each, or none
+        self._held: T | R | None = item  # then what the function returned
         self._raised: BaseException | None = None
         self._undone = Lock()  # held until it is done; who asks for it waits for that
         self._undone.acquire()
@@ -46,9 +46,9 @@ class Task(Generic[T, R]):
 
     def do(self, function: Callable[[T], R], *, keeps: type[BaseException]) -> None:
         """Call the function, hold the item no longer than that, and keep errors of a kind."""
-        item = self._item.pop()
+        item, self._held = cast(T, self._held), None
         try:
-            self._returned.append(function(item))
+            self._held = function(item)
         except keeps as error:
             self._raised = error
         self.is_done = True
@@ -67,7 +67,7 @@ class Task(Generic[T, R]):
         try:
             if error is not None:
                 raise error
-            return self._returned[0]
+            return cast(R, self._held)
         finally:
             del self, error  # the error holds this frame, and the task the error
 
@@ -96,7 +96,8 @@ class Tasks(Generic[T, R]):
         context: Context,
     ) -> None:
         self._function, self._executor, self._context = function, executor, context
-        self._waiting, self._lock = deque[Task[T, R]](), Lock()
+        self._waiting: deque[Task[T, R]] = deque()
+        self._lock = Lock()
         self._n_workers, self._most_workers = 0, most_workers
 
     def offer(self, tasks: Iterable[Task[T, R]], *, n_workers: int) -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
@@ -43,7 +43,8 @@ AHEAD = 2
 """Items per thread that are begun before the caller has taken the result of the first."""
 
 MOST_PARTS = 16
-"""Parts of an array at most: more than threads, so that one that is late holds up little."""
+"""Parts of an array at most: more than threads, so that one that is late holds up little. So few
+items, if they can be counted, are all begun at once."""
 
 PART_ENTRIES = 2**16
 """Entries of a part of a matrix at least: what comes and goes meanwhile stays in a core's cache."""
@@ -130,16 +131,22 @@ def map_in_order(
     # What the caller has chosen holds in the workers too: the engine, how NumPy treats overflow.
     chosen = copy_context()
     chosen.run(_pool.set, None)
-    tasks = Tasks[T, R](function, pool.executor, most_workers=pool.n_threads - 1, context=chosen)
-    rest, begun = map(Task[T, R], items), deque[Task[T, R]]()
+    tasks: Tasks[T, R] = Tasks(
+        function, pool.executor, most_workers=pool.n_threads - 1, context=chosen
+    )
+    rest: Iterator[Task[T, R]] = map(Task, items)
+    begun: deque[Task[T, R]] = deque()
+    ahead = AHEAD * pool.n_threads
+    if isinstance(items, Sized) and len(items) <= MOST_PARTS:
+        ahead = max(ahead, MOST_PARTS)
 
     def begin(most: int, *, for_caller: int) -> None:
-        more = list(islice(rest, most))
-        begun.extend(more)
-        tasks.offer(more, n_workers=max(len(more) - for_caller, 0))
+        if more := list(islice(rest, most)):
+            begun.extend(more)
+            tasks.offer(more, n_workers=max(len(more) - for_caller, 0))
 
     try:
-        begin(AHEAD * pool.n_threads, for_caller=1)
+        begin(ahead, for_caller=1)
         while begun:
             while not begun[0].is_done and tasks.do_here():
                 pass

@@ -35,17 +35,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import reduce
+from itertools import pairwise
+from operator import add
 from typing import NamedTuple
 
 import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds, price_of_bounds
 from ..core.reads import read, unread
+from ..core.segments import segment_sum
 from ..core.types import Array
+from ..core.workers import map_in_order
 from ..online.assignment import AssignmentState, assign, init_state, next_pass, relaxed
 from ..online.certificates import violation
-from ..online.duals import Duals
+from ..online.duals import DualRule, Duals, update_duals
 from ..online.step_sizes import StepRule, measured_steps
+from ..scores.blocks import block_rows, row_blocks
 from ..scores.nearest import best_clusters
 from ..scores.sources import Group, ScoreSource
 from ..scores.statistics import score_range, strided_ids
@@ -55,6 +61,12 @@ from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, relative_gap, rounding_of
 
 __all__ = ["assign_in_passes", "learn_prices"]
+
+SHARED_ENTRIES = 2**19
+"""Scores of a chunk from which on threads share it out: about 0.2 ms of work."""
+
+PARTS_OF_BLOCK = 4
+"""What part of a block threads then take at a time."""
 
 
 def learn_prices(
@@ -113,10 +125,36 @@ def learn_prices(
     for epoch in range(n_passes):
         steps = measured_steps(bounds, epoch=epoch, kappa_floor=floor, scale=scale)
         state = next_pass(state)
+        if steps.chunk_size * source.n_clusters >= SHARED_ENTRIES:
+            state = state._replace(duals=_shared_pass(source, bounds, state.duals, steps))
+            continue
         # Each block's labels wait for those before it; its scores do not.
         for block in source.map_blocks(clipped, like=bounds.lower):
             _, state = assign(block, bounds, state, steps=steps)
     return state.duals.lower - state.duals.upper
+
+
+def _shared_pass(source: ScoreSource, bounds: SizeBounds, duals: Duals, steps: StepRule) -> Duals:
+    """Return the duals after one pass under relaxed bounds, chunk by chunk.
+
+    Samples of a chunk have the same prices, and nothing but these decides on their labels: threads
+    share them out.
+    """
+    xp, n, k = compat.array_namespace(duals.lower), source.group.n_total, source.n_clusters
+    rule, like = DualRule.of(bounds, steps), None if source.in_turn else duals.lower
+    part = max(block_rows(k, like=duals.lower) // PARTS_OF_BLOCK, 1)
+    for first, last in row_blocks(n, steps.chunk_size):
+        prices = duals.lower - duals.upper
+
+        def sizes(rows: tuple[int, int], prices: Array = prices) -> Array:
+            labels, _ = best_clusters(source.block(*rows), prices)
+            return segment_sum(xp.ones_like(labels)[:, None], labels, n_segments=k)[:, 0]
+
+        # Edges at multiples of a part, so that a part lies in one block.
+        edges = [first, *range(first // part * part + part, last, part), last]
+        counted = map_in_order(sizes, list(pairwise(edges)), like=like)
+        duals = update_duals(duals, reduce(add, counted), last - first, rule)
+    return duals
 
 
 def assign_in_passes(

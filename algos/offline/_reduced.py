@@ -193,7 +193,7 @@ def _held_back(
         return False
     if n_at_edge > options.edge_share * k:
         return True
-    _, counts, _, _ = soft_counts(
+    _, counts, *_ = soft_counts(
         problem.values, problem.clusters, prices, temperature=refined.temperature
     )
     aim = xp.where(prices > 0.0, problem.lower, problem.upper)

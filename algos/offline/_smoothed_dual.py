@@ -18,7 +18,8 @@ with p_i the softmax. Only samples near a border of two clusters have curvature,
 temperature is minimized from the minimum of the last:
 
 1. *Evaluate* value, gradient and curvature of the smoothed dual (`soft_counts`, `curvature`): sums
-   over samples, in parts that threads share out.
+   over samples, in parts that threads share out. The samples on a border are listed, once for all
+   products with the curvature: at low temperatures they are few.
 2. *Fix* the variables at an edge of the box that the gradient pushes outward.
 3. *Step*: Newton's direction on the free variables, damped so that no price moves by more than some
    T, within which the curvature holds; by elimination, or by conjugate gradients.
@@ -51,7 +52,7 @@ import math
 from collections.abc import Callable
 from functools import reduce
 from operator import add
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import array_api_compat as compat
 
@@ -86,9 +87,7 @@ FAR = 24.0  # temperatures; what is worse by more has no weight: 4e-11 would cou
 RIDGE = 1e-8  # share of the largest curvature, for directions that have none
 CG_STEPS, CG_ACCURACY = 60, 0.03  # as exact as a Newton step needs its direction
 UNITS = 2.0**40  # of the sums of the reference text
-PART_ROWS = 2**13  # of a part at least, which threads then hand out in no time
-
-R = TypeVar("R")
+PART_ENTRIES = 2**16  # candidates of a part at least, which threads then hand out in no time
 
 
 class Problem(NamedTuple):
@@ -123,13 +122,15 @@ class RefinedPrices(NamedTuple):
 @kernel
 def soft_counts(
     values: Array, clusters: Array, prices: Array, *, temperature: float
-) -> tuple[Array | float, Array, Array, Array]:
+) -> tuple[Array | float, Array, Array, Array, Array]:
     """Rounded maxima ``sum_i T lse_i``, their counts ``sum_i p_i``, ``sum_i p_i (1 - p_i)``, and p.
 
     Maxima are counted from the score of each row's first candidate: what prices change is not lost
     beside scores that are large. Arguments are assumed checked, with at least one candidate in each
     row. Counts are float64, p is of the dtype of `values`; the first result may be an array without
-    axes, so that nothing has to be read from a device.
+    axes, so that nothing has to be read from a device. The last result are the clusters of p, -1
+    where there are fewer. An engine may leave out rows that one cluster has whole, and entries
+    without weight: neither has any curvature.
     """
     xp = compat.array_namespace(values)
     k = prices.shape[0]
@@ -147,12 +148,12 @@ def soft_counts(
     sums = xp.stack([xp.reshape(p, (-1,)), xp.reshape(p * (1.0 - p), (-1,))], axis=1)
     sums = segment_sum(xp.astype(xp.round(sums * UNITS), xp.int64), flat, n_segments=k)
     counts = xp.astype(sums, xp.float64) / UNITS
-    return value, counts[:, 0], counts[:, 1], xp.astype(p, values.dtype)
+    return value, counts[:, 0], counts[:, 1], xp.astype(p, values.dtype), clusters
 
 
 @kernel
 def curvature(probabilities: Array, clusters: Array, *, n_clusters: int) -> Array:
-    """``sum_i diag(p_i) - p_i p_i^T`` as a (k, k) float64 array."""
+    """``sum_i diag(p_i) - p_i p_i^T`` as a (k, k) float64 array; p is 0 without a cluster."""
     xp = compat.array_namespace(probabilities)
     columns = xp.arange(n_clusters, dtype=clusters.dtype, device=compat.device(clusters))
     # A row of zeros, because an array of no rows has no product in every library.
@@ -245,7 +246,7 @@ def price_errors(problem: Problem, found: RefinedPrices, share: float) -> Array:
     point = point._replace(corner=corner)
     known = xp.mean((problem.high - problem.low) / 2.0)
     prior = point.temperature * xp.mean(scatter) / known
-    solve = _solver(problem, point, xp.ones_like(prices), prior)
+    solve = _solver(point, xp.ones_like(prices), prior)
     k, device, total = prices.shape[0], compat.device(prices), xp.zeros_like(prices)
     draws = random_signs((DRAWS, k), key=KEY, xp=xp, device=device) * scatter
     draws = draws - xp.stack([xp.mean(draws[i, :]) for i in range(DRAWS)])[:, None]
@@ -254,6 +255,13 @@ def price_errors(problem: Problem, found: RefinedPrices, share: float) -> Array:
         total = total + moves[i, :] * moves[i, :]
     square = total / DRAWS
     return xp.sqrt(xp.maximum(square, xp.mean(square)))
+
+
+class _Borders(NamedTuple):
+    """The samples of a part that lie on a border: their shares of clusters, and which these are."""
+
+    probabilities: Array
+    clusters: Array
 
 
 class _Point(NamedTuple):
@@ -267,28 +275,38 @@ class _Point(NamedTuple):
     counts: Array
     spread: Array
     corner: Array
-    probabilities: list[Array]
+    borders: list[_Borders]
     temperature: float
 
 
-def _of_parts(problem: Problem, function: Callable[[Array, Array, int], R]) -> list[R]:
-    """Results for values and clusters of each part of the rows, and its number, in their order."""
-    least = max(PART_ROWS, problem.low.shape[0])  # each part has sums of k clusters
-    parts = enumerate(row_parts(problem.values.shape[0], least, like=problem.values))
-
-    def result(part: tuple[int, slice]) -> R:
-        i, rows = part
-        return function(problem.values[rows, :], problem.clusters[rows, :], i)
-
-    return list(map_in_order(result, parts, like=problem.values))
+def _joined(parts: list[_Borders]) -> list[_Borders]:
+    """Join short parts, so that each but the last has half of `PART_ENTRIES` at least."""
+    xp, joined, size = compat.array_namespace(parts[0].clusters), list[list[_Borders]](), 0
+    for part in parts:
+        if not joined or size >= PART_ENTRIES // 2:
+            joined.append([])
+            size = 0
+        joined[-1].append(part)
+        size += math.prod(part.clusters.shape)
+    return [
+        some[0] if len(some) == 1 else _Borders(*(xp.concat(c) for c in zip(*some, strict=True)))
+        for some in joined
+    ]
 
 
 def _evaluate(problem: Problem, prices: Array, temperature: float) -> _Point:
     xp = compat.array_namespace(prices)
-    found = _of_parts(
-        problem, lambda v, clusters, _: soft_counts(v, clusters, prices, temperature=temperature)
-    )
-    values, all_counts, spreads, p = (list(column) for column in zip(*found, strict=True))
+    n, width = problem.values.shape
+    # Each part has sums of k clusters.
+    least = max(PART_ENTRIES // max(width, 1), prices.shape[0])
+
+    def of_part(rows: slice) -> tuple[Array | float, Array, Array, Array, Array]:
+        candidates = problem.values[rows, :], problem.clusters[rows, :]
+        return soft_counts(*candidates, prices, temperature=temperature)
+
+    found = map_in_order(of_part, row_parts(n, least, like=prices), like=prices)
+    values, all_counts, spreads, *p = (list(column) for column in zip(*found, strict=True))
+    borders = _joined(list(map(_Borders, *p)))
     value, counts, spread = (reduce(add, terms) for terms in (values, all_counts, spreads))
     counts = counts + problem.fixed_counts
     slack = problem.upper - problem.lower
@@ -299,7 +317,7 @@ def _evaluate(problem: Problem, prices: Array, temperature: float) -> _Point:
     value = value + unread(bounds_term)
     corner = slack * decay / (1.0 + decay) ** 2
     gradient = counts - problem.lower - slack * sigmoid
-    return _Point(value, gradient, counts, spread, corner, p, temperature)
+    return _Point(value, gradient, counts, spread, corner, borders, temperature)
 
 
 def _descend(problem: Problem, prices: Array, temperature: float) -> tuple[Array, float]:
@@ -314,11 +332,11 @@ def _descend(problem: Problem, prices: Array, temperature: float) -> tuple[Array
         free = xp.where(outward, xp.zeros_like(prices), xp.ones_like(prices))  # step 2
         # As much curvature more as the gradient would overcome within the longest step.
         damping = xp.abs(gradient) / LONGEST
-        step = -_solver(problem, point, free, damping)(gradient * free)  # step 3
+        step = -_solver(point, free, damping)(gradient * free)  # step 3
         slope, at_border = read(xp.sum(gradient * step), xp.sum(point.spread))
         if not -slope > PROMISE * temperature * prices.shape[0]:  # step 4
             return prices, at_border
-        point = point._replace(probabilities=[])  # frees its memory
+        point = point._replace(borders=[])  # frees their memory
         found = _search(problem, prices, step, point)  # step 5
         if found is None:
             break
@@ -341,9 +359,7 @@ def _search(
     return None
 
 
-def _solver(
-    problem: Problem, point: _Point, free: Array, extra: Array | float = 0.0
-) -> Callable[[Array], Array]:
+def _solver(point: _Point, free: Array, extra: Array | float = 0.0) -> Callable[[Array], Array]:
     """``rhs -> (curvature + extra / T)^-1 rhs`` on the free clusters, for rhs that are 0 elsewhere.
 
     For (k,) vectors; by elimination, also for each row of an (r, k) array.
@@ -352,10 +368,12 @@ def _solver(
     diagonal = point.spread + point.corner
     largest = xp.max(diagonal)
     ridge = extra + RIDGE * xp.where(largest == 0.0, xp.ones_like(largest), largest)
+
+    def summed(of_part: Callable[[_Borders], Array]) -> Array:
+        return reduce(add, map_in_order(of_part, point.borders, like=free))
+
     if k <= DENSE:
-        p = point.probabilities
-        terms = _of_parts(problem, lambda _, clusters, i: curvature(p[i], clusters, n_clusters=k))
-        matrix = reduce(add, terms)
+        matrix = summed(lambda part: curvature(*part, n_clusters=k))
         both = free[:, None] * free[None, :]
         eye = xp.eye(k, dtype=xp.float64, device=compat.device(free))
         matrix = matrix * both + eye * (free * point.corner + ridge + (1.0 - free))
@@ -366,9 +384,9 @@ def _solver(
         return eliminate
 
     def times(v: Array) -> Array:
-        p, moved = point.probabilities, free * v
-        terms = _of_parts(problem, lambda _, clusters, i: curvature_product(p[i], clusters, moved))
-        return free * (reduce(add, terms) + point.corner * v) + ridge * v
+        moved = free * v
+        product = summed(lambda part: curvature_product(*part, moved))
+        return free * (product + point.corner * v) + ridge * v
 
     def iterate(rhs: Array) -> Array:
         return conjugate_gradients(

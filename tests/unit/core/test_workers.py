@@ -268,24 +268,6 @@ def test_the_number_of_threads_is_checked():
         workers(2.5).__enter__()
 
 
-@pytest.mark.parametrize("n_threads", [2, 3, 5])
-def test_two_items_a_thread_are_begun_ahead(n_threads):
-    """Items are read by the caller's thread alone, so that they can be counted."""
-    read = []
-
-    def items():
-        for i in range(100):
-            read.append(i)
-            yield i
-
-    with workers(n_threads):
-        results = map_in_order(abs, items(), like=LIKE)
-        for taken in range(1, 4):
-            next(results)
-            assert len(read) == 2 * n_threads + taken
-        results.close()
-
-
 def test_the_innermost_workers_run_a_pass_and_the_outer_ones_after_them():
     def alone():
         return set(map_in_order(lambda i: threading.get_ident(), range(9), like=LIKE))
@@ -330,7 +312,7 @@ class Interrupt(BaseException):
 @pytest.mark.parametrize("error", [Interrupt, SystemExit, KeyboardInterrupt])
 def test_an_interrupt_in_the_part_of_the_caller_ends_the_pass(error):
     """In a thread of its own, because what goes wrong here goes on for ever."""
-    ended, at_work = [], threading.Event()
+    ended, at_work, goes_on = [], threading.Event(), threading.Event()
 
     def run():
         here = threading.get_ident()
@@ -338,8 +320,10 @@ def test_an_interrupt_in_the_part_of_the_caller_ends_the_pass(error):
         def work(i):
             if threading.get_ident() == here:
                 assert at_work.wait(timeout=30.0)  # the worker has an item
+                goes_on.set()
                 raise error
             at_work.set()
+            assert goes_on.wait(timeout=30.0)  # and leaves others to the caller
 
         try:
             with workers(2):

@@ -2,6 +2,7 @@
 
 import threading
 from importlib import import_module
+from itertools import pairwise
 
 import array_api_compat as compat
 import numpy as np
@@ -12,7 +13,9 @@ from dualclust.algos.core.workers import workers
 from dualclust.algos.offline import _smoothed_dual
 from dualclust.algos.offline._smoothed_dual import (
     Problem,
+    _Borders,
     _evaluate,
+    _joined,
     _solver,
     price_errors,
     refine_prices,
@@ -47,16 +50,16 @@ def test_the_gradient_is_that_of_the_value(xp, rng):
 
 
 @pytest.mark.parametrize(
-    ("rows", "most", "sizes"),
+    ("entries", "most", "sizes"),
     [
-        (30, 16, [30]),
-        (29, 16, [29, 1]),
-        (7, 16, [7, 7, 7, 7, 2]),
-        (1, 16, [4] * 7 + [2]),  # of as many rows as clusters, at least
-        (7, 3, [10, 10, 10]),
+        (120, 16, [30]),
+        (116, 16, [29, 1]),
+        (31, 16, [7, 7, 7, 7, 2]),
+        (4, 16, [4] * 7 + [2]),  # of as many rows as clusters, at least
+        (28, 3, [10, 10, 10]),
     ],
 )
-def test_samples_are_summed_in_parts(xp, rng, rows, most, sizes, monkeypatch):
+def test_samples_are_summed_in_parts(xp, rng, entries, most, sizes, monkeypatch):
     """The same sums, and Newton's system, up to their rounding; of other libraries in one part."""
     made = problem(xp, rng.normal(size=(30, 4)), 6.0, 9.0)
     prices, rhs = xp.asarray(rng.normal(size=4)), xp.asarray(rng.normal(size=4))
@@ -70,28 +73,50 @@ def test_samples_are_summed_in_parts(xp, rng, rows, most, sizes, monkeypatch):
                 float(point.value),
                 *(to_numpy(a) for a in (point.gradient, point.counts, point.spread)),
             )
-            yield (to_numpy(_solver(made, point, xp.asarray(np.ones(4)), 0.5)(rhs)),)
+            yield (to_numpy(_solver(point, xp.asarray(np.ones(4)), 0.5)(rhs)),)
 
     expected = list(found())
-    monkeypatch.setattr(_smoothed_dual, "PART_ROWS", rows)
+    monkeypatch.setattr(_smoothed_dual, "PART_ENTRIES", entries)
     monkeypatch.setattr(core_workers, "MOST_PARTS", most)
-    got = [p.shape[0] for p in _evaluate(made, prices, 0.3).probabilities]
+    got, real = [], _smoothed_dual.soft_counts
+    monkeypatch.setattr(
+        _smoothed_dual, "soft_counts", lambda v, *a, **o: got.append(v.shape[0]) or real(v, *a, **o)
+    )
+    _evaluate(made, prices, 0.3)
     assert got == (sizes if compat.is_numpy_array(prices) else [30])
     for of_parts, whole in zip(found(), expected, strict=True):
         for one, other in zip(of_parts, whole, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("entries", "sizes"),
+    [(12, [3, 5, 3, 2]), (14, [8, 4, 1]), (32, [8, 5]), (34, [11, 2]), (99, [13])],
+)
+def test_short_parts_are_joined(xp, entries, sizes, monkeypatch):
+    """Until they have half of the entries of a part, in their order."""
+    monkeypatch.setattr(_smoothed_dual, "PART_ENTRIES", entries)
+    rows = xp.asarray(np.arange(26.0).reshape(13, 2))
+    names = xp.asarray(np.arange(26, dtype=np.int32).reshape(13, 2) % 5)
+    cuts = [0, 3, 8, 8, 11, 12, 13]
+    parts = [_Borders(rows[a:b, :], names[a:b, :]) for a, b in pairwise(cuts)]
+    joined = _joined(parts)
+    assert [part.probabilities.shape[0] for part in joined] == sizes
+    for column, whole in zip(zip(*joined, strict=True), (rows, names), strict=True):
+        together = np.concatenate([to_numpy(a) for a in column])
+        np.testing.assert_array_equal(together, to_numpy(whole), strict=True)
+
+
 def test_no_samples_are_one_part(xp):
     made = problem(xp, np.zeros((0, 4)), 0.0, 0.0)
     point = _evaluate(made, xp.asarray(np.zeros(4)), 0.3)
-    assert [tuple(p.shape) for p in point.probabilities] == [(0, 4)]
+    assert [tuple(a.shape) for part in point.borders for a in part] == [(0, 4)] * 2
     assert to_numpy(point.counts).tolist() == [0.0] * 4
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4, 16])
 def test_no_thread_changes_a_bit(rng, threads, monkeypatch):
-    monkeypatch.setattr(_smoothed_dual, "PART_ROWS", 10)
+    monkeypatch.setattr(_smoothed_dual, "PART_ENTRIES", 40)
     made, prices = problem(LIBRARIES[0], rng.normal(size=(300, 4)), 60.0, 90.0), rng.normal(size=4)
     expected = _evaluate(made, prices, 0.3)
     own = threading.get_ident()

@@ -9,6 +9,7 @@ from dualclust.algos.offline import _smoothed_dual
 from dualclust.algos.offline._smoothed_dual import (
     Problem,
     RefinedPrices,
+    _Borders,
     _descend,
     _Point,
     _search,
@@ -27,7 +28,8 @@ def box(low, high):
 def point_of(gradient, value=0.0, spread=(1.0, 2.0, 0.5, 0.25)):
     k = len(gradient)
     spread = np.asarray(spread)
-    return _Point(value, np.asarray(gradient), None, spread, np.zeros(k), [np.ones((6, 2))], T)
+    borders = [_Borders(np.ones((6, 2)), np.zeros((6, 2), np.int32))]
+    return _Point(value, np.asarray(gradient), None, spread, np.zeros(k), borders, T)
 
 
 def levels(monkeypatch, borders):
@@ -80,14 +82,14 @@ class Newton:
         self.evaluated.append((prices.tolist(), temperature))
         return next(self.points)
 
-    def solver(self, problem, point, free, damping):
+    def solver(self, point, free, damping):
         self.systems.append((free.tolist(), damping.tolist()))
-        assert point.probabilities[0].shape == (6, 2)
+        assert point.borders[0].clusters.shape == (6, 2)
         return lambda rhs: self.sides.append(rhs.tolist()) or 2.0 * rhs
 
     def search(self, problem, prices, step, point):
         self.searches.append((prices.tolist(), step.tolist()))
-        assert point.probabilities == []  # their memory is free by then
+        assert point.borders == []  # their memory is free by then
         return (prices + step, next(self.points)) if self.found else None
 
 
@@ -187,15 +189,14 @@ def test_a_system_without_curvature_has_a_ridge(dense, monkeypatch):
         return real(times, rhs, diagonal=diagonal, tol=tol, max_iter=max_iter)
 
     monkeypatch.setattr(_smoothed_dual, "conjugate_gradients", iterate)
-    clusters = np.asarray([[0, 1]], np.int32)
-    problem = Problem(np.zeros((1, 2)), clusters, None, None, None, np.zeros(2), None)
-    point = _Point(0.0, None, None, np.zeros(2), np.zeros(2), [np.asarray([[1.0, 0.0]])], T)
-    found = _solver(problem, point, np.ones(2))(np.asarray([1.0, -3.0]))
+    borders = [_Borders(np.asarray([[1.0, 0.0]]), np.asarray([[0, 1]], np.int32))]
+    point = _Point(0.0, None, None, np.zeros(2), np.zeros(2), borders, T)
+    found = _solver(point, np.ones(2))(np.asarray([1.0, -3.0]))
     np.testing.assert_allclose(found, [2e8, -6e8], rtol=1e-12)
     ridge = pytest.approx([1e-8, 1e-8])
     assert called == ([] if dense == 2 else [([2.0, -6.0], ridge, 0.03, 60)])
     # A ridge of what curvature there is: a share of 1e-8 of its largest entry.
     curved = point._replace(spread=np.asarray([0.5, 4.0]))
-    found = _solver(problem, curved, np.ones(2), 0.25)(np.asarray([1.0, -3.0]))
+    found = _solver(curved, np.ones(2), 0.25)(np.asarray([1.0, -3.0]))
     np.testing.assert_allclose(found, np.asarray([2.0, -6.0]) / (0.25 + 4e-8), rtol=1e-12)
     assert math.isfinite(found[0])

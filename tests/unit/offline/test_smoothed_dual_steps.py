@@ -59,7 +59,7 @@ def test_the_system_is_that_of_the_curvature(rng, dense, monkeypatch):
     matrix = curved * np.outer(free, free) + np.diag(ridge + (1.0 - free) * dense)
     rhs = rng.normal(size=(2, K)) * free
     expected = np.linalg.solve(matrix, T * rhs.T).T
-    solve = _solver(own, point, free, extra)
+    solve = _solver(point, free, extra)
     for i in range(2):
         np.testing.assert_allclose(solve(rhs[i]), expected[i], rtol=1e-5, atol=1e-8)
     if dense:
