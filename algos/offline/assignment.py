@@ -13,8 +13,9 @@ maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``.
    give labels inside the bounds.
 4. *Judge*: labels within `tol` of the bound end the search. They are optimal if the prices lie
    inside the region and truncation has left out nothing of worth.
-5. *Next region*: around the new prices, with more candidates per row where they were truncated;
-   repeat from 2. Where it lies inside the last one, only truncated rows are read (`_second_look`).
+5. *Next region*: around the new prices, with more candidates per row where they were truncated, or
+   so small that few would be, where most were and the region would grow; repeat from 2. Where it
+   lies inside the last one, only truncated rows are read (`_second_look`).
 6. *Last resort*, where passes have not proven the gap: two online passes (`_online_passes`), which
    step 5 tries once before, or all clusters as candidates of a problem of moderate size. Small
    ones begin and end with that, and so do those of few clusters (`_few_clusters`).
@@ -290,7 +291,7 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
     """Steps 2 to 5: one pass over all scores, and what it adds to the search."""
     source, bounds, tol, options = problem
     (center, radius), known, n = search.region, search.known, source.group.n_total
-    search = search._replace(known=None, is_arriving=False)
+    xp, search = compat.array_namespace(center), search._replace(known=None, is_arriving=False)
     most = None if problem.is_exact else options.max_entries
     try:
         candidates, region = candidates_in(  # step 2
@@ -301,8 +302,17 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
     tied = tied_share(candidates, n)
     if tied > options.often_tied_share and options.price_reach > 0.0:
         return search._replace(is_tied=True)  # a region not from samples may just be too large
+    is_wide = (  # lists that are twice as long would leave most out as well
+        not search.is_limited
+        and tied > options.often_tied_share
+        and 4 * search.width <= source.n_clusters
+    )
     if tied > options.tied_share:  # nothing would be learned
-        return search._replace(width=2 * search.width, is_tied=n_passes > 0)
+        return search._replace(
+            width=2 * search.width,
+            is_limited=search.is_limited or is_wide,
+            is_tied=n_passes > 0 and not is_wide,
+        )
     rough = options.rough_gap if n_passes >= options.rough_after and most is not None else tol
     may_look = n_passes == 0 and not search.is_limited and tied <= options.few_truncated
     most_lost = 0.0 if may_look else max(tol, rough)
@@ -319,7 +329,8 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
         return judged  # now a pass looks at the whole region
     if tied > 0.0 and not is_limited:
         width *= 2
-        is_limited = most is not None and n * width > most
+        grows = is_wide and bool(xp.any(candidates.at_edge(prices)))
+        is_limited = grows or (most is not None and n * width > most)
     is_limited = is_limited or (n_passes > 0 and solution.assignment is None)
     if not is_limited and may_look_again(candidates, prices, n, options):
         judged = judged._replace(known=candidates)

@@ -88,7 +88,7 @@ def test_the_caller_takes_the_first_items_that_no_worker_has_begun():
         return i
 
     with workers(2):
-        assert list(map_in_order(work, range(9), like=LIKE)) == list(range(9))
+        assert list(map_in_order(work, iter(range(9)), like=LIKE)) == list(range(9))
     assert len(own) >= AHEAD * 2 - 1
     assert own == sorted(own)
 
@@ -137,7 +137,7 @@ def test_a_worker_comes_back_to_a_pass_that_it_has_left():
         return i
 
     with workers(2):
-        results = map_in_order(work, range(AHEAD * 2 + 2), like=LIKE)
+        results = map_in_order(work, iter(range(AHEAD * 2 + 2)), like=LIKE)
         assert next(results) == 0
         time.sleep(0.05)  # the worker has nothing left to do
         assert next(results) == 1  # the last item is begun now
