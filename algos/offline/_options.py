@@ -65,7 +65,7 @@ class SolverOptions:
     """Share of the rows with truncated candidates above which nothing is learned from a pass."""
     often_tied_share: float = 0.5
     """The same for passes after the first whose width is near k: all clusters become candidates. Of
-    more clusters the region becomes smaller, if prices stand at its edge or too little is learned."""
+    more clusters the region shrinks, if prices stand at its edge or too little is learned."""
     rough_after: int = 3
     """Passes after which labels with a gap of `rough_gap` are worth looking for."""
     rough_gap: float = 1e-2

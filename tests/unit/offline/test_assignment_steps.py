@@ -63,9 +63,19 @@ def test_the_first_search(tol, options, width, is_limited, monkeypatch):
 class Pass:
     """One pass whose candidates and solution were agreed before."""
 
-    def __init__(self, monkeypatch, tied=0.0, gap=None, too_many=False, again=False, at_edge=False):
+    def __init__(
+        self,
+        monkeypatch,
+        tied=0.0,
+        gap=None,
+        too_many=False,
+        again=False,
+        at_edge=False,
+        n_at_edge=0,
+    ):
         self.tied, self.too_many, self.again, self.asked = tied, too_many, again, {}
-        self.candidates, self.at_edge = SimpleNamespace(), at_edge
+        self.candidates, self.at_edge = SimpleNamespace(at_edge=self.standing), at_edge
+        self.n_at_edge = n_at_edge
         self.solution = ReducedSolution(None if gap is None else labels_of(gap), ONES, 7.0)
         monkeypatch.setattr(assignment, "candidates_in", self.collect)
         monkeypatch.setattr(assignment, "may_look_again", self.judge)
@@ -80,6 +90,10 @@ class Pass:
         if self.too_many:
             raise TooManyCandidatesError
         return self.candidates, region if known is None else PART
+
+    def standing(self, prices):
+        assert prices is ONES
+        return np.arange(K) < self.n_at_edge
 
     def leave(self, candidates, prices, region):
         assert candidates is self.candidates
@@ -208,28 +222,6 @@ def test_a_width_of_exactly_a_quarter_of_the_clusters_is_not_near_them(monkeypat
     for k, is_near in ((7, True), (8, False)):
         own = problem()._replace(source=score_source(np.zeros((N, k))))
         assert _after_pass(own, search_of(width=2), 1).is_tied is is_near
-
-
-@pytest.mark.parametrize(
-    ("limited", "truncated", "gap", "n_passes", "most", "tol", "width", "is_limited"),
-    [
-        (False, False, 0.75, 1, 200, 0.125, 2, False),
-        (False, True, 0.75, 1, 80, 0.125, 4, False),
-        (False, True, 0.75, 1, 79, 0.125, 4, True),
-        (False, True, 0.75, 1, 79, 0.0, 4, False),
-        (True, True, 0.75, 1, 200, 0.125, 2, True),
-        (False, False, None, 0, 200, 0.125, 2, False),
-        (False, False, None, 1, 200, 0.125, 2, True),
-    ],
-)
-def test_what_the_next_pass_gets(
-    limited, truncated, gap, n_passes, most, tol, width, is_limited, monkeypatch
-):
-    one = Pass(monkeypatch, gap=gap, tied=0.05 if truncated else 0.0)
-    own = problem(tol, max_entries=most)
-    found = _after_pass(own, search_of(is_limited=limited), n_passes)
-    assert (found.width, found.is_limited) == (width, is_limited)
-    assert one.asked["region"][2] is is_limited
 
 
 @pytest.mark.parametrize("again", [False, True])
