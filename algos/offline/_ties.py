@@ -8,11 +8,15 @@ pass would part them either (`tied_share`).
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
+
 import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
+from ..core.types import Array
 from ..scores.sources import ScoreSource
-from ..scores.statistics import strided_ids
+from ..scores.statistics import map_taken, strided_ids
 from ._augmenting_paths import augmenting_paths
 from ._candidates import Candidates, TooManyCandidatesError, collect_candidates
 from ._options import DEFAULT_OPTIONS, SolverOptions
@@ -72,10 +76,14 @@ def may_be_free(
     """
     xp, n = compat.array_namespace(bounds.lower), source.group.n_total
     m = min(n, options.range_rows)
-    rows = source.take(strided_ids(n, m, bounds.lower))
-    best = xp.astype(rows == xp.max(rows, axis=1, keepdims=True), xp.int64)
-    is_only = xp.where(xp.sum(best, axis=1, keepdims=True) == 1, best, xp.zeros_like(best))
-    at_most, at_least = xp.sum(best, axis=0), xp.sum(is_only, axis=0)
+
+    def counts(rows: Array) -> tuple[Array, Array]:
+        best = xp.astype(rows == xp.max(rows, axis=1, keepdims=True), xp.int64)
+        is_only = xp.where(xp.sum(best, axis=1, keepdims=True) == 1, best, xp.zeros_like(best))
+        return xp.sum(best, axis=0), xp.sum(is_only, axis=0)
+
+    parts = map_taken(counts, source, strided_ids(n, m, bounds.lower))
+    at_most, at_least = (reduce(add, column) for column in zip(*parts, strict=True))
     return bool(xp.all((at_most * n >= bounds.lower * m) & (at_least * n <= bounds.upper * m)))
 
 

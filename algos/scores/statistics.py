@@ -25,13 +25,15 @@ symbol             here                  shape   meaning
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from functools import cache
+from typing import TypeVar
 
 import array_api_compat as compat
 
 from ..core.reads import detached
 from ..core.types import Array
-from ..core.workers import map_parts
+from ..core.workers import map_in_order, map_parts, row_parts
 from .sources import ScoreSource, largest_score, times_power_of_two
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "check_range",
     "in_range",
     "kept_in_memory",
+    "map_taken",
     "median",
     "rescaled",
     "score_range",
@@ -52,6 +55,12 @@ FAR = 100
 
 LARGEST = {32: 2.0**FAR, 64: 2.0**900}
 """Largest score that a pass accepts, by the bits of the dtype."""
+
+
+TAKEN_ROWS = 2**8
+"""Rows that are taken by their ids at a time, at least, where threads share them out."""
+
+R = TypeVar("R")
 
 
 class ScoresOutOfRangeError(Exception):
@@ -106,6 +115,25 @@ def check_range(values: Array) -> bool:
     return largest_score(values) <= LARGEST.get(xp.finfo(values.dtype).bits, LARGEST[32])
 
 
+def map_taken(function: Callable[[Array], R], source: ScoreSource, ids: Array) -> Iterator[R]:
+    """Yield ``function(rows)`` of the rows with some ids, a part at a time, in order.
+
+    Threads share out the parts of a single rank; several ranks take all these rows at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.scores.sources import score_source
+    >>> source = score_source(np.asarray([[1.0, 2.0], [5.0, 0.0], [3.0, 4.0]]))
+    >>> [rows.tolist() for rows in map_taken(lambda rows: rows, source, np.asarray([2, 0]))]
+    [[[3.0, 4.0], [1.0, 2.0]]]
+    """
+    is_shared, m = source.group.is_alone and not source.in_turn, int(ids.shape[0])
+    parts = row_parts(m, TAKEN_ROWS if is_shared else max(m, 1), like=ids)
+    like = ids if is_shared else None
+    return map_in_order(lambda part: function(source.take(ids[part])), parts, like=like)
+
+
 def in_range(source: ScoreSource, ids: Array) -> ScoreSource:
     """Return the source, in another unit if the rows `ids` need it.
 
@@ -119,7 +147,7 @@ def in_range(source: ScoreSource, ids: Array) -> ScoreSource:
     -------
     ScoreSource
     """
-    largest = largest_score(source.take(ids))
+    largest = max(map_taken(largest_score, source, ids))
     if largest > 0.0 and abs(math.frexp(largest)[1]) <= FAR:
         return source
     return rescaled(source)

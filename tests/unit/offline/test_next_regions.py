@@ -1,4 +1,4 @@
-"""What a pass of the offline solver leaves to the next: lists, memory, and a region that shrinks."""
+"""What a pass of the offline solver leaves to the next: lists, memory, a region that shrinks."""
 
 import numpy as np
 import pytest

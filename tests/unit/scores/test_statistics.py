@@ -1,11 +1,14 @@
 """What a few rows say about all scores: ids from all over, ranges, and the unit."""
 
 import math
+import threading
 
+import array_api_compat as compat
 import numpy as np
 import pytest
 
-from dualclust.algos.scores import sources
+from dualclust.algos.core.workers import workers
+from dualclust.algos.scores import sources, statistics
 from dualclust.algos.scores.sources import ScoreSource, score_source
 from dualclust.algos.scores.statistics import (
     FAR,
@@ -13,6 +16,7 @@ from dualclust.algos.scores.statistics import (
     check_range,
     in_range,
     kept_in_memory,
+    map_taken,
     median,
     rescaled,
     score_range,
@@ -44,6 +48,35 @@ def test_the_range_of_scores_ignores_rows_that_are_far_out(xp):
     assert score_range(xp.asarray(scores)) == 2.0
     assert score_range(xp.asarray(np.ones((3, 2)))) == 1.0
     assert median(xp.asarray(np.zeros(0))) == 0.0
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_rows_are_taken_in_parts_that_threads_share_out(xp, threads, monkeypatch):
+    """Of NumPy; several ranks, or scores that all ranks read together, take them at once."""
+    monkeypatch.setattr(statistics, "TAKEN_ROWS", 3)
+    scores = np.arange(40.0).reshape(20, 2)
+    wanted = np.asarray([7, 0, 19, 3, 3, 11, 5, 2])
+    source, ids = score_source(xp.asarray(scores)), xp.asarray(wanted)
+    together = source.group._replace(gather=lambda array: array)
+    for own, is_shared in (
+        (source, True),
+        (source._replace(in_turn=True), False),
+        (source._replace(group=together), False),
+    ):
+        taken, by = [], set()
+
+        def take(part, own=own, taken=taken, by=by):
+            taken.append(to_numpy(part).tolist())
+            by.add(threading.get_ident())
+            return own.take(part)
+
+        with workers(threads):
+            found = list(map_taken(lambda rows: rows, own._replace(take=take), ids))
+        np.testing.assert_array_equal(np.concatenate([to_numpy(a) for a in found]), scores[wanted])
+        lengths = [a.shape[0] for a in found]
+        assert lengths == ([3, 3, 2] if is_shared and compat.is_numpy_array(ids) else [8])
+        assert sorted(map(len, taken)) == sorted(lengths)
+        assert is_shared or by == {threading.get_ident()}
 
 
 @each_library
