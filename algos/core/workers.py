@@ -113,7 +113,8 @@ def map_in_order(
     function : callable
         Called by several threads at once.
     items : iterable
-        Read by the caller's thread alone.
+        Read by the caller's thread alone, `AHEAD` of each thread at a time; `MOST_PARTS` of them or
+        fewer, if they can be counted, all at once.
     like : array, or None
         Of the library that computes. For other libraries than NumPy, or None, everything runs in
         the caller's thread, each item when its result is asked for.

@@ -82,7 +82,7 @@ def learn_prices(
     Parameters
     ----------
     source : ScoreSource
-        Finite scores, in an order without runs of one class.
+        Scores in an order without runs of one class; minus infinity forbids a pair.
     bounds : SizeBounds
         Relaxed, with the number of rows of `source`.
     n_passes : int >= 0
@@ -95,9 +95,16 @@ def learn_prices(
     -------
     (k,) float64 array
 
+    Raises
+    ------
+    InvalidValueError
+        For NaN or plus infinity, unless threads share the chunks of a pass, which compare scores
+        and do not check them: the look at candidates that follows names the row.
+
     Notes
     -----
-    Cost: O(n k) per pass. No guarantee; what the prices are worth, `dual_value` says.
+    Cost: O(n k) per pass; chunks of `SHARED_ENTRIES` scores or more run on all threads. No
+    guarantee; what the prices are worth, `dual_value` says.
     Source: CoKe section 3.2.1 and SeCu supplement section 2; relaxing the bounds is ours.
 
     Examples

@@ -128,9 +128,9 @@ def soft_counts(
     Maxima are counted from the score of each row's first candidate: what prices change is not lost
     beside scores that are large. Arguments are assumed checked, with at least one candidate in each
     row. Counts are float64, p is of the dtype of `values`; the first result may be an array without
-    axes, so that nothing has to be read from a device. The last result are the clusters of p, -1
-    where there are fewer. An engine may leave out rows that one cluster has whole, and entries
-    without weight: neither has any curvature.
+    axes, so that nothing has to be read from a device. p is (b, w), and so is the last result, its
+    clusters, -1 where there are fewer: an engine may leave out rows that one cluster has whole,
+    and entries without weight, since neither has any curvature.
     """
     xp = compat.array_namespace(values)
     k = prices.shape[0]

@@ -72,24 +72,21 @@ def test_prices_are_those_of_the_online_assignment(
     assert np.ptp(expected) > 0.1
 
 
-def test_long_chunks_are_shared_out_and_short_ones_are_not(rng, monkeypatch):
+@pytest.mark.parametrize(("chunk_size", "expected"), [(10, "_shared_pass"), (9, "assign")])
+def test_long_chunks_are_shared_out_and_short_ones_are_not(chunk_size, expected, monkeypatch):
     calls = []
     monkeypatch.setattr(_online_passes, "SHARED_ENTRIES", 10 * K)
-    monkeypatch.setattr(_online_passes, "assign", lambda b, *_, **__: (None, calls.append(len(b))))
-    real = _online_passes._shared_pass
-    monkeypatch.setattr(
-        _online_passes, "_shared_pass", lambda *a: calls.append("shared") or real(*a)
-    )
+    monkeypatch.setattr(_online_passes, "measured_steps", steps_of(chunk_size))
+    for name in ("_shared_pass", "assign"):
+        real = getattr(_online_passes, name)
+        monkeypatch.setattr(
+            _online_passes,
+            name,
+            lambda *a, real=real, name=name, **b: calls.append(name) or real(*a, **b),
+        )
     bounds = relaxed(SizeBounds.from_ratios(K, n_samples=N, lower=0.8))
-    for chunk_size, expected in ((10, "shared"), (9, N)):
-        monkeypatch.setattr(_online_passes, "measured_steps", steps_of(chunk_size))
-        if expected == "shared":
-            learn_prices(score_source(scores_of(0)), bounds, n_passes=2)
-            assert calls == [expected] * 2
-        else:
-            with pytest.raises(AttributeError):  # there is no state after it
-                learn_prices(score_source(scores_of(0)), bounds, n_passes=1)
-            assert calls[2:] == [expected]
+    learn_prices(score_source(scores_of(0)), bounds, n_passes=2)
+    assert calls == [expected] * 2  # the rows are one block
 
 
 @pytest.mark.parametrize("in_turn", [False, True])
