@@ -47,6 +47,14 @@ TABLE: dict[str, dict[Placement, str]] = {
         ("torch", "cpu"): "torch_cpu:select_candidates",
         ("torch", "cuda"): "torch_engine:select_candidates",
     },
+    "split_rows": {
+        ("numpy", "cpu"): "numba_free_rows:split_rows",
+        ("torch", "cpu"): "torch_cpu:split_rows",
+    },
+    "narrow_candidates": {
+        ("numpy", "cpu"): "numba_free_rows:narrow_candidates",
+        ("torch", "cpu"): "torch_cpu:narrow_candidates",
+    },
     "soft_counts": {
         ("numpy", "cpu"): "numba_smoothed_dual:soft_counts",
         ("torch", "cpu"): "torch_cpu:soft_counts",

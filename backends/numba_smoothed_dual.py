@@ -17,7 +17,7 @@ FloatArray = NDArray[np.floating[Any]]
 Doubles = NDArray[np.float64]
 Candidates = NDArray[np.int32]
 
-FAR = 24.0  # as in `dualclust.algos.offline._smoothed_dual`
+FAR, INSIDE = 24.0, 1.0 + 2.0**-14  # as in `dualclust.algos.offline._smoothed_dual`
 ROWS = 64  # whose weights are computed at a time: they stay in the first cache
 
 PER_LN2 = 1.4426950408889634
@@ -44,6 +44,15 @@ def _exponentials(x, shifted, n):
     exponents, m_at_end = x.view(np.int64), shifted.view(np.int64)
     for j in range(n):
         exponents[j] += m_at_end[j] << np.int64(52)
+
+
+@njit(**INNER)
+def _list(p, names, shares, places, clusters):
+    """Write the shares of a row, and which clusters have them; what is left is empty."""
+    for j in range(len(shares)):
+        p[j], names[j] = shares[j], clusters[places[j]]
+    for j in range(len(shares), len(p)):
+        p[j], names[j] = 0.0, -1
 
 
 @njit(**ENTRY)
@@ -90,14 +99,14 @@ def _soft_counts(values, clusters, prices, temperature, counts, spread, p, names
                 total += weights[e]
             total_log += np.log(total)
             per_total = 1.0 / total
-            own_p, own_names = p[n_kept], names[n_kept]
-            for j in range(width):
-                own_p[j], own_names[j] = 0.0, -1
-            for j in range(end - first):
-                share, a = weights[first + j] * per_total, clusters[i, place[first + j]]
-                own_p[j], own_names[j] = share, a
+            for e in range(first, end):
+                share, a = weights[e] * per_total, clusters[i, place[e]]
                 counts[a] += share
                 spread[a] += share * (1.0 - share)
+                weights[e] = share
+            if total <= INSIDE:  # one cluster has nearly all of it
+                continue
+            _list(p[n_kept], names[n_kept], weights[first:end], place[first:end], clusters[i])
             n_kept += 1
     return total_best + temperature * total_log, n_kept
 

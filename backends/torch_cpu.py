@@ -9,7 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import numba_augmenting_paths, numba_candidates, numba_engine, numba_smoothed_dual
+from . import (
+    numba_augmenting_paths,
+    numba_candidates,
+    numba_engine,
+    numba_free_rows,
+    numba_smoothed_dual,
+)
 
 __all__ = [
     "assign_stream",
@@ -17,8 +23,10 @@ __all__ = [
     "best_priced",
     "curvature",
     "curvature_product",
+    "narrow_candidates",
     "select_candidates",
     "soft_counts",
+    "split_rows",
 ]
 
 
@@ -34,6 +42,21 @@ def select_candidates(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """See `dualclust.algos.offline._candidates.select_candidates`."""
     return _run(numba_candidates.select_candidates, scores, low, high, **options)  # type: ignore[no-any-return]
+
+
+def split_rows(
+    clusters: Tensor, values: Tensor, n_candidates: Tensor, truncation: Tensor, **options: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, int]:
+    """See `dualclust.algos.offline._free_rows.split_rows`."""
+    lists = clusters, values, n_candidates, truncation
+    return _run(numba_free_rows.split_rows, *lists, **options)  # type: ignore[no-any-return]
+
+
+def narrow_candidates(
+    values: Tensor, clusters: Tensor, low: Tensor, high: Tensor, **options: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """See `dualclust.algos.offline._free_rows.narrow_candidates`."""
+    return _run(numba_free_rows.narrow_candidates, values, clusters, low, high, **options)  # type: ignore[no-any-return]
 
 
 def best_priced(values: Tensor, clusters: Tensor, prices: Tensor) -> Tensor:

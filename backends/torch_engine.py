@@ -19,6 +19,8 @@ __all__ = [
     "soft_counts",
 ]
 
+INSIDE = 1.0 + 2.0**-14  # as in `dualclust.algos.offline._smoothed_dual`
+
 BLOCK_ENTRIES = 2**24
 """Entries converted to float64 at a time: 128 MiB."""
 
@@ -242,6 +244,7 @@ def soft_counts(
         p, flat = torch.softmax(priced, dim=1), places.reshape(-1)
         counts.index_add_(dim=0, index=flat, source=p.reshape(-1))
         spread.index_add_(dim=0, index=flat, source=(p * (1 - p)).reshape(-1))
+        p = p * (p.amax(dim=1, keepdim=True) * INSIDE < 1.0)
         kept.append(p.to(values.dtype))
     return value, counts, spread, _joined(kept), clusters
 

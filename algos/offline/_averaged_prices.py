@@ -131,8 +131,11 @@ def averaged_prices(
     )
     rows, done, seen = math.ceil(m / PARTS), 0, list[Array]()
     after = m // 2
-    for block in source.map_blocks(source.block, like=prices):
-        scores = xp.clip(block, min=FORBIDDEN)
+
+    def clipped(start: int, stop: int) -> Array:
+        return xp.clip(source.block(start, stop), min=FORBIDDEN)
+
+    for scores in source.map_blocks(clipped, like=prices):
         for start in range(0, scores.shape[0], rows):
             _, state = assign(scores[start : start + rows, :], free, state, steps=steps)  # step 1
             done += min(rows, scores.shape[0] - start)

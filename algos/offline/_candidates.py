@@ -43,7 +43,7 @@ from ..core.workers import map_in_order
 from ..scores.blocks import block_rows, row_blocks
 from ..scores.sources import Group, ScoreSource
 from ..scores.statistics import check_range, median
-from ._free_rows import Block, Part, fix_rows, free_rows, join
+from ._free_rows import SLACK, Lists, Part, free_rows, join
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._row_errors import OUT_OF_RANGE, agree, what_is_wrong
 from ._smoothed_dual import Problem
@@ -61,9 +61,6 @@ __all__ = [
 
 AT_EDGE = 1.0 - 1e-9
 """Share of the radius from which on a price counts as at the edge, against rounding."""
-
-SLACK = 8.0
-"""Units in the last place by which the inequality is relaxed, against rounding."""
 
 JOINED_BLOCKS = 256
 """Blocks that are joined at a time while a pass goes on; see `join`."""
@@ -265,13 +262,12 @@ def collect_candidates(
     n_at_once = 1 if on_host(low) else max(1, DEVICE_ROWS // rows)
     batches = iter(lambda: list(islice(edges, n_at_once)), [])
 
-    def look(scores: Array) -> Block:
-        selected = select_candidates(scores, low, high, width=width)  # step 1
-        return fix_rows(*selected, source.n_clusters)  # step 2
+    def look(start: int, stop: int) -> Lists:
+        return select_candidates(source.block(start, stop), low, high, width=width)  # step 1
 
     def kept(at_once: list[tuple[int, int]]) -> tuple[Part, int]:
-        looks = [look(source.block(*edges)) for edges in at_once]
-        return free_rows(looks, largest)  # step 3
+        looks = [look(*edges) for edges in at_once]
+        return free_rows(looks, source.n_clusters, largest)  # steps 2 and 3
 
     for part, bad in map_in_order(kept, batches, like=None if source.in_turn else low):
         parts.append(part)

@@ -1,7 +1,8 @@
 r"""Rows of one candidate are fixed, the others are free: what a look at some rows leaves of them.
 
 Problem: for the prices of a trust region most rows have one candidate (`_candidates`). Of these
-only the counts and the value of their scores matter; the others keep their lists.
+only the counts and the value of their scores matter; the others keep their lists. In a smaller
+region lists are shorter, and more rows are fixed.
 
 =================  ================  =======  ====================================================
 symbol             here             shape    meaning
@@ -15,31 +16,29 @@ symbol             here             shape    meaning
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import array_api_compat as compat
 
+from ...backends import kernel
 from ..core.reads import read
 from ..core.segments import segment_sum
 from ..core.types import Array
-from ..scores.statistics import check_range
+from ..scores.sources import largest_score
+from ..scores.statistics import largest_accepted
 
-__all__ = ["Block", "Part", "fix_rows", "free_rows", "join"]
+__all__ = ["SLACK", "Lists", "Part", "free_rows", "join", "narrow_candidates", "split_rows"]
 
+SLACK = 8.0
+"""Units in the last place by which the inequality is relaxed, against rounding."""
 
-class Block(NamedTuple):
-    """What is known of the rows of a block; the last two are of the fixed rows."""
-
-    clusters: Array
-    values: Array
-    n_candidates: Array
-    truncation: Array
-    counts: Array
-    sums: Array
+Lists = tuple[Array, Array, Array, Array]
+"""What a look at some rows returns: clusters, values, n_candidates, truncation."""
 
 
 class Part(NamedTuple):
-    """What is kept of some blocks: arrays named as in `Candidates`, to be joined by rows."""
+    """What is kept of some rows: arrays named as in `Candidates`, to be joined by rows."""
 
     labels: Array
     is_free: Array
@@ -50,44 +49,86 @@ class Part(NamedTuple):
     sums: Array
 
 
-def fix_rows(
-    names: Array, values: Array, n_candidates: Array, truncation: Array, n_clusters: int
-) -> Block:
-    """Count the rows of a block that have one candidate, and add up their scores. Reads nothing."""
+@kernel
+def narrow_candidates(
+    values: Array, clusters: Array, low: Array, high: Array, *, width: int
+) -> Lists:
+    """Narrow lists by the inequality of `select_candidates`, with its margin, over a list alone.
+
+    Returns what that function does, for lists of `width` places, which hold those that there are,
+    with candidates in the order that they had. Each row is assumed to have a candidate.
+    """
+    xp, (n, w) = compat.array_namespace(low), clusters.shape
+    dtype, device = values.dtype, compat.device(values)
+    largest = float(xp.max(xp.maximum(xp.abs(low), xp.abs(high))))
+    places = xp.reshape(xp.astype(xp.clip(clusters, min=0), xp.int64), (-1,))
+    lows, highs = (xp.reshape(xp.take(xp.astype(v, dtype), places), (n, w)) for v in (low, high))
+    best = xp.max(values + lows, axis=1)  # minus infinity where there are fewer
+    threshold = best - (SLACK * float(xp.finfo(dtype).eps)) * (xp.abs(best) + largest)
+    is_left = values + highs >= threshold[:, None]
+    # Those that are left come first, in the order that they had.
+    order = xp.argsort(xp.astype(is_left, xp.int8), axis=1, descending=True, stable=True)
+    is_left = xp.take_along_axis(is_left, order, axis=1)
+    lists = []
+    for part, nothing in ((clusters, -1), (values, -math.inf)):
+        part = xp.take_along_axis(part, order, axis=1)
+        more = xp.full((n, width - w), nothing, dtype=part.dtype, device=device)
+        part = xp.where(is_left, part, xp.full_like(part, nothing))
+        lists.append(xp.concat([part, more], axis=1))
+    none = xp.full((n,), -math.inf, dtype=xp.float64, device=device)
+    return lists[0], lists[1], xp.sum(xp.astype(is_left, xp.int64), axis=1), none
+
+
+@kernel
+def split_rows(
+    clusters: Array,
+    values: Array,
+    n_candidates: Array,
+    truncation: Array,
+    *,
+    n_clusters: int,
+    largest: float,
+    limit: float,
+) -> tuple[Array, Array, Array, Array, Array, Array, Array, int]:
+    """Count the fixed rows and add up their scores, and keep the lists of the free ones.
+
+    `largest` is the largest price of the region, in size; `limit` is the largest score, in size,
+    that may come first in a row or be kept. Returns what a `Part` holds, and the first row without
+    a candidate, or 0 if a score is beyond the limit, or -1. Unless it is -1 the rest has no use.
+    """
     xp = compat.array_namespace(values)
-    labels, is_fixed = names[:, 0], n_candidates == 1
+    labels, is_fixed, is_free = clusters[:, 0], n_candidates == 1, n_candidates > 1
     fixed = xp.astype(xp.where(is_fixed, labels, xp.full_like(labels, n_clusters)), xp.int64)
     ones = xp.ones_like(fixed)[:, None]
     counts = segment_sum(ones, fixed, n_segments=n_clusters + 1)[:n_clusters, 0]
-    best = xp.astype(values[:, 0], xp.float64)
-    fixed_values = xp.where(n_candidates > 1, xp.zeros_like(best), best)
+    best = values[:, 0]
+    fixed_values = xp.astype(xp.where(is_fixed, best, xp.zeros_like(best)), xp.float64)
     sums = xp.stack([xp.sum(fixed_values), xp.sum(xp.abs(fixed_values))])
-    return Block(names, values, n_candidates, truncation, counts[None, :], sums[None, :])
-
-
-def free_rows(looks: list[Block], largest: float) -> tuple[Part, int]:
-    """Return what is kept of some blocks, and the first row with something wrong, or -1.
-
-    `largest` is the largest price of the region, in size.
-    """
-    xp = compat.array_namespace(looks[0].clusters)
-    columns = [c[0] if len(c) == 1 else xp.concat(c) for c in zip(*looks, strict=True)]
-    names, values, n_candidates, truncation, counts, sums = columns
-    labels, is_free = names[:, 0], n_candidates > 1
     n_wrong, m = read(
         xp.sum(xp.astype(n_candidates == 0, xp.int64)), xp.sum(xp.astype(is_free, xp.int64))
     )
     bad = int(xp.argmin(n_candidates)) if n_wrong else -1
     # Free rows come first by a sort: not every library has boolean indices.
     free = xp.argsort(xp.astype(is_free, xp.int8), descending=True, stable=True)[: int(m)]
-    best = values[:, 0]
     clusters, values, truncation = (
-        xp.take(array, free, axis=0) for array in (names, values, truncation)
+        xp.take(array, free, axis=0) for array in (clusters, values, truncation)
     )
     truncation = _rounded_up(truncation, largest, float(xp.finfo(values.dtype).eps))
-    if bad < 0 and not check_range(xp.concat([best, xp.reshape(values, (-1,))])):
+    if bad < 0 and not largest_score(xp.concat([best, xp.reshape(values, (-1,))])) <= limit:
         bad = 0
-    return Part(labels, is_free, clusters, values, truncation, counts, sums), bad
+    return labels, is_free, clusters, values, truncation, counts[None, :], sums[None, :], bad
+
+
+def free_rows(looks: list[Lists], n_clusters: int, largest: float) -> tuple[Part, int]:
+    """Return what is kept of some looks, and the first row with something wrong, or -1.
+
+    `largest` is the largest price of the region, in size.
+    """
+    xp = compat.array_namespace(looks[0][0])
+    lists = [c[0] if len(c) == 1 else xp.concat(c) for c in zip(*looks, strict=True)]
+    limit = largest_accepted(lists[1])
+    *kept, bad = split_rows(*lists, n_clusters=n_clusters, largest=largest, limit=limit)
+    return Part(*kept), bad
 
 
 def _rounded_up(truncation: Array, largest: float, eps: float) -> Array:

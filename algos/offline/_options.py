@@ -156,13 +156,13 @@ class SolverOptions:
     """The same away from the host, where each time is a read: 128 MiB for eight candidates."""
     pass_temperature: float = 0.03125
     """First temperature in a pass, in mean radii."""
+    path_rows: float = 300.0
+    """Undecided rows of all clusters at which augmenting paths begin: of more, one more temperature
+    of Newton's method takes less time than their paths."""
     path_undecided: float = 32.0
-    """Undecided rows per cluster at most, at which augmenting paths begin."""
-    path_share: float = 4.0
-    """Clusters that the paths of all undecided rows may look at, for each row that has candidates:
-    where they are more, one more temperature of Newton's method costs less."""
-    least_undecided: float = 1.0
-    """Undecided rows per cluster at which paths begin in any case: so many stay undecided."""
+    """Of them per cluster at most, where clusters are few."""
+    least_undecided: float = 0.1
+    """And at least: a part of them ties, and stays undecided at any temperature."""
     max_stranded: float = 0.25
     """Rows per cluster that prices at the edge misplace at most: each costs a long path."""
     window: float = 4.0

@@ -41,8 +41,8 @@ from ..scores.nearest import best_clusters
 from ..scores.sources import ScoreSource, score_source
 from ..scores.statistics import median, score_range, strided_ids
 from ._candidates import Candidates, TrustRegion, all_candidates
+from ._cooling import refine_prices
 from ._options import SolverOptions
-from ._smoothed_dual import refine_prices
 
 __all__ = ["around_blocks", "blocks_at_edge", "reprice"]
 

@@ -40,9 +40,10 @@ from ..core.workers import map_in_order
 from ..scores.sources import largest_score
 from ._augmenting_paths import augmenting_paths
 from ._candidates import Candidates, TrustRegion, row_slices
+from ._cooling import refine_prices
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, best_priced, proven, rounding_of
-from ._smoothed_dual import Problem, RefinedPrices, refine_prices, soft_counts
+from ._smoothed_dual import Problem, RefinedPrices, soft_counts
 
 __all__ = ["LEAST_TEMPERATURE", "ReducedSolution", "are_few", "labels_by_paths", "solve_reduced"]
 
@@ -97,7 +98,7 @@ def solve_reduced(
     problem = candidates.problem(bounds.lower, bounds.upper)
     # Step 1: prices.
     start = max(float(xp.mean(region.radius)) * options.pass_temperature, LEAST_TEMPERATURE)
-    border = _undecided(problem, options)
+    border = _undecided(candidates.low.shape[0], options)
     refined = refine_prices(problem, region.center, start=start, border=border)
     prices = refined.prices
     # Step 2: bound.
@@ -111,13 +112,13 @@ def solve_reduced(
     return ReducedSolution(assignment, prices, bound)
 
 
-def _undecided(problem: Problem, options: SolverOptions) -> float:
+def _undecided(k: int, options: SolverOptions) -> float:
     """Undecided rows per cluster at which paths take less time than one more temperature.
 
-    A path looks at every cluster, a temperature at every row that has candidates.
+    A path looks at every cluster, a temperature at the rows near a border, which are a multiple of
+    those that are undecided: a certain number of these, for any number of clusters.
     """
-    m, k = int(problem.values.shape[0]), int(problem.low.shape[0])
-    worth = options.path_share * m / (k * k)
+    worth = options.path_rows / k
     return min(max(worth, options.least_undecided), options.path_undecided)
 
 

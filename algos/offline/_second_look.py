@@ -36,20 +36,16 @@ from ..scores.sources import Group, ScoreSource
 from ..scores.statistics import ScoresOutOfRangeError
 from ._candidates import (
     DEVICE_ROWS,
-    SLACK,
     Candidates,
     TooManyCandidatesError,
     TrustRegion,
     collect_candidates,
     select_candidates,
 )
-from ._free_rows import Part, fix_rows, free_rows, join
+from ._free_rows import Lists, Part, free_rows, join, narrow_candidates
 from ._options import SolverOptions
 
 __all__ = ["candidates_in", "leaves_the_part", "look_again", "may_look_again"]
-
-Lists = tuple[Array, Array, Array, Array]
-"""What `select_candidates` returns: clusters, values, n_candidates, truncation."""
 
 
 def candidates_in(
@@ -179,7 +175,8 @@ def look_again(
     def look(start: int, stop: int) -> Part:
         rows = slice(start, stop)
         is_cut = known.is_truncated[rows]
-        selected = _narrowed(known, rows, low, high, width)  # step 1
+        lists = known.values[rows, :], known.clusters[rows, :]
+        selected = narrow_candidates(*lists, low, high, width=width)  # step 1
         (n_cut,) = read(xp.sum(xp.astype(is_cut, xp.int64)))
         if n_cut:
             cut = xp.argsort(xp.astype(is_cut, xp.int8), descending=True, stable=True)[: int(n_cut)]
@@ -189,7 +186,7 @@ def look_again(
                 for a, b in row_blocks(int(n_cut), block_rows(k, like=low))
             ]
             selected = _in_place(selected, parts, is_cut)
-        part, bad = free_rows([fix_rows(*selected, k)], largest)  # step 3
+        part, bad = free_rows([selected], k, largest)  # step 3
         if bad >= 0:  # not the scores of the first look: a pass tells what is wrong
             raise ScoresOutOfRangeError
         return part
@@ -227,30 +224,6 @@ def _ids_of_free_rows(known: Candidates, group: Group) -> Array:
     n_own = int(xp.sum(xp.astype(known.is_free, xp.int64)))
     own = xp.argsort(xp.astype(known.is_free, xp.int8), descending=True, stable=True)[:n_own]
     return group.gather(xp.astype(own, xp.int64) + group.first_row)
-
-
-def _narrowed(known: Candidates, rows: slice, low: Array, high: Array, width: int) -> Lists:
-    """Step 1: the inequality of `select_candidates`, with its margin, over lists of clusters."""
-    clusters, values = known.clusters[rows, :], known.values[rows, :]
-    xp, (n, w) = compat.array_namespace(low), clusters.shape
-    dtype, device = values.dtype, compat.device(values)
-    largest = float(xp.max(xp.maximum(xp.abs(low), xp.abs(high))))
-    places = xp.reshape(xp.astype(xp.clip(clusters, min=0), xp.int64), (-1,))
-    lows, highs = (xp.reshape(xp.take(xp.astype(v, dtype), places), (n, w)) for v in (low, high))
-    best = xp.max(values + lows, axis=1)  # minus infinity where there are fewer
-    threshold = best - (SLACK * float(xp.finfo(dtype).eps)) * (xp.abs(best) + largest)
-    is_left = values + highs >= threshold[:, None]
-    # Those that are left come first, in the order that they had.
-    order = xp.argsort(xp.astype(is_left, xp.int8), axis=1, descending=True, stable=True)
-    is_left = xp.take_along_axis(is_left, order, axis=1)
-    lists = []
-    for part, nothing in ((clusters, -1), (values, -math.inf)):
-        part = xp.take_along_axis(part, order, axis=1)
-        more = xp.full((n, width - w), nothing, dtype=part.dtype, device=device)
-        part = xp.where(is_left, part, xp.full_like(part, nothing))
-        lists.append(xp.concat([part, more], axis=1))
-    none = xp.full((n,), -math.inf, dtype=xp.float64, device=device)
-    return lists[0], lists[1], xp.sum(xp.astype(is_left, xp.int64), axis=1), none
 
 
 def _in_place(selected: Lists, anew: list[Lists], is_cut: Array) -> Lists:

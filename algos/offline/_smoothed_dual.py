@@ -14,8 +14,8 @@ the bounds, ``-l_k pi_k + (u_k - l_k) max(-pi_k, 0)``, is the same thing with tw
 ``gradient_k  = sum_i p_ik - l_k - (u_k - l_k) sigmoid(-pi_k / T)``
 ``curvature   = (1 / T) [ sum_i (diag(p_i) - p_i p_i^T) + diag((u_k - l_k) sigmoid sigmoid') ]``
 
-with p_i the softmax. Only samples near a border of two clusters have curvature, so that each
-temperature is minimized from the minimum of the last:
+with p_i the softmax. Only samples near a border of two clusters have curvature, so that a low
+temperature is minimized from the minimum of a higher one (`_cooling`):
 
 1. *Evaluate* value, gradient and curvature of the smoothed dual (`soft_counts`, `curvature`): sums
    over samples, in parts that threads share out. The samples on a border are listed, once for all
@@ -27,10 +27,6 @@ temperature is minimized from the minimum of the last:
    on the borders.
 5. *Search* along the projection of the direction onto the box, by halves, until the value falls
    (Armijo).
-6. *Cool*: divide T by four, until each cluster has only a few samples on its border, or nearly as
-   many as before: samples that tie stay on their borders at any temperature. Where there are few
-   already, more than half count as nearly as many: paths part what repeats sooner than Newton's
-   steps do.
 
 ==================  =================  =======  ==================================================
 paper               here               shape    meaning
@@ -69,23 +65,23 @@ __all__ = [
     "RefinedPrices",
     "curvature",
     "curvature_product",
+    "descend",
     "price_errors",
-    "refine_prices",
     "soft_counts",
 ]
 
-DENSE = 256  # clusters up to which a linear system is solved by elimination, above by CG
-COOLING = 4.0
-TIED, HALF, FEW = 0.8, 0.5, 32.0  # shares of the samples on borders, and so many per cluster
-MOST_STEPS, MOST_LEVELS = 16, 30
+DENSE = 96  # clusters up to which a linear system is solved by elimination, above by CG
+MOST_STEPS = 16
 LONGEST, SHORTEST = 16.0, 1e-4  # step of a price in units of T; part of a step
 ARMIJO = 1e-4  # of the decrease that the gradient promises
 PROMISE = 0.02  # of T per cluster: a smaller decrease is not worth a step
 DRAWS, KEY = 8, 0
 FAR_INSIDE = 4.0  # standard deviations of a count: so far from its bounds it does not get out
 FAR = 24.0  # temperatures; what is worse by more has no weight: 4e-11 would count for nothing
+INSIDE = 1.0 + 2.0**-14  # weights of a row, the best one's 1, up to which no product counts it:
+# of a border that rows lie around evenly, those have one part of 8,000 of the curvature
 RIDGE = 1e-8  # share of the largest curvature, for directions that have none
-CG_STEPS, CG_ACCURACY = 60, 0.03  # as exact as a Newton step needs its direction
+CG_STEPS, CG_ACCURACY = 60, 0.1  # as exact as a Newton step needs its direction
 UNITS = 2.0**40  # of the sums of the reference text
 PART_ENTRIES = 2**16  # candidates of a part at least, which threads then hand out in no time
 
@@ -128,9 +124,9 @@ def soft_counts(
     Maxima are counted from the score of each row's first candidate: what prices change is not lost
     beside scores that are large. Arguments are assumed checked, with at least one candidate in each
     row. Counts are float64, p is of the dtype of `values`; the first result may be an array without
-    axes, so that nothing has to be read from a device. p is (b, w), and so is the last result, its
-    clusters, -1 where there are fewer: an engine may leave out rows that one cluster has whole,
-    and entries without weight, since neither has any curvature.
+    axes, so that nothing has to be read from a device. The last results are p and its clusters, -1
+    where there are fewer, for the curvature: p is 0 in rows that lie inside a cluster (`INSIDE`),
+    which an engine may leave out, as it may entries without weight.
     """
     xp = compat.array_namespace(values)
     k = prices.shape[0]
@@ -148,7 +144,8 @@ def soft_counts(
     sums = xp.stack([xp.reshape(p, (-1,)), xp.reshape(p * (1.0 - p), (-1,))], axis=1)
     sums = segment_sum(xp.astype(xp.round(sums * UNITS), xp.int64), flat, n_segments=k)
     counts = xp.astype(sums, xp.float64) / UNITS
-    return value, counts[:, 0], counts[:, 1], xp.astype(p, values.dtype), clusters
+    p = xp.astype(xp.where(total > INSIDE, p, xp.zeros_like(p)), values.dtype)
+    return value, counts[:, 0], counts[:, 1], p, clusters
 
 
 @kernel
@@ -179,42 +176,6 @@ def curvature_product(probabilities: Array, clusters: Array, direction: Array) -
     largest = float(xp.max(xp.abs(direction))) or 1.0
     sums = segment_sum(xp.astype(xp.round(part * (UNITS / largest)), xp.int64), flat, n_segments=k)
     return xp.astype(sums[:, 0], xp.float64) * (largest / UNITS)
-
-
-def refine_prices(problem: Problem, prices: Array, *, start: float, border: float) -> RefinedPrices:
-    """Minimize the smoothed dual over the box, at falling temperatures.
-
-    Parameters
-    ----------
-    problem : Problem
-    prices : (k,) float64 array
-        Where to start.
-    start : float > 0
-        First temperature, in units of score: about how far the prices are off.
-    border : float > 0
-        Stop once each cluster has on average so many samples that are on its border,
-        ``sum_i p_ik (1 - p_ik)``.
-
-    Returns
-    -------
-    RefinedPrices
-
-    Notes
-    -----
-    Cost of a step: O(m w^2 + k^3), or O(m w) per conjugate gradient for more than 256 clusters;
-    about 3 steps for each of 5 temperatures.
-    """
-    xp = compat.array_namespace(prices)
-    prices = xp.clip(prices, problem.low, problem.high)
-    temperature, before = start, math.inf
-    for _ in range(MOST_LEVELS):
-        prices, at_border = _descend(problem, prices, temperature)  # steps 1 to 5
-        # Samples that tie are parted later, by augmenting paths.
-        left = TIED if before > FEW * prices.shape[0] else HALF
-        if at_border <= border * prices.shape[0] or at_border > left * before:
-            break
-        temperature, before = temperature / COOLING, at_border  # step 6
-    return RefinedPrices(prices, temperature)
 
 
 def price_errors(problem: Problem, found: RefinedPrices, share: float) -> Array:
@@ -320,7 +281,7 @@ def _evaluate(problem: Problem, prices: Array, temperature: float) -> _Point:
     return _Point(value, gradient, counts, spread, corner, borders, temperature)
 
 
-def _descend(problem: Problem, prices: Array, temperature: float) -> tuple[Array, float]:
+def descend(problem: Problem, prices: Array, temperature: float) -> tuple[Array, float]:
     """Run Newton's method in the box at one temperature; also count the samples on borders."""
     xp = compat.array_namespace(prices)
     point = _evaluate(problem, prices, temperature)  # step 1
@@ -390,11 +351,7 @@ def _solver(point: _Point, free: Array, extra: Array | float = 0.0) -> Callable[
 
     def iterate(rhs: Array) -> Array:
         return conjugate_gradients(
-            times,
-            rhs * temperature,
-            diagonal=diagonal + ridge,
-            tol=CG_ACCURACY,
-            max_iter=CG_STEPS,
+            times, rhs * temperature, diagonal=diagonal + ridge, tol=CG_ACCURACY, max_iter=CG_STEPS
         )
 
     return iterate

@@ -47,11 +47,12 @@ from ..scores.sources import ScoreSource, subsample
 from ..scores.statistics import kept_in_memory, median, score_range, strided_ids
 from ._averaged_prices import averaged_region, passes_are_fast
 from ._candidates import Candidates, TrustRegion, collect_candidates, next_region
+from ._cooling import COOLING, refine_prices
 from ._online_passes import learn_prices
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._reduced import LEAST_TEMPERATURE
 from ._region_from_rows import RegionLimit, brought_near, initial_radius, largest_radius
-from ._smoothed_dual import COOLING, Problem, RefinedPrices, price_errors, refine_prices
+from ._smoothed_dual import Problem, RefinedPrices, price_errors
 
 __all__ = ["initial_region"]
 

@@ -43,6 +43,7 @@ __all__ = [
     "check_range",
     "in_range",
     "kept_in_memory",
+    "largest_accepted",
     "map_taken",
     "median",
     "rescaled",
@@ -111,8 +112,13 @@ def score_range(scores: Array) -> float:
 
 def check_range(values: Array) -> bool:
     """Tell whether sums of any number of these scores, and of prices like them, stay finite."""
+    return largest_score(values) <= largest_accepted(values)
+
+
+def largest_accepted(values: Array) -> float:
+    """Return the largest score, in size, that a pass accepts in the dtype of these."""
     xp = compat.array_namespace(values)
-    return largest_score(values) <= LARGEST.get(xp.finfo(values.dtype).bits, LARGEST[32])
+    return LARGEST.get(xp.finfo(values.dtype).bits, LARGEST[32])
 
 
 def map_taken(function: Callable[[Array], R], source: ScoreSource, ids: Array) -> Iterator[R]:

@@ -73,7 +73,8 @@ def test_what_is_compiled_inside_the_block_is_told_and_nothing_else():
 
 
 @pytest.mark.parametrize(
-    "name", ["engine", "candidates", "smoothed_dual", "augmenting_paths", "path_heaps"]
+    "name",
+    ["engine", "candidates", "free_rows", "smoothed_dual", "augmenting_paths", "path_heaps"],
 )
 def test_kernels_let_other_threads_run_and_inner_functions_have_no_wrappers(name):
     module = import_module(f"dualclust.backends.numba_{name}")
@@ -86,7 +87,9 @@ def test_kernels_let_other_threads_run_and_inner_functions_have_no_wrappers(name
         assert given in ({"nogil"}, inner), function
 
 
-@pytest.mark.parametrize("name", ["engine", "candidates", "smoothed_dual", "augmenting_paths"])
+@pytest.mark.parametrize(
+    "name", ["engine", "candidates", "free_rows", "smoothed_dual", "augmenting_paths"]
+)
 def test_options_of_compilation(monkeypatch, name):
     """Entries are kept and let other threads run; what only they call has no way in from Python."""
     given = {}

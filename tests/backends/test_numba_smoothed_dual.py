@@ -1,5 +1,7 @@
 """The sums of the smoothed dual as Python: idle places, ties, weights of 0 and labels of 1."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -61,11 +63,27 @@ def test_what_is_far_behind_has_no_weight_at_all(kernels):
     for temperature in (1.0, 0.25):
         arrays = (values * temperature, clusters, np.zeros(2))
         found = kernels.soft_counts(*arrays, temperature=temperature)
-        assert found[4].tolist() == [[1, 0]]
-        shares = found[3][0].tolist()
-        assert found[1].tolist() == pytest.approx([shares[1], 3.0 + shares[0]], abs=1e-14)
+        least = math.exp(-23.5) / (1.0 + math.exp(-23.5))
+        assert found[1].tolist() == pytest.approx([least, 4.0 - least], abs=1e-14)
+        assert found[2].tolist() == pytest.approx([least, least], abs=1e-14)
         with engine("reference"):
             assert_alike(found, soft_counts.reference(*arrays, temperature=temperature))
+
+
+def test_rows_inside_a_cluster_are_counted_and_not_listed(kernels):
+    """Weights of the other clusters add up to 2^-14: 14 ln 2 = 9.704 temperatures of one."""
+    gaps = [0.0, 9.70, 9.71, 30.0]
+    values = np.asarray([[0.0, -gap, -gap - 1.0] for gap in gaps])
+    clusters = np.tile(np.asarray([1, 0, -1], dtype=np.int32), (4, 1))
+    values[:, 2] = -np.inf
+    clusters[1, 2], values[1, 1:] = 2, -9.70 - math.log(2.0)  # two that have as much together
+    found = kernels.soft_counts(values, clusters, np.zeros(3), temperature=1.0)
+    assert found[4].tolist() == [[1, 0, -1], [1, 0, 2]]
+    assert found[1].sum() == pytest.approx(4.0, abs=1e-14)
+    with engine("reference"):
+        expected = soft_counts.reference(values, clusters, np.zeros(3), temperature=1.0)
+        assert_alike(found, expected)
+        assert expected[3].any(axis=1).tolist() == [True, True, False, False]
 
 
 def probabilities():

@@ -18,7 +18,7 @@ from dualclust.algos.offline._reduced import (
     labels_by_paths,
     solve_reduced,
 )
-from dualclust.algos.offline._smoothed_dual import Problem, RefinedPrices
+from dualclust.algos.offline._smoothed_dual import RefinedPrices
 from dualclust.algos.scores.sources import score_source
 
 N, K, RADIUS = 40, 5, 0.5
@@ -108,7 +108,7 @@ def test_the_bound_is_that_of_the_prices_and_labels_need_what_was_truncated(seed
     assert center is middle
     assert (start, border) == (
         pytest.approx(0.5 / 32.0),
-        _undecided(kept.problem(bounds.lower, bounds.upper), OPTIONS),
+        _undecided(K, OPTIONS),
     )
 
 
@@ -258,18 +258,11 @@ def test_prices_that_rounding_alone_explains_are_0(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("m", "k", "border"),
-    [
-        (100, 10, 4.0),  # 4 x 100 rows are 40 paths that look at 10 clusters each
-        (900, 10, 32.0),  # at most
-        (10_000, 1_000, 1.0),  # at least
-        (2_500, 100, 1.0),
-        (5_000, 100, 2.0),
-        (0, 3, 1.0),
-    ],
+    ("k", "border"),
+    [(3, 32.0), (10, 30.0), (300, 1.0), (1_000, 0.3), (3_000, 0.1), (10_000, 0.1)],
 )
-def test_paths_begin_where_another_temperature_costs_as_much(m, k, border):
-    some = Problem(np.zeros((m, 2)), np.zeros((m, 2)), *[np.zeros(k)] * 5)
-    assert _undecided(some, OPTIONS) == border
-    assert _undecided(some, replace(OPTIONS, path_undecided=0.5, least_undecided=0.25)) <= 0.5
-    assert _undecided(some, replace(OPTIONS, path_share=0.0)) == OPTIONS.least_undecided
+def test_paths_begin_at_so_many_undecided_rows(k, border):
+    """300 of all clusters, between a tenth of one and 32 for each."""
+    assert _undecided(k, OPTIONS) == border
+    assert _undecided(k, replace(OPTIONS, path_undecided=0.5, least_undecided=0.25)) <= 0.5
+    assert _undecided(k, replace(OPTIONS, path_rows=0.0)) == OPTIONS.least_undecided

@@ -11,6 +11,7 @@ import pytest
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.workers import workers
 from dualclust.algos.offline import _smoothed_dual
+from dualclust.algos.offline._cooling import refine_prices
 from dualclust.algos.offline._smoothed_dual import (
     Problem,
     _Borders,
@@ -18,7 +19,6 @@ from dualclust.algos.offline._smoothed_dual import (
     _joined,
     _solver,
     price_errors,
-    refine_prices,
 )
 from dualclust.algos.online.certificates import dual_value
 from tests.compare import to_numpy

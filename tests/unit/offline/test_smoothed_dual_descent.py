@@ -5,16 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos.offline import _smoothed_dual
+from dualclust.algos.offline import _cooling, _smoothed_dual
+from dualclust.algos.offline._cooling import refine_prices
 from dualclust.algos.offline._smoothed_dual import (
     Problem,
     RefinedPrices,
     _Borders,
-    _descend,
     _Point,
     _search,
     _solver,
-    refine_prices,
+    descend,
 )
 
 T = 2.0
@@ -40,7 +40,8 @@ def levels(monkeypatch, borders):
         seen.append((prices.tolist(), temperature))
         return prices + 1.0, next(left)
 
-    monkeypatch.setattr(_smoothed_dual, "_descend", descend)
+    monkeypatch.setattr(_cooling, "descend", descend)
+    monkeypatch.setattr(_cooling, "_narrowed", lambda near, *_: near)
     return seen
 
 
@@ -99,7 +100,7 @@ def test_a_price_is_fixed_where_the_gradient_pushes_it_out_of_the_box(monkeypatc
     free = [0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0]
     newton = Newton(monkeypatch, [point_of(gradient)], found=False)
     problem = box([-1.0] * 9, [1.0] * 9)
-    found, at_border = _descend(problem, prices, T)
+    found, at_border = descend(problem, prices, T)
     assert newton.evaluated == [(prices.tolist(), T)]
     assert newton.systems == [(free, [0.03125, 0.0, 0.03125] * 3)]  # a 16th of the gradient
     assert newton.sides == [(gradient * free).tolist()]
@@ -114,7 +115,7 @@ def test_a_direction_that_promises_little_is_not_followed(monkeypatch):
     prices, gradient = np.zeros(4), [1.0, 0.0, 0.0, 0.0]
     for temperature, follows in ((2.0, False), (1.99, True), (20.0, False)):
         newton = Newton(monkeypatch, [point_of(gradient)], found=False)
-        found, at_border = _descend(box([-9.0] * 4, [9.0] * 4), prices, temperature)
+        found, at_border = descend(box([-9.0] * 4, [9.0] * 4), prices, temperature)
         assert len(newton.searches) == follows
         assert found is prices
         assert at_border == 3.75
@@ -124,7 +125,7 @@ def test_steps_end_at_their_most(monkeypatch):
     monkeypatch.setattr(_smoothed_dual, "MOST_STEPS", 3)
     points = [point_of([1.0, 0.0, 0.0, 0.0], spread=(float(i), 1.0)) for i in range(5)]
     newton = Newton(monkeypatch, points)
-    found, at_border = _descend(box([-9.0] * 4, [9.0] * 4), np.zeros(4), T)
+    found, at_border = descend(box([-9.0] * 4, [9.0] * 4), np.zeros(4), T)
     assert [start for start, _ in newton.searches] == [[-2.0 * i, 0.0, 0.0, 0.0] for i in range(3)]
     assert found.tolist() == [-6.0, 0.0, 0.0, 0.0]
     assert at_border == 4.0  # of the last point
@@ -194,7 +195,7 @@ def test_a_system_without_curvature_has_a_ridge(dense, monkeypatch):
     found = _solver(point, np.ones(2))(np.asarray([1.0, -3.0]))
     np.testing.assert_allclose(found, [2e8, -6e8], rtol=1e-12)
     ridge = pytest.approx([1e-8, 1e-8])
-    assert called == ([] if dense == 2 else [([2.0, -6.0], ridge, 0.03, 60)])
+    assert called == ([] if dense == 2 else [([2.0, -6.0], ridge, 0.1, 60)])
     # A ridge of what curvature there is: a share of 1e-8 of its largest entry.
     curved = point._replace(spread=np.asarray([0.5, 4.0]))
     found = _solver(curved, np.ones(2), 0.25)(np.asarray([1.0, -3.0]))

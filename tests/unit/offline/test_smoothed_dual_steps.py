@@ -4,15 +4,18 @@ import numpy as np
 import pytest
 
 from dualclust.algos.core.random import random_signs
-from dualclust.algos.offline import _smoothed_dual
+from dualclust.algos.offline import _cooling, _smoothed_dual
+from dualclust.algos.offline._cooling import refine_prices
 from dualclust.algos.offline._smoothed_dual import (
     RefinedPrices,
     _evaluate,
     _search,
     _solver,
+    curvature,
     price_errors,
-    refine_prices,
+    soft_counts,
 )
+from dualclust.backends import engine
 from tests.libraries import LIBRARIES
 from tests.unit.offline.test_smoothed_dual import problem
 
@@ -24,6 +27,26 @@ def made(rng, radius=2.0):
     lower, slack = np.asarray([[6.0, 2.0, 9.0, 7.0], [1.0, 9.0, 0.0, 4.0]])
     found = problem(NUMPY, rng.normal(size=(30, K)), lower, lower + slack, radius)
     return found._replace(fixed_counts=np.asarray([3.0, 0.0, 1.0, 2.0]))
+
+
+@pytest.fixture
+def all_rows(monkeypatch):
+    """Rows inside a cluster count in products as well."""
+    monkeypatch.setattr(_smoothed_dual, "INSIDE", 1.0)
+    with engine("reference"):
+        yield
+
+
+def test_rows_inside_a_cluster_have_next_to_no_curvature():
+    """One part of 2^13, where rows lie around a border evenly; counts and spread have all."""
+    gaps = np.linspace(-30.0, 30.0, 6001)
+    values = np.stack([np.zeros_like(gaps), gaps], axis=1)
+    clusters = np.tile(np.asarray([0, 1], np.int32), (len(gaps), 1))
+    _, counts, spread, *lists = soft_counts(values, clusters, np.zeros(2), temperature=1.0)
+    assert counts.sum() == pytest.approx(6001.0)
+    assert spread[0] == pytest.approx(100.0)  # rows of one temperature
+    lost = 1.0 - curvature(*lists, n_clusters=2)[0, 0] / spread[0]
+    assert lost == pytest.approx(2.0**-13, rel=0.01)
 
 
 def curvature_by_differences(own, prices, step=1e-6):
@@ -47,7 +70,7 @@ def test_fixed_samples_count_in_value_and_gradient(rng):
 
 
 @pytest.mark.parametrize("dense", [True, False])
-def test_the_system_is_that_of_the_curvature(rng, dense, monkeypatch):
+def test_the_system_is_that_of_the_curvature(rng, dense, monkeypatch, all_rows):
     if not dense:
         monkeypatch.setattr(_smoothed_dual, "DENSE", K - 1)
         monkeypatch.setattr(_smoothed_dual, "CG_ACCURACY", 1e-12)
@@ -67,7 +90,7 @@ def test_the_system_is_that_of_the_curvature(rng, dense, monkeypatch):
 
 
 @pytest.mark.parametrize("dense", [True, False])
-def test_errors_of_prices_by_their_definition(rng, dense, monkeypatch):
+def test_errors_of_prices_by_their_definition(rng, dense, monkeypatch, all_rows):
     if not dense:
         monkeypatch.setattr(_smoothed_dual, "DENSE", K - 1)
         monkeypatch.setattr(_smoothed_dual, "CG_ACCURACY", 1e-12)
@@ -126,15 +149,18 @@ def test_a_temperature_is_divided_until_few_samples_lie_on_borders(rng):
 def test_it_cools_while_borders_empty(rng, on_borders, levels, monkeypatch):
     assert K == 4
     left = iter(on_borders)
-    monkeypatch.setattr(_smoothed_dual, "_descend", lambda problem, prices, t: (prices, next(left)))
+    monkeypatch.setattr(_cooling, "descend", lambda problem, prices, t: (prices, next(left)))
     found = refine_prices(made(rng), np.zeros(K), start=1.0, border=0.5)
     assert found.temperature == 4.0 ** (1 - levels)
 
 
 def test_the_numbers_of_the_method():
     """Measured, or reasoned about where they stand; another number is a decision."""
-    names = "DENSE COOLING TIED HALF FEW MOST_STEPS MOST_LEVELS LONGEST SHORTEST ARMIJO PROMISE"
-    names += " DRAWS KEY FAR FAR_INSIDE RIDGE CG_STEPS CG_ACCURACY UNITS"
-    numbers = [256, 4.0, 0.8, 0.5, 32.0, 16, 30, 16.0, 1e-4, 1e-4, 0.02, 8, 0, 24.0, 4.0, 1e-8]
-    numbers += [60, 0.03, 2.0**40]
+    names = "DENSE MOST_STEPS LONGEST SHORTEST ARMIJO PROMISE"
+    names += " DRAWS KEY FAR FAR_INSIDE RIDGE CG_STEPS CG_ACCURACY UNITS INSIDE"
+    numbers = [96, 16, 16.0, 1e-4, 1e-4, 0.02, 8, 0, 24.0, 4.0, 1e-8]
+    numbers += [60, 0.1, 2.0**40, 1.0 + 2.0**-14]
     assert [getattr(_smoothed_dual, name) for name in names.split()] == numbers
+    names = "COOLING TIED HALF FEW MOST_LEVELS REACH NARROWED_ENTRIES"
+    numbers = [4.0, 0.8, 0.5, 32.0, 30, 16.0, 2**18]
+    assert [getattr(_cooling, name) for name in names.split()] == numbers

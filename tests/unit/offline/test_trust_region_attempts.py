@@ -10,7 +10,8 @@ import pytest
 
 from dualclust.algos.offline import SolverOptions, _trust_region
 from dualclust.algos.offline._candidates import TrustRegion, collect_candidates
-from dualclust.algos.offline._smoothed_dual import COOLING, RefinedPrices
+from dualclust.algos.offline._cooling import COOLING
+from dualclust.algos.offline._smoothed_dual import RefinedPrices
 from dualclust.algos.scores.sources import score_source
 
 K = 4
