@@ -37,6 +37,7 @@ from ..core.types import Array
 from ..online.assignment import assign, init_state, relaxed
 from ..online.duals import Duals
 from ..online.step_sizes import measured_steps
+from ..scores.blocks import block_rows, map_blocks
 from ..scores.sources import ScoreSource, subsample
 from ..scores.statistics import score_range, strided_ids
 from ._candidates import TrustRegion
@@ -135,13 +136,14 @@ def averaged_prices(
     def clipped(start: int, stop: int) -> Array:
         return xp.clip(source.block(start, stop), min=FORBIDDEN)
 
-    for scores in source.map_blocks(clipped, like=prices):
-        for start in range(0, scores.shape[0], rows):
-            _, state = assign(scores[start : start + rows, :], free, state, steps=steps)  # step 1
-            done += min(rows, scores.shape[0] - start)
-            if done > after:  # step 2; a block may be less than a part
-                seen.append(state.duals.lower - state.duals.upper)
-                after = done + rows - 1
+    # A block waits for the labels of those before it, its scores do not: it is a part at most.
+    most, like = block_rows(source.n_clusters, like=prices), None if source.in_turn else prices
+    for scores in map_blocks(clipped, m, max(min(rows, most), 1), like=like):
+        _, state = assign(scores, free, state, steps=steps)  # step 1
+        done += scores.shape[0]
+        if done > after:  # step 2; a block may be less than a part
+            seen.append(state.duals.lower - state.duals.upper)
+            after = done + rows - 1
     half = (len(seen) + 1) // 2
     third, last = (xp.mean(xp.stack(part), axis=0) for part in (seen[:half], seen[-half:]))
     return AveragedPrices(xp.mean(xp.stack(seen), axis=0), last - third)
