@@ -314,10 +314,8 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
             is_tied=n_passes > 0 and not is_wide,
         )
     rough = options.rough_gap if n_passes >= options.rough_after and most is not None else tol
-    may_look = n_passes == 0 and not search.is_limited and tied <= options.few_truncated
-    most_lost = 0.0 if may_look else max(tol, rough)
     solution = solve_reduced(  # step 3
-        candidates, bounds, region, tol, max_truncation=most_lost, options=options
+        candidates, bounds, region, tol, max_truncation=max(tol, rough), options=options
     )
     judged = search.judged(solution)  # step 4
     if judged.best is not None and judged.best.gap <= tol:
