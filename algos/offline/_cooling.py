@@ -100,12 +100,11 @@ def _narrowed(near: Problem, whole: Problem, prices: Array, temperature: float) 
     reach = REACH * temperature
     apart = reach + 0.5 * FAR * temperature
     low, high = prices - apart, prices + apart
-    largest = float(xp.max(xp.abs(prices))) + apart
 
     def of_part(rows: slice) -> Part:
         lists = near.values[rows, :], near.clusters[rows, :]
         looked = narrow_candidates(*lists, low, high, width=width)
-        return free_rows([looked], prices.shape[0], largest)[0]
+        return free_rows([looked], prices.shape[0], 0.0)[0]  # no list is truncated
 
     least = max(PART_ENTRIES // width, prices.shape[0])
     part = join(list(map_in_order(of_part, row_parts(m, least, like=prices), like=prices)))

@@ -128,6 +128,21 @@ def test_scores_beyond_the_limit(row, place):
         assert found[2].dtype == np.int32
 
 
+def test_the_texts_give_the_same_in_any_library(xp):
+    """Also where an index below 0 is an error: places without a candidate are none."""
+    rng, values, clusters = random_lists(4, 9, 5, 4, "float64")
+    assert (clusters < 0).any()
+    narrowing = values, clusters, np.full(5, -0.25), np.full(5, 0.25)
+    found = narrow_candidates.reference(*map(xp.asarray, narrowing), width=4)
+    assert_same(found, narrow_candidates.reference(*narrowing, width=4))
+    look = looked_at(rng, values, clusters)
+    options = {"n_clusters": 5, "largest": 1.0, "limit": 9.0}
+    found = split_rows.reference(*map(xp.asarray, look), **options)
+    expected = split_rows.reference(*look, **options)
+    for a, b in zip(found[:WRONG], expected[:WRONG], strict=True):
+        np.testing.assert_allclose(to_numpy(a), b, rtol=1e-15)
+
+
 def test_a_difference_is_found():
     rng, values, clusters = random_lists(3, 6, 4, 3, "float32")
     look = looked_at(rng, values, clusters)
