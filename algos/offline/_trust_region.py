@@ -11,7 +11,8 @@ all scores. On m of n rows the bounds are ``(m / n) l_k`` and ``(m / n) u_k``.
 3. *Accept* prices of which none stands at the edge, or few on a sample after the first: these keep
    their radius. The counts of a sample scatter by about ``sqrt(n_k)`` each; that scatter, through
    the inverse curvature of the dual, is the error of the prices (`_smoothed_dual.price_errors`) and
-   makes the next radius.
+   makes the next radius. A region that held all prices of a sample after the first is wide enough:
+   where hardly a row lies near a border, errors are what was known before, times deviations.
 4. *Grow* the region otherwise where prices stand at its edge, and repeat 2, from a temperature at
    which the other prices stay where they are.
 5. *Move* it instead where candidates are often truncated. So many clusters nearly tie there that a
@@ -189,6 +190,10 @@ def _refine_on(
     errors = price_errors(look.problem, look.refined, sample.share)
     radius = options.deviations * errors + 2.0 * look.refined.temperature
     n_at_edge = int(xp.sum(xp.astype(look.at_edge, xp.int64)))
+    if (
+        sample.few and n_at_edge == 0
+    ):  # more rows tell no less than the region that held their prices
+        radius = xp.minimum(radius, attempt.region.radius)
     left = attempt.region.radius  # of few prices: they have just left it
     if n_at_edge > sample.few:
         left = _grown(attempt.region, look.at_edge, sample.max_radius, options)

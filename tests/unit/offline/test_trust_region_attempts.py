@@ -73,6 +73,19 @@ def test_few_prices_may_leave_a_region_that_is_right_for_the_others(
     assert np.all(region.radius[~at_edge] > 2.0 * 0.25)  # deviations, and the temperature
 
 
+def test_a_sample_after_the_first_makes_no_region_wider_that_held_its_prices(monkeypatch):
+    inside, at_edge = [0.1, 0.0, 0.0, -0.1], [0.5, 0.0, 0.0, -0.1]
+    radii = {}
+    for few, prices in ((0.0, inside), (1.0, inside), (1.0, at_edge)):
+        look = look_at(REGION, prices, 0.25)
+        monkeypatch.setattr(_trust_region, "_refined", lambda *_, look=look: look)
+        region, *_ = _trust_region._refine_on(sample_of(few), REGION, OPTIONS.attempts, OPTIONS)
+        radii[few, prices is inside] = region.radius
+    assert np.all(radii[0.0, True] > 0.5)
+    np.testing.assert_array_equal(radii[1.0, True], REGION.radius)
+    assert np.all(radii[1.0, False][1:] > 0.5)  # it did not hold them all
+
+
 def test_an_attempt_starts_no_hotter_than_the_one_before_has_ended(monkeypatch):
     starts = []
 
