@@ -20,8 +20,8 @@ the lower it is, the fewer rows each look of Newton's method has to read.
 5. *Widen*: where a price stands at the end of its reach, descend at this temperature once more, in
    the whole box and on all rows.
 
-A problem narrowed at T may be narrowed further at T / 4: prices move by R at most, so that a row
-that was fixed leads by ``2 R + FAR T - 2 R = FAR T`` still, and ``R / 2 + FAR T / 4`` is less.
+A problem narrowed at T may be narrowed further at T / 4: prices move by R at most, so that whatever
+was left out is behind by ``2 R + FAR T - 2 R = FAR T`` still, and ``R / 2 + FAR T / 4`` is less.
 
 =================  =================  =======  ===================================================
 symbol             here               shape    meaning
@@ -38,7 +38,7 @@ import math
 
 import array_api_compat as compat
 
-from ..core.reads import on_host
+from ...backends import select
 from ..core.types import Array
 from ..core.workers import map_in_order, row_parts
 from ._free_rows import Part, free_rows, join, narrow_candidates
@@ -49,7 +49,7 @@ __all__ = ["refine_prices"]
 COOLING = 4.0
 TIED, HALF, FEW = 0.8, 0.5, 32.0  # shares of the rows on borders, and so many per cluster
 MOST_LEVELS = 30
-REACH = 16.0  # temperatures; 9 have been seen
+REACH = 16.0  # temperatures; 9 have been seen, and more than 1.5 FAR would not narrow further
 NARROWED_ENTRIES = 2**18  # candidates from which on it costs less than it saves
 
 
@@ -95,7 +95,8 @@ def refine_prices(problem: Problem, prices: Array, *, start: float, border: floa
 def _narrowed(near: Problem, whole: Problem, prices: Array, temperature: float) -> Problem:
     """Step 4: the problem of the rows that may have weight in several clusters."""
     xp, (m, width) = compat.array_namespace(prices), near.values.shape
-    if m * width < NARROWED_ENTRIES or not on_host(prices):
+    # Without an engine lists are narrowed by sorts, which cost more than looks at all rows.
+    if m * width < NARROWED_ENTRIES or select("narrow_candidates", prices) is None:
         return near
     reach = REACH * temperature
     apart = reach + 0.5 * FAR * temperature
@@ -107,7 +108,10 @@ def _narrowed(near: Problem, whole: Problem, prices: Array, temperature: float) 
         return free_rows([looked], prices.shape[0], 0.0)[0]  # no list is truncated
 
     least = max(PART_ENTRIES // width, prices.shape[0])
-    part = join(list(map_in_order(of_part, row_parts(m, least, like=prices), like=prices)))
+    parts = list(map_in_order(of_part, row_parts(m, least, like=prices), like=prices))
+    if 2 * sum(part.clusters.shape[0] for part in parts) > m:  # not worth a copy: the box stays
+        return near
+    part = join(parts)
     return near._replace(
         values=part.values,
         clusters=part.clusters,

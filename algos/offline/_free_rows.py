@@ -101,9 +101,7 @@ def split_rows(
     fixed = xp.astype(xp.where(is_fixed, labels, xp.full_like(labels, n_clusters)), xp.int64)
     ones = xp.ones_like(fixed)[:, None]
     counts = segment_sum(ones, fixed, n_segments=n_clusters + 1)[:n_clusters, 0]
-    best = values[:, 0]
-    fixed_values = xp.astype(xp.where(is_fixed, best, xp.zeros_like(best)), xp.float64)
-    sums = xp.stack([xp.sum(fixed_values), xp.sum(xp.abs(fixed_values))])
+    best, sums = values[:, 0], _fixed_sums(values, n_candidates)
     n_wrong, m = read(
         xp.sum(xp.astype(n_candidates == 0, xp.int64)), xp.sum(xp.astype(is_free, xp.int64))
     )
@@ -116,7 +114,7 @@ def split_rows(
     truncation = _rounded_up(truncation, largest, float(xp.finfo(values.dtype).eps))
     if bad < 0 and not largest_score(xp.concat([best, xp.reshape(values, (-1,))])) <= limit:
         bad = 0
-    return labels, is_free, clusters, values, truncation, counts[None, :], sums[None, :], bad
+    return labels, is_free, clusters, values, truncation, counts[None, :], sums, bad
 
 
 def free_rows(looks: list[Lists], n_clusters: int, largest: float) -> tuple[Part, int]:
@@ -128,7 +126,18 @@ def free_rows(looks: list[Lists], n_clusters: int, largest: float) -> tuple[Part
     lists = [c[0] if len(c) == 1 else xp.concat(c) for c in zip(*looks, strict=True)]
     limit = largest_accepted(lists[1])
     *kept, bad = split_rows(*lists, n_clusters=n_clusters, largest=largest, limit=limit)
-    return Part(*kept), bad
+    part = Part(*kept)
+    if len(looks) > 1:  # a sum for each, so that none depends on which looks come together
+        part = part._replace(sums=xp.concat([_fixed_sums(look[1], look[2]) for look in looks]))
+    return part, bad
+
+
+def _fixed_sums(values: Array, n_candidates: Array) -> Array:
+    """Add up the scores of the fixed rows, and their absolute values: (1, 2) float64."""
+    xp, best = compat.array_namespace(values), values[:, 0]
+    of_fixed = xp.where(n_candidates == 1, best, xp.zeros_like(best))
+    of_fixed = xp.astype(of_fixed, xp.float64)
+    return xp.stack([xp.sum(of_fixed), xp.sum(xp.abs(of_fixed))])[None, :]
 
 
 def _rounded_up(truncation: Array, largest: float, eps: float) -> Array:

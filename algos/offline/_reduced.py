@@ -7,7 +7,7 @@ maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``,
 
 if every free row takes a candidate, and an upper bound on what any labels are worth.
 
-1. *Prices*: Newton's method on the smoothed dual (`_smoothed_dual`), inside the trust region.
+1. *Prices*: Newton's method on the smoothed dual, inside the trust region (`_cooling`).
 2. *Bound*: for prices inside, a row is worth at most the better of its best candidate and of what
    truncation has left out.
 3. *Give up* early, without labels, if truncated clusters can be worth too much, or if so many
@@ -115,8 +115,7 @@ def solve_reduced(
 def _undecided(k: int, options: SolverOptions) -> float:
     """Undecided rows per cluster at which paths take less time than one more temperature.
 
-    A path looks at every cluster, a temperature at the rows near a border, which are a multiple of
-    those that are undecided: a certain number of these, for any number of clusters.
+    So many of all clusters, whatever their number: measured (docs/decisions/0066).
     """
     worth = options.path_rows / k
     return min(max(worth, options.least_undecided), options.path_undecided)

@@ -190,9 +190,8 @@ def _refine_on(
     errors = price_errors(look.problem, look.refined, sample.share)
     radius = options.deviations * errors + 2.0 * look.refined.temperature
     n_at_edge = int(xp.sum(xp.astype(look.at_edge, xp.int64)))
-    if (
-        sample.few and n_at_edge == 0
-    ):  # more rows tell no less than the region that held their prices
+    # More rows than the first sample's tell no less than the region that held their prices.
+    if sample.few and n_at_edge == 0:
         radius = xp.minimum(radius, attempt.region.radius)
     left = attempt.region.radius  # of few prices: they have just left it
     if n_at_edge > sample.few:

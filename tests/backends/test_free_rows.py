@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualclust.algos.offline._free_rows import narrow_candidates, split_rows
+from dualclust.algos.offline._free_rows import free_rows, narrow_candidates, split_rows
 from tests.backends.rows import row_id, rows_of
 from tests.backends.test_augmenting_paths import candidates_of
 from tests.compare import to_numpy
@@ -129,7 +129,6 @@ def test_scores_beyond_the_limit(row, place):
 
 
 def test_the_texts_give_the_same_in_any_library(xp):
-    """Also where an index below 0 is an error: places without a candidate are none."""
     rng, values, clusters = random_lists(4, 9, 5, 4, "float64")
     assert (clusters < 0).any()
     narrowing = values, clusters, np.full(5, -0.25), np.full(5, 0.25)
@@ -140,7 +139,22 @@ def test_the_texts_give_the_same_in_any_library(xp):
     found = split_rows.reference(*map(xp.asarray, look), **options)
     expected = split_rows.reference(*look, **options)
     for a, b in zip(found[:WRONG], expected[:WRONG], strict=True):
-        np.testing.assert_allclose(to_numpy(a), b, rtol=1e-15)
+        np.testing.assert_allclose(to_numpy(a), b, rtol=1e-12, atol=1e-14)
+
+
+def test_sums_do_not_depend_on_which_looks_come_together(xp):
+    """As many as looks, each that of its own rows: ranks look at other rows together."""
+    looks = []
+    for seed in (2, 3, 5):
+        rng, values, clusters = random_lists(seed, 7, 5, 4, "float64")
+        looks.append(tuple(map(xp.asarray, looked_at(rng, values * 1e3, clusters))))
+    together, bad = free_rows(looks, 5, 1.0)
+    apart = [free_rows([look], 5, 1.0)[0] for look in looks]
+    assert bad == -1
+    expected = np.concatenate([to_numpy(part.sums) for part in apart])
+    np.testing.assert_array_equal(to_numpy(together.sums), expected, strict=True)
+    counts = sum(to_numpy(part.counts) for part in apart)
+    np.testing.assert_array_equal(to_numpy(together.counts), counts)
 
 
 def test_a_difference_is_found():

@@ -8,6 +8,7 @@ from dualclust.algos.offline._candidates import all_candidates
 from dualclust.algos.offline._cooling import _is_held, _narrowed, refine_prices
 from dualclust.algos.offline._smoothed_dual import FAR, descend, soft_counts
 from dualclust.algos.scores.sources import score_source
+from dualclust.backends import engine, numba_smoothed_dual
 from tests.compare import to_numpy
 from tests.libraries import LIBRARIES
 
@@ -16,7 +17,7 @@ from tests.libraries import LIBRARIES
 def narrowing(monkeypatch):
     """Problems of any size are narrowed, anywhere; returns the rows of each descent."""
     monkeypatch.setattr(_cooling, "NARROWED_ENTRIES", 0)
-    monkeypatch.setattr(_cooling, "on_host", lambda array: True)
+    monkeypatch.setattr(_cooling, "select", lambda *_: True)
     seen, real = [], descend
 
     def watched(problem, prices, temperature):
@@ -58,7 +59,7 @@ def test_prices_are_those_of_all_rows(xp, narrowing, monkeypatch):
 def test_no_row_is_lost_and_none_has_weight_elsewhere(xp, narrowing):
     """For any prices within reach: the same counts, and a value that differs by a constant."""
     made = problem_of(xp, 0)
-    rng, T = np.random.default_rng(1), 0.02
+    rng, T = np.random.default_rng(1), 0.008
     prices = np.asarray([0.3, 0.0, -0.1, 0.2, 0.5])
     near = _narrowed(made, made, xp.asarray(prices), T)
     fixed, m = to_numpy(near.fixed_counts), near.values.shape[0]
@@ -79,10 +80,11 @@ def test_no_row_is_lost_and_none_has_weight_elsewhere(xp, narrowing):
 
 def test_narrowing_again_is_narrowing_from_the_start(xp, narrowing):
     made = problem_of(xp, 2)
-    T, prices = 0.02, np.zeros(5)
+    T, prices = 0.008, np.zeros(5)
     near = _narrowed(made, made, xp.asarray(prices), T)
     moved = xp.asarray(prices + 16.0 * T * np.asarray([1.0, -1.0, 0.0, 1.0, -1.0]))
     again, at_once = (_narrowed(p, made, moved, T / 4.0) for p in (near, made))
+    assert again.values.shape[0] < near.values.shape[0] < 400
     np.testing.assert_array_equal(to_numpy(again.values), to_numpy(at_once.values))
     np.testing.assert_array_equal(to_numpy(again.clusters), to_numpy(at_once.clusters))
     np.testing.assert_array_equal(to_numpy(again.fixed_counts), to_numpy(at_once.fixed_counts))
@@ -121,6 +123,12 @@ def test_few_candidates_are_left_as_they_are(monkeypatch):
     for entries, is_narrowed in ((2001, False), (2000, True)):
         monkeypatch.setattr(_cooling, "NARROWED_ENTRIES", entries)
         assert (_narrowed(made, made, np.zeros(5), 0.01) is not made) == is_narrowed
-    monkeypatch.setattr(_cooling, "on_host", lambda array: False)
-    assert _narrowed(made, made, np.zeros(5), 0.01) is made
-    assert _smoothed_dual.FAR == FAR == 24.0
+    assert _narrowed(made, made, np.zeros(5), 1.0) is made  # more than half of the rows would stay
+    with engine("reference"):
+        assert _narrowed(made, made, np.zeros(5), 0.01) is made
+
+
+def test_engines_have_the_numbers_of_the_text():
+    assert (numba_smoothed_dual.FAR, numba_smoothed_dual.INSIDE) == (FAR, _smoothed_dual.INSIDE)
+    torch_engine = pytest.importorskip("dualclust.backends.torch_engine")
+    assert torch_engine.INSIDE == _smoothed_dual.INSIDE
