@@ -56,7 +56,8 @@ def narrow_candidates(
     """Narrow lists by the inequality of `select_candidates`, with its margin, over a list alone.
 
     Returns what that function does, for lists of `width` places, which hold those that there are,
-    with candidates in the order that they had. Each row is assumed to have a candidate.
+    with candidates in the order that they had. Each row is assumed to have a candidate. Lists are
+    (b, w), `low` and `high` (k,) float64; what returns is (b, width), (b, width), (b,) and (b,).
     """
     xp, (n, w) = compat.array_namespace(low), clusters.shape
     dtype, device = values.dtype, compat.device(values)
@@ -95,6 +96,7 @@ def split_rows(
     `largest` is the largest price of the region, in size; `limit` is the largest score, in size,
     that may come first in a row or be kept. Returns what a `Part` holds, and the first row without
     a candidate, or 0 if a score is beyond the limit, or -1. Unless it is -1 the rest has no use.
+    Of b rows, m of them free: (b,) and (b,); (m, w), (m, w) and (m,); (1, k) int64, (1, 2) float64.
     """
     xp = compat.array_namespace(values)
     labels, is_fixed, is_free = clusters[:, 0], n_candidates == 1, n_candidates > 1
