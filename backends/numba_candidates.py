@@ -15,6 +15,8 @@ __all__ = ["best_priced", "select_candidates"]
 
 FloatArray = NDArray[np.floating[Any]]
 
+ONES = np.uint64(0x0101010101010101)  # times eight marks: their sum is in the highest byte
+
 
 @njit(**INNER)
 def _row_max(row, low, sums, bits):
@@ -25,10 +27,20 @@ def _row_max(row, low, sums, bits):
 
 
 @njit(**INNER)
-def _mark(row, high, threshold, marks):
-    """Mark the candidates of a row by 1, all others by 0: one byte each, without a branch."""
+def _mark(row, high, threshold, at_most, marks):
+    """Write what each cluster is worth at most, and mark the candidates by 1: without a branch."""
     for j in range(len(row)):
-        marks[j] = row[j] + high[j] >= threshold
+        at_most[j] = row[j] + high[j]
+        marks[j] = at_most[j] >= threshold
+
+
+@njit(**INNER)
+def _any_reaches(worth, last):
+    """Whether one of eight clusters is worth as much as the last one that is kept."""
+    reaches = False
+    for j in range(8):
+        reaches |= worth[j] >= last
+    return reaches
 
 
 @njit(**INNER)
@@ -47,25 +59,21 @@ def _is_first(j, other, i, k):
 
 
 @njit(**INNER)
-def _insert(clusters, values, keys, truncation, i, j, score, at_most, kept, k):
-    """Insert a cluster into the sorted candidates of row `i`; return how many there are now."""
-    width = clusters.shape[1]
-    if kept == width:
-        last = keys[width - 1]
-        truncation[i] = max(truncation[i], np.float64(min(at_most, last)))
-        if at_most < last or (at_most == last and not _is_first(j, clusters[i, width - 1], i, k)):
-            return kept
+def _insert(names, keys, i, j, at_most, kept, k):
+    """Insert a cluster into the sorted candidates of row i; return how many there are now."""
+    if kept == len(keys):
         kept -= 1
+        last = keys[kept]
+        if at_most < last or (at_most == last and not _is_first(j, names[kept], i, k)):
+            return kept + 1
     place = kept
     while place > 0 and (
         keys[place - 1] < at_most
-        or (keys[place - 1] == at_most and _is_first(j, clusters[i, place - 1], i, k))
+        or (keys[place - 1] == at_most and _is_first(j, names[place - 1], i, k))
     ):
-        keys[place] = keys[place - 1]
-        clusters[i, place] = clusters[i, place - 1]
-        values[i, place] = values[i, place - 1]
+        keys[place], names[place] = keys[place - 1], names[place - 1]
         place -= 1
-    keys[place], clusters[i, place], values[i, place] = at_most, j, score
+    keys[place], names[place] = at_most, j
     return kept + 1
 
 
@@ -78,14 +86,17 @@ def _select_candidates(
     largest,
     sums,
     bits,
+    at_most,
     marks,
+    names,
+    keys,
     clusters,
     values,
     n_candidates,
     truncation,
-    keys,
 ):
     n, k = scores.shape
+    width = clusters.shape[1]
     eights = marks.view(np.uint64)
     zero = scores.dtype.type(0)
     for i in range(n):
@@ -96,19 +107,23 @@ def _select_candidates(
         if not np.isfinite(best):
             continue
         threshold = best - slack * (abs(best) + largest)
-        _mark(row, high, threshold, marks)
-        kept, total = np.int64(0), 0
+        _mark(row, high, threshold, at_most, marks)
+        kept, total = np.int64(0), np.int64(0)
         for e in range(len(eights)):
             if eights[e] == 0:  # most of them: eight clusters at a time are passed over
                 continue
-            for j in range(8 * e, 8 * e + 8):
+            total += np.int64((eights[e] * ONES) >> np.uint64(56))
+            first = 8 * e
+            if kept > width and not _any_reaches(at_most[first : first + 8], keys[width]):
+                continue
+            for j in range(first, first + 8):
                 if marks[j]:
-                    total += 1
-                    at_most = row[j] + high[j]
-                    kept = _insert(
-                        clusters, values, keys, truncation, i, j, row[j], at_most, kept, k
-                    )
+                    kept = _insert(names, keys, i, j, at_most[j], kept, k)
         n_candidates[i] = total
+        for place in range(min(kept, width)):
+            clusters[i, place], values[i, place] = names[place], row[names[place]]
+        if kept > width:
+            truncation[i] = keys[width]
 
 
 def select_candidates(
@@ -127,6 +142,7 @@ def select_candidates(
     n_candidates = np.zeros(n, dtype=np.int64)
     truncation = np.full(n, -np.inf)
     sums = np.empty(k, dtype=native)
+    padded = -(-k // 8) * 8
     _select_candidates(
         scores,
         low.astype(native),
@@ -135,12 +151,14 @@ def select_candidates(
         largest,
         sums,
         sums.view(f"i{native.itemsize}"),
-        np.zeros(-(-k // 8) * 8, dtype=np.uint8),
+        np.full(padded, -np.inf, dtype=native),
+        np.zeros(padded, dtype=np.uint8),
+        np.empty(width + 1, dtype=np.int32),
+        np.empty(width + 1, dtype=native),
         clusters,
         values,
         n_candidates,
         truncation,
-        np.empty(width, dtype=native),
     )
     return clusters, values, n_candidates, truncation
 

@@ -56,16 +56,20 @@ class SolverOptions:
     few_truncated: float = 0.25
     """Share of the rows with truncated candidates up to which these alone are read again, where the
     next region lies inside the last; it costs less than paths where candidates are missing."""
-    max_passes: int = 10
-    """Passes over all scores, after which all clusters become candidates."""
+    max_passes: int = 16
+    """Passes over all scores, after which all clusters become candidates: these take as long as
+    hundreds of passes."""
     max_limited_passes: int = 5
-    """The same once `max_entries` limits the trust region, for more than `last_entries` scores:
-    little changes after a few."""
+    """The same once the trust region has shrunk to what memory or lists hold, for more than
+    `last_entries` scores: little changes after a few."""
     tied_share: float = 0.99
     """Share of the rows with truncated candidates above which nothing is learned from a pass."""
     often_tied_share: float = 0.5
     """The same for passes after the first whose width is near k: all clusters become candidates. Of
     more clusters the region shrinks, if prices stand at its edge or too little is learned."""
+    mostly_tied_share: float = 0.97
+    """Share of a few rows with truncated candidates above which the search begins with a smaller
+    region: the pass would say nearly nothing."""
     rough_after: int = 3
     """Passes after which labels with a gap of `rough_gap` are worth looking for."""
     rough_gap: float = 1e-2

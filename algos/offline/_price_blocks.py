@@ -1,9 +1,9 @@
 r"""Better prices of the few clusters that a small trust region keeps from where they have to go.
 
-Problem: memory limits a region to a few candidates per row, and the prices of some clusters lie far
-outside of it. That is so where rows are missing in between: a cluster whose own rows are just too
-few for its lower bound has to take rows from far away, and whether it has to, no sample tells. Its
-price then jumps, and with it those of the clusters beside it, which compete for the same rows.
+Problem: a region holds a few candidates per row, and the prices of some clusters lie far outside of
+it. That is so where rows are missing in between: a cluster whose own rows are just too few for its
+lower bound has to take rows from far away, and whether it has to, no sample tells. Its price then
+jumps, and with it those of the clusters beside it, which compete for the same rows.
 
 The dual value is convex in the prices, so that it may be minimized over some of them while the
 others stay. Over a block g of clusters that is a small problem of the same kind, in which all other
@@ -11,11 +11,12 @@ clusters are one that has room for every row:
 
 ``min_{pi_g}  sum_i max(u_i, max_{k in g} s_ik + pi_k) + bounds``,   ``u_i = max_{k not in g}``.
 
-1. *Blocks*: the clusters at the edge of the region, each with the two that are candidates beside it
-   in most of its rows; blocks that overlap are one.
+1. *Blocks*: the clusters at the edge of the region, each with the two that are most often
+   candidates beside it, or, to move together, with all that are in a tenth of its rows; blocks that
+   overlap are one.
 2. *Rows*: one pass over all scores keeps, for each block, the rows that are closest to it, twice
    as many as it will hold.
-3. *Solve* each block by Newton's method.
+3. *Solve* each block by Newton's method, or shift its prices together (`_shared_shift`).
 
 =====================  ===============  =======  =================================================
 symbol                 here             shape    meaning
@@ -29,7 +30,8 @@ symbol                 here             shape    meaning
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import array_api_compat as compat
 
@@ -39,12 +41,13 @@ from ..core.segments import segment_sum
 from ..core.types import Array
 from ..scores.nearest import best_clusters
 from ..scores.sources import ScoreSource, score_source
-from ..scores.statistics import median, score_range, strided_ids
-from ._candidates import Candidates, TrustRegion, all_candidates
+from ..scores.statistics import score_range, strided_ids
+from ._candidates import Candidates, all_candidates
 from ._cooling import refine_prices
 from ._options import SolverOptions
+from ._shared_shift import best_shift
 
-__all__ = ["around_blocks", "blocks_at_edge", "reprice"]
+__all__ = ["are_in", "blocks_at_edge", "reprice"]
 
 NEIGHBORS, LEAST_SHARE = 2, 0.1
 """Clusters that join one at the edge: so many, each beside it in this share of its rows or more."""
@@ -77,7 +80,7 @@ class _Kept(NamedTuple):
 
 
 def blocks_at_edge(
-    candidates: Candidates, prices: Array, options: SolverOptions
+    candidates: Candidates, prices: Array, options: SolverOptions, *, together: bool = False
 ) -> list[list[int]]:
     """Return the clusters at the edge of the region and those beside them, in blocks (step 1).
 
@@ -88,6 +91,8 @@ def blocks_at_edge(
     prices : (k,) float64 array
         The best ones in it.
     options : SolverOptions
+    together : bool
+        Whether all clusters beside one at the edge join it, not the nearest few alone.
 
     Returns
     -------
@@ -97,7 +102,7 @@ def blocks_at_edge(
     xp, k = compat.array_namespace(prices), int(prices.shape[0])
     at_edge = entries("at_edge", xp.astype(candidates.at_edge(prices), xp.int64))
     edge = [cluster for cluster in range(k) if at_edge[cluster]]
-    most = min(MOST_AT_EDGE * k, COUNTED * options.max_entries / k)
+    most = min(k if together else MOST_AT_EDGE * k, COUNTED * options.max_entries / k)
     if not 0 < len(edge) <= most:
         return []
     # How often each cluster is a candidate beside each at the edge, in some of the rows.
@@ -125,23 +130,27 @@ def blocks_at_edge(
     n_rows = xp.take_along_axis(table, ids, axis=1)  # in which it is a candidate itself
     is_other = xp.arange(k, dtype=xp.int64, device=device)[None, :] != ids
     share = xp.where(is_other, table / xp.clip(n_rows, min=1.0), xp.zeros_like(table))
-    beside = xp.argsort(share, axis=1, descending=True, stable=True)[:, : min(NEIGHBORS, k)]
+    # A row has so few others that no more of them are in this share of the rows.
+    at_most = math.ceil((clusters.shape[1] - 1) / LEAST_SHARE) if together else NEIGHBORS
+    beside = xp.argsort(share, axis=1, descending=True, stable=True)[:, : min(at_most, k)]
     enough = xp.take_along_axis(share, beside, axis=1) >= LEAST_SHARE
     beside = xp.where(enough, beside, xp.full_like(beside, -1))
     found = entries("beside", xp.astype(xp.reshape(beside, (-1,)), xp.int64))
     each = len(found) // len(edge)
     pairs = [(c, other) for i, c in enumerate(edge) for other in found[each * i : each * (i + 1)]]
-    return _joined(edge, pairs)
+    return _joined(edge, pairs, most=k if together else MOST_IN_BLOCK)
 
 
-def _joined(clusters: list[int], pairs: list[tuple[int, int]]) -> list[list[int]]:
-    """Join clusters that are paired into blocks of at most `MOST_IN_BLOCK`; -1 is none."""
+def _joined(
+    clusters: list[int], pairs: list[tuple[int, int]], *, most: int = MOST_IN_BLOCK
+) -> list[list[int]]:
+    """Join clusters that are paired into blocks of at most so many; -1 is none."""
     block_of = {cluster: [cluster] for cluster in clusters}
     for one, other in pairs:
         if other < 0:
             continue
         ours, theirs = block_of[one], block_of.get(other, [other])
-        if ours is not theirs and len(ours) + len(theirs) <= MOST_IN_BLOCK:
+        if ours is not theirs and len(ours) + len(theirs) <= most:
             ours.extend(theirs)
             block_of.update(dict.fromkeys(theirs, ours))
     return [block for cluster, block in sorted(block_of.items()) if block[0] == cluster]
@@ -153,6 +162,8 @@ def reprice(
     prices: Array,
     blocks: list[list[int]],
     options: SolverOptions,
+    *,
+    together: bool = False,
 ) -> Array:
     """Minimize the dual value over the prices of each block, the others as they are.
 
@@ -166,6 +177,8 @@ def reprice(
     blocks : list of lists of int
         Of `blocks_at_edge`.
     options : SolverOptions
+    together : bool
+        Whether the prices of a block keep their differences (`_shared_shift`).
 
     Returns
     -------
@@ -176,24 +189,32 @@ def reprice(
     Cost: O(n k) for one pass. Memory: about that of `options.max_entries` candidates, on every
     rank, and twice that for the largest block while it is solved. Blocks for which there is no
     room, or that fewer rows may join than must, keep their prices, and with none left those given
-    come back. Guarantee: none, as the blocks move together; what prices are worth, a pass proves.
+    come back. Guarantee: none, as the blocks move at once; what prices are worth, a pass proves.
     """
     xp, k = compat.array_namespace(prices), source.n_clusters
     if blocks:
-        blocks, limits = _thresholds(source, bounds, prices, blocks, options)
+        blocks, limits = _thresholds(source, bounds, prices, blocks, options, together=together)
     if not blocks:
         return prices
     device, width = compat.device(prices), max(map(len, blocks))
     # Blocks of fewer clusters repeat their first.
     columns = [[block[min(j, len(block) - 1)] for block in blocks] for j in range(width)]
     members = xp.asarray(columns, dtype=xp.int64, device=device)
-    elsewhere = xp.where(_are_in(blocks, prices), xp.full_like(prices, -math.inf), prices)
+    elsewhere = xp.where(are_in(blocks, prices), xp.full_like(prices, -math.inf), prices)
     ids = xp.arange(len(blocks), dtype=xp.int64, device=device)
+
+    in_order = xp.asarray([c for block in blocks for c in block], dtype=xp.int64, device=device)
+    stops = list(accumulate(map(len, blocks)))
+
+    def of_each(scores: Array) -> Array:  # of groups, whose sizes may differ by hundreds
+        priced = xp.take(scores, in_order, axis=1) + xp.take(prices, in_order)
+        ranges = zip([0, *stops], stops, strict=False)
+        return xp.stack([xp.max(priced[:, a:b], axis=1) for a, b in ranges], axis=1)
 
     def close(start: int, stop: int) -> _Kept:  # step 2
         scores = source.block(start, stop)
         _, free = best_clusters(scores, elsewhere)
-        inside = _best_in(scores, prices, members)
+        inside = of_each(scores) if together else _best_in(scores, prices, members)
         first = xp.astype(xp.argmax(inside, axis=1), xp.int64)[:, None]
         most = xp.take_along_axis(inside, first, axis=1)[:, 0]
         best = xp.maximum(free, most)
@@ -204,6 +225,8 @@ def reprice(
         second = xp.maximum(free, xp.max(others, axis=1))
         is_first = xp.take(first[:, 0], rows) == group
         outside = xp.where(is_first, xp.take(second, rows), xp.take(best, rows))
+        if together:
+            return _Kept(group, xp.take(xp.reshape(inside, (-1,)), kept)[:, None], outside)
         wanted = xp.take(members, group, axis=1).T
         values = xp.take(xp.reshape(scores, (-1,)), xp.reshape(rows[:, None] * k + wanted, (-1,)))
         return _Kept(group, xp.reshape(values, (-1, width)), outside)
@@ -218,6 +241,8 @@ def reprice(
         xp.take(found.group, order), xp.arange(len(blocks) + 1, dtype=xp.int64, device=device)
     )
     ends = entries("edges", xp.astype(edges, xp.int64))
+    if together:
+        return _moved(found, order, ends, bounds, prices, blocks)
     for block, first, last in zip(blocks, ends, ends[1:], strict=False):
         rows = order[int(first) : int(last)]
         some = xp.concat(
@@ -231,29 +256,7 @@ def reprice(
     return prices
 
 
-def around_blocks(
-    source: ScoreSource,
-    bounds: SizeBounds,
-    blocks: list[list[int]],
-    region: TrustRegion,
-    radius: Array,
-    options: SolverOptions,
-) -> TrustRegion:
-    """Return the region around better prices of some blocks: no radius is above the median.
-
-    `radius` is that of the last region. Clusters of blocks for which there is no room stay as they
-    are in `region`, and so does all of it if there is room for none.
-    """
-    prices = reprice(source, bounds, region.center, blocks, options)
-    if prices is region.center:
-        return region
-    xp = compat.array_namespace(prices)
-    left_out = _are_in(blocks, prices) & (prices == region.center)
-    small = xp.clip(radius, max=median(radius))
-    return TrustRegion(prices, xp.where(left_out, region.radius, small))
-
-
-def _are_in(blocks: list[list[int]], prices: Array) -> Array:
+def are_in(blocks: list[list[int]], prices: Array) -> Array:
     """Which clusters belong to a block, (k,) bool."""
     xp, members = compat.array_namespace(prices), {c for block in blocks for c in block}
     found = [cluster in members for cluster in range(prices.shape[0])]
@@ -285,6 +288,8 @@ def _thresholds(
     prices: Array,
     blocks: list[list[int]],
     options: SolverOptions,
+    *,
+    together: bool,
 ) -> tuple[list[list[int]], Array]:
     """Blocks for whose rows there is room, and how far behind the best these rows may be."""
     xp, n, device = compat.array_namespace(prices), source.group.n_total, compat.device(prices)
@@ -295,7 +300,7 @@ def _thresholds(
     low, high = (xp.astype(v, xp.float64) for v in implied_bounds(bounds))
     # What a cluster will hold: what it holds, but for its bounds.
     holds = xp.clip(xp.astype(seen, xp.float64) * (n / m), low, high)
-    limits, kept, n_rows = list[float](), list[list[int]](), 0.0
+    limits, kept, n_rows, most = list[float](), list[list[int]](), 0.0, options.max_entries
     for block in sorted(blocks, key=len):
         ids = xp.asarray(block, dtype=xp.int64, device=device)
         (wanted,) = read(xp.sum(xp.take(holds, ids)))
@@ -307,13 +312,35 @@ def _thresholds(
         near = xp.sum(xp.astype(lead <= wanted_lead, xp.int64))
         limit, n_near = read(wanted_lead, near)
         own = n_near / m * n
-        has_room = (n_rows + own) * (item * len(block) + 2.0) <= options.max_entries
-        is_solvable = own * (len(block) + 1) * SOLVING <= options.max_entries
+        # Of a group only the best value is kept, and its lead while they are sorted.
+        has_room = (n_rows + own) * (4.0 if together else item * len(block) + 2.0) <= most
+        is_solvable = together or own * (len(block) + 1) * SOLVING <= most
         if math.isfinite(limit) and has_room and is_solvable:
             kept.append(block)
             limits.append(limit)
             n_rows += own
     return kept, xp.asarray(limits, dtype=xp.float64, device=device)
+
+
+def _moved(
+    found: _Kept,
+    order: Array,
+    ends: list[Any],
+    bounds: SizeBounds,
+    prices: Array,
+    blocks: list[list[int]],
+) -> Array:
+    """Shift the prices of each block together to where the dual value is least (step 3)."""
+    xp, device = compat.array_namespace(prices), compat.device(prices)
+    shifts = [0.0] * prices.shape[0]
+    leads = xp.take(xp.astype(found.outside - found.values[:, 0], xp.float64), order)
+    for block, first, last in zip(blocks, ends, ends[1:], strict=False):
+        ids = xp.asarray(block, dtype=xp.int64, device=device)
+        of_block = (xp.take(v, ids) for v in (prices, bounds.lower, bounds.upper))
+        shift = best_shift(leads[int(first) : int(last)], *of_block)
+        for cluster in block:
+            shifts[cluster] = shift
+    return prices + xp.asarray(shifts, dtype=xp.float64, device=device)
 
 
 def _solved(

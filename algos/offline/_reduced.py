@@ -52,11 +52,24 @@ LEAST_TEMPERATURE = 1e-290
 
 
 class ReducedSolution(NamedTuple):
-    """Labels, if candidates allow any that prove enough; the best prices; and what they prove."""
+    """Labels, if candidates allow any that prove enough; prices; and what others prove.
+
+    Attributes
+    ----------
+    assignment : OfflineAssignment or None
+    prices : (k,) float64 array
+        Those that paths have left: through few candidates they may go far out of the region, which
+        tells how far the next one has to reach.
+    bound : float
+        What labels can be worth at most.
+    proving : (k,) float64 array
+        The prices that prove it, inside the region.
+    """
 
     assignment: OfflineAssignment | None
     prices: Array
     bound: float
+    proving: Array
 
 
 def solve_reduced(
@@ -106,10 +119,10 @@ def solve_reduced(
     bound = worth + truncated + price_of_bounds(prices, bounds) + fixed
     # Step 3: give up.
     if truncated > max_truncation * size or _held_back(candidates, problem, refined, options):
-        return ReducedSolution(None, prices, bound)
+        return ReducedSolution(None, prices, bound, prices)
     # Steps 4 and 5: labels and proof.
-    assignment, prices = labels_by_paths(candidates, bounds, refined, tol, size, options)
-    return ReducedSolution(assignment, prices, bound)
+    assignment, moved = labels_by_paths(candidates, bounds, refined, tol, size, options)
+    return ReducedSolution(assignment, moved, bound, prices)
 
 
 def _undecided(k: int, options: SolverOptions) -> float:

@@ -29,7 +29,7 @@ class Search(NamedTuple):
     width : int
         Candidates of a row in it.
     is_limited : bool
-        Whether memory limits candidates.
+        Whether the next region shrinks until it cuts few lists, and memory holds them.
     prices : (k,) float64 array, or None
         Of the last pass, or as given.
     best : OfflineAssignment or None
@@ -45,7 +45,7 @@ class Search(NamedTuple):
     online_prices : (k,) float64 array, or None
         Where the last online passes began.
     is_arriving : bool
-        Whether the next region has prices that the last one held back (`_price_blocks`).
+        Whether the next region has prices that the last one held back (`_held_prices`).
     known : Candidates or None
         Those of the last pass, if it has truncated few rows: `_second_look` may start from them.
     """
@@ -65,10 +65,10 @@ class Search(NamedTuple):
 
     def judged(self, solution: ReducedSolution) -> Search:
         """Keep the best labels, and the prices that prove most (step 4)."""
-        assignment, prices, bound = solution
+        assignment, prices, bound, proving = solution
         search = self._replace(prices=prices, best=best_of(self.best, assignment))
         if bound < search.least_bound:
-            search = search._replace(least_bound=bound, best_prices=prices)
+            search = search._replace(least_bound=bound, best_prices=proving)
         return search
 
 

@@ -3,11 +3,13 @@
 Where bounds do not bind, the best cluster of each row is optimal, if ties are broken the right way:
 augmenting paths at prices of 0 choose among the clusters that tie (`without_prices`). A few rows
 tell whether that can be so. Where nearly all rows lose candidates to the width of a pass, no larger
-pass would part them either (`tied_share`).
+pass would part them either (`tied_share`); a few rows tell that as well, before the pass
+(`expected_tied_share`).
 """
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 from operator import add
 
@@ -18,17 +20,53 @@ from ..core.types import Array
 from ..scores.sources import ScoreSource
 from ..scores.statistics import map_taken, strided_ids
 from ._augmenting_paths import augmenting_paths
-from ._candidates import Candidates, TooManyCandidatesError, collect_candidates
+from ._candidates import (
+    Candidates,
+    TooManyCandidatesError,
+    TrustRegion,
+    collect_candidates,
+    select_candidates,
+)
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, proven
 
-__all__ = ["may_be_free", "tied_share", "without_prices"]
+__all__ = ["expected_tied_share", "may_be_free", "tied_share", "without_prices"]
+
+ONE_IN, LEAST_ROWS = 16, 64
+"""A look at some rows takes at most one in so many, but for so few that they would say nothing."""
 
 
 def tied_share(candidates: Candidates, n_rows: int) -> float:
     """Return the share of all rows that have lost a candidate to the width of the pass."""
     xp = compat.array_namespace(candidates.truncation)
     return int(xp.sum(xp.astype(candidates.is_truncated, xp.int64))) / n_rows
+
+
+def expected_tied_share(
+    source: ScoreSource, region: TrustRegion, width: int, *, options: SolverOptions
+) -> float:
+    """Return the share of some rows that would lose a candidate to a pass over this region.
+
+    Of `range_rows` rows, or of one in sixteen where these are fewer, but 64 at least.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.scores.sources import score_source
+    >>> source, zeros = score_source(np.tile(np.asarray([0.9, 0.6, 0.1]), (32, 1))), np.zeros(3)
+    >>> narrow, wide = TrustRegion(zeros, zeros + 0.2), TrustRegion(zeros, zeros + 0.5)
+    >>> [expected_tied_share(source, r, 2, options=DEFAULT_OPTIONS) for r in (narrow, wide)]
+    [0.0, 1.0]
+    """
+    xp, n = compat.array_namespace(region.center), source.group.n_total
+    m = min(options.range_rows, n, max(n // ONE_IN, LEAST_ROWS))
+    low, high = region.center - region.radius, region.center + region.radius
+
+    def n_cut(rows: Array) -> Array:
+        *_, truncation = select_candidates(rows, low, high, width=width)
+        return xp.sum(xp.astype(truncation > -math.inf, xp.int64))
+
+    return int(reduce(add, map_taken(n_cut, source, strided_ids(n, m, region.center)))) / m
 
 
 def without_prices(

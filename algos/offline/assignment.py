@@ -8,14 +8,15 @@ maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``.
    can be from those of all rows (`_trust_region`).
 2. *Candidates*: one pass over all rows fixes every sample whose best cluster is the same for all
    prices of the region, and keeps a few candidates of the others (`_candidates`). Where memory
-   limits them, the region shrinks; prices that it holds back are found apart (`_price_blocks`).
+   limits them, the region shrinks, and where nearly all rows would have more (`_ties`).
 3. *Solve* the problem that is left (`_reduced`): Newton's method gives prices, augmenting paths
    give labels inside the bounds.
 4. *Judge*: labels within `tol` of the bound end the search. They are optimal if the prices lie
    inside the region and truncation has left out nothing of worth.
 5. *Next region*: around the new prices, with more candidates per row where they were truncated, or
-   so small that few would be, where most were and the region would grow; repeat from 2. Where it
-   lies inside the last one, only truncated rows are read (`_second_look`).
+   so small that few would be, where most were and the region would grow; repeat from 2. Prices
+   that it holds back are found apart (`_held_prices`). Where it lies inside the last one, only
+   truncated rows are read (`_second_look`).
 6. *Last resort*, where passes have not proven the gap: two online passes (`_online_passes`), which
    step 5 tries once before, or all clusters as candidates of a problem of moderate size. Small
    ones begin and end with that, and so do those of few clusters (`_few_clusters`).
@@ -53,16 +54,16 @@ from ..scores.statistics import (
 )
 from ._candidates import TooManyCandidatesError, TrustRegion, all_candidates, next_region
 from ._few_clusters import solve_few
+from ._held_prices import around_blocks, blocks_of_pass, lost_region
 from ._memory import raise_no_labels, within_memory
 from ._online_passes import assign_in_passes
 from ._options import DEFAULT_OPTIONS, SolverOptions
-from ._price_blocks import around_blocks, blocks_at_edge
 from ._proof import OfflineAssignment, Problem, in_unit
 from ._reduced import are_few, solve_reduced
 from ._region_from_rows import brought_near, shifted_together
 from ._search import Search, best_of, first_region
 from ._second_look import candidates_in, leaves_the_part, may_look_again
-from ._ties import tied_share, without_prices
+from ._ties import expected_tied_share, tied_share, without_prices
 
 __all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "assign_source"]
 
@@ -242,9 +243,9 @@ def _solved(
     search = _start(problem, prices)._replace(online=known)  # step 1
     may_end_full = problem.n_scores <= options.last_entries
     for n_passes in range(options.max_passes):
+        if n_passes >= problem.most_passes(is_limited=search.is_limited):
+            break
         if search.is_limited:
-            if n_passes >= options.max_limited_passes and not (problem.is_exact or may_end_full):
-                break
             region, width = within_memory(source, search.region, search.width, options)
             search = search._replace(region=region, width=width)
         search = _after_pass(problem, search, n_passes)  # steps 2 to 5
@@ -273,13 +274,18 @@ def _without_passes(problem: Problem, prices: Array | None) -> OfflineAssignment
 
 
 def _start(problem: Problem, prices: Array | None) -> Search:
-    """Step 1: the first region, and whether memory limits the candidates from the start."""
+    """Step 1: the first region, and whether it has to shrink before the first pass."""
     source, bounds, _, options = problem
     region, n = first_region(source, bounds, prices, options), source.group.n_total
+    width = options.large_pass_width if n > options.large_pass_rows else options.pass_width
+    is_limited = problem.is_cut
+    if not is_limited and options.price_reach == 0.0 and 4 * width <= source.n_clusters:
+        tied = expected_tied_share(source, region, width, options=options)
+        is_limited = tied > options.mostly_tied_share  # the pass would tell nearly nothing
     return Search(
         region=region,
-        width=options.large_pass_width if n > options.large_pass_rows else options.pass_width,
-        is_limited=problem.is_cut,
+        width=width,
+        is_limited=is_limited,
         prices=prices,
         best=None,
         least_bound=math.inf,
@@ -333,10 +339,15 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
     if not is_limited and may_look_again(candidates, prices, n, options):
         judged = judged._replace(known=candidates)
     region = planned = next_region(region, prices, is_moving=is_limited, options=options)
-    if problem.is_cut and n_passes + 1 < options.max_limited_passes:
-        blocks = blocks_at_edge(candidates, prices, options)
+    is_cut = problem.is_cut
+    if is_limited and not is_cut and solution.bound > search.least_bound:
+        region = lost_region(judged.best_prices, radius)  # worse than a pass before
+    elif n_passes + 1 < problem.most_passes(is_limited=is_limited):
+        start = planned if is_cut else planned._replace(center=solution.proving)
+        blocks = blocks_of_pass(candidates, start.center, n_passes, is_cut, options)
         del candidates  # as much memory as the rows of blocks take
-        region = around_blocks(source, bounds, blocks, planned, radius, options)
+        found = around_blocks(source, bounds, blocks, start, radius, options, judge=not is_cut)
+        region = planned if found is start else found
     judged = judged._replace(is_arriving=region is not planned)
     return judged._replace(region=region, width=width, is_limited=is_limited)  # step 5
 

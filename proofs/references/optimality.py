@@ -137,7 +137,8 @@ def unsound_candidates(seed: int, count: int) -> tuple[float, int, int]:
             source, kept, middle - inner.radius, middle + inner.radius, width=2
         )
         for few, within in ((kept, region), (again, inner)):
-            found, _, bound = reduced.solve_reduced(few, limits, within, 1.0, max_truncation=1e300)
+            solution = reduced.solve_reduced(few, limits, within, 1.0, max_truncation=1e300)
+            found, bound = solution.assignment, solution.bound
             worst = max(worst, float(best[0]) - bound)
             if found is not None:
                 n_solved += few is kept
@@ -165,7 +166,7 @@ def held_prices() -> float:
     region = candidates.TrustRegion(np.zeros(k), np.full(k, 0.25))
     source = sources.score_source(scores)
     kept = candidates.collect_candidates(source, -region.radius, region.radius, width=2)
-    found, _, _ = reduced.solve_reduced(kept, limits, region, 1.0, max_truncation=1e300)
+    found = reduced.solve_reduced(kept, limits, region, 1.0, max_truncation=1e300).assignment
     if found is None:
         return float("inf")
     return max(9.0 * a + 0.875 - found.upper_bound, _off(scores, limits, found))

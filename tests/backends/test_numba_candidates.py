@@ -111,17 +111,45 @@ def test_what_the_compiled_text_works_on(kernels, monkeypatch, kind):
     scores.flags.writeable = False
     assert_conforms(kernels, scores, np.zeros(3), np.ones(3), 2)
     (all_given,) = seen
-    given, low, high, slack, largest, sums, bits, marks, *outputs = all_given
-    clusters, values, n, truncation, keys = outputs
-    of_scores = (given, low, high, slack, largest, sums, values, keys)
+    given, low, high, slack, largest, sums, bits, at_most, marks, *rest = all_given
+    names, keys, clusters, values, n, truncation = rest
+    of_scores = (given, low, high, slack, largest, sums, at_most, values, keys)
     assert {a.dtype.str for a in of_scores} == {native.str}
     assert (clusters.dtype, n.dtype, truncation.dtype) == (np.int32, np.int64, np.float64)
     assert given.flags.c_contiguous
     assert given.flags.writeable
-    assert [a.shape for a in (marks, clusters, n, keys)] == [(8,), (3, 2), (3,), (2,)]
-    assert (marks.dtype, bits.dtype.str) == (np.uint8, native.str.replace("f", "i"))
+    assert [a.shape for a in (at_most, marks, clusters, n)] == [(8,), (8,), (3, 2), (3,)]
+    assert names.shape == keys.shape == (3,)  # one more than is kept: what is lost
+    assert (names.dtype, marks.dtype) == (np.int32, np.uint8)
+    assert bits.dtype.str == native.str.replace("f", "i")
     assert sums.shape == (3,)
     assert np.shares_memory(bits, sums)
+
+
+@pytest.mark.parametrize("width", [1, 4, 16])
+def test_ties_begin_in_every_eight(kernels, width):
+    """Row i keeps clusters i, i + 1 ...: those that tie with the last kept count too."""
+    zeros = np.zeros(64)
+    found = assert_conforms(kernels, np.zeros((40, 64)), zeros, zeros, width)
+    expected = (np.arange(40)[:, None] + np.arange(width)) % 64
+    np.testing.assert_array_equal(found[0], expected)
+
+
+def test_long_lists_keep_the_largest_and_say_what_they_lose(kernels):
+    """Hundreds of candidates: eights in which none reaches the last kept are passed over."""
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        k, width = int(rng.integers(60, 300)), int(rng.integers(1, 20))
+        scores = rng.normal(size=(4, k)).astype((np.float32, np.float64)[seed % 2])
+        scores[0], scores[1] = np.sort(scores[0]), np.sort(scores[1])[::-1]
+        scores[2] = np.round(scores[2])  # ties
+        low, high = np.full(k, -3.0), rng.choice([2.0, 3.0], size=k)
+        clusters, values, n, truncation = assert_conforms(kernels, scores, low, high, width)
+        assert (n > 2 * width).all()
+        at_most = np.sort(scores + high.astype(scores.dtype), axis=1)[:, ::-1]
+        np.testing.assert_array_equal(truncation, at_most[:, width])
+        kept = np.take_along_axis(scores, clusters.astype(np.int64), axis=1)
+        np.testing.assert_array_equal(values, kept)
 
 
 @pytest.mark.parametrize("kind", ["f4", "f8"])

@@ -303,12 +303,12 @@ PLANTED: tuple[PlantedError, ...] = (
     ),
     *errors_in(
         "backends.numba_candidates._select_candidates",
-        ("swapped bounds", "at_most = row[j] + high[j]", "at_most = row[j] + low[j]"),
+        ("swapped bounds", "_mark(row, high, threshold", "_mark(row, low, threshold"),
         claims=("C4",),
     ),
     *errors_in(
-        "backends.numba_candidates._insert",
-        ("wrong operator", "truncation[i] = max(", "truncation[i] = min("),
+        "backends.numba_candidates._select_candidates",
+        ("dropped", "truncation[i] = keys[width]", "truncation[i] = -np.inf"),
         claims=(
             "C4",
             "R6",

@@ -9,6 +9,7 @@ import pytest
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import SolverOptions, assignment
 from dualclust.algos.offline._candidates import TooManyCandidatesError, TrustRegion
+from dualclust.algos.offline._held_prices import Blocks
 from dualclust.algos.offline._proof import OfflineAssignment
 from dualclust.algos.offline._reduced import ReducedSolution
 from dualclust.algos.offline._search import Search
@@ -76,10 +77,10 @@ class Pass:
         self.tied, self.too_many, self.again, self.asked = tied, too_many, again, {}
         self.candidates, self.at_edge = SimpleNamespace(at_edge=self.standing), at_edge
         self.n_at_edge = n_at_edge
-        self.solution = ReducedSolution(None if gap is None else labels_of(gap), ONES, 7.0)
+        self.solution = ReducedSolution(None if gap is None else labels_of(gap), ONES, 7.0, ONES)
         monkeypatch.setattr(assignment, "candidates_in", self.collect)
         monkeypatch.setattr(assignment, "may_look_again", self.judge)
-        monkeypatch.setattr(assignment, "blocks_at_edge", lambda *given: [])
+        monkeypatch.setattr(assignment, "blocks_of_pass", lambda *given: Blocks([]))
         monkeypatch.setattr(assignment, "leaves_the_part", self.leave)
         monkeypatch.setattr(assignment, "tied_share", self.share)
         monkeypatch.setattr(assignment, "solve_reduced", self.solve)
@@ -284,7 +285,7 @@ class Passes:
 
 
 def test_few_scores_are_solved_in_full(monkeypatch):
-    for most, names in ((N * K, ["full"]), (N * K - 1, ["start", *["pass"] * 10, "last"])):
+    for most, names in ((N * K, ["full"]), (N * K - 1, ["start", *["pass"] * 16, "last"])):
         passes = Passes(monkeypatch)
         own = problem(full_entries=most, few_growth=0, online_after=99, exponent=3)
         found = _solved(own, 8.0 * CENTER)

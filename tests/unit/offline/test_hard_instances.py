@@ -16,7 +16,7 @@ PROGRAM = program("hard_instances")
 each = pytest.mark.parametrize("name", list(PROGRAM.HARD))
 
 # Passes over scores or samples of them, and looks at the candidates.
-MOST = {"nearly as many": (40, 110)}
+MOST = {"nearly as many": (80, 140)}
 USUAL = (25, 90)
 
 

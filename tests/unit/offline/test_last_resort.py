@@ -126,7 +126,7 @@ def test_all_scores_are_candidates_in_a_region_of_twice_their_range(monkeypatch)
 
     def solve(candidates, bounds, region, tol, *, options):
         seen.append((candidates, bounds, region, tol, options))
-        return ReducedSolution(best, ZERO, 0.0)
+        return ReducedSolution(best, ZERO, 0.0, ZERO)
 
     monkeypatch.setattr(assignment, "solve_reduced", solve)
     scores = np.zeros((N, K))
@@ -144,7 +144,7 @@ def test_all_scores_are_candidates_in_a_region_of_twice_their_range(monkeypatch)
 
 
 def test_scores_that_allow_labels_but_lead_to_none_are_an_error(monkeypatch):
-    none = ReducedSolution(None, ZERO, 0.0)
+    none = ReducedSolution(None, ZERO, 0.0, ZERO)
     monkeypatch.setattr(assignment, "solve_reduced", lambda *args, **options: none)
     with pytest.raises(InvalidValueError, match=r"^scores differ too much for float64: .*clip"):
         _solve_in_full(problem(), None)

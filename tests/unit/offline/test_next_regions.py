@@ -3,9 +3,18 @@
 import numpy as np
 import pytest
 
-from dualclust.algos.offline.assignment import _after_pass
+from dualclust.algos.offline import assignment
+from dualclust.algos.offline.assignment import _after_pass, _start
 from dualclust.algos.scores.sources import score_source
-from tests.unit.offline.test_assignment_steps import REGION, N, Pass, problem, search_of
+from tests.unit.offline.test_assignment_steps import (
+    NEXT,
+    ONES,
+    REGION,
+    N,
+    Pass,
+    problem,
+    search_of,
+)
 
 
 @pytest.mark.parametrize("n_passes", [0, 1])
@@ -68,3 +77,53 @@ def test_what_the_next_pass_gets(
     found = _after_pass(own, search_of(is_limited=limited), n_passes)
     assert (found.width, found.is_limited) == (width, is_limited)
     assert one.asked["region"][2] is is_limited
+
+
+@pytest.mark.parametrize(
+    ("before", "limited", "most", "is_lost"),
+    [
+        (6.5, True, 400, True),
+        (7.0, True, 400, False),  # as good as before
+        (6.5, False, 400, False),
+        (6.5, True, 20, False),  # memory cuts it: blocks look for what it holds back
+    ],
+)
+def test_a_region_that_finds_worse_goes_back_to_the_best_prices(
+    before, limited, most, is_lost, monkeypatch
+):
+    one = Pass(monkeypatch, gap=0.75)
+    best = np.asarray([0.25, -0.5, 0.0, 1.0, 2.0])
+    region = REGION._replace(radius=np.asarray([1.0, 3.0, 0.5, 0.5, 0.5]))
+    own = problem(max_entries=most)
+    search = search_of(is_limited=limited, least_bound=before, best_prices=best, region=region)
+    found = _after_pass(own, search, 1)
+    assert one.asked["solve"]
+    if is_lost:
+        assert found.region.center is best
+        assert found.region.radius.tolist() == [3.0] * 5
+    else:
+        assert found.region is NEXT
+
+
+@pytest.mark.parametrize(
+    ("tied", "width", "options", "is_limited"),
+    [
+        (0.76, 2, {}, True),
+        (0.75, 2, {}, False),
+        (1.0, 3, {}, False),  # four times as long they are all clusters
+        (1.0, 2, {"price_reach": 1.0}, False),  # a region not from samples
+        (1.0, 2, {"max_entries": 2 * N - 1}, True),
+    ],
+)
+def test_a_search_begins_with_less_where_a_few_rows_say_that_nearly_all_would_tie(
+    tied, width, options, is_limited, monkeypatch
+):
+    monkeypatch.setattr(assignment, "first_region", lambda *args: REGION)
+    asked = []
+    monkeypatch.setattr(
+        assignment, "expected_tied_share", lambda *given, options: asked.append(given) or tied
+    )
+    own = problem(mostly_tied_share=0.75, pass_width=width, **options)
+    own = own._replace(source=score_source(np.zeros((N, 8))))
+    assert _start(own, ONES).is_limited is is_limited
+    assert asked == [(own.source, REGION, width)] * (width == 2 and not options)

@@ -24,10 +24,11 @@ CHOSEN = {
     "max_entries": 33_554_432,
     "entries_per_row": 1.0,
     "few_truncated": 0.25,
-    "max_passes": 10,
+    "max_passes": 16,
     "max_limited_passes": 5,
     "tied_share": 0.99,
     "often_tied_share": 0.5,
+    "mostly_tied_share": 0.97,
     "rough_after": 3,
     "rough_gap": 0.01,
     "online_after": 1,
@@ -100,7 +101,7 @@ def test_limits_stand_in_their_order():
     assert own.full_entries < own.retry_entries < own.max_entries < own.last_entries
     assert own.moving_entries <= own.max_entries
     assert own.rough_after < own.max_limited_passes < own.max_passes
-    assert own.often_tied_share < own.tied_share < 1.0
+    assert own.often_tied_share < own.mostly_tied_share < own.tied_share < 1.0
     assert own.region_shrinkage < 1.0 < own.moving_growth < own.region_growth
     assert own.fallback_floor < own.learning_floor
     assert own.attempts < own.initial_attempts

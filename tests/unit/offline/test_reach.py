@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.offline import DEFAULT_OPTIONS
+from dualclust.algos.offline import DEFAULT_OPTIONS, assignment
+from dualclust.algos.offline._held_prices import Blocks
 from dualclust.algos.offline.assignment import (
     assign_exact,
     assign_offline,
@@ -29,6 +30,8 @@ def test_a_reach_saves_the_samples_and_no_reach_is_wrong(monkeypatch, rng, facto
         return real(*args)
 
     monkeypatch.setattr(_trust_region, "_rows_of_sample", spy)
+    # Prices of clusters that a region holds back would be found without samples.
+    monkeypatch.setattr(assignment, "blocks_of_pass", lambda *given: Blocks([]))
     assign_offline(scores, bounds, prices=near, options=passes)
     assert sampled  # without a reach
     sampled.clear()

@@ -33,17 +33,18 @@ def test_the_smallest_gap_and_of_equals_the_first():
 
 @pytest.mark.parametrize(("bound", "is_kept"), [(3.0, False), (2.0, False), (1.0, True)])
 def test_a_pass_is_judged_by_its_labels_and_by_its_bound(bound, is_kept):
-    old, new, region = np.zeros(2), np.ones(2), TrustRegion(np.zeros(2), np.ones(2))
+    old, new, moved = np.zeros(2), np.ones(2), np.full(2, 9.0)
+    region = TrustRegion(np.zeros(2), np.ones(2))
     first = labels_of(0.25)
     search = Search(region, 4, False, old, first, 2.0, old)
-    found = search.judged(ReducedSolution(labels_of(0.25), new, bound))
+    found = search.judged(ReducedSolution(labels_of(0.25), moved, bound, new))
     assert found.best is first
-    assert found.prices is new
+    assert found.prices is moved
     assert found.least_bound == min(bound, 2.0)
     assert found.best_prices is (new if is_kept else old)
     better = labels_of(0.125)
-    assert search.judged(ReducedSolution(better, new, bound)).best is better
-    assert search.judged(ReducedSolution(None, new, bound)).best is first
+    assert search.judged(ReducedSolution(better, moved, bound, new)).best is better
+    assert search.judged(ReducedSolution(None, moved, bound, new)).best is first
 
 
 def test_a_search_begins_without_labels():

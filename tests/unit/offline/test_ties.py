@@ -7,9 +7,19 @@ import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline import DEFAULT_OPTIONS, SolverOptions, _ties
-from dualclust.algos.offline._candidates import TooManyCandidatesError, collect_candidates
-from dualclust.algos.offline._ties import may_be_free, tied_share, without_prices
+from dualclust.algos.offline._candidates import (
+    TooManyCandidatesError,
+    TrustRegion,
+    collect_candidates,
+)
+from dualclust.algos.offline._ties import (
+    expected_tied_share,
+    may_be_free,
+    tied_share,
+    without_prices,
+)
 from dualclust.algos.scores.sources import score_source
+from tests.compare import to_numpy
 from tests.libraries import ONE_EACH
 
 # Two rows want cluster 0 alone, one cluster 1, three may join 0 or 2.
@@ -88,3 +98,34 @@ def test_the_share_of_rows_that_lost_candidates():
     kept = collect_candidates(score_source(scores), zero, zero, width=2)
     assert tied_share(kept, 6) == pytest.approx(2.0 / 6.0)
     assert not math.isnan(tied_share(kept, 6))
+
+
+def test_some_rows_tell_how_many_a_pass_would_cut(xp):
+    """One row in sixteen, from all over the data, or 64, or as many as are allowed."""
+    n, k = 1600, 6
+    scores = np.zeros((n, k))
+    scores[:, 1:] = -1.0
+    scores[n // 4 :, 1] = -0.1  # three of four rows have three that fit
+    scores[n // 4 :, 2] = -0.3
+    prices = xp.asarray(np.zeros(k))
+    seen = []
+
+    def taken(ids):
+        seen.append(to_numpy(ids))
+        return xp.asarray(scores[to_numpy(ids)])
+
+    source = score_source(xp.asarray(scores))._replace(take=taken)
+    for radius, width, share in ((0.2, 2, 0.75), (0.2, 3, 0.0), (0.14, 2, 0.0), (0.04, 1, 0.0)):
+        region = TrustRegion(prices, prices + radius)
+        for rows, expected in ((1024, 100), (24, 24)):
+            seen.clear()
+            options = SolverOptions(range_rows=rows)
+            found = expected_tied_share(source, region, width, options=options)
+            assert found == pytest.approx(share, abs=0.26 * share)  # of rows here and there
+            assert sum(map(len, seen)) == expected
+    tiny = score_source(xp.asarray(scores[:3]))
+    region = TrustRegion(prices, prices + 2.0)
+    some = score_source(xp.asarray(scores[:200]))  # of 12 too few would say too much
+    share = expected_tied_share(some, region, 2, options=DEFAULT_OPTIONS)
+    assert share * 64 == round(share * 64)
+    assert expected_tied_share(tiny, region, 2, options=DEFAULT_OPTIONS) == 1.0
