@@ -54,7 +54,7 @@ from ..scores.statistics import (
 )
 from ._candidates import TooManyCandidatesError, TrustRegion, all_candidates, next_region
 from ._few_clusters import solve_few
-from ._held_prices import around_blocks, blocks_of_pass, lost_region
+from ._held_prices import around_blocks, blocks_of_pass, is_lost, region_before
 from ._memory import raise_no_labels, within_memory
 from ._online_passes import assign_in_passes
 from ._options import DEFAULT_OPTIONS, SolverOptions
@@ -340,8 +340,8 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
         judged = judged._replace(known=candidates)
     region = planned = next_region(region, prices, is_moving=is_limited, options=options)
     is_cut = problem.is_cut
-    if is_limited and not is_cut and solution.bound > search.least_bound:
-        region = lost_region(judged.best_prices, radius)  # worse than a pass before
+    if is_limited and not is_cut and is_lost(solution.bound, search.least_bound):
+        region = region_before(judged.best_prices, radius)
     elif n_passes + 1 < problem.most_passes(is_limited=is_limited):
         start = planned if is_cut else planned._replace(center=solution.proving)
         blocks = blocks_of_pass(candidates, start.center, n_passes, is_cut, options)

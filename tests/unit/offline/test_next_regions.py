@@ -82,10 +82,10 @@ def test_what_the_next_pass_gets(
 @pytest.mark.parametrize(
     ("before", "limited", "most", "is_lost"),
     [
-        (6.5, True, 400, True),
-        (7.0, True, 400, False),  # as good as before
-        (6.5, False, 400, False),
-        (6.5, True, 20, False),  # memory cuts it: blocks look for what it holds back
+        (6.99, True, 400, True),
+        (6.995, True, 400, False),  # as good as before, but for one part of 1,000
+        (6.9, False, 400, False),
+        (6.9, True, 20, False),  # memory cuts it: blocks look for what it holds back
     ],
 )
 def test_a_region_that_finds_worse_goes_back_to_the_best_prices(
