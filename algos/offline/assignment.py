@@ -348,7 +348,8 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
         del candidates  # as much memory as the rows of blocks take
         found = around_blocks(source, bounds, blocks, start, radius, options, judge=not is_cut)
         region = planned if found is start else found
-    judged = judged._replace(is_arriving=region is not planned)
+    if region is not planned:  # somewhere else, where what is known says nothing
+        judged = judged._replace(is_arriving=True, known=None)
     return judged._replace(region=region, width=width, is_limited=is_limited)  # step 5
 
 

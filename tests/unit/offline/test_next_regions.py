@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from dualclust.algos.offline import assignment
+from dualclust.algos.offline._candidates import TrustRegion
+from dualclust.algos.offline._held_prices import Blocks
 from dualclust.algos.offline.assignment import _after_pass, _start
 from dualclust.algos.scores.sources import score_source
 from tests.unit.offline.test_assignment_steps import (
@@ -127,3 +129,24 @@ def test_a_search_begins_with_less_where_a_few_rows_say_that_nearly_all_would_ti
     own = own._replace(source=score_source(np.zeros((N, 8))))
     assert _start(own, ONES).is_limited is is_limited
     assert asked == [(own.source, REGION, width)] * (width == 2 and not options)
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_region_around_blocks_begins_with_a_pass(moves, monkeypatch):
+    """What the last look has ruled out holds inside its own region alone."""
+    Pass(monkeypatch, gap=0.75, again=True)
+    elsewhere = TrustRegion(ONES, 0.5 * ONES)
+    asked = []
+
+    def around(source, bounds, blocks, region, radius, options, *, judge):
+        asked.append((blocks, region.center, radius, judge))
+        return elsewhere if moves else region
+
+    monkeypatch.setattr(assignment, "around_blocks", around)
+    found = _after_pass(problem(), search_of(), 2)
+    assert asked == [(Blocks([]), ONES, REGION.radius, True)]
+    assert found.region is (elsewhere if moves else NEXT)
+    assert (found.known is None, found.is_arriving) == (moves, moves)
+    asked.clear()
+    _after_pass(problem(max_passes=3), search_of(), 2)
+    assert not asked  # no pass would use it
