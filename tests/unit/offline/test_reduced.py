@@ -91,6 +91,7 @@ def test_the_bound_is_that_of_the_prices_and_labels_need_what_was_truncated(seed
     ):
         bound = worth + truncated + fixed + price_of_bounds(prices, bounds)
         assert found.bound == pytest.approx(bound, rel=1e-12)
+        assert found.proving is prices
         assert (found.assignment == "labels") is has_labels
         if not has_labels:
             assert found.assignment is None
