@@ -196,8 +196,8 @@ def reprice(
         blocks, limits = _thresholds(source, bounds, prices, blocks, options, together=together)
     if not blocks:
         return prices
-    device, width = compat.device(prices), max(map(len, blocks))
-    # Blocks of fewer clusters repeat their first.
+    # Of a group one value is kept; of blocks, those of fewer clusters repeat their first.
+    device, width = compat.device(prices), 1 if together else max(map(len, blocks))
     columns = [[block[min(j, len(block) - 1)] for block in blocks] for j in range(width)]
     members = xp.asarray(columns, dtype=xp.int64, device=device)
     elsewhere = xp.where(are_in(blocks, prices), xp.full_like(prices, -math.inf), prices)

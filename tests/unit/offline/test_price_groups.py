@@ -1,6 +1,7 @@
 """Groups of clusters whose prices move together, because all of them are full at once."""
 
 import math
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -220,3 +221,18 @@ def test_crowded_directions_do_not_end_in_a_problem_of_all_scores(n, k, ratio, s
     assert best.objective <= found.upper_bound * (1.0 + 1e-9)
     assert found.objective >= best.objective * (1.0 - 1e-4)
     assert count["_candidates.row_blocks"] <= 40  # samples, and about six passes
+
+
+def test_groups_of_unequal_sizes_are_not_padded_to_the_largest(rng):
+    """One of 1,000 clusters beside 900 of one each: a table of all would take 14 MB."""
+    n, k = 64, 4_000
+    scores, prices = rng.normal(size=(n, k)), np.zeros(k)
+    bounds = dc.SizeBounds.from_counts([0] * k, [1] * k, n_samples=n)
+    groups = [list(range(1_000)), *([i] for i in range(1_000, 1_900))]
+    source = score_source(scores)
+    reprice(source, bounds, prices, groups[:2], OPTIONS, together=True)  # imports and compiles
+    tracemalloc.start()
+    reprice(source, bounds, prices, groups, OPTIONS, together=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 2**20
