@@ -10,7 +10,7 @@ proves how far they can be from the best. How much of its work an iteration need
    of the first iteration, unless few labels changed at the end of a sample, and those after an
    iteration that changed more than the share `MANY`.
 3. *Near*: afterwards they prove a gap of `NEAR`; prices come from the last iteration.
-4. *Final* labels prove what the caller asks for.
+4. *Final* labels prove what the caller asks for; the last ones often do.
 
 ==============  ============  =======  =====================================
 paper           here          shape    meaning
@@ -23,6 +23,7 @@ paper           here          shape    meaning
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -37,9 +38,10 @@ from ..offline.assignment import OfflineAssignment, assign_source
 from ..scores.sources import ScoreSource
 from ._frame import Frame, scores_of
 from ._restrictions import Restrictions
-from .lloyd import KMeansState, nearest_labels
+from ._state import KMeansState
+from .lloyd import nearest_labels
 
-__all__ = ["MANY", "NEAR", "Labeler", "at_no_prices", "next_drift"]
+__all__ = ["MANY", "NEAR", "Labeler", "at_no_prices", "next_drifts"]
 
 NEAR = 1e-3  # proven gap of the labels while centers still move
 ROUGH = 1e-2  # the same while more than this share of the labels change in an iteration:
@@ -47,12 +49,13 @@ MANY = 0.1
 ROUNDING = 64.0 * 2.0**-52  # of a sum, relative to its terms
 
 # Prices change less and less from one iteration to the next. So the trust region of the next ones
-# is known without samples: `REACH` times the root mean square change of the last. A region that is
-# too small for some prices costs a pass, one too large many candidates. The mean is too small where
-# a few of many prices move, and the largest change too large (benchmarks/results/kmeans.md). What
+# is known without samples: `REACH` times the root mean square change of the last, or `OWN` times
+# that of its cluster where that is more, since prices that went far go on. A region that is too
+# small for some prices costs a pass, one too large many candidates. The mean is too small where a
+# few of many prices move, and the largest change too large (benchmarks/results/kmeans.md). What
 # counts as the last change falls to `LEAST` of it at most, so that prices which happen to stay
 # leave a region in which they can move again.
-REACH, LEAST = 4.0, 0.25
+REACH, OWN, LEAST = 4.0, 3.0, 0.25
 
 # Prices of the next centers are other ones. So those of an iteration may stand at the edge of their
 # region, as long as labels prove their gap; and rough ones are learned on the first sample alone.
@@ -74,24 +77,24 @@ class Labeler(NamedTuple):
         return n_scores > DEFAULT_OPTIONS.full_entries
 
     def near_labels(
-        self, centers: Array, prices: Array | None, drift: float, changed: float
+        self, centers: Array, prices: Array | None, drifts: Array | None, changed: float
     ) -> OfflineAssignment:
         """Return labels of an iteration; rough ones where the last has changed many labels."""
         if changed > MANY:
-            return self.labels(centers, prices, ROUGH, drift, AT_FIRST)
-        return self.labels(centers, prices, NEAR, drift, BETWEEN)
+            return self.labels(centers, prices, ROUGH, drifts, AT_FIRST)
+        return self.labels(centers, prices, NEAR, drifts, BETWEEN)
 
     def labels(
         self,
         centers: Array,
         prices: Array | None,
         gap: float,
-        drift: float = 0.0,
+        drifts: Array | None = None,
         options: SolverOptions = DEFAULT_OPTIONS,
     ) -> OfflineAssignment:
         """Return the best labels for these centers, to a proven gap.
 
-        `drift` is about how far the prices are from the best ones; 0 if that is not known.
+        `drifts` say about how far each of the prices is from the best one, if that is known.
         """
         frame, unit = self.frame, self.frame.score_unit
         source = scores_of(frame, frame.inside(centers))
@@ -101,9 +104,12 @@ class Labeler(NamedTuple):
             free = self._free_labels(source, centers)
             if free is not None:
                 return free
-        prices = None if prices is None else prices / unit
-        options = replace(options, price_reach=REACH * drift / unit)
-        found = assign_source(source, self.bounds, prices=prices, tol=gap, options=options)
+        reach = None
+        if prices is not None:
+            prices, reach = prices / unit, _reach(drifts, unit)
+        found = assign_source(
+            source, self.bounds, prices=prices, reach=reach, tol=gap, options=options
+        )
         return found._replace(
             prices=found.prices * unit,
             objective=found.objective * unit,
@@ -116,30 +122,64 @@ class Labeler(NamedTuple):
         if not may_be_free(source, self.bounds):  # mostly, a pass is not worth it
             return None
         labels, value, size = nearest_labels(self.frame, self.frame.inside(centers))
-        xp, ones = compat.array_namespace(labels), compat.array_namespace(labels).ones_like(labels)
-        own = segment_sum(ones[:, None], labels, n_segments=self.bounds.n_clusters)[:, 0]
-        counts = xp.sum(self.frame.source.group.gather(own[None, :]), axis=0)
+        xp, counts = compat.array_namespace(labels), self._counts(labels)
         is_outside = (counts < self.bounds.lower) | (counts > self.bounds.upper)
         (some,) = read(xp.any(is_outside))
         return None if some else at_no_prices(labels, counts, value, size)
 
+    def proven(self, state: KMeansState, gap: float) -> OfflineAssignment | None:
+        """Return the labels of a state for its centers, if they prove this gap already."""
+        if state.upper_bound == math.inf or state.gap > gap:
+            return None
+        return OfflineAssignment(
+            labels=state.labels,
+            counts=self._counts(state.labels),
+            prices=state.prices,
+            objective=state.objective,
+            upper_bound=state.upper_bound,
+            rounding=state.rounding,
+            violation=0,
+            gap=state.gap,
+        )
 
-def next_drift(state: KMeansState, prices: Array) -> float:
-    """About how far the next prices can be; 0 where that is not known.
+    def _counts(self, labels: Array) -> Array:
+        """Return the sizes of the clusters over all ranks."""
+        xp = compat.array_namespace(labels)
+        ones = xp.ones_like(labels)[:, None]
+        own = segment_sum(ones, labels, n_segments=self.bounds.n_clusters)[:, 0]
+        return xp.sum(self.frame.source.group.gather(own[None, :]), axis=0)
+
+
+def next_drifts(state: KMeansState, prices: Array) -> Array | None:
+    """About how far each of the next prices can be from these; None where that is not known.
 
     The first change, from centers that are mere rows, says nothing of the next.
     """
     if not state.n_iter and state.changed == 1.0:
-        return 0.0
-    return max(_root_mean_square(prices - state.prices), LEAST * state.drift)
+        return None
+    xp = compat.array_namespace(prices)
+    moves = xp.abs(prices - state.prices)
+    common = _root_mean_square(moves)
+    if state.drifts is not None:  # the smallest of them is the common one of the last iteration
+        common = xp.maximum(common, LEAST * xp.min(state.drifts))
+    return xp.maximum(OWN / REACH * moves, common)
 
 
-def _root_mean_square(values: Array) -> float:
-    """Also where squares would overflow or vanish."""
+def _reach(drifts: Array | None, unit: float) -> Array | None:
+    """Return the radius of the trust region, in this unit; None where a price is not to move."""
+    if drifts is None:
+        return None
+    reach = REACH * drifts / unit
+    (least,) = read(compat.array_namespace(reach).min(reach))
+    return reach if least > 0.0 else None
+
+
+def _root_mean_square(values: Array) -> Array:
+    """Return it as one number, also where squares would overflow or vanish."""
     xp = compat.array_namespace(values)
     largest = xp.max(xp.abs(values))
     shares = values / xp.where(largest == 0.0, xp.ones_like(largest), largest)
-    return float(largest * xp.sqrt(xp.mean(shares * shares)))
+    return largest * xp.sqrt(xp.mean(shares * shares))
 
 
 def _is_zero(prices: Array | None) -> bool:

@@ -37,7 +37,7 @@ from typing import NamedTuple
 import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds, check_bounds
-from ..core.checks import check_finite, check_interval, check_same_place, check_shape
+from ..core.checks import check_interval, check_per_cluster, check_same_place
 from ..core.errors import InvalidValueError
 from ..core.types import Array
 from ..offline.assignment import OfflineAssignment
@@ -45,18 +45,16 @@ from ..scores.sources import FeatureSource
 from ._cluster_sums import best_centers, gathered_sums
 from ._empty_clusters import relocate_empty
 from ._frame import Frame, check_reach, fits_alone, frame_of
-from ._labels import MANY, NEAR, Labeler, at_no_prices, next_drift
+from ._labels import MANY, NEAR, Labeler, at_no_prices, next_drifts
 from ._over_relaxation import relaxed_centers
 from ._restrictions import restrictions_of
 from ._sampled_start import sampled_problem
+from ._state import KMeansState, Progress, check_state
 from .centers import CenterSums
 from .lloyd import (
     KMeansResult,
-    KMeansState,
-    Progress,
     best_of,
     check_arguments,
-    check_state,
     kmeans,
     share_changed,
 )
@@ -229,7 +227,8 @@ def constrained_kmeans(
     check_interval("gap", gap, 0.0, 1.0)
     like = check_arguments(features, centers, metric, max_iter, tol, empty, bounds, progress)
     xp = compat.array_namespace(like)
-    prices = _checked_prices(prices, bounds)
+    check_same_place(bounds=bounds.lower, prices=prices)
+    prices = check_per_cluster("prices", prices, bounds.n_clusters)
     restrictions = None
     if fixed is not None or forbidden is not None:
         restrictions = restrictions_of(fixed, forbidden, bounds)
@@ -262,51 +261,71 @@ def constrained_kmeans(
     while state.n_iter < max_iter and not state.converged:
         sums = gathered_sums(frame, state.labels, bounds.n_clusters, before)
         before = sums, state.labels
-        is_plain = not labeler.is_large or not SETTLING * tol < state.changed <= MANY
-        centers = _next_centers(labeler, sums, state, empty, beyond=not is_plain)
-        found = labeler.near_labels(centers, state.prices, state.drift, state.changed)
-        changed = share_changed(frame.source.group, found.labels, state.labels)
-        state = KMeansState(
-            centers,
-            found.prices,
-            state.n_iter + 1,
-            found.labels,
-            found.objective,
-            is_plain and changed <= tol,
-            found.gap,
-            next_drift(state, found.prices),
-            changed,
-        )
+        state = _updated(labeler, sums, state, tol, empty, knows_prices=prices is not None)
         if progress is not None:
-            progress(state, changed)
-    found = labeler.labels(state.centers, state.prices, gap, state.drift)
-    return ConstrainedKMeansResult(state.centers, found, state.n_iter, state.converged)
+            progress(state, state.changed)
+    final = labeler.proven(state, gap)
+    if final is None:
+        final = labeler.labels(state.centers, state.prices, gap, state.drifts)
+    return ConstrainedKMeansResult(state.centers, final, state.n_iter, state.converged)
+
+
+def _updated(
+    labeler: Labeler,
+    sums: CenterSums,
+    state: KMeansState,
+    tol: float,
+    empty: str,
+    *,
+    knows_prices: bool,
+) -> KMeansState:
+    """One iteration: centers for the labels of the state, or beyond, and labels for these."""
+    is_plain = not labeler.is_large or not SETTLING * tol < state.changed <= MANY
+    centers = _next_centers(labeler, sums, state, empty, beyond=not is_plain)
+    # Prices of mere rows, whose lengths they make up for, mislead those of means.
+    is_first = not state.n_iter and state.changed == 1.0
+    prices = state.prices if knows_prices or not is_first else None
+    found = labeler.near_labels(centers, prices, state.drifts, state.changed)
+    changed = share_changed(labeler.frame.source.group, found.labels, state.labels)
+    return KMeansState(
+        centers=centers,
+        prices=found.prices,
+        n_iter=state.n_iter + 1,
+        labels=found.labels,
+        objective=found.objective,
+        converged=is_plain and changed <= tol,
+        gap=found.gap,
+        drifts=next_drifts(state, found.prices),
+        changed=changed,
+        upper_bound=found.upper_bound,
+        rounding=found.rounding,
+    )
 
 
 def _first_state(
     labeler: Labeler, centers: Array, prices: Array | None, metric: str, empty: str
 ) -> KMeansState:
     """Return the first labels of all rows, after iterations on a sample where these help."""
-    drift, changed = 0.0, 1.0
+    drifts, changed = None, 1.0
     if prices is None and labeler.is_large and labeler.restrictions is None:
         sampled = _settled_on_sample(labeler.frame, labeler.bounds, centers, metric, empty)
         if sampled is not None:
-            centers, prices, drift, changed = sampled
-    found = labeler.near_labels(centers, prices, drift, changed)
+            centers, prices, drifts, changed = sampled
+    found = labeler.near_labels(centers, prices, drifts, changed)
     return KMeansState(
         centers,
         found.prices,
         0,
         found.labels,
         found.objective,
-        drift=drift,
+        drifts=drifts,
         changed=changed,
     )
 
 
 def _settled_on_sample(
     frame: Frame, bounds: SizeBounds, centers: Array, metric: str, empty: str
-) -> tuple[Array, Array, float, float] | None:
+) -> tuple[Array, Array, Array | None, float] | None:
     """Return centers and prices from a sample, how far prices still move, and how many labels.
 
     None where no sample helps, or where centers are rows that lie far out of it.
@@ -327,7 +346,7 @@ def _settled_on_sample(
         progress=lambda state, _: states.append(state),
         empty=empty,
     )
-    return found.centers, found.assignment.prices, states[-1].drift, states[-1].changed
+    return found.centers, found.assignment.prices, states[-1].drifts, states[-1].changed
 
 
 def _next_centers(
@@ -350,17 +369,6 @@ def _next_centers(
         free = xp.astype(free, xp.float64)
         frame = frame._replace(weights=free if frame.weights is None else free * frame.weights)
     return relocate_empty(frame, state.labels, centers, movable)
-
-
-def _checked_prices(prices: Array | None, bounds: SizeBounds) -> Array | None:
-    """Return prices to start from as float64, one per cluster."""
-    if prices is None:
-        return None
-    check_same_place(bounds=bounds.lower, prices=prices)
-    check_shape("prices", prices, (bounds.n_clusters,))
-    check_finite("prices", prices)
-    xp = compat.array_namespace(prices)
-    return xp.astype(prices, xp.float64)
 
 
 def _of_free(found: KMeansResult) -> ConstrainedKMeansResult:

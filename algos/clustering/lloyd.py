@@ -25,7 +25,6 @@ symbol          here          shape    meaning
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -37,8 +36,6 @@ from ..core.checks import (
     check_count,
     check_finite,
     check_interval,
-    check_kind,
-    check_labels,
     check_real,
     check_same_place,
     check_shape,
@@ -53,6 +50,7 @@ from ..scores.sources import FeatureSource, Group
 from ._cluster_sums import PassSums, best_centers, gathered_sums
 from ._empty_clusters import EMPTY, relocate_empty
 from ._frame import Frame, check_reach, frame_of, map_rows
+from ._state import KMeansState, Progress, check_state
 from .centers import CenterSums
 from .start import METRICS
 
@@ -61,50 +59,11 @@ __all__ = [
     "KMeansState",
     "best_of",
     "check_arguments",
-    "check_state",
     "kmeans",
     "nearest_labels",
     "share_changed",
     "updated_centers",
 ]
-
-
-class KMeansState(NamedTuple):
-    """Everything that the next iteration depends on; `progress` receives it.
-
-    Attributes
-    ----------
-    centers : (k, d) array
-    prices : (k,) float64 array
-        Prices of the bounds, in units of score; 0 without bounds.
-    n_iter : int
-        Center updates so far.
-    labels : (n_local,) int64 array
-        Labels of this rank's rows, for these centers.
-    objective : float
-        Objective over all rows.
-    converged : bool
-        Whether a last update, to the means, changed at most the share `tol` of the labels.
-    gap : float
-        Proven relative gap of the labels, for who watches; 0 without bounds.
-    drift : float
-        About how much a price changes in an iteration, in units of score; 0 if that is not known.
-    changed : float
-        Share of the labels that the last update changed; 1 before the first.
-    """
-
-    centers: Array
-    prices: Array
-    n_iter: int
-    labels: Array
-    objective: float
-    converged: bool = False
-    gap: float = 0.0
-    drift: float = 0.0
-    changed: float = 1.0
-
-
-Progress = Callable[[KMeansState, float], None]
 
 
 class KMeansResult(NamedTuple):
@@ -376,20 +335,3 @@ def check_arguments(
     check_count("max_iter", max_iter, 0)
     check_interval("tol", tol, 0.0, 1.0)
     return at_least_float32(like)
-
-
-def check_state(state: KMeansState, frame: Frame, centers: Array) -> None:
-    """Raise unless a state fits the rows of this rank and centers of this shape."""
-    k, d = centers.shape
-    check_kind("state", state, KMeansState, "pass what `progress` was given")
-    check_shape("state.centers", state.centers, (k, d))
-    check_finite("state.centers", state.centers)
-    check_shape("state.prices", state.prices, (k,))
-    check_finite("state.prices", state.prices)
-    check_labels("state.labels", state.labels, frame.source.group.n_local, k)
-    check_same_place(
-        features=frame.origin, centers=state.centers, prices=state.prices, labels=state.labels
-    )
-    check_count("state.n_iter", state.n_iter, 0)
-    check_interval("state.drift", state.drift, 0.0, sys.float_info.max)
-    check_interval("state.changed", state.changed, 0.0, 1.0)

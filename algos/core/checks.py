@@ -1,8 +1,8 @@
 """Checks of arguments: each names the argument, the value, the rule and the fix.
 
-Public functions call these first; kernels assume that they passed. Only `check_finite` and
-`check_labels` read an array's values. The others cost no synchronization on an accelerator, and
-accept a tensor without values (on PyTorch's device "meta").
+Public functions call these first; kernels assume that they passed. Only `check_finite`,
+`check_per_cluster` and `check_labels` read an array's values. The others cost no synchronization
+on an accelerator, and accept a tensor without values (on PyTorch's device "meta").
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ __all__ = [
     "check_kind",
     "check_labels",
     "check_namespace",
+    "check_per_cluster",
     "check_real",
     "check_same_place",
     "check_shape",
@@ -108,6 +109,16 @@ def check_finite(name: str, array: Array) -> None:
         f"To fix this, drop or impute that entry"
     )
     raise InvalidValueError(msg)
+
+
+def check_per_cluster(name: str, values: Array | None, k: int) -> Array | None:
+    """Return one finite number per cluster as float64; None where nothing is given."""
+    if values is None:
+        return None
+    check_shape(name, values, (k,))
+    check_finite(name, values)
+    xp = compat.array_namespace(values)
+    return xp.astype(values, xp.float64)
 
 
 def check_labels(name: str, labels: Array, n: int, k: int) -> None:

@@ -148,10 +148,6 @@ class SolverOptions:
     limit_truncated: float = 0.02
     """Share of the rows whose candidates may be truncated at that radius."""
 
-    price_reach: float = 0.0
-    """How far the best prices can be from those given, about, in units of score, the only length
-    that is: then no samples are drawn. Too small costs passes. 0 where nothing is known."""
-
     # Labels from candidates (`_reduced`).
     chunk_rows: int = 2**14
     """Rows that are added up at a time, which threads share out: what is made of them in float64

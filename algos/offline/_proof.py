@@ -70,12 +70,15 @@ class Problem(NamedTuple):
     tol : float
         Relative gap to prove; 0 for the optimum.
     options : SolverOptions
+    reach : (k,) float64 array, or None
+        About how far the best prices can be from those given; None where that is not known.
     """
 
     source: ScoreSource
     bounds: SizeBounds
     tol: float
     options: SolverOptions
+    reach: Array | None = None
 
     @property
     def is_exact(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -12,11 +13,12 @@ from ..core.types import Array
 from ..scores.sources import ScoreSource
 from ._candidates import Candidates, TrustRegion, collect_candidates
 from ._options import SolverOptions
-from ._proof import OfflineAssignment
+from ._proof import OfflineAssignment, Problem
 from ._reduced import ReducedSolution
+from ._ties import expected_tied_share
 from ._trust_region import initial_region
 
-__all__ = ["Search", "best_of", "first_region"]
+__all__ = ["Search", "best_of", "first_region", "started"]
 
 
 class Search(NamedTuple):
@@ -75,6 +77,30 @@ class Search(NamedTuple):
 def best_of(*found: OfflineAssignment | None) -> OfflineAssignment | None:
     """Return the labels of the smallest gap, the first of equals; None if there are none."""
     return min((one for one in found if one is not None), key=lambda one: one.gap, default=None)
+
+
+def started(problem: Problem, prices: Array | None) -> Search:
+    """Step 1: the first region, and whether it has to shrink before the first pass."""
+    source, bounds, _, options, reach = problem
+    if prices is None or reach is None:
+        region = first_region(source, bounds, prices, options)
+    else:
+        region = TrustRegion(prices, reach)
+    is_large = source.group.n_total > options.large_pass_rows
+    width = options.large_pass_width if is_large else options.pass_width
+    is_limited = problem.is_cut
+    if not is_limited and reach is None and 4 * width <= source.n_clusters:
+        tied = expected_tied_share(source, region, width, options=options)
+        is_limited = tied > options.mostly_tied_share  # the pass would tell nearly nothing
+    return Search(
+        region=region,
+        width=width,
+        is_limited=is_limited,
+        prices=prices,
+        best=None,
+        least_bound=math.inf,
+        best_prices=region.center,
+    )
 
 
 def first_region(

@@ -117,9 +117,6 @@ def initial_region(
     Cost: O(m k) for each sample of m rows, a fraction of all. Guarantee: none; see the module.
     """
     xp, n, k = compat.array_namespace(bounds.lower), source.group.n_total, source.n_clusters
-    if prices is not None and options.price_reach > 0.0:
-        reach = math.ldexp(options.price_reach, -source.exponent)
-        return TrustRegion(prices, xp.full_like(prices, reach))
     few = min(options.min_sample_rows, n // options.sample_part)
     m = first_m = min(n, max(few, options.sample_rows_per_cluster * k))
     # Step 1: start.

@@ -32,14 +32,19 @@ paper                  here             shape    meaning
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import array_api_compat as compat
 
 from ..bounds.forbidden_pairs import check_feasible
 from ..bounds.sizes import SizeBounds
-from ..core.checks import check_finite, check_interval, check_real, check_same_place, check_shape
+from ..core.checks import (
+    check_interval,
+    check_per_cluster,
+    check_real,
+    check_same_place,
+    check_shape,
+)
 from ..core.errors import InvalidValueError
 from ..core.types import Array
 from ..scores.sources import ScoreSource, score_source, times_power_of_two
@@ -61,9 +66,9 @@ from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, Problem, in_unit
 from ._reduced import are_few, solve_reduced
 from ._region_from_rows import brought_near, shifted_together
-from ._search import Search, best_of, first_region
+from ._search import Search, best_of, started
 from ._second_look import candidates_in, leaves_the_part, may_look_again
-from ._ties import expected_tied_share, tied_share, without_prices
+from ._ties import tied_share, without_prices
 
 __all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "assign_source"]
 
@@ -73,6 +78,7 @@ def assign_offline(
     bounds: SizeBounds,
     *,
     prices: Array | None = None,
+    reach: Array | None = None,
     weights: Array | None = None,
     tol: float = 1e-4,
     options: SolverOptions = DEFAULT_OPTIONS,
@@ -87,7 +93,10 @@ def assign_offline(
     bounds : SizeBounds
         On the library and device of `scores`.
     prices : (k,) float64 array, optional
-        Where to start, such as those of a similar problem: they save the learning on samples.
+        Where to start, such as those of a similar problem.
+    reach : (k,) float64 array, optional
+        About how far the best prices can be from these, in units of score, above 0. It saves the
+        samples on which that is learned; too small a reach costs passes, too large candidates.
     weights : (n,) real array, optional
         At least 0: the objective is ``sum_i w_i s_{i, y_i}``. Sizes count samples, whatever their
         weight.
@@ -126,9 +135,9 @@ def assign_offline(
     """
     check_real("scores", scores)
     check_shape("scores", scores, (bounds.n_samples or "n", bounds.n_clusters))
-    check_same_place(scores=scores, bounds=bounds.lower, prices=prices)
+    check_same_place(scores=scores, bounds=bounds.lower, prices=prices, reach=reach)
     source = score_source(scores, weights)
-    return assign_source(source, bounds, prices=prices, tol=tol, options=options)
+    return assign_source(source, bounds, prices=prices, reach=reach, tol=tol, options=options)
 
 
 def assign_exact(
@@ -136,6 +145,7 @@ def assign_exact(
     bounds: SizeBounds,
     *,
     prices: Array | None = None,
+    reach: Array | None = None,
     weights: Array | None = None,
     options: SolverOptions = DEFAULT_OPTIONS,
 ) -> OfflineAssignment:
@@ -157,7 +167,9 @@ def assign_exact(
     >>> found.labels, round(found.objective, 3), round(found.upper_bound, 3)
     (array([0, 1, 2]), 2.1, 2.1)
     """
-    return assign_offline(scores, bounds, prices=prices, weights=weights, tol=0.0, options=options)
+    return assign_offline(
+        scores, bounds, prices=prices, reach=reach, weights=weights, tol=0.0, options=options
+    )
 
 
 def assign_source(
@@ -165,6 +177,7 @@ def assign_source(
     bounds: SizeBounds,
     *,
     prices: Array | None = None,
+    reach: Array | None = None,
     tol: float = 1e-4,
     options: SolverOptions = DEFAULT_OPTIONS,
 ) -> OfflineAssignment:
@@ -176,7 +189,7 @@ def assign_source(
         Of a matrix, or of features and centers (`scores.sources`).
     bounds : SizeBounds
         Of all rows of all ranks.
-    prices, tol, options
+    prices, reach, tol, options
         As in `assign_offline`.
 
     Returns
@@ -210,11 +223,17 @@ def assign_source(
         raise InvalidValueError(msg)
     check_shape("bounds.lower", bounds.lower, (k,))
     check_interval("tol", tol, 0.0, 1.0)
-    xp = compat.array_namespace(bounds.lower)
-    if prices is not None:
-        check_shape("prices", prices, (k,))
-        check_finite("prices", prices)
-        prices = xp.astype(prices, xp.float64)
+    prices = check_per_cluster("prices", prices, k)
+    reach = check_per_cluster("reach", reach, k)
+    if reach is not None:
+        least = float(compat.array_namespace(reach).min(reach))
+        if prices is None or least <= 0.0:
+            got = "no prices" if prices is None else f"{least:g}"
+            msg = (
+                f"reach must be above 0 for each cluster, and come with prices, got {got}"
+                ". To fix this, leave it out where nothing is known"
+            )
+            raise InvalidValueError(msg)
     if options.entries_per_row * n > options.max_entries:
         options = replace(options, max_entries=options.entries_of(n))
     if n:
@@ -222,10 +241,10 @@ def assign_source(
             source = kept_in_memory(source, like=bounds.lower)
         source = in_range(source, strided_ids(n, min(n, options.unit_rows), bounds.lower))
     try:
-        result = _solved(Problem(source, bounds, tol, options), prices)
+        result = _solved(Problem(source, bounds, tol, options, reach), prices)
     except ScoresOutOfRangeError:  # a row that the sample did not have
         source = rescaled(source)
-        result = _solved(Problem(source, bounds, tol, options), prices)
+        result = _solved(Problem(source, bounds, tol, options, reach), prices)
     return in_unit(result, source.exponent)
 
 
@@ -233,14 +252,16 @@ def _solved(
     problem: Problem, prices: Array | None, known: OfflineAssignment | None = None
 ) -> OfflineAssignment:
     """Solve in the unit of the source: steps 1 to 6, or labels that are `known` already."""
-    source, _, tol, options = problem
+    source, _, tol, options, reach = problem
     given, unit = prices, -source.exponent
     prices = None if prices is None else times_power_of_two(prices, unit)
+    if reach is not None:
+        problem = problem._replace(reach=times_power_of_two(reach, unit))
     if problem.n_scores <= options.full_entries:
         return _solve_in_full(problem, prices)
     if (easy := _without_passes(problem, prices)) is not None:
         return easy
-    search = _start(problem, prices)._replace(online=known)  # step 1
+    search = started(problem, prices)._replace(online=known)  # step 1
     may_end_full = problem.n_scores <= options.last_entries
     for n_passes in range(options.max_passes):
         if n_passes >= problem.most_passes(is_limited=search.is_limited):
@@ -251,51 +272,31 @@ def _solved(
         search = _after_pass(problem, search, n_passes)  # steps 2 to 5
         if search.best is not None and search.best.gap <= tol:
             return search.best
-        if search.is_tied and (may_end_full or options.price_reach > 0.0):
+        if search.is_tied and (may_end_full or problem.reach is not None):
             break
         needs_labels = search.best is None and not (problem.is_exact or search.is_arriving)
         if needs_labels and n_passes == options.online_after:
             search = _with_online_passes(problem, search)
             if search.online is not None and search.online.gap <= tol:
                 return search.online
-    if options.price_reach > 0.0:  # prices were farther off than that, or not nearly so far
+    if problem.reach is not None:  # prices were farther off than that, or not nearly so far
         known = best_of(search.best, search.online)
-        return _solved(problem._replace(options=replace(options, price_reach=0.0)), given, known)
+        return _solved(problem._replace(reach=None), given, known)
     return _last_resort(problem, search)  # step 6
 
 
 def _without_passes(problem: Problem, prices: Array | None) -> OfflineAssignment | None:
     """Labels that need no prices, or those of few clusters, if they prove the gap."""
-    source, bounds, tol, options = problem
+    source, bounds, tol, options, _ = problem
     free = without_prices(source, bounds, tol, options) if prices is None else None
     if free is None and are_few(source.group.n_total, source.n_clusters, options, bounds.lower):
         return solve_few(source, bounds, prices, tol, options)
     return free
 
 
-def _start(problem: Problem, prices: Array | None) -> Search:
-    """Step 1: the first region, and whether it has to shrink before the first pass."""
-    source, bounds, _, options = problem
-    region, n = first_region(source, bounds, prices, options), source.group.n_total
-    width = options.large_pass_width if n > options.large_pass_rows else options.pass_width
-    is_limited = problem.is_cut
-    if not is_limited and options.price_reach == 0.0 and 4 * width <= source.n_clusters:
-        tied = expected_tied_share(source, region, width, options=options)
-        is_limited = tied > options.mostly_tied_share  # the pass would tell nearly nothing
-    return Search(
-        region=region,
-        width=width,
-        is_limited=is_limited,
-        prices=prices,
-        best=None,
-        least_bound=math.inf,
-        best_prices=region.center,
-    )
-
-
 def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
     """Steps 2 to 5: one pass over all scores, and what it adds to the search."""
-    source, bounds, tol, options = problem
+    source, bounds, tol, options, _ = problem
     (center, radius), known, n = search.region, search.known, source.group.n_total
     xp, search = compat.array_namespace(center), search._replace(known=None, is_arriving=False)
     most = None if problem.is_exact else options.max_entries
@@ -306,7 +307,7 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
     except TooManyCandidatesError:
         return search._replace(region=TrustRegion(center, radius / 2.0), is_limited=True)
     tied = tied_share(candidates, n)
-    if tied > options.often_tied_share and options.price_reach > 0.0:
+    if tied > options.often_tied_share and problem.reach is not None:
         return search._replace(is_tied=True)  # a region not from samples may just be too large
     is_wide = (  # lists that are twice as long would leave most out as well
         not search.is_limited
@@ -355,7 +356,7 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
 
 def _with_online_passes(problem: Problem, search: Search) -> Search:
     """Label all rows by online passes, unless these have begun at the same prices before."""
-    prices, (source, bounds, _, options) = search.best_prices, problem
+    prices, (source, bounds, _, options, _) = search.best_prices, problem
     if search.online_prices is prices:
         return search
     found = assign_in_passes(source, bounds, prices, options)
@@ -380,7 +381,7 @@ def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:
 
 def _solve_in_full(problem: Problem, prices: Array | None) -> OfflineAssignment:
     """Return the optimum from all scores: for few, or where nothing else has helped."""
-    xp, (source, bounds, _, options) = compat.array_namespace(problem.bounds.lower), problem
+    xp, (source, bounds, _, options, _) = compat.array_namespace(problem.bounds.lower), problem
     candidates = all_candidates(source, like=bounds.lower)
     if prices is None:
         prices = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))

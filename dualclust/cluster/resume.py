@@ -17,8 +17,8 @@ from .problem import Problem, digest_of
 
 __all__ = ["how_to_go_on", "identity", "load", "save"]
 
-NAMES = frozenset(KMeansState._fields) - {"gap"}
-"""Arrays of a checkpoint: all of the state, except what is only for who watches."""
+NUMBERS = ("objective", "gap", "changed", "upper_bound", "rounding")
+"""Fields of a state that are float."""
 
 
 def identity(options: argparse.Namespace, problem: Problem) -> dict[str, Any]:
@@ -59,11 +59,10 @@ def save(
         "prices": on_host(state.prices),
         "n_iter": np.asarray(state.n_iter, dtype=np.int64),
         "labels": labels,
-        "objective": np.asarray(state.objective, dtype=np.float64),
         "converged": np.asarray(state.converged, dtype=np.int64),
-        "drift": np.asarray(state.drift, dtype=np.float64),
-        "changed": np.asarray(state.changed, dtype=np.float64),
+        "drifts": np.zeros(0) if state.drifts is None else on_host(state.drifts),
     }
+    arrays |= {name: np.asarray(getattr(state, name), dtype=np.float64) for name in NUMBERS}
     save_state(options.checkpoint, identity(options, problem), arrays)
 
 
@@ -76,8 +75,8 @@ def load(options: argparse.Namespace, problem: Problem) -> KMeansState:
         As `checkpoint.load_state`, and for the state of an older build, which holds other arrays.
     """
     arrays: dict[str, Any] = load_state(options.checkpoint, identity(options, problem))
-    if arrays.keys() != NAMES:
-        names = ", ".join(sorted(arrays.keys() ^ NAMES))
+    if arrays.keys() != set(KMeansState._fields):
+        names = ", ".join(sorted(arrays.keys() ^ set(KMeansState._fields)))
         msg = (
             f"{options.checkpoint} is of an older build, whose states differ in {names}. "
             f"To fix this, start afresh with another --checkpoint"
@@ -85,15 +84,15 @@ def load(options: argparse.Namespace, problem: Problem) -> KMeansState:
         raise CheckpointError(msg)
     group = problem.source.group
     own = arrays["labels"][group.first_row : group.first_row + group.n_local]
+    drifts = arrays["drifts"]
     return KMeansState(
-        placed(arrays["centers"], options.device),
-        placed(arrays["prices"], options.device),
-        int(arrays["n_iter"]),
-        placed(own, options.device),
-        float(arrays["objective"]),
-        bool(arrays["converged"]),
-        drift=float(arrays["drift"]),
-        changed=float(arrays["changed"]),
+        centers=placed(arrays["centers"], options.device),
+        prices=placed(arrays["prices"], options.device),
+        n_iter=int(arrays["n_iter"]),
+        labels=placed(own, options.device),
+        converged=bool(arrays["converged"]),
+        drifts=placed(drifts, options.device) if drifts.size else None,
+        **{name: float(arrays[name]) for name in NUMBERS},
     )
 
 

@@ -47,6 +47,9 @@ __all__ = [
 
 Array = Any
 
+KEPT_ENTRIES = 2**23
+"""Entries of unit rows that are kept, at most: 32 MiB of float32."""
+
 
 def check_parameters(estimator: Any) -> None:
     """Refuse parameters that are wrong for any data."""
@@ -90,10 +93,16 @@ def check_rows(estimator: Any, X: Any, *, reset: bool) -> Array:
 
 
 def row_source(rows: Array, metric: str) -> FeatureSource:
-    """Return rows as a source; for "cosine", scaled to unit length a block at a time."""
+    """Return rows as a source; for "cosine", scaled to unit length.
+
+    Few rows are scaled once, and kept: it costs a third of a pass. Many are in each, a block at a
+    time, so that no second copy of them is in memory.
+    """
     source = feature_source(rows)
     if metric == "euclidean":
         return source
+    if math.prod(rows.shape) <= KEPT_ENTRIES:
+        return feature_source(_unit(rows))._replace(largest=2.0)
     return source._replace(
         rows=lambda start, stop: _unit(source.rows(start, stop)),
         take=lambda ids: _unit(source.take(ids)),

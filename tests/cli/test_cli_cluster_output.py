@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pytest
 
+from dualclust.algos.clustering._labels import Labeler
 from dualclust.cli.main import main
 from dualclust.cluster import command as cluster_command
 from dualclust.cluster import launch, output_folder, plan, resume
@@ -284,12 +285,14 @@ def test_a_terminal_sees_progress_and_the_result_is_the_same(tmp_path, monkeypat
     assert listing(tmp_path / "plain") == listing(tmp_path / "shown")
     assert re.search(r"checking the rows: 100% of a pass", shown)
     assert re.search(r"update \d+ of at most 100: \d+% of a pass", shown)
-    assert re.search(r"the final labels: \d+% of a pass", shown)
     assert re.search(r"[\d.]+% of the labels changed, gap \d", shown)
     assert shown.endswith("\r\x1b[K")
     screen.truncate(0)
     assert cluster(path, "--out", tmp_path / "quiet", "--no-progress") == 0
     assert screen.getvalue().strip("\0") == ""
+    monkeypatch.setattr(Labeler, "proven", lambda *_: None)  # the last update proved too little
+    assert cluster(path, "--out", tmp_path / "more") == 0
+    assert re.search(r"the final labels: \d+% of a pass", screen.getvalue())
 
 
 def test_a_log_gets_a_line_for_each_update(tmp_path, capsys) -> None:

@@ -14,7 +14,19 @@ from dualclust.cluster import resume
 from dualclust.cluster.checkpoint import load_state, save_state
 
 RUN = {"k": 2}
-STATE = KMeansState(np.eye(2), np.zeros(2), 3, np.asarray([0, 1]), 2.0, changed=0.5, drift=0.25)
+STATE = KMeansState(
+    centers=np.eye(2),
+    prices=np.asarray([0.5, -0.5]),
+    n_iter=3,
+    labels=np.asarray([0, 1]),
+    objective=2.0,
+    converged=True,
+    gap=0.125,
+    drifts=np.asarray([0.25, 0.75]),
+    changed=0.5,
+    upper_bound=2.5,
+    rounding=1e-9,
+)
 
 
 @pytest.fixture
@@ -29,10 +41,16 @@ def stored(tmp_path, monkeypatch):
 
 def test_a_state_comes_back(stored) -> None:
     found = resume.load(*stored)
-    assert (found.n_iter, found.changed, found.drift) == (3, 0.5, 0.25)
+    assert [np.asarray(x).tolist() for x in found] == [np.asarray(x).tolist() for x in STATE]
+    assert [type(x) for x in found] == [type(x) for x in STATE]
 
 
-@pytest.mark.parametrize("name", ["changed", "drift", "labels"])
+def test_drifts_that_are_not_known_stay_so(stored) -> None:
+    resume.save(*stored, STATE._replace(drifts=None), STATE.labels)
+    assert resume.load(*stored).drifts is None
+
+
+@pytest.mark.parametrize("name", ["changed", "drifts", "labels", "upper_bound"])
 def test_a_state_that_lacks_an_array_is_of_an_older_build(stored, name) -> None:
     path = stored[0].checkpoint
     arrays = load_state(path, RUN)

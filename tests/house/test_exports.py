@@ -15,7 +15,7 @@ INNER = {"core/checks", "core/exact_sums", "core/precision", "core/reads"}
 # Parts that another module of `algos` needs, or that only a reader of the source looks up.
 PARTS = {
     "baselines/comparison": {"level_prices", "record", "table", "target_shares"},
-    "clustering/lloyd": {"check_arguments", "check_state", "nearest_labels", "share_changed"},
+    "clustering/lloyd": {"check_arguments", "nearest_labels", "share_changed"},
     "clustering/start": {"power_of_two"},
     "pseudo_labels/energy": {"check_problem", "detached"},
     "scores/blocks": {"BLOCK_ENTRIES", "DEVICE_ENTRIES", "FEWEST_ROWS"},

@@ -172,7 +172,7 @@ PLANTED: tuple[PlantedError, ...] = (
     # The exact solver (C3, C4, C13, C30): all clusters as candidates, few, and truncated ones.
     *errors_in(
         "algos.offline.assignment.assign_exact",
-        ("sign", "assign_offline(scores,", "assign_offline(-scores,"),
+        ("sign", "scores, bounds, prices", "-scores, bounds, prices"),
         ("wrong constant", "tol=0.0, options", "tol=0.02, options"),
     ),
     *errors_in(

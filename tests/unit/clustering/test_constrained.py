@@ -20,7 +20,7 @@ from tests.programs import program
 @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e300])
 def test_the_root_mean_square_neither_overflows_nor_vanishes(xp, scale):
     values = xp.asarray(scale * np.asarray([3.0, -4.0, 0.0, 0.0]))
-    np.testing.assert_allclose(_labels._root_mean_square(values) / scale, 2.5, rtol=1e-12)
+    assert float(_labels._root_mean_square(values)) / scale == pytest.approx(2.5, rel=1e-12)
 
 
 def test_the_root_mean_square_of_prices_that_stay_is_0(xp):
@@ -150,13 +150,13 @@ def test_a_sample_is_solved_as_the_whole_is(weighted, monkeypatch):
     bounds = dc.SizeBounds.from_ratios(8, n_samples=8_200, lower=0.5, upper=1.5)
     sample = SampledProblem(*(object() for _ in range(3)))
     weights = np.linspace(1.0, 2.0, 8_200) if weighted else None
-    asked, fits = [], []
+    asked, fits, drifts = [], [], np.linspace(1.0, 3.0, 8)
 
     def solve(*args, progress, **options):
         asked.append((args, options))
         blank = KMeansState(None, None, 1, None, 0.0)
-        progress(blank._replace(drift=7.0, changed=0.75), 0.75)
-        progress(blank._replace(drift=3.0, changed=0.0), 0.0)
+        progress(blank._replace(drifts=7.0 * drifts, changed=0.75), 0.75)
+        progress(blank._replace(drifts=drifts, changed=0.0), 0.0)
         centers, prices = x[-8:], np.linspace(-1.0, 1.0, 8)
         return constrained.ConstrainedKMeansResult(
             centers, OfflineAssignment(None, None, prices, 0.0, 0.0, 0.0, 0, 0.0), 1, True
@@ -169,9 +169,9 @@ def test_a_sample_is_solved_as_the_whole_is(weighted, monkeypatch):
     plain = _labels.Labeler.near_labels
     near = []
 
-    def near_labels(self, centers, prices, drift, changed):
-        near.append((centers, prices, drift, changed))
-        return plain(self, centers, prices, drift, changed)
+    def near_labels(self, centers, prices, drifts, changed):
+        near.append((centers, prices, drifts, changed))
+        return plain(self, centers, prices, drifts, changed)
 
     monkeypatch.setattr(_labels.Labeler, "near_labels", near_labels)
     states = []
@@ -199,9 +199,11 @@ def test_a_sample_is_solved_as_the_whole_is(weighted, monkeypatch):
     assert fits[0][:3] == (sample.features, "euclidean", sample.weights)
     np.testing.assert_array_equal(near[0][0], x[-8:])
     np.testing.assert_array_equal(near[0][1], np.linspace(-1.0, 1.0, 8))
-    assert near[0][2:] == (3.0, 0.0)
-    # The first labels of all rows begin where the sample has ended.
-    assert near[1][2:] == (3.0, 0.0)
+    assert near[0][2] is drifts
+    # The first labels of all rows begin where the sample has ended, and so do the next.
+    assert near[1][2] is drifts
+    assert near[1][1] is not None
+    assert near[0][3] == near[1][3] == 0.0
 
 
 def test_few_scores_need_no_sample(monkeypatch):
@@ -212,22 +214,49 @@ def test_few_scores_need_no_sample(monkeypatch):
     assert not asked
 
 
-def test_the_last_labels_begin_with_the_last_prices_and_their_drift(monkeypatch):
+def test_the_last_labels_begin_with_the_last_prices_and_their_drifts(monkeypatch):
     x, bounds = problem()
     asked, real = [], _labels.Labeler.labels
 
-    def labels(self, centers, prices, gap, drift=0.0, *options):
-        asked.append((centers, prices, gap, drift))
-        return real(self, centers, prices, gap, drift, *options)
+    def labels(self, centers, prices, gap, drifts=None, *options):
+        asked.append((centers, prices, gap, drifts))
+        return real(self, centers, prices, gap, drifts, *options)
 
     monkeypatch.setattr(_labels.Labeler, "labels", labels)
     first = np.arange(60) % 2
-    state = KMeansState(x[:2], np.asarray([0.5, 0.0]), 9, first, 0.0, drift=0.25)
+    state = KMeansState(x[:2], np.asarray([0.5, 0.0]), 9, first, 0.0, drifts=np.ones(2))
     constrained_kmeans(x, bounds, x[:2], metric="euclidean", gap=0.5, max_iter=9, state=state)
-    [(centers, prices, gap, drift)] = asked
+    [(centers, prices, gap, drifts)] = asked
     np.testing.assert_array_equal(centers, x[:2])
     np.testing.assert_array_equal(prices, [0.5, 0.0])
-    assert (gap, drift) == (0.5, 0.25)
+    assert gap == 0.5
+    assert drifts is state.drifts
+    # A state that proves the gap needs no further look.
+    state = state._replace(upper_bound=0.0)
+    found = constrained_kmeans(
+        x, bounds, x[:2], metric="euclidean", gap=0.5, max_iter=9, state=state
+    )
+    assert found.labels is first
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_prices_of_mere_rows_are_none_of_those_of_means(given, monkeypatch):
+    x, bounds = problem()
+    asked, real = [], _labels.Labeler.near_labels
+
+    def near_labels(self, centers, prices, drifts, changed):
+        asked.append(prices)
+        return real(self, centers, prices, drifts, changed)
+
+    monkeypatch.setattr(_labels.Labeler, "near_labels", near_labels)
+    prices = np.asarray([0.5, 0.0]) if given else None
+    constrained_kmeans(x, bounds, x[:2], metric="euclidean", prices=prices, max_iter=3, tol=0.0)
+    first, second, *others = asked
+    assert (first is not None) is given
+    assert (second is None) is not given
+    assert others
+    assert all(one is not None for one in others)
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,8 @@ def test_labels_are_rough_while_many_change(rows, monkeypatch):
     )
     shares = [1.0, 1.0, *(s.changed for s in states[:-1])]
     expected = [_labels.ROUGH if share > _labels.MANY else _labels.NEAR for share in shares]
-    assert asked == [*expected, 1e-4]
+    last = [] if states[-1].gap <= 1e-4 else [1e-4]  # not where it is proven already
+    assert asked == [*expected, *last]
     assert {_labels.ROUGH, _labels.NEAR} <= set(asked)
     assert all(s.gap <= _labels.ROUGH for s in states)
 

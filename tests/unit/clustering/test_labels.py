@@ -6,7 +6,7 @@ import pytest
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering import _labels
 from dualclust.algos.clustering._frame import frame_of
-from dualclust.algos.clustering._labels import Labeler, at_no_prices, next_drift
+from dualclust.algos.clustering._labels import Labeler, at_no_prices, next_drifts
 from dualclust.algos.clustering.lloyd import KMeansState
 from dualclust.algos.offline import DEFAULT_OPTIONS
 from dualclust.algos.offline.assignment import OfflineAssignment
@@ -37,10 +37,10 @@ def test_many_scores_are_more_than_are_all_kept():
 def test_labels_are_rough_above_the_share_and_near_from_it_on(monkeypatch):
     monkeypatch.setattr(Labeler, "labels", lambda _, *asked: asked)
     labeler = Labeler(None, None, None)
-    near = ("centers", "prices", _labels.NEAR, 0.5, _labels.BETWEEN)
-    assert labeler.near_labels("centers", "prices", 0.5, _labels.MANY) == near
-    rough = ("centers", "prices", _labels.ROUGH, 0.5, _labels.AT_FIRST)
-    assert labeler.near_labels("centers", "prices", 0.5, _labels.MANY + 1e-9) == rough
+    near = ("centers", "prices", _labels.NEAR, "drifts", _labels.BETWEEN)
+    assert labeler.near_labels("centers", "prices", "drifts", _labels.MANY) == near
+    rough = ("centers", "prices", _labels.ROUGH, "drifts", _labels.AT_FIRST)
+    assert labeler.near_labels("centers", "prices", "drifts", _labels.MANY + 1e-9) == rough
 
 
 def test_the_solver_works_in_the_unit_of_the_frame(monkeypatch):
@@ -51,18 +51,21 @@ def test_the_solver_works_in_the_unit_of_the_frame(monkeypatch):
     asked, answer = [], OfflineAssignment("labels", "counts", np.ones(2), 2.0, 3.0, 5.0, 0, 0.25)
     monkeypatch.setattr(_labels, "assign_source", lambda *a, **b: asked.append((a, b)) or answer)
     options = _labels.BETWEEN
-    found = labeler.labels(rows[:2], np.asarray([0.0, -unit]), 0.125, 0.5 * unit, options)
+    drifts = np.asarray([0.5, 0.25]) * unit
+    found = labeler.labels(rows[:2], np.asarray([0.0, -unit]), 0.125, drifts, options)
     np.testing.assert_array_equal(found.prices, [unit, unit])
     numbers = (found.objective, found.upper_bound, found.rounding, found.gap)
     assert numbers == (2.0 * unit, 3.0 * unit, 5.0 * unit, 0.25)
-    labeler.labels(rows[:2], None, 0.125)
-    [((source, bounds), given), (_, plain)] = asked
+    labeler.labels(rows[:2], None, 0.125, drifts)
+    labeler.labels(rows[:2], np.ones(2), 0.125, np.asarray([1.0, 0.0]))
+    [((source, bounds), given), (_, plain), (_, still)] = asked
     assert bounds is labeler.bounds
     np.testing.assert_array_equal(given["prices"], [0.0, -1.0])
     assert given["tol"] == 0.125
-    assert given["options"].price_reach == _labels.REACH * 0.5
-    assert given["options"].pass_width == _labels.BETWEEN.pass_width
-    assert plain["prices"] is None
+    np.testing.assert_array_equal(given["reach"], [_labels.REACH * 0.5, _labels.REACH * 0.25])
+    assert given["options"] is _labels.BETWEEN
+    assert (plain["prices"], plain["reach"]) == (None, None)
+    assert still["reach"] is None  # a price that cannot move says that nothing is known
     assert plain["options"] == DEFAULT_OPTIONS
     squares = ((rows[:, None, :] - rows[:2]) ** 2).sum(axis=2)
     scores = (((rows - rows.mean(axis=0)) ** 2).sum(axis=1)[:, None] - squares) / 2.0
@@ -88,7 +91,7 @@ def test_sizes_at_their_bounds_need_no_solver(end, monkeypatch):
 
     far = [2 * len(rows)] * K
     tight = labeler(2 * sizes, far) if end == "lower" else labeler([0] * K, 2 * sizes)
-    found = tight.labels(corners, np.zeros(K), 0.0, 0.0)
+    found = tight.labels(corners, np.zeros(K), 0.0)
     np.testing.assert_array_equal(found.labels, np.repeat(np.arange(K), sizes))
     np.testing.assert_array_equal(found.counts, 2 * sizes)
     assert found.counts.dtype == np.int64
@@ -126,21 +129,55 @@ def test_prices_are_zero_where_all_are(xp):
     assert _labels._is_zero(xp.asarray(np.ones(3))) is False
 
 
-def state_of(prices, n_iter, changed, drift):
-    return KMeansState(None, np.asarray(prices), n_iter, None, 0.0, drift=drift, changed=changed)
+def state_of(prices, n_iter, changed, drifts):
+    drifts = None if drifts is None else np.asarray(drifts)
+    return KMeansState(None, np.asarray(prices), n_iter, None, 0.0, drifts=drifts, changed=changed)
 
 
 def test_the_next_prices_are_about_as_far_as_the_last_or_a_share_of_what_was():
     prices = np.asarray([4.0, 1.0])
     before = np.asarray([1.0, -3.0])  # 3 and 4 away
     far = np.sqrt(12.5)
-    assert next_drift(state_of(before, 1, 0.5, 0.0), prices) == pytest.approx(far)
-    assert next_drift(state_of(before, 1, 0.5, 4.0 * far + 4.0), prices) == pytest.approx(far + 1.0)
-    assert next_drift(state_of(before, 1, 0.5, far), prices) == pytest.approx(far)
+
+    def drifts(n_iter, changed, last):
+        return next_drifts(state_of(before, n_iter, changed, last), prices).tolist()
+
+    both = pytest.approx([far, far])
+    assert drifts(1, 0.5, None) == both
+    assert drifts(1, 0.5, [4.0 * far + 4.0, 99.0]) == pytest.approx([far + 1.0] * 2)
+    assert drifts(1, 0.5, [99.0, far]) == both
     # Mere rows say nothing; centers of a sample do, and so do those after an iteration.
-    assert next_drift(state_of(before, 0, 1.0, 8.0), prices) == 0.0
-    assert next_drift(state_of(before, 0, 0.5, 0.0), prices) == pytest.approx(far)
-    assert next_drift(state_of(before, 1, 1.0, 0.0), prices) == pytest.approx(far)
+    assert next_drifts(state_of(before, 0, 1.0, [8.0, 8.0]), prices) is None
+    assert drifts(0, 0.5, None) == both
+    assert drifts(1, 1.0, None) == both
+
+
+def test_a_price_that_went_far_is_expected_to_go_on():
+    before, prices = np.zeros(100), np.zeros(100)
+    prices[[3, 7]] = [10.0, -1.0]
+    mean = np.sqrt(1.01)
+    expected = np.full(100, mean)
+    expected[3] = 10.0 * _labels.OWN / _labels.REACH
+    found = next_drifts(state_of(before, 1, 0.5, None), prices)
+    np.testing.assert_allclose(found, expected)
+    # What is common to all of them is what the next iteration keeps a share of.
+    after = next_drifts(state_of(prices, 2, 0.5, found), prices)
+    np.testing.assert_allclose(after, np.full(100, _labels.LEAST * mean))
+
+
+def test_labels_that_prove_the_gap_are_final(monkeypatch):
+    rows = np.random.default_rng(0).normal(size=(40, 2))
+    labels = np.arange(40) % 2
+    state = KMeansState(rows[:2], np.ones(2), 3, labels, 2.0, gap=0.25)
+    labeler = labeler_of(rows, [20, 20], [20, 20])
+    assert labeler.proven(state, 1.0) is None  # nothing is known of it
+    state = state._replace(upper_bound=3.0, rounding=0.125)
+    assert labeler.proven(state, 0.2499) is None
+    found = labeler.proven(state, 0.25)
+    assert found.labels is labels
+    assert found.counts.tolist() == [20, 20]
+    assert found.prices is state.prices
+    assert found[3:] == (2.0, 3.0, 0.125, 0, 0.25)
 
 
 def test_best_clusters_inside_the_bounds_are_the_optimum(xp):

@@ -7,17 +7,16 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.offline import SolverOptions, assignment
+from dualclust.algos.offline import SolverOptions, _search, assignment
 from dualclust.algos.offline._candidates import TooManyCandidatesError, TrustRegion
 from dualclust.algos.offline._held_prices import Blocks
 from dualclust.algos.offline._proof import OfflineAssignment
 from dualclust.algos.offline._reduced import ReducedSolution
-from dualclust.algos.offline._search import Search
+from dualclust.algos.offline._search import Search, started
 from dualclust.algos.offline.assignment import (
     Problem,
     _after_pass,
     _solved,
-    _start,
 )
 from dualclust.algos.scores.sources import score_source
 
@@ -34,9 +33,9 @@ def labels_of(gap):
     return OfflineAssignment(ZERO, ZERO, ZERO, 1.0, 1.0, 0.0, 0, gap)
 
 
-def problem(tol=0.125, exponent=0, **options):
+def problem(tol=0.125, exponent=0, reach=None, **options):
     source = score_source(np.zeros((N, K)))._replace(exponent=exponent)
-    return Problem(source, BOUNDS, tol, SolverOptions(**(FEW | options)))
+    return Problem(source, BOUNDS, tol, SolverOptions(**(FEW | options)), reach)
 
 
 def search_of(**changes):
@@ -55,9 +54,9 @@ def search_of(**changes):
 )
 def test_the_first_search(tol, options, width, is_limited, monkeypatch):
     seen = []
-    monkeypatch.setattr(assignment, "first_region", lambda *args: seen.append(args) or REGION)
+    monkeypatch.setattr(_search, "first_region", lambda *args: seen.append(args) or REGION)
     own = problem(tol, **options)
-    assert _start(own, ONES) == Search(REGION, width, is_limited, ONES, None, math.inf, CENTER)
+    assert started(own, ONES) == Search(REGION, width, is_limited, ONES, None, math.inf, CENTER)
     assert seen == [(own.source, BOUNDS, ONES, own.options)]
 
 
@@ -169,8 +168,8 @@ def test_more_candidates_than_memory_holds_halve_the_region(monkeypatch):
 @pytest.mark.parametrize(
     ("tied", "n_passes", "options", "expected"),
     [
-        (0.51, 0, {"price_reach": 1.0}, {"is_tied": True}),
-        (0.5, 0, {"price_reach": 1.0}, None),
+        (0.51, 0, {"reach": ONES}, {"is_tied": True}),
+        (0.5, 0, {"reach": ONES}, None),
         (0.75, 0, {}, None),
         (0.751, 0, {}, {"width": 4}),
         (0.751, 1, {}, {"width": 4, "is_tied": True}),
@@ -251,7 +250,7 @@ class Passes:
     def __init__(self, monkeypatch, after=lambda search, n: search, start=None, online=None):
         self.events, self.after, self.online = [], after, online
         self.start = search_of() if start is None else start
-        monkeypatch.setattr(assignment, "_start", self.begin)
+        monkeypatch.setattr(assignment, "started", self.begin)
         monkeypatch.setattr(assignment, "_after_pass", self.one_pass)
         monkeypatch.setattr(assignment, "within_memory", self.shrink)
         monkeypatch.setattr(assignment, "without_prices", lambda *args: self.ask("free", *args))
@@ -351,14 +350,15 @@ def test_a_reach_that_was_wrong_is_forgotten(online_gap, monkeypatch):
     early, online = labels_of(0.5), labels_of(online_gap)
     found = {"best": early, "online": online, "is_tied": True}
     passes = Passes(monkeypatch, lambda search, n: search._replace(**found))
-    own = problem(price_reach=0.5, last_entries=0, max_passes=3, online_after=99, exponent=3)
+    reach = np.asarray([8.0, 4.0, 16.0, 8.0, 2.0])
+    own = problem(reach=reach, last_entries=0, max_passes=3, online_after=99, exponent=3)
     given = 8.0 * CENTER
     assert _solved(own, given) == "last"
     # One pass with the reach, then all over without it, from the prices as they were given.
     assert passes.names() == ["start", "pass", "start", *["pass"] * 3, "last"]
     first, second = (event for event in passes.events if event[0] == "start")
-    assert first[1].options.price_reach == 0.5
-    assert second[1].options.price_reach == 0.0
+    assert (8.0 * first[1].reach).tolist() == reach.tolist()  # in the unit of the source
+    assert second[1].reach is None
     assert second[2].tolist() == CENTER.tolist()
     assert passes.events[1][2].online is None
     assert passes.events[3][2].online is (online if online_gap < 0.5 else early)

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from dualclust.algos.offline import assignment
+from dualclust.algos.offline import _search, assignment
 from dualclust.algos.offline._candidates import TrustRegion
 from dualclust.algos.offline._held_prices import Blocks
-from dualclust.algos.offline.assignment import _after_pass, _start
+from dualclust.algos.offline._search import started
+from dualclust.algos.offline.assignment import _after_pass
 from dualclust.algos.scores.sources import score_source
 from tests.unit.offline.test_assignment_steps import (
     NEXT,
@@ -113,21 +114,21 @@ def test_a_region_that_finds_worse_goes_back_to_the_best_prices(
         (0.76, 2, {}, True),
         (0.75, 2, {}, False),
         (1.0, 3, {}, False),  # four times as long they are all clusters
-        (1.0, 2, {"price_reach": 1.0}, False),  # a region not from samples
+        (1.0, 2, {"reach": ONES}, False),  # a region not from samples
         (1.0, 2, {"max_entries": 2 * N - 1}, True),
     ],
 )
 def test_a_search_begins_with_less_where_a_few_rows_say_that_nearly_all_would_tie(
     tied, width, options, is_limited, monkeypatch
 ):
-    monkeypatch.setattr(assignment, "first_region", lambda *args: REGION)
+    monkeypatch.setattr(_search, "first_region", lambda *args: REGION)
     asked = []
     monkeypatch.setattr(
-        assignment, "expected_tied_share", lambda *given, options: asked.append(given) or tied
+        _search, "expected_tied_share", lambda *given, options: asked.append(given) or tied
     )
     own = problem(mostly_tied_share=0.75, pass_width=width, **options)
     own = own._replace(source=score_source(np.zeros((N, 8))))
-    assert _start(own, ONES).is_limited is is_limited
+    assert started(own, ONES).is_limited is is_limited
     assert asked == [(own.source, REGION, width)] * (width == 2 and not options)
 
 

@@ -1,7 +1,6 @@
 """Prices to start from, and labels where few candidates do not help, by online passes."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -182,7 +181,7 @@ def test_labels_beyond_memory_are_an_error_that_says_so(xp, rng, monkeypatch):
     assert best.status == "optimal"
 
 
-@pytest.mark.parametrize("reach", [0.0, 1e-3])
+@pytest.mark.parametrize("reach", [None, 1e-3])
 def test_labels_of_an_early_pass_are_kept_until_better_ones_are_found(rng, monkeypatch, reach):
     n, k = 3000, 8
     scores = (0.05 * rng.normal(size=(n, k)) + np.linspace(0.0, 1.0, k)).astype(np.float32)
@@ -195,8 +194,9 @@ def test_labels_of_an_early_pass_are_kept_until_better_ones_are_found(rng, monke
     monkeypatch.setattr(assignment, "assign_in_passes", once)
     monkeypatch.setattr(assignment, "_solve_in_full", in_full)
     given = np.zeros(k) if reach else None
-    options = replace(SMALL, price_reach=reach)
-    found = assign_offline(scores, ratios_of_numpy(n, k), prices=given, options=options)
+    reach = np.full(k, reach) if reach else None
+    bounds = ratios_of_numpy(n, k)
+    found = assign_offline(scores, bounds, prices=given, reach=reach, options=SMALL)
     assert len(labeled) >= 2
     assert labeled[0].gap > 1e-4
     assert found.gap == labeled[0].gap

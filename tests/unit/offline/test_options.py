@@ -66,7 +66,6 @@ CHOSEN = {
     "region_shrinkage": 0.25,
     "limit_widths": (4, 8, 16, 32),
     "limit_truncated": 0.02,
-    "price_reach": 0.0,
     # Labels from candidates.
     "chunk_rows": 16_384,
     "device_chunk_rows": 2_097_152,

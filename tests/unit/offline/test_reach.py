@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.offline import DEFAULT_OPTIONS, assignment
 from dualclust.algos.offline._held_prices import Blocks
 from dualclust.algos.offline.assignment import (
@@ -35,8 +37,8 @@ def test_a_reach_saves_the_samples_and_no_reach_is_wrong(monkeypatch, rng, facto
     assign_offline(scores, bounds, prices=near, options=passes)
     assert sampled  # without a reach
     sampled.clear()
-    known = replace(passes, price_reach=4e-3 * factor * unit)
-    found = assign_offline(scores, bounds, prices=near, tol=0.0, options=known)
+    reach = np.full(12, 4e-3 * factor * unit)
+    found = assign_offline(scores, bounds, prices=near, reach=reach, tol=0.0, options=passes)
     assert bool(sampled) == (factor < 1.0)  # prices that are farther off are learned from samples
     assert found.gap == 0.0
     assert abs(found.objective - best.objective) <= found.rounding + best.rounding
@@ -50,7 +52,55 @@ def test_prices_beyond_their_reach_are_found_all_the_same(rng):
     far = assign_exact(scores, bounds).prices
     far[3] += 1.0
     small = replace(DEFAULT_OPTIONS, last_entries=1_000, retry_entries=1_000, max_entries=11 * n)
-    for reach in (0.0, 1e-3, 1e-2):
-        options = replace(small, price_reach=reach)
-        found = assign_offline(scores, bounds, prices=far, tol=1e-3, options=options)
+    for reach in (None, np.full(k, 1e-3), np.full(k, 1e-2), np.where(np.arange(k) == 3, 1.5, 1e-3)):
+        found = assign_offline(scores, bounds, prices=far, reach=reach, tol=1e-3, options=small)
         assert found.gap <= 1e-3
+
+
+def test_each_price_has_a_reach_of_its_own(rng, monkeypatch):
+    """One that is far off costs no further pass if that is known, and few candidates."""
+    n, k = 20_000, 16
+    scores = rng.normal(size=(n, k))
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    passes = replace(DEFAULT_OPTIONS, few_growth=0)
+    far = assign_exact(scores, bounds, options=passes).prices
+    far[3] -= 0.5
+    looks, real = [], assignment.candidates_in
+
+    def look(source, region, known, **options):
+        found = real(source, region, known, **options)
+        looks.append(found[0].clusters.shape[0])
+        return found
+
+    monkeypatch.setattr(assignment, "candidates_in", look)
+    monkeypatch.setattr(assignment, "blocks_of_pass", lambda *given: Blocks([]))
+    own = np.where(np.arange(k) == 3, 0.6, 1e-2)
+    for reach, n_looks in ((own, 1), (np.full(k, 1e-2), 2), (np.full(k, 0.6), 1)):
+        looks.clear()
+        found = assign_offline(scores, bounds, prices=far, reach=reach, options=passes)
+        assert found.gap <= 1e-4
+        assert len(looks) >= n_looks
+        assert (len(looks) == 1) is (n_looks == 1)
+        if reach is own:
+            few = looks[0]
+    assert few < 0.5 * looks[0]
+
+
+def test_a_reach_that_says_nothing_is_refused(xp, rng):
+    scores, zeros = xp.asarray(rng.normal(size=(6, 2))), np.zeros(2)
+    bounds = SizeBounds.from_ratios(2, n_samples=6, xp=xp.namespace, device=xp.device)
+    for prices, reach, words in (
+        (None, zeros + 1.0, "come with prices, got no prices. To fix this, leave it out"),
+        (zeros, zeros[:1] + 1.0, r"reach must have shape \(2,\)"),
+        (zeros, np.asarray([1.0, np.nan]), "reach must be finite"),
+        (
+            zeros,
+            np.asarray([1.0, 0.0]),
+            "reach must be above 0 for each cluster, and come with prices, got 0. To fix",
+        ),
+        (zeros, np.asarray([-0.5, 1.0]), "and come with prices, got -0.5"),
+    ):
+        given = {"prices": None if prices is None else xp.asarray(prices)}
+        for solve in (assign_offline, assign_exact):
+            with pytest.raises(InvalidValueError, match=words):
+                solve(scores, bounds, reach=xp.asarray(reach), **given)

@@ -119,15 +119,6 @@ def test_prices_at_the_edge_grow_as_far_as_scores_differ():
         assert _grown(region, at_edge, most, DEFAULT_OPTIONS).tolist() == expected
 
 
-def test_a_known_reach_is_the_region():
-    """In the unit of the source, whose true scores are eight times these."""
-    source = score_source(np.zeros((4, 2)))._replace(exponent=3)
-    bounds, prices = SizeBounds.from_counts([0, 0], n_samples=4), np.asarray([1.0, -2.0])
-    region = initial_region(source, bounds, prices, SolverOptions(price_reach=4.0))
-    assert region.center is prices
-    assert region.radius.tolist() == [0.5, 0.5]
-
-
 def test_candidates_of_a_radius_by_hand(xp):
     """Four rows, whose second cluster is 2, 4, 6 and 8 behind and whose fifth 20 times that."""
     behind = np.asarray([2.0, 4.0, 6.0, 8.0])
