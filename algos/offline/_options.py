@@ -82,6 +82,9 @@ class SolverOptions:
     """Scores up to which all are candidates if passes have found no labels: 1.5 GiB."""
     unit_rows: int = 2**10
     """Rows that decide in which unit of score to compute."""
+    widest_pass: int = 64
+    """Candidates of a row at most in the first pass of a search that knows the reach of its prices:
+    lists that hold them save a search for them on samples."""
     memory_rows: int = 2**12
     """Rows on which the number of candidates of all rows is estimated."""
     min_radius_share: float = 1e-3

@@ -61,8 +61,8 @@ MOST_AT_EDGE = 0.25
 COUNTED = 0.125
 """Pairs of a cluster at the edge and another that are counted at most, in candidates of a pass."""
 
-COUNTED_ROWS = 2**18
-"""Rows in which they are counted at most."""
+COUNTED_ROWS, ROWS_EACH = 2**13, 32
+"""Rows in which they are counted at most: so many, or so many a cluster."""
 
 ROWS_KEPT = 2.0
 """Rows that a block keeps, in rows that it will hold: the sample that counts them is small."""
@@ -109,7 +109,7 @@ def blocks_at_edge(
     n = int(candidates.clusters.shape[0])
     if n == 0:
         return _joined(edge, [])
-    rows = strided_ids(n, min(n, COUNTED_ROWS), prices)
+    rows = strided_ids(n, min(n, max(COUNTED_ROWS, ROWS_EACH * k)), prices)
     clusters = xp.astype(xp.take(candidates.clusters, rows, axis=0), xp.int64)
     place = [-1] * (k + 1)  # the last one is that of -1, of rows with fewer candidates
     for i, cluster in enumerate(edge):

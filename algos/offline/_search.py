@@ -15,7 +15,7 @@ from ._candidates import Candidates, TrustRegion, collect_candidates
 from ._options import SolverOptions
 from ._proof import OfflineAssignment, Problem
 from ._reduced import ReducedSolution
-from ._ties import expected_tied_share
+from ._ties import expected_tied_share, wanted_width
 from ._trust_region import initial_region
 
 __all__ = ["Search", "best_of", "first_region", "started"]
@@ -88,6 +88,8 @@ def started(problem: Problem, prices: Array | None) -> Search:
         region = TrustRegion(prices, reach)
     is_large = source.group.n_total > options.large_pass_rows
     width = options.large_pass_width if is_large else options.pass_width
+    if reach is not None:  # else the region shrinks where its lists are longer than that
+        width = wanted_width(source, region, width, options=options)
     is_limited = problem.is_cut
     if not is_limited and reach is None and 4 * width <= source.n_clusters:
         tied = expected_tied_share(source, region, width, options=options)

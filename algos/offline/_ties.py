@@ -30,10 +30,13 @@ from ._candidates import (
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, proven
 
-__all__ = ["expected_tied_share", "may_be_free", "tied_share", "without_prices"]
+__all__ = ["expected_tied_share", "may_be_free", "tied_share", "wanted_width", "without_prices"]
 
 ONE_IN, LEAST_ROWS = 16, 64
 """A look at some rows takes at most one in so many, but for so few that they would say nothing."""
+
+CUT_SHARE = 0.05
+"""Share of the rows whose lists may be longer than a wide pass: the bound stays valid for them."""
 
 
 def tied_share(candidates: Candidates, n_rows: int) -> float:
@@ -58,15 +61,57 @@ def expected_tied_share(
     >>> [expected_tied_share(source, r, 2, options=DEFAULT_OPTIONS) for r in (narrow, wide)]
     [0.0, 1.0]
     """
-    xp, n = compat.array_namespace(region.center), source.group.n_total
-    m = min(options.range_rows, n, max(n // ONE_IN, LEAST_ROWS))
-    low, high = region.center - region.radius, region.center + region.radius
+    xp, low, high = compat.array_namespace(region.center), *_ends(region)
+    some = _some_rows(source, region, options)
 
     def n_cut(rows: Array) -> Array:
         *_, truncation = select_candidates(rows, low, high, width=width)
         return xp.sum(xp.astype(truncation > -math.inf, xp.int64))
 
-    return int(reduce(add, map_taken(n_cut, source, strided_ids(n, m, region.center)))) / m
+    return int(reduce(add, map_taken(n_cut, source, some))) / int(some.shape[0])
+
+
+def wanted_width(
+    source: ScoreSource, region: TrustRegion, width: int, *, options: SolverOptions
+) -> int:
+    """Return how many candidates a pass over this region has to keep, so that few rows lose one.
+
+    It is `width`, doubled until the lists of all but `CUT_SHARE` of some rows have room, up to
+    `widest_pass` and to what memory holds; of as many rows as `expected_tied_share` looks at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.scores.sources import score_source
+    >>> source = score_source(np.tile(np.linspace(1.0, 0.0, 101), (64, 1)))
+    >>> regions = [TrustRegion(np.zeros(101), np.full(101, r)) for r in (0.001, 0.07, 9.0)]
+    >>> [wanted_width(source, r, 8, options=DEFAULT_OPTIONS) for r in regions]
+    [8, 16, 64]
+    """
+    xp, low, high = compat.array_namespace(region.center), *_ends(region)
+
+    def lengths(rows: Array) -> Array:
+        _, _, n_candidates, _ = select_candidates(rows, low, high, width=width)
+        return n_candidates
+
+    some = _some_rows(source, region, options)
+    found = xp.sort(xp.concat(list(map_taken(lengths, source, some))))
+    last = min(int((1.0 - CUT_SHARE) * found.shape[0]), found.shape[0] - 1)
+    most = min(options.widest_pass, options.max_entries // source.group.n_total)
+    while width < int(found[last]) and 2 * width <= most:
+        width *= 2
+    return width
+
+
+def _some_rows(source: ScoreSource, region: TrustRegion, options: SolverOptions) -> Array:
+    """Ids of some rows from all over the data."""
+    n = source.group.n_total
+    m = min(options.range_rows, n, max(n // ONE_IN, LEAST_ROWS))
+    return strided_ids(n, m, region.center)
+
+
+def _ends(region: TrustRegion) -> tuple[Array, Array]:
+    return region.center - region.radius, region.center + region.radius
 
 
 def without_prices(

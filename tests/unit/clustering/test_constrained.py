@@ -1,6 +1,7 @@
 """Iterations of constrained k-means start where the last one ended, and read the scores once."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -57,9 +58,15 @@ def test_most_iterations_read_the_scores_once(monkeypatch):
     assert passes_an_iteration(monkeypatch, _labels.REACH) < 1.4
 
 
-@pytest.mark.parametrize("reach", [0.2, 500.0])
-def test_another_reach_reads_them_more_often(monkeypatch, reach):
-    assert passes_an_iteration(monkeypatch, reach) > 1.5
+def test_a_smaller_reach_reads_them_more_often(monkeypatch):
+    assert passes_an_iteration(monkeypatch, 0.2) > 1.5
+
+
+def test_a_larger_reach_does_where_lists_are_too_short_for_it(monkeypatch):
+    narrow = replace(_labels.BETWEEN, widest_pass=8)
+    monkeypatch.setattr(_labels, "BETWEEN", narrow)
+    monkeypatch.setattr(_labels, "AT_FIRST", replace(_labels.AT_FIRST, widest_pass=8))
+    assert passes_an_iteration(monkeypatch, 500.0) > 1.5
 
 
 # What one part asks of another -------------------------------------------------------------------

@@ -42,6 +42,18 @@ def search_of(**changes):
     return Search(REGION, 2, False, None, None, math.inf, CENTER)._replace(**changes)
 
 
+def test_a_search_from_known_prices_begins_where_they_can_be(monkeypatch):
+    """Without samples, in one pass that is wide enough."""
+    monkeypatch.setattr(_search, "first_region", None)
+    monkeypatch.setattr(_search, "expected_tied_share", None)
+    asked = []
+    monkeypatch.setattr(_search, "wanted_width", lambda *given, options: asked.append(given) or 4)
+    reach = np.asarray([0.5, 1.0, 0.25, 2.0, 4.0])
+    own, region = problem(reach=reach, pass_width=1), TrustRegion(CENTER, reach)
+    assert started(own, CENTER) == Search(region, 4, False, CENTER, None, math.inf, CENTER)
+    assert asked == [(own.source, region, 1)]
+
+
 @pytest.mark.parametrize(
     ("tol", "options", "width", "is_limited"),
     [

@@ -35,6 +35,7 @@ CHOSEN = {
     "retry_entries": 4_194_304,
     "last_entries": 134_217_728,
     "unit_rows": 1024,
+    "widest_pass": 64,
     "memory_rows": 4096,
     "min_radius_share": 0.001,
     # Trust region learned on samples.

@@ -16,6 +16,7 @@ from dualclust.algos.offline._ties import (
     expected_tied_share,
     may_be_free,
     tied_share,
+    wanted_width,
     without_prices,
 )
 from dualclust.algos.scores.sources import score_source
@@ -129,3 +130,38 @@ def test_some_rows_tell_how_many_a_pass_would_cut(xp):
     share = expected_tied_share(some, region, 2, options=DEFAULT_OPTIONS)
     assert share * 64 == round(share * 64)
     assert expected_tied_share(tiny, region, 2, options=DEFAULT_OPTIONS) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("n_long", "width", "options", "expected"),
+    [
+        (3, 2, {}, 2),  # of 64 rows, lists of three may be cut
+        (4, 2, {}, 16),
+        (64, 2, {}, 16),  # of nine candidates
+        (64, 4, {}, 16),
+        (64, 9, {}, 9),
+        (64, 2, {"widest_pass": 8}, 8),
+        (64, 2, {"widest_pass": 15}, 8),
+        (64, 2, {"max_entries": 64 * 4}, 4),
+        (64, 2, {"max_entries": 64 * 8 - 1}, 4),
+        (64, 16, {"max_entries": 64}, 16),
+    ],
+)
+def test_a_pass_is_as_wide_as_the_lists_of_most_rows(xp, n_long, width, options, expected):
+    scores = np.tile(np.linspace(0.0, -1.0, 11), (64, 1))  # each a tenth from the next
+    scores[n_long:, 1:] -= 9.0
+    region = TrustRegion(xp.asarray(np.zeros(11)), xp.asarray(np.full(11, 0.41)))
+    made = SolverOptions(**options)
+    found = wanted_width(score_source(xp.asarray(scores)), region, width, options=made)
+    assert found == expected
+
+
+def test_so_few_long_lists_may_be_cut(xp):
+    """Of 1,024 rows that are looked at, one in twenty, and no more."""
+    for n_long, expected in ((51, 2), (52, 16)):
+        scores = np.tile(np.linspace(0.0, -1.0, 11), (1024, 1))
+        scores[n_long:, 1:] -= 9.0
+        region = TrustRegion(xp.asarray(np.zeros(11)), xp.asarray(np.full(11, 0.41)))
+        options = SolverOptions(range_rows=1024)
+        source = score_source(xp.asarray(np.tile(scores, (16, 1))))
+        assert wanted_width(source, region, 2, options=options) == expected
