@@ -129,7 +129,7 @@ class Labeler(NamedTuple):
 
     def proven(self, state: KMeansState, gap: float) -> OfflineAssignment | None:
         """Return the labels of a state for its centers, if they prove this gap already."""
-        if state.upper_bound == math.inf or state.gap > gap:
+        if not state.upper_bound < math.inf or state.gap > gap:
             return None
         return OfflineAssignment(
             labels=state.labels,

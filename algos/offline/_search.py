@@ -20,6 +20,9 @@ from ._trust_region import initial_region
 
 __all__ = ["Search", "best_of", "first_region", "started"]
 
+LEAST_REACH, MOST_REACH = 2.0**-500, 2.0**100
+"""A reach in the unit of the source is so large, so that sums with scores of float32 are finite."""
+
 
 class Search(NamedTuple):
     """What the passes know so far, and what the next one is to do.
@@ -85,7 +88,8 @@ def started(problem: Problem, prices: Array | None) -> Search:
     if prices is None or reach is None:
         region = first_region(source, bounds, prices, options)
     else:
-        region = TrustRegion(prices, reach)
+        xp = compat.array_namespace(reach)
+        region = TrustRegion(prices, xp.clip(reach, min=LEAST_REACH, max=MOST_REACH))
     is_large = source.group.n_total > options.large_pass_rows
     width = options.large_pass_width if is_large else options.pass_width
     if reach is not None:  # else the region shrinks where its lists are longer than that

@@ -96,7 +96,7 @@ def wanted_width(
 
     some = _some_rows(source, region, options)
     found = xp.sort(xp.concat(list(map_taken(lengths, source, some))))
-    last = min(int((1.0 - CUT_SHARE) * found.shape[0]), found.shape[0] - 1)
+    last = int((1.0 - CUT_SHARE) * found.shape[0])
     most = min(options.widest_pass, options.max_entries // source.group.n_total)
     while width < int(found[last]) and 2 * width <= most:
         width *= 2

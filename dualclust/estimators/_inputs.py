@@ -48,7 +48,7 @@ __all__ = [
 Array = Any
 
 KEPT_ENTRIES = 2**23
-"""Entries of unit rows that are kept, at most: 32 MiB of float32."""
+"""Entries of unit rows that are kept, at most: 32 MiB of float32, or 64 of float64."""
 
 
 def check_parameters(estimator: Any) -> None:

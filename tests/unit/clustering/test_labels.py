@@ -171,6 +171,7 @@ def test_labels_that_prove_the_gap_are_final(monkeypatch):
     state = KMeansState(rows[:2], np.ones(2), 3, labels, 2.0, gap=0.25)
     labeler = labeler_of(rows, [20, 20], [20, 20])
     assert labeler.proven(state, 1.0) is None  # nothing is known of it
+    assert labeler.proven(state._replace(upper_bound=np.nan), 1.0) is None
     state = state._replace(upper_bound=3.0, rounding=0.125)
     assert labeler.proven(state, 0.2499) is None
     found = labeler.proven(state, 0.25)

@@ -49,9 +49,11 @@ def test_a_search_from_known_prices_begins_where_they_can_be(monkeypatch):
     asked = []
     monkeypatch.setattr(_search, "wanted_width", lambda *given, options: asked.append(given) or 4)
     reach = np.asarray([0.5, 1.0, 0.25, 2.0, 4.0])
-    own, region = problem(reach=reach, pass_width=1), TrustRegion(CENTER, reach)
-    assert started(own, CENTER) == Search(region, 4, False, CENTER, None, math.inf, CENTER)
-    assert asked == [(own.source, region, 1)]
+    own = problem(reach=reach, pass_width=1)
+    found = started(own, CENTER)
+    assert found.region.radius.tolist() == reach.tolist()
+    assert found == Search(found.region, 4, False, CENTER, None, math.inf, CENTER)
+    assert asked == [(own.source, found.region, 1)]
 
 
 @pytest.mark.parametrize(

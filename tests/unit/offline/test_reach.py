@@ -104,3 +104,17 @@ def test_a_reach_that_says_nothing_is_refused(xp, rng):
         for solve in (assign_offline, assign_exact):
             with pytest.raises(InvalidValueError, match=words):
                 solve(scores, bounds, reach=xp.asarray(reach), **given)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("reach", [1e-300, 1e300])
+@pytest.mark.parametrize("unit", [1.0, 1e-30])
+def test_a_reach_that_no_score_can_be_added_to_costs_no_label(rng, dtype, reach, unit):
+    n, k = 9_000, 12
+    scores = (unit * rng.normal(size=(n, k))).astype(dtype)
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    passes = replace(DEFAULT_OPTIONS, few_growth=0)
+    given = {"prices": np.zeros(k), "reach": np.full(k, reach)}
+    found = assign_offline(scores, bounds, **given, options=passes)
+    assert found.gap <= 1e-4
+    assert found.violation == 0
