@@ -130,10 +130,10 @@ def _curvature(p, clusters, matrix):
     for i in range(n):
         listed = 0
         for j in range(width):
-            share = np.float64(p[i, j])
-            if share == 0.0:
-                continue
-            shares[listed], names[listed] = share, clusters[i, j]
+            a = clusters[i, j]
+            if a < 0:
+                break
+            shares[listed], names[listed] = p[i, j], a
             listed += 1
         if listed == 1:  # the row has no curvature
             continue

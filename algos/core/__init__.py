@@ -40,6 +40,7 @@ from .segments import (
     segment_sum,
 )
 from .workers import (
+    begun,
     map_in_order,
     map_parts,
     row_parts,
@@ -59,6 +60,7 @@ __all__ = [
     "MissingFileError",
     "OutputError",
     "UsageError",
+    "begun",
     "conjugate_gradients",
     "map_in_order",
     "map_parts",

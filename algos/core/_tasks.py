@@ -128,6 +128,20 @@ class Tasks(Generic[T, R]):
         del task  # its error holds this frame
         return True
 
+    def do_unless_begun(self, task: Task[T, R]) -> None:
+        """Do one of the tasks in this thread and its context, if it still waits.
+
+        Raises
+        ------
+        BaseException
+            As in `do_here`.
+        """
+        with self._lock:
+            if task not in self._waiting:
+                return
+            self._waiting.remove(task)
+        task.do(self._function, keeps=Exception)
+
     def withdraw(self, begun: Iterable[Task[T, R]]) -> None:
         """Drop the tasks that wait, and wait for those of some begun ones that a worker has."""
         with self._lock:

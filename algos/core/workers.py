@@ -11,7 +11,9 @@ the same time. Sums and lists must not depend on which block is ready first.
 3. *The caller works too.* It is one of the threads, and does a pass of one block alone: where the
    result that comes next is not ready, it computes the first block that no other has begun. A pass
    of a few short blocks would cost as much in threads that wake each other as in work.
-4. *One level.* Inside a pass there are no workers: a pass within a pass is a loop, so that no
+4. *Ahead.* Workers begin with what is asked for later (`begun`), while the caller does what cannot
+   be shared out. Whoever then needs an item that none has begun computes it.
+5. *One level.* Inside a pass there are no workers: a pass within a pass is a loop, so that no
    thread ever waits for another's place in the pool.
 
 NumPy arrays alone are shared out: PyTorch and JAX have threads of their own, and a GPU its queue.
@@ -34,7 +36,7 @@ from ._tasks import Task, Tasks
 from .checks import check_count
 from .types import Array
 
-__all__ = ["map_in_order", "map_parts", "row_parts", "workers"]
+__all__ = ["begun", "map_in_order", "map_parts", "row_parts", "workers"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -125,16 +127,11 @@ def map_in_order(
         Whatever `function` raises, for the first item that does. Items that have not begun are then
         dropped, and none is still running.
     """
-    pool = _pool.get()
-    if pool is None or like is None or not compat.is_numpy_array(like):
+    pool = _pool_for(like)
+    if pool is None:
         yield from map(function, items)
         return
-    # What the caller has chosen holds in the workers too: the engine, how NumPy treats overflow.
-    chosen = copy_context()
-    chosen.run(_pool.set, None)
-    tasks: Tasks[T, R] = Tasks(
-        function, pool.executor, most_workers=pool.n_threads - 1, context=chosen
-    )
+    tasks = _tasks_of(pool, function)
     rest: Iterator[Task[T, R]] = map(Task, items)
     begun: deque[Task[T, R]] = deque()
     ahead = AHEAD * pool.n_threads
@@ -159,6 +156,80 @@ def map_in_order(
     finally:
         tasks.withdraw(begun)
         begun.clear()  # errors that nobody will see hold frames, and these hold it
+
+
+@contextmanager
+def begun(
+    function: Callable[[T], R], items: Iterable[T], *, like: Array | None
+) -> Iterator[Callable[[T], R]]:
+    """Let workers begin with some items; yields the function, which has their results ready.
+
+    Parameters
+    ----------
+    function : callable
+        Called by several threads at once.
+    items : iterable
+        Hashable, and few: what comes of all of them may have to be held.
+    like : array, or None
+        As in `map_in_order`. Where nothing is shared out, nothing is begun.
+
+    Yields
+    ------
+    callable
+        Returns ``function(item)``, of any item, to any thread, inside a pass as well. The result of
+        an item is handed out once and computed anew after that. One that no worker has begun is
+        computed by the thread that asks for it.
+
+    Raises
+    ------
+    Exception
+        Whatever `function` raises, when the result is asked for.
+
+    Notes
+    -----
+    The context ends with nothing running. Other passes may run inside it: workers come to them once
+    they have done what was begun before.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> with workers(2), begun(abs, [-1, -2], like=np.zeros(1)) as size:
+    ...     signs = list(map_in_order(lambda i: i > 0, [-1, -2], like=np.zeros(1)))
+    ...     print(signs, list(map_in_order(size, [-1, -2, -3], like=np.zeros(1))))
+    [False, False] [1, 2, 3]
+    """
+    pool = _pool_for(like)
+    if pool is None:
+        yield function
+        return
+    tasks = _tasks_of(pool, function)
+    held = {item: Task[T, R](item) for item in items}
+
+    def call(item: T) -> R:
+        task = held.pop(item, None)
+        if task is None:
+            return function(item)
+        tasks.do_unless_begun(task)
+        return task.result()
+
+    try:
+        tasks.offer(list(held.values()), n_workers=len(held))
+        yield call
+    finally:
+        tasks.withdraw(list(held.values()))
+        held.clear()  # errors that nobody will see hold frames, and these hold it
+
+
+def _pool_for(like: Array | None) -> _Pool | None:
+    """The workers of this context, if the library of an array leaves its threads to us."""
+    return None if like is None or not compat.is_numpy_array(like) else _pool.get()
+
+
+def _tasks_of(pool: _Pool, function: Callable[[T], R]) -> Tasks[T, R]:
+    # What the caller has chosen holds in the workers too: the engine, how NumPy treats overflow.
+    chosen = copy_context()
+    chosen.run(_pool.set, None)
+    return Tasks(function, pool.executor, most_workers=pool.n_threads - 1, context=chosen)
 
 
 def row_parts(n_rows: int, least: int, *, like: Array) -> list[slice]:

@@ -26,6 +26,7 @@ symbol                 here             shape    meaning
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -34,17 +35,24 @@ from ...backends import select
 from ..bounds.sizes import SizeBounds
 from ..core.reads import on_host
 from ..core.types import Array
+from ..core.workers import map_in_order
 from ..online.assignment import assign, init_state, relaxed
 from ..online.duals import Duals
 from ..online.step_sizes import measured_steps
-from ..scores.blocks import block_rows, map_blocks
-from ..scores.sources import ScoreSource, subsample
-from ..scores.statistics import score_range, strided_ids
+from ..scores.blocks import block_rows, row_blocks
+from ..scores.sources import ScoreSource
+from ..scores.statistics import score_range
 from ._candidates import TrustRegion
 from ._forced_rows import FORBIDDEN
 from ._options import DEFAULT_OPTIONS, SolverOptions
 
-__all__ = ["AveragedPrices", "averaged_prices", "averaged_region", "passes_are_fast"]
+__all__ = [
+    "AveragedPrices",
+    "averaged_prices",
+    "averaged_region",
+    "parts_of_pass",
+    "passes_are_fast",
+]
 
 PARTS = 16
 """Parts of a pass after which its prices are looked at."""
@@ -81,6 +89,19 @@ def passes_are_fast(like: Array) -> bool:
     True
     """
     return on_host(like) and select("assign_stream", like) is not None
+
+
+def parts_of_pass(m: int, k: int, *, like: Array) -> list[tuple[int, int]]:
+    """Return the edges of the parts in which m rows are passed: of a block of rows at most.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> len(parts_of_pass(2**15, 100, like=np.zeros(1))), parts_of_pass(2, 100, like=np.zeros(1))
+    (16, [(0, 1), (1, 2)])
+    """
+    rows = min(math.ceil(m / PARTS), block_rows(k, like=like))
+    return list(row_blocks(m, max(rows, 1)))
 
 
 def averaged_prices(
@@ -124,21 +145,23 @@ def averaged_prices(
     free = relaxed(bounds)._replace(upper=xp.full_like(bounds.upper, m), n_samples=m)
     duals = Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0))
     state = init_state(free)._replace(duals=duals)
+
+    def clipped(edge: tuple[int, int]) -> Array:
+        return xp.clip(source.block(*edge), min=FORBIDDEN)
+
+    # A part waits for the labels of those before it, its scores do not.
+    parts = parts_of_pass(m, source.n_clusters, like=prices)
+    blocks = map_in_order(clipped, parts, like=None if source.in_turn else prices)
+    first = next(blocks)
     steps = measured_steps(
         free,
         epoch=options.averaging_epoch,
         kappa_floor=options.learning_floor,
-        scale=score_range(source.block(0, min(m, options.range_rows))),
+        scale=_range_of_finite(first[: options.range_rows, :]),
     )
     rows, done, seen = math.ceil(m / PARTS), 0, list[Array]()
     after = m // 2
-
-    def clipped(start: int, stop: int) -> Array:
-        return xp.clip(source.block(start, stop), min=FORBIDDEN)
-
-    # A block waits for the labels of those before it, its scores do not: it is a part at most.
-    most, like = block_rows(source.n_clusters, like=prices), None if source.in_turn else prices
-    for scores in map_blocks(clipped, m, max(min(rows, most), 1), like=like):
+    for scores in chain([first], blocks):
         _, state = assign(scores, free, state, steps=steps)  # step 1
         done += scores.shape[0]
         if done > after:  # step 2; a block may be less than a part
@@ -149,12 +172,17 @@ def averaged_prices(
     return AveragedPrices(xp.mean(xp.stack(seen), axis=0), last - third)
 
 
+def _range_of_finite(clipped: Array) -> float:
+    """The range of scores among which forbidden pairs have a finite one."""
+    xp = compat.array_namespace(clipped)
+    return score_range(xp.where(clipped > FORBIDDEN, clipped, xp.full_like(clipped, -math.inf)))
+
+
 def averaged_region(
-    source: ScoreSource,
+    sample: ScoreSource,
     bounds: SizeBounds,
     region: TrustRegion,
     before: int,
-    m: int,
     *,
     options: SolverOptions = DEFAULT_OPTIONS,
 ) -> TrustRegion | None:
@@ -162,14 +190,14 @@ def averaged_region(
 
     Parameters
     ----------
-    source : ScoreSource
-        All n rows.
+    sample : ScoreSource
+        m of all n rows.
     bounds : SizeBounds
         Of all rows.
     region : TrustRegion
         Learned on `before` of them.
-    before, m : int
-        Rows of a smaller and of a larger sample, ``before < m < n``.
+    before : int
+        Rows of a smaller sample: ``before < m < n``.
     options : SolverOptions
 
     Returns
@@ -183,8 +211,7 @@ def averaged_region(
     factors of steps 3 and 4 are measured (docs/decisions/0054-averaged-prices.md).
     """
     xp = compat.array_namespace(region.center)
-    n = source.group.n_total
-    sample = subsample(source, strided_ids(n, m, bounds.lower))
+    m, n = sample.group.n_total, bounds.n_samples or math.inf  # rows of a stream have no end
     prices, change = averaged_prices(sample, bounds, region.center, options=options)
     fall = math.sqrt((1.0 / m - 1.0 / n) / (1.0 / before - 1.0 / n))  # step 3
     radius = options.averaging_loss * fall * region.radius

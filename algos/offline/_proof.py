@@ -25,6 +25,7 @@ paper                  here             shape    meaning
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -193,17 +194,23 @@ def _priced(values: Array, clusters: Array, prices: Array, *, sizes: bool = Fals
 
 
 def _regrets(
-    candidates: Candidates, rows: slice, slot: Array, prices: Array, scale: float, *, whole: bool
+    candidates: Candidates,
+    rows: slice,
+    chosen: tuple[Array, Array],
+    prices: Array,
+    scale: float,
+    *,
+    whole: bool,
 ) -> tuple[float, float]:
     """What rows lose by their labels at these prices, and what rounding explains of that.
 
-    Of the `whole` problem, where truncated clusters count, or beside the candidates alone. Prices
-    carry the rounding of `scale`, which explains no more than scores and prices of the labels do.
+    `chosen` are the scores of the labels, float64, and the labels. Of the `whole` problem, where
+    truncated clusters count, or beside the candidates alone. Prices carry the rounding of `scale`,
+    which explains no more than scores and prices of the labels do.
     """
     xp = compat.array_namespace(prices)
-    lists = candidates.values[rows, :], candidates.clusters[rows, :]
-    score, cluster = (xp.take_along_axis(part, slot, axis=1)[:, 0] for part in lists)
-    score, price = xp.astype(score, xp.float64), xp.take(prices, xp.astype(cluster, xp.int64))
+    lists, (score, cluster) = (candidates.values[rows, :], candidates.clusters[rows, :]), chosen
+    price = xp.take(prices, cluster)
     first = xp.astype(candidates.values[rows, 0], xp.float64)
     label = score - first + price
     regret = best_priced(*lists, prices) - label
@@ -264,15 +271,14 @@ def proven(
     is_outside = bool(xp.any(inside != prices))
 
     def of_part(rows: slice) -> _Part:
+        lists = candidates.values[rows, :], candidates.clusters[rows, :]
         slot = slots[rows][:, None]
-        value = xp.take_along_axis(candidates.values[rows, :], slot, axis=1)[:, 0]
-        value = xp.astype(value, xp.float64)
-        chosen = xp.take_along_axis(candidates.clusters[rows, :], slot, axis=1)[:, 0]
-        label = xp.astype(chosen, xp.int64)
+        value, chosen = (xp.take_along_axis(part, slot, axis=1)[:, 0] for part in lists)
+        value, label = pair = xp.astype(value, xp.float64), xp.astype(chosen, xp.int64)
         counts = segment_sum(xp.ones_like(label)[:, None], label, n_segments=k)[:, 0]
-        lost, explained = regret = _regrets(candidates, rows, slot, inside, scale, whole=True)
+        lost, explained = regret = _regrets(candidates, rows, pair, inside, scale, whole=True)
         if is_outside or (lost > 0.0 and _any_truncated(candidates, rows)):
-            regret = _regrets(candidates, rows, slot, prices, scale, whole=False)
+            regret = _regrets(candidates, rows, pair, prices, scale, whole=False)
         return _Part(
             chosen=chosen,
             counts=counts,
@@ -336,14 +342,21 @@ def _labels_of_all_rows(candidates: Candidates, chosen: Array, options: SolverOp
     xp, last = compat.array_namespace(chosen), chosen.shape[0] - 1
     if last < 0:
         return xp.astype(candidates.labels, xp.int64)
-    parts, place = [xp.astype(candidates.labels[:0], xp.int64)], candidates.first_free
-    for start, stop in row_blocks(candidates.labels.shape[0], options.chunk_rows):
-        is_free = xp.astype(candidates.is_free[start:stop], xp.int64)
-        places = xp.clip(xp.cumulative_sum(is_free) - 1 + place, 0, last)
-        label = xp.where(is_free > 0, xp.take(chosen, places), candidates.labels[start:stop])
-        parts.append(xp.astype(label, xp.int64))
-        place = place + xp.sum(is_free)
-    return xp.concat(parts)
+    edges = list(row_blocks(candidates.labels.shape[0], options.chunk_rows))
+    n_free = (xp.sum(xp.astype(candidates.is_free[a:b], xp.int64)) for a, b in edges)
+    places = accumulate(n_free, initial=candidates.first_free)  # of the first free row of a part
+
+    def of_part(part: tuple[tuple[int, int], Array | int]) -> Array:
+        (start, stop), first = part
+        is_free = candidates.is_free[start:stop]
+        place = xp.cumulative_sum(xp.astype(is_free, xp.int64)) + (first - 1)
+        label = xp.take(chosen, xp.clip(place, 0, last))
+        label = xp.where(is_free, label, candidates.labels[start:stop])
+        return xp.astype(label, xp.int64)
+
+    none = xp.astype(candidates.labels[:0], xp.int64)
+    parts = list(zip(edges, places, strict=False))  # the last place is that after all rows
+    return xp.concat([none, *map_in_order(of_part, parts, like=chosen)])
 
 
 def relative_gap(lost: float, size: float, upper_bound: float) -> float:

@@ -12,13 +12,14 @@ from ..core.errors import InfeasibleBoundsError, InvalidValueError
 from ..core.types import Array
 from ..scores.sources import ScoreSource
 from ._candidates import Candidates, TrustRegion, collect_candidates
+from ._few_clusters import solve_few
 from ._options import SolverOptions
 from ._proof import OfflineAssignment, Problem
-from ._reduced import ReducedSolution
-from ._ties import expected_tied_share, wanted_width
+from ._reduced import ReducedSolution, are_few
+from ._ties import expected_tied_share, wanted_width, without_prices
 from ._trust_region import initial_region
 
-__all__ = ["Search", "best_of", "first_region", "started"]
+__all__ = ["Search", "best_of", "first_region", "started", "without_passes"]
 
 LEAST_REACH, MOST_REACH = 2.0**-500, 2.0**100
 """A reach in the unit of the source is so large, so that sums with scores of float32 are finite."""
@@ -80,6 +81,15 @@ class Search(NamedTuple):
 def best_of(*found: OfflineAssignment | None) -> OfflineAssignment | None:
     """Return the labels of the smallest gap, the first of equals; None if there are none."""
     return min((one for one in found if one is not None), key=lambda one: one.gap, default=None)
+
+
+def without_passes(problem: Problem, prices: Array | None) -> OfflineAssignment | None:
+    """Labels that need no prices, or those of few clusters, if they prove the gap."""
+    source, bounds, tol, options, _ = problem
+    free = without_prices(source, bounds, tol, options) if prices is None else None
+    if free is None and are_few(source.group.n_total, source.n_clusters, options, bounds.lower):
+        return solve_few(source, bounds, prices, tol, options)
+    return free
 
 
 def started(problem: Problem, prices: Array | None) -> Search:

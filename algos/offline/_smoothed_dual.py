@@ -241,10 +241,10 @@ class _Point(NamedTuple):
 
 
 def _joined(parts: list[_Borders]) -> list[_Borders]:
-    """Join short parts, so that each but the last has half of `PART_ENTRIES` at least."""
+    """Join short parts, so that each but the last has `PART_ENTRIES` at least."""
     xp, joined, size = compat.array_namespace(parts[0].clusters), list[list[_Borders]](), 0
     for part in parts:
-        if not joined or size >= PART_ENTRIES // 2:
+        if not joined or size >= PART_ENTRIES:
             joined.append([])
             size = 0
         joined[-1].append(part)

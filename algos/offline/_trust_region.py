@@ -21,7 +21,8 @@ all scores. On m of n rows the bounds are ``(m / n) l_k`` and ``(m / n) u_k``.
 6. *Repeat* from 2 on a sample of eight times the rows, where the error is about a third, until a
    sample would cost as much as all rows do. Once prices were accepted without an edge or a move,
    the average of one online pass over the sample takes the place of 2 to 5 (`_averaged_prices`),
-   unless it is in doubt, or no engine passes over rows on this library.
+   unless it is in doubt, or no engine passes over rows on this library. Its scores need no prices:
+   workers begin with them while the sample before is solved (`scores.ahead`).
 
 Whether the region was right, the proof says in the end; a wrong one costs time.
 
@@ -37,6 +38,7 @@ symbol             here             shape      meaning
 from __future__ import annotations
 
 import math
+from contextlib import ExitStack
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -44,9 +46,10 @@ import array_api_compat as compat
 from ..bounds.sizes import SizeBounds
 from ..core.types import Array
 from ..online.assignment import relaxed
+from ..scores.ahead import blocks_ahead
 from ..scores.sources import ScoreSource, subsample
 from ..scores.statistics import kept_in_memory, median, score_range, strided_ids
-from ._averaged_prices import averaged_region, passes_are_fast
+from ._averaged_prices import averaged_region, parts_of_pass, passes_are_fast
 from ._candidates import Candidates, TrustRegion, collect_candidates, next_region
 from ._cooling import COOLING, refine_prices
 from ._online_passes import learn_prices
@@ -116,41 +119,74 @@ def initial_region(
     -----
     Cost: O(m k) for each sample of m rows, a fraction of all. Guarantee: none; see the module.
     """
-    xp, n, k = compat.array_namespace(bounds.lower), source.group.n_total, source.n_clusters
-    few = min(options.min_sample_rows, n // options.sample_part)
-    m = first_m = min(n, max(few, options.sample_rows_per_cluster * k))
-    # Step 1: start.
-    rows_of_sample = _rows_of_sample(source, bounds, m, options)
-    if prices is None:
-        free = relaxed(bounds)._replace(upper=xp.full_like(bounds.upper, m), n_samples=m)
-        prices = learn_prices(rows_of_sample, free, n_passes=options.online_passes, options=options)
-    some_rows = rows_of_sample.block(0, min(m, options.range_rows))
-    prices = brought_near(some_rows, prices, bounds)
-    max_radius = 2.0 * score_range(some_rows)
-    region = TrustRegion(prices, initial_radius(some_rows, prices, options))
-    before, is_settled = m, False
-    while m < n:
-        averaged = None
-        if is_settled and passes_are_fast(prices):
-            averaged = averaged_region(source, bounds, region, before, m, options=options)
-        if averaged is not None:
-            region = averaged
-        else:
-            if m > first_m:
-                rows_of_sample = _rows_of_sample(source, bounds, m, options)
-            share = m / n
-            lower, upper = (share * xp.astype(v, xp.float64) for v in (bounds.lower, bounds.upper))
-            leaving = options.edge_share * k if m > first_m else 0.0  # nothing is right at first
-            sample = _Sample(rows_of_sample, share, lower, upper, max_radius, leaving)
-            n_attempts = options.attempts if m > first_m else options.initial_attempts
-            region, is_tied, is_settled = _refine_on(sample, region, n_attempts, options)  # 2 to 5
+    n, k = source.group.n_total, source.n_clusters
+    before, *larger = _sample_sizes(n, k, options)
+    with ExitStack() as passes:
+
+        def ahead(sizes: list[int]) -> ScoreSource | None:
+            """The next sample: workers begin with its scores while this one gives prices."""
+            if not sizes or not passes_are_fast(bounds.lower):
+                return None
+            parts = parts_of_pass(sizes[0], k, like=bounds.lower)
+            sample = subsample(source, strided_ids(n, sizes[0], bounds.lower))
+            return passes.enter_context(blocks_ahead(sample, like=bounds.lower, edges=parts))
+
+        begun = ahead(larger)
+        # Step 1: start.
+        rows_of_sample = _rows_of_sample(source, bounds, before, options)
+        prices = _learned(rows_of_sample, bounds, options) if prices is None else prices
+        some_rows = rows_of_sample.block(0, min(before, options.range_rows))
+        prices = brought_near(some_rows, prices, bounds)
+        max_radius = 2.0 * score_range(some_rows)
+        region = TrustRegion(prices, initial_radius(some_rows, prices, options))
+        if before == n:
+            return region
+        sample = _sample(rows_of_sample, bounds, n, max_radius, 0.0)  # no price is right at first
+        region, is_tied, is_settled = _refine_on(sample, region, options.initial_attempts, options)
+        for i, m in enumerate(larger):  # step 6
             if is_tied:
                 break
-        # Step 6. A sample of nearly all rows would cost as much as they do, and save nothing.
-        before, m = m, options.sample_growth * m
-        if 4 * m >= 3 * n or m * _width(m, options) > options.sample_entries:
-            break
+            waiting, begun, averaged = begun, ahead(larger[i + 1 :]), None
+            if is_settled and waiting is not None:
+                averaged = averaged_region(waiting, bounds, region, before, options=options)
+            if averaged is not None:
+                region = averaged
+            else:
+                rows_of_sample = _rows_of_sample(source, bounds, m, options)
+                sample = _sample(rows_of_sample, bounds, n, max_radius, options.edge_share * k)
+                region, is_tied, is_settled = _refine_on(sample, region, options.attempts, options)
+            before = m
     return region
+
+
+def _sample_sizes(n: int, k: int, options: SolverOptions) -> list[int]:
+    """Rows of the samples: one of nearly all rows would cost as much as they do, and save nothing.
+
+    There is one sample at least, which may have all rows.
+    """
+    few = min(options.min_sample_rows, n // options.sample_part)
+    sizes = [min(n, max(few, options.sample_rows_per_cluster * k))]
+    while True:
+        m = options.sample_growth * sizes[-1]
+        if 4 * m >= 3 * n or m * _width(m, options) > options.sample_entries:
+            return sizes
+        sizes.append(m)
+
+
+def _learned(rows_of_sample: ScoreSource, bounds: SizeBounds, options: SolverOptions) -> Array:
+    """Prices of online passes over the first sample."""
+    xp, m = compat.array_namespace(bounds.lower), rows_of_sample.group.n_total
+    free = relaxed(bounds)._replace(upper=xp.full_like(bounds.upper, m), n_samples=m)
+    return learn_prices(rows_of_sample, free, n_passes=options.online_passes, options=options)
+
+
+def _sample(
+    rows_of_sample: ScoreSource, bounds: SizeBounds, n: int, max_radius: float, few: float
+) -> _Sample:
+    """A sample of n rows as a problem of its own, with its share of the bounds."""
+    xp, share = compat.array_namespace(bounds.lower), rows_of_sample.group.n_total / n
+    lower, upper = (share * xp.astype(v, xp.float64) for v in (bounds.lower, bounds.upper))
+    return _Sample(rows_of_sample, share, lower, upper, max_radius, few)
 
 
 def _rows_of_sample(

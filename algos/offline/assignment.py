@@ -47,6 +47,7 @@ from ..core.checks import (
 )
 from ..core.errors import InvalidValueError
 from ..core.types import Array
+from ..scores.ahead import blocks_ahead
 from ..scores.sources import ScoreSource, score_source, times_power_of_two
 from ..scores.statistics import (
     ScoresOutOfRangeError,
@@ -58,7 +59,6 @@ from ..scores.statistics import (
     strided_ids,
 )
 from ._candidates import TooManyCandidatesError, TrustRegion, all_candidates, next_region
-from ._few_clusters import solve_few
 from ._held_prices import around_blocks, blocks_of_pass, is_lost, region_before
 from ._memory import raise_no_labels, within_memory
 from ._online_passes import assign_in_passes
@@ -66,9 +66,9 @@ from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, Problem, in_unit
 from ._reduced import are_few, solve_reduced
 from ._region_from_rows import brought_near, shifted_together
-from ._search import Search, best_of, started
+from ._search import Search, best_of, started, without_passes
 from ._second_look import candidates_in, leaves_the_part, may_look_again
-from ._ties import tied_share, without_prices
+from ._ties import tied_share
 
 __all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "assign_source"]
 
@@ -252,16 +252,23 @@ def _solved(
     problem: Problem, prices: Array | None, known: OfflineAssignment | None = None
 ) -> OfflineAssignment:
     """Solve in the unit of the source: steps 1 to 6, or labels that are `known` already."""
-    source, _, tol, options, reach = problem
+    source, bounds, _, options, reach = problem
     given, unit = prices, -source.exponent
     prices = None if prices is None else times_power_of_two(prices, unit)
     if reach is not None:
         problem = problem._replace(reach=times_power_of_two(reach, unit))
     if problem.n_scores <= options.full_entries:
         return _solve_in_full(problem, prices)
-    if (easy := _without_passes(problem, prices)) is not None:
+    if (easy := without_passes(problem, prices)) is not None:
         return easy
-    search = started(problem, prices)._replace(online=known)  # step 1
+    with blocks_ahead(source, like=bounds.lower) as ready:  # while prices are learned
+        search = started(problem, prices)._replace(online=known)  # step 1
+        return _by_passes(problem._replace(source=ready), search, given)
+
+
+def _by_passes(problem: Problem, search: Search, given: Array | None) -> OfflineAssignment:
+    """Steps 2 to 6, after prices were learned; those `given` are in the caller's unit."""
+    source, _, tol, options, reach = problem
     may_end_full = problem.n_scores <= options.last_entries
     for n_passes in range(options.max_passes):
         if n_passes >= problem.most_passes(is_limited=search.is_limited):
@@ -279,19 +286,10 @@ def _solved(
             search = _with_online_passes(problem, search)
             if search.online is not None and search.online.gap <= tol:
                 return search.online
-    if problem.reach is not None:  # prices were farther off than that, or not nearly so far
+    if reach is not None:  # prices were farther off than that, or not nearly so far
         known = best_of(search.best, search.online)
         return _solved(problem._replace(reach=None), given, known)
     return _last_resort(problem, search)  # step 6
-
-
-def _without_passes(problem: Problem, prices: Array | None) -> OfflineAssignment | None:
-    """Labels that need no prices, or those of few clusters, if they prove the gap."""
-    source, bounds, tol, options, _ = problem
-    free = without_prices(source, bounds, tol, options) if prices is None else None
-    if free is None and are_few(source.group.n_total, source.n_clusters, options, bounds.lower):
-        return solve_few(source, bounds, prices, tol, options)
-    return free
 
 
 def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:

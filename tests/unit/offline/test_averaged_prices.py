@@ -14,14 +14,16 @@ from dualclust.algos.offline._averaged_prices import (
     AveragedPrices,
     averaged_prices,
     averaged_region,
+    parts_of_pass,
     passes_are_fast,
 )
 from dualclust.algos.offline._candidates import TrustRegion
 from dualclust.algos.offline._options import SolverOptions
 from dualclust.algos.offline.assignment import assign_source
 from dualclust.algos.online.assignment import relaxed
+from dualclust.algos.scores.blocks import block_rows, row_blocks
 from dualclust.algos.scores.sources import score_source
-from dualclust.algos.scores.statistics import score_range, strided_ids
+from dualclust.algos.scores.statistics import score_range
 from dualclust.backends import engine
 from tests.problems import cone_features, unit_rows
 
@@ -133,6 +135,25 @@ def test_steps_are_those_of_the_options(monkeypatch):
     assert seen == [{"epoch": 3, "kappa_floor": 0.125, "scale": scale}]
 
 
+def test_forbidden_pairs_have_no_part_in_the_range_of_scores(monkeypatch):
+    seen, real = [], _averaged_prices.measured_steps
+    monkeypatch.setattr(
+        _averaged_prices, "measured_steps", lambda *a, **kw: seen.append(kw) or real(*a, **kw)
+    )
+    scores, bounds = problem(1)
+    scores[np.random.default_rng(0).random(scores.shape) < 0.1] = -math.inf
+    averaged_prices(score_source(scores), bounds, np.zeros(K), options=SolverOptions(range_rows=64))
+    assert seen[0]["scale"] == score_range(scores[:64]) < 1e3
+
+
+def test_parts_are_a_sixteenth_of_the_rows_or_a_block():
+    like = np.zeros(1)
+    for m, k in ((M, K), (100_000, 10), (1000, 10**6), (17, 3)):
+        rows = min(math.ceil(m / PARTS), block_rows(k))
+        assert parts_of_pass(m, k, like=like) == list(row_blocks(m, rows))
+    assert parts_of_pass(0, 3, like=like) == []
+
+
 def test_a_forbidden_pair_costs_its_cluster():
     scores, bounds = problem(2)
     free = averaged_prices(score_source(scores), bounds, np.zeros(K)).prices
@@ -159,10 +180,10 @@ def region_of(monkeypatch, prices, change, **options):
     bounds = SizeBounds.from_ratios(3, n_samples=1000)
     own = SolverOptions(**options)
     region = TrustRegion(CENTER, RADIUS)
-    found = averaged_region(score_source(scores), bounds, region, 100, 400, options=own)
+    sample = score_source(scores[:400])
+    found = averaged_region(sample, bounds, region, 100, options=own)
     [(source, of_all, start, given)] = seen
-    ids = strided_ids(1000, 400, scores)
-    np.testing.assert_array_equal(source.block(0, 400), scores[ids])
+    assert source is sample
     assert (of_all, start, given) == (bounds, CENTER, own)
     return found
 

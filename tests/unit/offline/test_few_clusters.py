@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.offline import SolverOptions, _few_clusters, assign_exact, assignment
+from dualclust.algos.offline import SolverOptions, _few_clusters, _search, assign_exact, assignment
 from dualclust.algos.offline._few_clusters import _all_finite, solve_few
 from dualclust.algos.offline._options import DEFAULT_OPTIONS
 from dualclust.algos.offline._reduced import are_few
@@ -227,13 +227,13 @@ def test_ranks_find_what_one_finds_alone():
 def test_the_solver_asks_where_clusters_are_few(few, monkeypatch):
     scores = np.random.default_rng(0).normal(size=(200, 4)) + np.asarray([2.0, 0.0, 0.0, 0.0])
     bounds, asked = SizeBounds.from_counts([45] * 4, n_samples=200), []
-    real = assignment.solve_few
+    real = _search.solve_few
 
     def solve(*args):
         asked.append(args)
         return real(*args) if few else None
 
-    monkeypatch.setattr(assignment, "solve_few", solve)
+    monkeypatch.setattr(_search, "solve_few", solve)
     options = SolverOptions(full_entries=200)
     prices = np.asarray([-2.0, 0.0, 0.0, 0.0])
     found = assign_exact(scores, bounds, prices=prices, options=options)

@@ -91,10 +91,10 @@ def test_samples_are_summed_in_parts(xp, rng, entries, most, sizes, monkeypatch)
 
 @pytest.mark.parametrize(
     ("entries", "sizes"),
-    [(12, [3, 5, 3, 2]), (14, [8, 4, 1]), (32, [8, 5]), (34, [11, 2]), (99, [13])],
+    [(6, [3, 5, 3, 2]), (7, [8, 4, 1]), (16, [8, 5]), (17, [11, 2]), (99, [13])],
 )
 def test_short_parts_are_joined(xp, entries, sizes, monkeypatch):
-    """Until they have half of the entries of a part, in their order."""
+    """Until they have the entries of a part, in their order."""
     monkeypatch.setattr(_smoothed_dual, "PART_ENTRIES", entries)
     rows = xp.asarray(np.arange(26.0).reshape(13, 2))
     names = xp.asarray(np.arange(26, dtype=np.int32).reshape(13, 2) % 5)

@@ -346,15 +346,15 @@ def test_what_is_settled(edge, n_moves, monkeypatch):
 def test_averages_take_over_once_prices_are_settled(settled_at, doubted, expected, monkeypatch):
     asked = []
 
-    def averaged(source, bounds, region, before, m, *, options):
-        asked.append((before, m))
-        assert (source.group.n_total, bounds) == (N, BOUNDS)
+    def averaged(sample, bounds, region, before, *, options):
+        asked.append((before, m := sample.group.n_total))
+        np.testing.assert_array_equal(sample.block(0, m), SCORES[strided_ids(N, m, SCORES)])
+        assert bounds == BOUNDS
         return None if m in doubted else TrustRegion(np.full(3, -float(m)), np.ones(3))
 
     monkeypatch.setattr(_trust_region, "averaged_region", averaged)
     samples, _, region = learned(monkeypatch, settled_at=settled_at)
     assert rows(samples) == expected
-    assert all(sample.share == sample.source.group.n_total / N for sample, _, _ in samples)
     tried = [m for m in (80, 320) if m > min(settled_at, default=N)]
     tried = [80] if 80 in doubted and 80 not in settled_at else tried
     assert asked == [(m // 4, m) for m in tried]
