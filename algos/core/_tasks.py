@@ -128,24 +128,14 @@ class Tasks(Generic[T, R]):
         del task  # its error holds this frame
         return True
 
-    def do_unless_begun(self, task: Task[T, R]) -> None:
-        """Do one of the tasks in this thread and its context, if it still waits.
-
-        Raises
-        ------
-        BaseException
-            As in `do_here`.
-        """
+    def drop_waiting(self) -> None:
+        """Drop the tasks that wait: those that no worker has by now are never begun."""
         with self._lock:
-            if task not in self._waiting:
-                return
-            self._waiting.remove(task)
-        task.do(self._function, keeps=Exception)
+            self._waiting.clear()
 
     def withdraw(self, begun: Iterable[Task[T, R]]) -> None:
         """Drop the tasks that wait, and wait for those of some begun ones that a worker has."""
-        with self._lock:
-            self._waiting.clear()
+        self.drop_waiting()
         for task in begun:
             if task.is_with_worker:
                 task.wait()

@@ -177,8 +177,8 @@ def begun(
     ------
     callable
         Returns ``function(item)``, of any item, to any thread, inside a pass as well. The result of
-        an item is handed out once and computed anew after that. One that no worker has begun is
-        computed by the thread that asks for it.
+        an item is handed out once and computed anew after that. Once somebody has asked, workers
+        begin no more: an item that none has begun is computed by the thread that asks for it.
 
     Raises
     ------
@@ -206,11 +206,9 @@ def begun(
     held = {item: Task[T, R](item) for item in items}
 
     def call(item: T) -> R:
+        tasks.drop_waiting()
         task = held.pop(item, None)
-        if task is None:
-            return function(item)
-        tasks.do_unless_begun(task)
-        return task.result()
+        return task.result() if task is not None and task.is_with_worker else function(item)
 
     try:
         tasks.offer(list(held.values()), n_workers=len(held))
