@@ -18,6 +18,8 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+import array_api_compat as compat
+
 from ..core.checks import (
     check_count,
     check_finite,
@@ -88,6 +90,8 @@ def check_state(state: KMeansState, frame: Frame, centers: Array) -> None:
     if state.drifts is not None:
         check_shape("state.drifts", state.drifts, (k,))
         check_finite("state.drifts", state.drifts)
+        least = float(compat.array_namespace(state.drifts).min(state.drifts))
+        check_interval("state.drifts", least, 0.0, math.inf)
     check_same_place(
         features=frame.origin,
         centers=state.centers,

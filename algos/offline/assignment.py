@@ -223,6 +223,7 @@ def assign_source(
         raise InvalidValueError(msg)
     check_shape("bounds.lower", bounds.lower, (k,))
     check_interval("tol", tol, 0.0, 1.0)
+    check_same_place(bounds=bounds.lower, prices=prices, reach=reach)
     prices = check_per_cluster("prices", prices, k)
     reach = check_per_cluster("reach", reach, k)
     if reach is not None:

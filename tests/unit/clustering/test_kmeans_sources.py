@@ -236,6 +236,8 @@ def test_states_refused(xp):
         (good._replace(prices=prices[:2]), r"state.prices must have shape \(6,\)"),
         (good._replace(labels=labels[:9]), r"state.labels must have shape \(40,\)"),
         (good._replace(labels=labels + K), r"state.labels must lie in \[0, 6\)"),
+        (good._replace(drifts=prices[:2]), r"state.drifts must have shape \(6,\)"),
+        (good._replace(drifts=prices - 1.0), r"state.drifts must lie in \[0, inf\), got -1"),
         (good._replace(n_iter=-1), "state.n_iter must be at least 0"),
     ]
     for state, message in cases:

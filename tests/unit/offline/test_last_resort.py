@@ -168,6 +168,11 @@ def test_tolerances_prices_and_bounds_that_are_refused():
         other = {name: strict.ones(K if name == "prices" else N, dtype=strict.float64)}
         with pytest.raises(DeviceMismatchError, match=name):
             assign_offline(scores, BOUNDS, **other)
+    for name in ("prices", "reach"):
+        given = {"prices": np.zeros(K), "reach": np.ones(K)}
+        given[name] = strict.ones(K, dtype=strict.float64)
+        with pytest.raises(DeviceMismatchError, match=name):
+            assign_source(score_source(scores), BOUNDS, **given)
 
 
 @pytest.mark.parametrize(("most", "n_rows"), [(7, 7), (99, N)])
