@@ -95,7 +95,7 @@ def test_every_row_is_passed_once(m, monkeypatch):
 
 
 def test_of_blocks_shorter_than_a_part_some_are_looked_at(monkeypatch):
-    """Of 5,000 clusters a block has 128 rows, and a sixteenth of the rows is 256."""
+    """A sixteenth of the rows is four blocks: of the second half every fourth, from its first."""
     seen, real = [], _averaged_prices.assign
 
     def assign(scores, bounds, state, *, steps):
@@ -104,12 +104,13 @@ def test_of_blocks_shorter_than_a_part_some_are_looked_at(monkeypatch):
         return labels, found
 
     monkeypatch.setattr(_averaged_prices, "assign", assign)
-    k, m = 5000, 4096
-    scores = np.random.default_rng(0).normal(size=(m, k)).astype(np.float32)
-    bounds = SizeBounds.from_ratios(k, n_samples=2 * m, lower=0.5)
-    found = averaged_prices(score_source(scores), bounds, np.zeros(k))
-    assert len(seen) == m // 128
-    np.testing.assert_allclose(found.prices, np.mean(seen[16::2], axis=0), atol=1e-15)
+    monkeypatch.setattr(_averaged_prices, "block_rows", lambda k, like: M // PARTS // 4)
+    scores, bounds = problem(3)
+    found = averaged_prices(score_source(scores), bounds, np.zeros(K))
+    assert len(seen) == 4 * PARTS
+    np.testing.assert_allclose(found.prices, np.mean(seen[2 * PARTS :: 4], axis=0), rtol=1e-12)
+    for others in (seen[2 * PARTS :], seen[2 * PARTS + 1 :: 4]):  # which would be other prices
+        assert np.max(np.abs(found.prices - np.mean(others, axis=0))) > 1e-6
 
 
 def test_where_passes_are_fast(monkeypatch):
