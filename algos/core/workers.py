@@ -133,29 +133,29 @@ def map_in_order(
         return
     tasks = _tasks_of(pool, function)
     rest: Iterator[Task[T, R]] = map(Task, items)
-    begun: deque[Task[T, R]] = deque()
+    started: deque[Task[T, R]] = deque()
     ahead = AHEAD * pool.n_threads
     if isinstance(items, Sized) and len(items) <= MOST_PARTS:
         ahead = max(ahead, MOST_PARTS)
 
     def begin(most: int, *, for_caller: int) -> None:
         if more := list(islice(rest, most)):
-            begun.extend(more)
+            started.extend(more)
             tasks.offer(more, n_workers=max(len(more) - for_caller, 0))
 
     try:
         begin(ahead, for_caller=1)
-        while begun:
-            while not begun[0].is_done and tasks.do_here():
+        while started:
+            while not started[0].is_done and tasks.do_here():
                 pass
-            result = begun[0].result()
-            begun.popleft()
+            result = started[0].result()
+            started.popleft()
             begin(1, for_caller=0)
             yield result
             del result  # before the next one is there as well
     finally:
-        tasks.withdraw(begun)
-        begun.clear()  # errors that nobody will see hold frames, and these hold it
+        tasks.withdraw(started)
+        started.clear()  # errors that nobody will see hold frames, and these hold it
 
 
 @contextmanager
@@ -188,7 +188,7 @@ def begun(
     Notes
     -----
     The context ends with nothing running. Other passes may run inside it: workers come to them once
-    they have done what was begun before.
+    they have done what was offered here, or somebody has asked for one of these items.
 
     Examples
     --------
@@ -207,8 +207,13 @@ def begun(
 
     def call(item: T) -> R:
         tasks.drop_waiting()
+        if (task := held.get(item)) is not None and task.is_with_worker:
+            task.wait()  # held meanwhile: after an interrupt the context still waits for it
         task = held.pop(item, None)
-        return task.result() if task is not None and task.is_with_worker else function(item)
+        try:
+            return task.result() if task is not None and task.is_with_worker else function(item)
+        finally:
+            del task  # its error holds this frame
 
     try:
         tasks.offer(list(held.values()), n_workers=len(held))

@@ -120,20 +120,20 @@ def initial_region(
     Cost: O(m k) for each sample of m rows, a fraction of all. Guarantee: none; see the module.
     """
     n, k = source.group.n_total, source.n_clusters
-    before, *larger = _sample_sizes(n, k, options)
-    with ExitStack() as passes:
+    ids = (strided_ids(n, m, bounds.lower) for m in _sample_sizes(n, k, options))
+    first, *larger = (subsample(source, some) for some in ids)
+    with ExitStack() as ahead:
 
-        def ahead(sizes: list[int]) -> ScoreSource | None:
-            """The next sample: workers begin with its scores while this one gives prices."""
-            if not sizes or not passes_are_fast(bounds.lower):
+        def begun(i: int) -> ScoreSource | None:
+            """One of the larger samples; workers begin with it while the one before is solved."""
+            if i >= len(larger) or not passes_are_fast(bounds.lower):
                 return None
-            parts = parts_of_pass(sizes[0], k, like=bounds.lower)
-            sample = subsample(source, strided_ids(n, sizes[0], bounds.lower))
-            return passes.enter_context(blocks_ahead(sample, like=bounds.lower, edges=parts))
+            parts = parts_of_pass(larger[i].group.n_total, k, like=bounds.lower)
+            return ahead.enter_context(blocks_ahead(larger[i], like=bounds.lower, edges=parts))
 
-        begun = ahead(larger)
+        following = begun(0)
         # Step 1: start.
-        rows_of_sample = _rows_of_sample(source, bounds, before, options)
+        before, rows_of_sample = first.group.n_total, _kept(first, bounds, options)
         prices = _learned(rows_of_sample, bounds, options) if prices is None else prices
         some_rows = rows_of_sample.block(0, min(before, options.range_rows))
         prices = brought_near(some_rows, prices, bounds)
@@ -143,19 +143,23 @@ def initial_region(
             return region
         sample = _sample(rows_of_sample, bounds, n, max_radius, 0.0)  # no price is right at first
         region, is_tied, is_settled = _refine_on(sample, region, options.initial_attempts, options)
-        for i, m in enumerate(larger):  # step 6
+        for i, rows in enumerate(larger):  # step 6
             if is_tied:
                 break
-            waiting, begun, averaged = begun, ahead(larger[i + 1 :]), None
-            if is_settled and waiting is not None:
-                averaged = averaged_region(waiting, bounds, region, before, options=options)
+            averaged = None
+            with ahead.pop_all():  # what workers have of a sample ends with its pass
+                if is_settled and following is not None:
+                    waiting, following = following, begun(i + 1)
+                    averaged = averaged_region(waiting, bounds, region, before, options=options)
             if averaged is not None:
                 region = averaged
             else:
-                rows_of_sample = _rows_of_sample(source, bounds, m, options)
+                ahead.close()  # nothing is held while Newton's method takes its time
+                rows_of_sample = _kept(rows, bounds, options)
                 sample = _sample(rows_of_sample, bounds, n, max_radius, options.edge_share * k)
                 region, is_tied, is_settled = _refine_on(sample, region, options.attempts, options)
-            before = m
+                following = begun(i + 1) if is_settled else None
+            before = rows.group.n_total
     return region
 
 
@@ -189,13 +193,11 @@ def _sample(
     return _Sample(rows_of_sample, share, lower, upper, max_radius, few)
 
 
-def _rows_of_sample(
-    source: ScoreSource, bounds: SizeBounds, m: int, options: SolverOptions
-) -> ScoreSource:
-    """Some rows from all over the data; their scores are kept where they are few."""
-    n, k = source.group.n_total, source.n_clusters
-    sample = subsample(source, strided_ids(n, m, bounds.lower))
-    return sample if m * k > options.kept_entries else kept_in_memory(sample, like=bounds.lower)
+def _kept(sample: ScoreSource, bounds: SizeBounds, options: SolverOptions) -> ScoreSource:
+    """A sample whose scores are kept where they are few: they are looked at several times."""
+    if sample.group.n_total * sample.n_clusters > options.kept_entries:
+        return sample
+    return kept_in_memory(sample, like=bounds.lower)
 
 
 def _width(m: int, options: SolverOptions) -> int:

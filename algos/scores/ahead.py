@@ -27,7 +27,7 @@ from .sources import ScoreSource
 __all__ = ["HELD_ENTRIES", "blocks_ahead"]
 
 HELD_ENTRIES = 2**22
-"""Scores that are held for later at most: 16 MiB of float32, four blocks of a pass."""
+"""Scores that one context holds for later at most: 16 MiB of float32."""
 
 
 @contextmanager
@@ -53,7 +53,8 @@ def blocks_ahead(
 
     Notes
     -----
-    Memory: up to `HELD_ENTRIES` scores until they are asked for, or the context ends.
+    Memory: up to `HELD_ENTRIES` scores in each context, until they are asked for or it ends. An
+    assignment has three open at most: of the pass over all rows, and of two samples.
 
     Examples
     --------

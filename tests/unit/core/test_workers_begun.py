@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
+import weakref
 from collections import Counter
+from contextlib import suppress
 
 import array_api_strict
 import numpy as np
 import pytest
 
+from dualclust.algos.core._tasks import Task
 from dualclust.algos.core.workers import begun, map_in_order, workers
 from dualclust.backends import engine, select
 
@@ -137,10 +141,63 @@ def test_the_context_ends_with_nothing_running(is_error):
             assert is_error
         assert not running
         assert len(done) < 100
-        assert list(map_in_order(abs, [-1, -2], like=LIKE)) == [
-            1,
-            2,
-        ]  # the threads are as they were
+        # The threads are as they were.
+        assert list(map_in_order(abs, [-1, -2], like=LIKE)) == [1, 2]
+
+
+class Interrupt(BaseException):
+    """Like a KeyboardInterrupt, which this test must not raise where it fails."""
+
+
+def test_who_is_interrupted_while_waiting_leaves_nothing_running(monkeypatch):
+    here, has_begun, interrupted, done = threading.get_ident(), threading.Event(), [], []
+
+    def work(i):
+        has_begun.set()
+        time.sleep(0.05)
+        done.append(i)
+
+    def wait(task):
+        if threading.get_ident() == here and not interrupted:
+            interrupted.append(task)
+            raise Interrupt
+        real(task)
+
+    real = Task.wait
+    monkeypatch.setattr(Task, "wait", wait)
+    with workers(2):
+        with begun(work, [7], like=LIKE) as found:
+            assert has_begun.wait(timeout=30.0)
+            with pytest.raises(Interrupt):
+                found(7)
+        assert done == [7]
+
+
+class Item:
+    """Something that can be watched."""
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_nothing_holds_an_item_after_it_was_asked_for(fails):
+    item, by = Item(), []
+
+    def work(one):
+        by.append(threading.get_ident())
+        if fails:
+            raise ZeroDivisionError
+
+    watched = weakref.ref(item)
+    gc.disable()  # what is left in a cycle stays
+    try:
+        with workers(2), begun(work, iter([item]), like=LIKE) as found:
+            patiently(lambda: by)
+            with suppress(ZeroDivisionError):
+                found(item)
+            del item
+            assert watched() is None
+        assert by != [threading.get_ident()]
+    finally:
+        gc.enable()
 
 
 def test_where_nothing_is_shared_out_nothing_is_begun():

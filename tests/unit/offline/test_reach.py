@@ -25,13 +25,13 @@ def test_a_reach_saves_the_samples_and_no_reach_is_wrong(monkeypatch, rng, facto
     passes = replace(DEFAULT_OPTIONS, few_growth=0)
     best = assign_exact(scores, bounds, options=passes)
     near = best.prices + rng.normal(size=12) * 1e-3 * unit
-    sampled, real = [], _trust_region._rows_of_sample
+    sampled, real = [], _trust_region.subsample
 
     def spy(*args):
         sampled.append(args)
         return real(*args)
 
-    monkeypatch.setattr(_trust_region, "_rows_of_sample", spy)
+    monkeypatch.setattr(_trust_region, "subsample", spy)
     # Prices of clusters that a region holds back would be found without samples.
     monkeypatch.setattr(assignment, "blocks_of_pass", lambda *given: Blocks([]))
     assign_offline(scores, bounds, prices=near, options=passes)

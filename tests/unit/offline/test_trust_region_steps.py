@@ -21,16 +21,16 @@ from dualclust.algos.offline._smoothed_dual import RefinedPrices
 from dualclust.algos.offline._trust_region import (
     _Attempt,
     _judged,
+    _kept,
     _limit,
     _Look,
     _moved,
     _refine_on,
     _refined,
-    _rows_of_sample,
     _Sample,
     initial_region,
 )
-from dualclust.algos.scores.sources import score_source
+from dualclust.algos.scores.sources import score_source, subsample
 from dualclust.algos.scores.statistics import score_range, strided_ids
 
 M, K = 40, 4
@@ -391,7 +391,8 @@ def test_the_first_region_is_that_of_a_few_rows(most, n_rows, monkeypatch):
 def test_scores_of_a_small_sample_are_kept(most, is_kept):
     plain, n_taken = score_source(SCORES), []
     source = plain._replace(take=lambda ids: n_taken.append(len(ids)) or plain.take(ids))
-    sample = _rows_of_sample(source, BOUNDS, 20, SolverOptions(kept_entries=most))
+    some = subsample(source, strided_ids(N, 20, SCORES))
+    sample = _kept(some, BOUNDS, SolverOptions(kept_entries=most))
     before = sum(n_taken)
     assert before == (20 if is_kept else 0)
     for _ in range(2):

@@ -32,12 +32,12 @@ def watched(source):
     return source._replace(block=block), asked
 
 
-def settled(asked):
-    """The blocks so far, once no thread has asked for one for a while."""
-    n = -1
-    while len(asked) > n:
-        n = len(asked)
-        time.sleep(0.05)
+def begun(asked, n):
+    """The blocks that workers have begun: n of them, and then no more for a while."""
+    until = time.monotonic() + 30.0
+    while len(asked) < n and time.monotonic() < until:
+        time.sleep(0.001)
+    time.sleep(0.05)
     return [edge for edge, _ in asked]
 
 
@@ -48,7 +48,7 @@ def test_the_first_blocks_of_a_pass_are_begun_by_workers(monkeypatch):
     source, asked = watched(score_source(scores))
     edges = list(row_blocks(n, block_rows(k)))
     with workers(2), blocks_ahead(source, like=LIKE) as ready:
-        assert settled(asked) == edges[:2]
+        assert begun(asked, 2) == edges[:2]
         assert threading.get_ident() not in {thread for _, thread in asked}
         found = list(ready.map_blocks(ready.block, like=LIKE))
         assert sorted(edge for edge, _ in asked) == edges  # each was read once
@@ -65,13 +65,13 @@ def test_no_more_is_held_than_memory_is_for(entries, n_held, monkeypatch):
     source, asked = watched(score_source(np.eye(20)[:, :3]))
     edges = [(0, 4), (4, 8), (8, 10)]
     with workers(2), blocks_ahead(source, like=LIKE, edges=edges):
-        assert settled(asked) == edges[:n_held]
+        assert begun(asked, n_held) == edges[:n_held]
 
 
 def test_what_ranks_read_together_is_not_begun():
     source, asked = watched(score_source(np.eye(9)))
     with workers(2), blocks_ahead(source._replace(in_turn=True), like=LIKE) as ready:
-        assert settled(asked) == []
+        assert begun(asked, 0) == []
         assert ready.in_turn
         np.testing.assert_array_equal(ready.block(2, 4), np.eye(9)[2:4])
 
@@ -126,7 +126,7 @@ def test_parts_of_a_pass_that_are_begun_are_those_that_it_reads():
     parts = parts_of_pass(n, k, like=LIKE)
     expected = averaged_prices(plain, bounds, np.zeros(k))
     with workers(2), blocks_ahead(source, like=LIKE, edges=parts) as ready:
-        assert settled(asked) == parts
+        assert begun(asked, len(parts)) == parts
         found = averaged_prices(ready, bounds, np.zeros(k))
         assert len(asked) == len(parts)
     np.testing.assert_array_equal(found.prices, expected.prices)
