@@ -193,7 +193,7 @@ def averaged_region(
     sample : ScoreSource
         m of all n rows.
     bounds : SizeBounds
-        Of all rows.
+        Of all rows; where their number is not known, the sample counts as a small part of them.
     region : TrustRegion
         Learned on `before` of them.
     before : int
@@ -211,7 +211,7 @@ def averaged_region(
     factors of steps 3 and 4 are measured (docs/decisions/0054-averaged-prices.md).
     """
     xp = compat.array_namespace(region.center)
-    m, n = sample.group.n_total, bounds.n_samples or math.inf  # rows of a stream have no end
+    m, n = sample.group.n_total, bounds.n_samples or math.inf
     prices, change = averaged_prices(sample, bounds, region.center, options=options)
     fall = math.sqrt((1.0 / m - 1.0 / n) / (1.0 / before - 1.0 / n))  # step 3
     radius = options.averaging_loss * fall * region.radius

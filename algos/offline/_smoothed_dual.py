@@ -150,7 +150,10 @@ def soft_counts(
 
 @kernel
 def curvature(probabilities: Array, clusters: Array, *, n_clusters: int) -> Array:
-    """``sum_i diag(p_i) - p_i p_i^T`` as a (k, k) float64 array; p is 0 without a cluster."""
+    """``sum_i diag(p_i) - p_i p_i^T`` as a (k, k) float64 array.
+
+    A row has its clusters first and then -1, with p = 0.
+    """
     xp = compat.array_namespace(probabilities)
     columns = xp.arange(n_clusters, dtype=clusters.dtype, device=compat.device(clusters))
     # A row of zeros, because an array of no rows has no product in every library.

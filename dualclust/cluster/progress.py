@@ -1,7 +1,9 @@
 """How far a command is, on standard error: pass, rows per second, time left.
 
 Every read of a block goes through `Meter.reading`, which adds two numbers to what a read costs.
-A line is drawn at most five times a second. Where nothing is shown, nothing is counted.
+A line is drawn at most five times a second. Where nothing is shown, nothing is counted. A pass
+begins with the read of its first row: on several threads workers may read that while prices are
+still learned, and the first rates of such a pass are lower than its last.
 """
 
 from __future__ import annotations

@@ -106,9 +106,7 @@ def test_a_region_that_moves_goes_on_moving(monkeypatch):
     sample, attempt, options = sample_of(), attempt_of(n_moves=1), SolverOptions()
     assert _judged(sample, attempt, look_of(n_truncated=M), options) == "moved"
     [args] = seen
-    assert args[0] is sample
-    assert args[1] is attempt
-    assert args[2] is PRICES
+    assert all(one is other for one, other in zip(args, (sample, attempt, PRICES), strict=False))
     assert args[3:] == (1, options)
 
 
