@@ -7,7 +7,7 @@ At each temperature prices move by a few T, and a cluster that is ``FAR`` temper
 best of its row has no weight. So most rows of a high temperature are fixed variables of a low one:
 the lower it is, the fewer rows each look of Newton's method has to read.
 
-1. *Descend* to the minimum at one temperature (`descend`).
+1. *Descend* to the minimum at one temperature, or near it where step 2 will not stop (`descend`).
 2. *Stop* once each cluster has only a few rows on its border, or nearly as many as before: rows
    that tie stay on their borders at any temperature. Where there are few already, more than half
    count as nearly as many: paths part what repeats sooner than Newton's steps do.
@@ -35,6 +35,7 @@ symbol             here               shape    meaning
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import array_api_compat as compat
 
@@ -74,22 +75,28 @@ def refine_prices(problem: Problem, prices: Array, *, start: float, border: floa
     Notes
     -----
     Cost of a step: O(m w^2 + k^3), or O(m w) per conjugate gradient for more than 96 clusters, for
-    the m rows that are near a border; three to seven steps for each temperature.
+    the m rows that are near a border; one to seven steps for each temperature.
     """
-    xp = compat.array_namespace(prices)
+    xp, k = compat.array_namespace(prices), prices.shape[0]
     prices = xp.clip(prices, problem.low, problem.high)
     near, temperature, before = problem, start, math.inf
     for _ in range(MOST_LEVELS):
-        prices, at_border = descend(near, prices, temperature)  # step 1
+        left = TIED if before > FEW * k else HALF
+        is_last = partial(_is_last, few=border * k, many=left * before)
+        prices, at_border = descend(near, prices, temperature, is_last=is_last)  # step 1
         if _is_held(near, problem, prices):  # step 5
             near = problem
-            prices, at_border = descend(problem, prices, temperature)
-        left = TIED if before > FEW * prices.shape[0] else HALF
-        if at_border <= border * prices.shape[0] or at_border > left * before:  # step 2
+            prices, at_border = descend(problem, prices, temperature, is_last=is_last)
+        if is_last(at_border):
             break
         temperature, before = temperature / COOLING, at_border  # step 3
         near = _narrowed(near, problem, prices, temperature)  # step 4
     return RefinedPrices(prices, temperature)
+
+
+def _is_last(at_border: float, *, few: float, many: float) -> bool:
+    """Step 2: whether few rows are on borders, or nearly as many as before."""
+    return at_border <= few or at_border > many
 
 
 def _narrowed(near: Problem, whole: Problem, prices: Array, temperature: float) -> Problem:

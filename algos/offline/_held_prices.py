@@ -39,6 +39,9 @@ LOST = 1e-3
 """Share of the least upper bound by which a pass is worse where it has lost its way: 0.04 was seen,
 and 1e-6 where one was right."""
 
+MANY = 0.25
+"""Share of the prices at the edge above which all of them travel: a radius a pass is too slow."""
+
 WORTH = 1e-9
 """Share of the dual value that other prices must be better by: more than its rounding."""
 
@@ -82,9 +85,10 @@ def around_blocks(
 ) -> TrustRegion:
     """Return the region around better prices of some blocks: no radius is above the median.
 
-    `radius` is that of the last region. Clusters of blocks for which there is no room stay as they
-    are in `region`, and so does all of it if there is room for none, or if `judge` is asked for and
-    no prices are better: that takes one more pass.
+    `radius` is that of the last region; where `MANY` prices were at its edge, all of them grow, as
+    far as lists and memory hold what is in reach (`within_memory`). Clusters of blocks for which
+    there is no room stay as they are in `region`, and so does all of it if there is room for none,
+    or if `judge` is asked for and no prices are better: that takes one more pass.
     """
     clusters, together = blocks
     prices = reprice(source, bounds, region.center, clusters, options, together=together)
@@ -95,6 +99,9 @@ def around_blocks(
     xp = compat.array_namespace(prices)
     left_out = are_in(clusters, prices) & (prices == region.center)
     small = xp.clip(radius, max=median(radius))
+    at_edge = xp.astype(region.radius > radius, xp.float64)  # `next_region` lets these grow
+    if float(xp.mean(at_edge)) > MANY:
+        small = options.moving_growth * small
     return TrustRegion(prices, xp.where(left_out, region.radius, small))
 
 

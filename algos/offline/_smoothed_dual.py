@@ -24,7 +24,7 @@ temperature is minimized from the minimum of a higher one (`_cooling`):
 3. *Step*: Newton's direction on the free variables, damped so that no price moves by more than some
    T, within which the curvature holds; by elimination, or by conjugate gradients.
 4. *Stop* where the direction promises little: what is then left to move are fewer samples than lie
-   on the borders.
+   on the borders. Where the temperature will fall, that is soon: its minimum is not the one sought.
 5. *Search* along the projection of the direction onto the box, by halves, until the value falls
    (Armijo).
 
@@ -75,6 +75,7 @@ MOST_STEPS = 16
 LONGEST, SHORTEST = 16.0, 1e-4  # step of a price in units of T; part of a step
 ARMIJO = 1e-4  # of the decrease that the gradient promises
 PROMISE = 0.02  # of T per cluster: a smaller decrease is not worth a step
+EARLY_PROMISE = 0.05  # of T per sample on a border: the same where T will fall, and prices move on
 DRAWS, KEY = 8, 0
 FAR_INSIDE = 4.0  # standard deviations of a count: so far from its bounds it does not get out
 FAR = 24.0  # temperatures; what is worse by more has no weight: 4e-11 would count for nothing
@@ -284,8 +285,18 @@ def _evaluate(problem: Problem, prices: Array, temperature: float) -> _Point:
     return _Point(value, gradient, counts, spread, corner, borders, temperature)
 
 
-def descend(problem: Problem, prices: Array, temperature: float) -> tuple[Array, float]:
-    """Run Newton's method in the box at one temperature; also count the samples on borders."""
+def descend(
+    problem: Problem,
+    prices: Array,
+    temperature: float,
+    *,
+    is_last: Callable[[float], bool] = lambda at_border: True,
+) -> tuple[Array, float]:
+    """Run Newton's method in the box at one temperature; also count the samples on borders.
+
+    `is_last` tells by that count whether the temperature is the last one: before that, prices near
+    the minimum are near enough.
+    """
     xp = compat.array_namespace(prices)
     point = _evaluate(problem, prices, temperature)  # step 1
     for _ in range(MOST_STEPS):
@@ -298,7 +309,10 @@ def descend(problem: Problem, prices: Array, temperature: float) -> tuple[Array,
         damping = xp.abs(gradient) / LONGEST
         step = -_solver(point, free, damping)(gradient * free)  # step 3
         slope, at_border = read(xp.sum(gradient * step), xp.sum(point.spread))
-        if not -slope > PROMISE * temperature * prices.shape[0]:  # step 4
+        enough = PROMISE * prices.shape[0]
+        if not is_last(at_border):
+            enough = max(enough, EARLY_PROMISE * at_border)
+        if not -slope > enough * temperature:  # step 4
             return prices, at_border
         point = point._replace(borders=[])  # frees their memory
         found = _search(problem, prices, step, point)  # step 5

@@ -215,12 +215,19 @@ def test_clusters_at_the_edge_bring_those_beside_them(xp, rng):
     assert blocks() == []
 
 
-def test_no_radius_is_above_the_median_then(rng):
+def planned(radius, n_at_edge):
+    """The next region around prices of 0 of which so many stood at the edge of the last one."""
+    return TrustRegion(np.zeros(12), np.where(np.arange(12) < n_at_edge, 2.0, 0.25) * radius)
+
+
+@pytest.mark.parametrize(("n_at_edge", "growth"), [(0, 1.0), (3, 1.0), (4, 2.0), (12, 2.0)])
+def test_no_radius_is_above_the_median_then_unless_many_prices_travel(rng, n_at_edge, growth):
     scores, bounds = instance(rng)
-    radius, region = np.linspace(0.1, 0.3, 12), TrustRegion(np.zeros(12), np.ones(12))
+    radius = np.linspace(0.1, 0.3, 12)
+    region = planned(radius, n_at_edge)
     source, blocks = score_source(scores), [[0, 1]]
     found = around_blocks(source, bounds, Blocks(blocks), region, radius, OPTIONS)
-    np.testing.assert_array_equal(found.radius, np.minimum(radius, median(radius)))
+    np.testing.assert_array_equal(found.radius, growth * np.minimum(radius, median(radius)))
     expected = reprice(source, bounds, region.center, blocks, OPTIONS)
     np.testing.assert_array_equal(found.center, expected)
 
@@ -229,14 +236,15 @@ def test_a_cluster_whose_block_has_no_room_keeps_the_radius_that_was_planned(rng
     """The rows that may join cluster 5 are fewer than it must hold."""
     scores, bounds = instance(rng)
     scores[10:, 5] = -math.inf
-    radius, region = np.linspace(0.1, 0.3, 12), TrustRegion(np.zeros(12), np.full(12, 0.5))
+    radius = np.linspace(0.1, 0.3, 12)
+    region = planned(radius, 1)
     found = around_blocks(
         score_source(scores), bounds, Blocks([[0, 1], [5]]), region, radius, OPTIONS
     )
     assert (found.center[[0, 1]] != 0.0).all()
     assert found.center[5] == 0.0
     small = np.minimum(radius, median(radius))
-    small[5] = 0.5
+    small[5] = region.radius[5]
     np.testing.assert_array_equal(found.radius, small)
 
 

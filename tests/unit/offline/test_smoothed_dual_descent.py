@@ -36,9 +36,11 @@ def levels(monkeypatch, borders):
     """Let each temperature end with so many samples on borders; returns where each began."""
     seen, left = [], iter(borders)
 
-    def descend(problem, prices, temperature):
+    def descend(problem, prices, temperature, *, is_last):
+        at_border = next(left)
+        assert is_last(at_border) == (len(seen) == len(borders) - 1)  # the descent knows it too
         seen.append((prices.tolist(), temperature))
-        return prices + 1.0, next(left)
+        return prices + 1.0, at_border
 
     monkeypatch.setattr(_cooling, "descend", descend)
     monkeypatch.setattr(_cooling, "_narrowed", lambda near, *_: near)
@@ -64,7 +66,7 @@ def test_when_a_temperature_is_the_last(borders, n_levels, monkeypatch):
 
 
 def test_there_are_no_more_than_thirty_temperatures(monkeypatch):
-    seen = levels(monkeypatch, [2.0**-i for i in range(60)])
+    seen = levels(monkeypatch, [2.0**-i for i in range(60)] + [0.0])
     refine_prices(box([0.0], [1.0]), np.ones(1), start=1.0, border=0.0)
     assert len(seen) == 30
 
@@ -119,6 +121,26 @@ def test_a_direction_that_promises_little_is_not_followed(monkeypatch):
         assert len(newton.searches) == follows
         assert found is prices
         assert at_border == 3.75
+
+
+def test_less_is_promised_enough_where_the_temperature_will_fall(monkeypatch):
+    """A 20th of the temperature for each of four clusters, or for each sample on a border."""
+    monkeypatch.setattr(_smoothed_dual, "PROMISE", 0.05)
+    gradient, asked = [1.0, 0.0, 0.0, 0.0], []  # promises 2
+    for early, is_last, temperature, follows in (
+        (0.05, True, 9.9, True),
+        (0.05, True, 10.0, False),
+        (0.05, False, 1.9, True),  # 20 samples on borders: 1
+        (0.05, False, 2.0, False),
+        (0.005, False, 9.9, True),  # no less than at the last one
+        (0.005, False, 10.0, False),
+    ):
+        monkeypatch.setattr(_smoothed_dual, "EARLY_PROMISE", early)
+        newton = Newton(monkeypatch, [point_of(gradient, spread=[5.0] * 4)], found=False)
+        given = {"is_last": lambda at_border, last=is_last: asked.append(at_border) or last}
+        descend(box([-9.0] * 4, [9.0] * 4), np.zeros(4), temperature, **given)
+        assert len(newton.searches) == follows
+    assert asked == [20.0] * 6
 
 
 def test_steps_end_at_their_most(monkeypatch):

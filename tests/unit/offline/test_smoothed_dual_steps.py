@@ -149,16 +149,16 @@ def test_a_temperature_is_divided_until_few_samples_lie_on_borders(rng):
 def test_it_cools_while_borders_empty(rng, on_borders, levels, monkeypatch):
     assert K == 4
     left = iter(on_borders)
-    monkeypatch.setattr(_cooling, "descend", lambda problem, prices, t: (prices, next(left)))
+    monkeypatch.setattr(_cooling, "descend", lambda problem, prices, t, **_: (prices, next(left)))
     found = refine_prices(made(rng), np.zeros(K), start=1.0, border=0.5)
     assert found.temperature == 4.0 ** (1 - levels)
 
 
 def test_the_numbers_of_the_method():
     """Measured, or reasoned about where they stand; another number is a decision."""
-    names = "DENSE MOST_STEPS LONGEST SHORTEST ARMIJO PROMISE"
+    names = "DENSE MOST_STEPS LONGEST SHORTEST ARMIJO PROMISE EARLY_PROMISE"
     names += " DRAWS KEY FAR FAR_INSIDE RIDGE CG_STEPS CG_ACCURACY UNITS INSIDE"
-    numbers = [96, 16, 16.0, 1e-4, 1e-4, 0.02, 8, 0, 24.0, 4.0, 1e-8]
+    numbers = [96, 16, 16.0, 1e-4, 1e-4, 0.02, 0.05, 8, 0, 24.0, 4.0, 1e-8]
     numbers += [60, 0.1, 2.0**40, 1.0 + 2.0**-14]
     assert [getattr(_smoothed_dual, name) for name in names.split()] == numbers
     names = "COOLING TIED HALF FEW MOST_LEVELS REACH NARROWED_ENTRIES"
