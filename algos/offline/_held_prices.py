@@ -83,12 +83,13 @@ def around_blocks(
     *,
     judge: bool = False,
 ) -> TrustRegion:
-    """Return the region around better prices of some blocks: no radius is above the median.
+    """Return the region around better prices of some blocks.
 
-    `radius` is that of the last region; where `MANY` prices were at its edge, all of them grow, as
-    far as lists and memory hold what is in reach (`within_memory`). Clusters of blocks for which
-    there is no room stay as they are in `region`, and so does all of it if there is room for none,
-    or if `judge` is asked for and no prices are better: that takes one more pass.
+    `radius` is that of the last region, cut to its median here; where more than `MANY` of its
+    prices stood at its edge, this grows. Where lists or memory limit the search, `within_memory`
+    cuts what is too large. Clusters of blocks for which there is no room stay as they are in
+    `region`, and so does all of it if there is room for none, or if `judge` is asked for and no
+    prices are better: that takes one more pass.
     """
     clusters, together = blocks
     prices = reprice(source, bounds, region.center, clusters, options, together=together)

@@ -54,7 +54,8 @@ def blocks_ahead(
     Notes
     -----
     Memory: up to `HELD_ENTRIES` scores in each context, until they are asked for or it ends. An
-    assignment has three open at most: of the pass over all rows, and of two samples.
+    assignment has three open at most, of the pass over all rows and of two samples; and one more,
+    mostly empty, after a reach that was wrong.
 
     Examples
     --------

@@ -115,9 +115,10 @@ def test_prices_that_are_held_move_on_among_all_rows(narrowing, monkeypatch):
     found = refine_prices(made, np.zeros(5), start=0.5, border=0.2)
     assert narrowing.count(400) > 3  # at the same temperatures once more
     assert found.temperature == whole.temperature
-    # Where no row is near, prices may differ by some temperatures, and the value by no part of one.
+    # Where no row is near, prices may differ by some temperatures; the value, by less than a
+    # descent ends for.
     values = [_evaluate(made, p.prices, p.temperature).value for p in (found, whole)]
-    assert abs(values[0] - values[1]) < 0.02 * 5 * whole.temperature
+    assert abs(values[0] - values[1]) < _smoothed_dual.PROMISE * 5 * whole.temperature
 
 
 def test_few_candidates_are_left_as_they_are(monkeypatch):

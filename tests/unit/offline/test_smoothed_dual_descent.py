@@ -66,7 +66,7 @@ def test_when_a_temperature_is_the_last(borders, n_levels, monkeypatch):
 
 
 def test_there_are_no_more_than_thirty_temperatures(monkeypatch):
-    seen = levels(monkeypatch, [2.0**-i for i in range(60)] + [0.0])
+    seen = levels(monkeypatch, [2.0**-i for i in range(60)])
     refine_prices(box([0.0], [1.0]), np.ones(1), start=1.0, border=0.0)
     assert len(seen) == 30
 
