@@ -188,7 +188,7 @@ def begun(
     Notes
     -----
     The context ends with nothing running. Other passes may run inside it: workers come to them once
-    they have done what was offered here, or somebody has asked for one of these items.
+    all that was offered here is done, or one of these items was asked for.
 
     Examples
     --------

@@ -80,9 +80,10 @@ def refine_prices(problem: Problem, prices: Array, *, start: float, border: floa
     xp, k = compat.array_namespace(prices), prices.shape[0]
     prices = xp.clip(prices, problem.low, problem.high)
     near, temperature, before = problem, start, math.inf
-    for _ in range(MOST_LEVELS):
+    for level in range(MOST_LEVELS):
+        few = border * k if level < MOST_LEVELS - 1 else math.inf  # then all are few enough
         left = TIED if before > FEW * k else HALF
-        is_last = partial(_is_last, few=border * k, many=left * before)
+        is_last = partial(_is_last, few=few, many=left * before)
         prices, at_border = descend(near, prices, temperature, is_last=is_last)  # step 1
         if _is_held(near, problem, prices):  # step 5
             near = problem

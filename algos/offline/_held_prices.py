@@ -11,6 +11,8 @@ search: many regions end it by themselves.
 2. *Judge* (`around_blocks`): blocks move at once, each as if the others stayed, and two that take
    each other's rows go too far. Of the prices before, those after and the middle, the next region
    is around those of the least dual value.
+3. *Grow* where more prices stand at the edge than a region that is right would hold back: all of
+   them travel, and a radius a pass is too slow.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from ..scores.sources import ScoreSource
 from ..scores.statistics import median
 from ._candidates import Candidates, TrustRegion
 from ._options import SolverOptions
-from ._price_blocks import are_in, blocks_at_edge, reprice
+from ._price_blocks import MOST_AT_EDGE, are_in, blocks_at_edge, reprice
 
 __all__ = ["Blocks", "around_blocks", "blocks_of_pass", "is_lost", "region_before"]
 
@@ -38,9 +40,6 @@ FROM_PASS = 2
 LOST = 1e-3
 """Share of the least upper bound by which a pass is worse where it has lost its way: 0.04 was seen,
 and 1e-6 where one was right."""
-
-MANY = 0.25
-"""Share of the prices at the edge above which all of them travel: a radius a pass is too slow."""
 
 WORTH = 1e-9
 """Share of the dual value that other prices must be better by: more than its rounding."""
@@ -85,11 +84,11 @@ def around_blocks(
 ) -> TrustRegion:
     """Return the region around better prices of some blocks.
 
-    `radius` is that of the last region, cut to its median here; where more than `MANY` of its
-    prices stood at its edge, this grows. Where lists or memory limit the search, `within_memory`
-    cuts what is too large. Clusters of blocks for which there is no room stay as they are in
-    `region`, and so does all of it if there is room for none, or if `judge` is asked for and no
-    prices are better: that takes one more pass.
+    `radius` is that of the last region, cut to its median here; where more than `MOST_AT_EDGE` of
+    its prices stood at its edge, this grows. Where lists or memory limit the search,
+    `within_memory` cuts what is too large. Clusters of blocks for which there is no room stay as
+    they are in `region`, and so does all of it if there is room for none, or if `judge` is asked
+    for and no prices are better: that takes one more pass.
     """
     clusters, together = blocks
     prices = reprice(source, bounds, region.center, clusters, options, together=together)
@@ -101,7 +100,7 @@ def around_blocks(
     left_out = are_in(clusters, prices) & (prices == region.center)
     small = xp.clip(radius, max=median(radius))
     at_edge = xp.astype(region.radius > radius, xp.float64)  # `next_region` lets these grow
-    if float(xp.mean(at_edge)) > MANY:
+    if float(xp.mean(at_edge)) > MOST_AT_EDGE:
         small = options.moving_growth * small
     return TrustRegion(prices, xp.where(left_out, region.radius, small))
 

@@ -47,7 +47,7 @@ from ._cooling import refine_prices
 from ._options import SolverOptions
 from ._shared_shift import best_shift
 
-__all__ = ["are_in", "blocks_at_edge", "reprice"]
+__all__ = ["MOST_AT_EDGE", "are_in", "blocks_at_edge", "reprice"]
 
 NEIGHBORS, LEAST_SHARE = 2, 0.1
 """Clusters that join one at the edge: so many, each beside it in this share of its rows or more."""

@@ -24,7 +24,7 @@ temperature is minimized from the minimum of a higher one (`_cooling`):
 3. *Step*: Newton's direction on the free variables, damped so that no price moves by more than some
    T, within which the curvature holds; by elimination, or by conjugate gradients.
 4. *Stop* where the direction promises little: what is then left to move are fewer samples than lie
-   on the borders. Where the temperature will fall, that is soon: its minimum is not the one sought.
+   on the borders. Where the temperature will fall, stop early: its minimum is not the one sought.
 5. *Search* along the projection of the direction onto the box, by halves, until the value falls
    (Armijo).
 
@@ -75,7 +75,7 @@ MOST_STEPS = 16
 LONGEST, SHORTEST = 16.0, 1e-4  # step of a price in units of T; part of a step
 ARMIJO = 1e-4  # of the decrease that the gradient promises
 PROMISE = 0.02  # of T per cluster: a smaller decrease is not worth a step
-EARLY_PROMISE = 0.05  # of T per sample on a border: the same where T will fall, and prices move on
+EARLY_PROMISE = 0.05  # of T per sample on a border: the same where T will fall
 DRAWS, KEY = 8, 0
 FAR_INSIDE = 4.0  # standard deviations of a count: so far from its bounds it does not get out
 FAR = 24.0  # temperatures; what is worse by more has no weight: 4e-11 would count for nothing
@@ -294,8 +294,22 @@ def descend(
 ) -> tuple[Array, float]:
     """Run Newton's method in the box at one temperature; also count the samples on borders.
 
-    `is_last` tells by that count whether the temperature is the last one: before that, prices near
-    the minimum are near enough.
+    Parameters
+    ----------
+    problem : Problem
+    prices : (k,) float64 array
+        In the box, in units of score.
+    temperature : float > 0
+        In units of score.
+    is_last : callable
+        Tells by the samples on borders, ``sum_ik p_ik (1 - p_ik)``, whether the temperature is the
+        last one; otherwise prices near the minimum are near enough (step 4).
+
+    Returns
+    -------
+    prices : (k,) float64 array
+    at_border : float
+        The samples on borders at these prices.
     """
     xp = compat.array_namespace(prices)
     point = _evaluate(problem, prices, temperature)  # step 1

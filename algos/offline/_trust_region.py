@@ -124,14 +124,14 @@ def initial_region(
     first, *larger = (subsample(source, some) for some in ids)
     with ExitStack() as ahead:
 
-        def begun(i: int) -> ScoreSource | None:
-            """One of the larger samples; workers begin with it while the one before is solved."""
+        def begin(i: int) -> ScoreSource | None:
+            """Let workers begin with one of the larger samples, whose average is asked for next."""
             if i >= len(larger) or not passes_are_fast(bounds.lower):
                 return None
             parts = parts_of_pass(larger[i].group.n_total, k, like=bounds.lower)
             return ahead.enter_context(blocks_ahead(larger[i], like=bounds.lower, edges=parts))
 
-        following = begun(0)
+        following = begin(0)
         # Step 1: start.
         before, rows_of_sample = first.group.n_total, _kept(first, bounds, options)
         prices = _learned(rows_of_sample, bounds, options) if prices is None else prices
@@ -149,7 +149,7 @@ def initial_region(
             averaged = None
             with ahead.pop_all():  # what workers have of a sample ends with its pass
                 if is_settled and following is not None:
-                    waiting, following = following, begun(i + 1)
+                    waiting, following = following, begin(i + 1)
                     averaged = averaged_region(waiting, bounds, region, before, options=options)
             if averaged is not None:
                 region = averaged
@@ -158,7 +158,7 @@ def initial_region(
                 rows_of_sample = _kept(rows, bounds, options)
                 sample = _sample(rows_of_sample, bounds, n, max_radius, options.edge_share * k)
                 region, is_tied, is_settled = _refine_on(sample, region, options.attempts, options)
-                following = begun(i + 1) if is_settled else None
+                following = begin(i + 1) if is_settled else None
             before = rows.group.n_total
     return region
 

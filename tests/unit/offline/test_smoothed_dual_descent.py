@@ -38,7 +38,8 @@ def levels(monkeypatch, borders):
 
     def descend(problem, prices, temperature, *, is_last):
         at_border = next(left)
-        assert is_last(at_border) == (len(seen) == len(borders) - 1)  # the descent knows it too
+        # The descent knows whether it is the last one.
+        assert is_last(at_border) == (len(seen) == min(len(borders), 30) - 1)
         seen.append((prices.tolist(), temperature))
         return prices + 1.0, at_border
 
@@ -67,8 +68,9 @@ def test_when_a_temperature_is_the_last(borders, n_levels, monkeypatch):
 
 def test_there_are_no_more_than_thirty_temperatures(monkeypatch):
     seen = levels(monkeypatch, [2.0**-i for i in range(60)])
-    refine_prices(box([0.0], [1.0]), np.ones(1), start=1.0, border=0.0)
+    found = refine_prices(box([0.0], [1.0]), np.ones(1), start=1.0, border=0.0)
     assert len(seen) == 30
+    assert found.temperature == seen[-1][1] == 4.0**-29
 
 
 class Newton:
