@@ -17,6 +17,7 @@ from ..algos.clustering.choices import restricted_scores
 from ..algos.clustering.constrained import ConstrainedKMeansResult, KMeansState, constrained_kmeans
 from ..algos.core.errors import OutputError
 from ..algos.scores.sources import ScoreSource
+from ..common.files import remove_leftovers_of
 from ..common.locks import only_writer
 from ..common.ranks import Ranks
 from ..common.stopping import Stop, StoppedError, stoppable
@@ -32,7 +33,7 @@ from .output_folder import check_folder, replace_folder
 from .places import on_host, placed
 from .problem import Problem, open_problem
 from .progress import Meter
-from .resume import how_to_go_on, load, save
+from .resume import again, how_to_go_on, load, save
 from .start import drawn_centers
 from .table import written_table
 from .threads import Multiply
@@ -50,11 +51,11 @@ def run_cluster(options: argparse.Namespace) -> int:
     KeyboardInterrupt
         With how to go on, for a run that left at once.
     """
-    stopped = partial(how_to_go_on, options)
+    told = {"stopped": partial(how_to_go_on, options), "lost": partial(again, options)}
     if options.checkpoint is None:
-        return on_ranks(options, partial(_run, stop=None), stopped=stopped)
+        return on_ranks(options, partial(_run, stop=None), **told)
     with stoppable() as stop:
-        return on_ranks(options, partial(_run, stop=stop), stopped=stopped)
+        return on_ranks(options, partial(_run, stop=stop), **told)
 
 
 def _run(
@@ -81,6 +82,8 @@ def _run(
         return show_plan(options, ranks, multiply, out)
     problem = open_problem(options, ranks, multiply, meter)
     with _only_run(options, ranks):
+        if options.checkpoint is not None and ranks.first:
+            remove_leftovers_of(options.checkpoint)
         _solve(options, problem, ranks, meter, stop)
     return 0
 

@@ -18,6 +18,7 @@ from ..algos.core.errors import (
     OutputError,
     UsageError,
 )
+from .checkpoint import is_state
 from .embeddings import check_path
 from .formats import Selection
 from .shown import column_of
@@ -176,5 +177,6 @@ def _check_checkpoint(options: argparse.Namespace) -> None:
         msg = f"no checkpoint at {checkpoint}. To fix this, leave out --resume to start afresh"
         raise MissingFileError(msg)
     if checkpoint is not None and checkpoint.exists() and not options.resume:
-        msg = f"{checkpoint} exists. To fix this, continue with --resume, or name another file"
+        how = "continue with --resume, or " if is_state(checkpoint) else ""
+        msg = f"{checkpoint} exists. To fix this, {how}name another file"
         raise OutputError(msg)
