@@ -381,7 +381,10 @@ def in_unit(assignment: OfflineAssignment, exponent: int) -> OfflineAssignment:
     """
     if exponent == 0:
         return assignment
-    values = assignment.objective, assignment.upper_bound, assignment.rounding
+    counts = assignment.counts
+    # A score far below the largest has lost digits in this unit: one in each row.
+    lost = SMALLEST * float(compat.array_namespace(counts).sum(counts))
+    values = assignment.objective, assignment.upper_bound, assignment.rounding + lost
     try:
         objective, upper_bound, rounding = (math.ldexp(v, exponent) for v in values)
         math.ldexp(largest_score(assignment.prices), exponent)
