@@ -78,9 +78,20 @@ def implied(lower: Any, upper: Any, n: int) -> tuple[list[int], list[int]]:
 
 
 def judge_assignment(
-    scores: Any, weights: Any, lower: Any, upper: Any, found: Any, *, exact: bool | None = None
+    scores: Any,
+    weights: Any,
+    lower: Any,
+    upper: Any,
+    found: Any,
+    *,
+    doubt: float = 0.0,
+    exact: bool | None = None,
 ) -> Verdict:
-    """Judge labels inside bounds and their certificate; `found` has the fields of the library's."""
+    """Judge labels inside bounds and their certificate; `found` has the fields of the library's.
+
+    Scores that the library has computed may differ from these; `doubt` bounds the sum over rows of
+    the most by which one of a row does.
+    """
     scores, lower, upper = np.asarray(scores, np.float64), np.asarray(lower), np.asarray(upper)
     (n, k), i, y = scores.shape, np.arange(len(scores)), np.asarray(found.labels)
     prices, sizes = np.asarray(found.prices), np.bincount(y, minlength=k)
@@ -116,18 +127,21 @@ def judge_assignment(
     compared = np.where(regret > 0, abs(s[i, best]) + cap[best], 0 * regret)
     explained = 128 * EPS * (size + total(cap[y])[0] + total(compared)[0]) + 4 * (n + 1) * TINY
     if not is_exact and exact is None and off > explained:
-        return judge_assignment(scores, weights, lower, upper, found, exact=True)
+        return judge_assignment(scores, weights, lower, upper, found, doubt=doubt, exact=True)
+    e, explained = e + Fraction(doubt), explained + 2 * Fraction(doubt)
     o, ub, r, g = map(Fraction, (objective, bound, rounding, gap))
     floor = (n + 4) * TINY
     require(abs(o - worth) <= r + e, "objective within rounding", objective, float(worth), rounding)
     require(abs(o - worth) <= 64 * EPS * size + e + floor, "objective", objective, float(worth))
-    most = 65 * EPS * (size + total(abs(p[y]))[0]) + floor
+    most = 65 * EPS * (size + e + total(abs(p[y]))[0]) + floor
     require(0 <= r <= most, "rounding is 64 of scores and prices", rounding, float(most))
     require(o <= ub, "objective at most upper_bound", objective, bound)
     dual = float(worth + lost)
-    require(worth + e + lost + off <= ub + explained, "D at most upper_bound", dual, bound)
+    require(
+        worth - Fraction(doubt) + lost + off <= ub + explained, "D at most upper_bound", dual, bound
+    )
     scale = max(size, abs(ub))
-    stated, tolerance = g * scale, EPS * (4 * scale + 64 * g * size) + floor
+    stated, tolerance = g * scale, EPS * (4 * scale + 64 * g * size) + g * e + floor
     require(abs(stated - (ub - o)) <= tolerance, "gap is of upper_bound", gap, objective, bound)
     require(g >= 0 and lost + off <= stated + explained, "gap proven", gap, float(lost))
     require((found.status == "optimal") == (g == 0), "optimal has no gap", gap, found.status)
