@@ -352,8 +352,15 @@ def _labels_of_all_rows(candidates: Candidates, chosen: Array, options: SolverOp
 
 
 def relative_gap(lost: float, size: float, upper_bound: float) -> float:
-    """Return the gap of labels that lack `lost` at most; `size` is ``sum_i |s_{i, y_i}|``."""
-    return max(lost / max(size, abs(upper_bound)), SMALLEST) if lost > 0.0 else 0.0
+    """Return the gap of labels that lack `lost` at most; `size` is ``sum_i |s_{i, y_i}|``.
+
+    The best labels and these differ by no more than both are worth: a gap above 2 says nothing, and
+    rounding alone can be infinitely many times a bound of 0.
+    """
+    largest = max(size, abs(upper_bound))
+    if lost >= 2.0 * largest:
+        return 2.0 if lost > 0.0 else 0.0
+    return max(lost / largest, SMALLEST) if lost > 0.0 else 0.0
 
 
 def in_unit(assignment: OfflineAssignment, exponent: int) -> OfflineAssignment:
@@ -366,7 +373,10 @@ def in_unit(assignment: OfflineAssignment, exponent: int) -> OfflineAssignment:
     """
     if exponent == 0:
         return assignment
-    values = assignment.objective, assignment.upper_bound, assignment.rounding
+    counts = assignment.counts
+    # A score far below the largest has lost digits in this unit: one in each row.
+    lost = SMALLEST * float(compat.array_namespace(counts).sum(counts))
+    values = assignment.objective, assignment.upper_bound, assignment.rounding + lost
     try:
         objective, upper_bound, rounding = (math.ldexp(v, exponent) for v in values)
         math.ldexp(largest_score(assignment.prices), exponent)

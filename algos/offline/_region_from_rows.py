@@ -130,7 +130,8 @@ def largest_radius(
 
     def leads(rows: Array) -> Array:
         priced = xp.astype(rows, xp.float64) + prices
-        lead = xp.max(priced, axis=1, keepdims=True) - priced
+        best = xp.max(priced, axis=1, keepdims=True)  # of a row that may join none: -inf
+        lead = xp.where(xp.isfinite(best), best, xp.zeros_like(best)) - priced
         if shape is not None:  # in the mean of the radii of a cluster and of the best one
             first = xp.take(shape, xp.argmax(priced, axis=1))
             lead = lead / xp.clip((first[:, None] + shape) / 2.0, min=SMALLEST)
@@ -150,7 +151,7 @@ def largest_radius(
             scatter = deviations * math.sqrt(share * (1.0 - share) * b)
             radius = float(apart[max(int(share * b - scatter), 0), 0]) / 2.0
         if width <= columns:
-            n_truncated = int(options.limit_truncated * b)
+            n_truncated = min(int(options.limit_truncated * b), b - 1)
             radius = min(radius, float(apart[n_truncated, width - 1]) / 2.0)
         if radius > best.radius:
             best = RegionLimit(radius, width)
