@@ -122,7 +122,7 @@ def test_the_slope_is_the_printed_gradient(rng):
         np.testing.assert_allclose(found, slope_of(near, places, pull), rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize(("m", "rounds", "pulled"), [(9, 5, 2), (300, 3, 1)])
+@pytest.mark.parametrize(("m", "rounds", "pulled"), [(9, 5, 2), (300, 3, 1), (6, 22, 0)])
 def test_steps_are_those_of_the_paper_with_gains(m, rounds, pulled, rng):
     """From the start in small, parted by a spiral; momentum 0.5 while pulled, then 0.8."""
     points, start = rng.normal(size=(m, 4)), rng.normal(size=(m, 2)) * 3
