@@ -27,33 +27,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
-from ..algos.bounds.sizes import SizeBounds
-from ..algos.core.checks import (
-    check_interval,
-    check_kind,
-    check_real,
-    check_same_place,
-    check_shape,
-    check_values,
-)
+from ..algos.core.checks import check_interval, check_kind
 from ..algos.core.errors import InvalidTypeError, InvalidValueError
 from ..algos.core.segments import segment_sum
 from ..algos.online.assignment import STREAM_SAMPLES_PER_CLUSTER
 from ..algos.online.duals import DualRule, Duals, init_duals, update_duals
 from ..algos.online.step_sizes import StepRule, measured_steps
+from .bounded import Bounded
 
 __all__ = ["PriceFigures", "SizePrices", "price_figures"]
 
-BOUNDS = ("lower_share", "upper_share")
 
-
-class SizePrices(nn.Module):
+class SizePrices(Bounded):
     """Bounds on cluster sizes, and the prices that keep a stream of labels near them.
 
     The base of `PricedLabels` and `PricedRouter`; a rule of your own that labels by
@@ -113,8 +103,6 @@ class SizePrices(nn.Module):
 
     price_lower: Tensor
     price_upper: Tensor
-    lower_share: Tensor
-    upper_share: Tensor
     counts: Tensor
 
     def __init__(
@@ -129,12 +117,13 @@ class SizePrices(nn.Module):
         process_group: Any = None,
         device: torch.device | str | None = None,
     ) -> None:
-        super().__init__()
-        bounds = SizeBounds.for_stream(n_clusters, lower=lower, upper=upper, xp=torch, device="cpu")
+        super().__init__(
+            n_clusters, lower=lower, upper=upper, process_group=process_group, device=device
+        )
         check_interval("scale", scale, 0.0, math.inf, open_low=True)
         if steps is None:
             n_pass = STREAM_SAMPLES_PER_CLUSTER * n_clusters
-            steps = measured_steps(bounds, n_samples=n_pass, scale=scale)
+            steps = measured_steps(self.bounds, n_samples=n_pass, scale=scale)
         elif scale != 1.0:
             msg = (
                 f"scale and steps both set the step, got scale={scale}. "
@@ -142,13 +131,10 @@ class SizePrices(nn.Module):
             )
             raise InvalidValueError(msg)
         check_kind("steps", steps, StepRule, "take measured_steps(bounds), or build one")
-        self.n_clusters, self.steps, self.automatic = n_clusters, steps, automatic
-        self.process_group = process_group
+        self.steps, self.automatic = steps, automatic
         start = init_duals((n_clusters,), xp=torch, device=device)
         self.register_buffer("price_lower", start.lower.clone())
         self.register_buffer("price_upper", start.upper.clone())
-        self.register_buffer("lower_share", bounds.lower_share.to(device))
-        self.register_buffer("upper_share", bounds.upper_share.to(device))
         self.register_buffer("counts", torch.zeros(n_clusters, dtype=torch.int64, device=device))
         # Labels of this rank since the last step, and their number. No buffer: it differs between
         # ranks, and DistributedDataParallel would send that of the first rank to all.
@@ -193,9 +179,9 @@ class SizePrices(nn.Module):
         All ranks of the group must call it. Without labels no price moves.
         """
         pending = self._pending
-        if dist.is_available() and dist.is_initialized():
-            if dist.get_world_size(self.process_group) > 1:
-                dist.all_reduce(pending, group=self.process_group)
+        ranks = self.ranks()
+        if ranks is not None:
+            pending.copy_(ranks.total(pending))
         sizes, n = pending[:-1], pending[-1:].to(torch.float64)
         moved = update_duals(self.duals, sizes, 1, self._rule(n))
         self.price_lower.copy_(moved.lower)
@@ -244,22 +230,10 @@ class SizePrices(nn.Module):
 
         A row with NaN counts 0 times, so that it moves no price.
         """
-        check_real("scores", scores)
-        check_values("scores", scores)
-        if scores.ndim < 2 or scores.shape[-1] != self.n_clusters:
-            msg = f"scores must have shape (..., {self.n_clusters}), got {tuple(scores.shape)}"
-            raise InvalidValueError(msg)
-        check_same_place(prices=self.price_lower, scores=scores, weights=weights)
-        if self.price_lower.dtype != torch.float64:
-            msg = (
-                f"prices must be float64, got {self.price_lower.dtype}: something cast the "
-                f"buffers. To fix this, leave this module out of the conversion"
-            )
-            raise InvalidTypeError(msg)
+        self.check_scores(scores, weights)
         finite = ~torch.isnan(scores.detach()).any(dim=-1)
         if weights is None:
             return finite
-        check_shape("weights", weights, tuple(scores.shape[:-1]))
         if weights.is_floating_point() or weights.is_complex():
             msg = (
                 f"weights must be boolean or integers, got {weights.dtype}: they say how often a "
@@ -268,33 +242,14 @@ class SizePrices(nn.Module):
             raise InvalidTypeError(msg)
         return weights * finite
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Move to another device; prices stay float64 in a model of lower precision."""
+    def _move(self, fn: Callable[[Tensor], Tensor]) -> None:
+        self._pending = fn(self._pending)
 
-        def moved(tensor: Tensor) -> Tensor:
-            found = fn(tensor)
-            return found if found.dtype == tensor.dtype else tensor.to(found.device)
-
-        self._pending = moved(self._pending)
-        super()._apply(moved, recurse)  # type: ignore[no-untyped-call]
-        return self
-
-    def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, *lists: Any
-    ) -> None:
-        """Take over a saved state of the same bounds; prices of others would mean nothing."""
-        for name in BOUNDS:
-            saved, own = state_dict.get(prefix + name), getattr(self, name)
-            if saved is None or saved.shape != own.shape or torch.equal(saved.to(own), own):
-                continue
-            error_msgs: list[str] = lists[-1]
-            error_msgs.append(
-                f"{prefix}{name} differs: the state was saved under other bounds. To fix this, "
-                f"build the module with the bounds of the state, or leave out its keys"
-            )
-            return
-        self._pending.zero_()
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, *lists)
+    def _load_from_state_dict(self, *arguments: Any) -> None:
+        errors, before = arguments[-1], len(arguments[-1])
+        super()._load_from_state_dict(*arguments)
+        if len(errors) == before:
+            self._pending.zero_()
 
 
 class PriceFigures(NamedTuple):
