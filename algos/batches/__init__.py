@@ -1,6 +1,7 @@
 """One batch inside its bounds: soft labels, hard labels, and what prices prove of them."""
 
 from ._scaling import Ranks
+from .capacity import capped_choices
 from .certificate import BatchCertificate, certify_batch
 from .derivative import plan_gradient
 from .hard import HardBatch, balance_hard, whole_bounds
@@ -13,6 +14,7 @@ __all__ = [
     "SoftBatch",
     "balance_hard",
     "balance_soft",
+    "capped_choices",
     "certify_batch",
     "plan_gradient",
     "whole_bounds",

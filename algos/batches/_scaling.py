@@ -8,11 +8,11 @@ the minimum in the other in turn:
    inside the bounds, and otherwise the nearer bound holds with equality:
    ``exp(pi_j / epsilon) = clip(m_j, n l_j, n u_j) / m_j``.
 
-All exponentials are taken once, at the prices of the start: ``E_ij = exp((s_ij + pi0_j - top_i) /
-epsilon)``, of which each row has a 1. With factors ``b_j = exp((pi_j - pi0_j) / epsilon)`` a step is
-two products with a vector:
+All exponentials are taken once, at the prices of the start, so that each row has a 1:
+``E_ij = exp((s_ij + pi0_j - largest_i) / epsilon)``. With factors ``b_j = exp((pi_j - pi0_j) /
+epsilon)`` a step is two products of a matrix with a vector:
 
-``m' = E^T (w / (E b))``,   ``b <- clip(m' exp(-pi0 / epsilon), n l, n u) / m'``.
+``m = E^T (w / (E b))``,   ``b <- clip(m exp(-pi0 / epsilon), n l, n u) / m``.
 
 Prices move by at most `FARTHEST` temperatures until exponentials are taken anew.
 

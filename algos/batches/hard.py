@@ -99,7 +99,8 @@ def balance_hard(
     Notes
     -----
     Guarantee: the labels of rows that count are inside the bounds, whatever the scores are. Bounds
-    come before forbidden pairs: where the rounds do not end, a row may get a pair of minus infinity.
+    come before forbidden pairs: where the rounds do not end, a row may get a pair of minus
+    infinity.
     Cost: that of `balance_soft`, and for each round three passes over the scores and one sort.
 
     Examples

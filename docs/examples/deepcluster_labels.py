@@ -45,7 +45,8 @@ def train(
     for epoch in range(epochs):
         with torch.no_grad():
             features = encoder.features(images)
-            found = dc.kmeans(features, n_clusters, seed=seed + epoch, max_iter=20)
+            start = dc.kmeans_plus_plus(features, n_clusters, key=1000 * seed + epoch)
+            found = dc.kmeans(features, start, max_iter=20)
             centers = normalize(found.centers.to(features.dtype), dim=1)
             labels = labels_of(features @ centers.T)
             encoder.prototypes.copy_(centers)

@@ -92,9 +92,7 @@ class Sizes:
         self.found = min(self.found[0], float(sizes.min())), max(self.found[1], float(sizes.max()))
 
 
-def judged(
-    encoder: Encoder, images: torch.Tensor, classes: NDArray[np.int64], sizes: Sizes
-) -> Run:
+def judged(encoder: Encoder, images: torch.Tensor, classes: NDArray[np.int64], sizes: Sizes) -> Run:
     """Compare clusters and features with the classes, which training has not seen."""
     with torch.no_grad():
         clusters, features = encoder(images).argmax(dim=1).numpy(), encoder.features(images).numpy()

@@ -1,10 +1,10 @@
 """Modules for a PyTorch loop of your own: prices and bounds are buffers, and nothing is read back.
 
-`BalancedLabels` makes the targets of a batch, inside bounds in that batch, where SwAV, DINO, SeLa or
-DeepCluster code makes its own. `PricedLabels` keeps sizes over a stream whose scores move slowly,
-and `PricedRouter` picks the experts of a mixture; both are `SizePrices`. All go along with ``.to``,
-``state_dict``, `DistributedDataParallel`, autocast and compilers. `lightning_callback` shows and
-saves sizes, prices and violations of a Lightning run.
+`BalancedLabels` makes the targets of a batch, inside bounds in that batch, where SwAV, DINO, SeLa
+or DeepCluster code makes its own. `PricedLabels` keeps sizes over a stream whose scores move
+slowly, and `PricedRouter` picks the experts of a mixture; both are `SizePrices`. All go along with
+``.to``, ``state_dict``, `DistributedDataParallel`, autocast and compilers. `lightning_callback`
+shows and saves sizes, prices and violations of a Lightning run.
 """
 
 from ..algos.core.errors import MissingExtraError

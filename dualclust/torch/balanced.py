@@ -28,20 +28,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from ..algos.batches import (
-    BatchCertificate,
-    Ranks,
-    balance_hard,
-    balance_soft,
-    certify_batch,
-    plan_gradient,
-    whole_bounds,
-)
+from ..algos.batches import BatchCertificate, certify_batch, whole_bounds
 from ..algos.core.checks import check_choice, check_count, check_interval
-from ..algos.core.errors import InvalidTypeError, UsageError
-from ..common.devices import kind_of
+from ..algos.core.errors import InvalidTypeError
 from .bounded import Bounded
-from .exact import exact_labels
+from .operations import attached_plan, exact_labels, hard_labels, ranks_of, soft_labels
 
 __all__ = ["BalancedLabels"]
 
@@ -162,41 +153,24 @@ class BalancedLabels(Bounded):
     ) -> Tensor:
         """Label a batch; the class says what goes in and comes out."""
         rows, counts = self._rows(scores, weights, queue)
-        shape, n = scores.shape[:-1], scores.shape[:-1].numel()
-        with torch.no_grad(), kind_of(scores.device).autocast(scores.device, None):
+        with torch.no_grad():
             start = self.prices if self.decay == 1.0 else self.decay * self.prices
-            labels, prices = self._labels(rows.detach(), counts, start)
+            given = rows.detach(), self.lower_share, self.upper_share, start, counts
+            if self.kind == "soft":
+                labels, prices = soft_labels(*given, self.epsilon, self.n_iter, self.group)
+            elif self.kind == "hard":
+                labels, prices = hard_labels(*given, self.epsilon, self.n_iter, self.group)
+            else:
+                labels, prices = exact_labels(*given, self.group)
             if self.training:
                 self.prices.copy_(prices)
         if self.differentiable and rows.requires_grad:
             held = (prices.abs() > HELD * self.epsilon) | (self.lower_share == self.upper_share)
-            labels = _Plan.apply(rows, labels, held, counts, self.epsilon, self.ranks())
-        return labels[:n].reshape(*shape, *labels.shape[1:])
-
-    def _labels(
-        self, rows: Tensor, counts: Tensor | None, start: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        bounds, ranks = (self.lower_share, self.upper_share), self.ranks()
-        settings: dict[str, Any] = {
-            "epsilon": self.epsilon, "prices": start, "n_iter": self.n_iter, "ranks": ranks
-        }
-        if self.kind == "soft":
-            found = balance_soft(rows, *bounds, weights=counts, **settings)
-            return found.plan, found.prices
-        if self.kind == "hard":
-            hard = balance_hard(rows, *bounds, counted=counts, **settings)
-            return hard.labels, hard.prices
-        if ranks is not None:
-            msg = (
-                "kind='exact' needs all rows of a batch in one process, got several ranks. "
-                "To fix this, pass kind='hard', or a process_group of one rank"
-            )
-            raise UsageError(msg)
-        counted = torch.isfinite(rows.amax(dim=1))
-        counted = counted if counts is None else counted & counts
-        whole = whole_bounds(*bounds, counted.sum())
-        labels, prices = exact_labels(rows, counted, *whole, start)
-        return labels, prices
+            n_steps = min(self.n_clusters, GRADIENT_STEPS)
+            labels = attached_plan(rows, labels, held, counts, self.epsilon, n_steps, self.group)
+        if queue is not None:
+            labels = labels[: rows.shape[0] - queue.reshape(-1, self.n_clusters).shape[0]]
+        return labels.reshape(scores.shape if self.kind == "soft" else scores.shape[:-1])
 
     @torch.no_grad()
     def certificate(
@@ -218,7 +192,7 @@ class BalancedLabels(Bounded):
             Of all rows of all ranks, which must all call. The bounds of hard labels are whole.
         """
         rows, counts = self._rows(scores, weights, None)
-        is_soft, ranks = labels.shape == scores.shape, self.ranks()
+        is_soft, ranks = labels.shape == scores.shape, ranks_of(self.group)
         plan = labels.reshape(rows.shape) if is_soft else one_hot(labels, self.n_clusters)
         plan = plan.reshape(rows.shape)
         counted = torch.isfinite(rows.amax(dim=1)).to(torch.float64)
@@ -264,35 +238,3 @@ class BalancedLabels(Bounded):
             if counts is not None:
                 counts = torch.cat([counts, counts.new_ones(further.shape[0])])
         return rows, counts
-
-
-class _Plan(torch.autograd.Function):
-    """The plan of scores, whose prices were found without a graph."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        rows: Tensor,
-        plan: Tensor,
-        held: Tensor,
-        counts: Tensor | None,
-        epsilon: float,
-        ranks: Ranks | None,
-    ) -> Tensor:
-        ctx.save_for_backward(plan, held, counts)
-        ctx.epsilon, ctx.ranks, ctx.dtype = epsilon, ranks, rows.dtype
-        return plan.clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        plan, held, counts = ctx.saved_tensors
-        found = plan_gradient(
-            plan,
-            gradient.to(plan.dtype),
-            held,
-            epsilon=ctx.epsilon,
-            weights=counts,
-            max_iter=min(plan.shape[1], GRADIENT_STEPS),
-            ranks=ctx.ranks,
-        )
-        return found.to(ctx.dtype), None, None, None, None, None

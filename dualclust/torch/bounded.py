@@ -1,4 +1,4 @@
-"""What all modules share: bounds as buffers, float64 in a model of lower precision, the ranks."""
+"""What all modules share: bounds as buffers, which stay float64 in a model of lower precision."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
-from ..algos.batches import Ranks
 from ..algos.bounds.sizes import SizeBounds
 from ..algos.core.checks import check_real, check_same_place, check_shape, check_values
 from ..algos.core.errors import InvalidTypeError, InvalidValueError
+from .operations import entered_group
 
 __all__ = ["Bounded"]
 
@@ -53,32 +52,14 @@ class Bounded(nn.Module):
         self.bounds = SizeBounds.for_stream(
             n_clusters, lower=lower, upper=upper, xp=torch, device="cpu"
         )
-        self.n_clusters, self.process_group = n_clusters, process_group
+        self.n_clusters, self.group = n_clusters, entered_group(process_group)
         self.register_buffer("lower_share", self.bounds.lower_share.to(device))
         self.register_buffer("upper_share", self.bounds.upper_share.to(device))
 
-    def ranks(self) -> Ranks | None:
-        """How several ranks exchange numbers; None for one process."""
-        if not (dist.is_available() and dist.is_initialized()):
-            return None
-        group, n_ranks = self.process_group, dist.get_world_size(self.process_group)
-        if n_ranks == 1:
-            return None
-
-        def total(values: Tensor) -> Tensor:
-            added = values.clone()
-            dist.all_reduce(added, group=group)
-            return added
-
-        def gather(values: Tensor) -> Tensor:
-            parts = [torch.empty_like(values) for _ in range(n_ranks)]
-            dist.all_gather(parts, values.contiguous(), group=group)
-            return torch.stack(parts)
-
-        return Ranks(dist.get_rank(group), total, gather)
-
     def check_scores(self, scores: Tensor, weights: Tensor | None) -> None:
-        """Check the arguments of ``forward`` without reading a value."""
+        """Check the arguments of ``forward`` without reading a value; a compiler does without."""
+        if torch.compiler.is_compiling():
+            return
         check_real("scores", scores)
         check_values("scores", scores)
         if scores.ndim < 2 or scores.shape[-1] != self.n_clusters:

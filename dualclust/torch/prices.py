@@ -26,6 +26,7 @@ paper                   here                      shape    meaning
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -34,13 +35,17 @@ from torch import Tensor, nn
 
 from ..algos.core.checks import check_interval, check_kind
 from ..algos.core.errors import InvalidTypeError, InvalidValueError
-from ..algos.core.segments import segment_sum
 from ..algos.online.assignment import STREAM_SAMPLES_PER_CLUSTER
-from ..algos.online.duals import DualRule, Duals, init_duals, update_duals
+from ..algos.online.duals import Duals, init_duals
 from ..algos.online.step_sizes import StepRule, measured_steps
+from ..common.devices import kind_of
 from .bounded import Bounded
+from .operations import is_traced, moved_prices, ranks_of
 
 __all__ = ["PriceFigures", "SizePrices", "price_figures"]
+
+LOOK_PASSES, LOOK_LABELS = 128, 100  # passes between two looks on the CPU; labels of a cluster
+FORGOTTEN = 256  # passes without a step of the prices
 
 
 class SizePrices(Bounded):
@@ -139,6 +144,10 @@ class SizePrices(Bounded):
         # Labels of this rank since the last step, and their number. No buffer: it differs between
         # ranks, and DistributedDataParallel would send that of the first rank to all.
         self._pending = torch.zeros(n_clusters + 1, dtype=torch.int64, device=device)
+        # What warnings need, on the host but for the counts of the last look.
+        self._looked = torch.zeros(n_clusters, dtype=torch.int64, device=device)
+        self._n_passes = self._n_outside = self._n_waiting = 0
+        self._has_warned = False
 
     @property
     def duals(self) -> Duals:
@@ -167,10 +176,14 @@ class SizePrices(Bounded):
             return
         flat = labels.reshape(-1)
         ones = torch.ones_like(flat) if weights is None else weights.reshape(-1).to(torch.int64)
-        self._pending[:-1] += segment_sum(ones[:, None], flat, n_segments=self.n_clusters)[:, 0]
-        self._pending[-1:] += ones.sum(dim=0, keepdim=True)
+        sizes = torch.zeros_like(self.counts).index_add(0, flat, ones)
+        pending = torch.cat([sizes, ones.sum(dim=0, keepdim=True)])
         if self.automatic:
-            self.move_prices()
+            self._take_step(pending)
+        else:
+            self._pending += pending
+        if not is_traced():
+            self._note_pass()
 
     @torch.no_grad()
     def move_prices(self) -> None:
@@ -178,20 +191,69 @@ class SizePrices(Bounded):
 
         All ranks of the group must call it. Without labels no price moves.
         """
-        pending = self._pending
-        ranks = self.ranks()
-        if ranks is not None:
-            pending.copy_(ranks.total(pending))
+        self._take_step(self._pending)
+        self._pending.zero_()
+        self._n_waiting = 0
+
+    def _take_step(self, pending: Tensor) -> None:
+        """Take one dual step for the labels of each cluster, and their number."""
+        ranks = ranks_of(self.group)
+        pending = pending if ranks is None else ranks.total(pending)
         sizes, n = pending[:-1], pending[-1:].to(torch.float64)
-        moved = update_duals(self.duals, sizes, 1, self._rule(n))
-        self.price_lower.copy_(moved.lower)
-        self.price_upper.copy_(moved.upper)
+        # The step of n samples with shares l is that of one sample with shares n l.
+        targets = n * self.lower_share, n * self.upper_share
+        steps = self.steps
+        lower, upper = moved_prices(
+            *self.duals, *targets, self._step_size(n), sizes, steps.free_sign, steps.l1_radius
+        )
+        self.price_lower.copy_(lower)
+        self.price_upper.copy_(upper)
         self.counts += sizes
-        pending.zero_()
 
     def reset_counts(self) -> None:
         """Count from 0 again, for an epoch or a page of a log; prices stay."""
         self.counts.zero_()
+        self._looked.zero_()
+
+    @torch.no_grad()
+    def look(self) -> None:
+        """Read the counts since the last look, and warn once if prices do not hold the bounds.
+
+        `price_figures` calls it, and on the CPU every 128th pass. A size outside of twice its
+        bounds, in two looks in turn with at least 100 labels for each cluster, calls for the
+        warning: the first look may see prices that are on their way.
+        """
+        since = self.counts - self._looked
+        n = since.sum().to(torch.float64)
+        outside = (since > 2.0 * n * self.upper_share) | (since < 0.5 * n * self.lower_share)
+        n_labels, is_outside = torch.stack([n, outside.any().to(torch.float64)]).tolist()
+        if n_labels < LOOK_LABELS * self.n_clusters:
+            return
+        self._looked = self.counts.clone()
+        self._n_outside = self._n_outside + 1 if is_outside else 0
+        if self._n_outside == 2 and not self._has_warned:
+            self._has_warned = True
+            msg = (
+                f"sizes must stay near their bounds, and some were outside of twice them over the "
+                f"last {n_labels:.0f} labels, and before: scores move faster than prices, or differ "
+                f"by more than scale says. To fix this, pass scale=, the typical difference of one "
+                f"sample's scores, or take BalancedLabels, for targets of an encoder that learns"
+            )
+            warnings.warn(msg, stacklevel=2)
+
+    def _note_pass(self) -> None:
+        """Count a pass on the host: look now and then where that costs nothing, or warn."""
+        self._n_passes += 1
+        self._n_waiting += 1
+        if self.automatic:
+            if self._n_passes % LOOK_PASSES == 0 and kind_of(self.counts.device).reads_are_free:
+                self.look()
+        elif self._n_waiting == FORGOTTEN:
+            msg = (
+                f"prices must move with automatic=False, and have not for {FORGOTTEN} passes. "
+                f"To fix this, call move_prices() after optimizer.step()"
+            )
+            warnings.warn(msg, stacklevel=4)
 
     def violation(self) -> Tensor:
         """Labels by which the worst cluster lies outside its shares of `counts`, () float64."""
@@ -204,34 +266,22 @@ class SizePrices(Bounded):
         """Options of `print(model)`."""
         return f"n_clusters={self.n_clusters}, steps={self.steps}, automatic={self.automatic}"
 
-    def _rule(self, n: Tensor) -> DualRule:
-        """Return the rule of one step, for n labels that only the device knows, (1,) float64.
-
-        The step of n samples with shares l is that of one sample with shares n l, which
-        `update_duals` takes: what it needs as a number, n, is then 1.
-        """
+    def _step_size(self, n: Tensor) -> Tensor:
+        """Return the step of n labels, which only the device knows, (1,) float64."""
         steps = self.steps
         # Two tensors are divided: a number by a tensor would be multiplied by its reciprocal.
         if steps.mean_over_chunk:
-            step_size = torch.full_like(n, steps.step_size) / n.clamp(min=1.0)
-        else:
-            longest = torch.full_like(n, steps.chunk_size)
-            step_size = steps.step_size * (longest / torch.maximum(n, longest))
-        return DualRule(
-            n * self.lower_share,
-            n * self.upper_share,
-            step_size,
-            free_sign=steps.free_sign,
-            l1_radius=steps.l1_radius,
-        )
+            return torch.full_like(n, steps.step_size) / n.clamp(min=1.0)
+        longest = torch.full_like(n, steps.chunk_size)
+        return steps.step_size * (longest / torch.maximum(n, longest))
 
     def _checked(self, scores: Tensor, weights: Tensor | None) -> Tensor:
         """Check the arguments of ``forward`` without reading a value; return how rows count.
 
-        A row with NaN counts 0 times, so that it moves no price.
+        A row whose largest score is NaN or infinite counts 0 times, so that it moves no price.
         """
         self.check_scores(scores, weights)
-        finite = ~torch.isnan(scores.detach()).any(dim=-1)
+        finite = torch.isfinite(scores.detach().amax(dim=-1))
         if weights is None:
             return finite
         if weights.is_floating_point() or weights.is_complex():
@@ -243,13 +293,14 @@ class SizePrices(Bounded):
         return weights * finite
 
     def _move(self, fn: Callable[[Tensor], Tensor]) -> None:
-        self._pending = fn(self._pending)
+        self._pending, self._looked = fn(self._pending), fn(self._looked)
 
     def _load_from_state_dict(self, *arguments: Any) -> None:
         errors, before = arguments[-1], len(arguments[-1])
         super()._load_from_state_dict(*arguments)
         if len(errors) == before:
             self._pending.zero_()
+            self._looked.copy_(self.counts)
 
 
 class PriceFigures(NamedTuple):
@@ -292,6 +343,7 @@ def price_figures(model: nn.Module) -> dict[str, PriceFigures]:
     found = {}
     for name, part in model.named_modules():
         if isinstance(part, SizePrices):
+            part.look()
             parts = part.counts.to(torch.float64), part.prices, part.violation()[None]
             numbers = torch.cat(parts).tolist()
             k = part.n_clusters
