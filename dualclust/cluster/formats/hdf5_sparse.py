@@ -30,7 +30,7 @@ def shape_of(group: Any) -> tuple[int, int]:
         return int(group.attrs["MATLAB_sparse"]), len(group["jc"]) - 1
     given = next((group.attrs[name] for name in SHAPES if name in group.attrs), None)
     # 10x Genomics has a column for each cell, and cells are the samples.
-    first, second = group["shape"][::-1] if given is None else given
+    first, second = group["shape"][:][::-1] if given is None else given
     return int(first), int(second)
 
 
