@@ -100,7 +100,7 @@ def check_numbers(name: object, dtype: np.dtype[Any]) -> None:
     found, fix = NO_NUMBERS[dtype.kind]
     if dtype.names:
         found = f"records with the fields {listed(dtype.names)}"
-        fix = "save the fields as columns: numpy.lib.recfunctions.structured_to_unstructured(x)"
+        fix = "save the fields as columns: np.stack([x[f] for f in x.dtype.names], axis=1)"
     shown = "" if dtype.names else f" ({dtype})"
     refuse(name, f"holds {found}{shown}", "Embeddings are real numbers", fix, InvalidTypeError)
 

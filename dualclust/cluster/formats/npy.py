@@ -69,7 +69,9 @@ def open_raw(path: Path, selection: Selection) -> PlainRows:
     kind = kind_of(path)
     if kind.format and kind.key != "text":
         rule = "--dtype and --dim are for files of numbers alone, without a header"
-        refuse(path, f"is {kind.what}", rule, "leave out --dtype and --dim", UsageError)
+        fix = "leave out --dtype and --dim"
+        fix = fix if selection.offset is None else "leave out --dtype, --dim and --offset"
+        refuse(path, f"is {kind.what}", rule, fix, UsageError)
     if selection.offset is None and (suffix := structure_of(path)):
         rule = "A file of numbers alone has no lengths of rows, and no header"
         name = path.with_suffix(suffix).name
@@ -81,7 +83,8 @@ def open_raw(path: Path, selection: Selection) -> PlainRows:
     if size <= 0:
         found = "is empty (0 bytes)" if start == 0 else f"ends before --offset {start}"
         rule = "Embeddings have at least one row"
-        refuse(path, found, rule, "look at the program that wrote it")
+        fix = "give a smaller --offset" if start else "look at the program that wrote it"
+        refuse(path, found, rule, fix)
     if size % row:
         found = f"has {size} bytes, which are {size // row} whole rows and {size % row} bytes more"
         rule = f"A row of {selection.dim} {selection.dtype} numbers has {row} bytes"

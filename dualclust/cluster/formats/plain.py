@@ -30,6 +30,8 @@ SPAN_BYTES = 2**20
 SKIPPED_BYTES = 2**13
 """Unused bytes that may be read for a row: reading them takes as long as one more call."""
 
+AGAIN = "write or copy it again"
+
 LENGTH = np.dtype("<i4")
 """Of the length before each row of .fvecs and its relatives."""
 
@@ -126,7 +128,7 @@ class PlainRows(NamedTuple):
         lengths = np.ascontiguousarray(content[:, : LENGTH.itemsize]).view(LENGTH)
         if (lengths != self.n_features).any():
             found = f"has records of other lengths than {self.n_features}"
-            refuse(self.name, found, "All rows must have the same length", "write it again")
+            refuse(self.name, found, "All rows must have the same length", AGAIN)
         numbers = np.ascontiguousarray(content[:, LENGTH.itemsize :]).view(self.stored)
         return numbers.astype(self.dtype)
 
@@ -171,7 +173,7 @@ def plain_rows(
     if there < needed:
         found = f"is cut off: its header promises {needed} bytes, and it has {there}"
         rule = "A file must be as long as its header says"
-        refuse(name, found, rule, "write or copy it again")
+        refuse(name, found, rule, AGAIN)
     dtype = computed_dtype(stored)
     return PlainRows(
         str(name), place, *shape, stored, dtype, by_columns, offset, bfloat16, ids, part

@@ -80,9 +80,8 @@ def sparse_stream(
     whole = n * d * dtype.itemsize
     if whole > FEW_BYTES:
         found = f"is a sparse matrix of {n} rows of {d} numbers, {whole / 1e9:.3g} GB with zeros"
-        rule = (
-            f"Clustering reads zeros, too, and a sparse matrix of {FEW_BYTES / 1e9:.2g} GB at most"
-        )
+        most = f"{FEW_BYTES / 1e9:.2g} GB of a sparse matrix"
+        rule = f"Clustering reads zeros, too: at most {most}"
         fix = "give fewer numbers a row: sklearn.decomposition.TruncatedSVD(100).fit_transform(x)"
         refuse(name, found, rule, fix)
 

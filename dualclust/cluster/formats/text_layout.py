@@ -142,9 +142,9 @@ def _mark(lines: list[str]) -> str:
 
 
 def _divided_by_spaces(lines: list[str]) -> bool:
-    """Return whether the second line, or the only one, ends in a number behind a space."""
-    *before, last = lines[min(1, len(lines) - 1)].split()
-    return bool(before) and _is_number(last, ".")
+    """Return whether the second line, or the only one, has a number among several words."""
+    fields = lines[min(1, len(lines) - 1)].split()
+    return len(fields) > 1 and _has_number(fields, ".")
 
 
 def _is_number(field: str, decimal: str) -> bool:

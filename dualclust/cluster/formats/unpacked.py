@@ -61,7 +61,7 @@ class _Unpacked(io.RawIOBase):
         self.done += len(content)
         if packed_too_much(self.done, self.there):
             rule = f"Text does not pack {MOST_PACKED} times: this may be made to fill the disk"
-            found = f"has {self.there} bytes and becomes more than {self.done}"
+            found = f"is packed too well ({self.there} bytes become more than {self.done})"
             refuse(self.path, found, rule, "unpack it yourself (gunzip) and give what comes out")
         buffer[: len(content)] = content
         return len(content)
