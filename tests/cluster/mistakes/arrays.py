@@ -116,7 +116,7 @@ CASES = {
         "X.npy",
         "X.npy holds records with the fields 'a', 'b'. Embeddings are real numbers. To "
         "fix this, save the fields as columns: "
-        "numpy.lib.recfunctions.structured_to_unstructured(x)",
+        "np.stack([x[f] for f in x.dtype.names], axis=1)",
     ),
     "void": Case(
         npy(np.zeros((9, 2), "V2")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import zipfile
 
 import numpy as np
 import scipy.io
@@ -84,6 +85,22 @@ def split_dataset(folder):
 def folders(folder):
     (folder / "in" / "train").mkdir(parents=True)
     np.save(folder / "in" / "train" / "X.npy", X)
+
+
+def elsewhere(folder):
+    """A data set whose numbers lie in another file."""
+    import h5py
+
+    X.tofile(folder / "X.raw")
+    with h5py.File(folder / "X.h5", "w") as file:
+        file.create_dataset("a", X.shape, X.dtype, external=[(folder / "X.raw", 0, X.nbytes)])
+
+
+def program(folder):
+    """What TorchScript saves beside tensors."""
+    with zipfile.ZipFile(folder / "X.pt", "w") as archive:
+        archive.writestr("X/data.pkl", b"")
+        archive.writestr("X/constants.pkl", b"")
 
 
 def two_formats(folder):
@@ -245,9 +262,7 @@ CASES = {
         f"scipy.io.mmread(path).tocsr())",
     ),
     "xlsx": Case(
-        lambda f: (
-            __import__("zipfile").ZipFile(f / "X.xlsx", "w").writestr("[Content_Types].xml", "")
-        ),
+        lambda f: zipfile.ZipFile(f / "X.xlsx", "w").writestr("[Content_Types].xml", ""),
         "X.xlsx",
         f"X.xlsx is an Office document. {READ}. To fix this, export its numbers as .npy, .parquet "
         f"or .csv",
@@ -330,6 +345,25 @@ CASES = {
         "X.csv",
         f"X.csv has no number in column 'ok', line 2: 't'. {RULE}. To fix this, name the columns "
         f"of numbers with --columns, or the column of ids with --id",
+    ),
+    "csv-id-alone": Case(
+        text("url,a\n1,2\n3,4\n"),
+        "X.csv --id url --columns url",
+        "X.csv has no columns of numbers. A table in text has a line of names, and then one number "
+        "in each column of each line. To fix this, name others with --columns",
+    ),
+    "h5-elsewhere": Case(
+        elsewhere,
+        "X.h5",
+        "X.h5:a takes its numbers from other files (*). A data set must lie in the file that is "
+        "named. To fix this, copy it into one: file.create_dataset('X', data=other['/a'][:])",
+    ),
+    "pt-program": Case(
+        program,
+        "X.pt",
+        "X.pt holds a program (TorchScript or torch.export). A PyTorch file must hold a tensor, or "
+        "dictionaries and lists of tensors. To fix this, save what the program computes: "
+        "torch.save(x, path)",
     ),
     "columns-none": Case(
         parquet(url=range(40)),

@@ -29,7 +29,7 @@ OUTSIDE = (
     "save embeddings instead",
     "give the files of one model only",
     "save one row for each sample",
-    "unpack it yourself and give the .npy file",
+    "unpack it yourself",
     "let nobody write",
 )
 
@@ -192,6 +192,13 @@ def as_rows(folder):
     return "X.npz --metric euclidean"
 
 
+def copied_into_one(folder):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(folder / "X.h5") as other, h5py.File(folder / "Y.h5", "w") as file:
+        file.create_dataset("X", data=other["/a"][:])
+    return "Y.h5"
+
+
 def zarr_saved(folder):
     np.save(folder / "Z.npy", X)
     return "Z.npy"
@@ -284,6 +291,7 @@ FOLLOW = {
     "fbin-part": ("X.fbin --dtype float32 --dim 3 --offset 8",),
     "fvecs-cut": ("X.fvecs --dtype int8 --dim 7",),
     "raw-header": ("X.raw --dtype float32 --dim 3 --offset 4",),
+    "raw-offset": ("X.raw --dtype float32 --dim 3 --offset 0",),
     "raw-beyond": ("X.raw --dtype float32 --dim 3 --offset 120",),
     "offset-npy": ("X.npy",),
     "words-fewer": (text(lambda t: t.replace("last 1 2\n", "last 1 2 3\n"), "X.txt", "X.txt"),),
@@ -306,6 +314,9 @@ FOLLOW = {
     "csv-r-names": (text(lambda t: re.sub("r\\d,", "", t)),),
     "csv-behind": (text(lambda t: "a,b,c\n1,2,0\n3,4,5\n"),),
     "csv-yes": ("X.csv --columns a", "X.csv --id ok"),
+    "csv-id-alone": ("X.csv --id url --columns a --metric euclidean",),
+    "h5-elsewhere": (copied_into_one,),
+    "pt-program": (tensor_alone,),
     "folder-of-folders": ("in/train",),
     "dataset-dict": ("in/test",),
     "two-formats": ("in/*.npy",),

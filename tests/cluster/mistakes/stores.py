@@ -66,7 +66,7 @@ CASES = {
         "X.h5",
         "X.h5:a holds records with the fields 'a'. Embeddings are real numbers. To fix "
         "this, save the fields as columns: "
-        "numpy.lib.recfunctions.structured_to_unstructured(x)",
+        "np.stack([x[f] for f in x.dtype.names], axis=1)",
     ),
     "h5-spoiled": Case(
         spoiled(packed_hdf5, "X.h5", 0.6),
