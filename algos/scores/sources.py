@@ -328,11 +328,12 @@ def check_weights(name: str, weights: Array, n: int) -> Array:
     weights = xp.astype(detached(weights), xp.float64)
     negative, total = read(xp.any(~(weights >= 0.0)), xp.sum(weights)) if n else (0.0, 1.0)
     if negative or not 0.0 < total < math.inf:
-        worst = float(xp.min(weights))
-        msg = (
-            f"{name} must be finite, at least 0 and not all 0, got values from {worst:g} to "
-            f"{float(xp.max(weights)):g}. To fix this, drop the rows of weight 0"
-        )
+        worst, most = float(xp.min(weights)), float(xp.max(weights))
+        odd = "pass numbers in place of NaN and infinity"
+        low = "pass weights of at least 0" if worst < 0.0 else "give some rows a weight above 0"
+        fix = low if worst < 0.0 or most == 0.0 else odd
+        rule = f"{name} must be finite, at least 0 and not all 0"
+        msg = f"{rule}, got values from {worst:g} to {most:g}. To fix this, {fix}"
         raise InvalidValueError(msg)
     return weights
 

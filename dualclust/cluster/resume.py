@@ -26,6 +26,7 @@ def identity(options: argparse.Namespace, problem: Problem) -> dict[str, Any]:
     return {
         "version": __version__,
         "input": problem.digest,
+        "invalid": options.invalid,
         "rows": [problem.source.group.n_total, problem.source.n_features],
         "weights": digest_of(problem.weights),
         "k": options.k,

@@ -68,7 +68,8 @@ def test_the_report_on_standard_output(tmp_path, capsys):
     assert choice(path, "--upper", "inf", "--out", tmp_path / "out", ks="3,4") == 0
     out, err = capsys.readouterr()
     assert err == ""
-    lines = out.splitlines()
+    about, *lines = out.splitlines()
+    assert about == "input               200 rows of 8 numbers"
     assert lines[0].split() == [
         *("k", "sizes", "objective", "silhouette", "(none)", "stability", "price", "proven")
     ]
