@@ -231,16 +231,14 @@ def _without(scores: Array, places: Array) -> Array:
     return xp.where(xp.reshape(barred, (b, k)) > 0, xp.full_like(scores, -math.inf), scores)
 
 
-_PAIRS = "; a pair is a row and a cluster, not two rows"
-
-
 def _check_range(name: str, what: str, values: Array, length: int) -> None:
     xp = compat.array_namespace(values)
     low, high = (int(edge) for edge in read(xp.min(values), xp.max(values)))
     if low < 0 or high >= length:
+        pairs = "; a pair is a row and a cluster, not two rows" if name == "forbidden" else ""
         msg = (
             f"{name} must hold {what} from 0 to {length - 1}, got {low if low < 0 else high}. "
-            f"To fix this, number rows and clusters from 0{_PAIRS if name == 'forbidden' else ''}"
+            f"To fix this, number rows and clusters from 0{pairs}"
         )
         raise InvalidValueError(msg)
 

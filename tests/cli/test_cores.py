@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-from dualclust.common import cores
 from dualclust.common.cores import Cores, cores_here, cores_to_use
 
 
@@ -45,7 +44,7 @@ def test_a_variable_that_names_no_number_is_none(asked) -> None:
 def test_this_machine_as_it_is(monkeypatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     before = os.sched_getaffinity(0)
-    monkeypatch.setattr(cores.os, "getloadavg", lambda: (0.0, 9.0, 9.0))
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 9.0, 9.0))
     assert cores_here().count == len(before)
     try:
         os.sched_setaffinity(0, {min(before)})
@@ -55,5 +54,5 @@ def test_this_machine_as_it_is(monkeypatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     assert cores_here().count == 7
     monkeypatch.delenv("OMP_NUM_THREADS")
-    monkeypatch.setattr(cores.os, "getloadavg", lambda: (99.0, 0.0, 0.0))
+    monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 0.0, 0.0))
     assert cores_here().count == 1
