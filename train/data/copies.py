@@ -28,10 +28,10 @@ import numpy as np
 
 from ...algos.core.errors import DualclustError, InvalidValueError, OutputError
 from ...common.array_headers import PARSING
+from ...common.cores import cpu_count
 from ...common.files import other_advice, write_file
 from .image_files import head_of, parted, tried
 from .picture_files import copy_size, shrunk
-from .pictures import cpu_count
 from .splits import Array, Copy, File, Skipped
 
 __all__ = ["CopiedFiles", "cache_folder", "copies_of"]
