@@ -47,11 +47,12 @@ def judge_dual_value(scores: Any, prices: Any, lower: Any, upper: Any, value: fl
     require(abs(Fraction(value) - true) <= off + also + 64 * EPS * size, "D", value, float(true))
 
 
-def judge_value(scores: Any, labels: Any, value: float) -> None:
+def judge_value(scores: Any, labels: Any, value: float, *, extra: float = 0.0) -> None:
     """Judge the objective of labels from anywhere."""
     own = numbers(np.asarray(scores, np.float64)[np.arange(len(scores)), labels], False)
     (true, off), (size, _) = total(own), total(abs(own))
-    require(abs(Fraction(value) - true) <= off + 64 * EPS * size, "objective", value, float(true))
+    off += 64 * EPS * size + Fraction(float(extra))
+    require(abs(Fraction(float(value)) - true) <= off, "objective", value, float(true))
 
 
 def judge_comparison(scores: Any, lower: Any, upper: Any, found: Any) -> None:

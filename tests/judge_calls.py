@@ -30,6 +30,7 @@ from tests.judge_centers import (
     judge_pseudo_labels,
     judge_survey,
 )
+from tests.judge_figures import FIGURES
 from tests.judge_files import Rows, judge_choice, judge_folder, judge_table, read_csv
 from tests.judge_runs import judge_run
 
@@ -350,6 +351,14 @@ def trained(given: dict[str, Any], found: Any) -> str:
     return "interval"
 
 
+def figure(judge: Callable[[dict[str, Any], Any], None]) -> Callable[[dict[str, Any], Any], str]:
+    def judged(given: dict[str, Any], found: Any) -> str:
+        judge(given, found)
+        return "interval"
+
+    return judged
+
+
 JUDGES: dict[str, Callable[[dict[str, Any], Any], str]] = {
     "algos.offline.assignment:assign_exact": assignment,
     "algos.offline.assignment:assign_offline": assignment,
@@ -374,4 +383,5 @@ JUDGES: dict[str, Callable[[dict[str, Any], Any], str]] = {
     "cluster.choice:run_choice": chosen,
     "train.loop.train_and_resume:train": trained,
     "train.loop.train_and_resume:resume": trained,
+    **{place: figure(judge) for place, judge in FIGURES.items()},
 }

@@ -49,6 +49,7 @@ def observe(function: types.FunctionType, judge: Callable[[dict[str, Any], Any],
     assert not code.co_freevars, f"{name} is a closure"
     inner = types.FunctionType(code, function.__globals__, name, function.__defaults__)
     functools.update_wrapper(inner, function)
+    del inner.__wrapped__  # type: ignore[attr-defined]
     inner.__kwdefaults__ = function.__kwdefaults__
     signature = inspect.signature(inner)
 
