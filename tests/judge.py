@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-SMALL = 1024  # scores up to which all is added up in integers
+SMALL = 256  # scores up to which all is added up in integers
 EPS, TINY = Fraction(1, 2**52), Fraction(1, 2**1074)
 LONG_EPS = Fraction(float(np.finfo(np.longdouble).eps))
 UNIT = 2**1126  # of the integers: each float64 is a whole number of these

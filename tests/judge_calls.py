@@ -13,7 +13,7 @@ import numpy as np
 from dualclust.algos.core.errors import InfeasibleBoundsError
 from dualclust.algos.scores.blocks import block_rows, row_blocks
 from dualclust.algos.scores.sources import FeatureSource, ScoreSource
-from tests.judge import judge_assignment, require
+from tests.judge import SMALL, judge_assignment, require
 from tests.judge_bounds import (
     judge_comparison,
     judge_dual_value,
@@ -64,7 +64,7 @@ def eps_of(array: Any) -> float:
 
 def how(n_scores: int) -> str:
     """Tell how an assignment of so many scores is judged."""
-    return "exact" if n_scores <= 1024 else "interval"
+    return "exact" if n_scores <= SMALL else "interval"
 
 
 def rows_of(features: Any) -> Any:
