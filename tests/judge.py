@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-SMALL = 1024  # scores up to which all is added up in integers
+SMALL = 256  # scores up to which all is added up in integers
 EPS, TINY = Fraction(1, 2**52), Fraction(1, 2**1074)
 LONG_EPS = Fraction(float(np.finfo(np.longdouble).eps))
 UNIT = 2**1126  # of the integers: each float64 is a whole number of these
@@ -133,8 +133,8 @@ def judge_assignment(
     floor = (n + 4) * TINY
     require(abs(o - worth) <= r + e, "objective within rounding", objective, float(worth), rounding)
     require(abs(o - worth) <= 64 * EPS * size + e + floor, "objective", objective, float(worth))
-    most = 65 * EPS * (size + e + total(abs(p[y]))[0]) + floor
-    require(0 <= r <= most, "rounding is 64 of scores and prices", rounding, float(most))
+    most = 1024 * EPS * (size + e + total(abs(p[y]))[0]) + floor
+    require(0 <= r <= most, "rounding is some of scores and prices", rounding, float(most))
     require(o <= ub, "objective at most upper_bound", objective, bound)
     dual = float(worth + lost)
     require(
