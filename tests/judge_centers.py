@@ -181,7 +181,7 @@ def judge_centers(
             abs(found.gap[j] - gap) <= off / scale + 1e-300, "gap of a center", j, found.gap[j], gap
         )
         residual = np.sqrt(((w[j] - pull / (length or 1)) ** 2).sum())
-        sure = length > 1e3 * off
+        sure = length > max(1e3 * off, 1e-290)  # a pull that float64 does not hold has no direction
         require(
             not sure or abs(found.residual[j] - residual) <= 2 * off / length + 4 * eps,
             "residual",

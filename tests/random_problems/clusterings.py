@@ -62,7 +62,11 @@ def random_kmeans(rng: Rng) -> str:
     }
     eps = float(np.finfo(x.dtype).eps)
     if rng.random() < 0.2:
-        found = kmeans(x, centers, **given)
+        try:
+            found = kmeans(x, centers, **given)
+        except InvalidValueError as error:
+            vanishes(x, given["weights"], error)
+            return "refused"
         judge_kmeans(x, given["weights"], metric, found, eps=eps, means=False)
         return "free"
     lower, upper = draw_counts(rng, n, k)
@@ -86,8 +90,8 @@ def random_kmeans(rng: Rng) -> str:
         assert not is_feasible(~barred, lower, upper)
         return "infeasible"
     except InvalidValueError as error:
-        clash = barred.all(axis=1).any()
-        assert clash or "float64 holds" in str(error), str(error)
+        if not barred.all(axis=1).any():  # a row that is fixed where it must not be
+            vanishes(x, given["weights"], error)
         return "refused"
     labels = np.asarray(result.labels)
     assert not barred[np.arange(n), labels].any()
@@ -97,6 +101,15 @@ def random_kmeans(rng: Rng) -> str:
         eps=eps, barred=barred if barred.any() else None,
     )  # fmt: skip
     return "clustered"
+
+
+def vanishes(x: np.ndarray, weights: np.ndarray | None, error: InvalidValueError) -> None:
+    """Squares of features, times weights, may leave float64, and nothing else is refused."""
+    assert "float64 holds" in str(error) or "squared distances" in str(error), str(error)
+    sizes = np.abs(x[x != 0.0].astype(np.float64))
+    factors = np.ones(1) if weights is None else weights[weights > 0.0]
+    logs = [2.0 * np.log10(v) + np.log10(w) for v in (sizes.min(), sizes.max()) for w in factors]
+    assert max(map(abs, logs)) > 100.0, str(error)
 
 
 def random_soft_labels(rng: Rng) -> str:
