@@ -2,6 +2,13 @@
 
 `judge_dual_value`
     The value is that D, to 64 roundings of its terms.
+`judge_value`
+    The value is O, to 64 roundings of S.
+`judge_comparison`
+    Counts and violation are those of the labels; objective and upper bound are O and D.
+`judge_entropy`
+    ``objective`` is ``O + a H(n / N)``, and ``upper_bound`` is ``sum_i max_k (s_ik + p_k) + a log
+    sum_k exp(-N p_k / a)``, to rounding; the first is at most the second.
 `judge_infeasible`
     Multipliers are at least 0; ``required`` is ``sum p l - sum q u``, ``available`` is ``sum_i w_i
     max_(k in A_i) p_k - q_k``, and less; or the sample named has no cluster. Clusters and excess
@@ -27,6 +34,9 @@ def judge_dual_value(scores: Any, prices: Any, lower: Any, upper: Any, value: fl
     scores, prices = np.asarray(scores, np.float64), np.asarray(prices, np.float64)
     p = numbers(prices, False)
     best = (scores + p).max(axis=1)
+    require(value == -np.inf or np.isfinite(best).all(), "a row without a cluster has no value")
+    if not np.isfinite(best).all():
+        return
     pairs = zip(prices, *implied(lower, upper, len(scores)), strict=True)
     bounds = np.array([u if q < 0 else b for q, b, u in pairs], np.longdouble)
     (rows, off), (paid, also) = total(best), total(p * bounds)
@@ -35,6 +45,44 @@ def judge_dual_value(scores: Any, prices: Any, lower: Any, upper: Any, value: fl
     )
     true = rows - paid
     require(abs(Fraction(value) - true) <= off + also + 64 * EPS * size, "D", value, float(true))
+
+
+def judge_value(scores: Any, labels: Any, value: float, *, extra: float = 0.0) -> None:
+    """Judge the objective of labels from anywhere."""
+    own = numbers(np.asarray(scores, np.float64)[np.arange(len(scores)), labels], False)
+    (true, off), (size, _) = total(own), total(abs(own))
+    off += 64 * EPS * size + Fraction(float(extra))
+    require(abs(Fraction(float(value)) - true) <= off, "objective", value, float(true))
+
+
+def judge_comparison(scores: Any, lower: Any, upper: Any, found: Any) -> None:
+    """Judge the record of a method, whose labels may lie outside the bounds."""
+    counts = np.bincount(found.labels, minlength=len(lower))
+    require(np.array_equal(counts, found.counts), "counts", found.method, found.counts, counts)
+    outside = max([0, *(lower - counts), *(counts - upper)])
+    require(found.violation == outside, "violation", found.method, found.violation, outside)
+    require(outside == 0 or not found.guaranteed, "a promise", found.method)
+    judge_value(scores, found.labels, found.objective)
+    judge_dual_value(scores, found.prices, lower, upper, found.upper_bound)
+
+
+def judge_entropy(scores: Any, rule: Any, found: Any) -> None:
+    """Judge labels that trade score for even sizes; `rule` has a weight and n_samples."""
+    scores, prices = np.asarray(scores, np.longdouble), np.asarray(found.prices, np.longdouble)
+    (n, k), a = scores.shape, np.longdouble(rule.weight)
+    counts = np.bincount(found.labels, minlength=k)
+    require(np.array_equal(counts, found.counts), "counts", found.counts, counts)
+    q, own = counts[counts > 0] / np.longdouble(n), scores[np.arange(n), found.labels]
+    value, best = own.sum() - a * (q * np.log(q)).sum(), (scores + prices).max(axis=1).sum()
+    least = prices.min()
+    rest = a * np.log(np.exp(-n * (prices - least) / a).sum()) if a > 0 else 0.0
+    bound = best - n * least + rest
+    off = 2.0**-44 * (
+        np.abs(scores).max(axis=1).sum() + 2 * n * np.abs(prices).max() + a * np.log(k + 1)
+    )
+    require(abs(found.objective - value) <= off, "J", found.objective, value)
+    require(abs(found.upper_bound - bound) <= off, "bound on J", found.upper_bound, bound)
+    require(value <= found.upper_bound + off, "J is at most its bound", value, bound)
 
 
 def judge_infeasible(lower: Any, upper: Any, allowed: Any, error: Any, weights: Any = None) -> None:

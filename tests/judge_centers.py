@@ -9,8 +9,11 @@ rounding; what the library computes in a narrower type is granted the rounding o
     Counts are those of the labels; each label is a nearest center; objective is the sum of scores.
     With ``means``, each center is the mean of its rows, or the direction of their sum.
 `judge_pseudo_labels`
-    Labels lie on the simplex; ``objective`` is E of them; ``E - g(p, nu) <= gap``, where g is the
+    Labels lie on the simplex; ``objective`` is E of them; gap is ``E - g(p, nu)``, where g is the
     Lagrange dual function at the prices p and multipliers ``nu = slack + max p``, so g <= min E.
+`judge_survey`
+    Counts, objective, free objective, upper bound and silhouette are those of the best priced
+    clusters, but where two are as good to rounding.
 `judge_centers`
     Unit centers; gap and residual are those of ``T(w)``, the linear minimum; the status is theirs.
 """
@@ -21,18 +24,22 @@ from typing import Any
 
 import numpy as np
 
-from tests.judge import Verdict, judge_assignment, require
+from tests.judge import Verdict, implied, judge_assignment, require
 
 LONG = np.longdouble
 
 
 def scores_of(
-    features: Any, centers: Any, weights: Any, metric: str, eps: float
+    features: Any, centers: Any, weights: Any, metric: str, eps: float, middle: Any = None
 ) -> tuple[Any, Any, float]:
-    """Return scores, the weight of each row, and by how much all rows' scores may be off."""
+    """Return scores, the weight of each row, and by how much all rows' scores may be off.
+
+    Squared distances are counted from that to `middle`, the mean of the features by default.
+    """
     x, c = np.asarray(features, np.float64), np.asarray(centers, np.float64)
     w = np.ones(len(x)) if weights is None else np.asarray(weights, np.float64)
-    middle = x.mean(axis=0) if metric == "euclidean" else np.zeros(x.shape[1])
+    middle = x.mean(axis=0) if middle is None else middle
+    middle = middle if metric == "euclidean" else np.zeros(x.shape[1])
     x, c = x - middle, c - middle
     scores = x @ c.T - (0.5 * (c * c).sum(axis=1) if metric == "euclidean" else 0.0)
     reach = np.sqrt((x * x).sum(axis=1)) + np.sqrt((c * c).sum(axis=1)).max()
@@ -92,7 +99,7 @@ def judge_kmeans(
 
 
 def judge_pseudo_labels(
-    sigma: Any, found: Any, *, fairness_weight: float, beta: float, prior: Any, eps: float
+    sigma: Any, found: Any, *, fairness_weight: float, beta: float, prior: Any
 ) -> None:
     """Judge soft labels, their energy and their gap, by Lagrange duality."""
     sigma, y = np.clip(np.asarray(sigma, LONG), 0.0, 1.0), np.asarray(found.labels, LONG)
@@ -102,14 +109,24 @@ def judge_pseudo_labels(
     require((y >= 0).all(), "labels are not negative", y.min())
     value, sizes = _cross(a, y)
     fair, more = _cross(b, y.mean(axis=0))
+    eps = np.finfo(np.asarray(found.labels).dtype).eps  # the labels' rounding came last
     value, sizes = value + fair, sizes + more + (a.sum() + b.sum()) * (1 + eps * 2.0**52)
-    require(abs(found.objective - value) <= 2.0**-44 * sizes, "E", found.objective, value)
+    if not np.isfinite(value):  # mass is missing
+        require(np.inf in (found.objective, found.gap), "E is infinite", found.objective, value)
+        return
+    if found.objective is not None:
+        away = abs(found.objective - value)
+        require(away <= 2.0**-44 * sizes, "E", found.objective, value)
+    if found.duals is None:
+        return
     p = np.clip(np.asarray(found.duals.prices, LONG), 0.0, None)
     nu = np.clip(np.asarray(found.duals.slack, LONG), 0.0, None) + p.max()
     dual, more = _conjugate(b, p)
     rest, size = _conjugate(a, (nu[:, None] - p) / m)
     dual, sizes = dual + rest - nu.sum() / m, sizes + more + size + nu.sum() / m
     require(value - dual <= found.gap + 2.0**-44 * sizes, "gap", found.gap, value - dual)
+    true = found.gap > 1e100 or found.gap <= value - dual + 2.0**-44 * sizes
+    require(true, "a gap that is not too large", found.gap, value - dual)
     if found.gap <= 1e-6 * beta:
         require(np.allclose(rows, 1.0, rtol=0, atol=1e-3), "rows add up to 1", rows)
 
@@ -164,10 +181,47 @@ def judge_centers(
             abs(found.gap[j] - gap) <= off / scale + 1e-300, "gap of a center", j, found.gap[j], gap
         )
         residual = np.sqrt(((w[j] - pull / (length or 1)) ** 2).sum())
-        sure = length > 1e3 * off
+        sure = length > max(1e3 * off, 1e-290)  # a pull that float64 does not hold has no direction
         require(
             not sure or abs(found.residual[j] - residual) <= 2 * off / length + 4 * eps,
             "residual",
             j,
         )
         require((status == 0) == (found.gap[j] <= tol), "certified within tol", j, status)
+
+
+def judge_survey(features: Any, candidate: Any, metric: str, found: Any, *, eps: float) -> None:
+    """Judge the figures of a candidate: sums over rows, and the mean of simplified silhouettes."""
+    x, c = np.asarray(features, np.float64), np.asarray(candidate.centers, np.float64)
+    (n, d), k = x.shape, len(c)
+    size = np.sqrt((x * x).sum(axis=1)), np.sqrt((c * c).sum(axis=1)).max()
+    off = (d + 8) * eps * (size[0] + size[1]) ** 2
+    own = np.full(n, 2.0) if metric == "cosine" else (x * x).sum(axis=1)
+    scores = x @ c.T - (0.0 if metric == "cosine" else 0.5 * (c * c).sum(axis=1))
+    prices = np.zeros(k) if candidate.prices is None else candidate.prices
+    priced, i = scores + prices, np.arange(n)
+    y, near = priced.argmax(axis=1), priced >= (priced.max(axis=1) - 2 * off)[:, None]
+    if candidate.labels is not None:
+        y, near = np.asarray(candidate.labels), np.eye(k, dtype=bool)[candidate.labels]
+    doubtful = near.sum(axis=1) > 1
+    moved = np.abs(np.bincount(y, minlength=k) - found.counts).sum()
+    require(moved <= 2 * doubtful.sum(), "counts of a survey", found.counts, moved)
+    span = np.where(near, scores, -np.inf).max(axis=1) - np.where(near, scores, np.inf).min(axis=1)
+    total = off.sum() + 2.0**-45 * np.abs(scores).max(axis=1, initial=0).sum()
+    value = scores[i, y].sum()
+    require(abs(value - found.objective) <= total + span.sum(), "objective", found.objective, value)
+    free = upper = scores.max(axis=1).sum()
+    require(abs(free - found.free) <= total, "free objective", found.free, free)
+    if candidate.bounds is not None and candidate.prices is not None:
+        low, high = implied(candidate.bounds.lower, candidate.bounds.upper, n)
+        paid = np.where(prices < 0, high, low) * prices
+        upper, total = priced.max(axis=1).sum() - paid.sum(), total + 2.0**-45 * np.abs(paid).sum()
+        total += 2.0**-45 * n * np.abs(prices).max()
+    require(abs(upper - found.upper_bound) <= total, "upper bound", found.upper_bound, upper)
+    at, others = scores[i, y], np.where(np.arange(k) == y[:, None], -np.inf, scores).max(axis=1)
+    a, b = (np.sqrt(np.maximum(own - 2 * s, 0)) for s in (at, others))
+    far = np.maximum(np.maximum(a, b), np.sqrt(off))
+    each = np.where(np.maximum(a, b) > 0, (b - a) / far, 0.0)
+    most = np.minimum(2.0, 8 * off / np.maximum(np.minimum(a, b), np.sqrt(off)) / far)
+    most = np.where(doubtful | (far <= 4 * np.sqrt(off)), 2.0, most).mean()
+    require(abs(each.mean() - found.silhouette) <= most + 1e-12, "silhouette", found.silhouette)
