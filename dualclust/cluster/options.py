@@ -19,8 +19,8 @@ from ..algos.core.errors import (
     OutputError,
     UsageError,
 )
+from ..common.formats import Selection
 from .embeddings import check_path
-from .formats import Selection
 from .start import INITS
 from .table import check_table
 from .values_of_rows import column_of
