@@ -31,7 +31,7 @@ QUICK = {
     "dualclust": "tests/house/test_exports.py",
     "dualclust/cli": "tests/cli/test_demo_folders.py",
     "dualclust/cluster": "tests/cluster/test_products.py",
-    "dualclust/cluster/formats": "tests/cluster/test_mistaken_files.py",
+    "dualclust/common/formats": "tests/cluster/test_mistaken_files.py",
     "dualclust/cluster/report": "tests/cluster/test_row_entries.py",
     "dualclust/common": "tests/cli/test_cli_cluster_errors.py",
     "dualclust/common/page": "tests/train/report/test_run_page.py",

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from dualclust.algos.core.errors import OutputError
-from dualclust.cluster.formats import copies, open_rows
-from dualclust.cluster.formats.plain import PlainRows
 from dualclust.common import ranks
+from dualclust.common.formats import copies, open_rows
+from dualclust.common.formats.plain import PlainRows
 from tests.cluster.written_formats import (
     N,
     X,

@@ -16,8 +16,8 @@ from dualclust.cluster.embeddings import (
     embedding_source,
     open_embeddings,
 )
-from dualclust.cluster.formats import plain
 from dualclust.cluster.values_of_rows import read_weights
+from dualclust.common.formats import plain
 
 DTYPES = ["float16", "float32", "float64", "longdouble", "int8", "uint16", "int64", ">f2", ">f8"]
 

@@ -10,10 +10,10 @@ import pytest
 
 from dualclust.algos.core.errors import DualclustError, InvalidValueError
 from dualclust.cli.main import build_parser
-from dualclust.cluster.formats import Selection, default_folder, open_rows
-from dualclust.cluster.formats.kinds import kind_of
-from dualclust.cluster.formats.registry import FORMATS
-from dualclust.cluster.formats.shards import JoinedRows
+from dualclust.common.formats import Selection, default_folder, open_rows
+from dualclust.common.formats.kinds import kind_of
+from dualclust.common.formats.registry import FORMATS
+from dualclust.common.formats.shards import JoinedRows
 from tests.cli.cluster_files import listing
 from tests.cluster.written_formats import (
     FILES,
