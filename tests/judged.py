@@ -53,6 +53,12 @@ def observe(function: types.FunctionType, judge: Callable[[dict[str, Any], Any],
     inner.__kwdefaults__ = function.__kwdefaults__
     signature = inspect.signature(inner)
 
+    def tell(found: Any, /, *args: Any, **kwargs: Any) -> None:
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        with np.errstate(all="ignore"):
+            TALLY[name, _judgment(judge, given.arguments, found)] += 1
+
     def judged(*args: Any, **kwargs: Any) -> Any:
         depth = getattr(_here, "depth", 0)
         if depth and name not in NESTED:
@@ -63,15 +69,11 @@ def observe(function: types.FunctionType, judge: Callable[[dict[str, Any], Any],
         _here.depth = depth + (name not in OPEN)
         try:
             found = inner(*args, **kwargs)
+            tell(found, *args, **kwargs)
         except InfeasibleBoundsError as error:
-            found = error
+            tell(error, *args, **kwargs)
             raise
         finally:
-            if "found" in locals():
-                given = signature.bind(*args, **kwargs)
-                given.apply_defaults()
-                with np.errstate(all="ignore"):
-                    TALLY[name, _judgment(judge, given.arguments, found)] += 1
             _here.depth = depth
         return found
 
