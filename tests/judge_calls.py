@@ -353,17 +353,20 @@ def trained(given: dict[str, Any], found: Any) -> str:
     scores = np.asarray(one.features)  # of mi_margin, log-probabilities
     if found.config.method != "mi_margin":
         scores = scores @ np.asarray(one.centers).T
-    judge_run(found.folder, one, scores)
+    chosen = found.metrics[-1].get("heads", {}).get("best", found.config.heads.target)
+    evaluated = chosen == len(one.assignment.counts)
+    judge_run(found.folder, one, scores, evaluated=evaluated)
     return "interval"
 
 
-def figure(judge: Callable[[dict[str, Any], Any], None]) -> Callable[[dict[str, Any], Any], str]:
-    def judged(given: dict[str, Any], found: Any) -> str:
-        judge(given, found)
-        return "interval"
+def figure(
+    judge: Callable[[dict[str, Any], Any], str | None],
+) -> Callable[[dict[str, Any], Any], str]:
+    return lambda given, found: judge(given, found) or "interval"
 
-    return judged
 
+OF_PROOFS = {assignment, source, feasible, sums, constrained}
+"""Those that judge an `InfeasibleBoundsError` as well."""
 
 JUDGES: dict[str, Callable[[dict[str, Any], Any], str]] = {
     "algos.offline.assignment:assign_exact": assignment,
