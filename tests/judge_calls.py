@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -31,7 +32,7 @@ from tests.judge_centers import (
     judge_survey,
 )
 from tests.judge_figures import FIGURES
-from tests.judge_files import Rows, judge_choice, judge_folder, judge_table, read_csv
+from tests.judge_files import Rows, judge_choice, judge_folder, judge_page, judge_table, read_csv
 from tests.judge_runs import judge_run
 
 LARGEST = 2**24
@@ -264,8 +265,10 @@ def command(given: dict[str, Any], found: Any) -> str:
     if found != 0 or getattr(options, "dry_run", False):
         return "not judged: nothing was written"
     folder = options.out or default_folder(options.input, *(["-assigned"] if is_new else []))
+    if os.environ.get("RANK", "0") != "0":
+        return "part"  # the first rank writes the folder
     if not (folder / "result.json").is_file():
-        return "not judged: labels alone, or another rank's"
+        return "not judged: labels alone"
     rows = (assigned_rows if is_new else clustered_rows)(options, folder)
     if rows.x.shape[0] * len(rows.centers) > LARGEST:
         return "not judged: too large"
@@ -273,6 +276,9 @@ def command(given: dict[str, Any], found: Any) -> str:
     labels = np.load(folder / "labels.npy", allow_pickle=False)
     if rows.prices is not None and (folder / "rows.csv").is_file():
         judge_table(read_csv(folder / "rows.csv"), labels, rows)
+    if (folder / "report.html").is_file():
+        result = json.loads((folder / "result.json").read_text())
+        judge_page((folder / "report.html").read_text(), result, labels, rows)
     if rows.prices is not None and options.table is not None and options.table.suffix == ".csv":
         judge_table(read_csv(options.table), labels, rows, options.id or "row")
     return how(rows.x.shape[0] * len(rows.centers))
@@ -347,17 +353,20 @@ def trained(given: dict[str, Any], found: Any) -> str:
     scores = np.asarray(one.features)  # of mi_margin, log-probabilities
     if found.config.method != "mi_margin":
         scores = scores @ np.asarray(one.centers).T
-    judge_run(found.folder, one, scores)
+    chosen = found.metrics[-1].get("heads", {}).get("best", found.config.heads.target)
+    evaluated = chosen == len(one.assignment.counts)
+    judge_run(found.folder, one, scores, evaluated=evaluated)
     return "interval"
 
 
-def figure(judge: Callable[[dict[str, Any], Any], None]) -> Callable[[dict[str, Any], Any], str]:
-    def judged(given: dict[str, Any], found: Any) -> str:
-        judge(given, found)
-        return "interval"
+def figure(
+    judge: Callable[[dict[str, Any], Any], str | None],
+) -> Callable[[dict[str, Any], Any], str]:
+    return lambda given, found: judge(given, found) or "interval"
 
-    return judged
 
+OF_PROOFS = {assignment, source, feasible, sums, constrained}
+"""Those that judge an `InfeasibleBoundsError` as well."""
 
 JUDGES: dict[str, Callable[[dict[str, Any], Any], str]] = {
     "algos.offline.assignment:assign_exact": assignment,

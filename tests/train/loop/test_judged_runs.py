@@ -12,6 +12,7 @@ import pytest
 
 from dualclust.train.loop import resume, train
 from tests import judged
+from tests.judge_files import read_csv
 from tests.judge_runs import COLUMNS, JUDGED, WITHOUT, agreement, judge_run
 from tests.train.runs import Interrupted, interrupt_after, tiny, write_images
 
@@ -61,7 +62,7 @@ def test_a_wrong_column_of_labels_is_refused(run, tmp_path):
     folder = tmp_path / "wrong"
     shutil.copytree(run.folder, folder)
     given, path = read(run), folder / "assignments.csv"
-    lines = list(csv.DictReader(path.open(newline="")))
+    lines = read_csv(path)
     changes = {"cluster": "1", "nearest": "1", "margin": "0.5", "class": "1"}
     for name, value in changes.items():
         with path.open("w", newline="") as file:
