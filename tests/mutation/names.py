@@ -98,7 +98,8 @@ class Names:
         if not isinstance(target, ast.Name):
             return
         number = isinstance(value, ast.Constant) and type(value.value) is int
-        if number or called in ("len", "int") or ".shape[" in ast.unparse(value):
+        size = isinstance(value, ast.Subscript) and ast.unparse(value.value).endswith(".shape")
+        if number or size or called in ("len", "int"):
             self.whole.add(target.id)
         kept = isinstance(value, ast.BinOp) or called in ALIKE
         before = _operands(value) if isinstance(value, Operation) and kept else set()

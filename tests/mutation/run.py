@@ -211,7 +211,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names, operators = modules(ROOT, options.only), operators_of(options.operators)
     chosen = draw(ROOT, names, options.n, options.seed, operators)
     trace = read_trace(options.trace) if options.trace else Trace({}, {})
-    plan = [(m, () if m.key in known else _stages(m, trace, options.seconds)) for m in chosen]
+    plan = [
+        (
+            m,
+            ()
+            if m.key in known
+            else _stages(m, trace, options.seconds)[: 1 if options.first else 2],
+        )
+        for m in chosen
+    ]
     if options.list:
         for mutant, stages in plan:
             tests = [" ".join(stage) for stage in stages]
@@ -285,6 +293,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--operators", nargs="+", default=(), help=says)
     says = "what `tests.mutation.trace` wrote: which tests run which lines"
     add("--trace", type=Path, metavar="FOLDER", help=says)
+    says = "leave out the rest of the package: sooner, and a lower bound of the rate"
+    add("--first", action="store_true", help=says)
     says = "of tests that run a mutant's lines, before all of its package (default 100)"
     add("--seconds", type=float, default=100.0, help=says)
     add("--jobs", type=int, default=1, help="trees at a time (default 1)")

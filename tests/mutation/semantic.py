@@ -44,6 +44,8 @@ UNSEEN_KEYWORDS = {
     "flush",
     "file",
 }
+# Of their arguments they take the shape, the kind or the place alone.
+SHAPES = {"zeros_like", "ones_like", "empty_like", "array_namespace"}
 CUTS = (2**10, 2**20)
 Simple = ast.Assign | ast.AnnAssign | ast.AugAssign | ast.Expr
 ROOT = Path(__file__).resolve().parents[2]
@@ -228,7 +230,7 @@ class SemanticFinder(Finder):
 
     def visit_Call(self, node: ast.Call) -> None:
         name = called_name(node)
-        if name in SILENT_CALLS or name.endswith(("Error", "Warning")):
+        if name in (SILENT_CALLS | SHAPES) or name.endswith(("Error", "Warning")):
             return
         for argument in node.args:
             if isinstance(argument, ast.Name) and self._is_whole(argument):
@@ -245,7 +247,8 @@ class SemanticFinder(Finder):
             self._swapped(name, node.args)
         if not isinstance(node.func, ast.Name):
             self.visit(node.func)
-        for child in (*node.args, *node.keywords):
+        # `like` is a place, too.
+        for child in (*node.args, *(k for k in node.keywords if k.arg not in ("like", "device"))):
             self.visit(child)
 
     def _keyword(self, name: str, keyword: ast.keyword) -> None:
