@@ -81,6 +81,10 @@ class ThreadRanks(Ranks):
             every = self.join(tensor.detach()[None], [1] * self.world_size)
             tensor.copy_(every.sum(0))
 
+    def wait(self) -> None:
+        """As `Ranks.wait`."""
+        self.any(False)
+
     def leave(self) -> None:
         """Nothing to leave."""
 

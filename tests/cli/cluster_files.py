@@ -51,8 +51,17 @@ def outputs(folder):
     )
 
 
-def check(folder, x, k):
-    """Everything that the files say, recomputed from the rows of the input."""
+def dual_of(scores, prices, lower, upper):
+    """What no labels inside the bounds are worth more than, by weak duality at these prices."""
+    paid = np.where(prices > 0.0, prices * lower, prices * upper)
+    return (scores + prices).max(axis=1).sum() - paid.sum()
+
+
+def check(folder, x, k, *, fixed=(), forbidden=()):
+    """Everything that the files say, recomputed from the rows of the input.
+
+    `fixed` and `forbidden` are pairs of a row and a cluster.
+    """
     labels, centers, sizes, report = outputs(folder)
     x = unit_rows(np.asarray(x, np.float64))
     n = len(x)
@@ -67,8 +76,20 @@ def check(folder, x, k):
         assert int(row["min_count"]) <= int(row["size"]) <= int(row["max_count"])
     value = (x * centers.astype(np.float64)[labels]).sum() / n
     assert report["mean_similarity"] == pytest.approx(value, abs=1e-6)
-    assert report["mean_similarity_bound"] >= report["mean_similarity"] - 1e-9
+    with np.load(folder / "model.npz") as model:
+        prices, lower, upper = (model[name] for name in ("prices", "lower", "upper"))
+    scores = x @ centers.T.astype(np.float64)
+    for row, cluster in fixed:
+        assert labels[row] == cluster
+        scores[row, np.arange(k) != cluster] = -np.inf
+    for row, cluster in forbidden:
+        assert labels[row] != cluster
+        scores[row, cluster] = -np.inf
+    dual = dual_of(scores, prices, lower, upper)
+    assert report["mean_similarity_bound"] == pytest.approx(dual / n, abs=1e-6)
     assert report["relative_gap"] >= 0
+    lost = report["relative_gap"] * max(np.abs(x * centers[labels]).sum(), abs(dual)) / n
+    assert lost == pytest.approx(dual / n - value, abs=1e-6)
     assert (report["n_samples"], report["n_clusters"], report["violation"]) == (n, k, 0)
     assert report["smallest_cluster"] == counts.min() >= report["min_count"]
     assert report["largest_cluster"] == counts.max() <= report["max_count"]

@@ -86,12 +86,17 @@ def test_the_nearest_center_of_each_row(tmp_path, capsys, model) -> None:
     assert "137 rows, the nearest centers" in out
 
 
-def test_stored_prices_give_the_training_rows_their_labels(tmp_path, model) -> None:
+def test_stored_prices_give_the_training_rows_their_labels(tmp_path, capsys, model) -> None:
     _, x, folder = model
-    path = save(tmp_path / "X.npy", x)
-    assert assign(folder / "model.npz", path, "--prices", "--out", tmp_path / "a" / "l.npy") == 0
-    labels, want = np.load(tmp_path / "a" / "l.npy"), np.load(folder / "labels.npy")
+    path, made = save(tmp_path / "X.npy", x), tmp_path / "a" / "l.npy"
+    assert assign(folder / "model.npz", path, "--prices", "--json", "--out", made) == 0
+    result = json.loads(capsys.readouterr().out)
+    labels, want = np.load(made), np.load(folder / "labels.npy")
     priced = scores_of(model, x) + arrays(folder)[1]
+    # What the rows are worth does not include the prices.
+    name = "mean_similarity" if model[0] == "cosine" else "mean_squared_distance"
+    assert result[name] == pytest.approx(mean_of(model, scores_of(model, x), labels, x), rel=1e-6)
+    assert result["labels"] == "prices"
     line = np.arange(len(x))
     lost = priced.max(axis=1) - priced[line, want]
     scale = np.abs(priced).max()

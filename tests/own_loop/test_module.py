@@ -62,6 +62,23 @@ def test_a_state_gives_the_same_next_labels_to_the_bit(kind, tmp_path):
     assert same(tuple(module.state_dict().values()), tuple(fresh[0].state_dict().values()))
 
 
+@pytest.mark.parametrize("kind", ["hard", "free sign", "router"])
+def test_labels_from_before_loading_move_no_price(kind):
+    """They are of other prices: the next step is that of the labels since then alone."""
+    saved = copy.deepcopy(warm(kind).state_dict())
+    loaded, fresh = (KINDS[kind](automatic=False) for _ in range(2))
+    loaded(batch(50))
+    for module in (loaded, fresh):
+        module.load_state_dict(saved)
+    loaded.move_prices()  # nothing has come since
+    assert same(tuple(loaded.state_dict().values()), tuple(saved.values()))
+    for module in (loaded, fresh):
+        module(batch(51))
+        module.move_prices()
+    assert same(tuple(loaded.state_dict().values()), tuple(fresh.state_dict().values()))
+    assert not torch.equal(fresh.prices, saved["price_lower"] - saved["price_upper"])
+
+
 def test_a_state_of_other_bounds_is_refused_and_nothing_taken_over():
     module, other = warm("hard"), PricedLabels(8, upper=1.3)
     before = copy.deepcopy(other.state_dict())

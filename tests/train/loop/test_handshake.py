@@ -10,10 +10,10 @@ import torch
 
 from dualclust.algos.core.errors import UsageError
 from dualclust.train.config.run import override
-from dualclust.train.loop import Run, handshake
+from dualclust.train.loop import Run, handshake, resume, train
 from dualclust.train.loop.handshake import check_same_run
 from tests.thread_ranks import on_threads
-from tests.train.runs import tiny, write_images
+from tests.train.runs import Interrupted, interrupt_after, tiny, write_images
 
 OPTIONS = ("threads=1", "heads.clusters=[10]")
 DRAWING = threading.Lock()
@@ -57,6 +57,47 @@ def test_a_network_of_ones_own_that_each_rank_drew_anew(source) -> None:
             return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 4))
 
     assert "got weights = " in refusal(source, network=network)
+
+
+def said_by_ranks(begin) -> str:
+    """What both ranks say, of which each calls ``begin(rank, ranks)``."""
+    said = []
+
+    def work(ranks):
+        with pytest.raises(UsageError, match=r"^the ranks must do the same, got ") as error:
+            begin(ranks.rank, ranks)
+        said.append(str(error.value))
+
+    on_threads(2, work)
+    assert len({*said}) == 1
+    return said[0]
+
+
+def test_ranks_that_start_another_run_end_before_its_first_step(source, tmp_path) -> None:
+    def begin(rank, ranks):
+        config = tiny(source, *OPTIONS, f"seed={rank}")
+        train(config, tmp_path / f"{rank}", ranks=ranks)
+
+    assert "seed = 0 on rank 0 and 1 on rank 1" in said_by_ranks(begin)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "changes", "words"),
+    [
+        ((2, 1), (), "epochs that are over = 2 on rank 0 and 1 on rank 1"),
+        ((1, 1), ("seed=7",), "seed = 0 on rank 0 and 7 on rank 1"),
+    ],
+)
+def test_ranks_that_resume_another_run_end_before_its_next_step(
+    source, tmp_path, epochs, changes, words
+) -> None:
+    """Each from a folder of its own machine, of which one is an older copy, or of another run."""
+    for rank, last in enumerate(epochs):
+        config = tiny(source, *OPTIONS, *(changes if rank else ()))
+        with pytest.raises(Interrupted):
+            train(config, tmp_path / f"{rank}", progress=interrupt_after(last))
+
+    assert words in said_by_ranks(lambda rank, ranks: resume(tmp_path / f"{rank}", ranks=ranks))
 
 
 def test_a_digest_is_of_all_that_steps_change() -> None:

@@ -6,7 +6,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
+from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.core.errors import (
+    DualclustError,
+    InfeasibleBoundsError,
+    InvalidValueError,
+)
 from dualclust.algos.offline._row_errors import (
     NO_CLUSTER,
     NOT_FINITE,
@@ -14,6 +19,8 @@ from dualclust.algos.offline._row_errors import (
     agree,
     what_is_wrong,
 )
+from dualclust.algos.offline.assignment import assign_source
+from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import ScoresOutOfRangeError
 from tests.libraries import ONE_EACH
@@ -72,3 +79,33 @@ def test_all_ranks_raise_the_error_of_the_first_row(kind):
 
 def test_the_first_row_of_all_may_be_wrong():
     assert all("row 0 is not so" in str(error) for error in of_ranks({0: (0, NOT_FINITE)}))
+
+
+@pytest.mark.parametrize("row", [3, MOST_ROWS - 1, MOST_ROWS + 3, 2 * MOST_ROWS + 5, -1])
+@pytest.mark.parametrize(
+    ("entry", "error", "words"),
+    [
+        (math.nan, InvalidValueError, "row {} is not so"),
+        (math.inf, InvalidValueError, "row {} is not so"),
+        (-math.inf, InfeasibleBoundsError, "sample {} may join no cluster"),
+    ],
+)
+def test_a_row_is_named_by_its_place_among_all_rows(rng, row, entry, error, words):
+    """In any block of any rank, alone and before another wrong row; the second has two blocks."""
+    edges = [0, MOST_ROWS, 3 * MOST_ROWS, 3 * MOST_ROWS + 40]
+    n, k = edges[-1], 3
+    scores = rng.normal(size=(n, k))
+    scores[row] = entry
+    scores[-1, 0] = math.nan if row != -1 else scores[-1, 0]
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+
+    def solve(group):
+        own = scores[group.first_row : group.first_row + group.n_local]
+        with pytest.raises(DualclustError) as found:
+            assign_source(score_source(own)._replace(group=group), bounds)
+        return found.value
+
+    with np.errstate(invalid="ignore"):
+        for found in [*groups_on_threads(edges, solve), *groups_on_threads([0, n], solve)]:
+            assert type(found) is error
+            assert words.format(row % n) in str(found)
