@@ -18,6 +18,7 @@ from array_api_strict import ArrayAPIStrictFlags
 from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
 
+from tests import judged
 from tests.examples import PROFILE
 from tests.libraries import (
     IMMUTABLE,
@@ -49,6 +50,7 @@ settings.register_profile("long", settings.get_profile("ci"), max_examples=200)
 settings.register_profile("nightly", settings.get_profile("long"), derandomize=False)
 settings.load_profile(PROFILE)
 block()
+judged.install()
 
 # OpenBLAS takes no more threads from its variable than there are cores; asked in the process, it
 # does. A row of tests/machines has four on any machine.
@@ -164,3 +166,29 @@ def transfers() -> Iterator[Transfers]:
 def rng() -> np.random.Generator:
     """Numbers that do not depend on which tests ran before."""
     return np.random.default_rng(0)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Judge what the library returns, unless a test says why it cannot be read once more."""
+    mark = item.get_closest_marker("unjudged")
+    with judged.unjudged("" if mark is None else mark.kwargs["reason"]):
+        return (yield)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let a worker of pytest-xdist send how it has judged results."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["judged"] = judged.lines()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    """Add what a worker has judged."""
+    judged.add(getattr(node, "workeroutput", {}).get("judged", []))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how results were judged."""
+    terminalreporter.section("results of the library, as tests.judge has judged them")
+    terminalreporter.write_line(judged.text())

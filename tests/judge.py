@@ -1,0 +1,148 @@
+"""Judges assignments and their proofs, in plain NumPy and integers, with no code of the library.
+
+Each function takes the problem and what was found, and raises `AssertionError` at the first claim
+that does not hold. Small problems are added up in integers, without rounding; larger ones in long
+doubles, whose error is bounded, and then in integers as well where that error decides.
+
+O is the objective, S the sum of the absolute scores of the labels, p are the prices, l and u the
+bounds, also those implied by the other clusters' bounds and n. No labels inside the bounds exceed
+``D = O + lost``, with ``lost = sum_i max_k (s_ik + p_k) - (s_iy + p_y) + sum_k p+_k (n_k - l_k) +
+p-_k (u_k - n_k)``. R is what rounding explains: 128 roundings of the scores that are compared, and
+of their prices up to ``2 k max |s|``: no best prices are larger, so larger ones excuse nothing.
+
+`judge_assignment`
+    Labels are clusters, on allowed pairs; counts are theirs, inside the bounds; violation is 0.
+    ``|objective - O| <= rounding``, and <= 64 roundings of S. ``objective <= upper_bound``, and
+    ``D <= upper_bound + R``. ``gap max(S, |upper_bound|)`` is ``upper_bound - objective``, and
+    ``lost`` is at most that plus R. Optimal if, and only if, the gap is 0; then ``lost <= R``.
+
+`tests.judge_bounds` and `tests.judge_centers` judge the rest of what the library proves.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+SMALL = 1024  # scores up to which all is added up in integers
+EPS, TINY = Fraction(1, 2**52), Fraction(1, 2**1074)
+LONG_EPS = Fraction(float(np.finfo(np.longdouble).eps))
+UNIT = 2**1126  # of the integers: each float64 is a whole number of these
+
+
+class Verdict(NamedTuple):
+    """True objective, and what labels may be worth at most: fractions, off by at most `error`."""
+
+    objective: Fraction
+    dual: Fraction
+    error: Fraction
+
+
+def require(holds: Any, claim: str, *figures: Any) -> None:
+    """Refuse what was found unless a claim holds."""
+    assert holds, f"refused: {claim}: {', '.join(map(str, figures))}"
+
+
+def numbers(x: Any, exact: bool) -> Any:
+    """Return float64 numbers as integers, in an array of objects, or as long doubles."""
+    x = np.asarray(x, np.float64)
+    if not exact:
+        return x.astype(np.longdouble)
+    part, power = np.frexp(x)
+    whole, power = (part * 2.0**53).astype(np.int64).ravel().tolist(), power.ravel().tolist()
+    found = np.empty(x.size, object)
+    found[:] = [i << (e + 1073) for i, e in zip(whole, power, strict=True)]
+    return found.reshape(x.shape)
+
+
+def total(x: Any) -> tuple[Fraction, Fraction]:
+    """Return the sum of products of two `numbers`, and by how much it may be off."""
+    if x.dtype == object:
+        return Fraction(sum(x.ravel().tolist()), UNIT**2), Fraction(0)
+    x = np.concatenate([x.ravel(), np.zeros(1, np.longdouble)])
+    parts = np.add.reduceat(x, range(0, x.size, 256))
+    off = np.abs(x).sum() * (1 + x.size * np.finfo(np.longdouble).eps)
+    require(np.isfinite(off), "sums stay in the range of long doubles")
+    found = sum(Fraction(*part.as_integer_ratio()) for part in parts)
+    return found, 264 * LONG_EPS * Fraction(*off.as_integer_ratio())
+
+
+def implied(lower: Any, upper: Any, n: int) -> tuple[list[int], list[int]]:
+    """Return bounds that respect the other clusters' and the number of samples."""
+    low, high = [int(v) for v in lower], [int(v) for v in upper]
+    below, above = n - sum(high), n - sum(low)
+    pairs = list(zip(low, high, strict=True))
+    return [max(a, below + b) for a, b in pairs], [min(b, above + a) for a, b in pairs]
+
+
+def judge_assignment(
+    scores: Any,
+    weights: Any,
+    lower: Any,
+    upper: Any,
+    found: Any,
+    *,
+    doubt: float = 0.0,
+    exact: bool | None = None,
+) -> Verdict:
+    """Judge labels inside bounds and their certificate; `found` has the fields of the library's.
+
+    Scores that the library has computed may differ from these; `doubt` bounds the sum over rows of
+    the most by which one of a row does.
+    """
+    scores, lower, upper = np.asarray(scores, np.float64), np.asarray(lower), np.asarray(upper)
+    (n, k), i, y = scores.shape, np.arange(len(scores)), np.asarray(found.labels)
+    prices, sizes = np.asarray(found.prices), np.bincount(y, minlength=k)
+    require(y.shape == (n,) and len(sizes) == k, "a label below k for each row", y, k)
+    require(np.array_equal(found.counts, sizes), "counts are of the labels", found.counts, sizes)
+    outside = max(0, (lower - sizes).max(), (sizes - upper).max())
+    require(found.violation == outside == 0, "sizes are inside", found.violation, outside)
+    require(np.isfinite(scores[i, y]).all(), "no label is on a forbidden pair")
+    objective, bound, rounding, gap = figures = [
+        float(v) for v in (found.objective, found.upper_bound, found.rounding, found.gap)
+    ]
+    require(np.isfinite([*figures, *prices]).all() and prices.shape == (k,), "finite", figures)
+    is_exact = scores.size <= SMALL if exact is None else exact
+    allowed, p = np.isfinite(scores), numbers(prices, is_exact)
+    s = numbers(np.where(allowed, scores, 0.0), is_exact)
+    one = numbers(1.0, is_exact)[()]
+    s, p = s * (one if weights is None else numbers(weights, is_exact)[:, None]), p * one
+    priced = np.where(allowed, s + p, (s[i, y] + p[y])[:, None])  # a forbidden pair is no better
+    best = priced.argmax(axis=1)
+    regret = priced[i, best] - priced[i, y]
+    low, high = implied(lower, upper, n)
+    each = zip(sizes.tolist(), low, high, prices, strict=True)
+    missed = [c - a if q > 0 else b - c if q < 0 else 0 for c, a, b, q in each]
+    worth, e = total(s[i, y])
+    size, _ = total(abs(s[i, y]))
+    lost, off = (
+        sum(pair)
+        for pair in zip(total(regret), total(abs(p) * np.array(missed, dtype=p.dtype)), strict=True)
+    )
+    if not is_exact:  # of the priced scores
+        off += 4 * LONG_EPS * total(abs(s[i, best]) + abs(s[i, y]) + abs(p[best]) + abs(p[y]))[0]
+    cap = np.minimum(abs(p), 2 * k * max(abs(s).max(), 0)) if n else p
+    compared = np.where(regret > 0, abs(s[i, best]) + cap[best], 0 * regret)
+    explained = 128 * EPS * (size + total(cap[y])[0] + total(compared)[0]) + 4 * (n + 1) * TINY
+    if not is_exact and exact is None and off > explained:
+        return judge_assignment(scores, weights, lower, upper, found, doubt=doubt, exact=True)
+    e, explained = e + Fraction(doubt), explained + 2 * Fraction(doubt)
+    o, ub, r, g = map(Fraction, (objective, bound, rounding, gap))
+    floor = (n + 4) * TINY
+    require(abs(o - worth) <= r + e, "objective within rounding", objective, float(worth), rounding)
+    require(abs(o - worth) <= 64 * EPS * size + e + floor, "objective", objective, float(worth))
+    most = 1024 * EPS * (size + e + total(abs(p[y]))[0]) + floor
+    require(0 <= r <= most, "rounding is some of scores and prices", rounding, float(most))
+    require(o <= ub, "objective at most upper_bound", objective, bound)
+    dual = float(worth + lost)
+    require(
+        worth - Fraction(doubt) + lost + off <= ub + explained, "D at most upper_bound", dual, bound
+    )
+    scale = max(size, abs(ub))
+    stated, tolerance = g * scale, EPS * (4 * scale + 64 * g * size) + g * e + floor
+    require(abs(stated - (ub - o)) <= tolerance, "gap is of upper_bound", gap, objective, bound)
+    require(g >= 0 and lost + off <= stated + explained, "gap proven", gap, float(lost))
+    require((found.status == "optimal") == (g == 0), "optimal has no gap", gap, found.status)
+    return Verdict(worth, worth + lost, e + off)

@@ -1,0 +1,387 @@
+"""Which judge sees which public function, and how its arguments and result are handed over."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from dualclust.algos.core.errors import InfeasibleBoundsError
+from dualclust.algos.scores.blocks import block_rows, row_blocks
+from dualclust.algos.scores.sources import FeatureSource, ScoreSource
+from tests.judge import judge_assignment, require
+from tests.judge_bounds import (
+    judge_comparison,
+    judge_dual_value,
+    judge_entropy,
+    judge_infeasible,
+    judge_sizes,
+    judge_stream,
+    judge_value,
+)
+from tests.judge_centers import (
+    judge_centers,
+    judge_clustering,
+    judge_kmeans,
+    judge_pseudo_labels,
+    judge_survey,
+)
+from tests.judge_figures import FIGURES
+from tests.judge_files import Rows, judge_choice, judge_folder, judge_table, read_csv
+from tests.judge_runs import judge_run
+
+LARGEST = 2**24
+"""Scores that are judged at most; the suite has none larger."""
+
+PIECES: dict[Any, list[tuple[int, Any, Any]]] = {}
+_lock = threading.Lock()
+
+
+def on_host(value: Any) -> Any:
+    """Return arrays as NumPy's, also those in records; all else as it is."""
+    if isinstance(value, tuple) and not isinstance(value, (ScoreSource, FeatureSource)):
+        parts = [on_host(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        return value
+    if type(value).__name__ == "SecondTensor":
+        value = value.inner
+    if hasattr(value, "detach"):
+        value = value.detach()
+        value = value.double() if str(value.dtype) == "torch.bfloat16" else value
+        return value.cpu().numpy().copy()
+    return np.asarray(value)
+
+
+def eps_of(array: Any) -> float:
+    """Return the spacing of the type in which the library computes."""
+    return float(np.finfo(np.promote_types(array.dtype, np.float32)).eps)
+
+
+def how(n_scores: int) -> str:
+    """Tell how an assignment of so many scores is judged."""
+    return "exact" if n_scores <= 1024 else "interval"
+
+
+def rows_of(features: Any) -> Any:
+    """Return the rows of a matrix or source; None where this rank has not all of them."""
+    if not isinstance(features, FeatureSource):
+        return features
+    if not features.group.is_alone:
+        return None
+    return on_host(features.rows(0, features.group.n_local))
+
+
+def assignment(given: dict[str, Any], found: Any) -> str:
+    scores, weights, bounds = given["scores"], given["weights"], given["bounds"]
+    if isinstance(found, InfeasibleBoundsError):
+        judge_infeasible(bounds.lower, bounds.upper, scores > -np.inf, found)
+        return "exact"
+    if scores.size > LARGEST:
+        return "not judged: too large"
+    judge_assignment(scores, weights, bounds.lower, bounds.upper, found)
+    return how(scores.size)
+
+
+def source(given: dict[str, Any], found: Any) -> str:
+    scores, bounds = given["source"], given["bounds"]
+    group, k = scores.group, scores.n_clusters
+    if isinstance(found, InfeasibleBoundsError):
+        return "not judged: pairs of a source"
+    if scores.in_turn or group.n_total * k > LARGEST:
+        return "not judged: rows that ranks read together, or too many"
+    edges = row_blocks(group.n_local, block_rows(k, like=bounds.lower))
+    parts = [on_host(scores.block(a, b)) for a, b in edges]
+    own = np.concatenate([np.zeros((0, k), parts[0].dtype if parts else float), *parts])
+    eps = eps_of(own)
+    own = np.ldexp(own.astype(np.float64), scores.exponent)
+    if not group.is_alone:
+        key = found.objective, found.upper_bound, found.prices.tobytes(), found.counts.tobytes()
+        with _lock:
+            pieces = PIECES.setdefault(key, [])
+            pieces.append((group.first_row, own, found.labels))
+            if sum(len(piece[1]) for piece in pieces) < group.n_total:
+                return "part"
+            del PIECES[key]
+        pieces.sort(key=lambda piece: piece[0])
+        own, labels = (np.concatenate([piece[i] for piece in pieces]) for i in (1, 2))
+        found = found._replace(labels=labels)
+    largest = np.abs(np.where(np.isfinite(own), own, 0.0)).max(axis=1, initial=0.0)
+    doubt = 32 * eps * float(largest.sum())  # a product of other rows may round otherwise
+    judge_assignment(own, None, bounds.lower, bounds.upper, found, doubt=doubt)
+    return how(own.size)
+
+
+def stream(given: dict[str, Any], found: Any) -> str:
+    bounds = given["bounds"]
+    sides = bounds.lower, bounds.upper, bounds.n_samples
+    judge_stream(found.labels, given["state"], found.state, *sides)
+    return "exact"
+
+
+def sizes(given: dict[str, Any], found: Any) -> str:
+    bounds = given["bounds"]
+    judge_sizes(given["state"], bounds.lower_share, bounds.upper_share, found)
+    return "exact"
+
+
+def dual(given: dict[str, Any], found: Any) -> str:
+    bounds = given["bounds"]
+    judge_dual_value(given["scores"], given["prices"], bounds.lower, bounds.upper, found)
+    return "interval"
+
+
+def value(given: dict[str, Any], found: Any) -> str:
+    judge_value(given["scores"], given["labels"], found)
+    return "interval"
+
+
+def outside(given: dict[str, Any], found: Any) -> str:
+    low, high = given["bounds"].lower, given["bounds"].upper
+    true = max([0, *(low - given["counts"]), *(given["counts"] - high)])
+    require(found == true, "violation", found, true)
+    return "exact"
+
+
+def feasible(given: dict[str, Any], found: Any) -> str:
+    allowed, lower, upper = (np.asarray(given[name]) for name in ("allowed", "lower", "upper"))
+    allowed, weights = allowed > (-np.inf if allowed.dtype.kind == "f" else 0), given["weights"]
+    n = len(allowed) if weights is None else int(np.asarray(weights).sum())
+    upper = np.minimum(upper, n) if (lower <= n).all() else upper
+    vector = getattr(found, "vector", None)
+    if vector is not None:
+        clusters = getattr(found, "clusters", vector.clusters)
+        error = SimpleNamespace(vector=vector, clusters=clusters, excess=vector.excess)
+        judge_infeasible(lower, upper, allowed, error, weights)
+    elif found is not None:
+        counts = np.asarray(found.counts)
+        require(((lower <= counts) & (counts <= upper)).all(), "feasible counts", counts)
+        if found.labels is not None:
+            own = np.bincount(found.labels, minlength=len(counts))
+            require(np.array_equal(own, counts), "counts of feasible labels", own, counts)
+            require(allowed[np.arange(n), found.labels].all(), "feasible labels are allowed")
+    return "exact"
+
+
+def sums(given: dict[str, Any], found: Any) -> str:
+    if found is not None:
+        judge_infeasible(given["lower"], given["upper"], int(given["n"]), found)
+    return "exact"
+
+
+def barred_pairs(given: dict[str, Any], n: int, k: int) -> Any:
+    fixed, forbidden = given["fixed"], given["forbidden"]
+    if fixed is None and forbidden is None:
+        return None
+    barred = np.zeros((n, k), bool)
+    if fixed is not None:
+        barred |= (fixed[:, None] >= 0) & (fixed[:, None] != np.arange(k))
+    if forbidden is not None:
+        barred[forbidden[:, 0], forbidden[:, 1]] = True
+    return barred
+
+
+def constrained(given: dict[str, Any], found: Any) -> str:
+    bounds = given["bounds"]
+    barred = barred_pairs(given, bounds.n_samples, bounds.n_clusters)
+    if isinstance(found, InfeasibleBoundsError):
+        judge_infeasible(bounds.lower, bounds.upper, ~barred, found)
+        return "exact"
+    x = rows_of(given["features"])
+    if x is None or len(x) * bounds.n_clusters > LARGEST:
+        return "not judged: rows of several ranks, or too many"
+    judge_clustering(
+        x,
+        found.centers,
+        given["weights"],
+        given["metric"],
+        bounds.lower,
+        bounds.upper,
+        found.assignment,
+        eps=eps_of(x),
+        barred=barred,
+    )
+    return how(len(x) * bounds.n_clusters)
+
+
+def kmeans(given: dict[str, Any], found: Any) -> str:
+    x = rows_of(given["features"])
+    if x is None:
+        return "not judged: rows of several ranks"
+    means = found.converged and given["tol"] == 0.0 and given["state"] is None
+    judge_kmeans(x, given["weights"], given["metric"], found, eps=eps_of(x), means=means)
+    return "interval"
+
+
+def hardness(given: dict[str, Any], found: Any) -> str:
+    arrays = given["features"], given["labels"], given["centers"], found
+    eps = max(eps_of(given["features"]), eps_of(given["centers"]))
+    judge_centers(*arrays, temperature=given["temperature"], tol=given["tol"], eps=eps)
+    return "interval"
+
+
+def soft(given: dict[str, Any], found: Any) -> str:
+    judge_pseudo_labels(
+        given["sigma"],
+        found,
+        fairness_weight=given["fairness_weight"],
+        beta=given["beta"],
+        prior=given["prior"],
+    )
+    return "interval"
+
+
+def comparison(given: dict[str, Any], found: Any) -> str:
+    for one in found:
+        judge_comparison(given["scores"], given["bounds"].lower, given["bounds"].upper, one)
+    return "interval"
+
+
+def entropy(given: dict[str, Any], found: Any) -> str:
+    judge_entropy(given["scores"], given["rule"], found)
+    return "interval"
+
+
+def surveyed(given: dict[str, Any], found: Any) -> str:
+    x = rows_of(given["source"])
+    if x is None:
+        return "not judged: rows of several ranks"
+    for candidate, one in zip(given["candidates"], found, strict=True):
+        judge_survey(x, on_host(candidate), given["metric"], one, eps=eps_of(x))
+    return "interval"
+
+
+def command(given: dict[str, Any], found: Any) -> str:
+    """Judge the folder that a command has written, from what it has read."""
+    from dualclust.cluster.formats import default_folder
+
+    options = given["options"]
+    is_new = hasattr(options, "model")
+    if found != 0 or getattr(options, "dry_run", False):
+        return "not judged: nothing was written"
+    folder = options.out or default_folder(options.input, *(["-assigned"] if is_new else []))
+    if not (folder / "result.json").is_file():
+        return "not judged: labels alone, or another rank's"
+    rows = (assigned_rows if is_new else clustered_rows)(options, folder)
+    if rows.x.shape[0] * len(rows.centers) > LARGEST:
+        return "not judged: too large"
+    judge_folder(folder, rows)
+    labels = np.load(folder / "labels.npy", allow_pickle=False)
+    if rows.prices is not None and (folder / "rows.csv").is_file():
+        judge_table(read_csv(folder / "rows.csv"), labels, rows)
+    if rows.prices is not None and options.table is not None and options.table.suffix == ".csv":
+        judge_table(read_csv(options.table), labels, rows, options.id or "row")
+    return how(rows.x.shape[0] * len(rows.centers))
+
+
+def read_rows(options: Any, metric: str) -> tuple[Any, float]:
+    """Return the rows of a command's input, read anew, and the spacing of their type."""
+    from dualclust.cluster.embeddings import open_embeddings
+    from dualclust.cluster.options import selection_of
+
+    stored = open_embeddings(options.input, selection_of(options))
+    x = np.asarray(stored.rows(0, stored.n_samples), np.float64)
+    if metric == "cosine":
+        x = x / np.abs(x).max(axis=1, keepdims=True)
+        x = x / np.linalg.norm(x, axis=1, keepdims=True)
+    return x, float(np.finfo(stored.dtype).eps)
+
+
+def clustered_rows(options: Any, folder: Any) -> Rows:
+    from dualclust.cluster.problem import read_inputs
+
+    inputs, (x, eps) = read_inputs(options), read_rows(options, options.metric)
+    with np.load(folder / "model.npz", allow_pickle=False) as model:
+        centers, prices = model["centers"], model["prices"]
+    fixed, forbidden = on_host(inputs.fixed), on_host(inputs.forbidden)
+    return Rows(
+        x=x,
+        weights=on_host(inputs.weights),
+        barred=barred_pairs({"fixed": fixed, "forbidden": forbidden}, len(x), len(centers)),
+        centers=centers,
+        prices=prices,
+        metric=options.metric,
+        eps=eps,
+        n_fixed=0 if fixed is None else int((fixed >= 0).sum()),
+        n_forbidden=0 if forbidden is None else len(forbidden),
+    )
+
+
+def assigned_rows(options: Any, folder: Any) -> Rows:
+    from dualclust.cluster.model import read_model
+
+    model = read_model(options.model)
+    x, eps = read_rows(options, model.metric)
+    prices, price_error = model.prices if options.prices else None, 0.0
+    if options.bounded:
+        sizes = read_csv(folder / "sizes.csv")
+        prices, price_error = np.asarray([float(line["price"]) for line in sizes]), 5e-7
+    same = {"weights": None, "barred": None, "metric": model.metric, "eps": eps}
+    none = {"n_fixed": 0, "n_forbidden": 0, "price_error": price_error}
+    none["middle"] = np.asarray(model.centers, np.float64).mean(axis=0)
+    return Rows(x=x, centers=model.centers, prices=prices, **same, **none)
+
+
+def chosen(given: dict[str, Any], found: Any) -> str:
+    """Judge the table of a choice of k."""
+    from dualclust.cluster.formats import default_folder
+
+    options = given["options"]
+    folder = options.out or default_folder(options.input, "-choice")
+    if found != 0 or not (folder / "choice.csv").is_file():
+        return "not judged: nothing was written"
+    said = json.loads((folder / "choice.json").read_text())
+    judge_choice(read_csv(folder / "choice.csv"), said["n_drawn"])
+    return "interval"
+
+
+def trained(given: dict[str, Any], found: Any) -> str:
+    """Judge the folder of a run that has ended."""
+    if not (found.folder / "assignments.csv").is_file():
+        return "not judged: another rank's"
+    one = found.prediction
+    scores = np.asarray(one.features)  # of mi_margin, log-probabilities
+    if found.config.method != "mi_margin":
+        scores = scores @ np.asarray(one.centers).T
+    judge_run(found.folder, one, scores)
+    return "interval"
+
+
+def figure(judge: Callable[[dict[str, Any], Any], None]) -> Callable[[dict[str, Any], Any], str]:
+    def judged(given: dict[str, Any], found: Any) -> str:
+        judge(given, found)
+        return "interval"
+
+    return judged
+
+
+JUDGES: dict[str, Callable[[dict[str, Any], Any], str]] = {
+    "algos.offline.assignment:assign_exact": assignment,
+    "algos.offline.assignment:assign_offline": assignment,
+    "algos.offline.assignment:assign_source": source,
+    "algos.online.assignment:assign": stream,
+    "algos.online.certificates:size_certificate": sizes,
+    "algos.online.certificates:dual_value": dual,
+    "algos.online.certificates:objective": value,
+    "algos.online.certificates:violation": outside,
+    "algos.bounds.forbidden_pairs:feasibility": feasible,
+    "algos.bounds.forbidden_pairs:check_feasible": feasible,
+    "algos.bounds.infeasibility:check_sums": sums,
+    "algos.clustering.constrained:constrained_kmeans": constrained,
+    "algos.clustering.lloyd:kmeans": kmeans,
+    "algos.clustering.hardness_weighted:hardness_centers": hardness,
+    "algos.pseudo_labels.solver:pseudo_labels": soft,
+    "algos.baselines.comparison:compare_assignments": comparison,
+    "algos.baselines.entropy:assign_entropy": entropy,
+    "algos.selection.survey:survey": surveyed,
+    "cluster.command:run_cluster": command,
+    "cluster.assign:run_assign": command,
+    "cluster.choice:run_choice": chosen,
+    "train.loop.train_and_resume:train": trained,
+    "train.loop.train_and_resume:resume": trained,
+    **{place: figure(judge) for place, judge in FIGURES.items()},
+}

@@ -1,0 +1,1 @@
+"""The judge accepts what is right, and refuses each figure that is not."""
