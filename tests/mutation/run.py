@@ -211,15 +211,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names, operators = modules(ROOT, options.only), operators_of(options.operators)
     chosen = draw(ROOT, names, options.n, options.seed, operators)
     trace = read_trace(options.trace) if options.trace else Trace({}, {})
-    plan = [
-        (
-            m,
-            ()
-            if m.key in known
-            else _stages(m, trace, options.seconds)[: 1 if options.first else 2],
-        )
-        for m in chosen
-    ]
+    most = 1 if options.first else 2
+    plan = [(m, [] if m.key in known else _stages(m, trace, options.seconds)[:most]) for m in chosen]
     if options.list:
         for mutant, stages in plan:
             tests = [" ".join(stage) for stage in stages]

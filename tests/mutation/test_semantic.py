@@ -133,7 +133,7 @@ MORE = [
     (
         "one iteration",
         "def f(xs, n, rows):\n    for x in xs:\n        g(x)\n    return range(0, n, rows)\n",
-        {"for x in [*(xs)][:1]:", "return range(0, min(n, 0 + rows), rows)"},
+        {"for x in dict(zip(range(1), xs)).values():", "return range(0, min(n, 0 + rows), rows)"},
     ),
     ("term dropped", "def f(a, b):\n    g(a - b)\n", {"g(a)"}),
     ("term dropped", "def f(a):\n    return f'{a}' + 'b' + 2.5 * a\n", set()),

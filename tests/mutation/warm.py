@@ -14,6 +14,7 @@ import importlib
 import importlib.metadata
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -37,6 +38,8 @@ LOADED = (
     "torch",
     "_pytest.assertion.rewrite",
 )
+# A child that asks for more has an error in its memory: the machine is shared.
+MOST_BYTES = 8 * 2**30
 # pytest cannot rewrite the assertions of a plug-in that is loaded already; it has none.
 PYTEST = ["-q", "-x", "--tb=line", "-p", "no:cacheprovider", "-o", "timeout=0"]
 PYTEST += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
@@ -162,6 +165,7 @@ def _become(limits: Sequence[float], printed: str, arguments: list[str]) -> None
         nothing = os.open(os.devnull, os.O_RDONLY)
         for old, new in ((nothing, 0), (log, 1), (log, 2)):
             os.dup2(old, new)
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
         plugin = _Limits(*limits)
         import pytest
 
