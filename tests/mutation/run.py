@@ -212,7 +212,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = draw(ROOT, names, options.n, options.seed, operators)
     trace = read_trace(options.trace) if options.trace else Trace({}, {})
     most = 1 if options.first else 2
-    plan = [(m, [] if m.key in known else _stages(m, trace, options.seconds)[:most]) for m in chosen]
+    plan = [
+        (m, [] if m.key in known else _stages(m, trace, options.seconds)[:most]) for m in chosen
+    ]
     if options.list:
         for mutant, stages in plan:
             tests = [" ".join(stage) for stage in stages]

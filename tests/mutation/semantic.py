@@ -7,6 +7,7 @@ what it returns is right.
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -220,9 +221,9 @@ class SemanticFinder(Finder):
         for sign in "+-":
             self.add("offset", *self.span(node), f"{self._grouped(node)} {sign} 1")
 
-    def _cut(self, node: ast.expr) -> None:
+    def _cut(self, node: ast.expr, cuts: Sequence[int] = CUTS) -> None:
         """A bound that only large problems feel."""
-        for most in CUTS:
+        for most in cuts:
             text = f"min({self.text(node)}, 2**{most.bit_length() - 1})"
             self.add("constant bound", *self.span(node), text)
 
@@ -235,8 +236,8 @@ class SemanticFinder(Finder):
         for argument in node.args:
             if isinstance(argument, ast.Name) and self._is_whole(argument):
                 self._shifted(argument)
-                if name == "range":
-                    self._cut(argument)
+                if name == "range":  # with a step, over rows; else over iterations
+                    self._cut(argument, CUTS if len(node.args) == 3 else CUTS[:1])
         if name == "range" and len(node.args) == 3:
             start, stop, step = (self.text(a) for a in node.args)
             text = f"min({stop}, {start} + {step})"
