@@ -1,4 +1,4 @@
-"""What rounding explains of a loss: truncated clusters, bounds that are not reached, large terms."""
+"""What rounding explains of a loss: truncated clusters, prices that pay, terms that overflow."""
 
 from __future__ import annotations
 
