@@ -70,9 +70,9 @@ TABLE: dict[str, dict[Placement, str]] = {
         ("torch", "cpu"): "torch_cpu:curvature_product",
         ("torch", "cuda"): "torch_engine:curvature_product",
     },
-    "best_priced": {
-        ("numpy", "cpu"): "numba_candidates:best_priced",
-        ("torch", "cpu"): "torch_cpu:best_priced",
+    "regrets": {
+        ("numpy", "cpu"): "numba_candidates:regrets",
+        ("torch", "cpu"): "torch_cpu:regrets",
     },
     "augmenting_paths": {
         ("numpy", "cpu"): "numba_augmenting_paths:augmenting_paths",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .numba_compilation import ENTRY, INNER
 from .numba_engine import all_finite, largest
 
-__all__ = ["best_priced", "select_candidates"]
+__all__ = ["regrets", "select_candidates"]
 
 FloatArray = NDArray[np.floating[Any]]
 
@@ -163,23 +163,40 @@ def select_candidates(
     return clusters, values, n_candidates, truncation
 
 
+@njit(**INNER)
+def _two_sum(a, b):
+    """See `dualclust.algos.core.error_free.two_sum`."""
+    total = a + b
+    of_b = total - a
+    return total, (a - (total - of_b)) + (b - of_b)
+
+
 @njit(**ENTRY)
-def _best_priced(values, clusters, prices, best):
+def _regrets(values, clusters, prices, slots, regret):
     for i in range(len(values)):
-        first = np.float64(values[i, 0])
-        best[i] = -np.inf
+        own = np.float64(values[i, slots[i]])
+        own_price = prices[clusters[i, slots[i]]]
+        most = 0.0
         for j in range(values.shape[1]):
             if clusters[i, j] < 0:  # nothing comes after the last candidate
                 break
-            best[i] = max(best[i], (np.float64(values[i, j]) - first) + prices[clusters[i, j]])
+            gain, of_gain = _two_sum(np.float64(values[i, j]), -own)
+            more, of_more = _two_sum(prices[clusters[i, j]], -own_price)
+            total, of_total = _two_sum(gain, more)
+            most = max(most, total + (of_total + (of_gain + of_more)))
+        regret[i] = most
 
 
-def best_priced(
-    values: FloatArray, clusters: NDArray[np.int32], prices: NDArray[np.float64]
+def regrets(
+    values: FloatArray,
+    clusters: NDArray[np.int32],
+    prices: NDArray[np.float64],
+    slots: NDArray[np.int64],
 ) -> NDArray[np.float64]:
-    """See `dualclust.algos.offline._proof.best_priced`."""
-    best = np.empty(len(values))
+    """See `dualclust.algos.offline._proof.regrets`."""
+    regret = np.empty(len(values))
     native = values.dtype.newbyteorder("=")
     lists = np.require(values, native, ("C", "W")), np.require(clusters, np.int32, ("C", "W"))
-    _best_priced(*lists, np.require(prices, np.float64, ("C", "W")), best)
-    return best
+    own = np.require(prices, np.float64, ("C", "W")), np.require(slots, np.int64, ("C", "W"))
+    _regrets(*lists, *own, regret)
+    return regret

@@ -20,10 +20,10 @@ from . import (
 __all__ = [
     "assign_stream",
     "augmenting_paths",
-    "best_priced",
     "curvature",
     "curvature_product",
     "narrow_candidates",
+    "regrets",
     "select_candidates",
     "soft_counts",
     "split_rows",
@@ -59,9 +59,9 @@ def narrow_candidates(
     return _run(numba_free_rows.narrow_candidates, values, clusters, low, high, **options)  # type: ignore[no-any-return]
 
 
-def best_priced(values: Tensor, clusters: Tensor, prices: Tensor) -> Tensor:
-    """See `dualclust.algos.offline._proof.best_priced`."""
-    return _run(numba_candidates.best_priced, values, clusters, prices)  # type: ignore[no-any-return]
+def regrets(values: Tensor, clusters: Tensor, prices: Tensor, slots: Tensor) -> Tensor:
+    """See `dualclust.algos.offline._proof.regrets`."""
+    return _run(numba_candidates.regrets, values, clusters, prices, slots)  # type: ignore[no-any-return]
 
 
 def soft_counts(

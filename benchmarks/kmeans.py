@@ -39,6 +39,15 @@ def data(n: int, k: int, d: int, dtype: str, seed: int = 0) -> Array:
     return np.asarray(0.6 * centers[member] + rng.standard_normal((n, d)), dtype=dtype)
 
 
+def heavy_tailed(n: int, k: int, d: int, dtype: str, seed: int = 0) -> Array:
+    """Return points of 5 k groups with Pareto(1.1) sizes: bounds split the largest among many."""
+    rng = np.random.default_rng(seed)
+    share = ((np.arange(5 * k) + 0.5) / (5 * k)) ** (-1 / 1.1)
+    centers = rng.standard_normal((5 * k, d))
+    member = rng.choice(5 * k, size=n, p=share / share.sum())
+    return np.asarray(centers[member] + 0.5 * rng.standard_normal((n, d)), dtype=dtype)
+
+
 def sklearn_free(x: Array, k: int, seed: int) -> Found:
     """scikit-learn, Lloyd."""
     from sklearn.cluster import KMeans
@@ -78,6 +87,14 @@ def ours_bounded(x: Array, k: int, seed: int) -> Found:
     return found.labels_, found.n_iter_
 
 
+def ours_ten_starts(x: Array, k: int, seed: int) -> Found:
+    """Take the best of ten starts, as k-means-constrained and scikit-learn did by default."""
+    from dualclust import ConstrainedKMeans
+
+    found = ConstrainedKMeans(k, lower=0.9, upper=1.1, n_init=10, random_state=seed).fit(x)
+    return found.labels_, found.n_iter_
+
+
 def kmeans_constrained(x: Array, k: int, seed: int) -> Found:
     """k-means-constrained: the optimal labels of each iteration by min-cost flow."""
     from k_means_constrained import KMeansConstrained
@@ -103,6 +120,7 @@ METHODS: dict[str, Method] = {
     "faiss, default sample": Method(faiss_sample, "faiss", False, 10**9),
     "dualclust, no bounds": Method(ours_free, None, False, 10**9),
     "dualclust, 0.9 to 1.1": Method(ours_bounded, None, True, 10**9),
+    "dualclust, 0.9 to 1.1, ten starts": Method(ours_ten_starts, None, True, 10**6),
     "k-means-constrained, 0.9 to 1.1": Method(
         kmeans_constrained, "k_means_constrained", True, 10**6
     ),
@@ -128,13 +146,15 @@ def main() -> None:
     parser.add_argument("--k", type=int, default=10, help="number of clusters")
     parser.add_argument("--d", type=int, default=64, help="number of columns")
     parser.add_argument("--dtype", choices=["float32", "float64"], default="float32")
+    parser.add_argument("--heavy-tailed", action="store_true", help="groups of Pareto sizes")
     parser.add_argument("--rounds", type=int, default=3, help="how often each method runs")
     parser.add_argument("--against", default="scikit-learn", help="the peer of the column x")
     parser.add_argument("--only", default="", help="only methods whose name contains this")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     n, k = options.n, options.k
-    x = data(n, k, options.d, options.dtype)
+    rows = heavy_tailed if options.heavy_tailed else data
+    x = rows(n, k, options.d, options.dtype)
     chosen = {
         name: method
         for name, method in METHODS.items()

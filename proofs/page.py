@@ -50,6 +50,7 @@ says nothing but that printed numbers fit together: it is not counted as verifie
 | holds with an extra hypothesis | true with what the paper leaves out, given under "Hypotheses" |
 | refuted | false as stated; a counterexample is stored and checked |
 | erratum (repaired) | a slip with an obvious repair, which is what is checked |
+| not established | the numbers that the paper prints do not show it, nor the contrary |
 | open | neither proven nor refuted by us |
 | empirical | a result of training runs; only the arithmetic of the printed numbers is checked |
 """.replace("@ABOUT@", "\n".join(f"| {name} | {what} |" for name, what in ABOUT.items()))

@@ -235,9 +235,10 @@ def _check_range(name: str, what: str, values: Array, length: int) -> None:
     xp = compat.array_namespace(values)
     low, high = (int(edge) for edge in read(xp.min(values), xp.max(values)))
     if low < 0 or high >= length:
+        pairs = "; a pair is a row and a cluster, not two rows" if name == "forbidden" else ""
         msg = (
-            f"{name} must hold {what} from 0 to {length - 1}, got {low if low < 0 else high}"
-            ". To fix this, number rows and clusters from 0"
+            f"{name} must hold {what} from 0 to {length - 1}, got {low if low < 0 else high}. "
+            f"To fix this, number rows and clusters from 0{pairs}"
         )
         raise InvalidValueError(msg)
 

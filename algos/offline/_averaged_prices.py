@@ -61,6 +61,9 @@ FARTHEST, RESTLESS = 0.75, 0.5
 """Step 4: farthest move of a price, in radii of the last region; largest change between quarters,
 the root of the mean square in radii of the next one."""
 
+LEAST_RADIUS, MOST_RADII = 1e-300, 1e100
+"""Radius that is as good as none, and moves in radii beyond which their number does not matter."""
+
 
 class AveragedPrices(NamedTuple):
     """Prices averaged over the second half of a pass, and how they changed between its quarters.
@@ -215,8 +218,15 @@ def averaged_region(
     prices, change = averaged_prices(sample, bounds, region.center, options=options)
     fall = math.sqrt((1.0 / m - 1.0 / n) / (1.0 / before - 1.0 / n))  # step 3
     radius = options.averaging_loss * fall * region.radius
-    farthest = xp.max(xp.abs(prices - region.center) / region.radius)  # step 4
-    restless = xp.mean((change / radius) ** 2)
+    farthest = xp.max(_in_radii(prices - region.center, region.radius))  # step 4
+    restless = xp.mean(_in_radii(change, radius) ** 2)
     if float(farthest) <= FARTHEST and float(restless) <= RESTLESS**2:
         return TrustRegion(prices, radius)
     return None
+
+
+def _in_radii(moves: Array, radius: Array) -> Array:
+    """Sizes of moves in units of the radius, up to a number whose square is finite."""
+    xp = compat.array_namespace(moves)
+    radius = xp.clip(radius, min=LEAST_RADIUS)
+    return xp.minimum(xp.abs(moves), MOST_RADII * radius) / radius

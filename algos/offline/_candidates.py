@@ -192,8 +192,10 @@ def select_candidates(
     low, high = xp.astype(low, scores.dtype), xp.astype(high, scores.dtype)
     best = xp.max(scores + low, axis=1)
     usable = xp.isfinite(best) & xp.all(scores < math.inf, axis=1)  # false for NaN too
+    most = 0.5 * xp.finfo(scores.dtype).max  # a pass refuses larger scores anyway
     best = xp.where(usable, best, xp.zeros_like(best))
-    threshold = best - (SLACK * eps) * (xp.abs(best) + largest)
+    threshold = xp.clip(best, min=-most) - (SLACK * eps) * (xp.abs(best) + largest)
+    threshold = xp.minimum(threshold, best)
     at_most = scores + high
     selected = (at_most >= threshold[:, None]) & usable[:, None]
     n_candidates = xp.sum(xp.astype(selected, xp.int64), axis=1)

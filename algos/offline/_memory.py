@@ -1,4 +1,4 @@
-"""What the offline solver does where memory is short: smaller trust regions, or a clear error.
+"""What the offline solver does where memory is short, or no labels exist: smaller regions, errors.
 
 At most `max_entries` candidates are kept, or one of each row where that makes more, and all scores
 only up to `last_entries` (`SolverOptions`). A region is first shrunk until its candidates fit.
@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from ..bounds.forbidden_pairs import check_feasible
+from ..bounds.sizes import SizeBounds
 from ..core.errors import InvalidValueError
 from ..scores.sources import ScoreSource
-from ..scores.statistics import median, strided_ids
+from ..scores.statistics import allowed_pairs, median, strided_ids
 from ._candidates import TrustRegion
 from ._options import SolverOptions
 from ._region_from_rows import largest_radius
 
-__all__ = ["raise_no_labels", "within_memory"]
+__all__ = ["raise_no_labels", "raise_without_labels", "within_memory"]
 
 DEVIATIONS = 3.0
 """Of the number of candidates, as some rows tell it: a pass that finds too many is lost."""
@@ -74,5 +76,21 @@ def raise_no_labels(n_scores: int, options: SolverOptions) -> NoReturn:
         f"scores are more than options.last_entries={options.last_entries}, up to which all of "
         f"them are kept. To fix this, forbid fewer pairs, widen the bounds, or ask for the optimum "
         f"(tol=0), which keeps about {16 * n_scores / 2**30:.2g} GiB of candidates"
+    )
+    raise InvalidValueError(msg)
+
+
+def raise_without_labels(source: ScoreSource, bounds: SizeBounds) -> NoReturn:
+    """Say why all scores led to no labels: none exist, with the proof, or float64 is too short.
+
+    Raises
+    ------
+    InfeasibleBoundsError, InvalidValueError
+        One of them, on all ranks alike.
+    """
+    check_feasible(allowed_pairs(source), bounds.lower, bounds.upper)
+    msg = (
+        "scores differ too much for float64: no labels were found, although some are inside"
+        ". To fix this, scale the scores down, or clip the smallest"
     )
     raise InvalidValueError(msg)

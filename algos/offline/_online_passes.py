@@ -241,7 +241,8 @@ def assign_in_passes(
     # Step 3: prove.
     best = learned if learned.dual <= last.dual else last
     rounding = rounding_of(last.size + best.size)
-    # A difference of two large sums: what rounding can hide of it counts as lost.
+    # A difference of two large sums: what rounding can hide of it counts as lost, and the bound
+    # lies above that of the prices by as much.
     lost = max(best.dual - last.objective, 0.0) + rounding
     counts = last.state.counts + forced
     return OfflineAssignment(
@@ -249,10 +250,10 @@ def assign_in_passes(
         counts=counts,
         prices=best.prices,
         objective=last.objective,
-        upper_bound=best.dual,
+        upper_bound=last.objective + lost,
         rounding=rounding,
         violation=violation(counts, bounds),
-        gap=relative_gap(lost, last.worth, best.dual),
+        gap=relative_gap(lost, last.worth, last.objective + lost),
     )
 
 

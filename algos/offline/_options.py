@@ -8,9 +8,50 @@ beside the arithmetic whose errors they bound.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+
+from ..core.checks import check_count, check_interval
 
 __all__ = ["DEFAULT_OPTIONS", "SolverOptions"]
+
+LEAST_COUNTS = {
+    "few_rows": 1,
+    "pass_width": 1,
+    "large_pass_width": 1,
+    "unit_rows": 1,
+    "widest_pass": 1,
+    "memory_rows": 1,
+    "sample_rows_per_cluster": 1,
+    "min_sample_rows": 1,
+    "sample_part": 1,
+    "sample_growth": 2,
+    "sample_width": 1,
+    "range_rows": 1,
+    "attempts": 1,
+    "initial_attempts": 1,
+    "chunk_rows": 1,
+    "device_chunk_rows": 1,
+}
+"""Whole numbers that are more than 0: what they count, divides or grows."""
+
+LARGEST = 1e9
+"""Of numbers that are no counts: times scores of up to ``2**200``, they are finite."""
+
+RANGES = {
+    "few_truncated": (-1.0, LARGEST),
+    "averaging_loss": (1e-9, LARGEST),
+    "sample_temperature": (1e-9, LARGEST),
+    "region_growth": (1.0, LARGEST),
+    "moving_growth": (1.0, LARGEST),
+    "region_shrinkage": (1e-9, 1.0),
+    "pass_temperature": (1e-9, LARGEST),
+    "window": (1e-9, LARGEST),
+    "window_growth": (1.0, LARGEST),
+    "learning_floor": (1e-9, 1.0),
+    "fallback_floor": (1e-9, 1.0),
+}
+"""Of other numbers, where it is not from 0 to `LARGEST`: factors that leave something, growth that
+is no less than before, steps that move a price at all."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +66,11 @@ class SolverOptions:
     >>> small = SolverOptions(max_entries=2**20, entries_per_row=0.0)
     >>> small.max_entries  # a thirty-second of the memory, however many the rows are
     1048576
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        For a number that says nothing, such as samples that do not grow.
     """
 
     # Passes over all rows (`assignment`).
@@ -55,7 +101,8 @@ class SolverOptions:
     `last_entries`. They take less than a label and its order do. 0 for no more than there."""
     few_truncated: float = 0.25
     """Share of the rows with truncated candidates up to which these alone are read again, where the
-    next region lies inside the last; it costs less than paths where candidates are missing."""
+    next region lies inside the last; it costs less than paths where candidates are missing. Below
+    0, none are."""
     max_passes: int = 16
     """Passes over all scores, after which all clusters become candidates: these take as long as
     hundreds of passes."""
@@ -181,6 +228,18 @@ class SolverOptions:
     """Epoch whose small steps the passes take that label all rows."""
     fallback_floor: float = 0.02
     """As `learning_floor`, in these passes: they hardly leave the prices given."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            name, value = field.name, getattr(self, field.name)
+            if isinstance(field.default, tuple):
+                check_count(f"the number of {name}", len(value), 1)
+                for i, width in enumerate(value):
+                    check_count(f"{name}[{i}]", width, 1)
+            elif isinstance(field.default, int):
+                check_count(name, value, LEAST_COUNTS.get(name, 0))
+            else:
+                check_interval(name, value, *RANGES.get(name, (0.0, LARGEST)))
 
     def entries_of(self, n: int) -> int:
         """Return how many candidates of n rows a pass may keep, whatever ranks have them.

@@ -8,10 +8,13 @@ be worth more. The bound minus the objective is added up from terms that are nev
 2. *Slackness*: what each price pays for a bound that is not reached, ``pi_k (n_k - l_k)`` or
    ``-pi_k (u_k - n_k)``.
 
-Scores are counted from each row's first candidate. The difference of the two values, in which
-everything else cancels, would be lost in the rounding of large scores. What rounding alone explains
-of the sum is not counted: weak duality holds for these prices, wherever they came from, so numbers
-on their way explain no more than scores and prices of the labels themselves do.
+3. *Rounding*: prices that paths have left are rounded like the largest number on the way. A loss
+   that this alone explains counts as 0, as long as it is below the rounding of the objective: what
+   prices are large or wrong by explains nothing else. Any other loss is rounded up.
+
+Both terms are added up from differences, each rounded once (`core.error_free`). The difference of
+the two values, in which everything else cancels, would be lost in the rounding of large scores or
+prices. Weak duality holds for any prices, wherever they came from.
 
 =====================  ===============  =======  =================================================
 paper                  here             shape    meaning
@@ -32,6 +35,7 @@ import array_api_compat as compat
 
 from ...backends import kernel
 from ..bounds.sizes import SizeBounds, implied_bounds
+from ..core.error_free import sum_of_differences
 from ..core.errors import InvalidValueError
 from ..core.reads import read, unread
 from ..core.segments import segment_sum
@@ -46,9 +50,9 @@ from ._options import SolverOptions
 __all__ = [
     "OfflineAssignment",
     "Problem",
-    "best_priced",
     "in_unit",
     "proven",
+    "regrets",
     "relative_gap",
     "rounding_of",
 ]
@@ -131,9 +135,9 @@ class OfflineAssignment(NamedTuple):
     gap : float
         What the best labels can be worth more, at most, relative to ``sum_i |s_{i, y_i}|``: the
         objective's absolute value, unless scores have both signs. Relative to the upper bound where
-        that is larger. 0 for labels proven optimal, up to the rounding in comparing the clusters of
-        a row. So an optimum of 0 has a gap of 0, and an objective near 0, because positive and
-        negative scores cancel, one that means something.
+        that is larger. 0 for labels proven optimal, up to the rounding of the prices, which may
+        hide 2^-46 of that sum, 1.4e-14, and no more. So an optimum of 0 has a gap of 0, and an
+        objective near 0, because positive and negative scores cancel, one that means something.
     """
 
     labels: Array
@@ -152,8 +156,8 @@ class OfflineAssignment(NamedTuple):
 
 
 @kernel
-def best_priced(values: Array, clusters: Array, prices: Array) -> Array:
-    """Return what the best candidate of each row is worth, counted from the score of the first.
+def regrets(values: Array, clusters: Array, prices: Array, slots: Array) -> Array:
+    """Return what each row loses by its label at these prices, beside its best candidate.
 
     Parameters
     ----------
@@ -162,11 +166,14 @@ def best_priced(values: Array, clusters: Array, prices: Array) -> Array:
     clusters : (m, w) int32 array
         The candidates; -1 after the last one, and at least one in each row.
     prices : (k,) float64 array
+    slots : (m,) int64 array
+        Place of the label among the candidates.
 
     Returns
     -------
     (m,) float64 array
-        ``max_j (s_ij - s_i0) + pi_j``.
+        ``max_j (s_ij - s_iy) + (pi_j - pi_y)``, never negative. Each term is rounded once
+        (`core.error_free`): prices that are large beside the scores hide nothing.
 
     Notes
     -----
@@ -177,78 +184,65 @@ def best_priced(values: Array, clusters: Array, prices: Array) -> Array:
     >>> import numpy as np
     >>> clusters = np.asarray([[2, 0], [1, -1]], dtype=np.int32)
     >>> values = np.asarray([[5.0, 4.0], [3.0, -np.inf]])
-    >>> best_priced(values, clusters, np.asarray([2.0, 0.5, 0.0]))
-    array([1. , 0.5])
-    """
-    return compat.array_namespace(prices).max(_priced(values, clusters, prices), axis=1)
-
-
-def _priced(values: Array, clusters: Array, prices: Array, *, sizes: bool = False) -> Array:
-    """Scores plus prices, counted from the first candidate; or the sizes of the terms."""
-    xp = compat.array_namespace(prices)
-    clusters = xp.astype(xp.clip(clusters, min=0), xp.int64)
-    price = xp.reshape(xp.take(prices, xp.reshape(clusters, (-1,))), clusters.shape)
-    values = xp.astype(values, xp.float64)
-    values = values - values[:, :1]
-    return xp.abs(values) + xp.abs(price) if sizes else values + price
-
-
-def _regrets(
-    candidates: Candidates,
-    rows: slice,
-    chosen: tuple[Array, Array],
-    prices: Array,
-    scale: float,
-    *,
-    whole: bool,
-) -> tuple[float, float]:
-    """What rows lose by their labels at these prices, and what rounding explains of that.
-
-    `chosen` are the scores of the labels, float64, and the labels. Of the `whole` problem, where
-    truncated clusters count, or beside the candidates alone. Prices carry the rounding of `scale`,
-    which explains no more than scores and prices of the labels do.
+    >>> regrets(values, clusters, np.asarray([2.0, 0.5, 0.0]), np.asarray([0, 0]))
+    array([1., 0.])
     """
     xp = compat.array_namespace(prices)
-    lists, (score, cluster) = (candidates.values[rows, :], candidates.clusters[rows, :]), chosen
-    price = xp.take(prices, cluster)
-    first = xp.astype(candidates.values[rows, 0], xp.float64)
-    label = score - first + price
-    regret = best_priced(*lists, prices) - label
+    is_candidate, names = clusters >= 0, xp.astype(xp.clip(clusters, min=0), xp.int64)
+    price = xp.reshape(xp.take(prices, xp.reshape(names, (-1,))), names.shape)
+    score, place = xp.astype(values, xp.float64), slots[:, None]
+    own, own_price = (xp.take_along_axis(part, place, axis=1) for part in (score, price))
+    score = xp.where(is_candidate, score, own)
+    price = xp.where(is_candidate, price, own_price)
+    return xp.max(sum_of_differences(score, own, price, own_price), axis=1)
+
+
+class _Regret(NamedTuple):
+    """What rows lose by their labels, and how many of them lose anything."""
+
+    lost: float
+    n_rows: int
+
+
+def _regret_of(
+    candidates: Candidates, rows: slice, slots: Array, prices: Array, *, whole: bool
+) -> _Regret:
+    """Add up what rows lose by their labels at these prices.
+
+    Of the `whole` problem, where truncated clusters count, or beside the candidates alone.
+    """
+    xp = compat.array_namespace(prices)
+    lists, slots = (candidates.values[rows, :], candidates.clusters[rows, :]), slots[rows]
+    regret = regrets(*lists, prices, slots)
     if whole:
-        beyond = candidates.truncation[rows] - first
-        regret = xp.maximum(regret, beyond - label)
-    is_lost = xp.astype(regret > 0.0, xp.int8)
-    size = xp.sum(xp.abs(score) + xp.abs(price))
-    lost, n_lost, size = read(xp.sum(regret), xp.sum(xp.astype(is_lost, xp.int64)), size)
-    if lost == 0.0:
-        return 0.0, 0.0
-    # Few rows lose anything: only they are looked at again.
-    some = xp.argsort(is_lost, descending=True, stable=True)[: int(n_lost)]
-    scores, clusters = (xp.take(part, some, axis=0) for part in lists)
-    values, label = _priced(scores, clusters, prices), xp.take(label, some)
-    sizes = _priced(scores, clusters, prices, sizes=True)
-    # Only clusters that look better than the label can have been rounded up.
-    zero = xp.zeros_like(values)
-    most = xp.max(xp.where(values >= label[:, None], sizes, zero), axis=1)
-    if whole:
-        truncation = xp.take(candidates.truncation[rows], some)
-        over = xp.take(beyond, some) > label
-        most = xp.maximum(most, xp.where(over, xp.abs(truncation), zero[:, 0]))
-    return lost, rounding_of(float(xp.sum(most)) + min(scale * n_lost, size))
+        score, cluster = (xp.take_along_axis(v, slots[:, None], axis=1)[:, 0] for v in lists)
+        price = xp.take(prices, xp.astype(cluster, xp.int64))
+        regret = xp.maximum(regret, _beyond(candidates.truncation[rows], score, price))
+    n_rows = xp.sum(xp.astype(regret > 0.0, xp.int64))
+    lost, n_rows = read(xp.sum(regret), n_rows)
+    return _Regret(lost, int(n_rows))
+
+
+def _beyond(truncation: Array, score: Array, price: Array) -> Array:
+    """What a truncated cluster can be worth more than the label, at most; 0 without one."""
+    xp = compat.array_namespace(price)
+    is_cut, zero = truncation > -math.inf, xp.zeros_like(price)
+    worth = xp.where(is_cut, truncation, zero)
+    worth = sum_of_differences(worth, xp.astype(score, xp.float64), zero, price)
+    return xp.where(is_cut, worth, zero)
 
 
 class _Part(NamedTuple):
     """Candidates chosen by some free rows, what they are worth, and what they lose.
 
-    `misplaced` is what the candidates alone say that they lose.
+    `misplaced` is what the candidates alone say that they lose, beyond rounding.
     """
 
     chosen: Array
     counts: Array
     objective: Array | float
     size: Array | float
-    lost: float
-    explained: float
+    regret: _Regret
     misplaced: float
 
 
@@ -263,7 +257,7 @@ def proven(
     """Return the labels of all rows, with objective and upper bound; and what their labels lose.
 
     The second is 0 unless the window of the paths was too small. Prices carry the rounding of
-    numbers as large as `scale`, which explains no more than `rounding` does.
+    numbers as large as `scale`, once for each row that loses something.
     """
     xp, k = compat.array_namespace(prices), prices.shape[0]
     # Candidates and fixed rows speak for prices inside the region only.
@@ -274,48 +268,46 @@ def proven(
         lists = candidates.values[rows, :], candidates.clusters[rows, :]
         slot = slots[rows][:, None]
         value, chosen = (xp.take_along_axis(part, slot, axis=1)[:, 0] for part in lists)
-        value, label = pair = xp.astype(value, xp.float64), xp.astype(chosen, xp.int64)
+        value, label = xp.astype(value, xp.float64), xp.astype(chosen, xp.int64)
         counts = segment_sum(xp.ones_like(label)[:, None], label, n_segments=k)[:, 0]
-        lost, explained = regret = _regrets(candidates, rows, pair, inside, scale, whole=True)
-        if is_outside or (lost > 0.0 and _any_truncated(candidates, rows)):
-            regret = _regrets(candidates, rows, pair, prices, scale, whole=False)
+        is_cut = _any_truncated(candidates, rows)
+        regret = alone = _regret_of(candidates, rows, slots, inside, whole=is_cut)
+        if is_outside or (regret.lost > 0.0 and is_cut):
+            alone = _regret_of(candidates, rows, slots, prices, whole=False)
         return _Part(
             chosen=chosen,
             counts=counts,
             objective=unread(xp.sum(value)),
             size=unread(xp.sum(xp.abs(value))),
-            lost=lost,
-            explained=explained,
-            misplaced=max(regret[0] - regret[1], 0.0),
+            regret=regret,
+            misplaced=max(alone.lost - rounding_of(scale * alone.n_rows), 0.0),
         )
 
     counts, chosen = candidates.fixed_counts, [candidates.clusters[:0, 0]]
     objective, size = candidates.fixed_value, candidates.fixed_size
-    lost = explained = misplaced = 0.0
+    lost, n_terms, misplaced = 0.0, 0, 0.0
     for part in map_in_order(of_part, row_slices(candidates, options), like=prices):
         chosen.append(part.chosen)
         counts = counts + part.counts
         objective, size = objective + part.objective, size + part.size
-        lost, explained = lost + part.lost, explained + part.explained  # step 1: regret
+        lost, n_terms = lost + part.regret.lost, n_terms + part.regret.n_rows  # step 1: regret
         misplaced += part.misplaced
     slack = _slackness(inside, counts, bounds)  # step 2: slackness
     outside = xp.max(xp.maximum(bounds.lower - counts, counts - bounds.upper))
-    priced_size = xp.sum(xp.abs(inside) * xp.astype(counts, xp.float64))
-    objective, size, slack, priced_size, outside = read(
-        objective, size, slack, priced_size, outside
-    )
-    lost = lost + slack
-    explained = explained + (rounding_of(min(scale, size + priced_size)) if slack != 0.0 else 0.0)
+    objective, size, slack, outside = read(objective, size, slack, outside)
+    lost, n_terms = lost + slack, n_terms + (slack != 0.0)
     if not math.isfinite(size + lost):
         raise ScoresOutOfRangeError
-    lost = lost if lost > explained else 0.0
+    # Step 3: rounding explains a loss, up to that of the objective itself; else it is rounded up.
+    is_explained = lost <= rounding_of(min(scale * n_terms, size))
+    lost = 0.0 if is_explained else lost + rounding_of(lost)
     assignment = OfflineAssignment(
         labels=_labels_of_all_rows(candidates, xp.concat(chosen), options),
         counts=counts,
         prices=inside,
         objective=objective,
         upper_bound=objective + lost,
-        rounding=rounding_of(size + priced_size),
+        rounding=2.0 * rounding_of(size),
         violation=max(0, int(outside)),
         gap=relative_gap(lost, size, objective + lost),
     )
@@ -360,8 +352,15 @@ def _labels_of_all_rows(candidates: Candidates, chosen: Array, options: SolverOp
 
 
 def relative_gap(lost: float, size: float, upper_bound: float) -> float:
-    """Return the gap of labels that lack `lost` at most; `size` is ``sum_i |s_{i, y_i}|``."""
-    return max(lost / max(size, abs(upper_bound)), SMALLEST) if lost > 0.0 else 0.0
+    """Return the gap of labels that lack `lost` at most; `size` is ``sum_i |s_{i, y_i}|``.
+
+    The best labels and these differ by no more than both are worth: a gap above 2 says nothing, and
+    rounding alone can be infinitely many times a bound of 0.
+    """
+    largest = max(size, abs(upper_bound))
+    if lost >= 2.0 * largest:
+        return 2.0 if lost > 0.0 else 0.0
+    return max(lost / largest, SMALLEST) if lost > 0.0 else 0.0
 
 
 def in_unit(assignment: OfflineAssignment, exponent: int) -> OfflineAssignment:
@@ -374,7 +373,10 @@ def in_unit(assignment: OfflineAssignment, exponent: int) -> OfflineAssignment:
     """
     if exponent == 0:
         return assignment
-    values = assignment.objective, assignment.upper_bound, assignment.rounding
+    counts = assignment.counts
+    # A score far below the largest has lost digits in this unit: one in each row.
+    lost = SMALLEST * float(compat.array_namespace(counts).sum(counts))
+    values = assignment.objective, assignment.upper_bound, assignment.rounding + lost
     try:
         objective, upper_bound, rounding = (math.ldexp(v, exponent) for v in values)
         math.ldexp(largest_score(assignment.prices), exponent)

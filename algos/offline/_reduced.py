@@ -42,7 +42,7 @@ from ._augmenting_paths import augmenting_paths
 from ._candidates import Candidates, TrustRegion, row_slices
 from ._cooling import refine_prices
 from ._options import DEFAULT_OPTIONS, SolverOptions
-from ._proof import OfflineAssignment, best_priced, proven, rounding_of
+from ._proof import OfflineAssignment, proven, regrets, rounding_of
 from ._smoothed_dual import Problem, RefinedPrices, soft_counts
 
 __all__ = ["LEAST_TEMPERATURE", "ReducedSolution", "are_few", "labels_by_paths", "solve_reduced"]
@@ -225,7 +225,10 @@ def _worth(candidates: Candidates, prices: Array, options: SolverOptions) -> lis
 
     def of_part(rows: slice) -> list[Array | float]:
         first = xp.astype(candidates.values[rows, 0], xp.float64)
-        best = best_priced(candidates.values[rows, :], candidates.clusters[rows, :], prices)
+        lists = candidates.values[rows, :], candidates.clusters[rows, :]
+        price = xp.take(prices, xp.astype(lists[1][:, 0], xp.int64))
+        place = xp.zeros(price.shape, dtype=xp.int64, device=compat.device(price))
+        best = price + regrets(*lists, prices, place)
         beyond = xp.clip(candidates.truncation[rows] - first - best, min=0.0)
         return [unread(xp.sum(terms)) for terms in (beyond, first + best, xp.abs(first))]
 

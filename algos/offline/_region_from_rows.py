@@ -14,6 +14,8 @@ where it leaves few clusters to choose from.
    the best one: the leads of rows that stand for all, sorted, say how many candidates a radius
    makes (`initial_radius`, `largest_radius`).
 
+Prices that a caller gives may be anything: those out of scale are dropped (`usable_prices`).
+
 =====================  ===============  =======  =================================================
 paper                  here             shape    meaning
 =====================  ===============  =======  =================================================
@@ -35,7 +37,8 @@ import array_api_compat as compat
 from ..bounds.sizes import SizeBounds
 from ..core.types import Array
 from ..core.workers import map_parts
-from ..scores.statistics import median, score_range
+from ..scores.sources import ScoreSource, times_power_of_two
+from ..scores.statistics import median, score_range, strided_ids
 from ._options import DEFAULT_OPTIONS, SolverOptions
 
 __all__ = [
@@ -45,6 +48,7 @@ __all__ = [
     "largest_radius",
     "raise_empty_clusters",
     "shifted_together",
+    "usable_prices",
 ]
 
 SMALLEST = 2.0**-500
@@ -52,6 +56,13 @@ SMALLEST = 2.0**-500
 
 LEAST_REACH = 1e-6
 """Radius of the first region at least, in ranges of scores: where typical rows tie."""
+
+FEW_ROWS = 64
+"""Rows whose range of scores prices given by a caller are compared with."""
+
+LARGEST_EXPONENT = 24
+"""Exponent of a given price, in ranges of scores, above which it is no start: in float32 it rounds
+by as much."""
 
 
 class RegionLimit(NamedTuple):
@@ -119,7 +130,8 @@ def largest_radius(
 
     def leads(rows: Array) -> Array:
         priced = xp.astype(rows, xp.float64) + prices
-        lead = xp.max(priced, axis=1, keepdims=True) - priced
+        best = xp.max(priced, axis=1, keepdims=True)  # of a row that may join none: -inf
+        lead = xp.where(xp.isfinite(best), best, xp.zeros_like(best)) - priced
         if shape is not None:  # in the mean of the radii of a cluster and of the best one
             first = xp.take(shape, xp.argmax(priced, axis=1))
             lead = lead / xp.clip((first[:, None] + shape) / 2.0, min=SMALLEST)
@@ -139,7 +151,7 @@ def largest_radius(
             scatter = deviations * math.sqrt(share * (1.0 - share) * b)
             radius = float(apart[max(int(share * b - scatter), 0), 0]) / 2.0
         if width <= columns:
-            n_truncated = int(options.limit_truncated * b)
+            n_truncated = min(int(options.limit_truncated * b), b - 1)
             radius = min(radius, float(apart[n_truncated, width - 1]) / 2.0)
         if radius > best.radius:
             best = RegionLimit(radius, width)
@@ -160,6 +172,27 @@ def initial_radius(scores: Array, prices: Array, options: SolverOptions) -> Arra
 
     least = LEAST_REACH * score_range(scores)
     return xp.full_like(prices, max(median(xp.concat(list(map_parts(apart, scores)))) / 2.0, least))
+
+
+def usable_prices(source: ScoreSource, prices: Array) -> Array | None:
+    """Return given prices in the unit of the source, or None where scores vanish beside them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.scores.sources import score_source
+    >>> source = score_source(np.asarray([[1.0, 0.0], [0.5, 1.0]]))
+    >>> usable_prices(source, np.asarray([0.5, 0.0]))
+    array([0.5, 0. ])
+    >>> usable_prices(source, np.asarray([1e17, 0.0])) is None
+    True
+    """
+    xp, n = compat.array_namespace(prices), source.group.n_total
+    rows = source.take(strided_ids(n, min(n, FEW_ROWS), prices))
+    largest = math.frexp(float(xp.max(xp.abs(prices))))[1] - source.exponent
+    if largest - math.frexp(score_range(rows))[1] > LARGEST_EXPONENT:
+        return None
+    return times_power_of_two(prices, -source.exponent)
 
 
 def brought_near(scores: Array, prices: Array, bounds: SizeBounds) -> Array:

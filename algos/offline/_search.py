@@ -16,7 +16,12 @@ from ._few_clusters import solve_few
 from ._options import SolverOptions
 from ._proof import OfflineAssignment, Problem
 from ._reduced import ReducedSolution, are_few
-from ._ties import expected_tied_share, wanted_width, without_prices
+from ._ties import (
+    expected_tied_share,
+    region_of_distinct_rows,
+    wanted_width,
+    without_prices,
+)
 from ._trust_region import initial_region
 
 __all__ = ["Search", "best_of", "first_region", "started", "without_passes"]
@@ -95,7 +100,9 @@ def without_passes(problem: Problem, prices: Array | None) -> OfflineAssignment 
 def started(problem: Problem, prices: Array | None) -> Search:
     """Step 1: the first region, and whether it has to shrink before the first pass."""
     source, bounds, _, options, reach = problem
-    if prices is None or reach is None:
+    if prices is None and (known := region_of_distinct_rows(source, bounds)) is not None:
+        region = known
+    elif prices is None or reach is None:
         region = first_region(source, bounds, prices, options)
     else:
         xp = compat.array_namespace(reach)

@@ -82,6 +82,8 @@ FAR = 24.0  # temperatures; what is worse by more has no weight: 4e-11 would cou
 INSIDE = 1.0 + 2.0**-14  # weights of a row, the best one's 1, up to which no product counts it:
 # of a border that rows lie around evenly, those have one part of 8,000 of the curvature
 RIDGE = 1e-8  # share of the largest curvature, for directions that have none
+UNDERFLOW = 800.0  # temperatures: the exponential of as many is 0
+NOTHING = 2.0**-900  # curvature that is as good as none: its ridge would vanish
 CG_STEPS, CG_ACCURACY = 60, 0.1  # as exact as a Newton step needs its direction
 UNITS = 2.0**40  # of the sums of the reference text
 PART_ENTRIES = 2**16  # candidates of a part at least, which threads then hand out in no time
@@ -209,7 +211,8 @@ def price_errors(problem: Problem, found: RefinedPrices, share: float) -> Array:
     inside = xp.minimum(point.counts - problem.lower, problem.upper - point.counts)
     corner = xp.where(inside > FAR_INSIDE * scatter, point.corner, xp.zeros_like(prices))
     point = point._replace(corner=corner)
-    known = xp.mean((problem.high - problem.low) / 2.0)
+    known = float(xp.mean((problem.high - problem.low) / 2.0))
+    known = max(known, 2.0**-52 * point.temperature)  # a region may have no extent at all
     prior = point.temperature * xp.mean(scatter) / known
     solve = _solver(point, xp.ones_like(prices), prior)
     k, device, total = prices.shape[0], compat.device(prices), xp.zeros_like(prices)
@@ -275,7 +278,7 @@ def _evaluate(problem: Problem, prices: Array, temperature: float) -> _Point:
     value, counts, spread = (reduce(add, terms) for terms in (values, all_counts, spreads))
     counts = counts + problem.fixed_counts
     slack = problem.upper - problem.lower
-    decay = xp.exp(-xp.abs(prices) / temperature)
+    decay = xp.exp(-xp.minimum(xp.abs(prices), UNDERFLOW * temperature) / temperature)
     softplus = temperature * xp.log1p(decay) + xp.maximum(-prices, xp.zeros_like(prices))
     sigmoid = xp.where(prices < 0, xp.ones_like(decay), decay) / (1.0 + decay)
     bounds_term = xp.sum((problem.fixed_counts - problem.lower) * prices + slack * softplus)
@@ -359,7 +362,7 @@ def _solver(point: _Point, free: Array, extra: Array | float = 0.0) -> Callable[
     xp, k, temperature = compat.array_namespace(free), free.shape[0], point.temperature
     diagonal = point.spread + point.corner
     largest = xp.max(diagonal)
-    ridge = extra + RIDGE * xp.where(largest == 0.0, xp.ones_like(largest), largest)
+    ridge = extra + RIDGE * xp.where(largest < NOTHING, xp.ones_like(largest), largest)
 
     def summed(of_part: Callable[[_Borders], Array]) -> Array:
         return reduce(add, map_in_order(of_part, point.borders, like=free))

@@ -5,6 +5,16 @@ augmenting paths at prices of 0 choose among the clusters that tie (`without_pri
 tell whether that can be so. Where nearly all rows lose candidates to the width of a pass, no larger
 pass would part them either (`tied_share`); a few rows tell that as well, before the pass
 (`expected_tied_share`).
+
+Where few rows are distinct, each ties between the clusters that share it out, and samples say
+little about these ties (`region_of_distinct_rows`). But the problem is small: of m distinct rows,
+row i of which occurs c_i times,
+
+maximize ``sum_ik s_ik x_ik``  subject to  ``sum_k x_ik = c_i``,  ``l_k <= sum_i x_ik <= u_k``.
+
+HiGHS solves it; its marginals are the prices, which labels of all rows then prove. Rows are told
+apart by a key, a weighted sum of their scores. Should rows of one key differ, then the prices are a
+poor start, and nothing else.
 """
 
 from __future__ import annotations
@@ -16,9 +26,11 @@ from operator import add
 import array_api_compat as compat
 
 from ..bounds.sizes import SizeBounds
+from ..core.random import uniforms
+from ..core.reads import entries
 from ..core.types import Array
 from ..scores.sources import ScoreSource
-from ..scores.statistics import map_taken, strided_ids
+from ..scores.statistics import map_taken, score_range, strided_ids
 from ._augmenting_paths import augmenting_paths
 from ._candidates import (
     Candidates,
@@ -29,14 +41,31 @@ from ._candidates import (
 )
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, proven
+from ._region_from_rows import LEAST_REACH
 
-__all__ = ["expected_tied_share", "may_be_free", "tied_share", "wanted_width", "without_prices"]
+__all__ = [
+    "expected_tied_share",
+    "may_be_free",
+    "region_of_distinct_rows",
+    "tied_share",
+    "wanted_width",
+    "without_prices",
+]
 
 ONE_IN, LEAST_ROWS = 16, 64
 """A look at some rows takes at most one in so many, but for so few that they would say nothing."""
 
 CUT_SHARE = 0.05
 """Share of the rows whose lists may be longer than a wide pass: the bound stays valid for them."""
+
+FEW_ROWS, REPEATS = 2**8, 4
+"""Rows that are asked whether rows repeat, and how often each of these has to, in the mean."""
+
+DISTINCT_ENTRIES = 2**16
+"""Scores of all distinct rows at most: HiGHS takes a tenth of a second for a third of them."""
+
+KEY = 0x64697374
+"""Seed of the weights of a key."""
 
 
 def tied_share(candidates: Candidates, n_rows: int) -> float:
@@ -184,3 +213,91 @@ def _by_ties(
         window=0.0,
     )
     return None if is_stuck else proven(candidates, slots, zero, bounds, 0.0, options)[0]
+
+
+def region_of_distinct_rows(source: ScoreSource, bounds: SizeBounds) -> TrustRegion | None:
+    """Return a small region around the best prices, if few rows of one rank are distinct.
+
+    Parameters
+    ----------
+    source : ScoreSource
+    bounds : SizeBounds of a known number of samples
+
+    Returns
+    -------
+    TrustRegion or None
+        None where rows forbid a pair, as well.
+
+    Notes
+    -----
+    Cost: O(n k) for the keys, if a few rows repeat; else nothing to speak of.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualclust.algos.scores.sources import score_source
+    >>> source = score_source(np.asarray([[1.0, 0.0]] * 8 + [[0.0, 0.25]] * 8))
+    >>> bounds = SizeBounds.from_counts([6, 6], [10, 10], n_samples=16)
+    >>> region_of_distinct_rows(source, bounds).center
+    array([0., 0.])
+    """
+    xp, n, k = compat.array_namespace(bounds.lower), source.group.n_total, source.n_clusters
+    if not source.group.is_alone:
+        return None
+    device = compat.device(bounds.lower)
+    weights = uniforms(KEY, k, xp=xp, device=device)
+
+    def keys(rows: Array) -> Array:
+        return xp.sum(xp.astype(rows, xp.float64) * weights, axis=1)
+
+    few = min(n, FEW_ROWS)
+    ids, _ = _distinct(keys(source.take(strided_ids(n, few, weights))))
+    if ids.shape[0] * REPEATS > few:
+        return None
+    blocks = source.map_blocks(lambda a, b: keys(source.block(a, b)), like=weights)
+    ids, repeats = _distinct(xp.concat(list(blocks)))
+    if ids.shape[0] * k > DISTINCT_ENTRIES:
+        return None
+    scores = xp.astype(source.take(ids), xp.float64)
+    if not bool(xp.all(xp.isfinite(scores))):
+        return None
+    found = _marginals(scores, repeats, bounds)
+    if found is None:
+        return None
+    prices = xp.asarray(found, dtype=xp.float64, device=device)
+    return TrustRegion(prices, xp.full_like(prices, LEAST_REACH * score_range(scores)))
+
+
+def _distinct(keys: Array) -> tuple[Array, Array]:
+    """The first row of each key in ascending order, and how many there are, (m,) int64 each."""
+    xp = compat.array_namespace(keys)
+    order = xp.argsort(keys, stable=True)
+    rising = xp.take(keys, order)
+    is_new = xp.concat([xp.ones_like(order[:1]), xp.astype(rising[1:] != rising[:-1], xp.int64)])
+    first = xp.argsort(is_new, descending=True, stable=True)[: int(xp.sum(is_new))]
+    after = xp.concat([first[1:], xp.full_like(first[:1], keys.shape[0])])
+    return xp.take(order, first), after - first
+
+
+def _marginals(scores: Array, repeats: Array, bounds: SizeBounds) -> list[float] | None:
+    """Prices by the linear program; None if HiGHS finds none."""
+    from scipy import sparse
+    from scipy.optimize import linprog
+
+    m, k = scores.shape
+    flat = compat.array_namespace(scores).reshape(-scores, (-1,))
+    of_rows = sparse.kron(sparse.eye_array(m), [[1.0] * k])
+    of_clusters = sparse.kron([[1.0] * m], sparse.eye_array(k))
+    lower, upper = (entries("bounds", v) for v in (bounds.lower, bounds.upper))
+    found = linprog(
+        entries("scores", flat),
+        A_ub=sparse.vstack([of_clusters, -of_clusters], format="csr"),
+        b_ub=[*upper, *(-v for v in lower)],
+        A_eq=of_rows.tocsr(),
+        b_eq=entries("repeats", repeats),
+        method="highs-ds",
+    )
+    if found.status != 0:
+        return None
+    full, empty = found.ineqlin.marginals[:k], found.ineqlin.marginals[k:]
+    return [float(a - b) for a, b in zip(full, empty, strict=True)]

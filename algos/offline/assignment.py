@@ -36,7 +36,6 @@ from dataclasses import replace
 
 import array_api_compat as compat
 
-from ..bounds.forbidden_pairs import check_feasible
 from ..bounds.sizes import SizeBounds
 from ..core.checks import (
     check_interval,
@@ -51,7 +50,6 @@ from ..scores.ahead import blocks_ahead
 from ..scores.sources import ScoreSource, score_source, times_power_of_two
 from ..scores.statistics import (
     ScoresOutOfRangeError,
-    allowed_pairs,
     in_range,
     kept_in_memory,
     rescaled,
@@ -60,12 +58,12 @@ from ..scores.statistics import (
 )
 from ._candidates import TooManyCandidatesError, TrustRegion, all_candidates, next_region
 from ._held_prices import around_blocks, blocks_of_pass, is_lost, region_before
-from ._memory import raise_no_labels, within_memory
+from ._memory import raise_no_labels, raise_without_labels, within_memory
 from ._online_passes import assign_in_passes
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, Problem, in_unit
 from ._reduced import are_few, solve_reduced
-from ._region_from_rows import brought_near, shifted_together
+from ._region_from_rows import brought_near, shifted_together, usable_prices
 from ._search import Search, best_of, started, without_passes
 from ._second_look import candidates_in, leaves_the_part, may_look_again
 from ._ties import tied_share
@@ -93,7 +91,8 @@ def assign_offline(
     bounds : SizeBounds
         On the library and device of `scores`.
     prices : (k,) float64 array, optional
-        Where to start, such as those of a similar problem.
+        Where to start, such as those of a similar problem. Any numbers do: prices so large that
+        scores vanish beside them are dropped, as if none were given.
     reach : (k,) float64 array, optional
         About how far the best prices can be from these, in units of score, above 0. It saves the
         samples on which that is learned; too small a reach costs passes, too large candidates.
@@ -254,10 +253,10 @@ def _solved(
 ) -> OfflineAssignment:
     """Solve in the unit of the source: steps 1 to 6, or labels that are `known` already."""
     source, bounds, _, options, reach = problem
-    given, unit = prices, -source.exponent
-    prices = None if prices is None else times_power_of_two(prices, unit)
+    given, prices = prices, None if prices is None else usable_prices(source, prices)
     if reach is not None:
-        problem = problem._replace(reach=times_power_of_two(reach, unit))
+        reach = None if prices is None else times_power_of_two(reach, -source.exponent)
+        problem = problem._replace(reach=reach)
     if problem.n_scores <= options.full_entries:
         return _solve_in_full(problem, prices)
     if (easy := without_passes(problem, prices)) is not None:
@@ -379,21 +378,22 @@ def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:
 
 
 def _solve_in_full(problem: Problem, prices: Array | None) -> OfflineAssignment:
-    """Return the optimum from all scores: for few, or where nothing else has helped."""
+    """Return the optimum from all scores: for few, or where nothing else has helped.
+
+    Prices that leave a gap are dropped: their rounding may hide what scores differ by.
+    """
     xp, (source, bounds, _, options, _) = compat.array_namespace(problem.bounds.lower), problem
     candidates = all_candidates(source, like=bounds.lower)
-    if prices is None:
-        prices = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
-    elif n := source.group.n_total:
+    zero = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
+    radius = xp.full_like(zero, 2.0 * score_range(candidates.values))
+    starts, found = [zero], None
+    if prices is not None and (n := source.group.n_total):
         rows = source.take(strided_ids(n, min(n, options.range_rows), prices))
-        prices = brought_near(rows, shifted_together(prices, bounds), bounds)
-    region = TrustRegion(prices, xp.full_like(prices, 2.0 * score_range(candidates.values)))
-    assignment = solve_reduced(candidates, bounds, region, 0.0, options=options).assignment
-    if assignment is None:
-        check_feasible(allowed_pairs(source), bounds.lower, bounds.upper)
-        msg = (
-            "scores differ too much for float64: no labels were found, although some are inside"
-            ". To fix this, scale the scores down, or clip the smallest"
-        )
-        raise InvalidValueError(msg)
-    return assignment
+        starts = [brought_near(rows, shifted_together(prices, bounds), bounds), zero]
+    for start in starts:
+        region = TrustRegion(start, radius)
+        last = solve_reduced(candidates, bounds, region, 0.0, options=options).assignment
+        found = last if found is None or (last is not None and last.gap < found.gap) else found
+        if found is not None and found.gap == 0.0:
+            break
+    return found if found is not None else raise_without_labels(source, bounds)

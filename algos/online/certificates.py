@@ -29,11 +29,12 @@ from __future__ import annotations
 
 import math
 import sys
+from fractions import Fraction
 from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds, check_bounds, price_of_bounds
+from ..bounds.sizes import SizeBounds, check_bounds, implied_bounds
 from ..core.checks import (
     check_integral,
     check_kind,
@@ -43,7 +44,9 @@ from ..core.checks import (
     check_shape,
     check_values,
 )
+from ..core.error_free import sum_rounded_up, two_sum
 from ..core.errors import InvalidValueError
+from ..core.reads import entries
 from ..core.types import Array
 from .assignment import AssignmentState
 
@@ -207,6 +210,8 @@ def dual_value(scores: Array, prices: Array, bounds: SizeBounds) -> float:
     Returns
     -------
     float, in units of score
+        Of these numbers, without an error but that of rounding up once: no labels inside the bounds
+        are worth more, whatever the prices are. Infinity where it is beyond float64.
 
     Raises
     ------
@@ -242,12 +247,34 @@ def dual_value(scores: Array, prices: Array, bounds: SizeBounds) -> float:
             ". To fix this, give n_samples to the bounds"
         )
         raise InvalidValueError(msg)
+    try:
+        terms = _price_terms(prices, bounds)
+    except OverflowError:
+        return math.inf
     rows = max(1, 2**22 // k)  # 32 MiB of float64 at a time
-    total = price_of_bounds(prices, bounds)
     for i in range(0, n, rows):
-        block = xp.astype(scores[i : min(i + rows, n), :], xp.float64) + prices
-        total += float(xp.sum(xp.max(block, axis=1)))
-    return total
+        score = xp.astype(scores[i : min(i + rows, n), :], xp.float64)
+        is_finite, zero = xp.isfinite(score), xp.zeros_like(score)
+        priced, error = two_sum(xp.where(is_finite, score, zero), prices)
+        priced = xp.where(is_finite, priced, score)
+        best = xp.max(priced, axis=1)
+        # Rounding keeps the order: the best sum is among those that are rounded to the largest.
+        is_best = (priced == best[:, None]) & is_finite
+        error = xp.max(xp.where(is_best, error, xp.full_like(error, -math.inf)), axis=1)
+        error = xp.where(xp.isfinite(error), error, zero[:, 0])
+        terms += entries("best", best) + entries("error", error)
+    return sum_rounded_up(terms)
+
+
+def _price_terms(prices: Array, bounds: SizeBounds) -> list[float]:
+    """``- sum_k pi+_k l_k + sum_k pi-_k u_k``, in floats that add up to it without an error."""
+    low, high = (entries("bounds", bound) for bound in implied_bounds(bounds))
+    terms = []
+    for price, least, most in zip(entries("prices", prices), low, high, strict=True):
+        exact = Fraction(price) * -(int(least) if price > 0.0 else int(most))
+        terms.append(float(exact))
+        terms.append(float(exact - Fraction(terms[-1])))
+    return terms
 
 
 def margins(scores: Array, prices: Array) -> Array:

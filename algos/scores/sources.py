@@ -326,12 +326,19 @@ def check_weights(name: str, weights: Array, n: int) -> Array:
     xp = check_real(name, weights)
     check_shape(name, weights, (n,))
     weights = xp.astype(detached(weights), xp.float64)
-    negative, total = read(xp.any(~(weights >= 0.0)), xp.sum(weights)) if n else (0.0, 1.0)
-    if negative or not 0.0 < total < math.inf:
-        worst = float(xp.min(weights))
+    low, high = read(xp.min(weights), xp.max(weights)) if n else (1.0, 1.0)
+    if n and not (low >= 0.0 and 0.0 < high * n < math.inf):
+        if low < 0.0:
+            fix = "drop the rows of a weight below 0, or set it to 0"
+        elif high == 0.0:
+            fix = "leave the weights out"
+        elif math.isfinite(high):
+            fix = "divide the weights by their largest, as their sum overflows"
+        else:
+            fix = "drop or impute the entries that are not finite"
         msg = (
-            f"{name} must be finite, at least 0 and not all 0, got values from {worst:g} to "
-            f"{float(xp.max(weights)):g}. To fix this, drop the rows of weight 0"
+            f"{name} must be finite, at least 0 and not all 0, got values from {low:g} to "
+            f"{high:g}. To fix this, {fix}"
         )
         raise InvalidValueError(msg)
     return weights

@@ -54,6 +54,9 @@ __all__ = [
 FAR = 100
 """Largest exponent, of either sign, of scores that are not rescaled."""
 
+LEAST_RANGE = 2.0**-900
+"""Least range of scores; where rows differ by less, float64 hardly tells them apart."""
+
 LARGEST = {32: 2.0**FAR, 64: 2.0**900}
 """Largest score that a pass accepts, by the bits of the dtype."""
 
@@ -91,7 +94,10 @@ def median(values: Array) -> float:
 
 
 def score_range(scores: Array) -> float:
-    """Return the median of largest minus smallest score over rows where they differ, or 1."""
+    """Return the median of largest minus smallest score over rows where they differ, or 1.
+
+    At least `LEAST_RANGE`, so that steps and temperatures, which are parts of it, are not 0.
+    """
     xp = compat.array_namespace(scores)
 
     def of_part(rows: Array) -> Array:
@@ -107,7 +113,7 @@ def score_range(scores: Array) -> float:
     n_equal = xp.sum(xp.astype(ranges == 0.0, xp.int64))  # they come first
     middle = xp.clip(n_equal + (n - n_equal) // 2, max=n - 1)
     found = xp.take(xp.sort(ranges), xp.reshape(middle, (1,)))
-    return float(xp.reshape(found, ())) or 1.0
+    return max(float(xp.reshape(found, ())) or 1.0, LEAST_RANGE)
 
 
 def check_range(values: Array) -> bool:

@@ -54,6 +54,7 @@ def main(folder: Path, *, small: bool = False) -> float:
             prices, np.maximum((curve - height) / abs(height), 1e-4), color=color, label=name
         )
     right.set(xlabel="price of the second cluster", ylabel="gap proven by that price")
+    figure.suptitle("Every price bounds the best total score, and so proves a gap")
     figure.savefig(folder / "gap.png", dpi=120)
     return float((curve.min() - best.objective) / best.objective)
 

@@ -248,7 +248,14 @@ def claims_page(claims: Path) -> str:
             claim, place, status, about = match.groups()
             text = f"{place}{'' if about == 'library' else f' ({about})'}: {statements[claim]}"
             rows.setdefault(status.strip(), {}).setdefault(paper, []).append((claim, text))
-    order = ["refuted", "erratum (repaired)", "holds with an extra hypothesis", "holds", "open"]
+    order = [
+        "refuted",
+        "not established",
+        "erratum (repaired)",
+        "holds with an extra hypothesis",
+        "holds",
+        "open",
+    ]
     parts = [
         "# Claims by status",
         "",

@@ -68,6 +68,11 @@ def register(commands: Any) -> None:
 
 def run_assign(options: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
+    if str(options.input) == "-":
+        from ..cluster.standard_input import from_standard_input
+
+        with from_standard_input(options, "-assigned"):
+            return run_assign(options)
     from ..cluster import assign
 
     return assign.run_assign(options)

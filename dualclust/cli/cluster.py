@@ -39,6 +39,8 @@ examples:
       which k stands out, and what bounds cost: a table and a picture in X-choice/
   dualclust cluster X.npy -k 1000 --dry-run
       what it would take: rows, sizes, memory, time, files; nothing is written
+  dualclust cluster X.npy -k 1000 --invalid drop
+      rows with NaN, infinity or missing values get the label -1
   dualclust cluster X.npy -k 1000 --metric euclidean --weights w.npy --gap 0
       squared distances, weighted rows, the best labels there are for the final centers
   dualclust cluster X.parquet -k 100 --columns embedding --id url --table labels.parquet
@@ -57,9 +59,12 @@ examples:
 X.npy holds n rows of d numbers (float16, 32, 64 or integers), the embeddings. Instead of it:
   X.npz, X.pt, X.safetensors, X.h5      the only array, or one by name: X.npz:features
   X.parquet, X.arrow, X.feather         a column of lists, or columns of numbers
-  X.csv, X.tsv                          a line of names, then numbers
+  X.csv, X.tsv, X.csv.gz                a line of names, then numbers
+  X.txt, X.vec, X.w2v                   a word and its numbers in each line (GloVe, word2vec)
+  X.fvecs, X.bvecs, X.fbin, ...         vectors of search engines
   shards/, 'shards/part-*.npy'          files of one format in natural order, one after the other
   X.bin --dtype float16 --dim 768       raw numbers
+  -                                     standard input, in any of these formats
 Parquet, Arrow and CSV need pyarrow (pip install 'dualclust[parquet]'), .h5 needs h5py
 ('dualclust[hdf5]'), .pt needs torch. Rows are read a block at a time and may be larger than memory;
 packed files and tables are first copied, unpacked, into a temporary file (TMPDIR). With "cosine",
@@ -107,6 +112,12 @@ def register(commands: Any) -> None:
 
 def run_cluster(options: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
+    if str(options.input) == "-":
+        from ..cluster.standard_input import from_standard_input
+
+        ending = "-clusters" if options.k_range is None else "-choice"
+        with from_standard_input(options, ending):
+            return run_cluster(options)
     if options.k_range is not None:
         from ..cluster.choice import run_choice
 
@@ -166,16 +177,22 @@ def _add_clustering(parser: argparse.ArgumentParser) -> None:
     add(
         "--metric",
         choices=METRICS,
-        default="cosine",
         help="cluster directions (cosine, the default) or points (euclidean)",
     )
-    add("--weights", type=Path, metavar="W.npy", help="(n,) weights of the rows, none negative")
+    add(
+        "--weights",
+        type=Path,
+        metavar="WHAT",
+        help="weights of the rows, none negative: a column of the input, or a file (n numbers, "
+        ".npy). Sizes count rows, not weights",
+    )
     add(
         "--seeds",
         type=Path,
-        metavar="FILE",
-        help="rows whose cluster is known: n labels (.npy, -1: not known), or a table (.csv, "
-        ".parquet) with the columns cluster and row, or the column that --id names",
+        metavar="WHAT",
+        help="rows whose cluster is known: a column of the input (-1 or empty: not known), n "
+        "labels (.npy), or a table (.csv, .parquet) with the columns cluster and row, or the "
+        "column that --id names",
     )
     add(
         "--forbidden",
@@ -248,6 +265,14 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
         help="of raw numbers (float16, bfloat16, int8, >f4, ...), or of the numbers of a CSV file",
     )
     add("--dim", type=int, metavar="D", help="numbers per row of raw numbers")
+    add("--offset", type=int, metavar="B", help="bytes before the first of raw numbers (default 0)")
+    add(
+        "--invalid",
+        choices=["stop", "drop"],
+        default="stop",
+        help="rows with NaN, infinity or a missing value, and for cosine those of zeros: an error "
+        "(stop, the default), or left out, with the label -1 (drop)",
+    )
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:

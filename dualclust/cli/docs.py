@@ -11,6 +11,7 @@ import argparse
 import difflib
 import re
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,19 @@ examples:
 The pages of the reference are written from the code when the site is built. Here that text stands
 in docstrings, as help(dualclust.assign) shows it, and in --help.
 """
+
+WRITTEN = {
+    "claims_by_status": "dualclust docs claims, or dualclust proofs",
+    "about/changelog": "CHANGELOG.md of a checkout",
+    "about/contributing": "CONTRIBUTING.md of a checkout",
+    "reference/blocks": "python docs/site/blocks.py in a checkout",
+    "reference/capabilities": "python -c 'import dualclust.backends as b; print(b.TABLE)'",
+    "reference/command": "dualclust --help, and --help after each command",
+    "reference/names": "python -c 'import dualclust; help(dualclust)'",
+    "reference/recipes": "the files of dualclust/train/recipes, whose names --recipe takes",
+    "reference/settings": "python -c 'from dualclust.train import config; help(config)'",
+}
+"""Pages that are written from the code when the site is built, and where the same text stands."""
 
 BESIDE = "benchmarks/results"
 """Where a clone keeps the pages of measurements; the site and the wheel have them with the rest."""
@@ -65,6 +79,9 @@ def run_docs(options: argparse.Namespace) -> int:
         print(folder if options.path else "\n".join([*rows, "", f"in {folder}"]))
         return 0
     name, _, anchor = options.page.partition("#")
+    if (elsewhere := _written_from_code(name, found)) is not None:
+        print(elsewhere)
+        return 0
     path = find_page(name, found)
     text = plain(path.read_text(encoding="utf-8"))
     if anchor:
@@ -117,6 +134,24 @@ def find_page(name: str, found: dict[str, Path]) -> Path:
     way = f"name {' or '.join(near)}" if near else "take a name that 'dualclust docs' lists"
     msg = f"{kind} {name!r}. To fix this, {way}"
     raise UsageError(msg)
+
+
+def _written_from_code(name: str, found: dict[str, Path]) -> str | None:
+    """Return where the text of a page stands that only a built site has; None for others."""
+    wanted = name.removesuffix(".md").removesuffix(".rst").removeprefix("docs/")
+    if wanted in found:
+        return None
+    full = next((key for key in WRITTEN if wanted in (key, key.rpartition("/")[2])), wanted)
+    module = full.removeprefix("reference/")
+    if full in WRITTEN:
+        text = WRITTEN[full]
+    elif full.startswith("reference/recipes/"):
+        text = WRITTEN["reference/recipes"]
+    elif module.startswith("dualclust") and find_spec(module) is not None:
+        text = f"python -c 'import {module} as m; help(m)'"
+    else:
+        return None
+    return f"{full} is written when the site is built: make docs. The same text: {text}"
 
 
 def section(text: str, anchor: str) -> str | None:

@@ -38,8 +38,9 @@ examples:
       and a picture of how regret and violation grow
 
 A line says what became of a claim of a paper: holds; holds+ with a hypothesis that the paper leaves
-out; erratum, a slip with an obvious repair; refuted, with a counterexample; empirical, where only
-the arithmetic of printed numbers is checked; open. "about" is what the check calls: lib, functions
+out; erratum, a slip with an obvious repair; refuted, with a counterexample; not shown, where the
+paper's own numbers establish neither it nor the contrary; empirical, where only the arithmetic of
+printed numbers is checked; open. "about" is what the check calls: lib, functions
 of this library; paper, mathematics that the library has no counterpart of; print, only numbers that
 the paper prints, which does not count as verified. "worst" is how far the verdict is from being
 right. Where a docstring says docs/claims.md#S4, "dualclust proofs --id S4" checks and shows that
@@ -53,6 +54,7 @@ SHORT = {
     "HOLDS": "holds",
     "EXTRA": "holds+",
     "REFUTED": "refuted",
+    "NOT_ESTABLISHED": "not shown",
     "OPEN": "open",
     "EMPIRICAL": "empirical",
     "ERRATUM": "erratum",

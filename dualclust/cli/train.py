@@ -53,13 +53,16 @@ def under_way(
 ) -> Iterator[dict[str, Any]]:
     """Yield what `train` and `resume` need, and say how to go on where a run is stopped."""
     again = again or f"dualclust resume {folder}"
-    resuming = f"resume the run: {again}"
+
+    def how() -> str:
+        return f"go on: {again}" if is_begun(folder) else "give the same command again"
+
     try:
         with (
             memory_errors(LESS_MEMORY),
             stoppable() as stop,
             shown,
-            watched(ranks, told=False, how=resuming),
+            watched(ranks, told=False, how=how),
         ):
             yield {
                 "device": ranks.device,
@@ -69,10 +72,10 @@ def under_way(
                 "stop": stop,
             }
     except KeyboardInterrupt as end:
-        how = f"to go on after its last epoch: {again}"
+        told = f"to go on after its last epoch: {again}"
         if not is_begun(folder):
-            how = "no epoch was finished, and the same command begins again"
-        raise KeyboardInterrupt(how) from end
+            told = "no epoch was finished, and the same command begins again"
+        raise KeyboardInterrupt(told) from end
     except StoppedError as end:
         msg = f"{end}; all of it is saved. To go on: {again}"
         raise StoppedError(msg) from end

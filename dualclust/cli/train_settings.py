@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from ..algos.core.checks import choice_fix
 from ..algos.core.errors import UsageError
+from ..common.cores import cores_here
 from ..common.devices import kind_of
 from ..train.config.encoder import EncoderConfig
 from ..train.config.run import AugmentConfig, RunConfig, load_config, override
 from ..train.data.look import look_at
-from ..train.data.pictures import cpu_count
 from ..train.data.sources import BUILT_IN
 from ..train.own_data import (
     Choice,
@@ -194,7 +194,7 @@ def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, .
         raise UsageError(msg)
     look = look._replace(n=min(look.n, _number(asked, "data.limit") or look.n))
     card = not kind_of(options.device).reads_are_free
-    machine = Machine(cpu_count(), card)
+    machine = Machine(*cores_here(), card=card)
     epochs = _number(asked, "epochs")
     chosen = choose_settings(
         look,

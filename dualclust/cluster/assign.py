@@ -16,7 +16,7 @@ from ..algos.core.errors import OutputError, UsageError
 from ..common.files import write_file
 from ..common.ranks import Ranks
 from .distances import squared_distances
-from .embeddings import check_embeddings, check_path, embedding_source, open_embeddings
+from .embeddings import check_embeddings, check_path, embedding_source
 from .exchange import row_group
 from .formats import Rows, default_folder
 from .formats.checks import refuse
@@ -24,14 +24,17 @@ from .labeling import around_centers, label_rows, stored_bounds, whole_result
 from .launch import on_ranks
 from .model import Model, read_model
 from .notable import find_notable
-from .options import check_paths, check_sizes, selection_of
+from .notes import input_facts, input_lines
+from .options import check_paths, check_sizes
 from .output import Clusters, json_text, npy, sizes_csv
 from .output_folder import check_folder, replace_folder
 from .places import device_place
+from .problem import open_valid
 from .progress import Meter
 from .sizes import bounds_of
 from .table import check_table, written_table
 from .threads import Multiply
+from .valid_rows import KeptRows, in_input
 
 __all__ = ["run_assign"]
 
@@ -49,7 +52,7 @@ def run_assign(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter) -> int:
     _check(options)
     model = read_model(options.model)
-    rows: Rows = open_embeddings(options.input, selection_of(options))
+    rows, _ = open_valid(options, ranks, meter, model.metric)
     _check_fit(options, model, rows)
     out = options.out or default_folder(options.input, "-assigned")
     _check_out(out, options)
@@ -60,8 +63,9 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
         stored = stored_bounds(model, n, rounding=options.rounding)
         bounds = bounds_of(options, n, stored=stored, **place)
     group = row_group(ranks, n)
-    meter.begin("checking the rows", group.n_local, group.first_row)
-    check_embeddings(meter.reading(rows), model.metric, group)
+    if options.invalid != "drop":
+        meter.begin("checking the rows", group.n_local, group.first_row)
+        check_embeddings(meter.reading(rows), model.metric, group)
     source = embedding_source(
         meter.reading(rows), model.metric, group, device=options.device, multiply=multiply
     )
@@ -76,13 +80,18 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
     clusters = whole_result(found, bounds, source, centers)
     second = None
     if options.table is not None:
-        second = find_notable(source, clusters, model.metric, all_rows=True).choices
+        notable = find_notable(source, clusters, model.metric, all_rows=True)
+        notable = in_input(rows, notable) if isinstance(rows, KeptRows) else notable
+        second = notable.choices
     meter.end()
     if not ranks.first:
         return 0
-    result = _result(options, model, clusters, squared)
-    with written_table(options.table, clusters.labels, second, options.id, rows.ids):
-        result = _write(out, clusters, result, options)
+    result = _result(options, model, clusters, squared) | {"input": input_facts(rows)}
+    labels = clusters.labels
+    if isinstance(rows, KeptRows):
+        labels = rows.in_input(labels, -1)
+    with written_table(options.table, labels, second, options.id, rows.ids):
+        result = _write(out, clusters._replace(labels=labels), result, options)
     _print(options, result, out)
     return 0
 
@@ -195,7 +204,8 @@ def _print(options: argparse.Namespace, result: dict[str, Any], out: Path) -> No
     sizes = f"{r['smallest_cluster']} to {r['largest_cluster']}"
     name = next(n for n in ("mean_similarity", "mean_squared_distance") if n in r)
     title = name.replace("_", " ").replace("squared distance", "sq. distance")
-    lines = [f"labels              {r['n_samples']} rows, {how[r['labels']]}"]
+    lines = input_lines(r["input"])
+    lines += [f"labels              {r['n_samples']} rows, {how[r['labels']]}"]
     if options.bounded:
         sizes += f", bounds {r['min_count']} to {r['max_count']}"
     lines += [f"sizes               {sizes}", f"{title:<20}{r[name]:.6f}"]

@@ -26,7 +26,7 @@ from ..algos.core.errors import CheckpointError, MissingFileError
 from ..common.files import write_file
 from ..common.untrusted import parse_json
 
-__all__ = ["load_state", "save_state"]
+__all__ = ["is_state", "load_state", "save_state"]
 
 MAGIC = b"dualclust cluster checkpoint 1\n"
 _HASH = 64
@@ -61,6 +61,15 @@ def save_state(path: Path, run: dict[str, Any], arrays: dict[str, NDArray[Any]])
     for part in parts:
         digest.update(part)
     write_file(path, [MAGIC, digest.hexdigest().encode() + b"\n", *parts], parents=True)
+
+
+def is_state(path: Path) -> bool:
+    """Whether a file begins as a checkpoint does."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
 
 
 def load_state(path: Path, run: dict[str, Any]) -> dict[str, NDArray[Any]]:

@@ -11,20 +11,24 @@ import json
 import math
 from typing import Any
 
+import numpy as np
+
 from ..algos.core.checks import check_count
 from ..algos.core.errors import InvalidValueError, MissingExtraError, UsageError
 from ..algos.selection import choose_k, sample_rows
 from ..common.ranks import Ranks
 from .choice_figure import choice_png
 from .choice_table import choice_csv, choice_of, choice_text
-from .embeddings import check_embeddings, embedding_source, open_embeddings
+from .embeddings import check_embeddings, embedding_source
 from .exchange import row_group
 from .formats import default_folder
 from .launch import on_ranks
-from .options import LOWER, UPPER, check_paths, check_sizes, selection_of
+from .notes import input_facts, input_lines, note_lines, notes_on_input
+from .options import LOWER, UPPER, check_paths, check_sizes, fill_in_metric
 from .output import json_text
 from .output_folder import check_folder, replace_folder
 from .places import device_place
+from .problem import open_valid
 from .progress import Meter
 from .threads import Multiply
 
@@ -141,11 +145,12 @@ def bounds_range(text: str) -> list[Shares]:
 
 def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter) -> int:
     check_paths(options)
+    fill_in_metric(options)
     ks, shares = _compared(options)
     out = options.out or default_folder(options.input, "-choice")
     check_folder(out, overwrite=options.overwrite)
     device_place(options.device)
-    rows = open_embeddings(options.input, selection_of(options))
+    rows, _ = open_valid(options, ranks, meter, options.metric)
     n = rows.n_samples
     if n < 2 * ks[-1]:
         msg = (
@@ -156,12 +161,14 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
         raise InvalidValueError(msg)
     if options.dry_run:
         plan = _plan(n, rows.n_features, ks, shares, options.sample) | {"out": str(out)}
+        plan["input"] = input_facts(rows)
         if ranks.first:
             print(json_text(plan) if options.json else _plan_text(plan), end="")
         return 0
     group = row_group(ranks, n)
-    meter.begin("checking the rows", group.n_local, group.first_row)
-    check_embeddings(meter.reading(rows), options.metric, group)
+    if options.invalid != "drop":
+        meter.begin("checking the rows", group.n_local, group.first_row)
+        check_embeddings(meter.reading(rows), options.metric, group)
     source = embedding_source(
         meter.reading(rows), options.metric, group, device=options.device, multiply=multiply
     )
@@ -186,13 +193,16 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
     except MissingExtraError as error:
         left_out = f"choice.png          left out: {error}"
     result = choice_of(found, options.metric, options.seed)
+    result["input"] = input_facts(rows)
+    result["notes"] = notes_on_input(options, rows, np.empty(0, np.int64))
     result["files"] = [*files, "choice.json"]
     text = json.dumps(result, indent=2) + "\n"
     replace_folder(out, files | {"choice.json": text.encode()}, overwrite=options.overwrite)
     if options.json:
         print(text, end="")
         return 0
-    print(choice_text(found), *filter(None, [left_out]), f"written to {out}/", sep="\n")
+    about = [*input_lines(result["input"]), *note_lines(result["notes"])]
+    print(*about, choice_text(found), *filter(None, [left_out]), f"written to {out}/", sep="\n")
     return 0
 
 
@@ -240,6 +250,7 @@ def _plan_text(plan: dict[str, Any]) -> str:
     p, count = plan, len(plan["k_range"])
     size = p["sample_bytes"] / 2**20
     lines = [
+        *input_lines(p["input"]),
         f"rows                {p['n_samples']:,} of {p['n_features']:,} numbers, read twice",
         f"sample              {p['sample_rows']:,} rows in memory, {size:,.0f} MiB",
         f"runs                {count} x {p['runs_per_k']} of k-means, "

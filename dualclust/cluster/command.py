@@ -17,6 +17,7 @@ from ..algos.clustering.choices import restricted_scores
 from ..algos.clustering.constrained import ConstrainedKMeansResult, KMeansState, constrained_kmeans
 from ..algos.core.errors import OutputError
 from ..algos.scores.sources import ScoreSource
+from ..common.files import remove_leftovers_of
 from ..common.locks import only_writer
 from ..common.ranks import Ranks
 from ..common.stopping import Stop, StoppedError, stoppable
@@ -26,16 +27,18 @@ from .formats import default_folder, look_at
 from .launch import on_ranks
 from .model import MODEL_FILE, model_bytes
 from .notable import Notable, Restricted, find_notable
+from .notes import input_facts, input_lines, note_lines, notes_on_input, notes_on_result
 from .options import check_options, check_paths, selection_of
 from .output import Clusters, json_text, npy, result_of, sizes_csv, text
 from .output_folder import check_folder, replace_folder
 from .places import on_host, placed
 from .problem import Problem, open_problem
 from .progress import Meter
-from .resume import how_to_go_on, load, save
+from .resume import again, how_to_go_on, load, save
 from .start import drawn_centers
 from .table import written_table
 from .threads import Multiply
+from .valid_rows import KeptRows, in_input
 
 __all__ = ["run_cluster"]
 
@@ -50,11 +53,11 @@ def run_cluster(options: argparse.Namespace) -> int:
     KeyboardInterrupt
         With how to go on, for a run that left at once.
     """
-    stopped = partial(how_to_go_on, options)
+    told = {"stopped": partial(how_to_go_on, options), "lost": partial(again, options)}
     if options.checkpoint is None:
-        return on_ranks(options, partial(_run, stop=None), stopped=stopped)
+        return on_ranks(options, partial(_run, stop=None), **told)
     with stoppable() as stop:
-        return on_ranks(options, partial(_run, stop=stop), stopped=stopped)
+        return on_ranks(options, partial(_run, stop=stop), **told)
 
 
 def _run(
@@ -78,9 +81,11 @@ def _run(
     if options.dry_run:
         from .plan import show_plan
 
-        return show_plan(options, ranks, multiply, out)
+        return show_plan(options, ranks, multiply, meter, out)
     problem = open_problem(options, ranks, multiply, meter)
     with _only_run(options, ranks):
+        if options.checkpoint is not None and ranks.first:
+            remove_leftovers_of(options.checkpoint)
         _solve(options, problem, ranks, meter, stop)
     return 0
 
@@ -218,7 +223,7 @@ def _restrictions(problem: Problem) -> Restricted | None:
 
 def _notable(options: argparse.Namespace, problem: Problem, found: Clusters) -> Notable:
     """Find the rows worth a look, under the restrictions that the labels keep."""
-    return find_notable(
+    notable = find_notable(
         problem.source,
         found,
         options.metric,
@@ -226,6 +231,8 @@ def _notable(options: argparse.Namespace, problem: Problem, found: Clusters) -> 
         restricted=_restrictions(problem),
         all_rows=options.table is not None,
     )
+    rows = problem.rows
+    return in_input(rows, notable) if isinstance(rows, KeptRows) else notable
 
 
 def _result(
@@ -238,6 +245,11 @@ def _result(
         "init": options.init or "start",
         "fixed_rows": 0 if problem.fixed is None else int((problem.fixed >= 0).sum()),
         "forbidden_pairs": 0 if problem.forbidden is None else len(problem.forbidden),
+        "input": input_facts(problem.rows),
+        "notes": [
+            *notes_on_input(options, problem.rows, found.upper),
+            *notes_on_result(found),
+        ],
     }
 
 
@@ -276,8 +288,11 @@ def _write(
 ) -> None:
     """Write the output folder and the table, and print what is in them."""
     out = options.out or default_folder(options.input)
+    kept, labels = problem.rows, found.labels
+    if isinstance(kept, KeptRows):
+        labels = kept.in_input(labels, -1)
     files = {
-        "labels.npy": npy(found.labels),
+        "labels.npy": npy(labels),
         "centers.npy": npy(found.centers),
         "sizes.csv": sizes_csv(found).encode(),
         MODEL_FILE: model_bytes(found, options.metric),
@@ -286,11 +301,12 @@ def _write(
     result = result | {"files": [*files, "result.json"]}
     files["result.json"] = json_text(result).encode()
     choices = None if notable is None else notable.choices
-    with written_table(options.table, found.labels, choices, options.id, problem.rows.ids):
+    with written_table(options.table, labels, choices, options.id, problem.rows.ids):
         replace_folder(out, files, overwrite=options.overwrite)
     if options.json:
         print(json_text(result), end="")
         return
-    print(text(result), f"written to          {out}/", sep="\n")
+    about, notes = input_lines(result["input"]), note_lines(result["notes"])
+    print(*about, text(result), *notes, f"written to          {out}/", sep="\n")
     if options.table is not None:
         print(f"table               {options.table}")

@@ -14,23 +14,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algos.core.errors import MissingFileError, UsageError
+from ..algos.core.errors import UsageError
 from ..algos.core.projections import project_sphere
 from ..algos.scores.blocks import MOST_ROWS
-from ..algos.scores.sources import FeatureSource, Group, alone, check_weights
-from ..common.array_headers import PARSING, read_header
+from ..algos.scores.sources import FeatureSource, Group, alone
 from .exchange import take_over_ranks
 from .formats import Rows, Selection, open_rows
 from .formats.checks import refuse
-from .formats.kinds import kind_of
 from .threads import Multiply
 
 __all__ = [
     "check_embeddings",
     "check_path",
     "embedding_source",
+    "invalid_rows",
     "open_embeddings",
-    "read_weights",
 ]
 
 Floats = NDArray[np.floating[Any]]
@@ -85,6 +83,44 @@ def check_embeddings(
         On every rank, with the first wrong row of the file and the number of wrong rows.
     """
     group = alone(rows.n_samples) if group is None else group
+    bad, zero, hashed = _look(rows, group, digest=digest)
+    found = [_summary(parts) for parts in (bad, zero)]
+    bad_rows, zero_rows = group.gather(np.asarray([found])).transpose(1, 0, 2)
+    if count := int(bad_rows[:, 1].sum()):
+        where = _places(rows.where(_first(bad_rows)), count)
+        rule = "Embeddings are finite numbers"
+        fix = "drop these rows (--invalid drop), or look at the program that wrote them"
+        refuse(rows.name, f"holds NaN or infinity {where}", rule, fix)
+    if (count := int(zero_rows[:, 1].sum())) and metric == "cosine":
+        where = _places(rows.where(_first(zero_rows)), count)
+        rule = "A row of zeros has no direction, which --metric cosine compares"
+        fix = "drop these rows (--invalid drop), or choose --metric euclidean"
+        refuse(rows.name, f"holds only zeros {where}", rule, fix)
+    return hashed
+
+
+def invalid_rows(
+    rows: Rows, metric: str, group: Group, *, digest: bool = False
+) -> tuple[NDArray[np.int64], str]:
+    """Find the rows that `check_embeddings` would refuse, in one pass over this rank's rows.
+
+    Returns
+    -------
+    invalid : (m,) int64 array
+        Their numbers, ascending, the same on all ranks.
+    digest : str
+        As of `check_embeddings`.
+    """
+    bad, zero, hashed = _look(rows, group, digest=digest)
+    own = np.concatenate([np.empty(0, np.int64), *bad, *(zero if metric == "cosine" else [])])
+    invalid: NDArray[np.int64] = np.unique(group.gather(own))
+    return invalid, hashed
+
+
+def _look(
+    rows: Rows, group: Group, *, digest: bool
+) -> tuple[list[NDArray[np.int64]], list[NDArray[np.int64]], str]:
+    """Return the rows of this rank that are not finite, those of zeros, and a hash of all rows."""
     bad: list[NDArray[np.int64]] = []
     zero: list[NDArray[np.int64]] = []
     hashes = np.zeros((-(-group.n_local // MOST_ROWS), 32), dtype=np.uint8)
@@ -95,19 +131,8 @@ def check_embeddings(
         zero.append(np.flatnonzero(~block.any(axis=1)) + first)
         if digest:
             hashes[i] = np.frombuffer(hashlib.sha256(block.data).digest(), dtype=np.uint8)
-    found = [_summary(parts) for parts in (bad, zero)]
-    bad_rows, zero_rows = group.gather(np.asarray([found])).transpose(1, 0, 2)
-    if count := int(bad_rows[:, 1].sum()):
-        where = _places(rows.where(_first(bad_rows)), count)
-        rule = "Embeddings are finite numbers"
-        fix = "drop these rows, or look at the program that wrote them"
-        refuse(rows.name, f"holds NaN or infinity {where}", rule, fix)
-    if (count := int(zero_rows[:, 1].sum())) and metric == "cosine":
-        where = _places(rows.where(_first(zero_rows)), count)
-        rule = "A row of zeros has no direction, which --metric cosine compares"
-        fix = "drop these rows, or choose --metric euclidean"
-        refuse(rows.name, f"holds only zeros {where}", rule, fix)
-    return hashlib.sha256(group.gather(hashes).data).hexdigest() if digest else ""
+    hashed = hashlib.sha256(group.gather(hashes).data).hexdigest() if digest else ""
+    return bad, zero, hashed
 
 
 def embedding_source(
@@ -154,27 +179,6 @@ def embedding_source(
         group,
     )
     return source if multiply is None or device != "cpu" else source._replace(multiply=multiply)
-
-
-def read_weights(path: Path, n: int) -> NDArray[np.float64]:
-    """Read one weight per row, (n,) numbers of at least 0, as float64."""
-    if not path.is_file():
-        msg = f"no file at {path}. To fix this, look at the path"
-        raise MissingFileError(msg)
-    rule = f"Weights are an .npy file with one real number for each of the {n} rows"
-    if (kind := kind_of(path)).key != "npy":
-        refuse(path, f"is {kind.what}", rule, "save them with np.save")
-    with path.open("rb") as file:
-        header = read_header(file, path)
-    if header.dtype.kind not in "fiu" or header.shape != (n,):
-        fix = "give the weights of these very rows"
-        refuse(path, f"holds {header.dtype} of shape {header.shape}", rule, fix)
-    if path.stat().st_size < header.n_bytes:
-        refuse(path, "is cut off", rule, "write or copy it again")
-    with PARSING:
-        array = np.load(path, allow_pickle=False)
-    weights: NDArray[np.float64] = check_weights(str(path), np.array(array, np.float64), n)
-    return weights
 
 
 def check_path(option: str, path: Path) -> None:

@@ -23,6 +23,7 @@ def on_ranks(
     run: Run,
     *,
     stopped: Callable[[], str] = lambda: "nothing was written",
+    lost: Callable[[], str] = lambda: "give the same command again",
 ) -> int:
     """Call ``run(options, ranks, multiply, meter)`` as the options say, on every rank.
 
@@ -34,6 +35,8 @@ def on_ranks(
         Returns the exit code of this rank.
     stopped : callable
         Returns what somebody who stops the command should know.
+    lost : callable
+        Returns how the work goes on once a rank has died.
 
     Returns
     -------
@@ -50,7 +53,7 @@ def on_ranks(
     wanted = sys.stderr.isatty() if options.progress is None else options.progress
     meter = Meter(ranks.first and wanted)
     try:
-        with products_on(options.threads) as multiply, watched(ranks):
+        with products_on(options.threads) as multiply, watched(ranks, how=lost):
             return agree(ranks, lambda: run(options, ranks, multiply, meter))
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(stopped()) from stop

@@ -11,6 +11,7 @@ import math
 from pathlib import Path
 
 from ..algos.bounds.sizes import ROUNDING
+from ..algos.clustering.start import METRICS
 from ..algos.core.checks import check_count, check_interval
 from ..algos.core.errors import (
     InvalidValueError,
@@ -18,11 +19,12 @@ from ..algos.core.errors import (
     OutputError,
     UsageError,
 )
+from .checkpoint import is_state
 from .embeddings import check_path
 from .formats import Selection
-from .shown import column_of
 from .start import INITS
 from .table import check_table
+from .values_of_rows import column_of
 
 __all__ = [
     "LOWER",
@@ -31,9 +33,13 @@ __all__ = [
     "check_options",
     "check_paths",
     "check_sizes",
+    "fill_in_metric",
     "fill_in_sizes",
     "selection_of",
 ]
+
+BESIDES = ("show", "weights", "seeds")
+"""Options that may name a column of the input, which is then not clustered."""
 
 LOWER, UPPER = 0.9, 1.1
 """Shares of n/k unless others are asked for."""
@@ -61,6 +67,7 @@ def check_options(options: argparse.Namespace) -> None:
     """Refuse options that are wrong whatever the rows are, and fill in defaults."""
     if options.table is not None:
         check_table(options.table, options.id)
+    fill_in_metric(options)
     check_count("--seed", options.seed, 0)
     check_count("-k", options.k, 1)
     check_sizes(options)
@@ -119,6 +126,12 @@ def check_sizes(options: argparse.Namespace) -> None:
     _check_rounding(options)
 
 
+def fill_in_metric(options: argparse.Namespace) -> None:
+    """Fill in the default metric, and keep whether it was asked for."""
+    options.metric_given = options.metric is not None
+    options.metric = options.metric or METRICS[0]
+
+
 def fill_in_sizes(options: argparse.Namespace) -> None:
     """Fill in the default share of each side that has no bound."""
     if options.bounds is None:
@@ -144,9 +157,18 @@ def _check_rounding(options: argparse.Namespace) -> None:
 def selection_of(options: argparse.Namespace) -> Selection:
     """Return what the options say about the file of rows."""
     columns = tuple(name for part in options.columns for name in part.split(",") if name)
-    show: str | None = getattr(options, "show", None)  # of `cluster` alone
-    show = None if show is None else column_of(show)
-    return Selection(options.array or "", columns, options.id, options.dtype, options.dim, show)
+    values = [getattr(options, name, None) for name in BESIDES]  # of `cluster` alone
+    besides = [column_of(value) for value in values if value is not None]
+    return Selection(
+        options.array or "",
+        columns,
+        options.id,
+        options.dtype,
+        options.dim,
+        options.offset,
+        tuple(column for column in besides if column is not None),
+        options.invalid == "drop",
+    )
 
 
 def _check_share(flag: str, share: float | None, count: str) -> None:
@@ -176,5 +198,6 @@ def _check_checkpoint(options: argparse.Namespace) -> None:
         msg = f"no checkpoint at {checkpoint}. To fix this, leave out --resume to start afresh"
         raise MissingFileError(msg)
     if checkpoint is not None and checkpoint.exists() and not options.resume:
-        msg = f"{checkpoint} exists. To fix this, continue with --resume, or name another file"
+        how = "continue with --resume, or " if is_state(checkpoint) else ""
+        msg = f"{checkpoint} exists. To fix this, {how}name another file"
         raise OutputError(msg)

@@ -92,7 +92,7 @@ def result_of(
 
 
 def text(result: dict[str, Any]) -> str:
-    """Return the report for standard output."""
+    """Return the report for standard output, but for what is said of the input."""
     r = result
     converged = "converged" if r["converged"] else "stopped at the limit"
     if "mean_similarity" in r:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
 from ..algos.core.errors import OutputError
-from ..common.files import doomed, write_folder
+from ..common.files import doomed, remove_folder, write_folder
 from ..common.untrusted import parse_json
 
 __all__ = ["check_folder", "is_ours", "replace_folder"]
@@ -104,13 +104,14 @@ def replace_folder(out: Path, files: Mapping[str, bytes], *, overwrite: bool) ->
         If the folder may not be replaced, or cannot be written. What stood there stands unchanged.
     """
     check_folder(out, overwrite=overwrite)
-    if not out.exists():
-        write_folder(out, files)
-        return
     aside = doomed(out)
+    # Without an old folder, one may still lie aside: of a run that was killed at this place.
     write_folder(out, files, aside=aside)
+    if not aside.exists():
+        return
     if is_ours(aside):
-        shutil.rmtree(aside, ignore_errors=True)
+        with suppress(OSError):
+            remove_folder(aside, of=out)
         return
     kept = out.with_name(f"{out.name}-old-{secrets.token_hex(3)}")
     os.replace(aside, kept)

@@ -20,7 +20,7 @@ from .formats import Rows
 from .formats.checks import listed, load_extra, refuse
 from .formats.kinds import Kind, kind_of
 
-__all__ = ["read_forbidden", "read_seeds"]
+__all__ = ["read_forbidden", "read_seeds", "seeds_of_column"]
 
 Integers = NDArray[np.int64]
 
@@ -85,6 +85,28 @@ def read_seeds(path: Path, rows: Rows, k: int, key: str | None) -> Integers:
         found = f"puts row {row} into cluster {cluster} and into cluster {int(fixed[row])}"
         refuse(path, found, "A row has one cluster", "drop one of these lines")
     return fixed
+
+
+def seeds_of_column(column: str, values: NDArray[np.float64], k: int) -> Integers:
+    """Return the known clusters of rows from a column of the input: NaN or -1 where not known.
+
+    Raises
+    ------
+    InvalidValueError
+        For values that are no clusters.
+
+    Examples
+    --------
+    >>> seeds_of_column("group", np.asarray([1.0, np.nan, -1.0]), 2)
+    array([ 1, -1, -1])
+    """
+    known = np.where(np.isnan(values), -1.0, values)
+    wrong = np.flatnonzero((known < -1.0) | (known >= k) | (known != np.floor(known)))
+    if wrong.size:
+        found = f"has the value {known[wrong[0]]:g} in row {wrong[0]}"
+        rule = f"Known clusters are whole numbers from 0 to {k - 1}, -1 or empty where not known"
+        refuse(f"--seeds {column}", found, rule, "number clusters from 0")
+    return known.astype(np.int64)
 
 
 def read_forbidden(path: Path, rows: Rows, k: int, key: str | None) -> Integers:

@@ -22,13 +22,14 @@ from ..algos.offline import DEFAULT_OPTIONS
 from ..algos.scores.blocks import MOST_ROWS, block_rows
 from ..algos.scores.sources import FeatureSource, alone
 from ..common.ranks import Ranks
-from .embeddings import embedding_source
+from .embeddings import check_embeddings, embedding_source
 from .formats import Rows
 from .model import MODEL_FILE
+from .notes import input_facts, input_lines, note_lines, notes_on_input
 from .output import json_text
 from .places import on_host
-from .problem import Inputs, read_inputs
-from .progress import duration
+from .problem import Inputs, open_valid, read_inputs
+from .progress import Meter, duration
 from .threads import Multiply
 
 __all__ = ["Cost", "expected_memory", "measured_cost", "show_plan"]
@@ -57,7 +58,9 @@ class Cost(NamedTuple):
     look: float
 
 
-def show_plan(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, out: Path) -> int:
+def show_plan(
+    options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter, out: Path
+) -> int:
     """Check the options and the beginnings of all files, and print what a run would take.
 
     Raises
@@ -65,10 +68,13 @@ def show_plan(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, out
     DualclustError
         As the run itself would, but for wrong values in rows that are not looked at.
     """
-    problem = read_inputs(options)
+    valid, _ = open_valid(options, ranks, meter, options.metric)
+    problem = read_inputs(options, valid)
     rows = problem.rows
     n, d, k = rows.n_samples, rows.n_features, options.k
     checked = _check_pairs(problem)
+    if options.invalid != "drop":
+        check_embeddings(rows, options.metric, alone(rows_looked_at(n, k)))
     cost = measured_cost(rows, k, options.metric, multiply, device=options.device)
     updates = options.max_iter
     factor = 1.0 if problem.bounds.is_free else BOUNDED
@@ -93,10 +99,17 @@ def show_plan(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, out
         "out": str(out),
         "files": files,
         "table": None if options.table is None else str(options.table),
+        "input": input_facts(rows),
+        "notes": notes_on_input(options, rows, high),
     }
     if ranks.first:
         print(json_text(plan) if options.json else _text(plan), end="")
     return 0
+
+
+def rows_looked_at(n: int, k: int) -> int:
+    """Return how many of the first rows a plan looks at."""
+    return min(n, max(MOST_ROWS, 4 * block_rows(k)))
 
 
 def measured_cost(
@@ -114,7 +127,7 @@ def measured_cost(
     device : str
     """
     n = rows.n_samples
-    m = min(n, max(MOST_ROWS, 4 * block_rows(k)))
+    m = rows_looked_at(n, k)
     whole = embedding_source(rows, metric, alone(m), device=device, multiply=multiply)
     whole = whole._replace(take=lambda ids: whole.rows(0, m)[ids])
     like = whole.rows(0, 0)
@@ -177,6 +190,7 @@ def _text(plan: dict[str, Any]) -> str:
     possible = "possible" if p["feasible"] else "possible but for seeds and forbidden pairs, which "
     possible += "" if p["feasible"] else "the run will check"
     lines = [
+        *input_lines(p["input"]),
         f"rows                {n} of {p['n_features']} numbers, {stored}",
         f"clusters            {k}, mean size {p['mean_size']:.6g} rows",
         f"bounds              {p['min_count']} to {p['max_count']} rows: {possible}",
@@ -190,4 +204,5 @@ def _text(plan: dict[str, Any]) -> str:
     ]
     if p["table"] is not None:
         lines.append(f"table               {p['table']}")
+    lines += note_lines(p["notes"])
     return "\n".join([*lines, "nothing was written", ""])

@@ -18,21 +18,32 @@ from ..algos.core.errors import InvalidValueError
 from ..algos.scores.sources import FeatureSource
 from ..common.handshake import check_same
 from ..common.ranks import Ranks
-from .embeddings import check_embeddings, embedding_source, open_embeddings, read_weights
+from .embeddings import check_embeddings, embedding_source, invalid_rows, open_embeddings
 from .exchange import exchange_bytes, row_group
 from .formats import Rows
 from .options import selection_of
-from .pairs import read_forbidden, read_seeds
+from .pairs import read_forbidden, read_seeds, seeds_of_column
 from .places import device_place, on_host, placed
 from .progress import Meter
 from .shown import ShownColumn, open_shown
 from .sizes import bounds_of
 from .start import Given, given_start
+from .table import WORD
 from .threads import Multiply
+from .valid_rows import KeptRows
+from .values_of_rows import checked_weights, column_of, numbers_in_column, read_weights
 
-__all__ = ["Inputs", "Problem", "digest_of", "open_problem", "read_inputs", "same_facts"]
+__all__ = [
+    "Inputs",
+    "Problem",
+    "digest_of",
+    "open_problem",
+    "open_valid",
+    "read_inputs",
+    "same_facts",
+]
 
-OWN_TO_A_RANK = {"device", "input", "out", "progress", "threads", "timeout"}
+OWN_TO_A_RANK = {"device", "input", "metric_given", "out", "progress", "threads", "timeout"}
 """Options that may differ between ranks: where a rank computes, and by which path it reads."""
 
 
@@ -85,9 +96,28 @@ class Problem(NamedTuple):
     digest: str
 
 
-def read_inputs(options: argparse.Namespace) -> Inputs:
-    """Read everything that the options name but the rows."""
+def open_valid(
+    options: argparse.Namespace, ranks: Ranks, meter: Meter, metric: str, *, digest: bool = False
+) -> tuple[Rows, str]:
+    """Open the rows; with ``--invalid drop`` without those that cannot be clustered.
+
+    Returns
+    -------
+    rows : Rows
+    digest : str
+        Hash of all rows of the input, if it was asked for and they were looked at.
+    """
     rows: Rows = open_embeddings(options.input, selection_of(options))
+    if options.invalid != "drop":
+        return rows, ""
+    group = row_group(ranks, rows.n_samples)
+    meter.begin("looking for rows that are not finite", group.n_local, group.first_row)
+    dropped, hashed = invalid_rows(meter.reading(rows), metric, group, digest=digest)
+    return (KeptRows(rows, dropped) if len(dropped) else rows), hashed
+
+
+def read_inputs(options: argparse.Namespace, rows: Rows) -> Inputs:
+    """Read everything that the options name but the rows."""
     n, k, device = rows.n_samples, options.k, options.device
     if n < k:
         msg = (
@@ -97,17 +127,49 @@ def read_inputs(options: argparse.Namespace) -> Inputs:
         raise InvalidValueError(msg)
     bounds = bounds_of(options, n, **device_place(device))
     start = given_start(options.init, options.start, k, rows.n_features, options.metric)
-    weights = None if options.weights is None else read_weights(options.weights, n)
-    fixed = forbidden = None
-    if options.seeds is not None:
-        fixed = read_seeds(options.seeds, rows, k, options.id)
-    if options.forbidden is not None:
-        forbidden = read_forbidden(options.forbidden, rows, k, options.id)
+    # Files about rows count those of the input.
+    kept = rows if isinstance(rows, KeptRows) else None
+    whole = rows if kept is None else kept.inside
+    weights = _weights(options, whole.n_samples)
+    fixed, forbidden = _pairs(options, whole)
+    if kept is not None:
+        weights = None if weights is None else checked_weights("--weights", kept.without(weights))
+        fixed = None if fixed is None else kept.without(fixed)
+        if forbidden is not None:
+            forbidden[:, 0] = kept.places(forbidden[:, 0])
+            forbidden = forbidden[forbidden[:, 0] >= 0]
     shown = None
     if options.show is not None:
-        shown = open_shown(options.show, options.input, selection_of(options), n)
+        shown = open_shown(options.show, options.input, selection_of(options), whole.n_samples)
     weights, fixed, forbidden = (placed(a, device) for a in (weights, fixed, forbidden))
     return Inputs(rows, bounds, weights, fixed, forbidden, start, shown)
+
+
+def _weights(options: argparse.Namespace, n: int) -> Any:
+    if options.weights is None:
+        return None
+    column = column_of(options.weights)
+    if column is None:
+        return read_weights(options.weights, n)
+    place = options.input, selection_of(options), n
+    return checked_weights(f"--weights {column}", numbers_in_column("--weights", column, *place))
+
+
+def _pairs(options: argparse.Namespace, rows: Rows) -> tuple[Any, Any]:
+    """Return known clusters of rows, and pairs of a row and a cluster that it must not join."""
+    fixed = forbidden = None
+    key = options.id or (WORD if rows.ids is not None else None)
+    if options.seeds is not None:
+        column = column_of(options.seeds)
+        if column is None:
+            fixed = read_seeds(options.seeds, rows, options.k, key)
+        else:
+            place = options.input, selection_of(options), rows.n_samples
+            values = numbers_in_column("--seeds", column, *place)
+            fixed = seeds_of_column(column, values, options.k)
+    if options.forbidden is not None:
+        forbidden = read_forbidden(options.forbidden, rows, options.k, key)
+    return fixed, forbidden
 
 
 def open_problem(
@@ -120,14 +182,16 @@ def open_problem(
     UsageError
         On every rank, if one has other options, inputs or versions than another.
     """
-    inputs = read_inputs(options)
+    wanted = options.checkpoint is not None
+    valid, digest = open_valid(options, ranks, meter, options.metric, digest=wanted)
+    inputs = read_inputs(options, valid)
     if ranks.world_size > 1:
         check_same(same_facts(options, inputs), lambda content: exchange_bytes(ranks, content))
     group = row_group(ranks, inputs.rows.n_samples)
     rows = meter.reading(inputs.rows)
-    meter.begin("checking the rows", group.n_local, group.first_row)
-    wanted = options.checkpoint is not None
-    digest = check_embeddings(rows, options.metric, group, digest=wanted)
+    if options.invalid != "drop":
+        meter.begin("checking the rows", group.n_local, group.first_row)
+        digest = check_embeddings(rows, options.metric, group, digest=wanted)
     source = embedding_source(rows, options.metric, group, device=options.device, multiply=multiply)
     return Problem(*inputs, source, digest)
 

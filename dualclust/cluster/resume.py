@@ -15,7 +15,7 @@ from .checkpoint import load_state, save_state
 from .places import on_host, placed
 from .problem import Problem, digest_of
 
-__all__ = ["how_to_go_on", "identity", "load", "save"]
+__all__ = ["again", "how_to_go_on", "identity", "load", "save"]
 
 NUMBERS = ("objective", "gap", "changed", "upper_bound", "rounding")
 """Fields of a state that are float."""
@@ -26,6 +26,7 @@ def identity(options: argparse.Namespace, problem: Problem) -> dict[str, Any]:
     return {
         "version": __version__,
         "input": problem.digest,
+        "invalid": options.invalid,
         "rows": [problem.source.group.n_total, problem.source.n_features],
         "weights": digest_of(problem.weights),
         "k": options.k,
@@ -105,5 +106,11 @@ def how_to_go_on(options: argparse.Namespace) -> str:
         )
     if not options.checkpoint.is_file():
         return "no center update was finished, and nothing was written"
-    more = "the same command" if options.resume else "the same command and --resume"
-    return f"the state is in {options.checkpoint}. To go on, give {more}"
+    return f"the state is in {options.checkpoint}. To go on, {again(options)}"
+
+
+def again(options: argparse.Namespace) -> str:
+    """Return which command goes on with the work, or begins it again."""
+    saved = options.checkpoint is not None and options.checkpoint.is_file()
+    more = " and --resume" if saved and not options.resume else ""
+    return f"give the same command{more or ('' if saved else ' again')}"

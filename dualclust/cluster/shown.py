@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algos.core.errors import DualclustError, InvalidValueError, UsageError
-from .formats import Ids, Selection, open_ids
+from ..algos.core.errors import InvalidValueError, MissingFileError
+from .formats import Ids, Selection
+from .values_of_rows import column_of, column_values
 
-__all__ = ["ShownColumn", "column_of", "open_shown", "values_of"]
+__all__ = ["ShownColumn", "open_shown", "values_of"]
 
 LINES = 2**14
 """Lines of a text file that are read at a time."""
@@ -40,11 +41,6 @@ class ShownColumn(NamedTuple):
     folder: Path
 
 
-def column_of(show: str) -> str | None:
-    """Return the name of a column, or None where there is a file of that name."""
-    return None if Path(show).is_file() else show
-
-
 def open_shown(show: str, place: Path, selection: Selection, n: int) -> ShownColumn:
     """Find what ``--show`` names.
 
@@ -61,7 +57,7 @@ def open_shown(show: str, place: Path, selection: Selection, n: int) -> ShownCol
 
     Raises
     ------
-    UsageError
+    MissingFileError, UsageError
         If there is neither a file nor a column of that name.
     InvalidValueError
         If a text file has another number of lines.
@@ -69,15 +65,7 @@ def open_shown(show: str, place: Path, selection: Selection, n: int) -> ShownCol
     if column_of(show) is None:
         return _lines_of(Path(show), n)
     folder = place if place.is_dir() else place.parent
-    try:
-        values = open_ids(place, selection._replace(id=show, show=selection.id))
-    except DualclustError as error:
-        reason = str(error).replace("--id", "--show")
-        if selection.id is not None and "--id" not in str(error):
-            raise  # about something else than the column
-        msg = f"--show {show} is no file, so it must be a column of the input. {reason}"
-        kind = UsageError if isinstance(error, UsageError) else type(error)
-        raise kind(msg) from error
+    values = column_values("--show", show, place, selection)
     return ShownColumn(show, values, folder)
 
 
@@ -122,6 +110,10 @@ def _text(value: Any) -> str:
 
 
 def _lines_of(path: Path, n: int) -> ShownColumn:
+    if not path.is_file():
+        msg = f"no file at {path}. To fix this, look at the path, or name a column of the input"
+        raise MissingFileError(msg)
+
     def values() -> Iterator[list[str]]:
         with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
             while lines := [line.rstrip("\r\n") for line in islice(file, LINES)]:

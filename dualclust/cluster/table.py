@@ -19,7 +19,10 @@ from ..common.files import write_file
 from ..common.tables import check_table_path
 from .formats import Ids
 
-__all__ = ["check_table", "written_table"]
+__all__ = ["WORD", "check_table", "written_table"]
+
+WORD = "word"
+"""Column of the ids that a format has by itself: words of GloVe and word2vec."""
 
 COLUMNS = ("cluster", "margin", "runner_up", "free_choice")
 LINES = 2**16
@@ -60,6 +63,7 @@ def written_table(
     path : Path or None
         Without a path nothing happens.
     labels : (n,) int64 array
+        -1 for rows that are dropped, whose other columns than the id are empty.
     choices : RowChoices or None
         Of all rows (`notable`).
     key : str or None
@@ -70,7 +74,7 @@ def written_table(
         yield
         return
     parts = _lines(path, labels, ids)
-    name = "row" if ids is None or key is None else key
+    name = "row" if ids is None else key or WORD
     made = _csv(name, parts, labels, choices)
     if path.suffix.lower() != ".csv":
         made = _arrow(path.suffix.lower(), name, parts, labels, choices)
@@ -112,9 +116,9 @@ def _csv(
         own = [each.decode() if isinstance(each, bytes) else each for each in own]
         some = slice(start, start + len(own))
         margins = ["" if m == math.inf else f"{m:.9g}" for m in choices.margin[some].tolist()]
-        others = ["" if m < 0 else m for m in choices.runner_up[some].tolist()]
-        free = choices.free[some].tolist()
-        table.writerows(zip(own, labels[some].tolist(), margins, others, free, strict=True))
+        rest = (labels[some], choices.runner_up[some], choices.free[some])
+        own_labels, others, free = (["" if m < 0 else m for m in x.tolist()] for x in rest)
+        table.writerows(zip(own, own_labels, margins, others, free, strict=True))
         yield content.getvalue().encode()
         content.seek(0)
         content.truncate()
@@ -158,10 +162,10 @@ def _arrow(
         some = slice(start, start + len(own))
         columns = [
             own,
-            pa.array(labels[some]),
+            pa.array(labels[some], mask=labels[some] < 0),
             pa.array(choices.margin[some], mask=missing[some]),
             pa.array(choices.runner_up[some], mask=missing[some]),
-            pa.array(choices.free[some]),
+            pa.array(choices.free[some], mask=choices.free[some] < 0),
         ]
         batch = pa.RecordBatch.from_arrays(columns, names=[name, *COLUMNS])
         if writer is None:

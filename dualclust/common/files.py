@@ -3,6 +3,10 @@
 Content goes into a temporary sibling, is flushed to the disk, and only then renamed to its final
 name; the folder that lists the name is flushed last, so that the name survives a power cut.
 Whatever stops the process, the name stands for what was there before or for the new content.
+
+A temporary sibling is locked until it has its name. The operating system drops the lock when the
+process ends, killed or not: a sibling without a lock is the leftover of a killed writer, and goes
+before the same name is written again. Where the file system has no locks, leftovers stay.
 """
 
 from __future__ import annotations
@@ -12,12 +16,23 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NoReturn
 
 from ..algos.core.errors import OutputError
 
-__all__ = ["TEMPORARY", "doomed", "remove_leftovers", "write_file", "write_folder"]
+__all__ = [
+    "TEMPORARY",
+    "doomed",
+    "other_advice",
+    "remove_folder",
+    "remove_leftovers",
+    "remove_leftovers_of",
+    "write_file",
+    "write_folder",
+]
 
 TEMPORARY = r"\.tmp-(?:doomed|[0-9a-f]{12})"
 """How the name of what is not there yet, or soon gone, ends; it begins with a dot. A pattern."""
@@ -48,14 +63,13 @@ def write_file(
     parts = [content] if isinstance(content, bytes) else content
     if parents:
         _make_folder(path.parent)
-    temporary = _temporary(path)
+    remove_leftovers_of(path)
     try:
-        _write_flushed(temporary, parts)
-        os.replace(temporary, path)
-        _flush_folder(path.parent)
-    except BaseException as error:  # an interrupt, too, leaves nothing behind
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+        with _sibling(path) as temporary:
+            _write_flushed(temporary, parts)
+            os.replace(temporary, path)
+            _flush_folder(path.parent)
+    except OSError as error:
         _raise_output_error(path, error)
 
 
@@ -87,47 +101,75 @@ def write_folder(
         If the disk is full or the folder cannot be written. What stood there stands unchanged.
     """
     _make_folder(folder.parent, inside)
-    temporary, moved = _temporary(folder), False
+    remove_leftovers_of(folder)
     try:
-        temporary.mkdir()
-        for name, content in files.items():
-            _write_flushed(temporary / name, [content])
-        _flush_folder(temporary)
-        if aside is not None and folder.exists():
-            shutil.rmtree(aside, ignore_errors=True)
-            os.replace(folder, aside)
-            moved = True
-        os.replace(temporary, folder)
-        _flush_folder(folder.parent)
-    except BaseException as error:  # an interrupt, too, leaves nothing behind
-        if moved and aside is not None and not folder.exists():
-            with contextlib.suppress(OSError):
-                os.replace(aside, folder)
-        shutil.rmtree(temporary, ignore_errors=True)
+        with _sibling(folder, is_folder=True) as temporary:
+            for name, content in files.items():
+                _write_flushed(temporary / name, [content])
+            _flush_folder(temporary)
+            _put(temporary, folder, aside)
+    except OSError as error:
         _raise_output_error(folder, error)
 
 
 def remove_leftovers(folder: Path) -> None:
     """Remove what writers that were killed left in a folder and below it.
 
-    Nobody else may be writing there: what a living process is about to rename looks the same.
-
     Parameters
     ----------
     folder : Path. One that does not exist has no leftovers.
     """
     for path in list(folder.rglob(".*.tmp-*")):
-        if _LEFTOVER.fullmatch(path.name) is None:
-            continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            with contextlib.suppress(OSError):
-                path.unlink()
+        if _LEFTOVER.fullmatch(path.name) is not None:
+            _remove_unlocked(path)
+
+
+def remove_leftovers_of(path: Path) -> None:
+    """Remove what writers of a path that were killed left beside it.
+
+    Parameters
+    ----------
+    path : Path. Of a file or a folder, which is not touched.
+    """
+    own = re.compile(rf"\.{re.escape(path.name)}\.tmp-[0-9a-f]{{12}}")
+    with contextlib.suppress(OSError):  # without a folder there are none
+        for entry in [e for e in os.listdir(path.parent) if own.fullmatch(e)]:
+            _remove_unlocked(path.with_name(entry))
+
+
+def remove_folder(folder: Path, *, of: Path | None = None) -> None:
+    """Remove a folder, no half of which ever has its name.
+
+    Parameters
+    ----------
+    folder : Path
+    of : Path, optional
+        Beside it, whose next write removes what is left if this process is killed; `folder` itself
+        by default.
+
+    Raises
+    ------
+    OSError
+        If it cannot be renamed. What then cannot be removed is a leftover.
+    """
+    gone = _temporary(of or folder)
+    os.replace(folder, gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def other_advice(error: OutputError, advice: str) -> OutputError:
+    """Return an error that says the same, and what is to be done about it here.
+
+    Examples
+    --------
+    >>> str(other_advice(OutputError("cannot write a. To fix this, wait"), "To fix this, ask"))
+    'cannot write a. To fix this, ask'
+    """
+    return OutputError(f"{str(error).partition('. To fix this')[0]}. {advice}")
 
 
 def doomed(path: Path) -> Path:
-    """Return where something is moved before it is removed, so that no half of it has its name.
+    """Return where a folder is set aside by the one that replaces it.
 
     Examples
     --------
@@ -158,8 +200,98 @@ def _temporary(path: Path) -> Path:
     return path.with_name(f".{path.name}.tmp-{secrets.token_hex(6)}")
 
 
+@contextlib.contextmanager
+def _sibling(path: Path, *, is_folder: bool = False) -> Iterator[Path]:
+    """Make a temporary sibling, locked inside the block; an error or an interrupt removes it."""
+    while True:
+        temporary = _temporary(path)
+        if is_folder:
+            temporary.mkdir()
+        else:
+            temporary.touch(exist_ok=False)
+        try:
+            with _locked(temporary) as is_there:
+                if is_there:  # else it was taken for a leftover before it was locked
+                    yield temporary
+                    return
+        except BaseException:
+            _remove(temporary)
+            raise
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Hold the lock of a file or a folder inside the block; yields whether it is still there."""
+    if os.name != "posix":
+        yield True
+        return
+    import fcntl
+
+    try:
+        handle = _open(path)
+    except FileNotFoundError:
+        yield False
+        return
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield path.exists()
+    finally:
+        os.close(handle)
+
+
+def _remove_unlocked(path: Path) -> None:
+    """Remove a file or a folder, unless somebody has locked it or nobody can tell."""
+    if os.name != "posix":
+        return
+    import fcntl
+
+    with contextlib.suppress(OSError):
+        if path.is_symlink():
+            path.unlink()
+            return
+        handle = _open(path)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(path)
+        finally:
+            os.close(handle)
+
+
+def _open(path: Path) -> int:
+    """Open a file or a folder to lock it: NFS asks for a handle that can write."""
+    is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
+    return os.open(path, (os.O_RDONLY if is_folder else os.O_RDWR) | os.O_NOFOLLOW)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a folder as far as that can be done."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _put(temporary: Path, folder: Path, aside: Path | None) -> None:
+    """Rename a folder to its final place; what stood there is set aside, and back on an error."""
+    moved = False
+    try:
+        if aside is not None and folder.exists():
+            shutil.rmtree(aside, ignore_errors=True)
+            os.replace(folder, aside)
+            moved = True
+        os.replace(temporary, folder)
+        _flush_folder(folder.parent)
+    except BaseException:
+        if moved and aside is not None and not folder.exists():
+            with contextlib.suppress(OSError):
+                os.replace(aside, folder)
+        raise
+
+
 def _write_flushed(path: Path, parts: Iterable[bytes]) -> None:
-    with path.open("xb") as file:
+    with path.open("wb") as file:
         for part in parts:
             file.write(part)
         file.flush()
@@ -178,9 +310,7 @@ def _flush_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _raise_output_error(path: Path, error: BaseException) -> None:
-    if not isinstance(error, OSError):
-        raise error
+def _raise_output_error(path: Path, error: OSError) -> NoReturn:
     msg = (
         f"cannot write {path}: {error.strerror or error}"
         ". To fix this, write to another place, or make room there"

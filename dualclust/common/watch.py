@@ -24,7 +24,7 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from .ranks import RankLostError, Ranks
@@ -43,12 +43,14 @@ PATIENCE = 60.0
 HELLO, WORD = struct.Struct("<QQq"), struct.Struct("<q")
 GOODBYE = -1
 
-CHECKPOINT = "continue from a --checkpoint with --resume"
-
 
 @contextmanager
 def watched(
-    ranks: Ranks, *, ends_process: bool = True, told: bool = True, how: str = CHECKPOINT
+    ranks: Ranks,
+    *,
+    ends_process: bool = True,
+    told: bool = True,
+    how: Callable[[], str] = lambda: "start again",
 ) -> Iterator[None]:
     """Notice the death of another rank inside the block.
 
@@ -61,8 +63,8 @@ def watched(
     told : bool
         Whether a rank that fails tells all others why before it leaves the block, as those of
         `cluster.exchange` do; where it does not, its end is a loss to them.
-    how : str
-        How the work goes on, for the message.
+    how : callable
+        Returns how the work goes on, for the message, once a rank has died.
 
     Raises
     ------
@@ -81,7 +83,7 @@ def watched(
             watch.leave(orderly=False)
             raise
         watch.leave(orderly=True)
-        raise RankLostError(_message(watch.lost, how)) from error
+        raise RankLostError(_message(watch.lost, how())) from error
     except BaseException as error:
         # An interruption has been told to nobody.
         watch.leave(orderly=told and isinstance(error, Exception))
@@ -99,7 +101,7 @@ def _message(rank: int, how: str) -> str:
 class _Watch:
     """The connections of this rank that say who lives, and the thread that listens to them."""
 
-    def __init__(self, ranks: Ranks, ends_process: bool, how: str) -> None:
+    def __init__(self, ranks: Ranks, ends_process: bool, how: Callable[[], str]) -> None:
         self.ends_process, self.how = ends_process, how
         self.lost: int | None = None
         self.heard, self.left = threading.Event(), threading.Event()
@@ -146,7 +148,7 @@ class _Watch:
         self._tell(rank)
         self.heard.set()
         if self.ends_process and not self.left.wait(GRACE):
-            print(f"dualclust: error: {_message(rank, self.how)}", file=sys.stderr, flush=True)
+            print(f"dualclust: error: {_message(rank, self.how())}", file=sys.stderr, flush=True)
             os._exit(RankLostError.exit_code)
 
 

@@ -24,13 +24,15 @@ from ..algos.core.checks import (
     check_real,
     check_shape,
 )
-from ..algos.core.errors import InvalidTypeError, InvalidValueError
+from ..algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from ..algos.core.precision import at_least_float32
 from ..algos.core.projections import project_sphere
 from ..algos.scores.sources import FeatureSource, check_weights, feature_source
 from ..cluster.threads import products_on
+from ._columns import dense_rows
 
 __all__ = [
+    "bounds_for_rows",
     "bounds_of",
     "check_enough_rows",
     "check_parameters",
@@ -47,6 +49,9 @@ __all__ = [
 
 Array = Any
 
+ALGORITHMS = ("lloyd", "elkan")
+"""Names that scikit-learn's KMeans takes: of one result, and here of one algorithm."""
+
 KEPT_ENTRIES = 2**23
 """Entries of unit rows that are kept, at most: 32 MiB of float32, or 64 of float64."""
 
@@ -55,7 +60,10 @@ def check_parameters(estimator: Any) -> None:
     """Refuse parameters that are wrong for any data."""
     check_choice("metric", estimator.metric, METRICS)
     check_count("n_clusters", estimator.n_clusters, 1)
-    check_count("n_init", estimator.n_init, 1)
+    if estimator.n_init != "auto":
+        check_count("n_init", estimator.n_init, 1)
+    check_count("verbose", int(estimator.verbose), 0)
+    check_choice("algorithm", estimator.algorithm, ALGORITHMS)
     check_count("max_iter", estimator.max_iter, 0)
     check_interval("tol", estimator.tol, 0.0, 1.0)
     check_interval("gap", estimator.gap, 0.0, 1.0)
@@ -70,11 +78,12 @@ def check_rows(estimator: Any, X: Any, *, reset: bool) -> Array:
     ----------
     estimator : the estimator
         A fit stores the number and names of the columns in it; other methods compare with them.
-    X : (n, d) array-like or tensor
+    X : (n, d) array-like or tensor, or a column of lists
     reset : bool
         Whether this is a fit.
     """
     if not compat.is_torch_array(X):
+        X = dense_rows(X)
         return validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], order="C")
     check_real("X", X)
     _, d = check_shape("X", X, ("n_samples", "n_features"))
@@ -149,6 +158,29 @@ def bounds_of(estimator: Any, n: int, like: Array) -> SizeBounds:
         xp=compat.array_namespace(like),
         device=compat.device(like),
     )
+
+
+def bounds_for_rows(estimator: Any, rows: Array) -> SizeBounds:
+    """Return bounds for rows that need not be as many as those of `fit`.
+
+    Raises
+    ------
+    InfeasibleBoundsError
+        If no labels of so many rows satisfy them. It says that shares fit any number of rows.
+    """
+    n = rows.shape[0]
+    try:
+        return bounds_of(estimator, n, rows)
+    except InfeasibleBoundsError as error:
+        sides = (("min_count", "lower"), ("max_count", "upper"))
+        counts = {size: share for size, share in sides if getattr(estimator, size) is not None}
+        if not counts:
+            raise
+        msg = (
+            f"{error}, or give {' and '.join(counts.values())} in place of {' and '.join(counts)}: "
+            f"shares of the mean size fit any number of rows, sizes in samples only those of fit"
+        )
+        raise InfeasibleBoundsError(msg) from error
 
 
 def check_stream_sizes(estimator: Any) -> None:

@@ -60,7 +60,7 @@ def check_init(init: Any) -> None:
 def starting_centers(estimator: Any, data: Data) -> Iterator[Array]:
     """Yield the starting centers of each run: `n_init` draws, or centers that are given, once."""
     random = check_random_state(estimator.random_state)
-    seeds = random.randint(2**31 - 1, size=estimator.n_init).tolist()
+    seeds = random.randint(2**31 - 1, size=_number_of_starts(estimator)).tolist()
     if estimator.warm_start and hasattr(estimator, "cluster_centers_"):
         yield _checked(estimator, data, "cluster_centers_", estimator.cluster_centers_)
     elif not isinstance(estimator.init, str) and not callable(estimator.init):
@@ -68,6 +68,13 @@ def starting_centers(estimator: Any, data: Data) -> Iterator[Array]:
     else:
         for seed in seeds:
             yield _drawn(estimator, data, seed)
+
+
+def _number_of_starts(estimator: Any) -> int:
+    """Return `n_init`; "auto" is 1 for k-means++ and given centers, else 10, as in scikit-learn."""
+    if estimator.n_init != "auto":
+        return int(estimator.n_init)
+    return 10 if callable(estimator.init) or str(estimator.init) == "random" else 1
 
 
 def _drawn(estimator: Any, data: Data, seed: int) -> Array:

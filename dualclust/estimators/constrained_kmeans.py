@@ -28,7 +28,9 @@ from ..cluster.distances import (
     nearest_centers,
     squared_distances,
 )
+from ._degenerate import warn_of_equal_centers
 from ._inputs import (
+    bounds_for_rows,
     bounds_of,
     check_enough_rows,
     check_parameters,
@@ -41,6 +43,7 @@ from ._inputs import (
     row_source,
     stream_bounds_of,
 )
+from ._other_names import with_names_of_others
 from ._starts import Data, check_init, starting_centers, stream_state
 
 __all__ = ["ConstrainedKMeans"]
@@ -82,8 +85,9 @@ class ConstrainedKMeans(
     init : {"k-means++", "random"}, (k, d) array-like, or function
         Where to start: rows far from each other, random rows, these centers, or what
         ``init(X, n_clusters, random_state=...)`` returns.
-    n_init : int
-        Number of starts; the best result is kept. Given centers are one start.
+    n_init : int or "auto"
+        Number of starts; the best result is kept. Given centers are one start. "auto" is 10 for
+        random rows and a function, else 1.
     max_iter : int
         Most center updates of a start.
     tol : float in [0, 1]
@@ -97,6 +101,12 @@ class ConstrainedKMeans(
         Seed of the starts.
     warm_start : bool
         Whether a further `fit` starts from the centers and prices of the last one.
+    verbose : int or bool
+        Whether `fit` prints a line after each start.
+    copy_x : bool
+        Taken as `KMeans` takes it: rows are never changed, whatever it says.
+    algorithm : {"lloyd", "elkan"}
+        Taken as `KMeans` takes it: both are one algorithm here, with the same results.
 
     Attributes
     ----------
@@ -141,6 +151,7 @@ class ConstrainedKMeans(
     True
     """
 
+    @with_names_of_others
     def __init__(
         self,
         n_clusters: int = 8,
@@ -152,13 +163,16 @@ class ConstrainedKMeans(
         rounding: str = "outward",
         metric: str = "euclidean",
         init: Any = "k-means++",
-        n_init: int = 1,
+        n_init: int | str = 1,
         max_iter: int = 100,
         tol: float = 1e-3,
         gap: float = 1e-4,
         n_jobs: int | None = None,
         random_state: Any = None,
         warm_start: bool = False,
+        verbose: int | bool = 0,
+        copy_x: bool = True,
+        algorithm: str = "lloyd",
     ) -> None:
         self.n_clusters = n_clusters
         self.lower = lower
@@ -175,6 +189,9 @@ class ConstrainedKMeans(
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
+        self.verbose = verbose
+        self.copy_x = copy_x
+        self.algorithm = algorithm
 
     def fit(
         self,
@@ -189,6 +206,7 @@ class ConstrainedKMeans(
         Parameters
         ----------
         X : (n_samples, n_features) array-like or tensor
+            Or a column of lists, of pandas or polars.
         y : ignored
         sample_weight : (n_samples,) array-like, optional
             At least 0 each.
@@ -212,6 +230,7 @@ class ConstrainedKMeans(
         with on_threads(row_source(rows, self.metric), self.n_jobs) as source:
             best = self._best(Data(rows, source, weights, fixed, forbidden), bounds)
             inertia = squared_distances(source, best.labels, best.centers, weights)
+        warn_of_equal_centers(best.centers, best.counts)
         self.cluster_centers_ = best.centers
         self.labels_ = best.labels
         self.counts_ = best.counts
@@ -224,11 +243,11 @@ class ConstrainedKMeans(
 
     def _best(self, data: Data, bounds: SizeBounds) -> ConstrainedKMeansResult:
         """Return the result of the best start."""
-        prices = None
+        prices, results = None, []
         if self.warm_start and hasattr(self, "prices_"):
             prices = moved_to(data.rows, self.prices_, "float64")
-        results = (
-            constrained_kmeans(
+        for centers in starting_centers(self, data):
+            found = constrained_kmeans(
                 data.source,
                 bounds,
                 centers,
@@ -241,8 +260,9 @@ class ConstrainedKMeans(
                 tol=self.tol,
                 gap=self.gap,
             )
-            for centers in starting_centers(self, data)
-        )
+            if self.verbose:
+                print(f"start {len(results) + 1}: {found.n_iter} updates, gap {found.gap:.1e}")
+            results.append(found)
         return max(results, key=lambda found: found.objective)  # the first of equal ones
 
     @available_if(_has_shares)  # type: ignore[untyped-decorator]
@@ -309,7 +329,7 @@ class ConstrainedKMeans(
             if not bounded:
                 return nearest_centers(self._scores(rows, source)[0], prices, weights)
             scores = self._scores(rows, source, weights)[0]
-            bounds = bounds_of(self, rows.shape[0], rows)
+            bounds = bounds_for_rows(self, rows)
             return assign_source(scores, bounds, prices=prices, tol=self.gap).labels
 
     def transform(self, X: Any) -> Array:

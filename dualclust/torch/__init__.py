@@ -1,15 +1,17 @@
 """Modules for a PyTorch loop of your own: prices and bounds are buffers, and nothing is read back.
 
-`PricedLabels` stands where SwAV, DINO or SeLa call Sinkhorn, `PricedRouter` where a mixture of
-experts picks its experts. Both are `SizePrices`: they go along with ``.to``, ``state_dict``,
-`DistributedDataParallel`, autocast and a captured graph. `lightning_callback` shows and saves
-sizes, prices and violations of a Lightning run.
+`BalancedLabels` makes the targets of a batch, inside bounds in that batch, where SwAV, DINO, SeLa
+or DeepCluster code makes its own. `PricedLabels` keeps sizes over a stream whose scores move
+slowly, and `PricedRouter` picks the experts of a mixture; both are `SizePrices`. All go along with
+``.to``, ``state_dict``, `DistributedDataParallel`, autocast and compilers. `lightning_callback`
+shows and saves sizes, prices and violations of a Lightning run.
 """
 
 from ..algos.core.errors import MissingExtraError
 from ..common.extras import needs_train
 
 try:
+    from .balanced import BalancedLabels
     from .labels import PricedLabels
     from .lightning import PriceLog, lightning_callback
     from .prices import PriceFigures, SizePrices, price_figures
@@ -21,6 +23,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError(msg, name="torch") from error
 
 __all__ = [
+    "BalancedLabels",
     "PriceFigures",
     "PriceLog",
     "PricedLabels",

@@ -1,4 +1,4 @@
-r"""Labels by priced scores, where SwAV, DINO and SeLa call Sinkhorn.
+r"""Labels of a stream by priced scores.
 
 ===========================================================  =====================================
 label of sample i                                            source
@@ -30,7 +30,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..algos.baselines.sinkhorn_transport import soft_plan
 from ..algos.core.checks import check_interval
 from ..algos.online.step_sizes import StepRule
 from .prices import SizePrices
@@ -39,10 +38,12 @@ __all__ = ["PricedLabels"]
 
 
 class PricedLabels(SizePrices):
-    """Pseudo-labels whose cluster sizes stay near their bounds, batch by batch, on the device.
+    """Labels of a stream of scores that move slowly: sizes stay near their bounds over the stream.
 
-    Call it on the scores of a batch where SwAV, DINO or SeLa code calls Sinkhorn. In training mode
-    each call moves the prices after it has labeled; in eval mode prices are frozen.
+    For frozen features, for heads on them, and for data that come once. Targets of an encoder that
+    learns are `BalancedLabels`: prices that remember lag behind scores that move, and sizes swing.
+    In training mode each call moves the prices after it has labeled; in eval mode prices are
+    frozen.
 
     Parameters
     ----------
@@ -112,18 +113,13 @@ class PricedLabels(SizePrices):
     def forward(self, scores: Tensor, weights: Tensor | None = None) -> Tensor:
         """Label a batch, then move the prices; the class says what goes in and comes out."""
         counted = self._checked(scores, weights)
-        prices = self.prices
-        labels = torch.argmax(scores.to(torch.float64) + prices, dim=-1)
-        found = labels if self.epsilon is None else self._soft(scores, prices, self.epsilon)
+        priced = scores.to(torch.float64) + self.prices
+        labels = torch.argmax(priced, dim=-1)
         self.count(labels, counted)
-        return found
-
-    def _soft(self, scores: Tensor, prices: Tensor, epsilon: float) -> Tensor:
-        rows = scores.reshape(-1, self.n_clusters)
-        if rows.shape[0] == 0:
-            return scores.to(torch.promote_types(scores.dtype, torch.float32))
-        plan: Tensor = soft_plan(rows, prices, epsilon=epsilon)
-        return plan.reshape(scores.shape)
+        if self.epsilon is None:
+            return labels
+        below = (priced - priced.amax(dim=-1, keepdim=True)) / self.epsilon
+        return torch.softmax(below, dim=-1).to(torch.promote_types(scores.dtype, torch.float32))
 
     def extra_repr(self) -> str:
         """Options of `print(model)`."""

@@ -26,34 +26,29 @@ paper                   here                      shape    meaning
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 
-from ..algos.bounds.sizes import SizeBounds
-from ..algos.core.checks import (
-    check_interval,
-    check_kind,
-    check_real,
-    check_same_place,
-    check_shape,
-    check_values,
-)
+from ..algos.core.checks import check_interval, check_kind
 from ..algos.core.errors import InvalidTypeError, InvalidValueError
-from ..algos.core.segments import segment_sum
 from ..algos.online.assignment import STREAM_SAMPLES_PER_CLUSTER
-from ..algos.online.duals import DualRule, Duals, init_duals, update_duals
+from ..algos.online.duals import Duals, init_duals
 from ..algos.online.step_sizes import StepRule, measured_steps
+from ..common.devices import kind_of
+from .bounded import Bounded
+from .operations import is_traced, moved_prices, ranks_of
 
 __all__ = ["PriceFigures", "SizePrices", "price_figures"]
 
-BOUNDS = ("lower_share", "upper_share")
+LOOK_PASSES, LOOK_LABELS = 128, 100  # passes between two looks on the CPU; labels of a cluster
+FORGOTTEN = 256  # passes without a step of the prices
 
 
-class SizePrices(nn.Module):
+class SizePrices(Bounded):
     """Bounds on cluster sizes, and the prices that keep a stream of labels near them.
 
     The base of `PricedLabels` and `PricedRouter`; a rule of your own that labels by
@@ -113,8 +108,6 @@ class SizePrices(nn.Module):
 
     price_lower: Tensor
     price_upper: Tensor
-    lower_share: Tensor
-    upper_share: Tensor
     counts: Tensor
 
     def __init__(
@@ -129,12 +122,13 @@ class SizePrices(nn.Module):
         process_group: Any = None,
         device: torch.device | str | None = None,
     ) -> None:
-        super().__init__()
-        bounds = SizeBounds.for_stream(n_clusters, lower=lower, upper=upper, xp=torch, device="cpu")
+        super().__init__(
+            n_clusters, lower=lower, upper=upper, process_group=process_group, device=device
+        )
         check_interval("scale", scale, 0.0, math.inf, open_low=True)
         if steps is None:
             n_pass = STREAM_SAMPLES_PER_CLUSTER * n_clusters
-            steps = measured_steps(bounds, n_samples=n_pass, scale=scale)
+            steps = measured_steps(self.bounds, n_samples=n_pass, scale=scale)
         elif scale != 1.0:
             msg = (
                 f"scale and steps both set the step, got scale={scale}. "
@@ -142,17 +136,18 @@ class SizePrices(nn.Module):
             )
             raise InvalidValueError(msg)
         check_kind("steps", steps, StepRule, "take measured_steps(bounds), or build one")
-        self.n_clusters, self.steps, self.automatic = n_clusters, steps, automatic
-        self.process_group = process_group
+        self.steps, self.automatic = steps, automatic
         start = init_duals((n_clusters,), xp=torch, device=device)
         self.register_buffer("price_lower", start.lower.clone())
         self.register_buffer("price_upper", start.upper.clone())
-        self.register_buffer("lower_share", bounds.lower_share.to(device))
-        self.register_buffer("upper_share", bounds.upper_share.to(device))
         self.register_buffer("counts", torch.zeros(n_clusters, dtype=torch.int64, device=device))
         # Labels of this rank since the last step, and their number. No buffer: it differs between
         # ranks, and DistributedDataParallel would send that of the first rank to all.
         self._pending = torch.zeros(n_clusters + 1, dtype=torch.int64, device=device)
+        # What warnings need, on the host but for the counts of the last look.
+        self._looked = torch.zeros(n_clusters, dtype=torch.int64, device=device)
+        self._n_passes = self._n_outside = self._n_waiting = 0
+        self._has_warned = False
 
     @property
     def duals(self) -> Duals:
@@ -181,10 +176,14 @@ class SizePrices(nn.Module):
             return
         flat = labels.reshape(-1)
         ones = torch.ones_like(flat) if weights is None else weights.reshape(-1).to(torch.int64)
-        self._pending[:-1] += segment_sum(ones[:, None], flat, n_segments=self.n_clusters)[:, 0]
-        self._pending[-1:] += ones.sum(dim=0, keepdim=True)
+        sizes = torch.zeros_like(self.counts).index_add(0, flat, ones)
+        pending = torch.cat([sizes, ones.sum(dim=0, keepdim=True)])
         if self.automatic:
-            self.move_prices()
+            self._take_step(pending)
+        else:
+            self._pending += pending
+        if not is_traced():
+            self._note_pass()
 
     @torch.no_grad()
     def move_prices(self) -> None:
@@ -192,20 +191,69 @@ class SizePrices(nn.Module):
 
         All ranks of the group must call it. Without labels no price moves.
         """
-        pending = self._pending
-        if dist.is_available() and dist.is_initialized():
-            if dist.get_world_size(self.process_group) > 1:
-                dist.all_reduce(pending, group=self.process_group)
+        self._take_step(self._pending)
+        self._pending.zero_()
+        self._n_waiting = 0
+
+    def _take_step(self, pending: Tensor) -> None:
+        """Take one dual step for the labels of each cluster, and their number."""
+        ranks = ranks_of(self.group)
+        pending = pending if ranks is None else ranks.total(pending)
         sizes, n = pending[:-1], pending[-1:].to(torch.float64)
-        moved = update_duals(self.duals, sizes, 1, self._rule(n))
-        self.price_lower.copy_(moved.lower)
-        self.price_upper.copy_(moved.upper)
+        # The step of n samples with shares l is that of one sample with shares n l.
+        targets = n * self.lower_share, n * self.upper_share
+        steps = self.steps
+        lower, upper = moved_prices(
+            *self.duals, *targets, self._step_size(n), sizes, steps.free_sign, steps.l1_radius
+        )
+        self.price_lower.copy_(lower)
+        self.price_upper.copy_(upper)
         self.counts += sizes
-        pending.zero_()
 
     def reset_counts(self) -> None:
         """Count from 0 again, for an epoch or a page of a log; prices stay."""
         self.counts.zero_()
+        self._looked.zero_()
+
+    @torch.no_grad()
+    def look(self) -> None:
+        """Read the counts since the last look, and warn once if prices do not hold the bounds.
+
+        `price_figures` calls it, and on the CPU every 128th pass. A size outside of twice its
+        bounds, in two looks in turn with at least 100 labels for each cluster, calls for the
+        warning: the first look may see prices that are on their way.
+        """
+        since = self.counts - self._looked
+        n = since.sum().to(torch.float64)
+        outside = (since > 2.0 * n * self.upper_share) | (since < 0.5 * n * self.lower_share)
+        n_labels, is_outside = torch.stack([n, outside.any().to(torch.float64)]).tolist()
+        if n_labels < LOOK_LABELS * self.n_clusters:
+            return
+        self._looked = self.counts.clone()
+        self._n_outside = self._n_outside + 1 if is_outside else 0
+        if self._n_outside == 2 and not self._has_warned:
+            self._has_warned = True
+            msg = (
+                f"sizes must stay near their bounds, and some were outside of twice them over the "
+                f"last {n_labels:.0f} labels, and before: scores move faster than prices, or differ "
+                f"by more than scale says. To fix this, pass scale=, the typical difference of one "
+                f"sample's scores, or take BalancedLabels, for targets of an encoder that learns"
+            )
+            warnings.warn(msg, stacklevel=2)
+
+    def _note_pass(self) -> None:
+        """Count a pass on the host: look now and then where that costs nothing, or warn."""
+        self._n_passes += 1
+        self._n_waiting += 1
+        if self.automatic:
+            if self._n_passes % LOOK_PASSES == 0 and kind_of(self.counts.device).reads_are_free:
+                self.look()
+        elif self._n_waiting == FORGOTTEN:
+            msg = (
+                f"prices must move with automatic=False, and have not for {FORGOTTEN} passes. "
+                f"To fix this, call move_prices() after optimizer.step()"
+            )
+            warnings.warn(msg, stacklevel=4)
 
     def violation(self) -> Tensor:
         """Labels by which the worst cluster lies outside its shares of `counts`, () float64."""
@@ -218,48 +266,24 @@ class SizePrices(nn.Module):
         """Options of `print(model)`."""
         return f"n_clusters={self.n_clusters}, steps={self.steps}, automatic={self.automatic}"
 
-    def _rule(self, n: Tensor) -> DualRule:
-        """Return the rule of one step, for n labels that only the device knows, (1,) float64.
-
-        The step of n samples with shares l is that of one sample with shares n l, which
-        `update_duals` takes: what it needs as a number, n, is then 1.
-        """
+    def _step_size(self, n: Tensor) -> Tensor:
+        """Return the step of n labels, which only the device knows, (1,) float64."""
         steps = self.steps
         # Two tensors are divided: a number by a tensor would be multiplied by its reciprocal.
         if steps.mean_over_chunk:
-            step_size = torch.full_like(n, steps.step_size) / n.clamp(min=1.0)
-        else:
-            longest = torch.full_like(n, steps.chunk_size)
-            step_size = steps.step_size * (longest / torch.maximum(n, longest))
-        return DualRule(
-            n * self.lower_share,
-            n * self.upper_share,
-            step_size,
-            free_sign=steps.free_sign,
-            l1_radius=steps.l1_radius,
-        )
+            return torch.full_like(n, steps.step_size) / n.clamp(min=1.0)
+        longest = torch.full_like(n, steps.chunk_size)
+        return steps.step_size * (longest / torch.maximum(n, longest))
 
     def _checked(self, scores: Tensor, weights: Tensor | None) -> Tensor:
         """Check the arguments of ``forward`` without reading a value; return how rows count.
 
-        A row with NaN counts 0 times, so that it moves no price.
+        A row whose largest score is NaN or infinite counts 0 times, so that it moves no price.
         """
-        check_real("scores", scores)
-        check_values("scores", scores)
-        if scores.ndim < 2 or scores.shape[-1] != self.n_clusters:
-            msg = f"scores must have shape (..., {self.n_clusters}), got {tuple(scores.shape)}"
-            raise InvalidValueError(msg)
-        check_same_place(prices=self.price_lower, scores=scores, weights=weights)
-        if self.price_lower.dtype != torch.float64:
-            msg = (
-                f"prices must be float64, got {self.price_lower.dtype}: something cast the "
-                f"buffers. To fix this, leave this module out of the conversion"
-            )
-            raise InvalidTypeError(msg)
-        finite = ~torch.isnan(scores.detach()).any(dim=-1)
+        self.check_scores(scores, weights)
+        finite = torch.isfinite(scores.detach().amax(dim=-1))
         if weights is None:
             return finite
-        check_shape("weights", weights, tuple(scores.shape[:-1]))
         if weights.is_floating_point() or weights.is_complex():
             msg = (
                 f"weights must be boolean or integers, got {weights.dtype}: they say how often a "
@@ -268,33 +292,15 @@ class SizePrices(nn.Module):
             raise InvalidTypeError(msg)
         return weights * finite
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Move to another device; prices stay float64 in a model of lower precision."""
+    def _move(self, fn: Callable[[Tensor], Tensor]) -> None:
+        self._pending, self._looked = fn(self._pending), fn(self._looked)
 
-        def moved(tensor: Tensor) -> Tensor:
-            found = fn(tensor)
-            return found if found.dtype == tensor.dtype else tensor.to(found.device)
-
-        self._pending = moved(self._pending)
-        super()._apply(moved, recurse)  # type: ignore[no-untyped-call]
-        return self
-
-    def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, *lists: Any
-    ) -> None:
-        """Take over a saved state of the same bounds; prices of others would mean nothing."""
-        for name in BOUNDS:
-            saved, own = state_dict.get(prefix + name), getattr(self, name)
-            if saved is None or saved.shape != own.shape or torch.equal(saved.to(own), own):
-                continue
-            error_msgs: list[str] = lists[-1]
-            error_msgs.append(
-                f"{prefix}{name} differs: the state was saved under other bounds. To fix this, "
-                f"build the module with the bounds of the state, or leave out its keys"
-            )
-            return
-        self._pending.zero_()
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, *lists)
+    def _load_from_state_dict(self, *arguments: Any) -> None:
+        errors, before = arguments[-1], len(arguments[-1])
+        super()._load_from_state_dict(*arguments)
+        if len(errors) == before:
+            self._pending.zero_()
+            self._looked.copy_(self.counts)
 
 
 class PriceFigures(NamedTuple):
@@ -337,6 +343,7 @@ def price_figures(model: nn.Module) -> dict[str, PriceFigures]:
     found = {}
     for name, part in model.named_modules():
         if isinstance(part, SizePrices):
+            part.look()
             parts = part.counts.to(torch.float64), part.prices, part.violation()[None]
             numbers = torch.cat(parts).tolist()
             k = part.n_clusters

@@ -27,13 +27,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..algos.core.checks import check_count
+from ..algos.core.checks import check_count, check_interval
 from ..algos.core.errors import InfeasibleBoundsError, InvalidValueError
-from ..algos.core.segments import segment_sum
 from ..algos.online.step_sizes import StepRule
+from .operations import capped_indices
 from .prices import SizePrices
 
 __all__ = ["PricedRouter", "Routing"]
+
+ROUNDS = 8  # of acceptance
+NEAR = 1e-9  # so near to a whole number, a capacity is that number
 
 
 class Routing(NamedTuple):
@@ -42,9 +45,11 @@ class Routing(NamedTuple):
     Attributes
     ----------
     indices : (..., top_k) int64 tensor
-        Experts of each token, the best priced score first; each at most once.
+        Experts of each token, the best priced score first; each at most once. With a capacity, -1
+        for what a token was not given.
     gates : (..., top_k) tensor
-        Their weights, with the gradient of the scores; 0 for padding. Float32 or wider.
+        Their weights, with the gradient of the scores; 0 for padding, and where no expert is.
+        Float32 or wider.
     counts : (n_experts,) int64 tensor
         Tokens of this rank's batch that go to each expert, without padding: what a dispatch sends.
     """
@@ -68,6 +73,10 @@ class PricedRouter(SizePrices):
         Experts of a token, from 1 to k.
     lower, upper : float or sequence of k floats
         Smallest and largest load, in units of the mean load ``n top_k / k``.
+    capacity : float > 0, optional
+        Most tokens of an expert *in this rank's batch*, in units of the mean load, rounded up. A
+        token that an expert rejects asks its next choice, and is dropped only where the experts
+        that it may still ask are full (`capped_choices`).
     normalize : bool, optional
         Divide the gates of a token by their sum. By default where ``top_k`` is above 1: a single
         gate would always be 1, and the router would learn nothing.
@@ -89,9 +98,12 @@ class PricedRouter(SizePrices):
     Minus infinity keeps a token from an expert, if `top_k` others are left. A row with NaN moves no
     price; its gates are NaN.
 
-    Guarantee: R1 of `SizePrices` for loads over the stream. No token is dropped, so that one batch
-    may go beyond a capacity; `Routing.counts` tells by how much. Cost: O(n k log k) for a sort,
-    whose ties go to the lowest index on every device; no read of a value.
+    Guarantee: R1 of `SizePrices` for loads over the stream, where prices count what tokens ask for
+    first. Without `capacity` no token is dropped, and one batch may go beyond any load;
+    `Routing.counts` tells by how much. With it no expert has more in any batch, and routes are the
+    stable ones of deferred acceptance if its eight rounds suffice, as they nearly always do.
+    Cost: O(n k log k) for a sort, whose ties go to the lowest index on every device; no read of a
+    value.
     Source: Wang et al. (2024), Algorithm 1; bounds and the step by the amount are ours.
 
     Examples
@@ -101,6 +113,11 @@ class PricedRouter(SizePrices):
     >>> routing = router(scores, weights=torch.tensor([1, 1, 0]))  # the last token is padding
     >>> routing.counts, routing.gates[0].sum(), routing.gates[2].sum()
     (tensor([2, 2, 0, 0]), tensor(1.), tensor(0.))
+
+    With a hard capacity, a second choice comes before a drop.
+
+    >>> PricedRouter(4, top_k=1, lower=0.0, capacity=1.0)(scores).indices.T
+    tensor([[0, 1, 2]])
     """
 
     def __init__(
@@ -110,6 +127,7 @@ class PricedRouter(SizePrices):
         top_k: int = 2,
         lower: Any = 0.9,
         upper: Any = math.inf,
+        capacity: float | None = None,
         normalize: bool | None = None,
         scale: float = 1.0,
         steps: StepRule | None = None,
@@ -131,6 +149,9 @@ class PricedRouter(SizePrices):
         if top_k > n_experts:
             msg = f"top_k must be at most n_experts={n_experts}, got {top_k}"
             raise InvalidValueError(msg)
+        if capacity is not None:
+            check_interval("capacity", capacity, 0.0, math.inf, open_low=True)
+        self.capacity = capacity
         self.normalize = top_k > 1 if normalize is None else normalize
         self._check_loads()
 
@@ -139,14 +160,21 @@ class PricedRouter(SizePrices):
         counted = self._checked(scores, weights)
         with torch.no_grad():
             priced = scores.to(torch.float64) + self.prices
-            # Not topk, whose order of ties depends on the device.
-            order = torch.sort(priced, dim=-1, descending=True, stable=True).indices
-            indices = order[..., : self.top_k].contiguous()
-            times = counted[..., None].expand(indices.shape).to(torch.int64)
-            flat = indices.reshape(-1), times.reshape(-1, 1)
-            counts = segment_sum(flat[1], flat[0], n_segments=self.n_clusters)[:, 0]
-            self.count(indices, times)
-        gates = scores.gather(-1, indices).to(torch.promote_types(scores.dtype, torch.float32))
+            times = counted.to(torch.int64)
+            if self.capacity is None:
+                # Not topk, whose order of ties depends on the device.
+                order = torch.sort(priced, dim=-1, descending=True, stable=True).indices
+                indices = order[..., : self.top_k].contiguous()
+                times = times[..., None].expand(indices.shape)
+                counts = self._loads(indices, times)
+                self.count(indices, times)
+            else:
+                indices, asked = self._capped(priced, times)
+                counts = self._loads(indices.clamp(min=0), (indices >= 0).to(torch.int64))
+                self.count(torch.arange(self.n_clusters, device=asked.device), asked)
+        chosen = scores.gather(-1, indices.clamp(min=0))
+        gates = chosen.to(torch.promote_types(scores.dtype, torch.float32))
+        gates = gates.masked_fill(indices < 0, 0.0)
         if self.normalize:
             least = torch.finfo(gates.dtype).tiny
             gates = gates / gates.sum(dim=-1, keepdim=True).clamp(min=least)
@@ -157,6 +185,21 @@ class PricedRouter(SizePrices):
     def extra_repr(self) -> str:
         """Options of `print(model)`."""
         return f"{super().extra_repr()}, top_k={self.top_k}, normalize={self.normalize}"
+
+    def _loads(self, indices: Tensor, times: Tensor) -> Tensor:
+        counts = torch.zeros_like(self.counts)
+        return counts.index_add(0, indices.reshape(-1), times.reshape(-1))
+
+    def _capped(self, priced: Tensor, times: Tensor) -> tuple[Tensor, Tensor]:
+        """Choose experts inside the capacity; also return how many tokens ask each one first."""
+        assert self.capacity is not None
+        n = (times > 0).sum().to(torch.float64)
+        most = torch.ceil(n * (self.capacity * self.top_k / self.n_clusters) - NEAR)
+        rows = priced.reshape(-1, self.n_clusters)
+        indices, asked = capped_indices(
+            rows, most.to(torch.int64), times.reshape(-1) > 0, self.top_k, ROUNDS
+        )
+        return indices.reshape(*times.shape, self.top_k), asked
 
     def _check_loads(self) -> None:
         """Raise unless loads inside the bounds exist: no expert has more than every token."""

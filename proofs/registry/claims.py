@@ -71,6 +71,7 @@ class Status(Enum):
     HOLDS = "holds"
     EXTRA = "holds with an extra hypothesis"
     REFUTED = "refuted"
+    NOT_ESTABLISHED = "not established"
     OPEN = "open"
     EMPIRICAL = "empirical"
     ERRATUM = "erratum (repaired)"

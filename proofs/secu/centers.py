@@ -63,8 +63,9 @@ def _pull(x: Any, labels: Any, centers: Any, lam: float, cluster: int = 0) -> An
     between the two f is constant, so each x_i . w is, and the numerator there is zero as well).
 
     Check: the counterexample, which gets the status INTERIOR; on random clusters of three sizes,
-    one of them empty, every solution is certified or interior, and no point of a polar grid of the
-    disk is below a certified center by more than its gap. Gap and residual are those of the
+    one of them empty, at four temperatures from 0.02 to 1, every solution is certified or interior
+    within 60 steps, and no point of a polar grid of the disk is below a certified center by more
+    than its gap. Gap and residual are those of the
     returned center, worked out in the check in nats per sample, also where the method was stopped
     early; a center is certified if and only if that gap is within the tolerance asked for.
     """,
@@ -93,11 +94,13 @@ def closed_form_of_the_center() -> float:
     turns, radii = np.meshgrid(np.linspace(0.0, 2.0 * np.pi, 181), np.linspace(0.0, 1.0, 11))
     disk = (radii * np.asarray([np.cos(turns), np.sin(turns)])).reshape(2, -1).T
     certified = 0
-    for lam in (0.1, 0.5, 1.0):
+    for lam in (0.02, 0.1, 0.5, 1.0):
         for _ in range(4):
             x, centers = unit_rows(rng, 9, 2), unit_rows(rng, 4, 2)
             labels = np.asarray([0, 0, 0, 0, 0, 1, 1, 1, 2], dtype=np.int64)
-            found = hardness_weighted.hardness_centers(x, labels, centers, temperature=lam)
+            found = hardness_weighted.hardness_centers(
+                x, labels, centers, temperature=lam, max_iter=60
+            )
             worst = max(worst, _wrong_certificate(x, labels, centers, lam, found, 1e-8))
             for j in range(3):
                 if int(found.status[j]) != hardness_weighted.CenterStatus.CERTIFIED:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.offline._candidates import select_candidates
-from dualclust.algos.offline._proof import best_priced
+from dualclust.algos.offline._proof import regrets
 from tests.backends.interpreted import ending
 
 
@@ -170,7 +170,7 @@ def test_the_largest_sum_by_its_bits(kernels, kind):
         assert kernels._row_max(row, low, sums, sums.view(f"i{kind[1]}")) == (row + low).max()
 
 
-def test_the_best_candidate_of_each_row(kernels):
+def test_what_each_row_loses_by_its_label(kernels):
     for seed in range(60):
         rng = np.random.default_rng(seed)
         n, w, k = (int(rng.integers(1, m)) for m in (6, 7, 9))
@@ -181,8 +181,9 @@ def test_the_best_candidate_of_each_row(kernels):
         values[after], clusters[after] = -math.inf, -1
         prices = rng.normal(size=k)
         prices.flags.writeable = seed % 3 > 0
-        found = kernels.best_priced(values, clusters, prices)
-        expected = best_priced.reference(values, clusters, prices)
+        slots = rng.integers(0, w, size=n) % (~after).sum(axis=1)
+        found = kernels.regrets(values, clusters, prices, slots)
+        expected = regrets.reference(values, clusters, prices, slots)
         np.testing.assert_array_equal(found, expected, strict=True)
 
 

@@ -1,6 +1,7 @@
 """`dualclust cluster --k-range`: its files, its words, and what it refuses."""
 
 import csv
+import io
 import json
 import math
 import sys
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from dualclust.algos.selection import choose_k
+from dualclust.algos.selection import ChoiceOfK, choose_k
 from dualclust.cli.main import build_parser, main
 from dualclust.cluster.choice import REFUSED, bounds_range, k_range
 from dualclust.cluster.choice_figure import choice_figure, choice_png
@@ -67,7 +68,8 @@ def test_the_report_on_standard_output(tmp_path, capsys):
     assert choice(path, "--upper", "inf", "--out", tmp_path / "out", ks="3,4") == 0
     out, err = capsys.readouterr()
     assert err == ""
-    lines = out.splitlines()
+    about, *lines = out.splitlines()
+    assert about == "input               200 rows of 8 numbers"
     assert lines[0].split() == [
         *("k", "sizes", "objective", "silhouette", "(none)", "stability", "price", "proven")
     ]
@@ -209,3 +211,65 @@ def test_table_and_picture_for_a_page():
     assert "data without clusters" in words
     assert choice_csv(found).count("\n") == 3
     assert "\n".join(choice_text(found).splitlines()[-1:]) == found.reason
+
+
+FIGURES = {
+    "objective": ("objective", 1.0),
+    "gap": ("gap", 1.0),
+    "silhouette": ("silhouette", 1.0),
+    "stability": ("stability", 1.0),
+    "stability_error": ("stability_error", 1.0),
+    "price_percent": ("price", 100.0),
+    "price_proven_percent": ("price_proven", 100.0),
+    "smallest": ("smallest", 1.0),
+    "largest": ("largest", 1.0),
+    "all_objective": ("all_objective", 1.0),
+    "all_silhouette": ("all_silhouette", 1.0),
+    "all_price_proven_percent": ("all_price_proven", 100.0),
+}
+"""Columns of the table, and the figure of each with its unit."""
+
+
+def test_each_column_and_each_word_is_its_figure():
+    """Of a choice whose figures are all different, so that none can stand for another."""
+    rng, shape = np.random.default_rng(0), (2, 3)
+    made = {name: rng.uniform(0.01, 0.99, shape) for name, _ in FIGURES.values()}
+    made |= {name: rng.integers(10, 99, shape) for name in ("smallest", "largest")}
+    found = ChoiceOfK(
+        ks=np.asarray([4, 7]),
+        shares=np.asarray([[0.0, math.inf], [0.5, 2.0], [0.9, 1.1]]),
+        reference=np.asarray([0.125, 0.375]),
+        n_samples=1234,
+        n_drawn=500,
+        recommended=4,
+        reason="Four.",
+        recommended_shares=(0.5, 2.0),
+        shares_reason="Half.",
+        **made,
+    )
+    rows = choice_rows(found)
+    lines = choice_text(found).splitlines()[1:]
+    for at, (row, line) in enumerate(zip(rows, lines, strict=False)):
+        i, j = divmod(at, 3)
+        assert (row["k"], row["reference_silhouette"]) == ((4, 7)[i], (0.125, 0.375)[i])
+        assert (row["lower"], row["upper"]) == ((0.0, "inf"), (0.5, 2.0), (0.9, 1.1))[j]
+        for column, (name, unit) in FIGURES.items():
+            assert row[column] == pytest.approx(unit * float(made[name][i, j]), rel=1e-12)
+        words = line.split()
+        lost = 100.0 * made["price"][i, j], 100.0 * made["all_price_proven"][i, j]
+        expected = [
+            f"{made['objective'][i, j]:.4g}",
+            f"{made['silhouette'][i, j]:.3f}",
+            f"{found.reference[i]:.3f}",
+            *(f"{made['stability'][i, j]:.2f}", "+-", f"{made['stability_error'][i, j]:.2f}"),
+            *([f"{lost[0]:.2f}", "%", f"{lost[1]:.2f}", "%"] if j else []),
+        ]
+        assert words[0] == str(row["k"])
+        assert words[-len(expected) :] == expected
+    assert set(COLUMNS) - set(FIGURES) == {"k", "lower", "upper", "reference_silhouette"}
+    table = list(csv.DictReader(io.StringIO(choice_csv(found))))
+    for row, line in zip(rows, table, strict=True):
+        assert float(line["lower"]) == row["lower"]
+        for column in FIGURES:
+            assert float(line[column]) == pytest.approx(row[column], rel=1e-5)
+    assert "1,234 rows, figures of a sample of 500" in choice_text(found)

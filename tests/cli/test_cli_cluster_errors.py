@@ -33,7 +33,6 @@ BAD_FILES = {
     "archive": ("archive", 65, "is an .npz archive, by its first bytes"),
     "strings": (np.array([["a", "b"]]), 65, "holds text (<U1)"),
     "complex": (np.ones((9, 2), complex), 65, "complex numbers (complex128)"),
-    "bool": (np.ones((9, 2), bool), 65, "truth values (bool)"),
     "dates": (np.zeros((9, 2), "M8[s]"), 65, "holds dates (datetime64[s])"),
     "record": (np.zeros(9, [("a", "f4")]), 65, "records with the fields 'a'"),
     "scalar": (np.float64(3.0), 65, "holds a single number"),

@@ -202,8 +202,8 @@ def test_a_dry_run_reads_a_few_blocks_of_a_large_file(tmp_path, capsys, monkeypa
     path, read = save(tmp_path / "X.npy", groups(n=60000)[0]), []
     opened = plan.read_inputs
 
-    def watched(options):
-        inputs = opened(options)
+    def watched(options, rows):
+        inputs = opened(options, rows)
         monkeypatch.setattr(type(inputs.rows), "rows", counted(type(inputs.rows).rows))
         return inputs
 

@@ -281,8 +281,10 @@ def test_a_killed_run_resumed_ends_with_the_same_bytes(tmp_path, long_run, where
     assert done.returncode == -signal.SIGKILL
     assert (tmp_path / "X.state").is_file()
     assert not (tmp_path / "out").exists()
+    assert len(list(tmp_path.glob(".X.state.tmp-*"))) == (where == "writing")
     assert main([*here, "--resume"]) == 0
     assert listing(tmp_path / "out") == whole
+    assert {path.name for path in tmp_path.iterdir()} == {"X.state", "out"}
 
 
 def test_more_iterations_go_on_from_the_last(tmp_path, long_run) -> None:

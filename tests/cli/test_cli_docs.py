@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from dualclust.algos.core.errors import MissingFileError, UsageError
 from dualclust.cli import docs
 from dualclust.cli.main import main
-from tests.pages import dead_links, dead_pointers, pointers
+from tests.pages import dead_links, dead_pointers, links_of, pointers
 
 ROOT = Path(__file__).parents[2]
 LAYERS = ("algos", "backends", "train", "proofs", "dualclust")
@@ -96,6 +98,31 @@ def test_what_is_not_there_is_said(
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"dualclust: error: {message}")
+
+
+def test_every_page_of_the_site_is_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What only the build writes is answered by the place of the same text."""
+    pytest.importorskip("torch")  # the settings of a run
+    shutil.copytree(ROOT / "docs/reference", tmp_path / "reference")
+    shutil.copy(ROOT / "docs/claims.md", tmp_path)
+    monkeypatch.syspath_prepend(str(ROOT / "docs/site"))
+    import_module("pages").write_pages(tmp_path)
+    written = {path.relative_to(tmp_path).with_suffix("") for path in tmp_path.rglob("*.*")}
+    names = {path.as_posix() for path in written} | set(docs.WRITTEN)
+    assert len(names) > 30
+    for name in names - set(docs.pages()):
+        said = printed(capsys, name)
+        assert said.startswith(f"{name} is written when the site is built: make docs."), name
+    assert "dualclust docs claims" in printed(capsys, "claims_by_status.md")
+    assert printed(capsys, "settings") == printed(capsys, "reference/settings")
+    assert main(["docs", "reference/dualclust.algos.nothing"]) == UsageError.exit_code
+
+
+def test_the_front_page_links_what_a_checkout_has() -> None:
+    front = ROOT / "docs/index.md"
+    assert [path for path, _ in links_of(front) if not (front.parent / path).exists()] == []
 
 
 def test_an_installation_without_pages_says_so(

@@ -98,7 +98,7 @@ def seen(monkeypatch, capsys, *words):
 
 
 def test_what_is_chosen_is_told_before_the_run(inside, monkeypatch, capsys):
-    monkeypatch.setattr(train_settings, "cpu_count", lambda: 2)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
     config, err = seen(monkeypatch, capsys, "coke", "--data", "photos", "-k", "3", "--seed", "5")
     assert config.seed == 5
     first, *lines = err.splitlines()
@@ -107,6 +107,7 @@ def test_what_is_chosen_is_told_before_the_run(inside, monkeypatch, capsys):
         "2 CPU cores"
     )
     told = dict(re.fullmatch(r"  (\S.*?) = (.*?)  +.+", x).groups() for x in lines if " = " in x)
+    assert (told["threads"], config.threads) == ("2", 2)
     assert told["data.size"] == "32"
     assert told["epochs"] == "200"
     assert "to change one: --set epochs=100; to keep all: dualclust train coke --recipe" in err

@@ -1,4 +1,4 @@
-"""Sixty files that are damaged, mistaken or of another kind: what is said of each, word for word.
+"""Files that are damaged, mistaken or of another kind: what is said of each, word for word.
 
 A message names the file, what was found, the rule, and what to do. A file that would have to be
 unpickled is refused; the test's pickle would leave a trace if it were loaded.
@@ -16,10 +16,10 @@ import pytest
 from dualclust.cli.main import main
 from dualclust.cluster.formats import registry
 from dualclust.common.extras import without_cuda
-from tests.cluster.mistakes import archives, arrays, columns, stores, strangers
+from tests.cluster.mistakes import archives, arrays, columns, others, stores, strangers
 from tests.cluster.mistakes.written import PICKLE, X
 
-PARTS = arrays, strangers, archives, columns, stores
+PARTS = arrays, strangers, archives, columns, stores, others
 CASES = {name: case for part in PARTS for name, case in part.CASES.items()}
 """A star stands for a library's own words, which change with its version."""
 

@@ -178,6 +178,9 @@ def test_ranks_of_a_packed_file_and_their_table(rows, answers, tmp_path, monkeyp
     assert (folder / "table.csv").read_bytes() == (tmp_path / "table.csv").read_bytes()
     ours, theirs = listing(folder / "out"), listing(tmp_path / "out")
     assert ours.pop("report.html") != theirs.pop("report.html")  # the name of the file
+    results = [json.loads(files.pop("result.json")) for files in (ours, theirs)]
+    assert [result.pop("input")["what"] for result in results] == ["array", ""]
+    assert results[0] == results[1]
     assert ours == theirs
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from dualclust.algos.core.errors import DualclustError, InvalidValueError, UsageError
 from dualclust.cluster.formats import Selection, open_rows
-from dualclust.cluster.shown import column_of, open_shown, values_of
+from dualclust.cluster.shown import open_shown, values_of
+from dualclust.cluster.values_of_rows import column_of
 
 N = 50
 X = np.random.default_rng(0).normal(size=(N, 3))
@@ -46,7 +47,7 @@ def test_a_column_is_shown_and_not_clustered(tmp_path, suffix, key) -> None:
     path = write(tmp_path / f"X{suffix}")
     array = "X" if suffix in (".npz", ".h5") else ""
     columns = ("x*",) if key is None and not array else ()
-    selection = Selection(array, columns, key, show="caption")
+    selection = Selection(array, columns, key, besides=("caption",))
     assert open_rows(path, selection).n_features == 3
     column = open_shown("caption", path, selection, N)
     assert (column.name, column.folder) == ("caption", tmp_path)
@@ -57,7 +58,7 @@ def test_shards_are_one_column(tmp_path) -> None:
     pytest.importorskip("pyarrow")
     for i in range(2):
         write(tmp_path / f"part-{i}.parquet")
-    selection = Selection(columns=("x*",), show="caption")
+    selection = Selection(columns=("x*",), besides=("caption",))
     column = open_shown("caption", tmp_path, selection, 2 * N)
     assert column.folder == tmp_path
     rows = np.asarray([49, 50, 99])
@@ -82,7 +83,7 @@ def test_what_is_neither_a_file_nor_a_column(tmp_path, suffix) -> None:
         np.save(path, X)
     else:
         write(path)
-    selection = Selection("X" if suffix == ".npz" else "", show="nothing")
+    selection = Selection("X" if suffix == ".npz" else "", besides=("nothing",))
     with pytest.raises(DualclustError, match="--show nothing is no file") as error:
         open_shown("nothing", path, selection, N)
     assert "--id" not in str(error.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 
 import numpy as np
 import pytest
@@ -78,6 +79,39 @@ def write_hdf5(path, **options):
         file["year"] = np.arange(N)
 
 
+def write_matlab(path, **options):
+    """As MATLAB's -v7.3 does: the columns of the matrix, behind a block of 512 bytes."""
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file.create_dataset("X", data=X.T, **options).attrs["MATLAB_class"] = np.bytes_("single")
+    with path.open("r+b") as file:
+        file.write(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(116) + bytes(8) + b"\0\2IM")
+
+
+def write_records(path, dtype="<f4"):
+    """Each row behind its length."""
+    lengths = np.full((N, 1), D, "<i4").view(np.uint8)
+    rows = np.ascontiguousarray(X.astype(dtype)).view(np.uint8).reshape(N, -1)
+    np.concatenate([lengths, rows], axis=1).tofile(path)
+
+
+def word_lines(header=""):
+    rows = zip(IDS, X.tolist(), strict=True)
+    lines = [f"{key}w {' '.join(map(repr, row))}" for key, row in rows]
+    return "\n".join([*filter(None, [header]), *lines, ""])
+
+
+def write_word2vec(path):
+    rows = zip(IDS, X, strict=True)
+    records = b"".join(f"{key}w ".encode() + row.tobytes() + b"\n" for key, row in rows)
+    path.write_bytes(f"{N} {D}\n".encode() + records)
+
+
+def write_gzip(path, write):
+    write(path)
+    path.write_bytes(gzip.compress(path.read_bytes()))
+
+
 def write_tensor(path, change=lambda x: {"X": x, "step": 3}):
     torch = pytest.importorskip("torch")
     torch.save(change(torch.from_numpy(X)), path)
@@ -138,10 +172,28 @@ FILES = {
     "TF.pth": (lambda p: write_tensor(p, lambda x: [{"a": x[:3, 0]}, turned(x)]), ":1"),
     "TV.pt": (lambda p: write_tensor(p, lambda x: x.repeat(2, 1)[:N]), ""),
     "T.safetensors": (write_safetensors, ""),
+    "M.mat": (write_matlab, ""),
+    "MP.mat": (lambda p: write_matlab(p, chunks=(3, 50), compression="gzip"), ":X"),
+    "V.fvecs": (write_records, ""),
+    "V.fbin": (lambda p: p.write_bytes(np.array([N, D], "<u4").tobytes() + X.tobytes()), ""),
+    "O.bin": (
+        lambda p: p.write_bytes(bytes(12) + X.tobytes()),
+        f" --dtype float32 --dim {D} --offset 12",
+    ),
+    "G.txt": (lambda p: p.write_text(word_lines()), " --dtype float32"),
+    "W.vec": (lambda p: p.write_text(word_lines(f"{N} {D}")), " --dtype float32"),
+    "W.w2v": (write_word2vec, ""),
+    "W.bin.gz": (lambda p: write_gzip(p, write_word2vec), ""),
+    "T.csv.gz": (lambda p: write_gzip(p, write_csv), " --dtype float32 --id url"),
+    "T.txt": (lambda p: np.savetxt(p, X, fmt="%.9g"), " --dtype float32"),
     "sh": (lambda p: write_shards(p, np.save), ""),
     "shz": (lambda p: write_shards(p, lambda q, x: np.savez_compressed(q, x)), ""),
     "pattern": (lambda p: write_shards(p, lambda q, x: npz_or_plain(q, x)), "/p*"),
 }
+
+
+WORDS = ("G.txt", "W.vec", "W.w2v", "W.bin.gz")
+"""Files of words, which are the ids of their rows."""
 
 
 def npz_or_plain(path, x):

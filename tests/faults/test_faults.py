@@ -72,6 +72,7 @@ def test_killed_at_any_operation_on_the_disk(lab, tmp_path, capsys, name) -> Non
             run(task, folder, on_disk(Disk(at, killing(really=False))))
         go_on(task, folder)
         assert task.left(folder) == expected, f"killed at operation {at}"
+        assert not list(folder.rglob(".*.tmp-*")), f"killed at operation {at}"
 
 
 @pytest.mark.parametrize(("name", "number"), CASES)

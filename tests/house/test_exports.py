@@ -11,7 +11,7 @@ ALGOS = Path(__file__).parents[2] / "algos"
 GROUPS = sorted(path.parent for path in ALGOS.rglob("__init__.py") if path.parent != ALGOS)
 
 # Modules that other groups build on and that solve nothing for a user.
-INNER = {"core/checks", "core/exact_sums", "core/precision", "core/reads"}
+INNER = {"core/checks", "core/error_free", "core/exact_sums", "core/precision", "core/reads"}
 # Parts that another module of `algos` needs, or that only a reader of the source looks up.
 PARTS = {
     "baselines/comparison": {"level_prices", "record", "table", "target_shares"},

@@ -64,7 +64,7 @@ def imports(path: Path) -> Iterator[tuple[int, str, int, bool]]:
 FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
     "algos": (
         ("core",),
-        ("bounds", "scores", "losses", "pseudo_labels", "theory"),
+        ("batches", "bounds", "scores", "losses", "pseudo_labels", "theory"),
         ("online",),
         ("offline",),
         ("baselines", "clustering"),

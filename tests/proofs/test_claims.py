@@ -39,7 +39,8 @@ VERDICTS = {
     (Status.REFUTED, "library"): """
         S3c S3d S8 M4 P7 P9 P11 P16 P17 P19 C11 C13 C15 C21 G2 G6 G10 R7
     """,
-    (Status.REFUTED, "print"): "P22 G17",
+    (Status.REFUTED, "print"): "P22",
+    (Status.NOT_ESTABLISHED, "print"): "G17",
     (Status.ERRATUM, "library"): "S3e S6 S9 P3 P5 P13 G4 G8 G9 G11",
     (Status.ERRATUM, "print"): "P23 P26 C25 C26 G14 G15 G18",
     (Status.EMPIRICAL, "library"): "S11 S12 S13 M7 M9 M10 P25 P29",

@@ -60,6 +60,16 @@ def labels(most: int, **options: Any) -> Any:
     return (LABELS,), (low, high)
 
 
+def rules(*, chunk: bool) -> Any:
+    """Rules of steps inside and outside of their ranges."""
+    wrong = [{"step_size": step} for step in (-0.1, NAN)]
+    wrong += [{"chunk_size": size} for size in (0, -1)] * chunk
+    return (RULE,), tuple(RULE._replace(**part) for part in wrong)
+
+
+DUALS = assignment.init_state(BOUNDS).duals
+RULE = duals.DualRule(ONES[:K] / K, ONES[:K] / K, step_size=0.1, chunk_size=4)
+
 # What is called, what it works with, and each argument's values inside and outside its range.
 CALLS: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
     (
@@ -114,11 +124,19 @@ CALLS: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
     ),
     (
         duals.update_duals,
-        {"sizes": np.full(K, 4), "n_samples": N, "duals": assignment.init_state(BOUNDS).duals}
-        | {"rule": duals.DualRule(ONES[:K] / K, ONES[:K] / K, step_size=0.1, chunk_size=4)},
-        {"n_samples": AT_LEAST_0},
+        {"sizes": np.full(K, 4), "n_samples": N, "duals": DUALS, "rule": RULE},
+        {"n_samples": AT_LEAST_0, "rule": rules(chunk=False)},
     ),
-    (duals.init_duals, {"shape": (K,), "xp": np}, {"shape": (((0,), (K,)), ((-1,), (1.5,)))}),
+    (
+        duals.assign_batch,
+        {"scores": SCORES, "duals": DUALS, "rule": RULE},
+        {"rule": rules(chunk=True)},
+    ),
+    (
+        duals.init_duals,
+        {"shape": (K,), "xp": np},
+        {"shape": (((0,), (K,)), ((-1,), (1.5,))), "xp": ((np,), (None, "numpy", math))},
+    ),
     (certificates.objective, {"scores": SCORES, "labels": LABELS}, {"labels": labels(K)}),
     (
         certificates.violation,

@@ -28,10 +28,10 @@ import numpy as np
 
 from ...algos.core.errors import DualclustError, InvalidValueError, OutputError
 from ...common.array_headers import PARSING
-from ...common.files import write_file
+from ...common.cores import cpu_count
+from ...common.files import other_advice, write_file
 from .image_files import head_of, parted, tried
 from .picture_files import copy_size, shrunk
-from .pictures import cpu_count
 from .splits import Array, Copy, File, Skipped
 
 __all__ = ["CopiedFiles", "cache_folder", "copies_of"]
@@ -87,11 +87,11 @@ def copies_of(files: Sequence[File], side: int, *, skip: bool, workers: int = 0)
             _make(folder, files, side, skip, workers or cpu_count())
         except OutputError as error:
             if not (folder / _SIGN).is_file():  # else another process has just made them
-                msg = (
-                    f"{error}. To fix this, name a place for copies of pictures by the environment "
-                    f"variable DUALCLUST_CACHE, or set data.decode='views'"
+                advice = (
+                    "To fix this, name a place for copies of pictures by the environment variable "
+                    "DUALCLUST_CACHE, or set data.decode='views'"
                 )
-                raise OutputError(msg) from error
+                raise other_advice(error, advice) from error
         found = _read(folder, files, skip)
     return found
 

@@ -9,7 +9,6 @@ releases Python's lock (`Decoders`); memory does not depend on the number of pic
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -20,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...common.ranks import local_world_size
+from ...common.cores import cpu_count
 from ..augment.crops import Cut, plain_cut, random_cut
 from .arrays import image_statistics, normalize
 from .image_files import all_gray, parted, tried
@@ -33,7 +32,6 @@ __all__ = [
     "PictureData",
     "PlainImages",
     "Wanted",
-    "cpu_count",
     "picture_data",
     "sound_files",
 ]
@@ -277,12 +275,6 @@ def sound_files(files: Sequence[File], workers: int = 0) -> tuple[list[int], tup
     check = partial(tried, lambda i: check_file(files[i]), True)
     with ThreadPoolExecutor(workers or cpu_count(), "check") as pool:
         return parted(files, dict(enumerate(pool.map(check, range(len(files))))))
-
-
-def cpu_count() -> int:
-    """CPUs for this process: those it may use, shared out among the ranks of this machine."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, (allowed or 1) // local_world_size())
 
 
 def _spread(n: int, count: int) -> Tensor:

@@ -23,6 +23,7 @@ a folder         with the binary files of a published set, such as CIFAR-10; see
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -88,6 +89,7 @@ def load_source(
     workers: int = 0,
     standardize: bool = False,
     resident: str = "auto",
+    counted: Callable[[int], None] | None = None,
 ) -> Samples:
     """Load a data set by name or path.
 
@@ -102,6 +104,8 @@ def load_source(
     copy_side : int, 0 or more. Shorter side of copies; 0: twice `size`.
     device : where training runs.
     seed : int. The run's seed, which draws the subsets of `limit` and `imbalance`.
+    counted : callable, optional. Gets the number of samples before they are decoded, where it is
+        certain by then; what it raises ends the reading.
 
     Returns
     -------
@@ -127,6 +131,10 @@ def load_source(
     found = read_source(source, reading)
     parts = choose(found, split, source)
     whole = stay_whole(parts, decode, size, source)
+    stored = sum(len(part.labels) for part in parts if part.labels is not None)
+    # Unless more than half of the files are damaged, as many are left as `limit` keeps.
+    if counted is not None and imbalance == 1.0 and 0 < 2 * limit <= stored:
+        counted(limit)
     side = (copy_side or 2 * size) if decode == "copies" else 0
     samples, places, skipped = _read_samples(parts, reading, whole, bad, side, workers)
     codes: Tensor | None = None

@@ -33,6 +33,7 @@ from ...common.untrusted import parse_json, refuse
 from ..config.run import RunConfig
 from ..methods.base import Method, Prediction, evaluating
 from ..models.files import MODEL_FILE
+from ..state.checkpoint import is_begun
 from .evaluation import mean_features
 from .loader import Loader
 
@@ -267,4 +268,5 @@ def written_clusters(folder: Path, config: RunConfig) -> int:
     except (OSError, ValueError, KeyError, TypeError) as error:
         what = f"it does not parse ({error})"
     rule = f"It must name a head of {list(config.heads.clusters)}, and {what}"
-    refuse(path, "is damaged", rule, "resume the run, which writes it again")
+    again = "resume the run, which writes it again"
+    refuse(path, "is damaged", rule, again if is_begun(folder) else "copy it again")

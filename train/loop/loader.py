@@ -21,6 +21,7 @@ from ..config.run import AugmentConfig, RunConfig
 from ..data.input_scale import as_pixels, rescaled
 from ..data.pictures import Decoders, PictureData, Wanted
 from ..data.samples import Samples, load_source
+from ..methods.base import METHODS
 from ..networks.network import Network
 from ..state.seeding import generator, permutation
 from .execution import Execution
@@ -284,6 +285,7 @@ def _load(config: RunConfig, device: torch.device) -> tuple[Samples, Samples | N
         seed=config.seed,
         limit=options.limit,
         imbalance=options.imbalance,
+        counted=partial(METHODS[config.method].check, config),
         **wanted,
     )
     data = rescaled(data, options.normalization)

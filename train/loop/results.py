@@ -19,6 +19,7 @@ from ..data.samples import EmbeddingData, Samples
 from ..methods.base import Prediction
 from ..models.files import MODEL_FILE
 from ..report.figures import write_gallery, write_sizes
+from ..state.checkpoint import is_begun
 
 __all__ = [
     "LABELS_FILE",
@@ -63,7 +64,8 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
             return records
         what = "one has no epoch"
     rule = f"Each line must be the record of an epoch, and {what}"
-    refuse(path, "is damaged", rule, "resume the run, which writes it again")
+    again = "resume the run, which writes it again"
+    refuse(path, "is damaged", rule, again if is_begun(folder) else "copy it again")
 
 
 def is_finished(folder: Path, config: RunConfig) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...algos.core.errors import CheckpointError, OutputError
+from ...common.files import other_advice
 from ...common.stopping import StoppedError
 from ..state.checkpoint import Checkpoint, checkpoint_folder, save_checkpoint
 from ..state.packing import pack, unpack
@@ -60,8 +61,12 @@ def _save(run: Run, folder: Path, home: Path) -> None:
     metadata = {"state": tree, "metrics": run.metrics_text, **run.identity()}
     # Made again, the run folder would be one without its settings.
     save_checkpoint(checkpoint_folder(folder, run.epoch), tensors, metadata, inside=home)
-    write_metrics(folder, run.metrics_text)
-    write_skipped(folder, run.loader.shown)
+    try:
+        write_metrics(folder, run.metrics_text)
+        write_skipped(folder, run.loader.shown)
+    except OutputError as error:
+        advice = "The epoch is saved. To fix this, make room and resume the run"
+        raise other_advice(error, advice) from error
 
 
 def check_there(folder: Path, name: str = "") -> None:
@@ -75,7 +80,8 @@ def check_there(folder: Path, name: str = "") -> None:
         return
     msg = (
         f"the run folder {folder} has gone while the run was under way. "
-        f"To fix this, put it back and resume it, or begin again in another folder"
+        f"To fix this, put it back and resume it if it holds a checkpoint, or begin again in "
+        f"another folder"
     )
     raise OutputError(msg)
 

@@ -20,6 +20,7 @@ from ...common.stopping import StoppedError
 from ..config.run import DataConfig, RunConfig, dump_config
 from ..methods import METHODS
 from ..methods.base import Batch, Prediction
+from ..networks.network import check_name
 from ..networks.normalization import merge_groups, synchronize
 from .alarms import Watch
 from .encoder import build_with_encoder, check_normalization, with_encoder_rate
@@ -93,6 +94,9 @@ class Run:
             msg = f"method must be one of {', '.join(METHODS)}, got {config.method!r}"
             raise UsageError(msg)
         check_normalization(config)
+        METHODS[config.method].check(config)
+        if network is None:
+            check_name(config.network.name)
         self.config = config
         self.ranks = ranks
         self.device = torch.empty(0, device=device).device  # with its number, as tensors have it

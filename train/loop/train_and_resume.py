@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ...algos.core.errors import DivergedError, OutputError, UsageError
-from ...common.files import remove_leftovers, write_file
+from ...common.files import other_advice, remove_leftovers, write_file
 from ...common.locks import only_writer
 from ...common.ranks import ALONE, Ranks
 from ..config.encoder import RANDOM, EncoderConfig
@@ -340,12 +340,11 @@ def _finish(
         try:
             _write(run, folder, prediction, page)
         except OutputError as error:
-            what = str(error).partition(". To fix this")[0]
-            msg = (
-                f"{what}. The run itself is saved. To fix this, make room and resume it: it then "
-                f"only writes its results"
+            advice = (
+                "The run itself is saved. To fix this, make room and resume it: it then only "
+                "writes its results"
             )
-            raise OutputError(msg) from error
+            raise other_advice(error, advice) from error
         check_there(folder, SETTINGS)
     run.ranks.wait()
     return RunResult(folder, run.metrics, prediction, low, high, run.config)

@@ -179,9 +179,24 @@ class Method(ABC):
     capturable: bool = False
     wants_labels: bool = False
 
+    @classmethod
+    def check(cls, config: RunConfig, n_samples: int | None = None) -> None:
+        """Refuse settings that contradict each other, or that a number of samples does not suit.
+
+        It is called before samples are read, and again as soon as their number is certain.
+
+        Raises
+        ------
+        UsageError, InfeasibleBoundsError
+        """
+        if n_samples is not None:
+            for k in config.heads.clusters:
+                _head_bounds(config, k, n_samples, torch.device("cpu"))
+
     def __init__(
         self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
     ) -> None:
+        self.check(config)
         self.config = config
         self.network = network
         self.ranks = ranks

@@ -88,12 +88,35 @@ class CoKe(Method):
 
     capturable = True
 
+    @classmethod
+    def check(cls, config: RunConfig, n_samples: int | None = None) -> None:
+        """Refuse settings that contradict each other."""
+        options = config.options(CokeOptions)
+        if config.optim.frozen_epochs < 1:
+            msg = (
+                "optim.frozen_epochs must be 1 or more for coke, got 0: the first labels and "
+                "centers are made without learning. To fix: set optim.frozen_epochs=1"
+            )
+            raise UsageError(msg)
+        if options.second_stage >= config.epochs:
+            msg = (
+                f"coke.second_stage must be below epochs={config.epochs}, got "
+                f"{options.second_stage}. To fix: let it begin earlier, or set coke.second_stage=0"
+            )
+            raise UsageError(msg)
+        if options.views == "multi" and config.small is None:
+            msg = (
+                "coke.views='multi' needs a table [small], which says how the small crops are "
+                "drawn. To fix: add it, or set coke.views='two'"
+            )
+            raise UsageError(msg)
+        super().check(config, n_samples)
+
     def __init__(
         self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
     ) -> None:
         super().__init__(config, network, n_samples, ranks)
         self.options = config.options(CokeOptions)
-        _check(config, self.options)
         self.large = len(LARGE[self.options.views])
         self.views = LARGE[self.options.views]
         if self.options.views == "multi":
@@ -315,25 +338,3 @@ class CoKe(Method):
             for field, tensor in getattr(self, name)._asdict().items():
                 tensor.copy_(state[name][field])
         self.heads.load_state_dict(state["duals"])
-
-
-def _check(config: RunConfig, options: CokeOptions) -> None:
-    """Refuse settings that contradict each other."""
-    if config.optim.frozen_epochs < 1:
-        msg = (
-            "optim.frozen_epochs must be 1 or more for coke, got 0: the first labels and centers "
-            "are made without learning. To fix: set optim.frozen_epochs=1"
-        )
-        raise UsageError(msg)
-    if options.second_stage >= config.epochs:
-        msg = (
-            f"coke.second_stage must be below epochs={config.epochs}, got {options.second_stage}. "
-            f"To fix: let it begin earlier, or set coke.second_stage=0"
-        )
-        raise UsageError(msg)
-    if options.views == "multi" and config.small is None:
-        msg = (
-            "coke.views='multi' needs a table [small], which says how the small crops are drawn. "
-            "To fix: add it, or set coke.views='two'"
-        )
-        raise UsageError(msg)

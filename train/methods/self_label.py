@@ -56,15 +56,20 @@ class SelfLabel(Method):
     views = ("first", "second")  # weak, strong
     capturable = True
 
-    def __init__(
-        self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
-    ) -> None:
+    @classmethod
+    def check(cls, config: RunConfig, n_samples: int | None = None) -> None:
+        """Refuse several heads."""
         if len(config.heads.clusters) != 1:
             msg = (
                 f"self-labeling has one head, got heads.clusters={list(config.heads.clusters)}. "
                 f"To fix this, set heads.clusters=[{config.heads.target}]"
             )
             raise UsageError(msg)
+        super().check(config, n_samples)
+
+    def __init__(
+        self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
+    ) -> None:
         super().__init__(config, network, n_samples, ranks)
         self.options = config.options(SelfLabelOptions)
         shape = config.heads.target, network.out_dim

@@ -34,6 +34,7 @@ from torch import Tensor, nn
 from ...algos.core.errors import CheckpointError, MissingFileError, UsageError
 from ...common.tensor_headers import LONGEST_HEADER, parse_tensor_header
 from ...common.untrusted import parse_json
+from ..state.checkpoint import is_begun
 from .classifier import build_classifier
 from .exports import program_bytes
 from .model import Model
@@ -186,6 +187,8 @@ def _file_of(path: Path) -> Path:
         what = "holds no run. To fix this, look at the path"
         if (path / "config.toml").is_file():
             what = f"holds a run that has not ended. To fix this, end it: dualclust resume {path}"
+            if not is_begun(path):
+                what = "holds a run that ended before its first epoch. To fix this, start it again"
         msg = f"no {MODEL_FILE} in {path}, which {what}"
         raise MissingFileError(msg)
     if not path.is_file():

@@ -169,6 +169,22 @@ class _Encoder(NamedTuple):
     axes: int = 3
 
 
+def check_name(name: str) -> None:
+    """Refuse a name that is neither of `NETWORKS`, nor of a library, nor of a user's own module.
+
+    Raises
+    ------
+    UsageError
+    """
+    if name in NETWORKS or "/" in name or name.startswith(OWN):
+        return
+    close = difflib.get_close_matches(name, NETWORKS)
+    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(NETWORKS)}."
+    fix = f"set network.name={close[0]}" if close else "set network.name to one of these"
+    msg = f"network.name {name!r} is unknown; {hint} To fix this, {fix}"
+    raise UsageError(msg)
+
+
 def build_network(
     config: NetworkConfig,
     shape: Sequence[int],
@@ -218,12 +234,7 @@ def build_network(
                 f"holds. To fix this, pass it from Python: resume(folder, network=...)"
             )
             raise UsageError(msg)
-        if config.name not in NETWORKS:
-            close = difflib.get_close_matches(config.name, NETWORKS)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(NETWORKS)}."
-            fix = f"set network.name={close[0]}" if close else "set network.name to one of these"
-            msg = f"network.name {config.name!r} is unknown; {hint} To fix this, {fix}"
-            raise UsageError(msg)
+        check_name(config.name)
         known = NETWORKS[config.name]
         if len(shape) != known.axes:
             what = "images" if known.axes == 3 else "embeddings"

@@ -42,9 +42,10 @@ LOWER, UPPER = 0.7, 1.5
 
 
 class Machine(NamedTuple):
-    """What a run is on: CPUs that it may use, and whether it trains on a card."""
+    """What a run is on: CPUs that it uses, why not more, and whether it trains on a card."""
 
     cores: int
+    why: str = ""
     card: bool = False
 
     def describe(self) -> str:
@@ -139,6 +140,8 @@ def choose_settings(
         threads=0 if machine.card else machine.cores,
     )
     choices: list[Choice] = []
+    if machine.why and not machine.card:
+        choices.append(Choice(f"threads = {machine.cores}", machine.why))
     config = {"strokes": _strokes, "photographs": _photographs, "embeddings": _embeddings}[kind](
         config, look, machine, choices
     )

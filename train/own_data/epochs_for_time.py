@@ -30,7 +30,10 @@ SAMPLES = 2048
 """Samples of the run whose steps are timed, or eight for each cluster if that is more."""
 
 STEPS = 4
-"""Steps of it; the first one, which allocates, is not timed."""
+"""Steps of it at least; the first one, which allocates, is not timed."""
+
+LEAST = 2.0
+"""Seconds of steps at least: other processes slow some of them, and a few of 5 ms tell nothing."""
 
 MOST = 4
 """Epochs at most, in multiples of those by count: more rarely help."""
@@ -109,7 +112,7 @@ def epoch_time(
         def step(done: int, total: int) -> None:
             weight.flatten()[0].item()  # waits for the device
             times.append(clock())
-            if len(times) == STEPS:
+            if len(times) >= STEPS and times[-1] - times[0] >= LEAST:
                 raise _EnoughError
 
         run.on_step = step

@@ -18,9 +18,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import re
-import shutil
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,7 +29,7 @@ import safetensors.torch
 import torch
 
 from ...algos.core.errors import CheckpointError, InvalidTypeError, MissingFileError, OutputError
-from ...common.files import doomed, remove_leftovers, write_folder
+from ...common.files import other_advice, remove_folder, remove_leftovers, write_folder
 from ...common.untrusted import parse_json
 from .packing import JSON, check_json, pack, unpack
 
@@ -121,12 +119,12 @@ def save_checkpoint(
     try:
         write_folder(folder, files, aside=_aside(folder), inside=inside)
     except OutputError as error:
-        what = str(error).partition(". To fix this")[0]  # there is more to be done than that
-        msg = (
-            f"cannot save the checkpoint: {what}. Earlier checkpoints are unchanged. "
-            f"To fix this, free disk space and resume the run, or write it elsewhere"
-        )
-        raise OutputError(msg) from error
+        said = OutputError(f"cannot save the checkpoint: {error}")
+        stands, how = "", "start the run again"
+        if is_begun(inside or folder.parent.parent):
+            stands, how = "Earlier checkpoints are unchanged. ", "resume the run"
+        advice = f"{stands}To fix this, free disk space and {how}, or write it elsewhere"
+        raise other_advice(said, advice) from error
     prune(folder, keep=keep)
     return folder
 
@@ -217,7 +215,11 @@ def latest_checkpoint(run: str | Path) -> Checkpoint:
             msg = f"DAMAGED CHECKPOINT passed over: {complaint}. Using {checkpoint.folder}"
             warnings.warn(msg, CheckpointWarning, stacklevel=2)
         return checkpoint
-    msg = f"no checkpoint of {run} is intact: " + "; ".join(complaints)
+    told = "; ".join(complaint.removesuffix(f". {_ANOTHER}") for complaint in complaints)
+    msg = (
+        f"no checkpoint of {run} is intact: {told}. "
+        f"To fix this, copy one of them again, or train into another folder"
+    )
     raise CheckpointError(msg)
 
 
@@ -241,16 +243,15 @@ def prune(newest: Path, *, keep: int = 2) -> None:
     idle = [path for path in epochs.values() if _aside(path).exists()]
     for path in [*map(_aside, idle), *(epochs[epoch] for epoch in older[max(keep, 1) - 1 :])]:
         with contextlib.suppress(OSError):
-            # Renamed first, so that a folder under its own name is never half removed.
-            gone = doomed(path)
-            os.replace(path, gone)
-            shutil.rmtree(gone, ignore_errors=True)
+            remove_folder(path)
 
 
 def _no_checkpoint(run: Path) -> MissingFileError:
     what = "does not exist. To fix this, look at the path"
-    if run.is_dir():
-        what = "holds no checkpoint. To fix this, train into another folder"
+    if (run / "config.toml").is_file():
+        what = "holds no checkpoint yet. To fix this, start the run again with its settings"
+    elif run.is_dir():
+        what = "holds no checkpoint. To fix this, look at the path"
     return MissingFileError(f"cannot resume: the run folder {run} {what}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from ...algos.core.errors import (
 )
 from ...common.extras import without_cuda
 from ...common.untrusted import refuse
-from .rows import Selection
+from .rows import Part, Selection
 
 __all__ = [
     "Array",
@@ -31,6 +32,9 @@ __all__ = [
 
 LISTED = 8
 """Most names in a message."""
+
+BENCHMARK = {"train", "test", "neighbors", "distances"}
+"""Arrays of a file of ann-benchmarks.com: the vectors are in the first."""
 
 
 class Array(NamedTuple):
@@ -73,7 +77,6 @@ NO_NUMBERS = {
         "complex numbers",
         "save real and imaginary parts as columns: np.concatenate([x.real, x.imag], axis=1)",
     ),
-    "b": ("truth values", "save them as numbers: x.astype(np.uint8)"),
     "M": ("dates", "save embeddings instead, or numbers made of the dates"),
     "m": ("time spans", "save embeddings instead, or numbers made of the time spans"),
     "S": ("text", "save embeddings of the text, or convert digits: x.astype(np.float32)"),
@@ -92,12 +95,12 @@ def check_numbers(name: object, dtype: np.dtype[Any]) -> None:
     ------
     InvalidTypeError
     """
-    if dtype.kind in "fiu":
+    if dtype.kind in "fiub":
         return
     found, fix = NO_NUMBERS[dtype.kind]
     if dtype.names:
         found = f"records with the fields {listed(dtype.names)}"
-        fix = "save the fields as columns: numpy.lib.recfunctions.structured_to_unstructured(x)"
+        fix = "save the fields as columns: np.stack([x[f] for f in x.dtype.names], axis=1)"
     shown = "" if dtype.names else f" ({dtype})"
     refuse(name, f"holds {found}{shown}", "Embeddings are real numbers", fix, InvalidTypeError)
 
@@ -130,23 +133,49 @@ def pick_array(
     arrays: Mapping[str, Array],
     wanted: str,
     *,
+    beside: tuple[str | None, ...] = (),
     what: str = "array",
     option: str = "--array",
-) -> str:
-    """Return the name of the array that the user wants, or of the only one that can be meant.
+) -> tuple[str, Part]:
+    """Return the array that the user wants, or the only one that can be meant.
+
+    Parameters
+    ----------
+    name : object
+        The file.
+    arrays : mapping from names to arrays
+    wanted : str
+        Empty if the user names none.
+    beside : tuple of str
+        Names of ids and the like, which are no rows.
+    what, option : str
+        Words for messages.
+
+    Returns
+    -------
+    name : str
+    part : Part
+        It, and the other arrays of the file.
 
     Raises
     ------
     InvalidValueError
         If there is none of that name, or several of two axes and no name.
     """
+    arrays = {key: array for key, array in arrays.items() if key not in beside}
+    chosen = _chosen(name, arrays, wanted, what, option)
+    left = (key for key in arrays if key != chosen)
+    return chosen, Part(what, (chosen,) if chosen else (), tuple(left))
+
+
+def _chosen(name: object, arrays: Mapping[str, Array], wanted: str, what: str, option: str) -> str:
     if not arrays:
         rule = f"It must hold one {what} of shape (n, d)"
         refuse(name, f"holds no {what}", rule, "look at the program that wrote it")
     shown = "; ".join(f"{key!r} ({array})" for key, array in list(arrays.items())[:LISTED])
     shown += f"; and {len(arrays) - LISTED} more" if len(arrays) > LISTED else ""
     tables = [key for key, array in arrays.items() if len(array.shape) == 2]
-    example = tables[0] if tables else next(iter(arrays))
+    example = max(tables or arrays, key=lambda key: _likely(arrays[key]))
     if wanted:
         if wanted in arrays:
             return wanted
@@ -158,12 +187,19 @@ def pick_array(
         return next(iter(arrays))
     if len(tables) == 1:
         return tables[0]
+    if arrays.keys() >= BENCHMARK:
+        return "train"
     if not tables:
         rule = f"One of them must have the shape (n, d), and there are {shown}"
         refuse(name, f"holds {len(arrays)} {what}s", rule, "look at the program that wrote it")
     rule = f"Only one can be clustered, and {len(tables)} have the shape (n, d): {shown}"
     fix = f"name one: {name}:{example}, or --array {example}"
     refuse(name, f"holds {len(arrays)} {what}s", rule, fix)
+
+
+def _likely(array: Array) -> tuple[bool, int]:
+    """Return how likely an array is that of the embeddings: floats, and many of them."""
+    return "float" in array.dtype.lower() or array.dtype[:1] == "F", math.prod(array.shape)
 
 
 def check_ids(name: object, dtype: np.dtype[Any], shape: tuple[int, ...], n: int) -> None:
@@ -201,9 +237,10 @@ def refuse_options(name: object, what: str, selection: Selection, allowed: str) 
         "id": ("--id", "tables, and for .npz and .h5 files"),
         "dtype": ("--dtype", "raw numbers, with --dim, and for .csv and .tsv files"),
         "dim": ("--dim", "raw numbers, with --dtype"),
+        "offset": ("--offset", "raw numbers, with --dtype and --dim"),
     }
     for field, (option, where) in places.items():
-        if field not in allowed.split() and getattr(selection, field):
+        if field not in allowed.split() and getattr(selection, field) not in (None, "", ()):
             fix = f"leave out {option} (or the ':NAME' after the file)"
             fix = fix if field == "array" else f"leave out {option}"
             refuse(name, f"is {what}", f"{option} is for {where}", fix, UsageError)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...algos.core.errors import InvalidTypeError
 from ...common.untrusted import parse_json
-from .checks import check_numbers, listed, refuse
-from .rows import Selection, common_dtype
+from .checks import listed, refuse
+from .rows import Part, Selection, common_dtype, computed_dtype
 
-__all__ = ["Chosen", "choose_columns", "choose_names"]
+__all__ = [
+    "Chosen",
+    "check_no_ids",
+    "choose_columns",
+    "choose_names",
+    "numbers_of",
+    "part_of",
+    "refuse_null",
+]
 
 RULE = "A table gives its rows in one column of lists, or in columns of numbers"
 
@@ -32,14 +42,13 @@ class Chosen(NamedTuple):
         Whether they are one column of lists.
     stored : dtype
         Of the numbers.
-    id : str or None
-        The column of the ids.
+    part : Part
     """
 
     names: list[str]
     lists: bool
     stored: np.dtype[Any]
-    id: str | None
+    part: Part
 
 
 def choose_names(name: object, there: list[str], selection: Selection) -> list[str]:
@@ -59,7 +68,7 @@ def choose_names(name: object, there: list[str], selection: Selection) -> list[s
         fix = "name one of these with --id, or leave --id out"
         refuse(name, f"has no column {selection.id!r} for the ids", has, fix)
     if not selection.columns:
-        return [column for column in there if column not in (selection.id, selection.show)]
+        return [column for column in there if column not in _beside(selection)]
     chosen: set[str] = set()
     for pattern in selection.columns:
         some = {column for column in there if column == pattern or fnmatchcase(column, pattern)}
@@ -87,7 +96,9 @@ def choose_columns(path: Path, schema: Any, selection: Selection) -> Chosen:
         refuse(path, found, "Ids are numbers or text", "name another column with --id")
     lists = [name for name in names if _is_list(types[name])]
     if len(lists) == 1 and (not selection.columns or len(names) == 1):
-        return Chosen(lists, True, _dtype(path, lists[0], _inner(types[lists[0]])), selection.id)
+        stored = _dtype(path, lists[0], _inner(types[lists[0]]))
+        part = part_of("column of lists", lists, schema.names, selection)
+        return Chosen(lists, True, computed_dtype(stored) if selection.drop else stored, part)
     if lists:
         rule = f"One column of lists can be clustered, and it has {listed(lists)}"
         fix = f"name one: --columns {lists[0]}"
@@ -96,12 +107,95 @@ def choose_columns(path: Path, schema: Any, selection: Selection) -> Chosen:
     names = [name for name in names if selection.columns or name not in index]
     if not names:
         refuse(path, "has no columns of numbers", RULE, "look at the program that wrote it")
-    return Chosen(
-        names,
-        False,
-        common_dtype([_dtype(path, name, types[name]) for name in names]),
-        selection.id,
-    )
+    stored = common_dtype([_dtype(path, name, types[name]) for name in names])
+    part = part_of("columns", names, schema.names, selection)
+    return Chosen(names, False, computed_dtype(stored) if selection.drop else stored, part)
+
+
+def part_of(kind: str, names: list[str], there: list[str], selection: Selection) -> Part:
+    """Return what is clustered of a table, and which of its columns are left out."""
+    used = {*names, *_beside(selection)}
+    return Part(kind, tuple(names), tuple(name for name in there if name not in used))
+
+
+def _beside(selection: Selection) -> tuple[str | None, ...]:
+    """Return the columns that say something about rows, and are not clustered."""
+    return (selection.id, *selection.besides)
+
+
+def numbers_of(
+    path: Path,
+    names: list[str],
+    columns: list[Any],
+    stored: np.dtype[Any],
+    first: int,
+    *,
+    drop: bool,
+) -> NDArray[Any]:
+    """Return the rows of columns of Arrow, of which the first has the number `first`.
+
+    A missing value is an error, or NaN where rows that are not finite will be dropped.
+    """
+    import pyarrow as pa
+
+    rows = np.empty((len(columns[0]), len(columns)), dtype=stored)
+    for j, (name, column) in enumerate(zip(names, columns, strict=True)):
+        if not drop:
+            refuse_null(path, name, column, first)
+        own = column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column
+        rows[:, j] = own.to_numpy(zero_copy_only=False)
+    return rows
+
+
+def refuse_null(path: Path, name: str, column: Any, first: int, of: str = "number") -> None:
+    """Refuse a column of Arrow with a missing value; its first row has the number `first`.
+
+    Raises
+    ------
+    InvalidValueError
+    """
+    if column.null_count:
+        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+        fix = "fill them, or drop these rows with --invalid drop"
+        fix = "name another column with --id, or leave --id out" if of == "id" else fix
+        rule = "Every row must have all its numbers, and its id where --id asks for one"
+        refuse(path, f"has a missing value in column {name!r}, row {first + row}", rule, fix)
+
+
+ID_NAMES = {"id", "index", "idx", "row", "rowid", "key", "pk", "uid", "unnamed: 0"}
+LONG = 1e9
+"""Whole numbers that are all at least this large are ids, or times."""
+
+COUNTED = 16
+"""Least rows of which whole numbers that follow each other are taken for a counter."""
+
+
+def check_no_ids(path: Path, names: list[str], columns: list[Any]) -> None:
+    """Refuse columns that are ids by the look of their first rows, unless the user named columns.
+
+    Raises
+    ------
+    InvalidValueError
+    """
+    for name, column in zip(names, columns, strict=True) if len(names) > 1 else ():
+        values = column.drop_null().to_numpy(zero_copy_only=False)
+        if _like_ids(name, values):
+            shown = ", ".join(f"{value:.17g}" for value in values[:3].tolist())
+            found = f"has a column {name!r} that looks like ids or times ({shown}, ...)"
+            rule = "All columns of numbers are clustered, unless you name some"
+            fix = f"name it with --id {name}, or the columns to cluster with --columns"
+            refuse(path, found, rule, fix)
+
+
+def _like_ids(name: str, values: NDArray[Any]) -> bool:
+    if len(values) < 3 or values.dtype.kind not in "iuf" or (values != np.floor(values)).any():
+        return False
+    if (steps := np.diff(values)).size >= COUNTED - 1 and (steps == 1).all():
+        return True
+    if (np.abs(values) >= LONG).all():
+        return True
+    named = name.lower() in ID_NAMES or re.search(r"(_id|[a-z]I[dD])$", name) is not None
+    return named and len(np.unique(values)) == len(values)
 
 
 def _is_list(dtype: Any) -> bool:
@@ -131,9 +225,9 @@ def _dtype(path: Path, column: str, found: Any) -> np.dtype[Any]:
 
     if types.is_integer(found) or types.is_floating(found):
         return np.dtype(FLOATS.get(str(found), str(found)))
-    name = f"{path}, column {column!r},"
     if types.is_boolean(found):
-        check_numbers(name, np.dtype(bool))
+        return np.dtype(np.uint8)
+    name = f"{path}, column {column!r},"
     fix = "name the columns of numbers with --columns, or the column of ids with --id"
     if types.is_decimal(found):
         fix = "write the column as float32 or float64"

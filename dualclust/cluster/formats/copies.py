@@ -34,7 +34,7 @@ from ...algos.scores.blocks import MOST_ROWS
 from ...common.ranks import Ranks, local_world_size, read_launch, run_token
 from .checks import refuse
 from .plain import OpenFile, PlainRows
-from .rows import BATCH_BYTES, Ids, Stream, common_dtype, computed_dtype
+from .rows import BATCH_BYTES, WHOLE, Ids, Part, Stream, common_dtype, computed_dtype
 
 __all__ = ["copy_rows"]
 
@@ -46,7 +46,13 @@ START = 4096
 
 
 def copy_rows(
-    name: str, parts: list[Stream | PlainRows], ids: Ids | None, *, files: list[Path]
+    name: str,
+    parts: list[Stream | PlainRows],
+    ids: Ids | None,
+    *,
+    files: list[Path],
+    part: Part = WHOLE,
+    share: bool = True,
 ) -> PlainRows:
     """Lay down the rows of one or several files as plain numbers, and return these.
 
@@ -60,6 +66,11 @@ def copy_rows(
         Of all rows.
     files : list of Path
         Where the rows are.
+    part : Part
+        What of the files they are.
+    share : bool
+        Whether a rank needs the rows of its own share alone. Not where some rows will be dropped:
+        the others then move to other shares.
 
     Raises
     ------
@@ -73,7 +84,7 @@ def copy_rows(
         stored = np.dtype(np.float32)
     d = parts[0].n_features
     known = [part.n_samples for part in parts]
-    span = _own_span(known)
+    span = _own_span(known) if share else None
     n_rows = sum(n for n in known if n is not None) if span is None else span[1] - span[0]
     needed = n_rows * d * stored.itemsize
     free = shutil.disk_usage(tempfile.gettempdir()).free
@@ -94,7 +105,7 @@ def copy_rows(
     dtype = computed_dtype(stored)
     # Where the first row of all would lie, if it were in the copy.
     offset = START - (span[0] * d * stored.itemsize if span is not None else 0)
-    return PlainRows(name, place, n, d, stored, dtype, offset=offset, ids=ids)
+    return PlainRows(name, place, n, d, stored, dtype, offset=offset, ids=ids, part=part)
 
 
 def _refuse_space(name: str, why: str) -> NoReturn:

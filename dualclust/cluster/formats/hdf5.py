@@ -22,8 +22,10 @@ from .checks import (
     refuse,
     refuse_options,
 )
+from .hdf5_sparse import entries_of, is_sparse, shape_of
 from .plain import PlainRows, plain_rows
 from .rows import BATCH_BYTES, Selection, Stream
+from .sparse import Entries, sparse_stream
 
 __all__ = ["open_hdf5"]
 
@@ -53,45 +55,89 @@ def _open(path: Path, file: Any, selection: Selection, h5py: Any) -> PlainRows |
     sets: dict[str, Any] = {}
 
     def visit(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset) and item.shape is not None:
+        inside = any(name.startswith(f"{other}/") for other in sets)
+        if inside or name.startswith("#refs#"):  # of a sparse matrix, or of MATLAB's cells
+            return
+        if is_sparse(item) or (isinstance(item, h5py.Dataset) and item.shape is not None):
             sets[name] = item
 
     file.visititems(visit)
-    arrays = {name: Array(_words(item.dtype), item.shape) for name, item in sets.items()}
+    arrays = {name: _array(item) for name, item in sets.items()}
     own_id = None if selection.id is None else selection.id.strip("/")
-    shown = {key: array for key, array in arrays.items() if key != own_id}
-    key = pick_array(path, shown, selection.array.strip("/"), what="data set")
+    beside = (own_id, *(name.strip("/") for name in selection.besides))
+    wanted = selection.array.strip("/")
+    key, part = pick_array(path, arrays, wanted, beside=beside, what="data set")
     found, name = sets[key], f"{path}:{key}"
-    _check_type(name, found.dtype)
-    check_shape(name, found.shape)
-    n, d = found.shape
+    shape = arrays[key].shape
+    if not is_sparse(found):
+        _check_type(name, found.dtype, arrays[key].dtype)
+    check_shape(name, shape)
+    n, d = shape
     ids = None
     if own_id is not None:
-        pick_array(path, arrays, own_id, what="data set", option="--id")
+        _ = pick_array(path, arrays, own_id, what="data set", option="--id")
         text = h5py.check_string_dtype(sets[own_id].dtype) is not None
         kind = np.dtype("U1") if text else sets[own_id].dtype
-        check_ids(f"{path}:{own_id}", kind, sets[own_id].shape, n)
+        turned, own_shape = _is_turned(sets[own_id]), arrays[own_id].shape
+        flat = own_shape[:1] if turned and own_shape[1:] == (1,) else own_shape
+        check_ids(f"{path}:{own_id}", kind, flat, n)
 
         def ids() -> Iterator[Any]:
-            return _parts(path, own_id, 2**16, text=text)
+            parts = _parts(path, own_id, 2**16, text=text, turned=turned)
+            return (part.reshape(-1) for part in parts)
 
+    if is_sparse(found):
+        for own in found.values():
+            _check_own(path, name, own)
+        stored = found["data"].dtype
+        return sparse_stream(name, shape, stored, lambda: _entries(path, key), ids=ids, part=part)
     _check_own(path, name, found)
+    turned = _is_turned(found)
     offset = found.id.get_offset()
     if found.chunks is None and offset is not None and _lies_there(path, found, offset):
-        return plain_rows(name, path, (n, d), found.dtype, offset=offset, ids=ids)
-    chunk = found.chunks[0] if found.chunks else 1
+        return plain_rows(
+            name, path, (n, d), found.dtype, offset=offset, by_columns=turned, ids=ids, part=part
+        )
+    chunk = found.chunks[int(turned)] if found.chunks else 1
     step = max(1, BATCH_BYTES // (d * found.dtype.itemsize))
     most = max(step, LARGEST_BATCH // (d * found.dtype.itemsize))
     step = min(-(-step // chunk) * chunk, most)  # whole chunks, so that none is unpacked twice
-    return Stream(name, n, d, found.dtype, lambda: _parts(path, key, step), ids)
+    return Stream(
+        name, n, d, found.dtype, lambda: _parts(path, key, step, turned=turned), ids, part
+    )
 
 
-def _words(dtype: np.dtype[Any]) -> str:
-    return "text or lists" if dtype.kind == "O" else str(dtype)
+TURNED = "MATLAB_class"
+"""Attribute of MATLAB's data sets, whose axes come in the reverse order."""
 
 
-def _check_type(name: str, dtype: np.dtype[Any]) -> None:
-    if dtype.kind == "O":
+def _is_turned(item: Any) -> bool:
+    """Return whether a data set holds the columns of a matrix: MATLAB's -v7.3, Octave's -hdf5."""
+    return TURNED in item.attrs or "OCTAVE_NEW_FORMAT" in item.parent.attrs
+
+
+def _array(item: Any) -> Array:
+    """Return type and shape of a data set, or of a sparse matrix, as its user knows them."""
+    if is_sparse(item):
+        return Array(f"sparse {item['data'].dtype}", shape_of(item))
+    kind = item.attrs.get(TURNED, b"")
+    text = item.dtype.kind == "O" or kind in (b"char", b"cell", "char", "cell")
+    shape = item.shape[::-1] if _is_turned(item) else item.shape
+    return Array("text or lists" if text else str(item.dtype), shape)
+
+
+def _entries(path: Path, key: str) -> Entries:
+    import h5py
+
+    try:
+        with h5py.File(path, "r") as file:
+            return entries_of(file[key])
+    except DAMAGED as error:
+        _refuse_damaged_hdf5(path, error)
+
+
+def _check_type(name: str, dtype: np.dtype[Any], words: str) -> None:
+    if words == "text or lists":
         rule = "Embeddings are real numbers, in rows of one length"
         fix = "write a data set of shape (n, d): file['X'] = np.stack(rows)"
         refuse(name, "holds text or lists of several lengths", rule, fix, InvalidTypeError)
@@ -126,14 +172,17 @@ def _lies_there(path: Path, found: Any, offset: int) -> bool:
         return file.read(size) == np.ascontiguousarray(found[:1]).tobytes()
 
 
-def _parts(path: Path, key: str, step: int, *, text: bool = False) -> Iterator[NDArray[Any]]:
+def _parts(
+    path: Path, key: str, step: int, *, text: bool = False, turned: bool = False
+) -> Iterator[NDArray[Any]]:
     import h5py
 
     try:
         with h5py.File(path, "r") as file:
             found = file[key].asstr() if text else file[key]
-            for start in range(0, len(file[key]), step):
-                yield np.asarray(found[start : start + step])
+            for start in range(0, file[key].shape[-1 if turned else 0], step):
+                some = slice(start, start + step)
+                yield np.asarray(found[..., some].T if turned else found[some])
     except DAMAGED as error:
         _refuse_damaged_hdf5(path, error)
 

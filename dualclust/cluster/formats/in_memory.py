@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .rows import Floats, Ids, computed_dtype
+from .rows import Floats, Ids, Part, computed_dtype
 
 __all__ = ["HeldRows"]
 
@@ -31,6 +31,7 @@ class HeldRows:
     """
 
     ids: Ids | None = None
+    part = Part("array")
 
     def __init__(
         self,

@@ -6,9 +6,13 @@ decoded but the names inside a zip archive, and no pickle is loaded.
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 from typing import NamedTuple
+
+from ...algos.core.errors import InvalidValueError
+from .unpacked import GZIP, opened
 
 __all__ = ["Kind", "kind_of"]
 
@@ -45,6 +49,10 @@ PICKLE = (
     "load it yourself where you trust it, and save the numbers: np.save('X.npy', x). A pickle can "
     "run any code, so none is loaded here"
 )
+MATLAB = "save it with -v7.3, which is HDF5, or np.save('X.npy', scipy.io.loadmat(path)['X'])"
+MATRIX_MARKET = "scipy.sparse.save_npz('X.npz', scipy.io.mmread(path).tocsr())"
+FASTTEXT = "give the .vec file that fastText writes beside it"
+R = "write.csv(x, 'X.csv', row.names = FALSE)"
 EXPORT = "export its numbers as .npy, .parquet or .csv"
 DOWNLOAD = "look at it in a browser: a download that fails often leaves such a page"
 
@@ -76,7 +84,6 @@ KNOWN = (
     (8, b"WAVE", Kind("wav", "a WAV recording", SOUND)),
     (4, b"ftyp", Kind("mp4", "an MP4 or HEIC file", PICTURE)),
     (0, b"%PDF", Kind("pdf", "a PDF document", EXPORT)),
-    (0, b"\x1f\x8b", Kind("gzip", "packed by gzip", _unpack("gunzip"))),
     (0, b"BZh", Kind("bzip2", "packed by bzip2", _unpack("bunzip2"))),
     (0, b"\xfd7zXZ\0", Kind("xz", "packed by xz", _unpack("unxz"))),
     (0, b"\x28\xb5\x2f\xfd", Kind("zstd", "packed by Zstandard", _unpack("unzstd"))),
@@ -84,7 +91,7 @@ KNOWN = (
     (0, b"7z\xbc\xaf\x27\x1c", Kind("7z", "a 7-Zip archive", _unpack("7z x"))),
     (257, b"ustar", Kind("tar", "a tar archive", _unpack("tar -xf"))),
     (0, b"SQLite format 3\0", Kind("sqlite", "an SQLite database", EXPORT)),
-    (0, b"MATLAB 5.0", Kind("matlab", "a MATLAB file", "save it with -v7.3, which is HDF5")),
+    (0, b"MATLAB 5.0", Kind("matlab", "a MATLAB file of another version than 7.3", MATLAB)),
     (0, b"ORC", Kind("orc", "an ORC file", "write it as Parquet: pyarrow.orc.read_table")),
     (0, b"Obj\x01", Kind("avro", "an Avro file", "write it as Parquet")),
     (0, b"IxF", Kind("faiss", "a faiss index", "save its vectors: index.reconstruct_n(0, n)")),
@@ -105,6 +112,10 @@ KNOWN = (
             "load it with torch.load(path, weights_only=True) and save it again with torch.save",
         ),
     ),
+    (0, b"\xba\x16\x4f\x2f", Kind("fasttext", "a fastText model", FASTTEXT)),
+    (0, b"X\n\0\0", Kind("r", "an R object", R)),
+    (0, b"RDX", Kind("r", "an R workspace", R)),
+    (0, b"%%MatrixMarket", Kind("mtx", "a Matrix Market file", MATRIX_MARKET)),
     (0, b"\xff\xfe", Kind("utf-16", "text in UTF-16", "save it as UTF-8")),
     (0, b"\xfe\xff", Kind("utf-16", "text in UTF-16", "save it as UTF-8")),
 )
@@ -119,6 +130,9 @@ DAMAGED_ZIP = Kind(
     "write or copy it again",
 )
 TEXT = Kind("text", "text")
+WORD2VEC = Kind("word2vec", "a word2vec file")
+INSIDE_GZIP = ("text", "word2vec", "empty")
+"""Kinds that are read where gzip has packed them."""
 
 
 def kind_of(path: Path) -> Kind:
@@ -134,10 +148,17 @@ def kind_of(path: Path) -> Kind:
     """
     with path.open("rb") as file:
         start = file.read(LOOKED_AT)
+    if start.startswith(GZIP):
+        return _kind_of_gzip(path)
     if not start:
         return EMPTY
     if start.startswith(b"PK\x03\x04") or start.startswith(b"PK\x05\x06"):
         return _kind_of_zip(path)
+    return _kind_of_start(start)
+
+
+def _kind_of_start(start: bytes) -> Kind:
+    """Return the kind of what is no archive."""
     if any(start.startswith(HDF5, 2**i) for i in range(9, 15)):  # behind a block of the user's
         return Kind("hdf5", "an HDF5 file")
     for place, magic, kind in KNOWN:
@@ -145,9 +166,25 @@ def kind_of(path: Path) -> Kind:
             return kind
     if start[8:9] == b"{" and int.from_bytes(start[:8], "little") < 2**27:
         return Kind("safetensors", "a .safetensors file")
+    if re.match(rb"\d+ \d+\n", start) and not _is_text(start):
+        return WORD2VEC
     if start[0] == 0x80 and len(start) > 1 and 2 <= start[1] <= 5:
         return Kind("pickle", "a Python pickle", PICKLE)
     return _kind_of_text(start)
+
+
+def _kind_of_gzip(path: Path) -> Kind:
+    """Return the kind of what is packed, if it is read so; text is."""
+    try:
+        with opened(path) as file:
+            start = file.read(LOOKED_AT)
+    except InvalidValueError:
+        return Kind("gzip", "packed by gzip, and damaged", "write or copy it again")
+    inside = _kind_of_start(start) if start else EMPTY
+    if inside.key in INSIDE_GZIP:
+        return inside
+    fix = _unpack("gunzip") if inside.format else inside.fix
+    return Kind("gzip", f"{inside.what}, packed by gzip", fix)
 
 
 def _kind_of_zip(path: Path) -> Kind:
@@ -182,7 +219,7 @@ def _kind_of_text(start: bytes) -> Kind:
         return Kind("html", "a page in HTML", DOWNLOAD)
     if lead.startswith(b"<?xml"):
         return Kind("xml", "XML", EXPORT)
-    if lead.startswith((b"{", b"[")):
+    if re.match(rb'[\[{]\s*["\[{\]}\d-]', lead):  # "[PAD]" is a word with a vector
         return Kind("json", "JSON", "write the numbers as .npy, .parquet or .csv")
     return TEXT
 

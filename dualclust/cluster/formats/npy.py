@@ -13,6 +13,7 @@ from .checks import check_numbers, check_shape, refuse, refuse_options
 from .kinds import kind_of
 from .plain import PlainRows, plain_rows
 from .rows import Selection
+from .vectors import structure_of
 
 __all__ = ["open_npy", "open_raw", "raw_dtype"]
 
@@ -53,27 +54,43 @@ def raw_dtype(name: str) -> tuple[np.dtype[Any], bool]:
 
 def open_raw(path: Path, selection: Selection) -> PlainRows:
     """Return the rows of a file that holds numbers alone, `selection.dim` to a row."""
-    refuse_options(path, "read as raw numbers", selection, "dtype dim")
+    refuse_options(path, "read as raw numbers", selection, "dtype dim offset")
     if selection.dtype is None or selection.dim is None:
         missing = "--dim" if selection.dim is None else "--dtype"
         msg = (
             f"{path} is read as raw numbers, got no {missing}. To fix this, give --dtype and --dim"
         )
         raise UsageError(msg)
-    if selection.dim < 1:
-        msg = f"--dim must be at least 1, got {selection.dim}"
-        raise UsageError(msg)
+    for flag, value, least in (("--dim", selection.dim, 1), ("--offset", selection.offset or 0, 0)):
+        if value < least:
+            msg = f"{flag} must be at least {least}, got {value}"
+            raise UsageError(msg)
     dtype, bfloat16 = raw_dtype(selection.dtype)
     kind = kind_of(path)
     if kind.format and kind.key != "text":
         rule = "--dtype and --dim are for files of numbers alone, without a header"
-        refuse(path, f"is {kind.what}", rule, "leave out --dtype and --dim", UsageError)
-    size, row = path.stat().st_size, selection.dim * dtype.itemsize
-    if size == 0:
+        fix = "leave out --dtype and --dim"
+        fix = fix if selection.offset is None else "leave out --dtype, --dim and --offset"
+        refuse(path, f"is {kind.what}", rule, fix, UsageError)
+    if selection.offset is None and (suffix := structure_of(path)):
+        rule = "A file of numbers alone has no lengths of rows, and no header"
+        name = path.with_suffix(suffix).name
+        fix = "" if path.suffix.lower() == suffix else f"rename it to {name} and "
+        fix += "leave out --dtype and --dim, or give --offset 0 if these are numbers"
+        refuse(path, f"is built like {suffix}, by its first bytes", rule, fix)
+    start = selection.offset or 0
+    size, row = path.stat().st_size - start, selection.dim * dtype.itemsize
+    if size <= 0:
+        found = "is empty (0 bytes)" if start == 0 else f"ends before --offset {start}"
         rule = "Embeddings have at least one row"
-        refuse(path, "is empty (0 bytes)", rule, "look at the program that wrote it")
+        fix = "give a smaller --offset" if start else "look at the program that wrote it"
+        refuse(path, found, rule, fix)
     if size % row:
         found = f"has {size} bytes, which are {size // row} whole rows and {size % row} bytes more"
         rule = f"A row of {selection.dim} {selection.dtype} numbers has {row} bytes"
-        refuse(path, found, rule, "look at --dtype and --dim, or copy the file again")
-    return plain_rows(path, path, (size // row, selection.dim), dtype, bfloat16=bfloat16)
+        fix = "look at --dtype and --dim, "
+        header = f"give --offset {size % row} if a header stands before the numbers, "
+        fix += f"{header if size > row else ''}or copy the file again"
+        refuse(path, found, rule, fix)
+    shape = size // row, selection.dim
+    return plain_rows(path, path, shape, dtype, offset=start, bfloat16=bfloat16)

@@ -15,28 +15,34 @@ from numpy.typing import NDArray
 from ...algos.core.errors import DualclustError
 from ...common.array_headers import (
     BROKEN,
+    PARSING,
     Header,
     archive_headers,
     check_entry,
     content_offset,
     refuse_archive,
 )
-from .checks import Array, check_ids, check_numbers, check_shape, pick_array, refuse_options
+from .checks import Array, check_ids, check_numbers, check_shape, pick_array, refuse, refuse_options
 from .plain import OpenFile, PlainRows, plain_rows
-from .rows import BATCH_BYTES, Ids, Selection, Stream, computed_dtype
+from .rows import BATCH_BYTES, Ids, Part, Selection, Stream, computed_dtype
+from .sparse import Entries, along, sparse_stream
 
 __all__ = ["open_npz"]
 
 
+SPARSE = {"data", "shape", "format"}
+"""Entries of every archive of `scipy.sparse.save_npz`."""
+
+
 def open_npz(path: Path, selection: Selection) -> PlainRows | Stream:
-    """Find the rows of one array of an archive."""
+    """Find the rows of one array of an archive, or of the sparse matrix that scipy saves so."""
     refuse_options(path, "an .npz archive", selection, "array id")
     entries = archive_headers(path)
+    if entries.keys() >= SPARSE and not selection.array:
+        return _open_sparse(path, entries)
     arrays = {key: Array(str(h.dtype), h.shape) for key, (_, h) in entries.items()}
-    shown = (
-        arrays if selection.id is None else {k: v for k, v in arrays.items() if k != selection.id}
-    )
-    key = pick_array(path, shown, selection.array)
+    beside = (selection.id, *selection.besides)
+    key, part = pick_array(path, arrays, selection.array, beside=beside)
     name, (info, header) = f"{path}:{key}", entries[key]
     check_numbers(name, header.dtype)
     check_shape(name, header.shape)
@@ -50,13 +56,48 @@ def open_npz(path: Path, selection: Selection) -> PlainRows | Stream:
             offset = content_offset(file, info) + header.length
         by_columns = header.by_columns
         return plain_rows(
-            name, path, (n, d), header.dtype, offset=offset, by_columns=by_columns, ids=ids
+            name,
+            path,
+            (n, d),
+            header.dtype,
+            offset=offset,
+            by_columns=by_columns,
+            ids=ids,
+            part=part,
         )
 
     def batches() -> Iterator[NDArray[Any]]:
         return _unpacked(path, info, header)
 
-    return Stream(name, n, d, header.dtype, batches, ids)
+    return Stream(name, n, d, header.dtype, batches, ids, part)
+
+
+def _open_sparse(path: Path, entries: dict[str, tuple[zipfile.ZipInfo, Header]]) -> Stream:
+    for key, (info, header) in entries.items():
+        check_entry(f"{path}:{key}", info, header)
+
+    def read(key: str) -> NDArray[Any]:
+        try:
+            with PARSING, np.load(path, allow_pickle=False) as archive:
+                array: NDArray[Any] = archive[key]
+            return array
+        except BROKEN as error:
+            refuse_archive(f"{path}:{key}", error)
+
+    form, shape = str(np.char.decode(read("format"))), tuple(read("shape").tolist())
+
+    def found() -> Entries:
+        if form == "coo":
+            return Entries(read("row"), read("col"), read("data"))
+        lines, others = along(read("indptr")), read("indices")
+        rows, columns = (lines, others) if form == "csr" else (others, lines)
+        return Entries(rows, columns, read("data"))
+
+    if form not in ("csr", "csc", "coo"):
+        rule = "Sparse matrices are read from the forms csr, csc and coo"
+        refuse(path, f"is a sparse matrix of the form {form}", rule, "save x.tocsr()")
+    part = Part(f"sparse matrix ({form})")
+    return sparse_stream(str(path), shape, entries["data"][1].dtype, found, ids=None, part=part)
 
 
 def _ids(
@@ -66,7 +107,7 @@ def _ids(
     arrays: dict[str, Array],
     n: int,
 ) -> Ids:
-    pick_array(path, arrays, key, option="--id")
+    _ = pick_array(path, arrays, key, option="--id")
     info, header = entries[key]
     check_ids(f"{path}:{key}", header.dtype, header.shape, n)
     check_entry(f"{path}:{key}", info, header)

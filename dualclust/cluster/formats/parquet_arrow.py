@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ...common.untrusted import MOST_PACKED, packed_too_much
 from .checks import load_extra, refuse, refuse_options
-from .columns import Chosen, choose_columns
+from .columns import Chosen, check_no_ids, choose_columns, numbers_of, refuse_null
 from .rows import BATCH_BYTES, Selection, Stream
 
 __all__ = ["open_arrow", "open_parquet"]
@@ -106,10 +106,11 @@ def _open(path: Path, schema: Any, n: int | None, selection: Selection, batches:
     if n == 0:
         rule = "Embeddings have at least one row"
         refuse(path, "has no rows", rule, "look at the program that wrote it")
-    wanted = [*chosen.names, *([] if chosen.id is None else [chosen.id])]
+    key = selection.id
+    wanted = [*chosen.names, *([] if key is None else [key])]
     width = len(chosen.names)
     if chosen.lists:
-        width = _first_width(path, chosen, schema, batches)
+        width = _first_width(path, chosen, schema, batches, drop=selection.drop)
     promised, there = (n or 0) * width * chosen.stored.itemsize, path.stat().st_size
     if packed_too_much(promised, there):
         rule = f"Embeddings do not pack {MOST_PACKED} times: this may be made to fill the disk"
@@ -120,23 +121,35 @@ def _open(path: Path, schema: Any, n: int | None, selection: Selection, batches:
     def rows() -> Iterator[NDArray[Any]]:
         first = 0
         for batch in batches(wanted, size):
-            yield _numbers(path, chosen, batch, width, first)
+            columns = batch.columns[: len(chosen.names)]
+            if key is not None:
+                refuse_null(path, key, batch.column(batch.num_columns - 1), first, of="id")
+            if first == 0 and not selection.columns and not chosen.lists:
+                check_no_ids(path, chosen.names, columns)
+            if chosen.lists:
+                yield _lists(path, chosen, columns[0], width, first, drop=selection.drop)
+            else:
+                how = chosen.stored, first
+                yield numbers_of(path, chosen.names, columns, *how, drop=selection.drop)
             first += batch.num_rows
 
     def ids() -> Iterator[Any]:
-        return (batch.column(0) for batch in batches([chosen.id], 2**16))
+        return (batch.column(0) for batch in batches([key], 2**16))
 
-    return Stream(str(path), n, width, chosen.stored, rows, None if chosen.id is None else ids)
+    ids_there = None if key is None else ids
+    return Stream(str(path), n, width, chosen.stored, rows, ids_there, chosen.part)
 
 
-def _first_width(path: Path, chosen: Chosen, schema: Any, batches: Any) -> int:
+def _first_width(path: Path, chosen: Chosen, schema: Any, batches: Any, *, drop: bool) -> int:
     """Return the length of the first list."""
     size = getattr(schema.field(chosen.names[0]).type, "list_size", None)
     if size is None:
         for batch in batches(chosen.names, 1):
-            if batch.num_rows:
-                _check_nulls(path, chosen.names[0], batch.column(0), 0)
-                size = len(getattr(batch.column(0), "storage", batch.column(0))[0])
+            column = getattr(batch.column(0), "storage", batch.column(0))
+            if not drop:
+                refuse_null(path, chosen.names[0], column, 0)
+            if there := [len(each) for each in column if each.is_valid]:
+                size = there[0]
                 break
     if not size:
         rule = "Embeddings have at least one column"
@@ -144,43 +157,35 @@ def _first_width(path: Path, chosen: Chosen, schema: Any, batches: Any) -> int:
     return int(size)
 
 
-def _numbers(path: Path, chosen: Chosen, batch: Any, width: int, first: int) -> NDArray[Any]:
-    """Return the rows of a batch that begins with row `first`."""
-    if chosen.id is not None:
-        _check_nulls(path, chosen.id, batch.column(batch.num_columns - 1), first)
-    if not chosen.lists:
-        rows = np.empty((batch.num_rows, width), dtype=chosen.stored)
-        for j, name in enumerate(chosen.names):
-            column = batch.column(j)
-            _check_nulls(path, name, column, first)
-            rows[:, j] = column.to_numpy(zero_copy_only=False)
-        return rows
-    name, column = chosen.names[0], batch.column(0)
-    column = getattr(column, "storage", column)
-    _check_nulls(path, name, column, first)
+def _lists(
+    path: Path, chosen: Chosen, column: Any, width: int, first: int, *, drop: bool
+) -> NDArray[Any]:
+    """Return the rows of a batch of lists that begins with row `first`."""
     import pyarrow.compute as compute
 
-    lengths = compute.list_value_length(column).to_numpy(zero_copy_only=False)
+    name, column = chosen.names[0], getattr(column, "storage", column)
+    if not drop:
+        refuse_null(path, name, column, first)
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    lengths = compute.list_value_length(column.drop_null()).to_numpy(zero_copy_only=False)
     if (wrong := np.flatnonzero(lengths != width)).size:
-        row = int(wrong[0])
-        found = f"has lists of several lengths in column {name!r}: {width} numbers in row 0, "
-        found += f"{lengths[row]} in row {first + row}"
+        row = int(np.flatnonzero(there)[wrong[0]])
+        found = f"has lists of several lengths in column {name!r}: {width} numbers in one row, "
+        found += f"{lengths[wrong[0]]} in row {first + row}"
         refuse(path, found, "All rows must have the same length", "write rows of one length")
-    values = column.flatten()
-    if values.null_count:
-        row = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0]) // width
-        _refuse_null(path, name, first + row)
-    numbers: NDArray[Any] = values.to_numpy(zero_copy_only=False)
-    return numbers.reshape(-1, width)
+    values = column.drop_null().flatten()
+    if values.null_count and not drop:
+        missing = values.is_null().to_numpy(zero_copy_only=False).reshape(-1, width).any(axis=1)
+        refuse_null(path, name, _marked(missing), first)
+    numbers: NDArray[Any] = values.to_numpy(zero_copy_only=False).reshape(-1, width)
+    if there.all():
+        return numbers
+    rows = np.full((len(there), width), np.nan, dtype=chosen.stored)
+    rows[there] = numbers
+    return rows
 
 
-def _check_nulls(path: Path, name: str, column: Any, first: int) -> None:
-    if column.null_count:
-        row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        _refuse_null(path, name, first + row)
+def _marked(missing: NDArray[np.bool_]) -> Any:
+    import pyarrow as pa
 
-
-def _refuse_null(path: Path, name: str, row: int) -> NoReturn:
-    rule = "Every row must have all its numbers, and its id where --id asks for one"
-    fix = "drop the rows with missing values, or fill them"
-    refuse(path, f"has a missing value (null) in column {name!r}, row {row}", rule, fix)
+    return pa.array(np.zeros(len(missing)), mask=missing)

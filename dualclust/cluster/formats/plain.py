@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ...algos.core.errors import InvalidValueError
 from .checks import refuse
-from .rows import Floats, Ids, computed_dtype
+from .rows import WHOLE, Floats, Ids, Part, computed_dtype
 
 __all__ = ["OpenFile", "PlainRows", "plain_rows"]
 
@@ -29,6 +29,11 @@ SPAN_BYTES = 2**20
 
 SKIPPED_BYTES = 2**13
 """Unused bytes that may be read for a row: reading them takes as long as one more call."""
+
+AGAIN = "write or copy it again"
+
+LENGTH = np.dtype("<i4")
+"""Of the length before each row of .fvecs and its relatives."""
 
 _SEEKING = threading.Lock()
 
@@ -61,6 +66,9 @@ class PlainRows(NamedTuple):
     bfloat16 : bool
         Whether the file holds the upper halves of float32 numbers, `stored` as uint16.
     ids : callable or None
+    part : Part
+    record : bool
+        Whether each row begins with its length as an int32, as .fvecs has it.
     """
 
     name: str
@@ -73,6 +81,8 @@ class PlainRows(NamedTuple):
     offset: int = 0
     bfloat16: bool = False
     ids: Ids | None = None
+    part: Part = WHOLE
+    record: bool = False
 
     def rows(self, start: int, stop: int) -> Floats:
         """Return rows `start` to `stop` as they are stored, (stop - start, d), C order."""
@@ -92,6 +102,8 @@ class PlainRows(NamedTuple):
 
     def _read(self, fill: Callable[[_Read, NDArray[Any]], None], m: int) -> Floats:
         """Run `fill` once, or once per column of a file in Fortran order, and convert."""
+        if self.record:
+            return self._read_records(fill, m)
         width = 1 if self.by_columns else self.n_features
         rows = np.empty((m, self.n_features), dtype=self.dtype)
         if m == 0:
@@ -100,26 +112,42 @@ class PlainRows(NamedTuple):
             for j in range(self.n_features // width):
                 first = self.offset + j * self.n_samples * self.stored.itemsize
                 part = np.empty((m, width), dtype=self.stored)
-
-                def read(start: int, out: NDArray[Any], first: int = first) -> None:
-                    place = first + start * width * self.stored.itemsize
-                    view, done = out.reshape(-1).view(np.uint8).data, 0
-                    while done < len(view):
-                        got = _read_at(file, view[done:], place + done)
-                        if not got:
-                            msg = (
-                                f"{self.name} has become shorter since its header was read. To fix "
-                                f"this, let nobody write to it while it is read"
-                            )
-                            raise InvalidValueError(msg)
-                        done += got
-
-                fill(read, part)
+                fill(self._reader(file, first, width * self.stored.itemsize), part)
                 if self.bfloat16:
                     part = (part.astype(np.uint32) << 16).view(np.float32)
                 with np.errstate(over="ignore"):  # overflow gives infinity, which the check reports
                     rows[:, j : j + width] = part
         return rows
+
+    def _read_records(self, fill: Callable[[_Read, NDArray[Any]], None], m: int) -> Floats:
+        """Read whole records, whose lengths must be those of the first one, and convert."""
+        size = LENGTH.itemsize + self.n_features * self.stored.itemsize
+        content = np.empty((m, size), dtype=np.uint8)
+        with _descriptor(self.place) as file:
+            fill(self._reader(file, self.offset, size), content)
+        lengths = np.ascontiguousarray(content[:, : LENGTH.itemsize]).view(LENGTH)
+        if (lengths != self.n_features).any():
+            found = f"has records of other lengths than {self.n_features}"
+            refuse(self.name, found, "All rows must have the same length", AGAIN)
+        numbers = np.ascontiguousarray(content[:, LENGTH.itemsize :]).view(self.stored)
+        return numbers.astype(self.dtype)
+
+    def _reader(self, file: int, first: int, size: int) -> _Read:
+        """Return what reads rows of `size` bytes from row 0 at the place `first`."""
+
+        def read(start: int, out: NDArray[Any]) -> None:
+            view, done = out.reshape(-1).view(np.uint8).data, 0
+            while done < len(view):
+                got = _read_at(file, view[done:], first + start * size + done)
+                if not got:
+                    msg = (
+                        f"{self.name} has become shorter since its header was read. To fix "
+                        f"this, let nobody write to it while it is read"
+                    )
+                    raise InvalidValueError(msg)
+                done += got
+
+        return read
 
 
 def plain_rows(
@@ -132,6 +160,7 @@ def plain_rows(
     by_columns: bool = False,
     bfloat16: bool = False,
     ids: Ids | None = None,
+    part: Part = WHOLE,
 ) -> PlainRows:
     """Return the rows of a file after a look at its length.
 
@@ -144,9 +173,11 @@ def plain_rows(
     if there < needed:
         found = f"is cut off: its header promises {needed} bytes, and it has {there}"
         rule = "A file must be as long as its header says"
-        refuse(name, found, rule, "write or copy it again")
+        refuse(name, found, rule, AGAIN)
     dtype = computed_dtype(stored)
-    return PlainRows(str(name), place, *shape, stored, dtype, by_columns, offset, bfloat16, ids)
+    return PlainRows(
+        str(name), place, *shape, stored, dtype, by_columns, offset, bfloat16, ids, part
+    )
 
 
 @contextmanager

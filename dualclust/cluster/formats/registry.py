@@ -13,7 +13,7 @@ import numpy as np
 from ...algos.core.errors import MissingFileError, UsageError
 from .checks import refuse
 from .copies import copy_rows
-from .delimited import open_csv, open_tsv
+from .delimited import open_text
 from .hdf5 import open_hdf5
 from .kinds import Kind, kind_of
 from .npy import open_npy, open_raw
@@ -21,8 +21,11 @@ from .npz import open_npz
 from .parquet_arrow import open_arrow, open_parquet
 from .plain import PlainRows
 from .rows import Ids, Rows, Selection, Stream
-from .shards import JoinedRows, check_widths, shards_of
+from .shards import JoinedRows, check_widths, left_out, shards_of
 from .tensors import open_safetensors, open_torch
+from .unpacked import suffix_of
+from .vectors import HEADED, RECORDS, open_headed, open_records, structure_of
+from .words import open_word2vec
 
 __all__ = ["FORMATS", "Format", "default_folder", "look_at", "open_ids", "open_rows"]
 
@@ -47,6 +50,10 @@ class Format(NamedTuple):
     read: Callable[[Path, Selection], PlainRows | Stream]
 
 
+TEXTS = (".csv", ".tsv", ".txt", ".vec", ".dat")
+ANY = "any"
+"""In the place of kinds: the format has no magic bytes, and its reader looks at the structure."""
+
 FORMATS = (
     Format("an .npy file", (".npy",), ("npy",), open_npy),
     Format("an .npz archive", (".npz",), ("npz",), open_npz),
@@ -57,12 +64,17 @@ FORMATS = (
         ("arrow", "stream"),
         open_arrow,
     ),
-    Format("text in UTF-8 with commas", (".csv",), ("text",), open_csv),
-    Format("text in UTF-8 with tabs", (".tsv",), ("text",), open_tsv),
+    Format("text in UTF-8", TEXTS, ("text",), open_text),
     Format("a PyTorch file", (".pt", ".pth"), ("torch",), open_torch),
     Format("a .safetensors file", (".safetensors",), ("safetensors",), open_safetensors),
-    Format("an HDF5 file", (".h5", ".hdf5", ".he5", ".h5ad", ".hdf"), ("hdf5",), open_hdf5),
+    Format("an HDF5 file", (".h5", ".hdf5", ".he5", ".h5ad", ".hdf", ".mat"), ("hdf5",), open_hdf5),
+    Format("a file of vectors, each with its length", (*RECORDS,), (ANY,), open_records),
+    Format("a file of vectors behind their shape", (*HEADED,), (ANY,), open_headed),
+    Format("a word2vec file", (".w2v",), ("word2vec",), open_word2vec),
 )
+
+SUFFIXES = {suffix for format in FORMATS for suffix in format.suffixes}
+"""Ends of names of files that are read."""
 
 READ = "These formats are read: " + ", ".join(format.suffixes[0] for format in FORMATS)
 
@@ -95,15 +107,20 @@ def open_rows(place: Path, selection: Selection | None = None) -> Rows:
         [part] = parts
         if isinstance(part, PlainRows):
             return part
-        return copy_rows(part.name, [part], part.ids, files=[place])
+        return copy_rows(part.name, [part], part.ids, files=[place], part=part.part)
     ids = None if parts[0].ids is None else _joined_ids(parts)
+    joined = parts[0].part
+    joined = joined._replace(left_out=(*joined.left_out, *left_out(place, SUFFIXES)))
     plain = [part for part in parts if isinstance(part, PlainRows)]
     if len(plain) == len(parts):
         edges = np.asarray(list(accumulate((part.n_samples for part in plain), initial=0)))
         wide = any(part.dtype == np.float64 for part in plain)
         dtype = np.dtype(np.float64 if wide else np.float32)
-        return JoinedRows(str(place), list(plain), edges, dtype, ids)
-    return copy_rows(str(place), parts, ids, files=shards_of(place))
+        return JoinedRows(str(place), list(plain), edges, dtype, ids, joined)
+    share = selection is None or not selection.drop
+    return copy_rows(
+        str(place), parts, ids, files=shards_of(place, SUFFIXES), part=joined, share=share
+    )
 
 
 def open_ids(place: Path, selection: Selection) -> Ids:
@@ -138,7 +155,7 @@ def default_folder(place: Path, ending: str = "-clusters") -> Path:
         stem = file.stem.partition("*")[0].partition("?")[0].partition("[")[0].rstrip("-_. ")
         file = file.with_name(stem) if stem else file.parent
         file = file if file.name else Path(file.absolute().name)
-    stem = file.name if file.is_dir() else file.stem
+    stem = file.name if file.is_dir() else file.stem.removesuffix(suffix_of(file))
     return file.with_name(f"{stem}{ending}")
 
 
@@ -171,25 +188,30 @@ def _parts(place: Path, selection: Selection | None) -> tuple[Path, list[PlainRo
         msg = f"no file at {place}. To fix this, look at the path, and put a pattern in quotes"
         raise MissingFileError(msg)
     _refuse_stores(place)
-    parts = [_open_file(path, selection) for path in shards_of(place)]
+    parts = [_open_file(path, selection) for path in shards_of(place, SUFFIXES)]
     check_widths(str(place), parts)
     return place, parts
 
 
 def _open_file(path: Path, selection: Selection) -> PlainRows | Stream:
-    suffix = path.suffix.lower()
+    suffix = suffix_of(path)
     by_name = next((f for f in FORMATS if suffix in f.suffixes), None)
-    if selection.dim is not None or (selection.dtype and suffix not in (".csv", ".tsv")):
+    of_text = suffix in (*TEXTS, "")
+    numbers = selection.dim is not None or selection.offset is not None
+    if numbers or (selection.dtype and not of_text):
         return open_raw(path, selection)
+    if by_name is not None and ANY in by_name.kinds:
+        return by_name.read(path, selection)
     try:
         kind = kind_of(path)
     except OSError as error:
         found = f"cannot be opened ({error.strerror or error})"
         refuse(path, found, "The file must be there to be read", "look at who may read it")
-    by_content = next((f for f in FORMATS if kind.key in f.kinds and kind.key != "text"), None)
+    by_content = next((f for f in FORMATS if kind.key in f.kinds), None)
     if by_name is not None and kind.key in by_name.kinds:
         return by_name.read(path, selection)
-    if by_name is None and by_content is not None:
+    named = by_name is None and suffix != ""  # text without an ending may be that of a pipe
+    if by_name is None and by_content is not None and not (named and kind.key == "text"):
         return by_content.read(path, selection)
     _refuse_kind(path, kind, by_name, by_content)
 
@@ -200,12 +222,15 @@ def _refuse_kind(
     rule = READ
     if by_name is not None:
         rule = f"A file whose name ends in {path.suffix} must be {by_name.what}"
+    if kind.key == "text":
+        fix = f"rename it to {path.with_suffix('.txt').name} if each of its lines is a row"
+        refuse(path, "is text", rule, fix)
     if by_content is not None:
         fix = f"rename it to {path.with_suffix(by_content.suffixes[0]).name}"
         refuse(path, f"is {kind.what}, by its first bytes", rule, fix)
-    if kind.key == "text":
-        fix = f"rename it to {path.with_suffix('.csv').name} if its columns are divided by commas"
-        refuse(path, "is text", rule, fix)
+    if kind.key == "unknown" and (suffix := structure_of(path)):
+        fix = f"rename it to {path.with_suffix(suffix).name}"
+        refuse(path, f"is built like {suffix}", rule, fix)
     refuse(path, f"is {kind.what}", rule, kind.fix)
 
 

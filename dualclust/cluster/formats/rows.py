@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 __all__ = [
     "BATCH_BYTES",
+    "WHOLE",
     "Floats",
     "Ids",
+    "Part",
     "Rows",
     "Selection",
     "Stream",
@@ -25,6 +27,26 @@ Ids = Callable[[], Iterator[Any]]
 
 BATCH_BYTES = 2**20
 """About the size of one batch of a stream."""
+
+
+class Part(NamedTuple):
+    """What of a file is clustered, for the screen and `result.json`.
+
+    Attributes
+    ----------
+    kind : str
+        "array", "data set", "tensor", "column of lists", "columns"; empty for a whole file.
+    names : tuple of str
+    left_out : tuple of str
+        What else the file holds, so that nobody takes it for clustered.
+    """
+
+    kind: str = ""
+    names: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+WHOLE = Part()
 
 
 class Selection(NamedTuple):
@@ -42,8 +64,12 @@ class Selection(NamedTuple):
         Of the numbers of a raw file, or of those that are read from text.
     dim : int or None
         Numbers per row of a raw file.
-    show : str or None
-        A further column that is not clustered: `registry.open_ids` reads it in the place of `id`.
+    offset : int or None
+        Bytes of a raw file before its first number.
+    besides : tuple of str
+        Further columns that are not clustered: `registry.open_ids` reads one in the place of `id`.
+    drop : bool
+        Whether rows that are not finite will be dropped: a missing value is then NaN, no error.
     """
 
     array: str = ""
@@ -51,7 +77,9 @@ class Selection(NamedTuple):
     id: str | None = None
     dtype: str | None = None
     dim: int | None = None
-    show: str | None = None
+    offset: int | None = None
+    besides: tuple[str, ...] = ()
+    drop: bool = False
 
 
 class Rows(Protocol):
@@ -75,7 +103,11 @@ class Rows(Protocol):
 
     @property
     def ids(self) -> Ids | None:
-        """The ids of the rows, if the user named them."""
+        """The ids of the rows, if the user named them or the format has them."""
+
+    @property
+    def part(self) -> Part:
+        """What of the file they are."""
 
     def rows(self, start: int, stop: int) -> Floats:
         """Return rows `start` to `stop`, (stop - start, d), C order."""
@@ -101,6 +133,7 @@ class Stream(NamedTuple):
     batches : callable
         Yields the rows, (m, d) arrays.
     ids : callable or None
+    part : Part
     """
 
     name: str
@@ -109,6 +142,7 @@ class Stream(NamedTuple):
     stored: np.dtype[Any]
     batches: Callable[[], Iterator[NDArray[Any]]]
     ids: Ids | None = None
+    part: Part = WHOLE
 
 
 def computed_dtype(stored: np.dtype[Any]) -> np.dtype[Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import re
+from collections.abc import Container
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 
 from ...algos.core.errors import MissingFileError
 from .checks import listed, refuse
-from .rows import Floats, Ids, Rows
+from .rows import WHOLE, Floats, Ids, Part, Rows
+from .unpacked import suffix_of
 
-__all__ = ["JoinedRows", "check_widths", "natural_order", "shards_of"]
+__all__ = ["JoinedRows", "check_widths", "left_out", "natural_order", "shards_of"]
 
 
 class JoinedRows(NamedTuple):
@@ -33,6 +35,7 @@ class JoinedRows(NamedTuple):
     dtype : dtype
         float64 if one of the files has wide floats, else float32.
     ids : callable or None
+    part : Part
     """
 
     name: str
@@ -40,6 +43,7 @@ class JoinedRows(NamedTuple):
     edges: NDArray[np.int64]
     dtype: np.dtype[Any]
     ids: Ids | None = None
+    part: Part = WHOLE
 
     @property
     def n_samples(self) -> int:
@@ -95,36 +99,68 @@ def natural_order(paths: list[Path]) -> list[Path]:
     return sorted(paths, key=key)
 
 
-def shards_of(place: Path) -> list[Path]:
+def shards_of(place: Path, read: Container[str]) -> list[Path]:
     """Return the files of a folder or of a pattern, all with one suffix.
+
+    Parameters
+    ----------
+    place : Path
+    read : container of str
+        Ends of names of files that are read. Others beside such files are left out.
 
     Raises
     ------
     MissingFileError
         If there is none.
     InvalidValueError
-        If their names end differently.
+        If the names of those that are read end differently.
     """
+    by_suffix = _by_suffix(place)
+    rule = "Shards are files of one format"
+    if not by_suffix:
+        what = "is a folder without files" if place.is_dir() else "matches no file"
+        inside = _folders_with(place, read)
+        fix = f"name one of its folders: {inside[0]}" if inside else "look at the path"
+        refuse(place, what, rule, fix, MissingFileError)
+    found = {suffix: by_suffix[suffix] for suffix in by_suffix if suffix in read} or by_suffix
+    if found is by_suffix and (inside := _folders_with(place, read)):
+        some = listed(sorted(paths[0].name for paths in by_suffix.values()))
+        fix = f"name one of its folders: {inside[0]}"
+        refuse(place, f"has no file that is read, but {some}", rule, fix)
+    if len(found) > 1:
+        some = listed(sorted(paths[0].name for paths in found.values()))
+        suffix = max(found, key=lambda suffix: sum(p.stat().st_size for p in found[suffix]))
+        ending = "".join(found[suffix][0].suffixes[-2:]) if place.is_dir() else ""
+        ending = ending if ending == f"{suffix}.gz" else suffix
+        fix = f"name those you mean by a pattern in quotes: '{place}/*{ending}'"
+        fix = fix if place.is_dir() else "give a pattern of one suffix"
+        refuse(place, f"has files of {len(found)} kinds", f"{rule}, and here are {some}", fix)
+    return natural_order(next(iter(found.values())))
+
+
+def left_out(place: Path, read: Container[str]) -> list[str]:
+    """Return the names of the files of a folder that are no shards."""
+    shards = set(shards_of(place, read))
+    files = natural_order([path for paths in _by_suffix(place).values() for path in paths])
+    return [path.name for path in files if path not in shards]
+
+
+def _by_suffix(place: Path) -> dict[str, list[Path]]:
     if place.is_dir():
         found = [path for path in place.iterdir() if path.is_file() and path.name[0] not in "._"]
-        what = "is a folder without files"
     else:
         found = [Path(path) for path in glob.glob(str(place), recursive=True)]
-        found, what = [path for path in found if path.is_file()], "matches no file"
-    if not found:
-        rule = "Shards are files of one format"
-        refuse(place, what, rule, "look at the path", MissingFileError)
     by_suffix: dict[str, list[Path]] = {}
     for path in found:
-        by_suffix.setdefault(path.suffix.lower(), []).append(path)
-    if len(by_suffix) > 1:
-        some = [paths[0].name for paths in by_suffix.values()]
-        rule = f"Shards are files of one format, and here are {listed(sorted(some))}"
-        suffix = max(by_suffix, key=lambda suffix: len(by_suffix[suffix]))
-        fix = f"name those you mean by a pattern in quotes: '{place}/*{suffix}'"
-        fix = fix if place.is_dir() else "give a pattern of one suffix"
-        refuse(place, f"has files of {len(by_suffix)} kinds", rule, fix)
-    return natural_order(found)
+        if path.is_file():
+            by_suffix.setdefault(suffix_of(path), []).append(path)
+    return by_suffix
+
+
+def _folders_with(place: Path, read: Container[str]) -> list[Path]:
+    """Return the folders of a folder that hold files that are read."""
+    inside = [path for path in place.iterdir() if path.is_dir()] if place.is_dir() else []
+    return [path for path in natural_order(inside) if any(s in read for s in _by_suffix(path))]
 
 
 def check_widths(name: str, parts: list[Any]) -> None:

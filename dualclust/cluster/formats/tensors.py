@@ -91,13 +91,14 @@ def open_safetensors(path: Path, selection: Selection) -> PlainRows:
     except ValueError as error:
         refuse(path, f"is damaged or cut off ({error})", rule, again)
     arrays = {key: Array(each.dtype, each.shape) for key, each in stored.items()}
-    key = pick_array(path, arrays, selection.array, what="tensor")
+    key, part = pick_array(path, arrays, selection.array, what="tensor")
     name, (found, shape) = f"{path}:{key}", arrays[key]
     dtype = _stored(name, found, TYPES)
     check_shape(name, shape)
     offset = 8 + length + stored[key].begin
     n, d = shape
-    return plain_rows(name, path, (n, d), dtype, offset=offset, bfloat16=found == "BF16")
+    bfloat16 = found == "BF16"
+    return plain_rows(name, path, (n, d), dtype, offset=offset, bfloat16=bfloat16, part=part)
 
 
 def open_torch(path: Path, selection: Selection) -> PlainRows:
@@ -109,7 +110,7 @@ def open_torch(path: Path, selection: Selection) -> PlainRows:
         key: Array(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
         for key, tensor in tensors.items()
     }
-    key = pick_array(path, arrays, selection.array, what="tensor")
+    key, part = pick_array(path, arrays, selection.array, what="tensor")
     tensor, (found, shape) = tensors[key], arrays[key]
     name = f"{path}:{key}" if key else str(path)
     dtype = _stored(name, found, OF_TORCH)
@@ -128,7 +129,14 @@ def open_torch(path: Path, selection: Selection) -> PlainRows:
         refuse(name, "promises more numbers than are there", rule, "write or copy it again")
     bfloat16 = found == "bfloat16"
     return plain_rows(
-        name, path, (n, d), dtype, offset=offset, by_columns=by_columns, bfloat16=bfloat16
+        name,
+        path,
+        (n, d),
+        dtype,
+        offset=offset,
+        by_columns=by_columns,
+        bfloat16=bfloat16,
+        part=part,
     )
 
 

@@ -14,10 +14,11 @@ from ...algos.scores.sources import FeatureSource, ScoreSource, alone
 from ...common.page.numbers import histogram, maps_of, rounded
 from ..notable import Lines, Notable, Restricted, find_notable
 from ..output import Clusters
+from .frequent_words import frequent_words
 from .page import active_bounds, page_of
 from .row_entries import Room, Shown, entry_of, short
 
-__all__ = ["draw_report"]
+__all__ = ["draw_report", "sampled_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -89,6 +90,7 @@ def draw_report(
         "rows": entries,
         "images": pictures,
         "shown": None if shown is None else shown.name,
+        "words": {} if shown is None else _words(found, shown),
         **{
             kind: _columns(lines)
             for kind, lines in zip(
@@ -163,6 +165,18 @@ def _maps(
 
 def _float64(rows: Any) -> Floats:
     return np.asarray(rows if isinstance(rows, np.ndarray) else rows.cpu(), dtype=np.float64)
+
+
+def _words(found: Clusters, shown: Shown) -> dict[int, list[str]]:
+    """Return frequent words of clusters, in the sample of rows and those that are worth a look."""
+    texts = (shown.sample or {}) | shown.values
+    rows = np.asarray(sorted(texts), dtype=np.int64)
+    return frequent_words([texts[row] for row in rows.tolist()], found.labels[rows].tolist())
+
+
+def sampled_rows(n: int) -> NDArray[np.int64]:
+    """Return the rows whose words are counted: at most `DOTS`, in even distances."""
+    return np.arange(0, n, max(1, -(-n // DOTS)))
 
 
 def _on_page(notable: Notable) -> list[Lines]:

@@ -12,7 +12,7 @@ from ..formats import Ids
 from ..notable import Notable, Restricted, rows_csv
 from ..output import Clusters
 from ..shown import ShownColumn, values_of
-from .draw import draw_report
+from .draw import draw_report, sampled_rows
 from .row_entries import Shown
 
 __all__ = ["report_files"]
@@ -48,8 +48,10 @@ def report_files(
     own = None if ids is None else values_of(ids, rows)
     shown = None
     if column is not None:
-        values = values_of(column.values, rows)
-        shown = Shown(column.name, values, column.folder, out)
+        sample = sampled_rows(len(found.labels))
+        texts = values_of(column.values, np.union1d(rows, sample))
+        values, counted = ({row: texts[row] for row in some.tolist()} for some in (rows, sample))
+        shown = Shown(column.name, values, column.folder, out, counted)
     page = draw_report(
         source,
         found,

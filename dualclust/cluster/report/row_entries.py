@@ -46,12 +46,15 @@ class Shown(NamedTuple):
         Where relative paths of images start.
     out : Path
         The folder of the page, from which images are linked.
+    sample : dict from row to str, or None
+        Of rows in even distances, whose words are counted.
     """
 
     name: str
     values: dict[int, str]
     folder: Path
     out: Path
+    sample: dict[int, str] | None = None
 
 
 class Room:

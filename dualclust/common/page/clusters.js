@@ -10,7 +10,10 @@ const columns = [
   { name: "Held", value: (i) => ["down", "free", "up"].indexOf(state[i]),
     cell: (i) => [{ up: "▲ up", down: "▼ down", free: "–" }[state[i]]], wide: true },
 ];
-if (data.shown) {
+if (data.words && Object.keys(data.words).length) {
+  columns.push({ name: "frequent words", value: (i) => i, wide: true, words: true,
+    title: "Words of more rows here than elsewhere", cell: (i) => [(data.words[i] || []).join(", ")] });
+} else if (data.shown) {
   columns.push({ name: data.shown, value: (i) => i, wide: true, words: true,
     cell: (i) => { const line = (lists.exemplars.get(i) || [])[0]; return line ? [valueOf(line.row, false)] : []; } });
 }
@@ -18,7 +21,7 @@ const kindOf = (column) => [column.wide ? "wide" : "", column.words ? "words" : 
 let sorting = { by: 0, up: true }, listed = [];
 const region = byId("table"), tbody = el("tbody");
 const heads = columns.map((column, j) => el("th", { scope: "col", className: kindOf(column) },
-  column.words ? el("span", { title: "Of the row nearest to the center" }, column.name) : el("button", { type: "button", on: { click: () => sortBy(j) } }, column.name)));
+  column.words ? el("span", { title: column.title || "Of the row nearest to the center" }, column.name) : el("button", { type: "button", on: { click: () => sortBy(j) } }, column.name)));
 
 function sortBy(j) {
   const first = columns[j].up || false;
@@ -48,6 +51,7 @@ function padding(lines) {
 }
 
 function fillTable() {
+  byId("sideways").hidden = region.scrollWidth <= region.clientWidth + 1;
   const first = Math.max(0, Math.floor(region.scrollTop / HIGH) - 8);
   const last = Math.min(listed.length, first + Math.ceil(region.clientHeight / HIGH) + 16);
   const focus = document.activeElement && tbody.contains(document.activeElement)

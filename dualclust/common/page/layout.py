@@ -90,7 +90,9 @@ def main_plane(points: Floats, weights: Floats) -> Plane:
     return Plane(mean, plane, float((values[:2] ** 2).sum()) / spread if spread > 0 else 1.0)
 
 
-def neighbor_map(points: Floats, start: Floats) -> Floats:
+def neighbor_map(
+    points: Floats, start: Floats, *, rounds: int = ROUNDS, pulled: int = PULLED
+) -> Floats:
     """Return places that keep neighborhoods.
 
     Parameters
@@ -99,6 +101,8 @@ def neighbor_map(points: Floats, start: Floats) -> Floats:
         m at least 4.
     start : (m, 2) float64 array
         For example their places in the main plane.
+    rounds, pulled : int
+        Steps, and those of them in which neighbors are pulled together more strongly.
 
     Returns
     -------
@@ -107,7 +111,7 @@ def neighbor_map(points: Floats, start: Floats) -> Floats:
 
     Notes
     -----
-    Cost O(m^2) time for each of `ROUNDS` steps, and a few (m, m) float32 arrays.
+    Cost O(m^2) time for each of `rounds` steps, and a few (m, m) float32 arrays.
     """
     m = len(points)
     near = _affinities(points)
@@ -116,22 +120,22 @@ def neighbor_map(points: Floats, start: Floats) -> Floats:
     turn = 2 * np.pi * GOLDEN * np.arange(m)
     places = places + 1e-5 * np.stack([np.cos(turn), np.sin(turn)], axis=1)
     step, gains, rate = np.zeros_like(places), np.ones_like(places), max(m / 12.0, 20.0)
-    for i in range(ROUNDS):
-        slope = _slope(near, places, 12.0 if i < PULLED else 1.0)
+    for i in range(rounds):
+        slope = _slope(near, places, 12.0 if i < pulled else 1.0)
         same = (slope > 0) == (step > 0)
         gains = np.maximum(np.where(same, 0.8 * gains, gains + 0.2), 0.01)
-        step = (0.5 if i < PULLED else 0.8) * step - rate * gains * slope
+        step = (0.5 if i < pulled else 0.8) * step - rate * gains * slope
         places = places + step
         places -= places.mean(axis=0)
     return _parted(places)
 
 
-def _parted(places: Floats) -> Floats:
+def _parted(places: Floats, most: int = PARTED) -> Floats:
     """Push places apart that would hide each other: at least a third of an even grid's step."""
     m = len(places)
     side = float((places.max(axis=0) - places.min(axis=0)).max())
     least = side / (3.0 * np.sqrt(m))
-    for _ in range(PARTED):
+    for _ in range(most):
         pairs = KDTree(places).query_pairs(least, output_type="ndarray")
         if len(pairs) == 0:
             break
@@ -187,7 +191,12 @@ def _affinities(points: Floats) -> NDArray[np.float32]:
 
 
 def rows_around(
-    places: Floats, labels: NDArray[np.int64], toward: NDArray[np.int64], doubt: Floats
+    places: Floats,
+    labels: NDArray[np.int64],
+    toward: NDArray[np.int64],
+    doubt: Floats,
+    *,
+    entries: int = DISTANCES,
 ) -> Floats:
     """Return places of rows around their centers: the more doubtful, the nearer to the edge.
 
@@ -199,6 +208,8 @@ def rows_around(
         Cluster and second choice of each row; -1 where it has none.
     doubt : (m,) float64 array
         In [0, 1]; 1 is put at the edge of the cluster's disk, on the side of the second choice.
+    entries : int
+        Distances between centers at a time.
 
     Examples
     --------
@@ -210,7 +221,7 @@ def rows_around(
     """
     k = len(places)
     reach = np.full(k, 1.0)
-    step = max(1, DISTANCES // k)
+    step = max(1, entries // k)
     for i in range(0, k, step) if k > 1 else ():
         apart = np.linalg.norm(places[i : i + step, None] - places, axis=2)
         apart[np.arange(len(apart)), np.arange(i, i + len(apart))] = np.inf

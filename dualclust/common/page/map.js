@@ -54,16 +54,17 @@ function drawMap() {
   pen.setTransform(scale, 0, 0, scale, 0, 0);
   pen.clearRect(0, 0, w, h);
   const focus = hovered >= 0 ? hovered : chosen;
-  drawDots(w, h, focus);
   drawCenters(w, h, focus);
+  drawDots(w, h, focus);
+  drawRings(focus);
   drawNumbers(w, h, focus);
 }
 
 function drawDots(w, h, focus) {
   const { dots } = layout, size = Math.min(2.6, 1.1 + 0.25 * view.zoom);
   for (const own of [false, true]) {
-    pen.fillStyle = own ? colors.accent : colors.dots;
-    pen.globalAlpha = own ? 0.9 : focus >= 0 ? 0.35 : 0.7;
+    pen.fillStyle = own ? colors.accent : colors.ink;  // seen on disks of any color
+    pen.globalAlpha = own ? 0.9 : focus >= 0 ? 0.25 : 0.5;
     const side = own ? size + 1.4 : size;
     for (let j = 0; j < dotCluster.length; j++) {
       if ((dotCluster[j] === focus) !== own) continue;
@@ -79,7 +80,7 @@ function drawCenters(w, h, focus) {
   for (let i = 0; i < k; i++) {
     const [x, y] = toScreen(layout.x[i], layout.y[i]), r = radius(i);
     if (x < -r || y < -r || x > w + r || y > h + r) continue;
-    pen.globalAlpha = found && !found.has(i) ? 0.15 : 0.92;
+    pen.globalAlpha = found && !found.has(i) ? 0.1 : 0.6;
     pen.fillStyle = colors[state[i]];
     pen.strokeStyle = colors.card;
     pen.beginPath();
@@ -88,6 +89,9 @@ function drawCenters(w, h, focus) {
     pen.stroke();
   }
   pen.globalAlpha = 1;
+}
+
+function drawRings(focus) {
   for (const i of [chosen, focus]) {
     if (i < 0) continue;
     const [x, y] = toScreen(layout.x[i], layout.y[i]);
@@ -99,7 +103,8 @@ function drawCenters(w, h, focus) {
   }
 }
 
-// Numbers where they do not cover each other: first those asked for, then large clusters.
+// Numbers where they do not cover each other: first those asked for, then large clusters. A number
+// that has no room in its disk goes beside it; of few clusters every one has its number.
 const bySize = data.counts.map((_, i) => i).sort((a, b) => data.counts[b] - data.counts[a] || a - b);
 function drawNumbers(w, h, focus) {
   pen.font = "600 12px system-ui, sans-serif";
@@ -108,25 +113,33 @@ function drawNumbers(w, h, focus) {
   pen.lineJoin = "round";
   const first = [focus, chosen].filter((i) => i >= 0);
   const order = first.concat(bySize.filter((i) => !first.includes(i) && (!found || found.has(i))));
-  const taken = new Map();
+  const taken = new Set();
   for (const i of order) {
     const [x, y] = toScreen(layout.x[i], layout.y[i]), r = radius(i);
-    const half = 4 * String(i).length + 3, above = r < half ? r + 8 : 0;
     if (x < 0 || y < 0 || x > w || y > h) continue;
-    const cells = [];
-    for (let a = Math.floor((x - half) / 10); a <= Math.floor((x + half) / 10); a++) {
-      for (let b = Math.floor((y - above - 7) / 10); b <= Math.floor((y - above + 7) / 10); b++) {
-        cells.push(a * 65536 + b);
-      }
-    }
-    if (cells.some((cell) => taken.has(cell))) continue;
-    cells.forEach((cell) => taken.set(cell, i));
+    const half = 4 * String(i).length + 3, away = r + 8;
+    const beside = [[0, -away], [0, away], [r + half, 0], [-r - half, 0]];
+    const places = r < half ? beside : [[0, 0], ...beside];
+    const free = places.find(([a, b]) => !cellsOf(x + a, y + b, half).some((cell) => taken.has(cell)));
+    const place = free || (k <= 60 ? places[0] : null);
+    if (!place) continue;
+    const [nx, ny] = [x + place[0], y + place[1]];
+    cellsOf(nx, ny, half).forEach((cell) => taken.add(cell));
     pen.lineWidth = 3.5;
-    pen.strokeStyle = above ? colors.card : colors[state[i]];
-    pen.strokeText(i, x, y - above);
-    pen.fillStyle = above ? colors.ink : colors.card;
-    pen.fillText(i, x, y - above);
+    pen.strokeStyle = colors.card;
+    pen.strokeText(i, nx, ny);
+    pen.fillStyle = colors.ink;
+    pen.fillText(i, nx, ny);
   }
+}
+
+// The squares of 10 pixels that a number covers.
+function cellsOf(x, y, half) {
+  const cells = [];
+  for (let a = Math.floor((x - half) / 10); a <= Math.floor((x + half) / 10); a++) {
+    for (let b = Math.floor((y - 7) / 10); b <= Math.floor((y + 7) / 10); b++) cells.push(a * 65536 + b);
+  }
+  return cells;
 }
 
 function nearest(sx, sy, reach) {

@@ -63,6 +63,10 @@ function showDetail(i) {
     el("p", { className: "facts-line" }, `size ${count(data.counts[i])}, bounds ${boundsText(i)}, ` +
       `price ${short(data.prices[i])}: ${stateWords[state[i]]}. ` +
       `${count(data.movedIn[i])} moved in, ${count(data.movedOut[i])} moved out.`));
+  const words = (data.words || {})[i];
+  if (words) {
+    detail.append(el("p", { className: "facts-line" }, "Frequent words: ", el("b", {}, words.join(", "))));
+  }
   for (const kind of ["exemplars", "doubtful", "moved"]) {
     const lines = lists[kind].get(i) || [];
     if (!lines.length) continue;

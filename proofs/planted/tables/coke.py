@@ -180,14 +180,14 @@ PLANTED: tuple[PlantedError, ...] = (
         (
             "ignored argument",
             "region, 0.0,",
-            "TrustRegion(prices, xp.full_like(prices, 1e-3)), 0.5,",
+            "TrustRegion(zero, xp.full_like(zero, 1e-3)), 0.5,",
         ),
         claims=("C4",),
     ),
     *errors_in(
         "algos.offline._proof.proven",
         ("dropped", "inside = xp.clip(prices, candidates.low, candidates.high)", "inside = prices"),
-        ("dropped", "scale, whole=True)", "scale, whole=False)"),
+        ("dropped", "inside, whole=is_cut)", "inside, whole=False)"),
         (
             "dropped",
             "candidates.fixed_counts, [candidates",
@@ -198,12 +198,16 @@ PLANTED: tuple[PlantedError, ...] = (
         claims=("C4",),
     ),
     *errors_in(
-        "algos.offline._proof._regrets",
-        ("sign", "regret, beyond - label)", "regret, label - beyond)"),
+        "algos.offline._proof._regret_of",
         (
-            "wrong operator",
-            "best_priced(*lists, prices) - label",
-            "best_priced(*lists, prices) + label",
+            "sign",
+            "xp.maximum(regret, _beyond",
+            "xp.maximum(regret, -_beyond",
+        ),
+        (
+            "sign",
+            "regret = regrets(*lists, prices, slots)",
+            "regret = -regrets(*lists, prices, slots)",
         ),
         claims=("C4",),
     ),

@@ -107,7 +107,7 @@ PLANTED: tuple[PlantedError, ...] = (
     *errors_in(
         "algos.clustering.hardness_weighted.hardness_centers",
         ("inequality", "gap <= tol, status", "gap <= 1e3 * tol, status"),
-        ("sign", "axis=1) < 1.0 - INSIDE", "axis=1) > 1.0 - INSIDE"),
+        ("sign", "vector_norm(w, axis=1) < 1.0", "vector_norm(w, axis=1) > 1.0"),
         ("dropped", "w = project_sphere(w, start)", "w = w + 0.0"),
         ("factor", "    gap = gap * per_sample\n    status", "    status"),
         ("off by one", "size == 0, status", "size == 1, status"),
@@ -123,6 +123,12 @@ PLANTED: tuple[PlantedError, ...] = (
         ("factor", "(target - w), axis=1) / lam", "(target - w), axis=1)"),
         ("dropped", "q[:, None] * x)", "x)"),
         ("sign", "(target - w)", "(w - target)"),
+        claims=("S3c",),
+    ),
+    *errors_in(
+        "algos.clustering._newton_center.newton_center",
+        ("dropped", "v / xp.clip(xp.linalg.vector_norm(v), min=1.0)", "0.0 * v"),
+        ("sign", "xp.clip(rise, min=0.0)", "xp.clip(rise, max=0.0)"),
         claims=("S3c",),
     ),
     *errors_in(

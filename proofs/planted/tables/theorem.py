@@ -40,11 +40,11 @@ PLANTED: tuple[PlantedError, ...] = (
     # Weak duality (R6, S5).
     *errors_in(
         "algos.online.certificates.dual_value",
-        ("wrong operator", "xp.max(block, axis=1)", "xp.min(block, axis=1)"),
-        ("sign", "xp.float64) + prices", "xp.float64) - prices"),
+        ("wrong operator", "best = xp.max(priced, axis=1)", "best = xp.min(priced, axis=1)"),
+        ("sign", "score, zero), prices)", "score, zero), -prices)"),
         ("wrong index", "scores[i : min(i + rows, n), :]", "scores[: min(rows, n), :]"),
-        ("dropped", "total = price_of_bounds(prices, bounds)", "total = 0.0"),
-        ("axis", "xp.max(block, axis=1)", "xp.max(block, axis=0)"),
+        ("dropped", "terms = _price_terms(prices, bounds)", "terms = []"),
+        ("axis", "best = xp.max(priced, axis=1)", "best = xp.max(priced, axis=0)"),
     ),
     *errors_in(
         "algos.bounds.sizes.price_of_bounds",

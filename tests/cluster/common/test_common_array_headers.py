@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
-from dualclust.cluster.embeddings import read_weights
+from dualclust.cluster.values_of_rows import read_weights
 from dualclust.common import array_headers as module
 from dualclust.common.array_headers import (
     Header,

@@ -82,6 +82,7 @@ def test_a_folder_is_flushed_file_by_file_then_named(tmp_path, disk):
         ("rename", "new"),
         ("flush", "home"),
         ("close", "home"),
+        ("close", temporary),  # what was locked until it had its name
     ]
     write_folder(home / "other", {"c": b""})  # the folder above may be there
 

@@ -7,6 +7,7 @@ import os
 import secrets
 import socket
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -37,7 +38,7 @@ class Recorded:
         self.hears, self.lost, self.heard = hears, None, self
         self.log: list[object] = []
 
-    def __call__(self, ranks: Ranks, ends_process: bool, how: str) -> Recorded:
+    def __call__(self, ranks: Ranks, ends_process: bool, how: Callable[[], str]) -> Recorded:
         self.log.append((ranks.rank, ends_process))
         return self
 
@@ -78,7 +79,7 @@ def test_how_the_block_ends_is_how_the_rank_leaves(monkeypatch, error, hears, sa
 
 
 def test_one_rank_alone_makes_no_watch(monkeypatch):
-    def fail(ranks: Ranks, ends_process: bool, how: str) -> None:
+    def fail(ranks: Ranks, ends_process: bool, how: Callable[[], str]) -> None:
         pytest.fail("a watch of one rank")
 
     monkeypatch.setattr(watch, "_Watch", fail)
@@ -126,7 +127,7 @@ def begin(monkeypatch: pytest.MonkeyPatch):
         opened.extend(end for pair in pairs.values() for end in pair)
         monkeypatch.setattr(watch, "_accept_all", lambda ranks: {r: p[0] for r, p in pairs.items()})
         monkeypatch.setattr(watch, "GRACE", grace)
-        return watch._Watch(Ranks(0, 3), ends_process, watch.CHECKPOINT), far
+        return watch._Watch(Ranks(0, 3), ends_process, lambda: "begin again"), far
 
     yield start
     for end in opened:

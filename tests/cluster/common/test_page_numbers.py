@@ -5,9 +5,9 @@ import base64
 import numpy as np
 import pytest
 
-from dualclust.common.page import json_text, numbers, read_part, script_of
+from dualclust.common.page import json_text, read_part, script_of
 from dualclust.common.page.document import SHARED
-from dualclust.common.page.layout import main_plane
+from dualclust.common.page.layout import main_plane, neighbor_map, rows_around
 from dualclust.common.page.numbers import _box, held, histogram, maps_of, packed, rounded
 
 
@@ -97,45 +97,14 @@ def test_a_square_of_no_size_has_side_1():
     assert unpacked(found["dots"], "<u2").reshape(-1, 2)[0].tolist() == [49151, 16383]
 
 
-def test_rows_of_one_margin_keep_their_order(monkeypatch):
-    seen = []
-
-    def around(places, labels, toward, doubt):
-        seen.append(doubt)
-        return np.zeros((len(labels), 2))
-
-    monkeypatch.setattr(numbers, "neighbor_map", lambda points, start: start)
-    monkeypatch.setattr(numbers, "rows_around", around)
-    for m in (0, 1, 300):
-        none, margin = np.zeros(m, np.int64), np.arange(m) % 3 / 2.0
-        maps_of(
-            np.eye(4),
-            np.ones(4, np.int64),
-            [np.zeros((m, 4))],
-            labels=none,
-            runner_up=none,
-            margin=margin,
-            neighborhoods=True,
-        )
-        order = sorted(range(m), key=lambda i: -margin[i])
-        expected = [(order.index(i) + 0.5) / m for i in range(m)]
-        np.testing.assert_allclose(seen.pop(), expected)
-
-
 @pytest.mark.parametrize(("k", "asked"), [(2, True), (3, True), (4, True), (5, False)])
-def test_maps_of_centers_and_rows(k, asked, rng, monkeypatch):
+@pytest.mark.parametrize("ties", [False, True])
+def test_maps_of_centers_and_rows(k, asked, ties, rng):
+    """Rows lie the nearer to the edge the smaller their margin; of one margin, in their order."""
     centers, counts = rng.normal(size=(k, 6)), np.asarray([0, 9, 1, 4, 2])[:k]
     rows = [rng.normal(size=(7, 6)), rng.normal(size=(3, 6))]
     labels, toward = rng.integers(0, k, size=10), rng.integers(0, k, size=10)
-    margin = rng.permutation(10) / 10.0
-    seen = []
-
-    def around(*given):
-        seen.append(given)
-        return np.full((10, 2), 0.25)
-
-    monkeypatch.setattr(numbers, "neighbor_map", lambda points, start: 2 * start)
-    monkeypatch.setattr(numbers, "rows_around", around)
+    margin = np.arange(10) % 3 / 2.0 if ties else rng.permutation(10) / 10.0
     found = maps_of(
         centers, counts, rows, labels=labels, runner_up=toward, margin=margin, neighborhoods=asked
     )
@@ -150,14 +119,11 @@ def test_maps_of_centers_and_rows(k, asked, rng, monkeypatch):
     expected = _box(flat, plane.project(points))
     assert {name: main[name] for name in expected} == expected
     assert f"of {'the centers' if k > 2 else 'the rows'}: it shows {plane.share:.0%} of" in note
-    assert len(seen) == both
     if both:
-        places, own, second, doubt = seen[0]
-        np.testing.assert_allclose(places, 2 * flat)
-        assert own is labels
-        assert second is toward
-        np.testing.assert_allclose(doubt, 1 - margin - 0.05)  # the surest has 0.05 of 1
-        expected = _box(2 * flat, np.full((10, 2), 0.25))
+        places = neighbor_map(centers, flat)
+        order = sorted(range(10), key=lambda i: -margin[i])  # the surest has 0.05 of 1
+        doubt = np.asarray([(order.index(i) + 0.5) / 10 for i in range(10)])
+        expected = _box(places, rows_around(places, labels, toward, doubt))
         assert {name: found["all"][0][name] for name in expected} == expected
 
 

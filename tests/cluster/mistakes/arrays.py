@@ -87,10 +87,10 @@ CASES = {
     "pickle-pkl": Case(
         content(PICKLE, "X.pkl"),
         "X.pkl",
-        "X.pkl is a Python pickle. These formats are read: .npy, .npz, .parquet, "
-        ".arrow, .csv, .tsv, .pt, .safetensors, .h5. To fix this, load it yourself "
-        "where you trust it, and save the numbers: np.save('X.npy', x). A pickle can "
-        "run any code, so none is loaded here",
+        "X.pkl is a Python pickle. These formats are read: .npy, .npz, .parquet, .arrow, "
+        ".csv, .pt, .safetensors, .h5, .fvecs, .fbin, .w2v. To fix this, load it yourself "
+        "where you trust it, and save the numbers: np.save('X.npy', x). A pickle can run any "
+        "code, so none is loaded here",
     ),
     "complex": Case(
         npy(X.astype(complex)),
@@ -98,12 +98,6 @@ CASES = {
         "X.npy holds complex numbers (complex128). Embeddings are real numbers. To fix "
         "this, save real and imaginary parts as columns: np.concatenate([x.real, "
         "x.imag], axis=1)",
-    ),
-    "bool": Case(
-        npy(X > 0),
-        "X.npy",
-        "X.npy holds truth values (bool). Embeddings are real numbers. To fix this, "
-        "save them as numbers: x.astype(np.uint8)",
     ),
     "dates": Case(
         npy(np.zeros((9, 2), "M8[s]")),
@@ -122,7 +116,7 @@ CASES = {
         "X.npy",
         "X.npy holds records with the fields 'a', 'b'. Embeddings are real numbers. To "
         "fix this, save the fields as columns: "
-        "numpy.lib.recfunctions.structured_to_unstructured(x)",
+        "np.stack([x[f] for f in x.dtype.names], axis=1)",
     ),
     "void": Case(
         npy(np.zeros((9, 2), "V2")),
@@ -167,21 +161,21 @@ CASES = {
     "nan": Case(
         npy(changed([17, 20], 1, np.nan)),
         "X.npy",
-        "X.npy holds NaN or infinity in 2 rows, the first of them row 17. Embeddings "
-        "are finite numbers. To fix this, drop these rows, or look at the program that "
-        "wrote them",
+        "X.npy holds NaN or infinity in 2 rows, the first of them row 17. Embeddings are "
+        "finite numbers. To fix this, drop these rows (--invalid drop), or look at the "
+        "program that wrote them",
     ),
     "inf": Case(
         npy(changed(9, 1, -np.inf)),
         "X.npy",
-        "X.npy holds NaN or infinity in row 9. Embeddings are finite numbers. To fix "
-        "this, drop these rows, or look at the program that wrote them",
+        "X.npy holds NaN or infinity in row 9. Embeddings are finite numbers. To fix this, "
+        "drop these rows (--invalid drop), or look at the program that wrote them",
     ),
     "zeros": Case(
         npy(changed(9, slice(None), 0)),
         "X.npy",
-        "X.npy holds only zeros in row 9. A row of zeros has no direction, which "
-        "--metric cosine compares. To fix this, drop these rows, or choose --metric "
+        "X.npy holds only zeros in row 9. A row of zeros has no direction, which --metric "
+        "cosine compares. To fix this, drop these rows (--invalid drop), or choose --metric "
         "euclidean",
     ),
 }

@@ -66,7 +66,7 @@ CASES = {
         "X.h5",
         "X.h5:a holds records with the fields 'a'. Embeddings are real numbers. To fix "
         "this, save the fields as columns: "
-        "numpy.lib.recfunctions.structured_to_unstructured(x)",
+        "np.stack([x[f] for f in x.dtype.names], axis=1)",
     ),
     "h5-spoiled": Case(
         spoiled(packed_hdf5, "X.h5", 0.6),
@@ -190,8 +190,9 @@ CASES = {
     "sh-nan": Case(
         shards(a1=X, a2=changed(3, 0, np.nan), a10=X),
         "in",
-        "in holds NaN or infinity in row 43 (row 3 of in/a2.npy). Embeddings are finite"
-        " numbers. To fix this, drop these rows, or look at the program that wrote them",
+        "in holds NaN or infinity in row 43 (row 3 of in/a2.npy). Embeddings are finite "
+        "numbers. To fix this, drop these rows (--invalid drop), or look at the program that "
+        "wrote them",
     ),
     "sh-glob": Case(
         shards(),
@@ -202,8 +203,8 @@ CASES = {
     "sh-zarr": Case(
         lambda f: ((f / "X.zarr").mkdir(), (f / "X.zarr" / "zarr.json").write_text("{}")),
         "X.zarr",
-        "X.zarr is a Zarr store, which is not read. These formats are read: .npy, .npz,"
-        " .parquet, .arrow, .csv, .tsv, .pt, .safetensors, .h5. To fix this, write it "
-        "as .npy, or as HDF5, a block at a time",
+        "X.zarr is a Zarr store, which is not read. These formats are read: .npy, .npz, "
+        ".parquet, .arrow, .csv, .pt, .safetensors, .h5, .fvecs, .fbin, .w2v. To fix this, "
+        "write it as .npy, or as HDF5, a block at a time",
     ),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import zipfile
 
 from tests.cluster.mistakes.written import (
@@ -26,23 +25,16 @@ CASES = {
     "jpeg": Case(
         content(b"\xff\xd8\xff\xe0\0\x10JFIF", "X.jpg"),
         "X.jpg",
-        "X.jpg is a JPEG picture. These formats are read: .npy, .npz, .parquet, .arrow,"
-        " .csv, .tsv, .pt, .safetensors, .h5. To fix this, compute embeddings of the "
-        "pictures first, and give the file that holds these",
-    ),
-    "gzip": Case(
-        content(gzip.compress(b"1,2\n"), "X.csv.gz"),
-        "X.csv.gz",
-        "X.csv.gz is packed by gzip. These formats are read: .npy, .npz, .parquet, "
-        ".arrow, .csv, .tsv, .pt, .safetensors, .h5. To fix this, unpack it (gunzip) "
-        "and give what comes out",
+        "X.jpg is a JPEG picture. These formats are read: .npy, .npz, .parquet, .arrow, .csv,"
+        " .pt, .safetensors, .h5, .fvecs, .fbin, .w2v. To fix this, compute embeddings of the"
+        " pictures first, and give the file that holds these",
     ),
     "zip-of-csv": Case(
         lambda f: zipfile.ZipFile(f / "X.zip", "w").writestr("X.csv", "1,2"),
         "X.zip",
-        "X.zip is a zip archive of other files than arrays. These formats are read: "
-        ".npy, .npz, .parquet, .arrow, .csv, .tsv, .pt, .safetensors, .h5. To fix this,"
-        " unpack it (unzip) and give what comes out",
+        "X.zip is a zip archive of other files than arrays. These formats are read: .npy, "
+        ".npz, .parquet, .arrow, .csv, .pt, .safetensors, .h5, .fvecs, .fbin, .w2v. To fix "
+        "this, unpack it (unzip) and give what comes out",
     ),
     "html": Case(
         content(b"<!DOCTYPE html><html>404"),
@@ -60,30 +52,23 @@ CASES = {
     "json": Case(
         content(b"[[1, 2], [3, 4]]", "X.json"),
         "X.json",
-        "X.json is JSON. These formats are read: .npy, .npz, .parquet, .arrow, .csv, "
-        ".tsv, .pt, .safetensors, .h5. To fix this, write the numbers as .npy, .parquet"
-        " or .csv",
+        "X.json is JSON. These formats are read: .npy, .npz, .parquet, .arrow, .csv, .pt, "
+        ".safetensors, .h5, .fvecs, .fbin, .w2v. To fix this, write the numbers as .npy, "
+        ".parquet or .csv",
     ),
     "text-npy": Case(
         content(b"1.0 2.0\n"),
         "X.npy",
-        "X.npy is text. A file whose name ends in .npy must be an .npy file. To fix "
-        "this, rename it to X.csv if its columns are divided by commas",
-    ),
-    "text-txt": Case(
-        content(b"1.0 2.0\n", "X.txt"),
-        "X.txt",
-        "X.txt is text. These formats are read: .npy, .npz, .parquet, .arrow, .csv, "
-        ".tsv, .pt, .safetensors, .h5. To fix this, rename it to X.csv if its columns "
-        "are divided by commas",
+        "X.npy is text. A file whose name ends in .npy must be an .npy file. To fix this, "
+        "rename it to X.txt if each of its lines is a row",
     ),
     "unknown": Case(
         content(X.tobytes(), "X.bin"),
         "X.bin",
-        "X.bin is of no format that is known here (it begins with the bytes 6c bf 00 3e"
-        " 7f 46 07 be). These formats are read: .npy, .npz, .parquet, .arrow, .csv, "
-        ".tsv, .pt, .safetensors, .h5. To fix this, give --dtype and --dim if it holds "
-        "raw numbers, or save it as .npy",
+        "X.bin is of no format that is known here (it begins with the bytes 6c bf 00 3e 7f 46"
+        " 07 be). These formats are read: .npy, .npz, .parquet, .arrow, .csv, .pt, "
+        ".safetensors, .h5, .fvecs, .fbin, .w2v. To fix this, give --dtype and --dim if it "
+        "holds raw numbers, or save it as .npy",
     ),
     "npy-as-parquet": Case(
         content(whole(), "X.parquet"),
@@ -106,16 +91,16 @@ CASES = {
     "faiss": Case(
         content(b"IxF2\x03\0\0\0\0\0", "X.index"),
         "X.index",
-        "X.index is a faiss index. These formats are read: .npy, .npz, .parquet, "
-        ".arrow, .csv, .tsv, .pt, .safetensors, .h5. To fix this, save its vectors: "
+        "X.index is a faiss index. These formats are read: .npy, .npz, .parquet, .arrow, "
+        ".csv, .pt, .safetensors, .h5, .fvecs, .fbin, .w2v. To fix this, save its vectors: "
         "index.reconstruct_n(0, n)",
     ),
     "sqlite": Case(
         content(b"SQLite format 3\0", "X.db"),
         "X.db",
-        "X.db is an SQLite database. These formats are read: .npy, .npz, .parquet, "
-        ".arrow, .csv, .tsv, .pt, .safetensors, .h5. To fix this, export its numbers as"
-        " .npy, .parquet or .csv",
+        "X.db is an SQLite database. These formats are read: .npy, .npz, .parquet, .arrow, "
+        ".csv, .pt, .safetensors, .h5, .fvecs, .fbin, .w2v. To fix this, export its numbers "
+        "as .npy, .parquet or .csv",
     ),
     "raw-odd": Case(
         content(bytes(1000), "X.bin"),

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
-from dualclust.train.data import arrays
 from dualclust.train.data.arrays import (
+    CHUNK,
     channels_first,
     check_rows,
     image_statistics,
@@ -18,12 +18,11 @@ from dualclust.train.data.in_memory import _digest
 from dualclust.train.data.samples import embedding_data, image_data
 
 
-@pytest.mark.parametrize("row", [0, 3, 4, 6])
-def test_a_row_that_is_not_finite_is_named_by_its_place_among_all(monkeypatch, row):
-    monkeypatch.setattr(arrays, "CHUNK", 4)
-    rows = np.zeros((7, 3), np.float32)
+@pytest.mark.parametrize("row", [0, CHUNK - 1, CHUNK, CHUNK + 2])
+def test_a_row_that_is_not_finite_is_named_by_its_place_among_all(row):
+    rows = np.zeros((CHUNK + 3, 3), np.float32)
     check_rows(rows)
-    rows[row, 2] = rows[6, 0] = np.inf
+    rows[row, 2] = rows[-1, 0] = np.inf
     with pytest.raises(InvalidValueError, match=f"row {row} holds NaN or infinity"):
         check_rows(rows)
 
@@ -36,9 +35,8 @@ def test_rows_of_no_numbers_are_refused(shape):
         check_rows(np.zeros((2, 2), complex))
 
 
-def test_statistics_of_rows_are_those_of_all_chunks(monkeypatch, rng):
-    monkeypatch.setattr(arrays, "CHUNK", 4)
-    rows = rng.normal(2, 3, size=(11, 3)).astype(np.float32)
+def test_statistics_of_rows_are_those_of_all_chunks(rng):
+    rows = rng.normal(2, 3, size=(2 * CHUNK + 3, 3)).astype(np.float32)
     rows[:, 1] = 5.0
     mean, std = row_statistics(torch.from_numpy(rows))
     assert (mean.dtype, std.dtype) == (torch.float32, torch.float32)

@@ -270,18 +270,3 @@ def test_so_many_pictures_are_under_way_ahead_of_the_writer():
     assert next(found) == 0
     found.close()
     assert stopped.log[1:] == [("cancelled", 1), ("cancelled", 2), ("cancelled", 3)]
-
-
-def test_twice_as_many_are_ahead_as_there_are_threads(tmp_path, monkeypatch):
-    asked, whole = [], copies._in_order
-
-    def watch(pool, function, rows, ahead):
-        asked.append((pool._max_workers, ahead))
-        return whole(pool, function, rows, ahead)
-
-    monkeypatch.setattr(copies, "_in_order", watch)
-    files = files_of(write_folder(tmp_path / "p", 3))
-    copies_of(files, 16, skip=True, workers=3)
-    monkeypatch.setattr(copies, "cpu_count", lambda: 1)
-    copies_of(files, 8, skip=True)
-    assert asked == [(3, 6), (3, 6), (1, 2), (1, 2)]

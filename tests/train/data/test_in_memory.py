@@ -21,15 +21,14 @@ class _Kind:
     ("free", "resident", "stays"),
     [
         (None, "auto", True),  # the host
-        (800, "auto", True),
-        (799, "auto", False),
+        (400 / module.RESIDENT_SHARE + 1, "auto", True),
+        (400 / module.RESIDENT_SHARE - 1, "auto", False),
         (1e12, "never", False),
         (0, "always", True),
     ],
 )
 def test_what_fits_stays_on_the_device(monkeypatch, free, resident, stays):
     monkeypatch.setattr(module, "kind_of", lambda device: _Kind(free))
-    monkeypatch.setattr(module, "RESIDENT_SHARE", 0.5)
     samples = torch.zeros(100, dtype=torch.float32)
     assert module._is_resident(samples, torch.device("cpu"), resident) is stays
 

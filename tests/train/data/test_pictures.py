@@ -13,11 +13,12 @@ import pytest
 import torch
 
 from dualclust.algos.core.errors import InvalidValueError, UsageError
+from dualclust.common.cores import cpu_count
 from dualclust.common.ranks import Ranks
 from dualclust.train.augment.crops import NUMBERS, random_cut
 from dualclust.train.config.run import RunConfig, override
 from dualclust.train.data import pictures
-from dualclust.train.data.pictures import PictureData, cpu_count
+from dualclust.train.data.pictures import PictureData
 from dualclust.train.data.samples import ImageData, load_source, normalize
 from dualclust.train.loop.execution import Execution
 from dualclust.train.loop.loader import Loader

@@ -7,11 +7,8 @@ import pytest
 import torch
 
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError, UsageError
-from dualclust.train.data import image_files, pictures, samples, sources
-from dualclust.train.data.copies import CopiedFiles
-from dualclust.train.data.image_files import decode_files
+from dualclust.train.data import pictures, sources
 from dualclust.train.data.look import Look, look_at
-from dualclust.train.data.pictures import Decoders, sound_files
 from dualclust.train.data.samples import embedding_data, image_data, load_source
 from dualclust.train.data.splits import File, Reading
 from dualclust.train.models.arrays import of_array
@@ -21,21 +18,16 @@ from tests.train.pictures import encoded, picture, write_folder
 
 @pytest.mark.parametrize(("asked", "side"), [({}, 16), ({"copy_side": 20}, 20)])
 def test_copies_have_twice_the_side_of_a_view_or_what_is_asked(tmp_path, monkeypatch, asked, side):
-    seen = []
-
-    def copies_of(files, side, **options):
-        seen.append((len(files), side, options))
-        return CopiedFiles(list(files), np.arange(len(files)), ())
-
-    monkeypatch.setattr(samples, "copies_of", copies_of)
-    folder = write_folder(tmp_path, 3, 1)
-    load_source(folder, size=8, decode="copies", workers=2, bad="stop", **asked)
-    load_source(folder, size=8, decode="copies", **asked)
-    load_source(folder, size=8, decode="views", **asked)
-    assert seen == [
-        (3, side, {"skip": False, "workers": 2}),
-        (3, side, {"skip": True, "workers": 0}),
-    ]
+    monkeypatch.setenv("DUALCLUST_CACHE", str(tmp_path / "cache"))
+    folder = write_folder(tmp_path / "p", 3, 1)
+    copied = load_source(folder, size=8, decode="copies", workers=2, bad="stop", **asked)
+    assert [min(file.content.pixels.shape[:2]) for file in copied.files] == [side] * 3
+    plain = load_source(folder, size=8, decode="views", **asked)
+    assert all(isinstance(file.content, str) for file in plain.files)
+    (folder / "class0" / "bad.jpeg").write_bytes(b"bad")
+    with pytest.raises(InvalidValueError, match=r"bad\.jpeg"):
+        load_source(folder, size=8, decode="copies", bad="stop", **asked)
+    assert len(load_source(folder, size=8, decode="copies", **asked).files) == 3
 
 
 def test_labels_of_one_split_alone_are_no_labels(tmp_path):
@@ -136,40 +128,6 @@ def test_of_many_arrays_some_are_named(tmp_path, n, said):
 def test_a_file_of_arrays_has_one_set_of_classes():
     with pytest.raises(UsageError, match=r"classes='coarse' is for a folder of CIFAR-100, got 'di"):
         sources.read_source("digits", Reading(classes="coarse"))
-
-
-class Pool(pictures.ThreadPoolExecutor):
-    """Threads whose number is noted; few are begun."""
-
-    asked: list = []  # noqa: RUF012
-
-    def __init__(self, workers, *rest):
-        self.asked.append(workers)
-        super().__init__(min(workers, 2), *rest)
-
-
-@pytest.fixture
-def threads(monkeypatch):
-    """Numbers of threads that were asked for, on a machine of three processors."""
-    asked = []
-    monkeypatch.setattr(Pool, "asked", asked)
-    for module in (pictures, image_files):
-        monkeypatch.setattr(module, "ThreadPoolExecutor", Pool)
-    monkeypatch.setattr(pictures, "cpu_count", lambda: 3)
-    return asked
-
-
-def test_pictures_are_decoded_by_so_many_threads(threads, monkeypatch):
-    files = [File(f"{i}.png", memoryview(encoded(picture(9, 9, seed=i), "PNG"))) for i in range(2)]
-    for workers in (0, 5):
-        Decoders(workers).close()
-        assert sound_files(files, workers) == ([0, 1], ())
-    assert threads == [3, 3, 5, 5]
-    threads.clear()
-    for cores in (None, 1, 4, 64):
-        monkeypatch.setattr(image_files.os, "cpu_count", lambda n=cores: n)
-        assert decode_files(files, Reading(size=8)).images.shape == (2, 8, 8, 3)
-    assert threads == [1, 1, 4, 8]
 
 
 def test_pictures_of_a_run_are_known_by_what_is_cut_from_them(tmp_path, monkeypatch):

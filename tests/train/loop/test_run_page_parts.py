@@ -12,10 +12,14 @@ from tests.train.runs import tiny, write_images
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def images(tmp_path_factory):
+    return write_images(tmp_path_factory.mktemp("data") / "images.npz", n=61)
+
+
+@pytest.fixture
+def run(images):
     """A run before its first epoch, of two heads; the target has the fewer clusters."""
-    source = write_images(tmp_path_factory.mktemp("data") / "images.npz", n=61)
-    run = Run(tiny(source, "assignment.rounding=outward"), "cpu")
+    run = Run(tiny(images, "assignment.rounding=outward"), "cpu")
     run.init()
     return run
 
@@ -39,7 +43,7 @@ def told(run, tmp_path, monkeypatch):
     return RunPage(run, tmp_path / "here"), seen
 
 
-def test_the_page_gets_the_prediction_as_the_host_has_it(run, told, monkeypatch):
+def test_the_page_gets_the_prediction_as_the_host_has_it(run, told):
     page, seen = told
     prediction, method = run.predict(), run.method
     page.see(prediction)
@@ -70,8 +74,7 @@ def test_the_page_gets_the_prediction_as_the_host_has_it(run, told, monkeypatch)
     assert (found.names, found.class_names) == (None, run.loader.data.class_names)
     files = tuple(f"{i}.png" for i in range(61))
     unlabeled = run.loader.shown._replace(names=files, labels=None, class_names=("x",))
-    monkeypatch.setattr(run.loader, "shown", unlabeled)
-    monkeypatch.setattr(run, "epoch", 3)
+    run.loader.shown, run.epoch = unlabeled, 3
     page.see(prediction)
     found = seen["found"]
     assert (found.epoch, found.names, found.classes, found.class_names) == (3, files, None, ("x",))
@@ -91,11 +94,10 @@ def test_pictures_are_of_the_images_as_they_are_stored(run, told, monkeypatch):
 
 def test_the_page_gets_the_run_as_it_is(run, told, monkeypatch):
     page, seen = told
-    monkeypatch.setattr(run, "metrics", [{"epoch": 1}])
+    run.metrics = [{"epoch": 1}]
     run.method.heads.duals.lower[0, 3] = 0.5
     uneven = SimpleNamespace(n_clusters=2, lower=torch.tensor([3, 1]), upper=torch.tensor([50, 60]))
-    monkeypatch.setattr(run.method, "bounds", [run.method.bounds[0], uneven])
-    monkeypatch.setattr(run.method, "followed", 1)
+    run.method.bounds, run.method.followed = [run.method.bounds[0], uneven], 1
     page.write()
     state = seen["state"]
     assert state.followed == (2, 1, 60)
@@ -119,7 +121,7 @@ def test_the_page_gets_the_run_as_it_is(run, told, monkeypatch):
     assert seen["parts"] == {"parts": "of a prediction"}
 
 
-def test_versions_are_of_what_decides_the_figures(monkeypatch):
+def test_versions_are_of_what_decides_the_figures():
     found = run_page._versions(torch.device("cpu"))
     assert list(found) == [
         *("Python", "dualclust", "torch", "numpy", "safetensors", "pillow"),

@@ -9,7 +9,7 @@ from dualclust.algos.core.errors import DivergedError
 from dualclust.common.stopping import StoppedError
 from dualclust.train.config.run import DataConfig, RunConfig, override
 from dualclust.train.loop import Run
-from dualclust.train.loop import run as module
+from dualclust.train.loop.optim import learning_rate
 from tests.train.runs import tiny, write_images
 
 SMALL = ("heads.clusters=[10]", "assignment.rounding=outward", "evaluation.every=9", "epochs=3")
@@ -38,39 +38,38 @@ class Clock:
         return self.now
 
 
-def test_rates_and_counts_of_the_steps_go_on_where_an_epoch_was_stopped(run, few, monkeypatch):
-    """Each rate is asked for at its place in the run, with the length of a step."""
-    asked, said, counted = [], [], []
-    monkeypatch.setattr(
-        module, "learning_rate", lambda *given, **step: asked.append((given, step)) or 0.125
-    )
-    monkeypatch.setattr(module, "set_rates", lambda *given: said.append(given))
+def test_rates_and_counts_of_the_steps_go_on_where_an_epoch_was_stopped(run, few):
+    """Each rate is that of its place in the run, with the length of a step."""
+    counted, rates = [], []
+
+    def seen(of_run):
+        def on_step(done, total):
+            counted.append((done, total))
+            rates.append(of_run.optimizer.param_groups[0]["lr"])
+
+        return on_step
+
     run.run_epoch()
-    assert not counted
-    run.on_step = lambda done, total: counted.append((done, total))
+    run.on_step = seen(run)
     run.stop = lambda: len(counted) == 2
     with pytest.raises(StoppedError, match=r"^stopped in epoch 2, after 2 of 3 steps$"):
         run.run_epoch()
     again = Run(run.config, "cpu")
     again.load_state_dict(run.state_dict())
-    again.on_step = run.on_step
+    again.on_step = seen(again)
     record = again.run_epoch()
-    places = [(epoch + i / 3) for epoch in (0, 1) for i in range(3)]
     options = run.config.optim
-    assert [(given[0], given[1]) for given, _ in asked] == [(options, 3)] * 6
-    assert [given[2] for given, _ in asked] == pytest.approx(places)
-    assert [step for _, step in asked] == [{"step": pytest.approx(1 / 3)}] * 6
-    assert [rate for _, rate, _ in said] == [0.125] * 6
-    assert [done for _, _, done in said] == pytest.approx([at / 3 for at in places])
-    assert [optimizer for optimizer, *_ in said[:5]] == [run.optimizer] * 5
+    expected = [learning_rate(options, 3, 1 + i / 3, step=1 / 3) for i in range(3)]
+    assert rates == pytest.approx(expected)
+    assert len(set(rates)) == 3
     sizes = [len(ids) for ids in run.loader.batches(1)]
     assert counted == [(sum(sizes[: i + 1]), 61) for i in range(3)]
-    assert (record["epoch"], record["lr"]) == (2, 0.125)
+    assert (record["epoch"], record["lr"]) == (2, pytest.approx(expected[-1]))
 
 
 def test_the_seconds_of_an_epoch_are_those_of_its_parts(run, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr("time.perf_counter", clock.perf_counter)
 
     def step(done, total):
         clock.now += 1.00012
@@ -85,23 +84,19 @@ def test_the_seconds_of_an_epoch_are_those_of_its_parts(run, monkeypatch):
     assert run.part is None
 
 
-def test_churn_is_the_share_of_labels_that_have_changed(run, monkeypatch):
-    method, begin, before = run.method, run.execution.begin_epoch, []
-
-    def begun(*given):
-        before.append(method.labels[method.target].clone())
-        begin(*given)
-
-    monkeypatch.setattr(run.execution, "begin_epoch", begun)
+def test_churn_is_the_share_of_labels_that_have_changed(run):
+    run.run_epoch()
+    method = run.method
+    before = method.labels[method.target].clone()
     record = run.run_epoch()
-    changed = (before[0] != method.labels[method.target]).double().mean()
-    assert record["churn"] == pytest.approx(float(changed))
+    changed = (before != method.labels[method.target]).double().mean()
+    assert 0.0 < record["churn"] == pytest.approx(float(changed))
     sizes = method.training_sizes()
     assert (record["size_min"], record["size_max"]) == (int(sizes.min()), int(sizes.max()))
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_weights_that_are_no_numbers_end_a_run(run, monkeypatch, value):
+def test_weights_that_are_no_numbers_end_a_run(run, value):
     """The loss is finite: a weight was spoilt by the last step."""
     weight = next(iter(run.method.parameter_groups())).params[-1]
 
@@ -110,7 +105,6 @@ def test_weights_that_are_no_numbers_end_a_run(run, monkeypatch, value):
             weight.data.view(-1)[-1] = value
 
     run.on_step = spoil
-    monkeypatch.setattr(run.watch, "end", lambda *given: pytest.fail("it goes on"))
     with pytest.raises(
         DivergedError, match=r"^a weight became infinite or NaN in epoch 1\. To fix"
     ):
@@ -130,16 +124,3 @@ def test_a_checkpoint_belongs_to_settings_and_images_wherever_they_lie():
     assert identity(replace(config, data=elsewhere, log=("wandb",))) == found
     for change in ("data.normalization=cifar10", "data.standardize=true", "seed=1", "optim.lr=9.0"):
         assert identity(override(config, [change])) != found, change
-
-
-def test_alarms_of_an_epoch_stand_in_its_record(run, monkeypatch):
-    """The watch is told the sizes, and the record of the epoch before."""
-    asked, found = [], {"dead head": "seen"}
-    monkeypatch.setattr(run.watch, "end", lambda *given: asked.append(given) or dict(found))
-    first = run.run_epoch()
-    found.clear()
-    second = run.run_epoch()
-    assert (first["alarms"], "alarms" in second) == ({"dead head": "seen"}, False)
-    (one, sizes, nothing), (two, _, before) = asked
-    assert (one, two, nothing, before) == (1, 2, {}, first)
-    assert int(sizes.sum()) == 61

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -178,50 +177,6 @@ def test_a_run_is_undecided_until_its_choice_is_written(tmp_path):
 def test_seeds_of_the_beginnings_are_pinned():
     assert [seed_of(5, number) for number in (0, 1)] == [5, 4842663402287069284]
     assert all(0 <= seed_of(2**63 - 1, number) < 2**63 for number in range(9))
-
-
-class Beginning(SimpleNamespace):
-    """A run whose epochs take no time."""
-
-    def __init__(self, config, log):
-        ranks = SimpleNamespace(first=True, wait=lambda: log.append("wait"))
-        super().__init__(config=config, epoch=0, metrics=[], ranks=ranks)
-
-
-@pytest.mark.parametrize("losses", [(3.0, 1.0, 2.0), (3.0, 2.0, 1.0), (1.0, 2.0, 3.0)])
-def test_the_beginning_of_the_least_loss_is_the_one_that_goes_on(
-    config, tmp_path, monkeypatch, losses
-):
-    log, told = [], []
-
-    def epoch(run, home, *, inside):
-        assert inside == tmp_path
-        run.epoch += 1
-        loss = losses[int(home.name)] + 10 * (run.epoch < 2)
-        run.metrics.append({"epoch": run.epoch, "loss": loss})
-        return run.metrics[-1]
-
-    begun = SimpleNamespace(tensors="tensors", metadata="metadata")
-    monkeypatch.setattr(starts, "run_and_save_epoch", epoch)
-    monkeypatch.setattr(starts, "load_checkpoint", lambda folder: log.append(folder) or begun)
-    monkeypatch.setattr(starts, "restore", lambda *given: log.append(given[1:]))
-    saved = lambda *given, inside: log.append((*given, inside))  # noqa: E731
-    monkeypatch.setattr(starts, "save_checkpoint", saved)
-    run = starts.best_beginning(config, tmp_path, lambda own: Beginning(own, log), told.append)
-    best = losses.index(1.0)
-    assert run.config == settings_of(config, best)
-    assert log == [
-        "wait",  # for the first rank, which saves the last beginning
-        tmp_path / "starts" / str(best) / "checkpoints" / "epoch-000002",
-        (begun, tmp_path / "config.toml"),
-        (tmp_path / "checkpoints" / "epoch-000002", "tensors", "metadata", tmp_path),
-        "wait",
-    ]
-    choice = {"chosen": best, "seed": seed_of(config.seed, best), "losses": list(losses)}
-    assert (tmp_path / "starts.json").read_text() == json.dumps(choice, indent=1) + "\n"
-    assert [(record["start"], record["epoch"]) for record in told] == [
-        (number, epoch) for number in range(3) for epoch in (1, 2)
-    ]
 
 
 VIEWS = ["starts.count=3", "starts.epochs=2", "starts.by=silhouette", "starts.views=[0.5, 0.25]"]

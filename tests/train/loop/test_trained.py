@@ -43,14 +43,6 @@ def test_scores_that_the_model_has_not_are_refused(run, monkeypatch, by, fits):
     assert looked == [CHECKED] == [64]
 
 
-def test_fewer_samples_are_all_compared(run, monkeypatch):
-    looked, prediction = [], run.predict()
-    monkeypatch.setattr(run.loader, "n", 7)
-    monkeypatch.setattr(run.method, "scores", lambda f, c: looked.append(len(f)) or f @ c.T)
-    trained._check(run.method, run.method.network, run.loader, prediction)
-    assert looked == [7]
-
-
 def test_a_tree_that_is_not_installed_has_no_version(monkeypatch):
     assert dualclust_version() == trained.version("dualclust")
 

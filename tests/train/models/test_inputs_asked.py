@@ -1,7 +1,5 @@
 """What readers, threads and exporters are asked for by a model, by stand-ins."""
 
-import json
-import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +14,8 @@ from dualclust.algos.core.errors import (
     MissingExtraError,
     UsageError,
 )
-from dualclust.train.data.splits import Skipped
+from dualclust.train.data.picture_files import shrunk
+from dualclust.train.data.splits import File, Skipped
 from dualclust.train.models import InputSpec, classifier, exports, sources
 from dualclust.train.models.arrays import Inputs, of_array
 from dualclust.train.models.inputs import inputs_of
@@ -28,25 +27,6 @@ from tests.train.pictures import encoded, picture
 SQUARE = InputSpec((3, 8, 8), "crop")
 
 
-def test_readers_of_paths_get_what_is_asked(monkeypatch):
-    asked = []
-    for name in ("of_path", "of_files"):
-        monkeypatch.setattr(
-            sources, name, lambda *given, name=name, **more: asked.append((name, given, more))
-        )
-    inputs_of("photos", SQUARE)
-    inputs_of(Path("photos"), SQUARE, split="test", workers=3, bad="skip")
-    inputs_of(["a.png", Path("b.png")], SQUARE, split="test", workers=3, bad="skip")
-    inputs_of(("a.png",), SQUARE)
-    plain = {"split": "auto", "workers": 0, "bad": "stop"}
-    assert asked == [
-        ("of_path", ("photos", SQUARE), plain),
-        ("of_path", (Path("photos"), SQUARE), {"split": "test", "workers": 3, "bad": "skip"}),
-        ("of_files", ([Path("a.png"), Path("b.png")], SQUARE), {"workers": 3}),
-        ("of_files", ([Path("a.png")], SQUARE), {"workers": 0}),
-    ]
-
-
 @pytest.fixture
 def photos(tmp_path):
     """Three pictures, of which the second is cut short, and a folder that is empty."""
@@ -56,17 +36,12 @@ def photos(tmp_path):
     return tmp_path
 
 
-def test_bad_pictures_are_left_out_and_named(photos, monkeypatch):
-    asked = []
-    whole, decoders = sources.sound_files, sources.Decoders
-    monkeypatch.setattr(sources, "sound_files", lambda f, n: asked.append(n) or whole(f, n))
-    monkeypatch.setattr(sources, "Decoders", lambda n: asked.append(n) or decoders(n))
+def test_bad_pictures_are_left_out_and_named(photos):
     found = inputs_of(photos, SQUARE, workers=2, bad="skip")
     assert (found.n, found.names) == (2, ("0.png", "2.png"))
     [skipped] = found.skipped
     assert (skipped[0], "cannot decode 1.png" in skipped[1]) == ("1.png", True)
     rows = found.read(0, 2)
-    assert asked == [2, 2]
     alone = inputs_of([photos / "0.png", photos / "2.png"], SQUARE)
     assert torch.equal(rows, alone.read(0, 2))
     assert torch.equal(found.read(1, 2), rows[1:])
@@ -76,7 +51,6 @@ def test_bad_pictures_are_left_out_and_named(photos, monkeypatch):
         strict.read(0, 3)
     one = inputs_of(photos / "0.png", SQUARE, workers=1)
     assert torch.equal(one.read(0, 1), rows[:1])
-    assert asked[-1] == 1
 
 
 def test_folders_that_cannot_be_opened_are_named_first(photos, monkeypatch):
@@ -92,17 +66,14 @@ def test_folders_that_cannot_be_opened_are_named_first(photos, monkeypatch):
     assert [name for name, _ in found.skipped] == ["x/", "1.png"]
 
 
-def test_a_picture_of_a_set_is_cut_from_a_copy_as_in_training(photos, monkeypatch):
-    asked = []
-    whole = sources.shrunk
-    monkeypatch.setattr(
-        sources, "shrunk", lambda f, side, **o: asked.append((side, o)) or whole(f, side, **o)
-    )
-    spec = InputSpec((3, 4, 4), "crop", copy_side=8)
-    inputs_of(photos / "0.png", spec).read(0, 1)
-    assert asked == [(8, {"channels": 3})]
-    inputs_of(photos / "0.png", InputSpec((3, 4, 4), "crop")).read(0, 1)
-    assert len(asked) == 1
+def test_a_picture_of_a_set_is_cut_from_a_copy_as_in_training(tmp_path):
+    (tmp_path / "a.png").write_bytes(encoded(picture(90, 70, seed=1), "PNG"))
+    spec, plain = InputSpec((3, 4, 4), "crop", copy_side=8), InputSpec((3, 4, 4), "crop")
+    copy = shrunk(File("a.png", str(tmp_path / "a.png")), 8, channels=3).pixels
+    (tmp_path / "copy.png").write_bytes(encoded(copy, "PNG"))
+    cut = inputs_of(tmp_path / "a.png", spec).read(0, 1)
+    assert torch.equal(cut, inputs_of(tmp_path / "copy.png", plain).read(0, 1))
+    assert not torch.equal(cut, inputs_of(tmp_path / "a.png", plain).read(0, 1))
 
 
 def test_floats_that_torch_has_not_are_refused():
@@ -179,47 +150,6 @@ def test_an_encoder_is_built_again_if_the_file_has_as_many_parameters(monkeypatc
     assert built == asked[: 1 if refused else 2]
 
 
-def test_the_exporter_of_onnx_is_asked_for_names_and_gets_the_description(monkeypatch):
-    """By stand-ins: neither onnx nor onnxscript is needed to know what is asked."""
-    asked = []
-    program = SimpleNamespace(
-        model=SimpleNamespace(metadata_props={}),
-        model_proto=SimpleNamespace(SerializeToString=lambda: b"a program"),
-    )
-    monkeypatch.setattr(exports, "import_module", asked.append)
-    monkeypatch.setattr(exports, "_traced", lambda *given: given)
-
-    def export(*given, **more):
-        asked.append((given, more))
-        return program
-
-    monkeypatch.setattr(torch.onnx, "export", export)
-    assert exports._onnx("classifier", "example", "text") == b"a program"
-    names = {"input_names": ["samples"], "output_names": ["scores", "features"]}
-    given = ("classifier", "example"), ("example",)
-    assert asked == ["onnx", "onnxscript", (given, {"dynamo": True, "verbose": False, **names})]
-    assert program.model.metadata_props == {"dualclust": "text"}
-
-
-def test_a_program_is_written_of_a_copy_on_the_cpu(monkeypatch):
-    """In its own dtype, for two samples; the model is left as it is."""
-    asked = []
-    monkeypatch.setitem(exports.PROGRAMS, "other", lambda *given: asked.append(given) or b"x")
-    monkeypatch.setattr(exports, "description", lambda model: {"b": 1, "a": [2]})
-    for shape, image, kind in (((3, 4, 5), True, torch.uint8), ((7,), False, torch.float32)):
-        own = torch.nn.Linear(1, 1)
-        own.network = torch.nn.Identity()
-        own.network.autocast = torch.bfloat16
-        spec = SimpleNamespace(input=SimpleNamespace(shape=shape, is_image=image))
-        model = SimpleNamespace(classifier=own, spec=spec)
-        assert exports.program_bytes(model, "other") == b"x"
-        copy, example, text = asked.pop()
-        assert copy is not own
-        assert (copy.network.autocast, own.network.autocast) == (None, torch.bfloat16)
-        assert (example.shape, example.dtype) == ((2, *shape), kind)
-        assert text == json.dumps({"a": [2], "b": 1})
-
-
 def test_a_logger_is_quiet_for_a_while():
     logger = exports.logging.getLogger("of this test")
     logger.setLevel(7)
@@ -232,33 +162,6 @@ def test_a_logger_is_quiet_for_a_while():
 def test_a_list_is_of_paths_alone_or_an_array(data):
     with pytest.raises(InvalidTypeError, match=r"images must be uint8 \(0 to 255\), got"):
         inputs_of(data, SQUARE)
-
-
-def test_exporters_may_warn_about_themselves(monkeypatch):
-    """Of any number of samples, one at least; their warnings are not the user's."""
-    asked = []
-
-    def noisy(*given, **more):
-        warnings.warn("of the exporter", UserWarning, stacklevel=2)
-        asked.append((given, more))
-        return SimpleNamespace(
-            model=SimpleNamespace(metadata_props={}),
-            model_proto=SimpleNamespace(SerializeToString=lambda: b"a program"),
-        )
-
-    monkeypatch.setattr(exports, "import_module", lambda name: None)
-    for place, name in ((torch.export, "export"), (torch.export, "save"), (torch.onnx, "export")):
-        monkeypatch.setattr(place, name, noisy)
-    scores, example = torch.nn.Identity(), torch.zeros(2, 3)
-    assert exports._torch_export(scores, example, "text") == b""
-    (((named, given), traced), ((_, stream), saved)) = asked
-    assert (named.classifier is scores, named.training, given[0] is example) == (True, False, True)
-    length = traced["dynamic_shapes"]["samples"]
-    assert list(length) == [0]
-    assert (length[0].__name__, length[0].min) == ("batch", 1)
-    assert (stream.getvalue(), saved) == (b"", {"extra_files": {"dualclust.json": "text"}})
-    assert exports._onnx(scores, example, "text") == b"a program"
-    assert len(asked) == 4
 
 
 @pytest.mark.parametrize(("own", "name"), [("", "mlp"), ("mine.Encoder", "mine.Encoder")])

@@ -228,6 +228,10 @@ def test_what_is_no_file_of_a_model(tmp_path, finished):
     with pytest.raises(MissingFileError, match="which holds no run"):
         load_model(tmp_path)
     (tmp_path / "config.toml").write_text("")
+    words = r"ended before its first epoch\. To fix this, start it again$"
+    with pytest.raises(MissingFileError, match=words):
+        load_model(tmp_path)
+    (tmp_path / "checkpoints" / "epoch-000001").mkdir(parents=True)
     with pytest.raises(MissingFileError, match=r"not ended\. To fix this, end it: dualclust"):
         load_model(tmp_path)
     for name, runtime in (("m.onnx", "onnxruntime"), ("m.pt2", r"torch\.export\.load")):

@@ -10,10 +10,10 @@ from torch import nn
 from dualclust.algos.core.errors import CheckpointError, MissingFileError, UsageError
 from dualclust.cli.main import main
 from dualclust.train.config.run import load_config, override
-from dualclust.train.loop import resume, train
+from dualclust.train.loop import resume, train, write_page
 from dualclust.train.models import export_bytes, load_model, program_bytes
 from tests.train.models.test_model_files import rewritten
-from tests.train.runs import Interrupted, interrupt_after, tiny
+from tests.train.runs import Interrupted, interrupt_after, listing, tiny
 
 STARTS = ("starts.count=2", "starts.epochs=1")
 SHORT = ("epochs=2", "heads.clusters=[10]", "evaluation.views=0", "assignment.rounding=outward")
@@ -74,6 +74,30 @@ def test_resume_wants_the_same_module(images, tmp_path, capsys):
     assert (folder / "model.safetensors").read_bytes() == (
         tmp_path / "whole" / "model.safetensors"
     ).read_bytes()
+
+
+class Other(Mine):
+    """The same layers under another name: the settings name another class."""
+
+
+@pytest.mark.parametrize("entry", [resume, write_page])
+def test_entries_refuse_a_module_that_is_not_the_runs(own, finished, entry):
+    built_in = finished("secu").result.folder
+    for folder, module, words in (
+        (own.folder, Other(), r"started with the network .*Mine, and .*Other was passed"),
+        (built_in, Mine(), r"has network\.name='.*', and a module of your own was passed, .*Mine"),
+    ):
+        before = listing(folder)
+        with pytest.raises(UsageError, match=words):
+            entry(folder, network=module)
+        assert listing(folder) == before
+
+
+def test_a_start_refuses_a_module_of_another_class(own, tmp_path):
+    settings = load_config(own.folder / "config.toml")
+    with pytest.raises(UsageError, match=r"started with the network .*Mine, and .*Other was"):
+        train(settings, tmp_path / "run", network=Other())
+    assert listing(tmp_path) == {}
 
 
 def test_a_model_wants_the_module(own, images):

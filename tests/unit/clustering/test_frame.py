@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from dualclust.algos.clustering import _frame
 from dualclust.algos.clustering._frame import check_reach, frame_of, map_rows, scores_of
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidValueError
 from dualclust.algos.core.exact_sums import LIMIT, UNIT_GRID, Grid
@@ -44,36 +43,26 @@ def test_points_on_the_other_side(xp):
     assert (to_numpy(one.origin).tolist(), one.unit, one.grid.unit) == ([5.0], 1.0, 8.0)
 
 
-def test_rows_that_are_not_held_are_computed_anew(xp, monkeypatch):
-    monkeypatch.setattr(_frame, "HELD_ENTRIES", 7)
-    frame = frame_of(xp.asarray(X), "euclidean", None)
+def test_how_many_rows_are_held():
+    """At most 2^23 entries; rows that are not held are computed anew."""
+
+    def rows(start, stop):
+        return np.stack([np.arange(start, stop) % 2 * 2.0 - 1.0, np.zeros(stop - start)], axis=1)
+
+    def framed(n):
+        return frame_of(FeatureSource(2, rows, None, alone(n)), "euclidean", None)
+
+    assert framed(2**22).held is not None
+    frame = framed(2**22 + 2)
     assert frame.held is None
-    inside = (X - [2.0, -1.0]) / 8.0
-    assert to_numpy(frame.source.rows(1, 3)).tolist() == inside[1:3].tolist()
-    assert to_numpy(frame.block(xp.asarray(X[1:3]), 1, 3)).tolist() == inside[1:3].tolist()
+    assert frame.source.rows(1, 4).tolist() == [[0.5, 0.0], [-0.5, 0.0], [0.5, 0.0]]
+    assert frame.block(rows(1, 4), 1, 4).tolist() == [[0.5, 0.0], [-0.5, 0.0], [0.5, 0.0]]
 
 
-def test_how_many_rows_are_held(monkeypatch):
-    """At most 2^23 entries; no row is looked at here."""
-    monkeypatch.setattr(_frame, "map_rows", lambda *arguments: iter(()))
-    low, high = np.asarray([-1.0, -1.0]), np.asarray([1.0, 1.0])
-    monkeypatch.setattr(_frame, "_extremes", lambda source: (low, high))
-
-    def held(n):
-        group = alone(n)
-        source = FeatureSource(2, lambda a, b: np.zeros((b - a, 2)), None, group)
-        return frame_of(source, "euclidean", None).held is not None
-
-    assert held(2**22)
-    assert not held(2**22 + 1)
-
-
-def test_the_grid_of_weighted_rows_keeps_120_bits(monkeypatch):
-    """Three limbs of 40 bits for a million rows; no row is looked at here."""
-    monkeypatch.setattr(_frame, "map_rows", lambda *arguments: iter(()))
-    monkeypatch.setattr(_frame, "_extremes", lambda source: (-np.ones(1), np.ones(1)))
+def test_the_grid_of_weighted_rows_keeps_120_bits():
+    """Three limbs of 40 bits for a million rows."""
     n = 2**20
-    source = FeatureSource(1, lambda a, b: np.zeros((b - a, 1)), None, alone(n))
+    source = FeatureSource(1, lambda a, b: np.arange(a, b)[:, None] % 2 * 2.0 - 1.0, None, alone(n))
     for metric, unit in (("euclidean", 2.0), ("cosine", 1.0)):
         assert frame_of(source, metric, np.ones(n)).grid == Grid(unit, 40, 3)
 
@@ -220,35 +209,39 @@ def recorded(x, group):
     return FeatureSource(x.shape[1], rows, lambda ids: x[ids], group), reads
 
 
+TIMES = 2**11
+
+
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("edges", [None, [0, 9, 9, 18, 29]])
-def test_the_frame_of_many_blocks_and_ranks(monkeypatch, edges, sign):
-    monkeypatch.setattr(_frame, "block_rows", lambda k, like: 4)
+def test_the_frame_of_many_blocks_and_ranks(edges, sign):
+    """A block is 8,192 rows, four of those that come 2,048 times."""
     x = np.random.default_rng(0).integers(-40, 20, size=(29, 3)).astype(float)
     x[23] = [190.0, 3.0, -130.0]
-    x *= sign
+    x = sign * np.repeat(x, TIMES, axis=0)
 
     def work(group):
         source, reads = recorded(x, group)
         frame = frame_of(source, "euclidean", None)
         n = group.n_local
-        assert reads == 3 * [(i, min(i + 4, n)) for i in range(0, n, 4)]
+        assert reads == 3 * [(i, min(i + 4 * TIMES, n)) for i in range(0, n, 4 * TIMES)]
         inside = (x[group.first_row : group.first_row + n] - frame.origin) / 256.0
-        assert frame.held.tolist() == inside.tolist()
+        np.testing.assert_array_equal(frame.held, inside)
         del reads[:]
-        assert frame.source.rows(0, n).tolist() == inside.tolist()
+        np.testing.assert_array_equal(frame.source.rows(0, n), inside)
         assert reads == []  # they are held
         return frame
 
-    for frame in [work(alone(29))] if edges is None else groups_on_threads(edges, work):
-        np.testing.assert_allclose(frame.origin, x.mean(axis=0), rtol=1e-15)
+    whole = [work(alone(len(x)))] if edges is None else []
+    ranks = groups_on_threads([TIMES * i for i in edges or []], work) if edges else []
+    for frame in [*whole, *ranks]:
+        np.testing.assert_allclose(frame.origin, x.mean(axis=0), rtol=1e-14)
         assert frame.unit == 256.0
-        assert frame.grid == Grid(256.0, 50, 2)
+        assert frame.grid == Grid(256.0, 45, 2)  # of so many rows
 
 
-def test_the_mean_of_many_blocks(xp, monkeypatch):
-    monkeypatch.setattr(_frame, "block_rows", lambda k, like: 2)
-    x = xp.asarray(X, "float32")
+def test_the_mean_of_many_blocks(xp):
+    x = xp.asarray(np.tile(X, (5_000, 1)), "float32")
     frame = frame_of(x, "euclidean", None)
     assert to_numpy(frame.origin).tolist() == [2.0, -1.0]
     assert frame.origin.dtype == x.dtype
@@ -258,10 +251,10 @@ def test_the_mean_of_many_blocks(xp, monkeypatch):
 
 @pytest.mark.parametrize("first", [0, 16])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_the_first_row_that_is_not_finite_is_named_on_all_ranks(monkeypatch, value, first):
-    monkeypatch.setattr(_frame, "block_rows", lambda k, like: 4)
-    x = np.ones((29, 2))
-    x[[first, first + 1, first + 5, 25], 1] = value
+def test_the_first_row_that_is_not_finite_is_named_on_all_ranks(value, first):
+    x = np.ones((29 * TIMES, 2))
+    first *= TIMES
+    x[[first, first + 1, first + 5 * TIMES, 25 * TIMES], 1] = value
 
     def work(group):
         source, _ = recorded(x, group)
@@ -271,7 +264,8 @@ def test_the_first_row_that_is_not_finite_is_named_on_all_ranks(monkeypatch, val
         f"features must be finite, got a NaN or an infinity in row {first}. "
         "To fix this, drop or impute that entry"
     )
-    for told in (work(alone(29)), *groups_on_threads([0, 9, 9, 18, 29], work)):
+    edges = [TIMES * i for i in (0, 9, 9, 18, 29)]
+    for told in (work(alone(len(x))), *groups_on_threads(edges, work)):
         assert told == expected
 
 

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos.clustering import hardness_weighted
 from dualclust.algos.clustering.hardness_weighted import (
     CenterStatus,
     _line_search,
@@ -16,78 +15,110 @@ from dualclust.algos.clustering.hardness_weighted import (
 from tests.compare import to_numpy
 from tests.problems import unit_rows
 
-SIZES = (1, 2, 4, 0)
-LABELS = np.repeat(np.arange(4), SIZES)
-X = unit_rows(np.random.default_rng(0).normal(size=(7, 2)))
-START = np.asarray([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
-TOL = 2.0**-10
+NEAR = 1e-5  # relative: no comparison rests on the last bits
 
 
-def scripted(monkeypatch, gaps, steps=0.0, target=0.0):
-    """Let the solver meet these gaps of clusters, one after the other, whatever its centers are."""
-    told, searched = iter(gaps), []
-
-    def minimum(w, *arguments):
-        return np.full_like(w, target), np.asarray(next(told))
-
-    def search(w, *arguments):
-        searched.append(w)
-        return np.broadcast_to(steps, (4,))
-
-    monkeypatch.setattr(hardness_weighted, "_linear_minimum", minimum)
-    monkeypatch.setattr(hardness_weighted, "_line_search", search)
-    return searched
+def iterates(x, labels, start, lam, n):
+    """Centers in the ball and their gaps per sample, from the start through n steps."""
+    member = (labels[:, None] == np.arange(len(start))).astype(float)
+    size, log_a = np.maximum(member.sum(axis=0), 1.0), _log_others(x, labels, start, lam)
+    w, found = start, []
+    for _ in range(n + 1):
+        target, gap = _linear_minimum(w, start, x, labels, member, log_a, lam)
+        found.append((w, gap / size))
+        step = _line_search(w, target, x, labels, member, log_a, lam)
+        step = np.where(gap > 0.0, step, 0.0)  # what has no gap stays
+        w = w + step[:, None] * (target - w)
+    return found
 
 
-def solve(**options):
-    return hardness_centers(X, LABELS, START, temperature=1.0, tol=TOL, **options)
+def spread(seed=0, k=3):
+    """Clusters of different sizes that need some steps, and one without samples."""
+    rng = np.random.default_rng(seed)
+    x, labels = unit_rows(rng.normal(size=(40, 4))), np.sort(rng.integers(0, k, size=40) % k)
+    return x, labels, unit_rows(rng.normal(size=(k + 1, 4)))
 
 
-def test_it_ends_once_each_gap_per_sample_is_a_quarter_of_the_tolerance(monkeypatch):
-    at = np.asarray([1.0, 2.0, 4.0, 1.0]) * TOL / 4.0
-    above = [np.where(np.arange(4) == j, 1.0 + 2.0**-40, 1.0) * at for j in range(3)]
-    searched = scripted(monkeypatch, [*above, at, 4.0 * at])
-    found = solve()
-    assert found.n_iter == len(searched) == 3
-    assert found.gap.tolist() == [TOL] * 4
-    assert found.status.tolist() == [CenterStatus.CERTIFIED] * 3 + [CenterStatus.EMPTY]
+@pytest.mark.parametrize("steps", [1, 2, 4])
+def test_it_ends_once_each_gap_per_sample_is_a_quarter_of_the_tolerance(steps):
+    x, labels, start = spread()
+    largest = [gap.max() for _, gap in iterates(x, labels, start, 0.2, steps)]
+    assert min(largest[:-1]) > (1 + 4 * NEAR) * largest[-1]  # none before is as small
+    ends = [
+        hardness_centers(
+            x, labels, start, temperature=0.2, tol=4 * (1 + sign * NEAR) * largest[-1]
+        ).n_iter
+        for sign in (1, -1)
+    ]
+    assert ends[0] == steps < ends[1]
 
 
-def test_a_gap_above_the_tolerance_certifies_nothing(monkeypatch):
-    nothing = [0.0] * 4
-    scripted(monkeypatch, [nothing, [TOL, 2.0 * TOL * (1.0 + 2.0**-40), -3.0, 5.0]])
-    found = solve()
-    assert found.n_iter == 0
-    assert found.gap.tolist() == [TOL, TOL * (1.0 + 2.0**-40), 0.0, 5.0]
-    named = [CenterStatus(s).name for s in found.status]
-    assert named == ["CERTIFIED", "NOT_CONVERGED", "CERTIFIED", "EMPTY"]
+def test_a_gap_above_the_tolerance_certifies_nothing():
+    """The gap that decides is that of the unit centers that come back, of one cluster each."""
+    x, labels, start = spread()
+    w, _ = iterates(x, labels, start, 0.2, 2)[-1]
+    ended = hardness_centers(x, labels, start, temperature=0.2, tol=1e-12, max_iter=2)
+    np.testing.assert_allclose(ended.centers[:3], unit_rows(w[:3]), rtol=1e-9)
+    for own in range(3):
+        for sign in (1, -1):
+            tol = float(ended.gap[own]) * (1 + sign * NEAR)
+            status = hardness_centers(
+                x, labels, start, temperature=0.2, tol=tol, max_iter=2
+            ).status.tolist()
+            assert (status[own] == CenterStatus.CERTIFIED) == (sign > 0)
+            assert status[3] == CenterStatus.EMPTY
 
 
-@pytest.mark.parametrize(("options", "most"), [({}, 200), ({"max_iter": 1}, 1)])
-def test_it_takes_at_most_so_many_steps(monkeypatch, options, most):
-    searched = scripted(monkeypatch, [[9.0] * 4] * 300)
-    assert solve(**options).n_iter == len(searched) == most
+@pytest.mark.parametrize("most", [1, 3, 12])
+def test_it_takes_at_most_so_many_steps(most):
+    x, labels, start = spread()
+    found = hardness_centers(x, labels, start, temperature=0.2, tol=1e-300, max_iter=most)
+    assert found.n_iter == most
 
 
-def test_a_minimum_is_inside_if_it_is_shorter_by_a_thousandth(monkeypatch):
-    """Each step shortens a center of length 1 by its size."""
-    large = np.asarray([1.0, 2.0, 4.0, 1.0]) * 1000.0 * TOL
-    searched = scripted(monkeypatch, [large, large, large], steps=[1e-3, 1.5e-3, 2e-3, 0.5])
-    found = solve(max_iter=1)
-    assert len(searched) == 1
-    named = [CenterStatus(s).name for s in found.status]
-    assert named == ["NOT_CONVERGED", "INTERIOR", "INTERIOR", "EMPTY"]
-    np.testing.assert_allclose(found.centers, START, atol=1e-15)
-    np.testing.assert_allclose(found.residual, 1.0)  # to the target, which is 0 here
+def test_what_is_finished_stays_while_others_go_on():
+    """A step of a finished cluster would undo it, as its line search ends short of 0."""
+    x = np.asarray([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.6, 0.8], [0.0, -1.0], [-0.8, 0.6]])
+    labels, start = np.asarray([0, 0, 0, 1, 1, 1]), np.asarray([[1.0, 0.0], [0.0, 1.0]])
+    options = {"temperature": 0.5 / math.log(2.0), "tol": 1e-9}
+    alone = hardness_centers(x[:3], labels[:3], start, **options)
+    both = hardness_centers(x, labels, start, **options)
+    assert alone.n_iter < both.n_iter
+    assert both.status.tolist() != [CenterStatus.NOT_CONVERGED] * 2
+    assert both.status[0] == alone.status[0] == CenterStatus.INTERIOR
 
 
-def test_a_minimum_inside_must_be_nearly_one(monkeypatch):
-    """Its gap over the ball is at most a thousand times the tolerance, for each sample."""
-    large = np.asarray([1.0, 2.0, 4.0, 1.0]) * 1000.0 * TOL
-    beyond = large * [1.0 + 2.0**-40, 1.0, 1.25, 1.0]
-    scripted(monkeypatch, [large, beyond, large], steps=0.5)
-    named = [CenterStatus(s).name for s in solve(max_iter=1).status]
-    assert named == ["NOT_CONVERGED", "INTERIOR", "NOT_CONVERGED", "EMPTY"]
+OPPOSED = np.asarray([[1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]), np.eye(2)
+
+
+def opposed(length, tol, **options):
+    """A cluster with two rows of one direction and one against it: the best center is that long.
+
+    Where the other center is orthogonal, the slope vanishes at the temperature times log 2.
+    """
+    x, start = OPPOSED
+    options |= {"temperature": length / math.log(2.0), "tol": tol}
+    return hardness_centers(x, np.zeros(3, np.int64), start, **options)
+
+
+@pytest.mark.parametrize("length", [0.5, 0.9988, 0.9999])
+def test_a_minimum_inside_is_told_however_near_the_sphere(length):
+    found = opposed(length, 1e-6)
+    assert CenterStatus(found.status[0]).name == "INTERIOR"
+    np.testing.assert_allclose(found.centers[0], [1.0, 0.0], atol=1e-15)
+    assert float(found.residual[0]) == pytest.approx(2.0)  # the pull is against the center
+    slope = (2 / (1 + 2 ** (1 / length)) - 1 / (1 + 2 ** (-1 / length))) / 3
+    assert float(found.gap[0]) == pytest.approx(2 * abs(slope) * math.log(2) / length, rel=1e-9)
+
+
+@pytest.mark.parametrize("length", [0.3, 0.7])
+def test_a_minimum_inside_must_be_one_within_the_tolerance(length):
+    """Its gap over the ball is at most the tolerance, for each sample."""
+    x, start, lam = *OPPOSED, length / math.log(2.0)
+    _, ball = iterates(x, np.zeros(3, np.int64), start, lam, 1)[-1]
+    for sign, name in ((1, "INTERIOR"), (-1, "NOT_CONVERGED")):
+        found = opposed(length, float(ball[0]) * (1 + sign * NEAR), max_iter=1)
+        assert CenterStatus(found.status[0]).name == name
 
 
 # A step ----------------------------------------------------------------------------------------

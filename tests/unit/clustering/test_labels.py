@@ -9,7 +9,7 @@ from dualclust.algos.clustering._frame import frame_of
 from dualclust.algos.clustering._labels import Labeler, at_no_prices, next_drifts
 from dualclust.algos.clustering.lloyd import KMeansState
 from dualclust.algos.offline import DEFAULT_OPTIONS
-from dualclust.algos.offline.assignment import OfflineAssignment
+from dualclust.algos.offline.assignment import assign_exact
 from tests.compare import to_numpy
 
 K = 8
@@ -34,92 +34,39 @@ def test_many_scores_are_more_than_are_all_kept():
         assert labeler_of(rows, [0] * K, [n] * K).is_large is expected
 
 
-def test_labels_are_rough_above_the_share_and_near_from_it_on(monkeypatch):
-    monkeypatch.setattr(Labeler, "labels", lambda _, *asked: asked)
-    labeler = Labeler(None, None, None)
-    near = ("centers", "prices", _labels.NEAR, "drifts", _labels.BETWEEN)
-    assert labeler.near_labels("centers", "prices", "drifts", _labels.MANY) == near
-    rough = ("centers", "prices", _labels.ROUGH, "drifts", _labels.AT_FIRST)
-    assert labeler.near_labels("centers", "prices", "drifts", _labels.MANY + 1e-9) == rough
-
-
-def test_the_solver_works_in_the_unit_of_the_frame(monkeypatch):
-    rows = np.random.default_rng(0).normal(size=(40, 2)) * 100.0
-    labeler = labeler_of(rows, [20, 20], [20, 20])
-    unit = labeler.frame.score_unit
-    assert unit >= 2.0**12
-    asked, answer = [], OfflineAssignment("labels", "counts", np.ones(2), 2.0, 3.0, 5.0, 0, 0.25)
-    monkeypatch.setattr(_labels, "assign_source", lambda *a, **b: asked.append((a, b)) or answer)
-    options = _labels.BETWEEN
-    drifts = np.asarray([0.5, 0.25]) * unit
-    found = labeler.labels(rows[:2], np.asarray([0.0, -unit]), 0.125, drifts, options)
-    np.testing.assert_array_equal(found.prices, [unit, unit])
-    numbers = (found.objective, found.upper_bound, found.rounding, found.gap)
-    assert numbers == (2.0 * unit, 3.0 * unit, 5.0 * unit, 0.25)
-    labeler.labels(rows[:2], None, 0.125, drifts)
-    labeler.labels(rows[:2], np.ones(2), 0.125, np.asarray([1.0, 0.0]))
-    [((source, bounds), given), (_, plain), (_, still)] = asked
-    assert bounds is labeler.bounds
-    np.testing.assert_array_equal(given["prices"], [0.0, -1.0])
-    assert given["tol"] == 0.125
-    np.testing.assert_array_equal(given["reach"], [_labels.REACH * 0.5, _labels.REACH * 0.25])
-    assert given["options"] is _labels.BETWEEN
-    assert (plain["prices"], plain["reach"]) == (None, None)
-    assert still["reach"] is None  # a price that cannot move says that nothing is known
-    assert plain["options"] == DEFAULT_OPTIONS
-    squares = ((rows[:, None, :] - rows[:2]) ** 2).sum(axis=2)
-    scores = (((rows - rows.mean(axis=0)) ** 2).sum(axis=1)[:, None] - squares) / 2.0
-    np.testing.assert_allclose(source.block(0, 40) * unit, scores, atol=1e-8)
-
-
 @pytest.mark.parametrize("end", ["lower", "upper"])
-def test_sizes_at_their_bounds_need_no_solver(end, monkeypatch):
-    """Of two ranks, which have the same rows."""
+def test_sizes_at_their_bounds_need_no_solver(end):
+    """Labels of the nearest centers are the answer then; one row less, and the solver moves one."""
     sizes = np.full(K, N // K) + np.arange(K) - 3
     rows, corners = in_eight_places(sizes)
-    asked = []
-    monkeypatch.setattr(_labels, "may_be_free", lambda *_: True)  # decided on some rows only
-    monkeypatch.setattr(_labels, "assign_source", lambda *a, **b: asked.append(a))
-
-    def labeler(lower, upper):
-        own = frame_of(rows, "euclidean", None)
-        two = own.source.group._replace(
-            n_total=2 * len(rows), gather=lambda part: np.concatenate([part, part])
-        )
-        own = own._replace(source=own.source._replace(group=two), raw=own.raw._replace(group=two))
-        return Labeler(own, SizeBounds.from_counts(lower, upper, n_samples=two.n_total), None)
-
-    far = [2 * len(rows)] * K
-    tight = labeler(2 * sizes, far) if end == "lower" else labeler([0] * K, 2 * sizes)
-    found = tight.labels(corners, np.zeros(K), 0.0)
-    np.testing.assert_array_equal(found.labels, np.repeat(np.arange(K), sizes))
-    np.testing.assert_array_equal(found.counts, 2 * sizes)
-    assert found.counts.dtype == np.int64
-    assert not asked
-    sizes[[0, -1]] += np.asarray([1, -1]) if end == "lower" else np.asarray([-1, 1])
-    tight = labeler(2 * sizes, far) if end == "lower" else labeler([0] * K, 2 * sizes)
-    with pytest.raises(AttributeError):  # the solver is asked, and has no answer here
-        tight.labels(corners, None, 0.0)
-    assert len(asked) == 1
+    far = [len(rows)] * K
+    for change in (0, 1):
+        own = sizes.copy()
+        own[[0, -1]] += change * np.asarray([1, -1] if end == "lower" else [-1, 1])
+        tight = labeler_of(rows, *((own, far) if end == "lower" else ([0] * K, own)))
+        found = tight.labels(corners, None, 0.0)
+        moved = found.labels != np.repeat(np.arange(K), sizes)
+        assert (moved.sum() > 0) == (change > 0)
+        assert (found.gap, found.violation) == (0.0, 0)
+        np.testing.assert_array_equal(found.counts, np.bincount(found.labels, minlength=K))
+        assert found.counts.dtype == np.int64
 
 
-def test_what_is_looked_at_before_a_pass_for_free_labels(monkeypatch):
-    """Neither few scores, nor prices, nor some rows that do not fit make a pass worth it."""
-    sizes = [N // K] * (K - 1) + [N // K + 1]
-    rows, corners = in_eight_places(sizes)
-    passes = []
-    real = _labels.nearest_labels
-    monkeypatch.setattr(_labels, "nearest_labels", lambda *a: passes.append(0) or real(*a))
-    wide = labeler_of(rows, [0] * K, [N] * K)
-    wide.labels(corners, None, 0.0)
-    assert len(passes) == 1
-    one = np.eye(K)[0] * 1e-6
-    wide.labels(corners, one, 0.0)
-    few = labeler_of(rows[1:], [0] * K, [N] * K)
-    few.labels(corners, None, 0.0)
-    tight = labeler_of(rows, [0] * K, [N // K - 100] + [N] * (K - 1))
-    tight.labels(corners, None, 0.0)
-    assert len(passes) == 1
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_labels_and_prices_are_in_the_unit_of_the_rows(scale):
+    """As of the scores, typed out: a half of the squared distances, less those of the rows."""
+    rows = np.random.default_rng(0).normal(size=(40, 2)) * scale
+    labeler = labeler_of(rows, [20, 20], [20, 20])
+    squares = ((rows[:, None, :] - rows[:2]) ** 2).sum(axis=2)
+    scores = (((rows - rows.mean(axis=0)) ** 2).sum(axis=1)[:, None] - squares) / 2.0
+    best = assign_exact(scores, labeler.bounds)
+    for prices, drifts in ((None, None), (best.prices, np.full(2, 0.1 * scale**2))):
+        found = labeler.labels(rows[:2], prices, 0.0, drifts)
+        np.testing.assert_array_equal(found.labels, best.labels)
+        assert found.objective == pytest.approx(best.objective, rel=1e-9)
+        assert found.upper_bound == pytest.approx(best.objective, rel=1e-9)
+        free = (scores + found.prices).max(axis=1).sum() - 20.0 * found.prices.sum()
+        assert free == pytest.approx(best.objective, rel=1e-9)  # they prove it
 
 
 def test_prices_are_zero_where_all_are(xp):

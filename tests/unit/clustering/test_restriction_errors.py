@@ -97,14 +97,14 @@ def test_a_row_without_a_cluster_is_named():
         (
             {"forbidden": [[0, 2]]},
             InvalidValueError,
-            "forbidden must hold clusters from 0 to 1, got 2. "
-            "To fix this, number rows and clusters from 0",
+            "forbidden must hold clusters from 0 to 1, got 2. To fix this, number rows and "
+            "clusters from 0; a pair is a row and a cluster, not two rows",
         ),
         (
             {"forbidden": [[-1, 0]]},
             InvalidValueError,
-            "forbidden must hold rows from 0 to 3, got -1. "
-            "To fix this, number rows and clusters from 0",
+            "forbidden must hold rows from 0 to 3, got -1. To fix this, number rows and "
+            "clusters from 0; a pair is a row and a cluster, not two rows",
         ),
         (
             {"forbidden": [[0, 1, 1]]},

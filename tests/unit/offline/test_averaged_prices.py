@@ -20,7 +20,6 @@ from dualclust.algos.offline._averaged_prices import (
 from dualclust.algos.offline._candidates import TrustRegion
 from dualclust.algos.offline._options import SolverOptions
 from dualclust.algos.offline.assignment import assign_source
-from dualclust.algos.online.assignment import relaxed
 from dualclust.algos.scores.blocks import block_rows, row_blocks
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import score_range
@@ -52,99 +51,10 @@ def test_prices_come_near_those_of_the_optimum(seed):
     assert spread(found.prices - best) < 0.25 * spread(off)
 
 
-def test_what_is_averaged(monkeypatch):
-    """The prices after each part of the second half; the change from its first to its last part."""
-    seen, real = [], _averaged_prices.assign
-
-    def assign(scores, bounds, state, *, steps):
-        labels, found = real(scores, bounds, state, steps=steps)
-        seen.append((scores.shape[0], found.duals.lower - found.duals.upper, bounds, state, steps))
-        return labels, found
-
-    monkeypatch.setattr(_averaged_prices, "assign", assign)
-    scores, _ = problem(0)
-    bounds = SizeBounds.from_ratios(K, n_samples=4 * M, lower=0.9, upper=1.1)
-    start = np.linspace(-0.5, 0.5, K)
-    found = averaged_prices(score_source(scores), bounds, start)
-    assert [rows for rows, *_ in seen] == [M // PARTS] * PARTS
-    later = np.stack([prices for _, prices, *_ in seen[PARTS // 2 :]])
-    np.testing.assert_allclose(found.prices, later.mean(axis=0), rtol=1e-12)
-    half = PARTS // 4
-    change = later[half:].mean(axis=0) - later[:half].mean(axis=0)
-    np.testing.assert_allclose(found.change, change, rtol=1e-9, atol=1e-15)
-    _, _, free, state, _ = seen[0]
-    np.testing.assert_array_equal(state.duals.lower - state.duals.upper, start)
-    assert free.n_samples == M
-    assert free.lower.tolist() == [0] * K
-    assert free.upper.tolist() == [M] * K
-    np.testing.assert_array_equal(free.lower_share, relaxed(bounds).lower_share)
-
-
-@pytest.mark.parametrize("m", [1, 2, 3, 15, 17, 100, 8200])
-def test_every_row_is_passed_once(m, monkeypatch):
-    seen, real = [], _averaged_prices.assign
-    monkeypatch.setattr(
-        _averaged_prices, "assign", lambda s, *a, **kw: seen.append(s) or real(s, *a, **kw)
-    )
-    scores = np.random.default_rng(0).normal(size=(m, 3))
-    bounds = SizeBounds.from_ratios(3, n_samples=m, lower=0.0, upper=math.inf)
-    found = averaged_prices(score_source(scores), bounds, np.zeros(3))
-    np.testing.assert_array_equal(np.concatenate(seen), scores)
-    assert np.all(np.isfinite(found.prices))
-    assert max(len(part) for part in seen) <= math.ceil(m / PARTS)
-
-
-def test_of_blocks_shorter_than_a_part_some_are_looked_at(monkeypatch):
-    """A sixteenth of the rows is four blocks: of the second half every fourth, from its first."""
-    seen, real = [], _averaged_prices.assign
-
-    def assign(scores, bounds, state, *, steps):
-        labels, found = real(scores, bounds, state, steps=steps)
-        seen.append(found.duals.lower - found.duals.upper)
-        return labels, found
-
-    monkeypatch.setattr(_averaged_prices, "assign", assign)
-    monkeypatch.setattr(_averaged_prices, "block_rows", lambda k, like: M // PARTS // 4)
-    scores, bounds = problem(3)
-    found = averaged_prices(score_source(scores), bounds, np.zeros(K))
-    assert len(seen) == 4 * PARTS
-    np.testing.assert_allclose(found.prices, np.mean(seen[2 * PARTS :: 4], axis=0), rtol=1e-12)
-    for others in (seen[2 * PARTS :], seen[2 * PARTS + 1 :: 4]):  # which would be other prices
-        assert np.max(np.abs(found.prices - np.mean(others, axis=0))) > 1e-6
-
-
-def test_where_passes_are_fast(monkeypatch):
+def test_where_passes_are_fast():
     assert passes_are_fast(np.zeros(1))
     with engine("reference"):
         assert not passes_are_fast(np.zeros(1))
-    monkeypatch.setattr(_averaged_prices, "on_host", lambda array: False)
-    assert not passes_are_fast(np.zeros(1))
-
-
-def test_steps_are_those_of_the_options(monkeypatch):
-    seen, real = [], _averaged_prices.measured_steps
-
-    def steps(bounds, **given):
-        seen.append(given)
-        return real(bounds, **given)
-
-    monkeypatch.setattr(_averaged_prices, "measured_steps", steps)
-    scores, bounds = problem(1)
-    options = SolverOptions(averaging_epoch=3, learning_floor=0.125, range_rows=64)
-    averaged_prices(score_source(scores), bounds, np.zeros(K), options=options)
-    scale = score_range(scores[:64])
-    assert seen == [{"epoch": 3, "kappa_floor": 0.125, "scale": scale}]
-
-
-def test_forbidden_pairs_have_no_part_in_the_range_of_scores(monkeypatch):
-    seen, real = [], _averaged_prices.measured_steps
-    monkeypatch.setattr(
-        _averaged_prices, "measured_steps", lambda *a, **kw: seen.append(kw) or real(*a, **kw)
-    )
-    scores, bounds = problem(1)
-    scores[np.random.default_rng(0).random(scores.shape) < 0.1] = -math.inf
-    averaged_prices(score_source(scores), bounds, np.zeros(K), options=SolverOptions(range_rows=64))
-    assert seen[0]["scale"] == score_range(scores[:64]) < 1e3
 
 
 def test_parts_are_a_sixteenth_of_the_rows_or_a_block():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dualclust.algos.bounds.farkas import verify_infeasibility
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
-from dualclust.algos.offline import _candidates, _free_rows
+from dualclust.algos.offline import _candidates
 from dualclust.algos.offline._candidates import (
     TooManyCandidatesError,
     all_candidates,
@@ -19,7 +19,6 @@ from dualclust.algos.offline._free_rows import _rounded_up
 from dualclust.algos.scores import blocks
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import ScoresOutOfRangeError
-from dualclust.backends import engine
 from tests.compare import to_numpy
 from tests.examples import examples
 
@@ -66,13 +65,22 @@ def test_a_region_of_radius_0_fixes_all(xp, rng):
     np.testing.assert_array_equal(to_numpy(found.labels), (scores + prices).argmax(axis=1))
 
 
-def test_the_size_of_the_blocks_changes_nothing(xp, rng, monkeypatch):
+def test_the_size_of_the_blocks_changes_nothing(xp, rng):
+    """Rows that come 200 times are in four blocks; fixed and free ones in each."""
     scores = rng.normal(size=(130, 3)).astype(np.float32)
-    whole = candidates_of(xp, scores, np.full(3, -0.2), np.full(3, 0.2), 2)
-    monkeypatch.setattr(blocks, "MOST_ROWS", 32)
-    parted = candidates_of(xp, scores, np.full(3, -0.2), np.full(3, 0.2), 2)
-    for a, b in zip(whole, parted, strict=True):
-        np.testing.assert_allclose(to_numpy(a), to_numpy(b), rtol=1e-12)
+    one = candidates_of(xp, scores, np.full(3, -0.2), np.full(3, 0.2), 2)
+    many = candidates_of(xp, np.tile(scores, (200, 1)), np.full(3, -0.2), np.full(3, 0.2), 2)
+    for name in ("clusters", "values", "truncation", "labels", "is_free"):
+        row, rows = (to_numpy(getattr(found, name)) for found in (one, many))
+        np.testing.assert_array_equal(rows, np.concatenate([row] * 200))
+    assert 0 < len(to_numpy(one.clusters)) < 130
+    for name in ("fixed_counts", "fixed_value", "fixed_size"):
+        row, rows = (to_numpy(getattr(found, name)) for found in (one, many))
+        np.testing.assert_allclose(rows, 200 * np.asarray(row), rtol=1e-9)
+    fixed = ~to_numpy(one.is_free)
+    sizes = scores[fixed, to_numpy(one.labels)[fixed]]
+    assert one.fixed_size == pytest.approx(np.abs(sizes).sum(), rel=1e-6)
+    assert (_candidates.SLACK, _candidates.DEVICE_ROWS) == (8.0, 2**21)
 
 
 def test_all_clusters_but_the_forbidden(xp):
@@ -83,11 +91,11 @@ def test_all_clusters_but_the_forbidden(xp):
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("rows", [8192, 4])
-def test_a_row_without_a_best_cluster_is_named(xp, monkeypatch, bad, rows):
-    monkeypatch.setattr(blocks, "MOST_ROWS", rows)
-    scores = np.zeros((10, 3))
-    scores[7] = bad
+@pytest.mark.parametrize("row", [7, 9_000])
+def test_a_row_without_a_best_cluster_is_named(xp, bad, row):
+    """In the first block or in another."""
+    scores = np.zeros((row + 3, 3))
+    scores[row] = bad
     source = score_source(xp.asarray(scores))
     box = xp.asarray(np.zeros(3))
     forbidden = bad == -math.inf
@@ -96,12 +104,12 @@ def test_a_row_without_a_best_cluster_is_named(xp, monkeypatch, bad, rows):
         lambda: collect_candidates(source, box, box, width=2),
         lambda: all_candidates(source, like=box),
     ):
-        match = "sample 7 may join no cluster" if forbidden else "row 7 is not so"
+        match = f"sample {row} may join no cluster" if forbidden else f"row {row} is not so"
         with pytest.raises(expected, match=match) as error:
             collect()
         if forbidden:
             vector = error.value.vector
-            assert verify_infeasibility([0] * 3, [10] * 3, scores > -math.inf, vector)
+            assert verify_infeasibility([0] * 3, [row + 3] * 3, scores > -math.inf, vector)
 
 
 @pytest.mark.parametrize("place", ["free", "fixed"])
@@ -134,41 +142,11 @@ def test_truncation_is_raised_by_the_rounding_of_a_price_and_of_its_sum():
     assert _rounded_up(worth, 0.0, eps) is worth  # prices of 0 are not rounded
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "largest"),
-    [([-64.0, 0.0, -1.0], [2.0, 1.0, 1.0], 64.0), ([-2.0, -1.0, 3.0], [1.0, -1.0, 32.0], 32.0)],
-)
-def test_the_largest_price_of_the_region_is_that_of_either_end(low, high, largest, monkeypatch):
-    seen = []
-    monkeypatch.setattr(_free_rows, "_rounded_up", lambda t, *given: seen.append(given[0]) or t)
-    source = score_source(np.random.default_rng(0).normal(size=(9, 3)))
-    with engine("reference"):
-        collect_candidates(source, np.asarray(low), np.asarray(high), width=2)
-    assert seen == [largest]
-
-
-def test_candidates_of_many_blocks_are_joined_in_order(monkeypatch):
-    """Two blocks at a time, of which the last has one; fixed and free rows in each."""
-    scores = np.random.default_rng(0).normal(size=(75, 3))
-    low, high = np.full(3, -0.25), np.full(3, 0.25)
-    whole = collect_candidates(score_source(scores), low, high, width=2)
-    monkeypatch.setattr(blocks, "MOST_ROWS", 16)
-    monkeypatch.setattr(_candidates, "JOINED_BLOCKS", 2)
-    joined = collect_candidates(score_source(scores), low, high, width=2)
-    assert 0 < len(whole.clusters) < 75
-    for a, b in zip(whole, joined, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-13)
-    sizes = scores[~whole.is_free, whole.labels[~whole.is_free]]
-    assert whole.fixed_size == pytest.approx(np.abs(sizes).sum(), rel=1e-13)
-    assert (_candidates.SLACK, _candidates.DEVICE_ROWS) == (8.0, 2**21)
-
-
-def test_a_pass_ends_with_the_block_that_is_too_much(monkeypatch):
-    """Candidates of 20 rows fit, two blocks of 16 have more: the other three are not read."""
-    monkeypatch.setattr(blocks, "MOST_ROWS", 16)
-    plain, read = score_source(np.zeros((80, 3))), []
+def test_a_pass_ends_with_the_block_that_is_too_much():
+    """Candidates of 10,000 rows fit, two blocks have more: the other three are not read."""
+    plain, read = score_source(np.zeros((5 * blocks.MOST_ROWS, 3))), []
     source = plain._replace(block=lambda a, b: read.append((a, b)) or plain.block(a, b))
     wide = np.ones(3)
     with pytest.raises(TooManyCandidatesError):
-        collect_candidates(source, -wide, wide, width=2, max_entries=40)
-    assert read == [(0, 16), (16, 32)]
+        collect_candidates(source, -wide, wide, width=2, max_entries=20_000)
+    assert read == [(0, 8_192), (8_192, 16_384)]

@@ -3,32 +3,19 @@
 import numpy as np
 import pytest
 
-from dualclust.algos.offline import _cooling, _smoothed_dual
+from dualclust.algos.offline import _smoothed_dual
 from dualclust.algos.offline._candidates import all_candidates
 from dualclust.algos.offline._cooling import _is_held, _narrowed, refine_prices
-from dualclust.algos.offline._smoothed_dual import FAR, _evaluate, descend, soft_counts
+from dualclust.algos.offline._smoothed_dual import FAR, soft_counts
 from dualclust.algos.scores.sources import score_source
 from dualclust.backends import engine, numba_smoothed_dual
 from tests.compare import to_numpy
 from tests.libraries import LIBRARIES
 
-
-@pytest.fixture
-def narrowing(monkeypatch):
-    """Problems of any size are narrowed, anywhere; returns the rows of each descent."""
-    monkeypatch.setattr(_cooling, "NARROWED_ENTRIES", 0)
-    monkeypatch.setattr(_cooling, "select", lambda *_: True)
-    seen, real = [], descend
-
-    def watched(problem, prices, temperature, *, is_last):
-        seen.append(problem.values.shape[0])
-        return real(problem, prices, temperature, is_last=is_last)
-
-    monkeypatch.setattr(_cooling, "descend", watched)
-    return seen
+NUMPY = LIBRARIES[0]
 
 
-def problem_of(xp, seed, n=400, k=5, slack=0.1):
+def problem_of(xp, seed, n=60_000, k=5, slack=0.1):
     rng = np.random.default_rng(seed)
     scores = rng.normal(size=(n, k)) - np.linspace(0.0, 1.0, k)
     even = np.full(k, n / k)
@@ -38,60 +25,55 @@ def problem_of(xp, seed, n=400, k=5, slack=0.1):
     return made._replace(low=xp.asarray(-limit), high=xp.asarray(limit))
 
 
-def test_prices_are_those_of_all_rows(xp, narrowing, monkeypatch):
-    for seed in range(3):
-        made = problem_of(xp, seed)
-        zeros = xp.asarray(np.zeros(5))
-        narrowing.clear()
-        found = refine_prices(made, zeros, start=0.5, border=0.2)
-        assert narrowing[0] == 400
-        assert min(narrowing) < 100
-        with monkeypatch.context() as patch:
-            patch.setattr(_cooling, "NARROWED_ENTRIES", 10**9)
-            whole = refine_prices(made, zeros, start=0.5, border=0.2)
-        assert narrowing[-1] == 400
+def test_prices_are_those_of_all_rows():
+    """The reference text narrows nothing."""
+    for seed in range(2):
+        made = problem_of(NUMPY, seed)
+        found = refine_prices(made, np.zeros(5), start=0.5, border=30.0)
+        with engine("reference"):
+            whole = refine_prices(made, np.zeros(5), start=0.5, border=30.0)
         assert found.temperature == whole.temperature
         # As near as descents end: a small part of the temperature.
         moved = np.abs(to_numpy(found.prices) - to_numpy(whole.prices))
         assert moved.max() < 0.5 * whole.temperature
 
 
-def test_no_row_is_lost_and_none_has_weight_elsewhere(xp, narrowing):
+def test_no_row_is_lost_and_none_has_weight_elsewhere():
     """For any prices within reach: the same counts, and a value that differs by a constant."""
-    made = problem_of(xp, 0)
+    made = problem_of(NUMPY, 0)
     rng, T = np.random.default_rng(1), 0.008
     prices = np.asarray([0.3, 0.0, -0.1, 0.2, 0.5])
-    near = _narrowed(made, made, xp.asarray(prices), T)
+    near = _narrowed(made, made, prices, T)
     fixed, m = to_numpy(near.fixed_counts), near.values.shape[0]
-    assert 0 < m < 400
-    assert fixed.sum() + m == 400
+    assert 0 < m < 30_000
+    assert fixed.sum() + m == 60_000
     apart = []
     for _ in range(5):
-        moved = xp.asarray(prices + rng.uniform(-16.0, 16.0, size=5) * T)
+        moved = prices + rng.uniform(-16.0, 16.0, size=5) * T
         all_rows, those_near = (
             soft_counts(p.values, p.clusters, moved, temperature=T) for p in (made, near)
         )
         counts = [to_numpy(found[1]) for found in (all_rows, those_near)]
-        np.testing.assert_allclose(counts[1] + fixed, counts[0], atol=400 * np.exp(-FAR))
+        np.testing.assert_allclose(counts[1] + fixed, counts[0], atol=60_000 * np.exp(-FAR))
         # Maxima are counted from a row's first candidate, whichever that is.
         apart.append(float(all_rows[0]) - float(those_near[0]) - fixed @ to_numpy(moved))
-    np.testing.assert_allclose(apart, apart[0], atol=1e-9)
+    np.testing.assert_allclose(apart, apart[0], atol=1e-6)
 
 
-def test_narrowing_again_is_narrowing_from_the_start(xp, narrowing):
-    made = problem_of(xp, 2)
+def test_narrowing_again_is_narrowing_from_the_start():
+    made = problem_of(NUMPY, 2, n=150_000)
     T, prices = 0.008, np.zeros(5)
-    near = _narrowed(made, made, xp.asarray(prices), T)
-    moved = xp.asarray(prices + 16.0 * T * np.asarray([1.0, -1.0, 0.0, 1.0, -1.0]))
+    near = _narrowed(made, made, prices, T)
+    moved = prices + 16.0 * T * np.asarray([1.0, -1.0, 0.0, 1.0, -1.0])
     again, at_once = (_narrowed(p, made, moved, T / 4.0) for p in (near, made))
-    assert again.values.shape[0] < near.values.shape[0] < 400
+    assert again.values.shape[0] < near.values.shape[0] < 150_000
     np.testing.assert_array_equal(to_numpy(again.values), to_numpy(at_once.values))
     np.testing.assert_array_equal(to_numpy(again.clusters), to_numpy(at_once.clusters))
     np.testing.assert_array_equal(to_numpy(again.fixed_counts), to_numpy(at_once.fixed_counts))
 
 
-def test_the_box_is_what_is_in_reach_of_it(narrowing):
-    made = problem_of(LIBRARIES[0], 0)
+def test_the_box_is_what_is_in_reach_of_it():
+    made = problem_of(NUMPY, 0)
     prices = np.asarray([8.9, -8.9, 0.0, 1.0, 2.0])
     near = _narrowed(made, made, prices, 0.01)
     np.testing.assert_allclose(near.low, np.maximum(prices - 0.16, -9.0))
@@ -104,28 +86,11 @@ def test_the_box_is_what_is_in_reach_of_it(narrowing):
     assert not _is_held(made, made, np.full(5, 9.0))
 
 
-def test_prices_that_are_held_move_on_among_all_rows(narrowing, monkeypatch):
-    """With a reach that is far too short."""
-    made = problem_of(LIBRARIES[0], 1)
-    with monkeypatch.context() as patch:
-        patch.setattr(_cooling, "NARROWED_ENTRIES", 10**9)
-        whole = refine_prices(made, np.zeros(5), start=0.5, border=0.2)
-    narrowing.clear()
-    monkeypatch.setattr(_cooling, "REACH", 1e-3)
-    found = refine_prices(made, np.zeros(5), start=0.5, border=0.2)
-    assert narrowing.count(400) > 3  # at the same temperatures once more
-    assert found.temperature == whole.temperature
-    # Where no row is near, prices may differ by some temperatures; the value, by less than a
-    # descent ends for.
-    values = [_evaluate(made, p.prices, p.temperature).value for p in (found, whole)]
-    assert abs(values[0] - values[1]) < _smoothed_dual.PROMISE * 5 * whole.temperature
-
-
-def test_few_candidates_are_left_as_they_are(monkeypatch):
-    made = problem_of(LIBRARIES[0], 0)
-    for entries, is_narrowed in ((2001, False), (2000, True)):
-        monkeypatch.setattr(_cooling, "NARROWED_ENTRIES", entries)
-        assert (_narrowed(made, made, np.zeros(5), 0.01) is not made) == is_narrowed
+def test_few_candidates_are_left_as_they_are():
+    made = problem_of(NUMPY, 0)
+    for n, is_narrowed in ((2**18 // 5, False), (2**18 // 5 + 1, True)):
+        own = problem_of(NUMPY, 0, n=n)
+        assert (_narrowed(own, own, np.zeros(5), 0.01) is not own) == is_narrowed
     assert _narrowed(made, made, np.zeros(5), 1.0) is made  # more than half of the rows would stay
     with engine("reference"):
         assert _narrowed(made, made, np.zeros(5), 0.01) is made

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.offline import SolverOptions, _few_clusters, _search, assign_exact, assignment
+from dualclust.algos.offline import SolverOptions, _few_clusters, assign_exact, assignment
 from dualclust.algos.offline._few_clusters import _all_finite, solve_few
 from dualclust.algos.offline._options import DEFAULT_OPTIONS
 from dualclust.algos.offline._reduced import are_few
-from dualclust.algos.offline._region_from_rows import shifted_together
 from dualclust.algos.scores.sources import alone, score_source
-from dualclust.algos.scores.statistics import kept_in_memory, strided_ids
+from dualclust.algos.scores.statistics import kept_in_memory
 from dualclust.backends import engine
 from tests.compare import to_numpy
 from tests.problems import cone_scores, mixture_scores
@@ -88,73 +87,16 @@ def test_the_optimum_is_that_of_the_passes(make, lower, upper):
     assert assign_exact(scores, bounds).objective == found.objective
 
 
-def test_prices_that_are_far_off_need_larger_windows(xp, monkeypatch):
-    rng, windows = np.random.default_rng(0), []
+def test_prices_that_are_far_off_need_larger_windows(xp):
+    rng = np.random.default_rng(0)
     scores = rng.normal(size=(60, 4))
     bounds = SizeBounds.from_counts([15] * 4, n_samples=60)
     bounds = SizeBounds(*(xp.asarray(part) for part in bounds[:4]), 60)
     best = assign_exact(scores, SizeBounds.from_counts([15] * 4, n_samples=60))
-    real = _few_clusters.labels_by_paths
-
-    def paths(candidates, bounds, start, *args):
-        windows.append(start.temperature)
-        return real(candidates, bounds, start, *args)
-
-    monkeypatch.setattr(_few_clusters, "labels_by_paths", paths)
     for prices in (None, xp.asarray(np.asarray([9.0, -9.0, 0.0, 3.0]))):
         found = solve_few(score_source(xp.asarray(scores)), bounds, prices, 0.0)
         assert found.objective == pytest.approx(best.objective, rel=1e-12)
         assert to_numpy(found.counts).tolist() == [15] * 4
-    ranges = np.sort(scores.max(axis=1) - scores.min(axis=1))
-    assert windows == [0.125 / 4.0 * ranges[30]] * 2
-
-
-@pytest.mark.parametrize(("n", "m"), [(90, 18), (400, 40), (3, 1)])
-def test_prices_are_learned_on_some_rows_and_windows_measured_on_fewer(n, m, monkeypatch):
-    """As many as a fifth, or at most forty, but one at least; some of them measure what is far."""
-    rng, k, calls = np.random.default_rng(n), 3, {}
-    scores = rng.normal(size=(n, k)) * rng.uniform(0.5, 2.0, size=(n, 1))
-    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.6, upper=1.5)
-    options = SolverOptions(min_sample_rows=40, sample_part=5, few_rows=9, few_passes=3)
-
-    def spy(name):
-        real = getattr(_few_clusters, name)
-
-        def call(*args, **named):
-            found = real(*args, **named)
-            calls[name] = (args, named, found)
-            return found
-
-        monkeypatch.setattr(_few_clusters, name, call)
-
-    for name in ("learn_prices", "brought_near", "labels_by_paths"):
-        spy(name)
-    found = solve_few(score_source(scores), bounds, None, 0.5, options)
-    assert found.gap == 0.0
-    rows = scores[strided_ids(n, m, scores)]
-    (source, free), named, learned = calls["learn_prices"]
-    np.testing.assert_array_equal(source.block(0, m), rows)
-    assert (source.group.n_total, free.n_samples, named["n_passes"]) == (m, m, 3)
-    assert (free.lower.tolist(), free.upper.tolist()) == ([0] * k, [m] * k)
-    assert (named["options"].range_rows, named["options"].few_rows) == (9, 9)
-    (some, given, same), _, near = calls["brought_near"]
-    np.testing.assert_array_equal(some, rows[:9])
-    assert given is learned
-    assert same is bounds
-    (kept, _, start, tol, size, asked), _, _ = calls["labels_by_paths"]
-    ranges = np.sort(np.ptp(scores[:9], axis=1))
-    assert start.prices is near
-    window = 0.125 * ranges[len(ranges) // 2]
-    assert start.temperature == pytest.approx(window / options.window, rel=1e-12)
-    np.testing.assert_array_equal(np.sort(kept.values, axis=1), np.sort(scores, axis=1))
-    assert size == pytest.approx(np.abs(scores.max(axis=1)).sum(), rel=1e-12)
-    assert (tol, asked) == (0.5, options)
-    # Prices that are given come near as well.
-    solve_few(score_source(scores), bounds, np.asarray([1e9, 0.0, 0.0]), 0.5, options)
-    (some, given, same), _, near = calls["brought_near"]
-    np.testing.assert_array_equal(some, scores[strided_ids(n, min(n, 9), scores)])
-    np.testing.assert_array_equal(given, shifted_together(np.asarray([1e9, 0.0, 0.0]), bounds))
-    assert calls["labels_by_paths"][0][2].prices is near
 
 
 def test_the_best_cluster_changes_places_with_the_first(xp):
@@ -221,27 +163,6 @@ def test_ranks_find_what_one_finds_alone():
         np.testing.assert_array_equal(found.labels, whole.labels[first:last])
         np.testing.assert_array_equal(found.prices, whole.prices)
         assert found.objective == whole.objective
-
-
-@pytest.mark.parametrize("few", [True, False])
-def test_the_solver_asks_where_clusters_are_few(few, monkeypatch):
-    scores = np.random.default_rng(0).normal(size=(200, 4)) + np.asarray([2.0, 0.0, 0.0, 0.0])
-    bounds, asked = SizeBounds.from_counts([45] * 4, n_samples=200), []
-    real = _search.solve_few
-
-    def solve(*args):
-        asked.append(args)
-        return real(*args) if few else None
-
-    monkeypatch.setattr(_search, "solve_few", solve)
-    options = SolverOptions(full_entries=200)
-    prices = np.asarray([-2.0, 0.0, 0.0, 0.0])
-    found = assign_exact(scores, bounds, prices=prices, options=options)
-    assert found.gap == 0.0
-    [(_, own, given, tol, same)] = asked
-    assert (own, tol, same) == (bounds, 0.0, options)
-    np.testing.assert_array_equal(given, prices)
-    assert assign_exact(scores, bounds, options=PASSES).objective == pytest.approx(found.objective)
 
 
 def test_where_clusters_are_few_the_source_is_read_once():

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import dualclust as dc
-from dualclust.algos.offline import DEFAULT_OPTIONS, _held_prices, assignment
+from dualclust.algos.offline import DEFAULT_OPTIONS, _held_prices
 from dualclust.algos.offline._candidates import TrustRegion, collect_candidates
 from dualclust.algos.offline._held_prices import (
     Blocks,
     _least,
     around_blocks,
-    blocks_of_pass,
 )
 from dualclust.algos.offline._price_blocks import (
     blocks_at_edge,
@@ -159,35 +158,6 @@ def test_a_region_stays_where_blocks_are_no_better(rng, monkeypatch):
     assert around_blocks(*given).center is far
 
 
-@pytest.mark.parametrize(
-    ("n_passes", "is_cut", "asked", "expected"),
-    [
-        (0, False, [], Blocks([])),
-        (1, False, [], Blocks([])),
-        (2, False, [True], Blocks([[0, 1]], together=True)),
-        (3, False, [False], Blocks([[0]])),
-        (4, False, [True], Blocks([[0, 1]], together=True)),
-        # Too many for one by one.
-        (5, False, [False, True], Blocks([[0, 1]], together=True)),
-        (0, True, [False], Blocks([[0]])),
-        (1, True, [False], Blocks([[0]])),
-    ],
-)
-def test_clusters_and_groups_take_turns(n_passes, is_cut, asked, expected, monkeypatch):
-    seen, prices = [], np.zeros(4)
-
-    def at_edge(candidates, at, options, *, together=False):
-        assert (candidates, at) == ("candidates", prices)
-        seen.append(together)
-        if together:
-            return [[0, 1], [1, 2, 3]]  # three of four are not a group
-        return [] if n_passes == 5 else [[0]]
-
-    monkeypatch.setattr(_held_prices, "blocks_at_edge", at_edge)
-    assert blocks_of_pass("candidates", prices, n_passes, is_cut, OPTIONS) == expected
-    assert seen == asked
-
-
 def skewed(n, k, seed, d=64):
     """Cosines of rows around k / 4 directions, of sizes as 1, 1/2, 1/3 ..., with k of the rows."""
     rng = np.random.default_rng(seed)
@@ -204,18 +174,15 @@ def skewed(n, k, seed, d=64):
 @pytest.mark.parametrize(
     ("n", "k", "ratio", "seed"), [(8_000, 160, 0.5, 0), (8_000, 160, 0.9, 1), (9_000, 120, 1.0, 2)]
 )
-def test_crowded_directions_do_not_end_in_a_problem_of_all_scores(n, k, ratio, seed, monkeypatch):
+def test_crowded_directions_do_not_end_in_a_problem_of_all_scores(n, k, ratio, seed):
     """Prices of whole directions are 0.4 off, where a region of few candidates reaches 0.02."""
     scores = skewed(n, k, seed)
     bounds = dc.SizeBounds.from_ratios(k, n_samples=n, lower=ratio, upper=2.0 - ratio)
     source = score_source(scores)
     every = replace(OPTIONS, full_entries=n * k)
     best = dc.assign_source(source, bounds, tol=0.0, options=every)
-    full = []
-    monkeypatch.setattr(assignment, "_solve_in_full", lambda *_: full.append(True))
     with counted_passes() as count:
         found = dc.assign_source(source, bounds, tol=1e-4)
-    assert not full
     assert found.gap <= 1e-4
     assert found.violation == 0
     assert best.objective <= found.upper_bound * (1.0 + 1e-9)

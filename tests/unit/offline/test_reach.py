@@ -7,39 +7,25 @@ import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InvalidValueError
-from dualclust.algos.offline import DEFAULT_OPTIONS, assignment
-from dualclust.algos.offline._held_prices import Blocks
+from dualclust.algos.offline import DEFAULT_OPTIONS
 from dualclust.algos.offline.assignment import (
     assign_exact,
     assign_offline,
+    assign_source,
 )
+from dualclust.algos.scores.sources import score_source
 
 
 @pytest.mark.parametrize("factor", [1e-6, 1.0, 1e3], ids=["too small", "right", "too large"])
 @pytest.mark.parametrize("unit", [1.0, 2.0**400], ids=["one", "huge"])
-def test_a_reach_saves_the_samples_and_no_reach_is_wrong(monkeypatch, rng, factor, unit):
-    from dualclust.algos.offline import _trust_region
-
+def test_no_reach_is_wrong(rng, factor, unit):
     scores = rng.normal(size=(9_000, 12)) * unit
     bounds = SizeBounds.from_ratios(12, n_samples=9_000, lower=0.9, upper=1.1)
     passes = replace(DEFAULT_OPTIONS, few_growth=0)
     best = assign_exact(scores, bounds, options=passes)
     near = best.prices + rng.normal(size=12) * 1e-3 * unit
-    sampled, real = [], _trust_region.subsample
-
-    def spy(*args):
-        sampled.append(args)
-        return real(*args)
-
-    monkeypatch.setattr(_trust_region, "subsample", spy)
-    # Prices of clusters that a region holds back would be found without samples.
-    monkeypatch.setattr(assignment, "blocks_of_pass", lambda *given: Blocks([]))
-    assign_offline(scores, bounds, prices=near, options=passes)
-    assert sampled  # without a reach
-    sampled.clear()
     reach = np.full(12, 4e-3 * factor * unit)
     found = assign_offline(scores, bounds, prices=near, reach=reach, tol=0.0, options=passes)
-    assert bool(sampled) == (factor < 1.0)  # prices that are farther off are learned from samples
     assert found.gap == 0.0
     assert abs(found.objective - best.objective) <= found.rounding + best.rounding
 
@@ -57,7 +43,7 @@ def test_prices_beyond_their_reach_are_found_all_the_same(rng):
         assert found.gap <= 1e-3
 
 
-def test_each_price_has_a_reach_of_its_own(rng, monkeypatch):
+def test_each_price_has_a_reach_of_its_own(rng):
     """One that is far off costs no further pass if that is known, and few candidates."""
     n, k = 20_000, 16
     scores = rng.normal(size=(n, k))
@@ -65,25 +51,19 @@ def test_each_price_has_a_reach_of_its_own(rng, monkeypatch):
     passes = replace(DEFAULT_OPTIONS, few_growth=0)
     far = assign_exact(scores, bounds, options=passes).prices
     far[3] -= 0.5
-    looks, real = [], assignment.candidates_in
-
-    def look(source, region, known, **options):
-        found = real(source, region, known, **options)
-        looks.append(found[0].clusters.shape[0])
-        return found
-
-    monkeypatch.setattr(assignment, "candidates_in", look)
-    monkeypatch.setattr(assignment, "blocks_of_pass", lambda *given: Blocks([]))
+    source, read = score_source(scores), []
+    counted = source._replace(
+        block=lambda a, b: read.append(b - a) or source.block(a, b),
+        take=lambda ids: read.append(len(ids)) or source.take(ids),
+    )
     own = np.where(np.arange(k) == 3, 0.6, 1e-2)
-    for reach, n_looks in ((own, 1), (np.full(k, 1e-2), 2), (np.full(k, 0.6), 1)):
-        looks.clear()
-        found = assign_offline(scores, bounds, prices=far, reach=reach, options=passes)
+    n_read = []
+    for reach in (own, np.full(k, 1e-2)):
+        read.clear()
+        found = assign_source(counted, bounds, prices=far, reach=reach, options=passes)
         assert found.gap <= 1e-4
-        assert len(looks) >= n_looks
-        assert (len(looks) == 1) is (n_looks == 1)
-        if reach is own:
-            few = looks[0]
-    assert few < 0.5 * looks[0]
+        n_read.append(sum(read))
+    assert n_read[0] < 1.2 * n < n_read[1]
 
 
 def test_a_reach_that_says_nothing_is_refused(xp, rng):

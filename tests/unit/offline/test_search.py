@@ -12,7 +12,7 @@ from dualclust.algos.offline import DEFAULT_OPTIONS
 from dualclust.algos.offline._candidates import TrustRegion
 from dualclust.algos.offline._proof import OfflineAssignment
 from dualclust.algos.offline._reduced import ReducedSolution
-from dualclust.algos.offline._search import Search, best_of, first_region
+from dualclust.algos.offline._search import Search, best_of
 from dualclust.algos.offline.assignment import Problem, assign_source
 from dualclust.algos.scores.sources import Group, score_source
 
@@ -77,15 +77,3 @@ def test_what_is_wrong_with_a_row_names_it_though_a_sample_met_it_first(row):
     assert found.value.vector.sample == row
     low, high = bounds.lower.tolist(), bounds.upper.tolist()
     assert verify_infeasibility(low, high, np.isfinite(scores), found.value.vector)
-
-
-def test_an_error_of_a_sample_that_all_rows_do_not_have_stays(monkeypatch):
-    def refuse(*args):
-        msg = "no such sample"
-        raise InvalidValueError(msg)
-
-    monkeypatch.setattr("dualclust.algos.offline._search.initial_region", refuse)
-    source = score_source(np.zeros((6, 2)))
-    bounds = SizeBounds.from_ratios(2, n_samples=6)
-    with pytest.raises(InvalidValueError, match="no such sample"):
-        first_region(source, bounds, None, DEFAULT_OPTIONS)

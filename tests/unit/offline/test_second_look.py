@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import dualclust as dc
 from dualclust.algos.core.workers import workers
-from dualclust.algos.offline import DEFAULT_OPTIONS, SolverOptions, _second_look, assignment
+from dualclust.algos.offline import DEFAULT_OPTIONS, SolverOptions, assignment
 from dualclust.algos.offline._candidates import (
     SLACK,
     TooManyCandidatesError,
@@ -23,7 +23,7 @@ from dualclust.algos.offline._second_look import (
     look_again,
     may_look_again,
 )
-from dualclust.algos.scores import blocks
+from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import ScoresOutOfRangeError
 from tests.compare import to_numpy
@@ -102,9 +102,9 @@ def test_a_second_look_finds_what_a_pass_finds(xp, seed, width, dtype):
     assert_same(third, found)
 
 
-def test_it_reads_the_truncated_rows_alone(rng, monkeypatch):
-    monkeypatch.setattr(_second_look, "MOST_ROWS", 16)  # several blocks of free rows
-    scores, middle = rng.normal(size=(90, 7)), np.zeros(7)
+def test_it_reads_the_truncated_rows_alone(rng):
+    """Of several blocks of free rows."""
+    scores, middle = rng.normal(size=(20_000, 7)), np.zeros(7)
     source, taken = score_source(scores), []
     known = collect_candidates(source, middle - 0.4, middle + 0.4, width=3)
     watched = source._replace(
@@ -114,20 +114,6 @@ def test_it_reads_the_truncated_rows_alone(rng, monkeypatch):
     truncated = np.flatnonzero(known.is_free)[known.is_truncated]
     assert 5 < len(truncated) < len(known.truncation)
     assert taken == truncated.tolist()
-    assert_same(found, collect_candidates(source, middle - 0.1, middle + 0.1, width=4))
-
-
-def test_rows_are_read_again_a_block_at_a_time(rng, monkeypatch):
-    """However many of them were truncated, and however many clusters there are."""
-    scores, middle = rng.normal(size=(90, 7)), np.zeros(7)
-    source, taken = score_source(scores), []
-    known = collect_candidates(source, middle - 0.4, middle + 0.4, width=3)
-    monkeypatch.setattr(_second_look, "block_rows", lambda k, like: {7: 4}[k])
-    watched = source._replace(take=lambda ids: taken.append(len(ids)) or source.take(ids))
-    found = look_again(watched, known, middle - 0.1, middle + 0.1, width=4)
-    assert sum(taken) == known.is_truncated.sum()
-    assert len(taken) == -(-sum(taken) // 4)
-    assert max(taken) == 4
     assert_same(found, collect_candidates(source, middle - 0.1, middle + 0.1, width=4))
 
 
@@ -142,9 +128,8 @@ def test_rows_that_are_no_longer_what_they_were_are_not_taken(rng):
 
 
 @pytest.mark.parametrize("n_threads", [1, 3])
-def test_threads_and_rows_without_a_candidate_to_choose(rng, n_threads, monkeypatch):
-    monkeypatch.setattr(_second_look, "MOST_ROWS", 8)
-    scores, zero = rng.normal(size=(60, 5)).astype(np.float32), np.zeros(5)
+def test_threads_and_rows_without_a_candidate_to_choose(rng, n_threads):
+    scores, zero = rng.normal(size=(20_000, 5)).astype(np.float32), np.zeros(5)
     source = score_source(scores)
     known = collect_candidates(source, zero - 0.5, zero + 0.5, width=3)
     with workers(n_threads):
@@ -178,11 +163,9 @@ def test_scores_and_prices_of_zero_leave_every_candidate():
     assert_same(look_again(source, known, zero, zero, width=3), known._replace(low=zero, high=zero))
 
 
-def test_ranks_find_what_one_finds(rng, monkeypatch):
-    monkeypatch.setattr(blocks, "MOST_ROWS", 8)
-    monkeypatch.setattr(_second_look, "MOST_ROWS", 8)
-    scores, middle = rng.normal(size=(40, 6)), np.zeros(6)
-    edges = (0, 16, 16, 24, 40)
+def test_ranks_find_what_one_finds(rng):
+    scores, middle = rng.normal(size=(5 * MOST_ROWS, 6)), np.zeros(6)
+    edges = tuple(MOST_ROWS * i for i in (0, 2, 2, 3, 5))
     one = score_source(scores)
     known = collect_candidates(one, middle - 0.5, middle + 0.5, width=3)
     expected = look_again(one, known, middle - 0.2, middle + 0.2, width=4)
@@ -271,23 +254,17 @@ def problem(n, k, seed, noise=1.0):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_optimum_is_proven_after_one_pass_and_a_look(seed, monkeypatch):
+def test_the_optimum_is_proven_after_one_pass_and_a_look(seed):
     """With three candidates a row the first pass cannot prove it; a second one would read all."""
     scores = problem(3_000, 40, seed)
     bounds = dc.SizeBounds.from_ratios(40, n_samples=3_000, lower=0.9, upper=1.1)
-    events = []
-    for name in ("collect_candidates", "look_again"):
-        plain = getattr(_second_look, name)
-        monkeypatch.setattr(
-            _second_look,
-            name,
-            lambda *a, plain=plain, name=name, **b: events.append(name) or plain(*a, **b),
-        )
-    options = SolverOptions(pass_width=4, few_truncated=1.0)
-    source = score_source(scores)
-    found = assignment.assign_source(source, bounds, tol=0.0, options=options)
-    assert "look_again" in events
-    assert events.count("collect_candidates") < len(events)
+    options, source = SolverOptions(pass_width=4, few_truncated=1.0), score_source(scores)
+    counted, n_read = (
+        source._replace(block=lambda a, b: n_read.append(b - a) or source.block(a, b)),
+        [],
+    )
+    found = assignment.assign_source(counted, bounds, tol=0.0, options=options)
+    assert sum(n_read) == 3_000
     without = SolverOptions(full_entries=scores.size)  # every cluster is a candidate
     best = assignment.assign_source(source, bounds, tol=0.0, options=without)
     assert found.gap == 0.0

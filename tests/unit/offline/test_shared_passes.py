@@ -72,23 +72,6 @@ def test_prices_are_those_of_the_online_assignment(
     assert np.ptp(expected) > 0.1
 
 
-@pytest.mark.parametrize(("chunk_size", "expected"), [(10, "_shared_pass"), (9, "assign")])
-def test_long_chunks_are_shared_out_and_short_ones_are_not(chunk_size, expected, monkeypatch):
-    calls = []
-    monkeypatch.setattr(_online_passes, "SHARED_ENTRIES", 10 * K)
-    monkeypatch.setattr(_online_passes, "measured_steps", steps_of(chunk_size))
-    for name in ("_shared_pass", "assign"):
-        real = getattr(_online_passes, name)
-        monkeypatch.setattr(
-            _online_passes,
-            name,
-            lambda *a, real=real, name=name, **b: calls.append(name) or real(*a, **b),
-        )
-    bounds = relaxed(SizeBounds.from_ratios(K, n_samples=N, lower=0.8))
-    learn_prices(score_source(scores_of(0)), bounds, n_passes=2)
-    assert calls == [expected] * 2  # the rows are one block
-
-
 @pytest.mark.parametrize("in_turn", [False, True])
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_threads_read_every_row_once_a_pass_and_change_no_bit(small, threads, in_turn, monkeypatch):

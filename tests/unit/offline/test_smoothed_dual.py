@@ -1,23 +1,19 @@
 """The smoothed dual: its gradient, its limit, and prices that solve it."""
 
-import threading
 from importlib import import_module
 from itertools import pairwise
 
-import array_api_compat as compat
 import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.workers import workers
-from dualclust.algos.offline import _smoothed_dual
 from dualclust.algos.offline._cooling import refine_prices
 from dualclust.algos.offline._smoothed_dual import (
     Problem,
     _Borders,
     _evaluate,
     _joined,
-    _solver,
     price_errors,
 )
 from dualclust.algos.online.certificates import dual_value
@@ -49,59 +45,29 @@ def test_the_gradient_is_that_of_the_value(xp, rng):
         assert (values[0] - values[1]) / (2 * step) == pytest.approx(gradient[a], abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("entries", "most", "sizes"),
-    [
-        (120, 16, [30]),
-        (116, 16, [29, 1]),
-        (31, 16, [7, 7, 7, 7, 2]),
-        (4, 16, [4] * 7 + [2]),  # of as many rows as clusters, at least
-        (28, 3, [10, 10, 10]),
-    ],
-)
-def test_samples_are_summed_in_parts(xp, rng, entries, most, sizes, monkeypatch):
-    """The same sums, and Newton's system, up to their rounding; of other libraries in one part."""
-    made = problem(xp, rng.normal(size=(30, 4)), 6.0, 9.0)
-    prices, rhs = xp.asarray(rng.normal(size=4)), xp.asarray(rng.normal(size=4))
+def test_samples_are_summed_in_parts(xp, rng):
+    """The same sums as those of a few rows at a time, each of which is a part of its own."""
+    scores, prices = rng.normal(size=(40_000, 4)), xp.asarray(rng.normal(size=4))
 
-    def found():
-        for dense in (4, 3):
-            monkeypatch.setattr(_smoothed_dual, "DENSE", dense)
-            monkeypatch.setattr(_smoothed_dual, "CG_ACCURACY", 1e-14)
-            point = _evaluate(made, prices, 0.3)
-            yield (
-                float(point.value),
-                *(to_numpy(a) for a in (point.gradient, point.counts, point.spread)),
-            )
-            yield (to_numpy(_solver(point, xp.asarray(np.ones(4)), 0.5)(rhs)),)
+    def sums(rows):
+        point = _evaluate(problem(xp, rows, 0.0, 0.0), prices, 0.3)
+        return [to_numpy(a) for a in (point.value, point.counts, point.spread)]
 
-    expected = list(found())
-    monkeypatch.setattr(_smoothed_dual, "PART_ENTRIES", entries)
-    monkeypatch.setattr(core_workers, "MOST_PARTS", most)
-    got, real = [], _smoothed_dual.soft_counts
-    monkeypatch.setattr(
-        _smoothed_dual, "soft_counts", lambda v, *a, **o: got.append(v.shape[0]) or real(v, *a, **o)
-    )
-    _evaluate(made, prices, 0.3)
-    assert got == (sizes if compat.is_numpy_array(prices) else [30])
-    for of_parts, whole in zip(found(), expected, strict=True):
-        for one, other in zip(of_parts, whole, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-10)
+    whole = sums(scores)
+    apart = [sums(rows) for rows in np.split(scores, 8)]
+    for found, parts in zip(whole, zip(*apart, strict=True), strict=True):
+        np.testing.assert_allclose(found, np.sum(parts, axis=0), rtol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("entries", "sizes"),
-    [(6, [3, 5, 3, 2]), (7, [8, 4, 1]), (16, [8, 5]), (17, [11, 2]), (99, [13])],
-)
-def test_short_parts_are_joined(xp, entries, sizes, monkeypatch):
-    """Until they have the entries of a part, in their order."""
-    monkeypatch.setattr(_smoothed_dual, "PART_ENTRIES", entries)
-    rows = xp.asarray(np.arange(26.0).reshape(13, 2))
-    names = xp.asarray(np.arange(26, dtype=np.int32).reshape(13, 2) % 5)
-    cuts = [0, 3, 8, 8, 11, 12, 13]
+def test_short_parts_are_joined(xp):
+    """Until they have the 2^16 entries of a part, in their order."""
+    n = 95_000
+    rows = xp.asarray(np.arange(2.0 * n).reshape(n, 2))
+    names = xp.asarray(np.arange(2 * n, dtype=np.int32).reshape(n, 2) % 5)
+    cuts = [0, 20_000, 32_768, 32_768, 60_000, 61_000, 65_535, n]
     parts = [_Borders(rows[a:b, :], names[a:b, :]) for a, b in pairwise(cuts)]
     joined = _joined(parts)
-    assert [part.probabilities.shape[0] for part in joined] == sizes
+    assert [part.probabilities.shape[0] for part in joined] == [32_768, n - 32_768]
     for column, whole in zip(zip(*joined, strict=True), (rows, names), strict=True):
         together = np.concatenate([to_numpy(a) for a in column])
         np.testing.assert_array_equal(together, to_numpy(whole), strict=True)
@@ -114,23 +80,13 @@ def test_no_samples_are_one_part(xp):
     assert to_numpy(point.counts).tolist() == [0.0] * 4
 
 
-@pytest.mark.parametrize("threads", [1, 2, 4, 16])
-def test_no_thread_changes_a_bit(rng, threads, monkeypatch):
-    monkeypatch.setattr(_smoothed_dual, "PART_ENTRIES", 40)
-    made, prices = problem(LIBRARIES[0], rng.normal(size=(300, 4)), 60.0, 90.0), rng.normal(size=4)
+@pytest.mark.parametrize("threads", [2, 4, 16])
+def test_no_thread_changes_a_bit(rng, threads):
+    scores, prices = rng.normal(size=(60_000, 4)), rng.normal(size=4)
+    made = problem(LIBRARIES[0], scores, 12_000.0, 18_000.0)
     expected = _evaluate(made, prices, 0.3)
-    own = threading.get_ident()
-    computed_by = set()
-    real = _smoothed_dual.soft_counts
-
-    def counted(*args, **options):
-        computed_by.add(threading.get_ident())
-        return real(*args, **options)
-
-    monkeypatch.setattr(_smoothed_dual, "soft_counts", counted)
     with workers(threads):
         point = _evaluate(made, prices, 0.3)
-    assert (computed_by == {own}) is (threads == 1)
     assert point.value == expected.value
     for one, other in zip(point[1:5], expected[1:5], strict=True):
         assert one.tobytes() == other.tobytes()

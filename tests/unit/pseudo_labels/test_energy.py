@@ -19,6 +19,7 @@ from dualclust.algos.pseudo_labels.energy import (
 )
 from dualclust.algos.pseudo_labels.solver import pseudo_labels
 from tests.compare import to_numpy
+from tests.unit.pseudo_labels.test_solver import outputs
 
 OUTSIDE = [[1.02, -0.02], [-0.01, 0.6], [0.3, 0.7]]
 INSIDE = [[1.0, 0.0], [0.0, 0.6], [0.3, 0.7]]
@@ -63,21 +64,21 @@ def test_blocks_hold_so_many_entries():
     assert list(energy._blocks(2**17 + 1, 1)) == [slice(0, 2**17), slice(2**17, 2**17 + 1)]
 
 
-def test_blocks_change_no_value(xp, monkeypatch):
+def test_blocks_change_no_value(xp):
+    """Rows that come three times have the energy and the gap of one time, and take three blocks."""
     rng = np.random.default_rng(0)
-    sigma, y = (xp.asarray(rng.dirichlet(np.ones(3), size=7)) for _ in range(2))
-    slack = xp.asarray(rng.uniform(0.5, 1.0, size=7))
-    duals = LabelDuals(xp.asarray([0.3, 0.6, 0.2]), slack)
+    sigma, y = (rng.dirichlet(np.ones(30_000), size=4) for _ in range(2))
+    prices, slack = rng.uniform(0.2, 0.6, size=30_000), rng.uniform(0.5, 1.0, size=4)
 
-    def values():
-        found = [pseudo_label_energy(sigma, y, fairness_weight=2.0, beta=0.7)]
-        for given in (None, duals):
-            found.append(label_gap(sigma, y, fairness_weight=2.0, beta=0.7, duals=given))
+    def values(times):
+        weights = {"fairness_weight": 2.0, "beta": 0.7}
+        given = [xp.asarray(np.tile(a, (times, 1))) for a in (sigma, y)]
+        duals = LabelDuals(xp.asarray(prices), xp.asarray(np.tile(slack, times)))
+        found = [pseudo_label_energy(*given, **weights)]
+        found += [label_gap(*given, **weights, duals=each) for each in (None, duals)]
         return [float(value) for value in found]
 
-    whole = values()
-    monkeypatch.setattr(energy, "BLOCK", 9)  # three rows
-    assert values() == pytest.approx(whole, rel=1e-13)
+    assert values(3) == pytest.approx(values(1), rel=1e-11)
 
 
 def test_outputs_are_read_clipped_to_probabilities(xp):
@@ -183,59 +184,39 @@ def test_the_published_iteration_starts_from_floored_outputs(xp):
     np.testing.assert_allclose(step.sum(axis=1), 1.0, rtol=1e-15)
 
 
-def recorded(monkeypatch, **options):
-    """The problem that `pseudo_labels` hands to Newton's method."""
-    found, real = [], solver.init
-
-    def init(problem, start):
-        found.append(problem)
-        return real(problem, start)
-
-    monkeypatch.setattr(solver, "init", init)
-    result = pseudo_labels(**options)
-    return found[0], result
-
-
 @pytest.mark.parametrize(
-    ("beta", "fairness", "prior"),
-    [
-        (0.2, 0.4, [0.3, 0.2]),
-        (2.0, 3.0, [1.5, 0.5]),
-        (0.5, 1.0, [0.0, 0.0]),
-        (0.0, 0.0, [1.0, 1.0]),
-    ],
+    ("beta", "fairness", "parts"),
+    [(0.2, 0.6, (0.25, 0.75, 0.8)), (2.0, 0.0, (1.0, 0.0, 2.0)), (0.0, 0.0, (1.0, 0.0, 0.0))],
 )
-def test_the_weights_are_parts_of_their_sum(monkeypatch, beta, fairness, prior):
-    sigma = np.asarray([[0.5, 0.5], [0.1, 0.9], [0.6, 0.4]])
-    problem, _ = recorded(
-        monkeypatch, sigma=sigma, fairness_weight=fairness, beta=beta, prior=np.asarray(prior),
-        tol=1e-6, n_iter=0, block_rows=1,
-    )  # fmt: skip
-    total = beta + fairness * sum(prior)
-    weight = beta / total if total else 1.0
-    assert float(problem.weight) == pytest.approx(weight, rel=1e-15)
-    shares = 3 * fairness * np.asarray(prior) / (total or 1.0)
-    np.testing.assert_allclose(problem.shares, shares, rtol=1e-14)
-    assert float(problem.least) == pytest.approx(0.1 * 1e-6 * weight / 2, rel=1e-14)
-    assert problem.block_rows == 1
-    assert problem.fixed
+def test_the_weights_are_parts_of_their_sum(xp, beta, fairness, parts):
+    found = solver._scaled(beta, xp.asarray(fairness))
+    assert [float(part) for part in found] == pytest.approx(parts, rel=1e-15)
 
 
-def test_the_solver_stops_at_the_rounding_of_the_energy_at_the_latest(monkeypatch):
-    sigma = np.asarray([[0.5, 0.3, 0.2]])
-    problem, _ = recorded(monkeypatch, sigma=sigma, fairness_weight=1.0, tol=1e-30, n_iter=0)
-    assert float(problem.least) == pytest.approx(0.1 * 1e-14 / 3, rel=1e-14)
-    assert problem.block_rows == 2**17 // 3
-    problem, result = recorded(monkeypatch, sigma=sigma, fairness_weight=1.0, max_iter=1)
-    assert result.n_iter == 1
-    assert not problem.fixed
+@pytest.mark.parametrize("fairness", [0.5, 30.0])
+def test_it_ends_at_a_gap_of_the_tolerance_times_beta(fairness):
+    """Or at the rounding of the energy: 1e-14 of beta and the weight of fairness."""
+    sigma = outputs(np.random.default_rng(3), 9, 4, "sharp")
+
+    def solved(tol, **given):
+        weights = {"beta": 0.5, "fairness_weight": fairness, "prior": np.full(4, 0.5)}
+        return pseudo_labels(sigma, **weights, tol=tol, **given)
+
+    for tol in (1e-3, 1e-6, 1e-9):
+        found = solved(tol)
+        assert float(found.gap) <= 0.5 * tol * (1 + 1e-6) + 1e-13
+        before = solved(tol, n_iter=found.n_iter - 1)
+        assert float(before.gap) > 0.1 * tol  # its bound, which ends the steps, is a little larger
+    rounding = 1e-14 * (0.5 + 2.0 * fairness) / 0.5
+    last = solved(1e-30).n_iter
+    assert last == solved(0.99 * rounding).n_iter > solved(30.0 * rounding).n_iter
+    assert solved(0.5, max_iter=1).n_iter <= 1 == solved(1e-9, max_iter=1).n_iter
+
+
+def test_a_row_wider_than_a_block_is_a_block():
     wide = np.ones((2, 2**17 + 1)) / (2**17 + 1)
-    problem, _ = recorded(monkeypatch, sigma=wide, fairness_weight=0.0, n_iter=0)
-    assert problem.block_rows == 1
-    monkeypatch.setattr(solver, "bound", lambda *_: np.asarray(2.0**-30))
-    for tol, n_iter in ((2.0**-30, 0), (2.0**-31, 2)):
-        found = pseudo_labels(sigma, fairness_weight=0.0, tol=tol, max_iter=2)
-        assert found.n_iter == n_iter
+    found = pseudo_labels(wide, fairness_weight=0.0, n_iter=1)
+    np.testing.assert_allclose(found.labels, wide, rtol=1e-9)
 
 
 def test_the_gap_that_comes_back_is_that_of_the_duals(xp):

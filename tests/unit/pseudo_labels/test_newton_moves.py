@@ -12,6 +12,7 @@ from dualclust.algos.pseudo_labels import _newton as newton
 from dualclust.algos.pseudo_labels._interior_point import Problem, State, mass_of
 from dualclust.algos.pseudo_labels._system import system
 from tests.compare import to_numpy
+from tests.unit.pseudo_labels.test_solver import outputs
 
 SHARES = np.asarray([1.5, 0.0, 0.4, 1.1])
 
@@ -227,36 +228,29 @@ def test_labels_and_slack_stay_where_no_number_is_finite():
     np.testing.assert_array_equal(after.slack, state.slack)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "cautious", "fixed", "chosen"),
-    [
-        (0.04, 0.06, False, False, 0.06),
-        (0.04, 0.03, False, False, 0.04),
-        (0.05, 0.06, False, False, 0.05),
-        (0.04, 0.06, True, False, 0.04),
-        (0.04, 0.06, False, True, 0.04),
-    ],
-)
-def test_a_short_step_is_tried_once_more(monkeypatch, first, second, cautious, fixed, chosen):
+@pytest.mark.parametrize("seed", [0, 5, 7, 13])
+def test_a_short_step_is_tried_once_more(seed):
     """Not where the step before was one already, nor where no value may be read back."""
-    real, tried = newton._correct, []
-
-    def correct(problem, linear, affine, aim):
-        tried.append(float(aim.second))
-        length = (first, second)[len(tried) - 1]
-        return real(problem, linear, affine, aim)._replace(length=xp.asarray(length))
-
-    lengths, advance = [], newton._advance
-
-    def record(problem, state, affine, move, frozen):
-        lengths.append(float(move.length))
-        return advance(problem, state, affine, move, frozen)
-
-    monkeypatch.setattr(newton, "_correct", correct)
-    monkeypatch.setattr(newton, "_advance", record)
-    problem = problem_of(fixed=fixed)
-    state = newton.init(problem)._replace(cautious=xp.asarray(cautious))
-    newton.iterate(problem, state, xp.asarray(False))
-    assert lengths == [chosen]
-    again = first < 0.05 and not cautious and not fixed
-    assert tried == [0.0 if cautious else 1.0, 0.0][: 1 + again]
+    rng = np.random.default_rng(seed)
+    sigma = outputs(rng, 30 if seed != 13 else 4, 6, "sharp")
+    shares = rng.dirichlet(np.full(6, 0.3)) * len(sigma) * 0.5
+    problem = Problem(*map(xp.asarray, (sigma, 0.5, shares, 1e-12)), 100, False)
+    fixed = Problem(*problem[:5], True)
+    state, n_short, go = newton.init(problem), 0, xp.asarray(False)
+    for _ in range(8):
+        linear = system(problem, state)
+        affine = newton._predict(problem, linear)
+        move = newton._correct(problem, linear, affine, newton._aim(problem, linear, affine))
+        other = newton._correct(problem, linear, affine, newton._cautious(linear, move.aim))
+        again = float(move.length) < 0.05 and not bool(state.cautious)
+        assert not again or other.length > move.length
+        n_short += again
+        after = newton.iterate(problem, state, go)
+        expected = newton._advance(problem, state, affine, other if again else move, go)
+        np.testing.assert_array_equal(whole(after), whole(expected))
+        unread = newton._advance(problem, state, affine, move, go)
+        np.testing.assert_allclose(
+            whole(newton.iterate(fixed, state, go)), whole(unread), rtol=1e-6, atol=1e-9
+        )
+        state = after
+    assert n_short

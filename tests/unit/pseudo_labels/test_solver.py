@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
-from dualclust.algos.pseudo_labels import _system as system
 from dualclust.algos.pseudo_labels.em import em_labels, em_step
 from dualclust.algos.pseudo_labels.solver import (
     LabelDuals,
@@ -144,34 +143,43 @@ def test_solution_satisfies_the_optimality_conditions(xp, rng, kind, dtype):
     assert float(result.objective) == pytest.approx(value, rel=4 * eps + 1e-13)
 
 
-def compare_ways(xp, sigma, u, steps, monkeypatch):
-    """By elimination, LAPACK and conjugate gradients, with a matrix and without."""
+def agree(xp, sigma, u, steps):
+    """A number of steps known before, read back or not, blocks or none: one optimum."""
     sigma, u = xp.asarray(sigma), xp.asarray(u)
-    want = pseudo_labels(sigma, fairness_weight=5.0, prior=u, tol=1e-11)
+    options = {"fairness_weight": 5.0, "prior": u, "tol": 1e-11}
+    want = pseudo_labels(sigma, **options)
     assert float(want.gap) <= 2e-11
-    for dense, unrolled in ((1024, 128), (1024, 0), (0, 0)):
-        monkeypatch.setattr(system, "DENSE", dense)
-        monkeypatch.setattr(system, "UNROLLED", unrolled)
-        for n_iter in (None, steps):
-            found = pseudo_labels(
-                sigma, fairness_weight=5.0, prior=u, tol=1e-11, n_iter=n_iter, block_rows=7
-            )
-            assert float(found.gap) <= 2e-11
-            assert_close(found.objective, want.objective, rtol=4e-12)
-            assert_close(found.duals.prices, want.duals.prices, rtol=1e-4)
+    for n_iter in (None, steps):
+        found = pseudo_labels(sigma, **options, n_iter=n_iter, block_rows=7)
+        assert float(found.gap) <= 2e-11
+        assert_close(found.objective, want.objective, rtol=4e-12)
+        assert_close(found.duals.prices, want.duals.prices, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("m", [4, 30])
-def test_all_ways_of_solving_the_linear_system_agree(rng, m, kind, monkeypatch):
+def test_all_ways_of_solving_the_linear_system_agree(rng, m, kind):
     u = np.asarray([1.0, 2.0, 0.0, 1.0, 0.5, 0.25])
-    compare_ways(LIBRARIES[0], outputs(rng, m, 6, kind), u, 25, monkeypatch)
+    agree(LIBRARIES[0], outputs(rng, m, 6, kind), u, 25)
 
 
 @pytest.mark.parametrize("m", [3, 9])
-def test_all_ways_run_on_every_library(xp, rng, m, monkeypatch):
-    u = np.asarray([1.0, 2.0, 0.0, 1.0])
-    compare_ways(xp, outputs(rng, m, 4, "soft"), u, 5, monkeypatch)
+def test_all_ways_run_on_every_library(xp, rng, m):
+    agree(xp, outputs(rng, m, 4, "soft"), np.asarray([1.0, 2.0, 0.0, 1.0]), 5)
+
+
+@pytest.mark.parametrize(("m", "k"), [(140, 150), (150, 140)])
+def test_more_unknowns_than_are_eliminated_take_conjugate_gradients(rng, m, k):
+    """Where the number of steps is known; by samples and by clusters."""
+    agree(LIBRARIES[0], outputs(rng, m, k, "soft"), np.full(k, 1.0 / k), 12)
+
+
+@pytest.mark.parametrize(("steps", "gap"), [(None, 2e-4), (2, 1e-1)])
+def test_a_system_too_large_to_hold_is_never_made(rng, steps, gap):
+    """1,025 samples of 1,030 clusters: conjugate gradients on the product with its matrix."""
+    sigma = outputs(rng, 1025, 1030, "soft")
+    found = pseudo_labels(sigma, fairness_weight=5.0, tol=1e-4, n_iter=steps)
+    assert float(found.gap) <= gap < float(label_gap(sigma, sigma, fairness_weight=5.0))
 
 
 def test_blocks_of_rows_change_nothing(xp, rng):

@@ -66,8 +66,9 @@ class MiMarginOptions(Checked):
     its columns, ``mi_margin.supervised`` 0.1, 0.05, 0.01; and ``mi_margin.margin_weight=0`` for
     the rows whose papers have no such term (seeds, mi_d, iic, sela)::
 
-        dualclust train --data data/stl10_binary --method mi_margin --recipe mi_margin_stl10_weak \\
-            --set mi_margin.objective=iic mi_margin.supervised=0.05 mi_margin.margin_weight=0
+        dualclust train mi_margin --data data/stl10_binary --recipe mi_margin_stl10_weak \
+            --set mi_margin.objective=iic --set mi_margin.supervised=0.05 \
+            --set mi_margin.margin_weight=0
 
     ``iic`` needs ``average=2``, its two views.
     """

@@ -80,6 +80,24 @@ class GATCluster(Method):
     readout = "label-branch"
     capturable = True
 
+    @classmethod
+    def check(cls, config: RunConfig, n_samples: int | None = None) -> None:
+        """Refuse several heads, and a predictor."""
+        if len(config.heads.clusters) != 1:
+            msg = (
+                f"method='gatcluster' has one head, got "
+                f"heads.clusters={list(config.heads.clusters)}. "
+                f"To fix: heads.clusters=[{config.heads.target}]"
+            )
+            raise UsageError(msg)
+        if config.network.predictor:
+            msg = (
+                f"method='gatcluster' puts its branches where a predictor would be, got "
+                f"network.predictor={config.network.predictor}. To fix: network.predictor=0"
+            )
+            raise UsageError(msg)
+        super().check(config, n_samples)
+
     def __init__(
         self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
     ) -> None:
@@ -260,18 +278,6 @@ class GATCluster(Method):
 
 def _map_shape(config: RunConfig, network: Network) -> tuple[int, int, int]:
     """Shape of the encoder's map; features without positions are a map of one point."""
-    if len(config.heads.clusters) != 1:
-        msg = (
-            f"method='gatcluster' has one head, got heads.clusters={list(config.heads.clusters)}. "
-            f"To fix: heads.clusters=[{config.heads.target}]"
-        )
-        raise UsageError(msg)
-    if config.network.predictor:
-        msg = (
-            f"method='gatcluster' puts its branches where a predictor would be, got "
-            f"network.predictor={config.network.predictor}. To fix: network.predictor=0"
-        )
-        raise UsageError(msg)
     shape: tuple[int, int, int] | None = getattr(network.encoder, "map_shape", None)
     if shape is None:
         return network.out_dim, 1, 1

@@ -87,12 +87,37 @@ class MiMargin(Method):
     capturable = True
     readout = "log-probabilities"
 
+    @classmethod
+    def check(cls, config: RunConfig, n_samples: int | None = None) -> None:
+        """Refuse several heads, and a network that does not end in a linear classifier."""
+        clusters, options = config.heads.clusters, config.network
+        if len(clusters) != 1:
+            msg = (
+                f"method='mi_margin' learns one head, got heads.clusters={list(clusters)}. "
+                f"To fix: keep the target alone, heads.clusters=[{config.heads.target}]"
+            )
+            raise UsageError(msg)
+        if options.layers != 1 or options.last_norm or options.predictor:
+            msg = (
+                f"method='mi_margin' needs a linear classifier behind the encoder, got "
+                f"network.layers={options.layers}, last_norm={str(options.last_norm).lower()}, "
+                f"predictor={options.predictor}. To fix: set layers=1, last_norm=false, predictor=0"
+            )
+            raise UsageError(msg)
+        if options.out_dim != config.heads.target:
+            msg = (
+                f"method='mi_margin' needs an output for each cluster: network.out_dim must be "
+                f"heads.target={config.heads.target}, got {options.out_dim}"
+            )
+            raise UsageError(msg)
+        super().check(config, n_samples)
+
     def __init__(
         self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
     ) -> None:
         super().__init__(config, network, n_samples, ranks)
         self.options = options = config.options(MiMarginOptions)
-        self.head = _head(config, network)
+        self.head = _head(network)
         self.n_clusters = config.heads.target
         drawn = ("first",) * options.average or ("plain",)
         self.views = drawn + ("second",) * (options.extra_weight > 0)
@@ -270,28 +295,8 @@ class MiMargin(Method):
         count.add_(1.0)
 
 
-def _head(config: RunConfig, network: Network) -> nn.Linear:
+def _head(network: Network) -> nn.Linear:
     """The classifier of a network, if it ends in one."""
-    clusters, options = config.heads.clusters, config.network
-    if len(clusters) != 1:
-        msg = (
-            f"method='mi_margin' learns one head, got heads.clusters={list(clusters)}. "
-            f"To fix: keep the target alone, heads.clusters=[{config.heads.target}]"
-        )
-        raise UsageError(msg)
-    if options.layers != 1 or options.last_norm or options.predictor:
-        msg = (
-            f"method='mi_margin' needs a linear classifier behind the encoder, got "
-            f"network.layers={options.layers}, last_norm={str(options.last_norm).lower()}, "
-            f"predictor={options.predictor}. To fix: set layers=1, last_norm=false, predictor=0"
-        )
-        raise UsageError(msg)
-    if options.out_dim != config.heads.target:
-        msg = (
-            f"method='mi_margin' needs an output for each cluster: network.out_dim must be "
-            f"heads.target={config.heads.target}, got {options.out_dim}"
-        )
-        raise UsageError(msg)
     (head,) = network.projector.children()
     if not isinstance(head, nn.Linear):
         msg = f"the network must end in a linear layer, got {type(head).__name__}"

@@ -7,36 +7,13 @@ import copy
 import torch
 from torch import nn
 
-from ....algos.core.errors import UsageError
-from ...config.run import RunConfig
 from ...networks.network import Network
 from ...state.seeding import generator
 
-__all__ = ["check_networks", "init_predictor", "target_of"]
+__all__ = ["init_predictor", "target_of"]
 
 PREDICTOR_STD = 0.01
 """Standard deviation of the predictor's first weights, as released; its biases are 0."""
-
-
-def check_networks(config: RunConfig, network: Network) -> nn.Module:
-    """Return the predictor of a network that ProPos can train.
-
-    Raises
-    ------
-    UsageError
-        If there is none, or more than one number of clusters.
-    """
-    if len(config.heads.clusters) != 1:
-        k, clusters = config.heads.target, list(config.heads.clusters)
-        msg = f"ProPos has one head, got heads.clusters={clusters}. To fix: heads.clusters=[{k}]"
-        raise UsageError(msg)
-    if network.predictor is None:
-        msg = (
-            "ProPos needs a predictor, and network.predictor is 0. To fix this, set it to the "
-            "units of its hidden layer, such as network.hidden"
-        )
-        raise UsageError(msg)
-    return network.predictor
 
 
 @torch.no_grad()

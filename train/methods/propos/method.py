@@ -77,7 +77,7 @@ from ...networks.normalization import (
 from ...state.seeding import generator, permutation
 from ..base import ApplyToAll, Method, ParameterGroup, evaluating, register_method
 from ._labels import balanced_order, cluster, stream_key
-from ._networks import check_networks, init_predictor, target_of
+from ._networks import init_predictor, target_of
 from ._passes import Passes, SubBatches, WholeBatch
 
 __all__ = ["ProPos"]
@@ -118,12 +118,30 @@ class ProPos(Method):
 
     capturable = True
 
+    @classmethod
+    def check(cls, config: RunConfig, n_samples: int | None = None) -> None:
+        """Refuse several heads, and a network without a predictor."""
+        if len(config.heads.clusters) != 1:
+            k, clusters = config.heads.target, list(config.heads.clusters)
+            msg = (
+                f"ProPos has one head, got heads.clusters={clusters}. To fix: heads.clusters=[{k}]"
+            )
+            raise UsageError(msg)
+        if not config.network.predictor:
+            msg = (
+                "ProPos needs a predictor, and network.predictor is 0. To fix this, set it to the "
+                "units of its hidden layer, such as network.hidden"
+            )
+            raise UsageError(msg)
+        super().check(config, n_samples)
+
     def __init__(
         self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
     ) -> None:
         super().__init__(config, network, n_samples, ranks)
         self.options = options = config.options(ProposOptions)
-        predictor = check_networks(config, network)
+        predictor = network.predictor
+        assert predictor is not None
         init_predictor(predictor, config.seed)
         self.online_network = network
         self.target_network = self.network = target_of(network)

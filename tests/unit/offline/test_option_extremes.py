@@ -1,0 +1,142 @@
+"""Options at their extremes: labels and proofs as by any others, or an error with the rule."""
+
+import math
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
+from dualclust.algos.offline import SolverOptions, assign_offline
+from tests.compare import to_numpy
+from tests.problems import best_value
+
+SMALL = {
+    "full_entries": 0,
+    "few_clusters": 0,
+    "max_entries": 64,
+    "entries_per_row": 0.0,
+    "min_sample_rows": 2,
+    "sample_rows_per_cluster": 1,
+}
+"""All steps of a problem of millions of rows, on some tens."""
+
+
+def counted(xp, counts):
+    return SizeBounds.from_counts(
+        counts, counts, n_samples=sum(counts), xp=xp.namespace, device=xp.device
+    )
+
+
+@pytest.mark.parametrize(
+    ("chosen", "rule"),
+    [
+        ({"sample_growth": 1}, "sample_growth must be at least 2, got 1"),
+        ({"chunk_rows": 0}, "chunk_rows must be at least 1, got 0"),
+        ({"sample_part": 0}, "sample_part must be at least 1, got 0"),
+        ({"attempts": 0}, "attempts must be at least 1, got 0"),
+        ({"max_entries": -1}, "max_entries must be at least 0, got -1"),
+        ({"window": 0.0}, r"window must lie in \[1e-09, 1e\+09\], got 0.0"),
+        ({"pass_temperature": 0.0}, r"pass_temperature must lie in \[1e-09, 1e\+09\], got 0.0"),
+        ({"region_growth": 0.5}, r"region_growth must lie in \[1, 1e\+09\], got 0.5"),
+        ({"learning_floor": 2.0}, r"learning_floor must lie in \[1e-09, 1\], got 2.0"),
+        ({"deviations": math.nan}, r"deviations must lie in \[0, 1e\+09\], got nan"),
+        ({"tied_share": math.inf}, r"tied_share must lie in \[0, 1e\+09\], got inf"),
+        ({"limit_widths": ()}, "the number of limit_widths must be at least 1, got 0"),
+        ({"limit_widths": (4, 0)}, r"limit_widths\[1\] must be at least 1, got 0"),
+    ],
+)
+def test_what_says_nothing_is_refused(chosen, rule):
+    with pytest.raises(InvalidValueError, match=f"^{rule}.*To fix this, pass a"):
+        SolverOptions(**chosen)
+
+
+@pytest.mark.parametrize("chosen", [{"max_entries": 1.5}, {"few_rows": True}, {"window": "4"}])
+def test_what_is_no_number_is_refused(chosen):
+    with pytest.raises(InvalidTypeError, match=f"^{next(iter(chosen))} must be a"):
+        SolverOptions(**chosen)
+
+
+def test_least_values_of_all_options_at_once():
+    least = {}
+    for field in fields(SolverOptions):
+        values = [(1,)] if isinstance(field.default, tuple) else [-1.0, 0, 1, 2, 0.0, 1e-9, 1.0]
+        kind = type(field.default)
+        for value in values:
+            try:
+                SolverOptions(**{field.name: kind(value)})
+            except InvalidValueError:
+                continue
+            least[field.name] = kind(value)
+            break
+    assert len(least) == len(fields(SolverOptions))
+    rng = np.random.default_rng(0)
+    scores, counts = rng.normal(size=(7, 3)), [1, 4, 2]
+    bounds = SizeBounds.from_counts(counts, counts, n_samples=7)
+    for tol in (0.0, 0.1):
+        found = assign_offline(
+            scores, bounds, tol=tol, options=SolverOptions(**{**least, "last_entries": 2**27})
+        )
+        best = best_value(scores, bounds.lower, bounds.upper)
+        assert found.counts.tolist() == counts
+        assert best <= found.upper_bound + found.rounding
+        assert best - found.objective <= 2.0 * found.gap * max(abs(best), found.upper_bound) + 1e-12
+
+
+def test_all_lists_may_be_truncated(xp):
+    rng = np.random.default_rng(0)
+    scores, counts = rng.normal(size=(24, 8)), [3] * 8
+    options = SolverOptions(**SMALL, limit_truncated=1.0, limit_widths=(2, 4), pass_width=4)
+    found = assign_offline(xp.asarray(scores), counted(xp, counts), tol=0.1, options=options)
+    assert np.bincount(to_numpy(found.labels)).tolist() == counts
+
+
+def test_a_gap_of_rounding_alone_is_finite(xp):
+    # All scores are 0, and so is the bound; what prices add and take away is rounded.
+    options = SolverOptions(
+        full_entries=0, max_entries=64, entries_per_row=0.0, max_passes=2, min_sample_rows=2
+    )
+    counts = [1, 4, 2, 1, 2, 1, 1]
+    found = assign_offline(
+        xp.asarray(np.zeros((12, 7))), counted(xp, counts), tol=1e-9, options=options
+    )
+    assert np.bincount(to_numpy(found.labels)).tolist() == counts
+    assert found.objective == 0.0
+    assert 0.0 <= found.upper_bound <= 1e-12
+    assert 0.0 <= found.gap <= 2.0
+
+
+def test_a_row_that_may_join_nothing_is_named(xp):
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(24, 8))
+    scores[5] = -np.inf
+    bounds = counted(xp, [3] * 8)
+    options = SolverOptions(**SMALL, memory_rows=24)
+    with pytest.raises(InfeasibleBoundsError, match="sample 5"):
+        assign_offline(xp.asarray(scores), bounds, tol=0.1, options=options)
+
+
+def test_ranges_below_all_steps(xp):
+    # One row has a score that sets the unit; in all others clusters differ by the least number.
+    scores = np.zeros((24, 4))
+    scores[:, 1] = 5e-324
+    scores[20, 0] = 1e10
+    counts = [6] * 4
+    options = SolverOptions(**SMALL, range_rows=2, online_passes=8)
+    for tol in (0.0, 1e-4):
+        found = assign_offline(xp.asarray(scores), counted(xp, counts), tol=tol, options=options)
+        assert np.bincount(to_numpy(found.labels)).tolist() == counts
+        assert int(found.labels[20]) == 0
+        assert found.upper_bound + found.rounding >= 1e10
+
+
+def test_digits_that_the_unit_of_the_largest_score_leaves_out_are_rounding(xp):
+    # A score that nobody takes sets the unit, in which the others are subnormal.
+    scores = np.zeros((4, 2))
+    scores[0, 0], scores[:, 1] = -(2.0**1000), np.asarray([1.0, 3.0, 5.0, 7.0]) / 3.0 * 2.0**-160
+    bounds = SizeBounds.from_counts([0, 0], [4, 4], n_samples=4, xp=xp.namespace, device=xp.device)
+    found = assign_offline(xp.asarray(scores), bounds)
+    exact = float(np.sum(scores[:, 1]))
+    assert found.objective != exact
+    assert abs(found.objective - exact) <= found.rounding <= 2.0**-170
