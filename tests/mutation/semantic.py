@@ -231,7 +231,11 @@ class SemanticFinder(Finder):
 
     def visit_Call(self, node: ast.Call) -> None:
         name = called_name(node)
-        if name in (SILENT_CALLS | SHAPES) or name.endswith(("Error", "Warning")):
+        if name in SILENT_CALLS or name.endswith(("Error", "Warning")):
+            return
+        for keyword in node.keywords:
+            self._keyword(name, keyword)
+        if name in SHAPES:
             return
         for argument in node.args:
             if isinstance(argument, ast.Name) and self._is_whole(argument):
@@ -242,8 +246,6 @@ class SemanticFinder(Finder):
             start, stop, step = (self.text(a) for a in node.args)
             text = f"min({stop}, {start} + {step})"
             self.add("one iteration", *self.span(node.args[1]), text)
-        for keyword in node.keywords:
-            self._keyword(name, keyword)
         if name not in COMMUTE:
             self._swapped(name, node.args)
         if not isinstance(node.func, ast.Name):

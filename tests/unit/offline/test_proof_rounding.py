@@ -16,17 +16,21 @@ ROUNDING = 2.0**-46
 """What sums of terms of 1 can be off by."""
 
 
-def test_the_size_of_a_truncated_score_explains_what_it_seems_to_be_worth_more() -> None:
+@pytest.mark.parametrize("scale", [0.0, 1.0, 1e17])
+def test_rounding_of_prices_explains_what_a_truncated_cluster_seems_to_be_worth(
+    scale: float,
+) -> None:
+    """As much as the scale of the prices, and no more than the label, which is worth 1."""
     kept = all_candidates(score_source(np.asarray([[1.0, 0.0]])), like=np.zeros(2))
     bounds = SizeBounds.from_counts([0, 0], n_samples=1)
-    for beyond, is_lost in ((0.75 * ROUNDING, False), (1.5 * ROUNDING, True)):
+    for beyond in (0.75 * ROUNDING, 1.5 * ROUNDING):
         cut = kept._replace(truncation=np.asarray([1.0 + beyond]))
-        found, misplaced = proven(
-            cut, np.zeros(1, np.int64), np.zeros(2), bounds, 0.0, SolverOptions()
-        )
+        slots = np.zeros(1, np.int64)
+        found, misplaced = proven(cut, slots, np.zeros(2), bounds, scale, SolverOptions())
+        is_lost = beyond > ROUNDING or scale == 0.0
         assert found.upper_bound == 1.0 + beyond * is_lost
         assert (found.status == "optimal") != is_lost
-        assert misplaced == 0.0
+        assert misplaced == 0.0  # beside the candidates the label is the best
 
 
 @pytest.mark.parametrize(("scale", "size"), [(1.0, 1.0), (0.25, 0.25), (1e17, 4.0)])
