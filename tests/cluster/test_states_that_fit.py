@@ -39,6 +39,7 @@ def test_what_fits_is_read(tmp_path: Path) -> None:
         # A length of -1 would take what is left, and give it to the next one again.
         ([("<f8", [1]), ("<f8", [-1, 1]), ("<f8", [2])], "shape \\(-1, 1\\)"),
         ([("<f8", [2, True])], "shape \\(2, True\\)"),
+        ([("<f8", [2]), ("<f8", [False])], "shape \\(False,\\)"),
         ([("<f8", [2.0])], "shape \\(2.0,\\)"),
         ([("<f8", ["2"])], "shape \\('2',\\)"),
         ([("O", [2])], "type 'O'"),

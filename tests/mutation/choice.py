@@ -51,13 +51,6 @@ PINNED = {
     "train/": "tests/train/test_defaults.py",
     "algos/": "tests/unit/test_defaults.py",
 }
-FOLDERS = {
-    "algos": ("unit", "property", "reference"),
-    "backends": ("backends",),
-    "train": ("train",),
-    "dualclust": ("cluster", "cli", "own_loop", "estimators", "train"),
-}
-OTHERS = (*dict.fromkeys(name for names in FOLDERS.values() for name in names),)
 # Tests that belong to a package, which all run on its mutants; {} is its name.
 OWN = {
     "algos": ("unit/{}", "property", "reference"),
@@ -70,6 +63,7 @@ OWN = {
     "dualclust/torch": ("own_loop",),
     "dualclust": ("estimators", "cli"),
 }
+OTHERS = {pattern.split("/")[0] for patterns in OWN.values() for pattern in patterns}
 
 
 def modules(root: Path, only: Sequence[str] = ()) -> list[str]:
@@ -173,12 +167,13 @@ def likely_files(root: Path, mutant: Mutant) -> list[str]:
     # A private function is seen through the public ones of its module.
     public = _public(root, mutant.module)
     near = _importers(root, stem)
+    package = set(folder_files(root, mutant.module))
     ranked = []
     for path, text in _texts(root).items():
         file, where = Path(path).stem, path.split("/")[1]
         if where not in OTHERS or file.startswith(SLOW):
             continue
-        home = where in FOLDERS[part]
+        home = path in package
         near_by = Path(mutant.module).parent.name in path.split("/")
         own = home and near_by and any(file == t or file.startswith(f"{t}_") for t in titles)
         score = 8.0 * own + 4.0 * _imports_module(text, mutant.module)
