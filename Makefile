@@ -12,7 +12,8 @@ ROWS ?=
 EXTRAS ?=
 # Workers of the test run; a file's tests stay with one worker, and the longest file starts early.
 TEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
-# How many errors, and drawn by which seed; see tests/mutation/run.py.
+# How many errors, drawn by which seed, where (--only PATH) and of which kinds (--operators semantic);
+# see tests/mutation/run.py.
 MUTANTS_ARGS ?= --n 100 --seed 0 --jobs 2
 
 # The first interpreter that starts (a pyenv shim may be on PATH and refuse to), is new enough and
@@ -47,7 +48,7 @@ help:
 	@echo 'make lowest the suite with the lowest versions that pyproject.toml allows: a row of machines'
 	@echo 'make slow   the tests that take minutes, and four times the examples of each property'
 	@echo 'make coverage  which branches does the suite take? (half an hour)'
-	@echo 'make mutants  small errors in a copy of the library: do the tests notice? (an hour)'
+	@echo 'make mutants  errors in a copy of the library: do its tests notice? (an hour; MUTANTS_ARGS)'
 	@echo 'make faults  kill, fill the disk, flip bits: does every run go on to the same bytes? (an hour)'
 	@echo 'make bad-inputs  thousands of bad inputs: is each refused with what to do? (minutes)'
 	@echo 'make fuzz   the readers of files, by atheris or random changes (FUZZ_ARGS="npy --runs 1000000")'

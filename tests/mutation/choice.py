@@ -1,4 +1,4 @@
-"""Which mutants are tried, and which test files are likely to see one."""
+"""Which mutants are tried, and which tests run for one: those that are likely to see it first."""
 
 from __future__ import annotations
 
@@ -9,16 +9,34 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from tests.mutation.operators import Mutant, is_python, mutants
+from tests.mutation.operators import OPERATORS, is_python, mutants
+from tests.mutation.places import Mutant
 from tests.mutation.trace import Trace
 
-__all__ = ["GROUPS", "PINNED", "draw", "group", "likely_files", "line_tests", "modules"]
+__all__ = [
+    "GROUPS",
+    "PINNED",
+    "draw",
+    "folder",
+    "folder_files",
+    "group",
+    "likely_files",
+    "line_tests",
+    "modules",
+]
 
-GROUPS = ("algos", "backends", "train/methods", "train", "dualclust/common")
+GROUPS = ("algos", "backends", "train", "dualclust")
+LINKS = tuple(f"dualclust/{name}/" for name in ("algos", "backends", "train", "proofs"))
 # Pictures and words for people: their tests look at what is there, not at where.
-SKIPPED = {"dualclust/common/plotting.py", "train/report/attention.py", "train/report/figures.py"}
-# They build distributions, start ranks and commands, or run every claim: minutes. A file that is
-# named after the module is used all the same.
+SKIPPED = {
+    "dualclust/cluster/choice_figure.py",
+    "dualclust/cluster/report/draw.py",
+    "dualclust/common/plotting.py",
+    "train/report/attention.py",
+    "train/report/figures.py",
+}
+# They build distributions, start ranks and commands, or run every claim: minutes. They come last,
+# with the folder.
 SLOW = (
     "test_packaging",
     "test_ranks",
@@ -33,36 +51,61 @@ PINNED = {
     "train/": "tests/train/test_defaults.py",
     "algos/": "tests/unit/test_defaults.py",
 }
-FOLDERS = {
-    "algos": ("unit", "property", "reference"),
+# Tests that belong to a package, which all run on its mutants; {} is its name.
+OWN = {
+    "algos": ("unit/{}", "property", "reference"),
     "backends": ("backends",),
-    "train": ("train",),
-    "dualclust": ("cluster", "train"),
+    "train": ("train/{}",),
+    "dualclust/cli": ("cli",),
+    "dualclust/cluster": ("cluster", "cli"),
+    "dualclust/common": ("cluster", "train/state"),
+    "dualclust/estimators": ("estimators",),
+    "dualclust/torch": ("own_loop",),
+    "dualclust": ("estimators", "cli"),
 }
-OTHERS = ("unit", "property", "reference", "backends", "train", "cluster")
+OTHERS = {pattern.split("/")[0] for patterns in OWN.values() for pattern in patterns}
 
 
-def modules(root: Path, patterns: Sequence[str] = ()) -> list[str]:
+def modules(root: Path, only: Sequence[str] = ()) -> list[str]:
     """Modules that mutants are made of, as paths below the repository."""
     found = []
-    for folder in ("algos", "backends", "train", "dualclust/common"):
-        for path in sorted((root / folder).rglob("*.py")):
+    for part in GROUPS:
+        for path in sorted((root / part).rglob("*.py")):
             name = path.relative_to(root).as_posix()
-            wanted = not patterns or any(path.match(p) or name.startswith(p) for p in patterns)
-            if wanted and name not in SKIPPED:
+            wanted = not only or any(path.match(p) or name.startswith(p) for p in only)
+            if wanted and name not in SKIPPED and not name.startswith(LINKS):
                 found.append(name)
     return found
 
 
 def group(module: str) -> str:
     """Which of `GROUPS` a module belongs to."""
-    return next(g for g in GROUPS if module.startswith(f"{g}/"))
+    return module.split("/")[0]
 
 
-def draw(root: Path, names: Sequence[str], n: int, seed: int) -> list[Mutant]:
-    """Draw mutants: groups in turn, a module of it, a kind of error, then a place.
+def folder(module: str) -> str:
+    """Package of a module, of which rates are told: "algos/offline", "backends"."""
+    return "/".join(module.split("/")[:-1][:2])
 
-    Large modules and frequent kinds would else be most of what is tried.
+
+def folder_files(root: Path, module: str) -> list[str]:
+    """All test files of the package of a module."""
+    package = folder(module)
+    patterns = OWN.get(package) or OWN[group(module)]
+    name = package.rpartition("/")[2]
+    found: list[Path] = []
+    for pattern in patterns:
+        where = root / "tests" / pattern.format(name)
+        found += sorted((where if where.is_dir() else where.parent).rglob("test_*.py"))
+    return list(dict.fromkeys(path.relative_to(root).as_posix() for path in found))
+
+
+def draw(
+    root: Path, names: Sequence[str], n: int, seed: int, operators: Sequence[str] = OPERATORS
+) -> list[Mutant]:
+    """Draw mutants: groups in turn, a module of it, an operator, then a place.
+
+    Large modules and frequent operators would else be most of what is tried.
     """
     rng = random.Random(seed)
     sources = {name: (root / name).read_text(encoding="utf-8") for name in names}
@@ -79,7 +122,8 @@ def draw(root: Path, names: Sequence[str], n: int, seed: int) -> list[Mutant]:
                 queues[g] = rng.sample(mine, len(mine))
             name = queues[g].pop()
             if name not in left:
-                left[name] = mutants(name, sources[name])
+                found = mutants(name, sources[name])
+                left[name] = [m for m in found if m.operator in operators]
             if not left[name]:
                 alive.discard(name)
                 continue
@@ -104,8 +148,8 @@ def _texts(root: Path) -> dict[str, str]:
 def _importers(root: Path, stem: str) -> frozenset[str]:
     """Stems of the modules of ours that import a module."""
     found = set()
-    for folder in ("algos", "backends", "train", "dualclust"):
-        for path in (root / folder).rglob("*.py"):
+    for part in GROUPS:
+        for path in (root / part).rglob("*.py"):
             if _imports(path.read_text(encoding="utf-8"), stem):
                 found.add(path.stem)
     return frozenset(found - {stem, "__init__"})
@@ -115,7 +159,7 @@ def _imports(text: str, stem: str) -> bool:
     return bool(re.search(rf"^\s*(from|import)\b.*\b{stem}\b", text, re.M))
 
 
-def likely_files(root: Path, mutant: Mutant, most: int) -> list[str]:
+def likely_files(root: Path, mutant: Mutant) -> list[str]:
     """Test files that are likely to see a mutant, the likeliest first."""
     stem, part = Path(mutant.module).stem, mutant.module.split("/")[0]
     titles = _titles(mutant.module)
@@ -123,12 +167,13 @@ def likely_files(root: Path, mutant: Mutant, most: int) -> list[str]:
     # A private function is seen through the public ones of its module.
     public = _public(root, mutant.module)
     near = _importers(root, stem)
+    package = set(folder_files(root, mutant.module))
     ranked = []
     for path, text in _texts(root).items():
-        file, folder = Path(path).stem, path.split("/")[1]
-        if folder not in OTHERS or file.startswith(SLOW):
+        file, where = Path(path).stem, path.split("/")[1]
+        if where not in OTHERS or file.startswith(SLOW):
             continue
-        home = folder in FOLDERS[part]
+        home = path in package
         near_by = Path(mutant.module).parent.name in path.split("/")
         own = home and near_by and any(file == t or file.startswith(f"{t}_") for t in titles)
         score = 8.0 * own + 4.0 * _imports_module(text, mutant.module)
@@ -145,10 +190,10 @@ def likely_files(root: Path, mutant: Mutant, most: int) -> list[str]:
         )
         if score > 0:
             # Unit tests are quicker than the others, and short files than long ones.
-            score += 2.0 * home + 0.3 * (folder == "unit") - len(text) / 1e5
+            score += 2.0 * home + 0.3 * (where == "unit") - len(text) / 1e5
             ranked.append((score, path))
     ranked.sort(key=lambda pair: (-pair[0], pair[1]))
-    return [path for _, path in ranked[:most]]
+    return [path for _, path in ranked]
 
 
 def line_tests(
@@ -156,7 +201,8 @@ def line_tests(
 ) -> list[str]:
     """Test functions that run a mutant's lines: those of likely files first, the quickest first.
 
-    They take at most about `most` seconds together, without a single one that takes more.
+    They take at most about `most` seconds together, without a single one that takes more: the rest
+    comes with the folder.
     """
     found = trace.through(mutant.module, _lines(source, mutant))
     rank = {file: i for i, file in enumerate(files)}

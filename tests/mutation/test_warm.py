@@ -29,6 +29,16 @@ def test_waits():
     import time
     time.sleep(1e6)
 """
+SEVERAL = """\
+import time
+import pytest
+
+@pytest.mark.parametrize("i", range(4))
+def test_works(i):
+    end = time.process_time() + 0.7
+    while time.process_time() < end:
+        pass
+"""
 
 
 @pytest.fixture(scope="module")
@@ -59,16 +69,25 @@ def test_a_changed_module_is_seen_and_so_is_its_repair(warm: tuple[Warm, Path]) 
 def test_what_does_not_end_is_ended(warm: tuple[Warm, Path]) -> None:
     runs, root = warm
     (root / "shelf.py").write_text("ITEM = 1\n", encoding="utf-8")
-    assert runs.run(["test_shelf.py::test_no_end"], 1)[0] == -signal.SIGXCPU
+    assert runs.run(["test_shelf.py::test_no_end"], 1)[0] == -signal.SIGPROF
     assert runs.run(["test_shelf.py::test_death"], 60)[0] == -signal.SIGABRT
     assert runs.run(["test_shelf.py::test_item"], 60)[0] == 0
+    (root / "shelf.py").write_text("while True:\n    pass\n", encoding="utf-8")
+    assert runs.run(["test_shelf.py::test_item"], 1)[0] == -signal.SIGPROF
 
 
-@pytest.mark.parametrize("wall_seconds", [0.0, 0.5])  # 0: before the child has begun
-def test_waiting_ends_too(warm: tuple[Warm, Path], wall_seconds: float) -> None:
+def test_the_limit_is_of_each_test(warm: tuple[Warm, Path]) -> None:
+    runs, root = warm
+    (root / "test_several.py").write_text(SEVERAL, encoding="utf-8")
+    code, printed = runs.run(["test_several.py"], 2)
+    assert code == 0, printed
+
+
+def test_waiting_ends_too(warm: tuple[Warm, Path]) -> None:
     _, root = warm
-    runs = Warm(root, loaded=(), wall_seconds=wall_seconds)
-    assert runs.run(["test_shelf.py::test_waits"], 60)[0] == -signal.SIGXCPU
+    runs = Warm(root, loaded=(), wall_seconds=2.0)
+    (root / "shelf.py").write_text("ITEM = 1\n", encoding="utf-8")
+    assert runs.run(["test_shelf.py::test_waits"], 60)[0] == -signal.SIGALRM
     runs.close()
 
 

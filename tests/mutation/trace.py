@@ -25,7 +25,7 @@ import pytest
 __all__ = ["Trace", "read_trace"]
 
 ROOT = Path(__file__).resolve().parents[2]
-TRACED = ("algos", "backends", "train", "dualclust/common")
+TRACED = ("algos", "backends", "train", "dualclust")
 
 
 class Trace(NamedTuple):

@@ -19,7 +19,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,6 +38,8 @@ LOADED = (
     "torch",
     "_pytest.assertion.rewrite",
 )
+# A child that asks for more has an error in its memory: the machine is shared.
+MOST_BYTES = 8 * 2**30
 # pytest cannot rewrite the assertions of a plug-in that is loaded already; it has none.
 PYTEST = ["-q", "-x", "--tb=line", "-p", "no:cacheprovider", "-o", "timeout=0"]
 PYTEST += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
@@ -54,7 +55,7 @@ class Warm:
     loaded : sequence of str
         Modules to load before the first run. One that is not installed is left out.
     wall_seconds : float
-        After these a run is ended that uses no CPU time, because it waits for what never comes.
+        After these a test is ended that uses no CPU time, because it waits for what never comes.
     """
 
     def __init__(
@@ -67,8 +68,9 @@ class Warm:
             "OMP_NUM_THREADS": "1",
         }
         # -P: modules beside this file ("trace", "run") must not hide others of the same name.
+        self._wall_seconds = wall_seconds
         self._process = subprocess.Popen(
-            [sys.executable, "-P", __file__, str(wall_seconds), *loaded],
+            [sys.executable, "-P", __file__, *loaded],
             cwd=root,
             env=environment,
             stdin=subprocess.PIPE,
@@ -84,14 +86,16 @@ class Warm:
         targets : sequence of str
             Arguments of pytest: files, names of tests, options.
         cpu_seconds : int
-            A run that uses more is ended, with code -SIGXCPU.
+            When one test uses more, the run is ended with code -SIGPROF; with -SIGALRM, when it
+            takes longer than `wall_seconds`.
         """
         incoming, outgoing = self._process.stdin, self._process.stdout
         assert incoming is not None
         assert outgoing is not None
         with tempfile.NamedTemporaryFile(prefix="printed-") as printed:
             try:
-                incoming.write(json.dumps([cpu_seconds, printed.name, *PYTEST, *targets]) + "\n")
+                limits = cpu_seconds, self._wall_seconds
+                incoming.write(json.dumps([*limits, printed.name, [*PYTEST, *targets]]) + "\n")
                 incoming.flush()
             except BrokenPipeError:
                 answer = ""
@@ -113,7 +117,21 @@ class Warm:
         self._process.stdout.close()
 
 
-def _serve(wall_seconds: float, loaded: Sequence[str]) -> None:
+class _Limits:
+    """A plug-in of pytest: what is read before the first test, and each test, must end."""
+
+    def __init__(self, cpu_seconds: float, wall_seconds: float) -> None:
+        self.limits = cpu_seconds, wall_seconds
+        self.pytest_runtest_logstart()
+
+    def pytest_runtest_logstart(self) -> None:
+        """Begin again. Nobody handles these signals, so that they end the process."""
+        cpu_seconds, wall_seconds = self.limits
+        signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
+        signal.setitimer(signal.ITIMER_REAL, wall_seconds)
+
+
+def _serve(loaded: Sequence[str]) -> None:
     for name in loaded:
         try:
             importlib.import_module(name)
@@ -123,17 +141,22 @@ def _serve(wall_seconds: float, loaded: Sequence[str]) -> None:
         plugin.load()
     answers = os.fdopen(os.dup(1), "w")
     for line in sys.stdin:
-        cpu_seconds, printed, *arguments = json.loads(line)
+        *limits, printed, arguments = json.loads(line)
         child = os.fork()
         if child == 0:
-            _become(cpu_seconds, printed, arguments)
+            _become(limits, printed, arguments)
         # By both, as shells do: its time may be up before the child has come to it.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.setpgid(child, child)
-        print(_waited_for(child, wall_seconds), file=answers, flush=True)
+        try:
+            _, status = os.waitpid(child, 0)
+        finally:  # whatever ends this: the child is in a group of its own, with what it started
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+        print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
 
 
-def _become(cpu_seconds: int, printed: str, arguments: list[str]) -> None:
+def _become(limits: Sequence[float], printed: str, arguments: list[str]) -> None:
     """Run pytest as this process, which then ends, whatever happens."""
     code = 3
     try:
@@ -142,33 +165,16 @@ def _become(cpu_seconds: int, printed: str, arguments: list[str]) -> None:
         nothing = os.open(os.devnull, os.O_RDONLY)
         for old, new in ((nothing, 0), (log, 1), (log, 2)):
             os.dup2(old, new)
-        resource.setrlimit(
-            resource.RLIMIT_CPU, (cpu_seconds, resource.getrlimit(resource.RLIMIT_CPU)[1])
-        )
+        resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
+        plugin = _Limits(*limits)
         import pytest
 
-        code = int(pytest.main(arguments))
+        code = int(pytest.main(arguments, plugins=[plugin]))
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
         os._exit(code)
 
 
-def _waited_for(child: int, wall_seconds: float) -> int:
-    """Return how a child ended, as `subprocess` counts; end it when its time is up."""
-    end, done, status = time.monotonic() + wall_seconds, 0, 0
-    try:
-        while not done and time.monotonic() < end:
-            done, status = os.waitpid(child, os.WNOHANG)
-            time.sleep(0.0 if done else 0.01)
-    finally:  # whatever ends this: the child is in a group of its own
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child, signal.SIGKILL)
-    if not done:
-        os.waitpid(child, 0)
-        return -signal.SIGXCPU
-    return os.waitstatus_to_exitcode(status)
-
-
 if __name__ == "__main__":
-    _serve(float(sys.argv[1]), sys.argv[2:])
+    _serve(sys.argv[1:])

@@ -97,6 +97,16 @@ def test_rows_of_all_ranks_are_joined_in_their_order():
         assert torch.equal(joined, torch.cat(rows))
 
 
+def test_no_row_of_more_than_a_million_is_lost():
+    rows = torch.arange(1_030), torch.arange(2**20 + 5)
+
+    def work(threads):
+        return Meeting(threads).join(rows[threads.rank], [len(own) for own in rows])
+
+    for joined in on_threads(2, work):
+        assert torch.equal(joined, torch.cat(rows))
+
+
 @pytest.mark.parametrize("world", [2, 3])
 def test_flags_and_texts_of_all_ranks(world):
     """A flag of one rank is enough, and texts differ in length."""
