@@ -6,13 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
+from dualclust.cluster.formats.delimited import BLOCK_BYTES
+from dualclust.cluster.formats.rows import BATCH_BYTES, Selection
 
 from dualclust.algos.core.errors import DualclustError
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.cluster.embeddings import check_embeddings
 from dualclust.cluster.formats import open_rows
-from dualclust.cluster.formats.delimited import BLOCK_BYTES
-from dualclust.cluster.formats.rows import BATCH_BYTES, Selection
 from dualclust.cluster.pairs import read_forbidden, read_seeds
 from tests.cluster.written_formats import arrow_table, write_arrow, write_parquet
 from tests.refusals import message_of
