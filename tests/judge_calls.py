@@ -36,7 +36,7 @@ from tests.judge_files import Rows, judge_choice, judge_folder, judge_page, judg
 from tests.judge_runs import judge_run
 
 LARGEST = 2**24
-"""Scores that are judged at most; the suite has none larger."""
+"""Scores that are judged at most."""
 
 PIECES: dict[Any, list[tuple[int, Any, Any]]] = {}
 _lock = threading.Lock()
@@ -91,10 +91,8 @@ def assignment(given: dict[str, Any], found: Any) -> str:
 def source(given: dict[str, Any], found: Any) -> str:
     scores, bounds = given["source"], given["bounds"]
     group, k = scores.group, scores.n_clusters
-    if isinstance(found, InfeasibleBoundsError):
-        return "not judged: pairs of a source"
-    if scores.in_turn or group.n_total * k > LARGEST:
-        return "not judged: rows that ranks read together, or too many"
+    if isinstance(found, InfeasibleBoundsError) or scores.in_turn or group.n_total * k > LARGEST:
+        return "not judged: pairs of a source, rows that ranks read together, or too many"
     edges = row_blocks(group.n_local, block_rows(k, like=bounds.lower))
     parts = [on_host(scores.block(a, b)) for a, b in edges]
     own = np.concatenate([np.zeros((0, k), parts[0].dtype if parts else float), *parts])
@@ -190,6 +188,8 @@ def constrained(given: dict[str, Any], found: Any) -> str:
     bounds = given["bounds"]
     barred = barred_pairs(given, bounds.n_samples, bounds.n_clusters)
     if isinstance(found, InfeasibleBoundsError):
+        if str(found).startswith("fixed puts") or "rows are fixed" in str(found):
+            barred = barred_pairs({**given, "forbidden": None}, *barred.shape)  # these alone
         judge_infeasible(bounds.lower, bounds.upper, ~barred, found)
         return "exact"
     x = rows_of(given["features"])
@@ -258,7 +258,7 @@ def surveyed(given: dict[str, Any], found: Any) -> str:
 
 def command(given: dict[str, Any], found: Any) -> str:
     """Judge the folder that a command has written, from what it has read."""
-    from dualclust.cluster.formats import default_folder
+    from dualclust.common.formats import default_folder
 
     options = given["options"]
     is_new = hasattr(options, "model")
@@ -269,6 +269,8 @@ def command(given: dict[str, Any], found: Any) -> str:
         return "part"  # the first rank writes the folder
     if not (folder / "result.json").is_file():
         return "not judged: labels alone"
+    if options.invalid == "drop":
+        return "not judged: rows that were dropped"
     rows = (assigned_rows if is_new else clustered_rows)(options, folder)
     if rows.x.shape[0] * len(rows.centers) > LARGEST:
         return "not judged: too large"
@@ -284,7 +286,7 @@ def command(given: dict[str, Any], found: Any) -> str:
     return how(rows.x.shape[0] * len(rows.centers))
 
 
-def read_rows(options: Any, metric: str) -> tuple[Any, float]:
+def read_rows(options: Any, metric: str) -> tuple[Any, Any, float]:
     """Return the rows of a command's input, read anew, and the spacing of their type."""
     from dualclust.cluster.embeddings import open_embeddings
     from dualclust.cluster.options import selection_of
@@ -294,13 +296,14 @@ def read_rows(options: Any, metric: str) -> tuple[Any, float]:
     if metric == "cosine":
         x = x / np.abs(x).max(axis=1, keepdims=True)
         x = x / np.linalg.norm(x, axis=1, keepdims=True)
-    return x, float(np.finfo(stored.dtype).eps)
+    return stored, x, float(np.finfo(stored.dtype).eps)
 
 
 def clustered_rows(options: Any, folder: Any) -> Rows:
     from dualclust.cluster.problem import read_inputs
 
-    inputs, (x, eps) = read_inputs(options), read_rows(options, options.metric)
+    stored, x, eps = read_rows(options, options.metric)
+    inputs = read_inputs(options, stored)
     with np.load(folder / "model.npz", allow_pickle=False) as model:
         centers, prices = model["centers"], model["prices"]
     fixed, forbidden = on_host(inputs.fixed), on_host(inputs.forbidden)
@@ -321,7 +324,7 @@ def assigned_rows(options: Any, folder: Any) -> Rows:
     from dualclust.cluster.model import read_model
 
     model = read_model(options.model)
-    x, eps = read_rows(options, model.metric)
+    _, x, eps = read_rows(options, model.metric)
     prices, price_error = model.prices if options.prices else None, 0.0
     if options.bounded:
         sizes = read_csv(folder / "sizes.csv")
@@ -334,7 +337,7 @@ def assigned_rows(options: Any, folder: Any) -> Rows:
 
 def chosen(given: dict[str, Any], found: Any) -> str:
     """Judge the table of a choice of k."""
-    from dualclust.cluster.formats import default_folder
+    from dualclust.common.formats import default_folder
 
     options = given["options"]
     folder = options.out or default_folder(options.input, "-choice")

@@ -23,7 +23,7 @@ Given = dict[str, Any]
 def close(name: str, found: Any, true: Any, size: Any) -> None:
     """Refuse a figure that is off by more than rounding of terms of some size."""
     found, true = np.asarray(found), np.asarray(true)
-    same = (found == true) | (np.abs(found - true) <= 2.0**-42 * np.abs(size))
+    same = (found == true) | (np.abs(found - true) <= 2.0**-42 * np.abs(size) + 1e-300)
     require(same.all(), name, found, true)
 
 

@@ -30,8 +30,8 @@ import numpy as np
 from tests.judge import judge_assignment, require
 from tests.judge_centers import scores_of
 
-OPTIONS = {"metric", "lower", "upper", "seed", "init", "labels"}
-"""Options that the command repeats."""
+OPTIONS = {"metric", "lower", "upper", "seed", "init", "labels", "input", "notes"}
+"""Options that the command repeats, and what it says of reading its input."""
 
 COUNTED = {
     "n_samples",
