@@ -126,7 +126,7 @@ def judge_assignment(
     cap = np.minimum(abs(p), 2 * k * max(abs(s).max(), 0)) if n else p
     # In the unit of the largest score, numbers far below it are subnormal.
     factor = 1.0 if weights is None else float(np.max(weights, initial=1.0))
-    least = TINY * max(1, Fraction(factor) * Fraction(abs(scores[allowed]).max(initial=0.0)))
+    least = TINY * Fraction(factor) * Fraction(abs(scores[allowed]).max(initial=1.0))
     compared = np.where(regret > 0, abs(s[i, best]) + cap[best], 0 * regret)
     explained = 128 * EPS * (size + total(cap[y])[0] + total(compared)[0]) + 4 * (n + 1) * least
     if not is_exact and exact is None and off > explained:
@@ -136,7 +136,8 @@ def judge_assignment(
     floor = (n + 4) * least
     require(abs(o - worth) <= r + e, "objective within rounding", objective, float(worth), rounding)
     require(abs(o - worth) <= 64 * EPS * size + e + floor, "objective", objective, float(worth))
-    most = 1024 * EPS * (size + e + total(abs(p[y]))[0]) + floor
+    terms = abs(p[y]) + abs(p[best]) + abs(s[i, best])  # of D, too: of prices that prove little
+    most = 1024 * EPS * (size + e + total(terms)[0]) + 2 * floor
     require(0 <= r <= most, "rounding is some of scores and prices", rounding, float(most))
     require(o <= ub, "objective at most upper_bound", objective, bound)
     dual = float(worth + lost)

@@ -64,9 +64,7 @@ def certified(state: Any, bounds: SizeBounds) -> None:
         judge_sizes(state, bounds.lower_share, bounds.upper_share, found)
 
 
-def best_choices(
-    scores: Any, labels: Any, bounds: SizeBounds, rule: StepRule, start: Any
-) -> None:
+def best_choices(scores: Any, labels: Any, bounds: SizeBounds, rule: StepRule, start: Any) -> None:
     """Each label is the best of those that were open, at the prices that labels before it left."""
     scores = scores.astype(np.float64)
     began = None if start is None else (np.asarray(start.lower), np.asarray(start.upper))
