@@ -69,7 +69,7 @@ WRONG = {
     "other labels are better": lambda found: found._replace(labels=found.labels[::-1].copy()),
     "counts are others": lambda found: found._replace(counts=found.counts[::-1].copy()),
     "a gap that is no gap": lambda found: found._replace(gap=0.25),
-    "prices that prove less": lambda found: found._replace(prices=found.prices + [1.0, 0.0, 0.0]),
+    "prices that prove less": lambda found: found._replace(prices=found.prices + np.eye(3)[0]),
 }
 
 
