@@ -134,7 +134,8 @@ def judge_assignment(
     floor = (n + 4) * least
     require(abs(o - worth) <= r + e, "objective within rounding", objective, float(worth), rounding)
     require(abs(o - worth) <= 64 * EPS * size + e + floor, "objective", objective, float(worth))
-    most = 1024 * EPS * (size + e + total(abs(p[y]))[0]) + floor
+    terms = abs(p[y]) + abs(p[best]) + abs(s[i, best])  # of D, too: of prices that prove little
+    most = 1024 * EPS * (size + e + total(terms)[0]) + 2 * floor
     require(0 <= r <= most, "rounding is some of scores and prices", rounding, float(most))
     require(o <= ub, "objective at most upper_bound", objective, bound)
     dual = float(worth + lost)

@@ -68,8 +68,10 @@ def counted(rng: np.random.Generator, n: int, lower: np.ndarray, upper: np.ndarr
     try:
         bounds = SizeBounds.from_counts(lower, upper, n_samples=n)
     except InfeasibleBoundsError as error:
-        assert not fits
-        assert verify_infeasibility(lower.tolist(), upper.tolist(), n, error.vector)
+        vector = error.vector
     else:
         assert fits
         assert np.array_equal(bounds.lower, lower)
+        return
+    assert not fits
+    assert verify_infeasibility(lower.tolist(), upper.tolist(), n, vector)
