@@ -1,7 +1,7 @@
 """A DeepCluster-style loop: k-means on the features of an epoch labels the next one.
 
-DeepCluster moves a row into each empty cluster and samples clusters alike. With `BalancedLabels` the
-labels of k-means themselves are inside bounds: centers stay, and rows go where there is room.
+DeepCluster moves a row into each empty cluster and samples clusters alike. With `BalancedLabels`
+the labels of k-means themselves are inside bounds: centers stay, and rows go where there is room.
 
 ``python docs/examples/deepcluster_labels.py`` prints both, in a minute.
 """
@@ -42,10 +42,10 @@ def train(
     torch.manual_seed(seed)
     encoder = Encoder(images.shape[1], n_clusters)
     optimizer = torch.optim.Adam(encoder.parameters(), lr=2e-3)
-    for epoch in range(epochs):
+    for _ in range(epochs):
         with torch.no_grad():
             features = encoder.features(images)
-            start = dc.kmeans_plus_plus(features, n_clusters, key=1000 * seed + epoch)
+            start = dc.kmeans_plus_plus(features, torch.rand(n_clusters, dtype=torch.float64))
             found = dc.kmeans(features, start, max_iter=20)
             centers = normalize(found.centers.to(features.dtype), dim=1)
             labels = labels_of(features @ centers.T)
