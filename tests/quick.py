@@ -13,6 +13,7 @@ __all__ = ["QUICK"]
 QUICK = {
     "algos": "tests/unit/test_refusals.py",
     "algos/baselines": "tests/unit/baselines/test_sign_rule.py",
+    "algos/batches": "tests/unit/batches/test_capacity.py",
     "algos/bounds": "tests/unit/bounds/test_sizes.py",
     "algos/clustering": "tests/unit/clustering/test_kmeans_euclidean.py",
     "algos/core": "tests/unit/core/test_checks.py",
