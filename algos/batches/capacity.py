@@ -39,7 +39,7 @@ def capped_choices(
     *,
     top_k: int = 1,
     counted: Array | None = None,
-    n_rounds: int = 8,
+    n_rounds: int = 16,
 ) -> tuple[Array, Array]:
     """Choose up to `top_k` clusters for each row, so that no cluster has more than its capacity.
 

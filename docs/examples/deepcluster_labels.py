@@ -42,10 +42,10 @@ def train(
     torch.manual_seed(seed)
     encoder = Encoder(images.shape[1], n_clusters)
     optimizer = torch.optim.Adam(encoder.parameters(), lr=2e-3)
-    for epoch in range(epochs):
+    for _ in range(epochs):
         with torch.no_grad():
             features = encoder.features(images)
-            start = dc.kmeans_plus_plus(features, n_clusters, key=1000 * seed + epoch)
+            start = dc.kmeans_plus_plus(features, torch.rand(n_clusters, dtype=torch.float64))
             found = dc.kmeans(features, start, max_iter=20)
             centers = normalize(found.centers.to(features.dtype), dim=1)
             labels = labels_of(features @ centers.T)

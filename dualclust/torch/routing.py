@@ -35,7 +35,7 @@ from .prices import SizePrices
 
 __all__ = ["PricedRouter", "Routing"]
 
-ROUNDS = 8  # of acceptance
+ROUNDS = 16  # of acceptance
 NEAR = 1e-9  # so near to a whole number, a capacity is that number
 
 
@@ -101,7 +101,7 @@ class PricedRouter(SizePrices):
     Guarantee: R1 of `SizePrices` for loads over the stream, where prices count what tokens ask for
     first. Without `capacity` no token is dropped, and one batch may go beyond any load;
     `Routing.counts` tells by how much. With it no expert has more in any batch, and routes are the
-    stable ones of deferred acceptance if its eight rounds suffice, as they nearly always do.
+    stable ones of deferred acceptance if its sixteen rounds suffice, as they nearly always do.
     Cost: O(n k log k) for a sort, whose ties go to the lowest index on every device; no read of a
     value.
     Source: Wang et al. (2024), Algorithm 1; bounds and the step by the amount are ours.

@@ -290,3 +290,35 @@ def test_the_prices_are_duals_of_the_library():
     assert isinstance(label.duals, Duals)
     assert "n_clusters=8" in repr(label)
     assert "epsilon=None" in repr(label)
+
+
+def test_scores_of_another_scale_are_told_once():
+    label = PricedLabels(8, upper=1.1)
+    with pytest.warns(UserWarning, match="outside of twice them") as told:
+        [label(100.0 * scores) for scores in batches(128 * 4, 64)]
+    assert len(told) == 1
+
+
+def test_sizes_near_their_bounds_are_no_reason_to_warn():
+    label = PricedLabels(8, upper=1.1)  # a warning is an error
+    for scores in batches(128 * 4, 64):
+        label(scores)
+
+
+def test_prices_that_never_move_are_told():
+    label = PricedLabels(8, automatic=False)
+    with pytest.warns(UserWarning, match=r"call move_prices\(\) after"):
+        [label(scores) for scores in batches(256, 8)]
+    moved = PricedLabels(8, automatic=False)
+    for scores in batches(300, 8):
+        moved(scores)
+        moved.move_prices()
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_a_row_without_a_finite_best_is_not_counted(value):
+    label = PricedLabels(8)
+    rows = torch.rand(6, 8)
+    rows[2] = value
+    label(rows)
+    assert label.counts.sum() == 5

@@ -12,7 +12,7 @@ from dualclust.algos.core.errors import InvalidTypeError
 from dualclust.algos.online.step_sizes import StepRule
 from dualclust.torch import PricedLabels, PricedRouter, SizePrices
 from tests.forked import run_program
-from tests.own_loop.two_ranks import CASES, run_case
+from tests.own_loop.two_ranks import CASES, run_balanced, run_case
 from tests.second_device import DEVICE, second_device
 
 KINDS = {
@@ -158,7 +158,7 @@ def test_a_rule_of_ones_own_labels_by_prices():
 
 RANKS = """
 import os, sys
-from tests.own_loop.two_ranks import CASES, run_case
+from tests.own_loop.two_ranks import CASES, run_balanced, run_case
 import torch
 from dualclust.common.ranks import join_ranks
 
@@ -173,7 +173,8 @@ for rank in range(2):
         os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2")
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
         join_ranks("cpu", timeout=600)
-        torch.save({name: run_case(name, rank) for name in CASES}, f"{folder}/{rank}.pt")
+        found = {name: run_case(name, rank) for name in CASES}
+        torch.save({**found, "balanced": run_balanced(rank)}, f"{folder}/{rank}.pt")
         code = 0
     finally:
         os._exit(code)
@@ -208,3 +209,16 @@ def test_two_ranks_are_one_process_to_the_bit(two_ranks, name):
     for a, b, wanted in zip(first["labels"], second["labels"], alone["labels"], strict=True):
         assert torch.equal(torch.cat([a, b]), wanted)
     assert alone["lower"].max() > 0
+
+
+def test_two_ranks_balance_one_batch(two_ranks):
+    alone = run_balanced(None)
+    first, second = (found["balanced"] for found in two_ranks)
+    for name in ("soft", "gradient"):
+        for a, b, wanted in zip(first[name], second[name], alone[name], strict=True):
+            torch.testing.assert_close(torch.cat([a, b]), wanted, atol=1e-5, rtol=1e-4)
+    for a, b in zip(first["hard"], second["hard"], strict=True):
+        counts = torch.cat([a, b]).bincount(minlength=6)
+        assert 7 <= counts.min() <= counts.max() <= 9
+    assert all(float(x) == 0.0 for x in first["violation"] + second["violation"])
+    assert all(torch.equal(a, b) for a, b in zip(first["prices"], second["prices"], strict=True))

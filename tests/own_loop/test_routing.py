@@ -213,3 +213,38 @@ def test_the_first_batch_is_greedy():
         DualRule.of(SizeBounds.for_stream(8, xp=torch), StepRule(1e-9, chunk_size=200)),
     )
     assert torch.equal(PricedRouter(8).eval()(scores).indices[:, 0], greedy)
+
+
+@pytest.mark.parametrize("top_k", [1, 2])
+def test_a_capacity_holds_in_every_batch_and_second_choices_come_before_drops(top_k):
+    router = PricedRouter(8, top_k=top_k, lower=0.0, capacity=1.25)
+    loose = PricedRouter(8, top_k=top_k, lower=0.0)
+    for step in range(5):
+        scores = gates(seed=step)
+        found, free = router(scores), loose(scores)
+        most = math.ceil(1.25 * 200 * top_k / 8)
+        assert free.counts.max() > most >= found.counts.max()
+        given = found.indices[found.indices >= 0]
+        assert torch.equal(found.counts, given.bincount(minlength=8))
+        assert found.counts.sum() == 200 * top_k  # enough seats, and nobody is dropped
+        torch.testing.assert_close(router.prices, loose.prices)  # of what was asked for first
+
+
+def test_what_is_not_given_has_no_gate_and_no_gradient():
+    router = PricedRouter(4, top_k=2, lower=0.0, capacity=0.5)
+    scores = gates(40, 4).requires_grad_()
+    weights = torch.arange(40) < 36
+    found = router(scores, weights)
+    assert found.counts.max() <= math.ceil(0.5 * 36 * 2 / 4)
+    assert (found.indices[36:] == -1).all()
+    dropped = found.indices < 0
+    assert dropped[:36].sum() == 72 - 36
+    assert (found.gates[dropped] == 0).all()
+    (found.gates**2).sum().backward()
+    assert scores.grad.isfinite().all()
+    assert (scores.grad[36:] == 0).all()
+
+
+def test_a_capacity_is_above_zero():
+    with pytest.raises(InvalidValueError, match="capacity must lie in"):
+        PricedRouter(4, capacity=0.0)

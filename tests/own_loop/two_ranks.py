@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from dualclust.torch import PricedLabels, PricedRouter, SizePrices
+from dualclust.torch import BalancedLabels, PricedLabels, PricedRouter, SizePrices
 
 STEPS = 12
 # Rows of the first rank, of 48; how the module is made; whether a model wraps it; passes in a step.
@@ -63,3 +63,24 @@ def run_case(name: str, rank: int | None) -> dict[str, Any]:
         "upper": module.price_upper,
         "counts": module.counts,
     }
+
+
+def run_balanced(rank: int | None) -> dict[str, list[Tensor]]:
+    """Targets of eight batches, this rank's rows or all; with the gradient, and the violation."""
+    rows = slice(None) if rank is None else slice(0, 31) if rank == 0 else slice(31, 48)
+    soft = BalancedLabels(6, upper=1.2, n_iter=8, differentiable=True)
+    hard = BalancedLabels(6, kind="hard", lower=0.9, upper=1.1)
+    found: dict[str, list[Tensor]] = {"soft": [], "gradient": [], "hard": [], "violation": []}
+    for step in range(8):
+        draws = torch.Generator().manual_seed(step)
+        scores = torch.rand(48, 6, generator=draws) + torch.linspace(1.0, 0.0, 6)
+        part = scores[rows].clone().requires_grad_()
+        targets, labels = soft(part), hard(scores[rows])
+        (targets**2).sum().backward()
+        assert part.grad is not None
+        proof = hard.certificate(scores[rows], labels)
+        for name, value in (("soft", targets.detach()), ("gradient", part.grad), ("hard", labels)):
+            found[name].append(value)
+        found["violation"].append(torch.tensor(proof.violation))
+    found["prices"] = [soft.prices, hard.prices]
+    return found
