@@ -79,9 +79,8 @@ def judge_entropy(scores: Any, rule: Any, found: Any) -> None:
     least = prices.min()
     rest = a * np.log(np.exp(-n * (prices - least) / a).sum()) if a > 0 else 0.0
     bound = best - n * least + rest
-    off = 2.0**-44 * (
-        np.abs(scores).max(axis=1).sum() + 2 * n * np.abs(prices).max() + a * np.log(k + 1)
-    )
+    size = np.abs(scores).max(axis=1).sum() + 2 * n * np.abs(prices).max() + a * np.log(k + 1)
+    off = 2.0**-44 * size + 1e-320  # subnormal numbers have few digits
     require(abs(found.objective - value) <= off, "J", found.objective, value)
     require(abs(found.upper_bound - bound) <= off, "bound on J", found.upper_bound, bound)
     require(value <= found.upper_bound + off, "J is at most its bound", value, bound)

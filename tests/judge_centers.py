@@ -83,7 +83,8 @@ def judge_kmeans(
     require(abs(found.objective - own.sum()) <= off, "objective of k-means", found.objective, off)
     if metric == "cosine":
         lengths = np.linalg.norm(centers, axis=1)
-        require(np.allclose(lengths, 1.0, rtol=0, atol=64 * eps), "unit centers", lengths)
+        directed = lengths > 0  # rows may add up to 0
+        require(np.allclose(lengths[directed], 1.0, rtol=0, atol=64 * eps), "unit centers", lengths)
     if not means:
         return
     for j in np.flatnonzero(np.bincount(y, w, minlength=k) > 0):
@@ -160,7 +161,8 @@ def judge_centers(
     """Judge hardness-weighted centers: each minimizes its own loss with the others as they were."""
     x, y, w = np.asarray(features, LONG), np.asarray(labels), np.asarray(found.centers, LONG)
     start = np.asarray(start, LONG)
-    start = start / np.linalg.norm(start.astype(np.float64), axis=1, keepdims=True)
+    lengths = np.linalg.norm(start.astype(np.float64), axis=1, keepdims=True)
+    start = start / np.where(lengths > 0, lengths, 1)  # of an empty cluster it may be 0
     k, sizes, others = len(w), np.bincount(y, minlength=len(w)), x @ start.T / temperature
     others[np.arange(len(x)), y] = -np.inf
     for j in range(k):

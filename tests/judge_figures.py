@@ -116,7 +116,8 @@ def sinkhorn(given: Given, found: Any) -> None:
     epsilon = 0.05 if options is None else options.epsilon
     scores = np.asarray(given["scores"], np.float64)
     n, k = scores.shape
-    shares = np.full(k, 1 / k) if given["shares"] is None else np.asarray(given["shares"])
+    shares = np.ones(k) if given["shares"] is None else np.asarray(given["shares"], np.float64)
+    shares = shares / shares.max() / (shares / shares.max()).sum()  # their sum may overflow
     priced = scores + found.prices
     top = priced.max(axis=1)
     size = 2.0**-46 * (np.abs(scores).max() + np.abs(found.prices).max())

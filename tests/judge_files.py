@@ -163,7 +163,7 @@ def _judge_figures(
 
 def judge_table(lines: list[dict[str, str]], labels: Any, rows: Rows, key: str = "row") -> None:
     """Judge a table of rows; without ids, `key` holds their numbers."""
-    unknown = set(lines[0]) - NOTABLE - {key, "id"} if lines else set()
+    unknown = set(lines[0]) - NOTABLE - {key, "id", "word"} if lines else set()
     require(not unknown, "each column of a table of rows has a judge", unknown)
     scores, w, _ = scores_of(rows.x, rows.centers, rows.weights, rows.metric, rows.eps)
     scores = w[:, None] * scores

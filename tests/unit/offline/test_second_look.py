@@ -254,6 +254,7 @@ def problem(n, k, seed, noise=1.0):
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.unjudged(reason="it counts the rows that are read")
 def test_the_optimum_is_proven_after_one_pass_and_a_look(seed):
     """With three candidates a row the first pass cannot prove it; a second one would read all."""
     scores = problem(3_000, 40, seed)

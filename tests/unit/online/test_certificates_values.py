@@ -42,6 +42,7 @@ def test_margins_refused(xp):
         assert_refused(DeviceMismatchError, "prices must be", margins, scores, np.zeros(2))
 
 
+@pytest.mark.unjudged(reason="its state is made by hand")
 def test_the_rounding_of_a_certificate_by_hand(xp):
     """Four operations a sample, of numbers up to the price at the start and h for each sample."""
     h, seen = 0.25, 5
