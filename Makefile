@@ -46,7 +46,7 @@ help:
 	@echo 'make docs   the documentation site, in build/docs/html; warnings are errors'
 	@echo 'make machines  the suite on emulated machines (ROWS="oldest zen"), minutes each'
 	@echo 'make lowest the suite with the lowest versions that pyproject.toml allows: a row of machines'
-	@echo 'make slow   the tests that take minutes, and four times the examples of each property'
+	@echo 'make slow   the tests that take minutes, four times the examples, 15 minutes of random problems'
 	@echo 'make coverage  which branches does the suite take? (half an hour)'
 	@echo 'make mutants  errors in a copy of the library: do its tests notice? (an hour; MUTANTS_ARGS)'
 	@echo 'make faults  kill, fill the disk, flip bits: does every run go on to the same bytes? (an hour)'
@@ -157,6 +157,7 @@ lowest: $(STAMP)
 slow: $(STAMP)
 	HYPOTHESIS_PROFILE=long "$(PY)" -m pytest -m slow
 	HYPOTHESIS_PROFILE=long "$(PY)" -m pytest tests/property tests/reference
+	"$(PY)" -m tests.random_problems --seconds 900
 
 # Workers of the suite and programs that tests start are measured as well (`patch` in pyproject.toml).
 # A test that fails there is told, and what was measured is printed all the same.

@@ -13,7 +13,7 @@ name               meaning
 `select`           the engine for these arrays, or None
 =================  ============================================================
 
-The table is data: dispatch, the conformance tests (one per row), the test of the README's table of
+The table is data: dispatch, the conformance tests (one per row), the test of the table of
 engines and the benchmarks all read it. Engines are imported on first use, so importing this package
 loads neither numba nor torch.
 """

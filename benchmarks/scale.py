@@ -36,7 +36,7 @@ import json, pathlib, re, resource, sys
 from collections import Counter
 from dualclust.cli.main import main
 from dualclust.cluster import exchange
-from dualclust.cluster.formats.plain import PlainRows
+from dualclust.common.formats.plain import PlainRows
 from dualclust.common.ranks import Ranks
 
 seen, inside = Counter(), []

@@ -7,8 +7,8 @@ doubles, whose error is bounded, and then in integers as well where that error d
 O is the objective, S the sum of the absolute scores of the labels, p are the prices, l and u the
 bounds, also those implied by the other clusters' bounds and n. No labels inside the bounds exceed
 ``D = O + lost``, with ``lost = sum_i max_k (s_ik + p_k) - (s_iy + p_y) + sum_k p+_k (n_k - l_k) +
-p-_k (u_k - n_k)``. R is what rounding explains: 128 roundings of the scores that are compared, and
-of their prices up to ``2 k max |s|``: no best prices are larger, so larger ones excuse nothing.
+p-_k (u_k - n_k)``. R is what rounding may hide, 65 roundings of S.
+Prices excuse nothing, however large they are.
 
 `judge_assignment`
     Labels are clusters, on allowed pairs; counts are theirs, inside the bounds; violation is 0.
@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-SMALL = 1024  # scores up to which all is added up in integers
+SMALL = 256  # scores up to which all is added up in integers
 EPS, TINY = Fraction(1, 2**52), Fraction(1, 2**1074)
 LONG_EPS = Fraction(float(np.finfo(np.longdouble).eps))
 UNIT = 2**1126  # of the integers: each float64 is a whole number of these
@@ -123,17 +123,19 @@ def judge_assignment(
     )
     if not is_exact:  # of the priced scores
         off += 4 * LONG_EPS * total(abs(s[i, best]) + abs(s[i, y]) + abs(p[best]) + abs(p[y]))[0]
-    cap = np.minimum(abs(p), 2 * k * max(abs(s).max(), 0)) if n else p
-    compared = np.where(regret > 0, abs(s[i, best]) + cap[best], 0 * regret)
-    explained = 128 * EPS * (size + total(cap[y])[0] + total(compared)[0]) + 4 * (n + 1) * TINY
+    # In the unit of the largest score, numbers far below it are subnormal.
+    factor = 1.0 if weights is None else float(np.max(weights, initial=1.0))
+    least = TINY * max(1, Fraction(factor) * Fraction(abs(scores[allowed]).max(initial=0.0)))
+    o, ub, r, g = map(Fraction, (objective, bound, rounding, gap))
+    explained = EPS * (65 * size + abs(ub)) + (n + 4) * least
     if not is_exact and exact is None and off > explained:
         return judge_assignment(scores, weights, lower, upper, found, doubt=doubt, exact=True)
     e, explained = e + Fraction(doubt), explained + 2 * Fraction(doubt)
-    o, ub, r, g = map(Fraction, (objective, bound, rounding, gap))
-    floor = (n + 4) * TINY
+    floor = (n + 4) * least
     require(abs(o - worth) <= r + e, "objective within rounding", objective, float(worth), rounding)
     require(abs(o - worth) <= 64 * EPS * size + e + floor, "objective", objective, float(worth))
-    most = 1024 * EPS * (size + e + total(abs(p[y]))[0]) + floor
+    terms = abs(p[y]) + abs(p[best]) + abs(s[i, best])  # of D, too: of prices that prove little
+    most = 1024 * EPS * (size + e + total(terms)[0]) + 2 * floor
     require(0 <= r <= most, "rounding is some of scores and prices", rounding, float(most))
     require(o <= ub, "objective at most upper_bound", objective, bound)
     dual = float(worth + lost)

@@ -1,7 +1,7 @@
 """Judges dual values, proofs that no labels exist, and streams; see `tests.judge`.
 
 `judge_dual_value`
-    The value is that D, to 64 roundings of its terms.
+    The value is at least that D, and above it by 64 roundings of its terms at most.
 `judge_value`
     The value is O, to 64 roundings of S.
 `judge_comparison`
@@ -35,7 +35,7 @@ def judge_dual_value(scores: Any, prices: Any, lower: Any, upper: Any, value: fl
     p = numbers(prices, False)
     best = (scores + p).max(axis=1)
     require(value == -np.inf or np.isfinite(best).all(), "a row without a cluster has no value")
-    if not np.isfinite(best).all():
+    if not np.isfinite(best).all() or value == np.inf:
         return
     pairs = zip(prices, *implied(lower, upper, len(scores)), strict=True)
     bounds = np.array([u if q < 0 else b for q, b, u in pairs], np.longdouble)
@@ -44,7 +44,9 @@ def judge_dual_value(scores: Any, prices: Any, lower: Any, upper: Any, value: fl
         total(abs(best))[0] + total(abs(p) * bounds)[0] + total(abs(p[(scores + p).argmax(1)]))[0]
     )
     true = rows - paid
-    require(abs(Fraction(value) - true) <= off + also + 64 * EPS * size, "D", value, float(true))
+    off += also
+    require(Fraction(value) >= true - off, "D is a bound", value, float(true))
+    require(Fraction(value) <= true + off + 64 * EPS * size, "D is no larger", value, float(true))
 
 
 def judge_value(scores: Any, labels: Any, value: float, *, extra: float = 0.0) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ import numpy as np
 from dualclust.algos.core.errors import InfeasibleBoundsError
 from dualclust.algos.scores.blocks import block_rows, row_blocks
 from dualclust.algos.scores.sources import FeatureSource, ScoreSource
-from tests.judge import judge_assignment, require
+from tests.judge import SMALL, judge_assignment, require
 from tests.judge_bounds import (
     judge_comparison,
     judge_dual_value,
@@ -31,11 +32,11 @@ from tests.judge_centers import (
     judge_survey,
 )
 from tests.judge_figures import FIGURES
-from tests.judge_files import Rows, judge_choice, judge_folder, judge_table, read_csv
+from tests.judge_files import Rows, judge_choice, judge_folder, judge_page, judge_table, read_csv
 from tests.judge_runs import judge_run
 
 LARGEST = 2**24
-"""Scores that are judged at most; the suite has none larger."""
+"""Scores that are judged at most."""
 
 PIECES: dict[Any, list[tuple[int, Any, Any]]] = {}
 _lock = threading.Lock()
@@ -64,7 +65,7 @@ def eps_of(array: Any) -> float:
 
 def how(n_scores: int) -> str:
     """Tell how an assignment of so many scores is judged."""
-    return "exact" if n_scores <= 1024 else "interval"
+    return "exact" if n_scores <= SMALL else "interval"
 
 
 def rows_of(features: Any) -> Any:
@@ -90,10 +91,8 @@ def assignment(given: dict[str, Any], found: Any) -> str:
 def source(given: dict[str, Any], found: Any) -> str:
     scores, bounds = given["source"], given["bounds"]
     group, k = scores.group, scores.n_clusters
-    if isinstance(found, InfeasibleBoundsError):
-        return "not judged: pairs of a source"
-    if scores.in_turn or group.n_total * k > LARGEST:
-        return "not judged: rows that ranks read together, or too many"
+    if isinstance(found, InfeasibleBoundsError) or scores.in_turn or group.n_total * k > LARGEST:
+        return "not judged: pairs of a source, rows that ranks read together, or too many"
     edges = row_blocks(group.n_local, block_rows(k, like=bounds.lower))
     parts = [on_host(scores.block(a, b)) for a, b in edges]
     own = np.concatenate([np.zeros((0, k), parts[0].dtype if parts else float), *parts])
@@ -189,6 +188,8 @@ def constrained(given: dict[str, Any], found: Any) -> str:
     bounds = given["bounds"]
     barred = barred_pairs(given, bounds.n_samples, bounds.n_clusters)
     if isinstance(found, InfeasibleBoundsError):
+        if str(found).startswith("fixed puts") or "rows are fixed" in str(found):
+            barred = barred_pairs({**given, "forbidden": None}, *barred.shape)  # these alone
         judge_infeasible(bounds.lower, bounds.upper, ~barred, found)
         return "exact"
     x = rows_of(given["features"])
@@ -257,15 +258,19 @@ def surveyed(given: dict[str, Any], found: Any) -> str:
 
 def command(given: dict[str, Any], found: Any) -> str:
     """Judge the folder that a command has written, from what it has read."""
-    from dualclust.cluster.formats import default_folder
+    from dualclust.common.formats import default_folder
 
     options = given["options"]
     is_new = hasattr(options, "model")
     if found != 0 or getattr(options, "dry_run", False):
         return "not judged: nothing was written"
     folder = options.out or default_folder(options.input, *(["-assigned"] if is_new else []))
+    if os.environ.get("RANK", "0") != "0":
+        return "part"  # the first rank writes the folder
     if not (folder / "result.json").is_file():
-        return "not judged: labels alone, or another rank's"
+        return "not judged: labels alone"
+    if options.invalid == "drop":
+        return "not judged: rows that were dropped"
     rows = (assigned_rows if is_new else clustered_rows)(options, folder)
     if rows.x.shape[0] * len(rows.centers) > LARGEST:
         return "not judged: too large"
@@ -273,12 +278,15 @@ def command(given: dict[str, Any], found: Any) -> str:
     labels = np.load(folder / "labels.npy", allow_pickle=False)
     if rows.prices is not None and (folder / "rows.csv").is_file():
         judge_table(read_csv(folder / "rows.csv"), labels, rows)
+    if (folder / "report.html").is_file():
+        result = json.loads((folder / "result.json").read_text())
+        judge_page((folder / "report.html").read_text(), result, labels, rows)
     if rows.prices is not None and options.table is not None and options.table.suffix == ".csv":
         judge_table(read_csv(options.table), labels, rows, options.id or "row")
     return how(rows.x.shape[0] * len(rows.centers))
 
 
-def read_rows(options: Any, metric: str) -> tuple[Any, float]:
+def read_rows(options: Any, metric: str) -> tuple[Any, Any, float]:
     """Return the rows of a command's input, read anew, and the spacing of their type."""
     from dualclust.cluster.embeddings import open_embeddings
     from dualclust.cluster.options import selection_of
@@ -288,13 +296,14 @@ def read_rows(options: Any, metric: str) -> tuple[Any, float]:
     if metric == "cosine":
         x = x / np.abs(x).max(axis=1, keepdims=True)
         x = x / np.linalg.norm(x, axis=1, keepdims=True)
-    return x, float(np.finfo(stored.dtype).eps)
+    return stored, x, float(np.finfo(stored.dtype).eps)
 
 
 def clustered_rows(options: Any, folder: Any) -> Rows:
     from dualclust.cluster.problem import read_inputs
 
-    inputs, (x, eps) = read_inputs(options), read_rows(options, options.metric)
+    stored, x, eps = read_rows(options, options.metric)
+    inputs = read_inputs(options, stored)
     with np.load(folder / "model.npz", allow_pickle=False) as model:
         centers, prices = model["centers"], model["prices"]
     fixed, forbidden = on_host(inputs.fixed), on_host(inputs.forbidden)
@@ -315,7 +324,7 @@ def assigned_rows(options: Any, folder: Any) -> Rows:
     from dualclust.cluster.model import read_model
 
     model = read_model(options.model)
-    x, eps = read_rows(options, model.metric)
+    _, x, eps = read_rows(options, model.metric)
     prices, price_error = model.prices if options.prices else None, 0.0
     if options.bounded:
         sizes = read_csv(folder / "sizes.csv")
@@ -328,7 +337,7 @@ def assigned_rows(options: Any, folder: Any) -> Rows:
 
 def chosen(given: dict[str, Any], found: Any) -> str:
     """Judge the table of a choice of k."""
-    from dualclust.cluster.formats import default_folder
+    from dualclust.common.formats import default_folder
 
     options = given["options"]
     folder = options.out or default_folder(options.input, "-choice")
@@ -347,17 +356,20 @@ def trained(given: dict[str, Any], found: Any) -> str:
     scores = np.asarray(one.features)  # of mi_margin, log-probabilities
     if found.config.method != "mi_margin":
         scores = scores @ np.asarray(one.centers).T
-    judge_run(found.folder, one, scores)
+    chosen = found.metrics[-1].get("heads", {}).get("best", found.config.heads.target)
+    evaluated = chosen == len(one.assignment.counts)
+    judge_run(found.folder, one, scores, evaluated=evaluated)
     return "interval"
 
 
-def figure(judge: Callable[[dict[str, Any], Any], None]) -> Callable[[dict[str, Any], Any], str]:
-    def judged(given: dict[str, Any], found: Any) -> str:
-        judge(given, found)
-        return "interval"
+def figure(
+    judge: Callable[[dict[str, Any], Any], str | None],
+) -> Callable[[dict[str, Any], Any], str]:
+    return lambda given, found: judge(given, found) or "interval"
 
-    return judged
 
+OF_PROOFS = {assignment, source, feasible, sums, constrained}
+"""Those that judge an `InfeasibleBoundsError` as well."""
 
 JUDGES: dict[str, Callable[[dict[str, Any], Any], str]] = {
     "algos.offline.assignment:assign_exact": assignment,

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, xlogy
 
 from tests.judge import implied, require
 from tests.judge_bounds import judge_infeasible, judge_value
@@ -22,7 +22,8 @@ Given = dict[str, Any]
 
 def close(name: str, found: Any, true: Any, size: Any) -> None:
     """Refuse a figure that is off by more than rounding of terms of some size."""
-    same = np.asarray(found == true) | (np.abs(found - true) <= 2.0**-42 * np.abs(size))
+    found, true = np.asarray(found), np.asarray(true)
+    same = (found == true) | (np.abs(found - true) <= 2.0**-42 * np.abs(size) + 1e-300)
     require(same.all(), name, found, true)
 
 
@@ -175,7 +176,57 @@ def choice_of_clustering(given: Given, found: Any) -> None:
         require(abs(one.silhouette) <= 1 and abs(one.agreement) <= 1, "figures of a choice", one)
 
 
-FIGURES: dict[str, Callable[[Given, Any], None]] = {
+def rows_that_count(given: Given) -> tuple[Any, Any]:
+    """Scores of a batch, 0 in rows that do not count, and how often each row counts."""
+    scores = np.asarray(given["scores"], np.float64)
+    counted = np.isfinite(scores.max(axis=1))
+    w = counted * (1.0 if given["weights"] is None else np.asarray(given["weights"], np.float64))
+    return np.where((w > 0)[:, None], scores, 0.0), w
+
+
+def batch(given: Given, found: Any) -> str | None:
+    """The value of the labels of a batch, the bound that prices prove, and its sizes."""
+    if given["ranks"] is not None:
+        return "not judged: rows of several ranks"
+    (x, w), p = rows_that_count(given), np.asarray(given["prices"], np.float64)
+    plan = np.where((w > 0)[:, None], np.asarray(given["plan"], np.float64), 0.0)
+    epsilon, some = given["epsilon"], plan > 0
+    own = np.where(some, plan * np.where(some, x, 0) - epsilon * xlogy(plan, plan), 0.0)
+    priced = x + p
+    best = epsilon * logsumexp(priced / epsilon, axis=1) if epsilon else priced.max(axis=1)
+    sizes, low, high = w @ plan, np.asarray(given["lower"]), np.asarray(given["upper"])
+    paid = (np.where(p < 0, high, low) * p).sum()
+    size = (w * np.where(np.isfinite(priced), np.abs(x) + np.abs(p), 0).max(axis=1)).sum()
+    size += epsilon * w.sum() * np.log(len(p) + 1) + np.abs(paid)
+    close("objective of a batch", found.objective, w @ own.sum(axis=1), size)
+    close("bound of a batch", found.upper_bound, w @ best - paid, size)
+    outside = max(0.0, (low - sizes).max(), (sizes - high).max())
+    figures = found.violation, found.smallest, found.largest
+    close("sizes of a batch", figures, (outside, sizes.min(), sizes.max()), w.sum() + high.max())
+    return None
+
+
+def soft_batch(given: Given, found: Any) -> str | None:
+    """Rows of the plan sum to 1; the residual is no less than the mass outside of the bounds."""
+    if given["ranks"] is not None:
+        return "not judged: rows of several ranks"
+    _, w = rows_that_count(given)
+    plan = np.asarray(found.plan, np.float64)
+    eps = float(np.finfo(np.promote_types(found.plan.dtype, np.float32)).eps)
+    sums = plan[w > 0].sum(axis=1)
+    require((np.abs(sums - 1) <= 64 * eps * plan.shape[1]).all(), "rows sum to 1", sums)
+    if found.residual is None or not w.any():
+        return None
+    shares = w[w > 0] @ plan[w > 0] / w.sum()
+    low, high = (np.asarray(given[name]) for name in ("lower_share", "upper_share"))
+    outside = np.maximum(np.maximum(low - shares, shares - high), 0).max()
+    require(outside <= found.residual + 1e3 * eps, "residual of a batch", found.residual, outside)
+    return None
+
+
+FIGURES: dict[str, Callable[[Given, Any], str | None]] = {
+    "algos.batches.certificate:certify_batch": batch,
+    "algos.batches.soft:balance_soft": soft_batch,
     "algos.baselines.entropy:entropy_objective": entropy,
     "algos.baselines.entropy:entropy_upper_bound": entropy,
     "algos.baselines.sinkhorn_transport:sinkhorn": sinkhorn,

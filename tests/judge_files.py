@@ -10,6 +10,8 @@ prices that are written, or compared with an option; one that is not known here 
 `judge_table`
     Of ``--table``, and rows.csv of a report: margins, runners-up, free choices, losses and how near
     rows are to their centers.
+`judge_page`
+    report.html: the means with and without bounds, what balance costs, sizes, gap, rows that moved.
 `judge_choice`
     choice.csv: no share that is proven is above the one found, sizes and silhouettes fit.
 """
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,8 +30,8 @@ import numpy as np
 from tests.judge import judge_assignment, require
 from tests.judge_centers import scores_of
 
-OPTIONS = {"metric", "lower", "upper", "seed", "init", "labels"}
-"""Options that the command repeats."""
+OPTIONS = {"metric", "lower", "upper", "seed", "init", "labels", "input", "notes"}
+"""Options that the command repeats, and what it says of reading its input."""
 
 COUNTED = {
     "n_samples",
@@ -190,6 +193,33 @@ def judge_table(lines: list[dict[str, str]], labels: Any, rows: Rows, key: str =
         }
         for name in near.keys() & line.keys():
             require(abs(float(line[name]) - near[name]) <= 2 * off, name, i, line[name], near[name])
+
+
+def judge_page(page: str, result: dict[str, Any], labels: Any, rows: Rows) -> None:
+    """Judge what a report prints: six digits of the means, the cost of balance, rows that moved."""
+    scores, w, doubt = scores_of(rows.x, rows.centers, rows.weights, rows.metric, rows.eps)
+    allowed = scores if rows.barred is None else np.where(rows.barred, -np.inf, scores)
+    loss = allowed.max(axis=1) - scores[np.arange(len(labels)), labels]
+    similar = rows.metric == "cosine"
+    name = "mean_similarity" if similar else "mean_squared_distance"
+    value, lost = result[name], (w * loss).sum() / w.sum()
+    free = value + lost if similar else max(0.0, value - 2 * lost)
+    table = re.findall(r"<tr><th scope=row>([A-Z][^<]*)</th><td>([^<]*)</td></tr>", page)
+    printed = {text.split()[0]: float(number) for text, number in table if number}
+    true = {"Every": free, "These": value, "Proven:": result[f"{name}_bound"]}
+    for text, number in true.items():
+        off = 4 * doubt / w.sum() + 1e-5 * abs(number)
+        require(abs(printed[text] - number) <= off, f"row of a report: {text}", printed, number)
+    cost = 100 * abs(free - value) / abs(free) if free else 0.0
+    [told] = re.findall(r"Balance costs <b>([\d.]+)%</b>", page)
+    require(abs(float(told) - cost) <= 0.0051 + 1e-3 * cost, "cost of balance", told, cost)
+    tiles = dict(re.findall(r"<dt>([^<]*)</dt><dd><b>([^<]*)</b>", page))
+    near, moved = (loss > 0).sum(), (loss > 4 * doubt / len(labels)).sum()
+    told = int(tiles["Moved rows"].replace(",", ""))
+    require(moved <= told <= near, "rows that moved", told, moved, near)
+    require(float(tiles["Proven gap"]) == float(f"{result['relative_gap']:.1e}"), "gap", tiles)
+    sizes = f"{result['smallest_cluster']:,} to {result['largest_cluster']:,}"
+    require(tiles["Sizes"] == sizes, "sizes of a report", tiles["Sizes"], sizes)
 
 
 def judge_choice(lines: list[dict[str, str]], n: int) -> None:

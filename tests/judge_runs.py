@@ -31,9 +31,11 @@ JUDGED = {f"{which}{name}" for which in ("", "argmax_") for name in AGREEMENT} |
 }
 WITHOUT = re.compile(
     r"loss(_\w+)?|lr|size_(min|max)|churn|seconds|stored_acc|alarms|heads|knn|probe|(argmax_)?ami"
-    r"|(test|head\d+)_\w+"
+    r"|(test|head\d+)_\w+|center_gap|certified|interior|restarted|confident"
+    r"|label_(gap|error)_(mean|max)"
 )
-"""AMI is scikit-learn's own; `heads` is of `choose_clustering`, whose survey is judged."""
+"""Gaps are judged where `hardness_centers` and `pseudo_labels` return them, and `heads` where
+`survey` does. AMI is scikit-learn's own."""
 
 
 def agreement(labels: Any, classes: Any) -> dict[str, float]:
@@ -60,8 +62,11 @@ def agreement(labels: Any, classes: Any) -> dict[str, float]:
     }
 
 
-def judge_run(folder: Path, prediction: Any, scores: Any) -> None:
-    """Judge a finished run, from its prediction on the host and the scores of its labels."""
+def judge_run(folder: Path, prediction: Any, scores: Any, *, evaluated: bool = True) -> None:
+    """Judge a finished run, from its prediction on the host and the scores of its labels.
+
+    `evaluated` says whether the figures of the last epoch are of the same head as the prediction.
+    """
     lines, found = read_csv(folder / "assignments.csv"), prediction.assignment
     unknown = set(lines[0]) - COLUMNS
     require(not unknown, "each column of assignments.csv has a judge", unknown)
@@ -81,13 +86,14 @@ def judge_run(folder: Path, prediction: Any, scores: Any) -> None:
     require(np.array_equal(centers, prediction.centers), "centers")
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     require([r["epoch"] for r in records] == list(range(1, len(records) + 1)), "epochs", records)
-    judge_record(records[-1], prediction, lines)
+    unknown = {name for name in set(records[-1]) - JUDGED if not WITHOUT.fullmatch(name)}
+    require(not unknown, "each figure of metrics.jsonl has a judge", unknown)
+    if evaluated:
+        judge_record(records[-1], prediction, lines)
 
 
 def judge_record(record: dict[str, Any], prediction: Any, lines: list[dict[str, str]]) -> None:
     """Judge the figures of the last epoch."""
-    unknown = {name for name in set(record) - JUDGED if not WITHOUT.fullmatch(name)}
-    require(not unknown, "each figure of metrics.jsonl has a judge", unknown)
     counts = np.asarray(prediction.assignment.counts)
     nearest = np.asarray(prediction.nearest)
     share, sizes = counts[counts > 0] / counts.sum(), np.bincount(nearest, minlength=len(counts))

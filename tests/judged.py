@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from dualclust.algos.core.errors import InfeasibleBoundsError
-from tests.judge_calls import JUDGES, PIECES, on_host
+from tests.judge_calls import JUDGES, OF_PROOFS, PIECES, on_host
 
 TALLY: Counter[tuple[str, str]] = Counter()
 NESTED = {"survey"}
@@ -53,6 +53,12 @@ def observe(function: types.FunctionType, judge: Callable[[dict[str, Any], Any],
     inner.__kwdefaults__ = function.__kwdefaults__
     signature = inspect.signature(inner)
 
+    def tell(found: Any, /, *args: Any, **kwargs: Any) -> None:
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        with np.errstate(all="ignore"):
+            TALLY[name, _judgment(judge, given.arguments, found)] += 1
+
     def judged(*args: Any, **kwargs: Any) -> Any:
         depth = getattr(_here, "depth", 0)
         if depth and name not in NESTED:
@@ -63,15 +69,11 @@ def observe(function: types.FunctionType, judge: Callable[[dict[str, Any], Any],
         _here.depth = depth + (name not in OPEN)
         try:
             found = inner(*args, **kwargs)
+            tell(found, *args, **kwargs)
         except InfeasibleBoundsError as error:
-            found = error
+            tell(error, *args, **kwargs)
             raise
         finally:
-            if "found" in locals():
-                given = signature.bind(*args, **kwargs)
-                given.apply_defaults()
-                with np.errstate(all="ignore"):
-                    TALLY[name, _judgment(judge, given.arguments, found)] += 1
             _here.depth = depth
         return found
 
@@ -87,6 +89,8 @@ def _judgment(
         read = {name: on_host(value) for name, value in given.items()}, on_host(found)
     except (RuntimeError, TypeError, ValueError) as error:
         return f"not judged: {UNREADABLE}: {type(error).__name__}"
+    if isinstance(found, InfeasibleBoundsError) and judge not in OF_PROOFS:
+        return "not judged: an error of a call inside, which names what it proves"
     return judge(*read)
 
 

@@ -98,6 +98,7 @@ NOT_IMMUTABLE = {
     **dict.fromkeys(
         (
             "tests/unit/baselines/",
+            "tests/unit/batches/",
             "tests/unit/clustering/",
             "tests/unit/core/test_exact_sums",
             "tests/unit/core/test_projections.py",

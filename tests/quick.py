@@ -13,6 +13,7 @@ __all__ = ["QUICK"]
 QUICK = {
     "algos": "tests/unit/test_refusals.py",
     "algos/baselines": "tests/unit/baselines/test_sign_rule.py",
+    "algos/batches": "tests/unit/batches/test_hard.py",
     "algos/bounds": "tests/unit/bounds/test_sizes.py",
     "algos/clustering": "tests/unit/clustering/test_kmeans_euclidean.py",
     "algos/core": "tests/unit/core/test_checks.py",
@@ -30,7 +31,7 @@ QUICK = {
     "dualclust": "tests/house/test_exports.py",
     "dualclust/cli": "tests/cli/test_demo_folders.py",
     "dualclust/cluster": "tests/cluster/test_products.py",
-    "dualclust/cluster/formats": "tests/cluster/test_mistaken_files.py",
+    "dualclust/common/formats": "tests/cluster/test_mistaken_files.py",
     "dualclust/cluster/report": "tests/cluster/test_row_entries.py",
     "dualclust/common": "tests/cli/test_cli_cluster_errors.py",
     "dualclust/common/page": "tests/train/report/test_run_page.py",

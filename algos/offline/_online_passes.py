@@ -240,7 +240,7 @@ def assign_in_passes(
         return None
     # Step 3: prove.
     best = learned if learned.dual <= last.dual else last
-    rounding = rounding_of(last.size + best.size)
+    rounding = rounding_of(last.worth + best.size)
     # A difference of two large sums: what rounding can hide of it counts as lost, and the bound
     # lies above that of the prices by as much.
     lost = max(best.dual - last.objective, 0.0) + rounding

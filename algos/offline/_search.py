@@ -10,7 +10,7 @@ import array_api_compat as compat
 from ..bounds.sizes import SizeBounds
 from ..core.errors import InfeasibleBoundsError, InvalidValueError
 from ..core.types import Array
-from ..scores.sources import ScoreSource
+from ..scores.sources import ScoreSource, times_power_of_two
 from ._candidates import Candidates, TrustRegion, collect_candidates
 from ._few_clusters import solve_few
 from ._options import SolverOptions
@@ -24,7 +24,7 @@ from ._ties import (
 )
 from ._trust_region import initial_region
 
-__all__ = ["Search", "best_of", "first_region", "started", "without_passes"]
+__all__ = ["Search", "best_of", "first_region", "reach_in_unit", "started", "without_passes"]
 
 LEAST_REACH, MOST_REACH = 2.0**-500, 2.0**100
 """A reach in the unit of the source is so large, so that sums with scores of float32 are finite."""
@@ -105,8 +105,7 @@ def started(problem: Problem, prices: Array | None) -> Search:
     elif prices is None or reach is None:
         region = first_region(source, bounds, prices, options)
     else:
-        xp = compat.array_namespace(reach)
-        region = TrustRegion(prices, xp.clip(reach, min=LEAST_REACH, max=MOST_REACH))
+        region = TrustRegion(prices, reach)
     is_large = source.group.n_total > options.large_pass_rows
     width = options.large_pass_width if is_large else options.pass_width
     if reach is not None:  # else the region shrinks where its lists are longer than that
@@ -124,6 +123,21 @@ def started(problem: Problem, prices: Array | None) -> Search:
         least_bound=math.inf,
         best_prices=region.center,
     )
+
+
+def reach_in_unit(reach: Array, exponent: int) -> Array:
+    """Return a reach in the unit of the source, neither too small for float64 nor too large.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> reach_in_unit(np.asarray([2.0**900, 2.0**-800]), -700) == [MOST_REACH, 2.0**-100]
+    array([ True,  True])
+    """
+    xp = compat.array_namespace(reach)
+    most = math.ldexp(MOST_REACH, min(exponent, 900))  # what is larger would overflow
+    reach = times_power_of_two(xp.clip(reach, max=most), -exponent)
+    return xp.clip(reach, min=LEAST_REACH, max=MOST_REACH)
 
 
 def first_region(

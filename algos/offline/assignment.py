@@ -47,7 +47,7 @@ from ..core.checks import (
 from ..core.errors import InvalidValueError
 from ..core.types import Array
 from ..scores.ahead import blocks_ahead
-from ..scores.sources import ScoreSource, score_source, times_power_of_two
+from ..scores.sources import ScoreSource, score_source
 from ..scores.statistics import (
     ScoresOutOfRangeError,
     in_range,
@@ -64,7 +64,7 @@ from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, Problem, in_unit
 from ._reduced import are_few, solve_reduced
 from ._region_from_rows import brought_near, shifted_together, usable_prices
-from ._search import Search, best_of, started, without_passes
+from ._search import Search, best_of, reach_in_unit, started, without_passes
 from ._second_look import candidates_in, leaves_the_part, may_look_again
 from ._ties import tied_share
 
@@ -255,7 +255,7 @@ def _solved(
     source, bounds, _, options, reach = problem
     given, prices = prices, None if prices is None else usable_prices(source, prices)
     if reach is not None:
-        reach = None if prices is None else times_power_of_two(reach, -source.exponent)
+        reach = None if prices is None else reach_in_unit(reach, source.exponent)
         problem = problem._replace(reach=reach)
     if problem.n_scores <= options.full_entries:
         return _solve_in_full(problem, prices)

@@ -328,18 +328,12 @@ def check_weights(name: str, weights: Array, n: int) -> Array:
     weights = xp.astype(detached(weights), xp.float64)
     low, high = read(xp.min(weights), xp.max(weights)) if n else (1.0, 1.0)
     if n and not (low >= 0.0 and 0.0 < high * n < math.inf):
-        if low < 0.0:
-            fix = "drop the rows of a weight below 0, or set it to 0"
-        elif high == 0.0:
-            fix = "leave the weights out"
-        elif math.isfinite(high):
-            fix = "divide the weights by their largest, as their sum overflows"
-        else:
-            fix = "drop or impute the entries that are not finite"
-        msg = (
-            f"{name} must be finite, at least 0 and not all 0, got values from {low:g} to "
-            f"{high:g}. To fix this, {fix}"
-        )
+        large = "divide the weights by their largest, as their sum overflows"
+        fix = large if math.isfinite(high) else "drop or impute the entries that are not finite"
+        fix = "leave the weights out" if high == 0.0 else fix
+        fix = "drop the rows of a weight below 0, or set it to 0" if low < 0.0 else fix
+        rule = f"{name} must be finite, at least 0 and not all 0"
+        msg = f"{rule}, got values from {low:g} to {high:g}. To fix this, {fix}"
         raise InvalidValueError(msg)
     return weights
 

@@ -1,7 +1,7 @@
 """A DeepCluster-style loop: k-means on the features of an epoch labels the next one.
 
-DeepCluster moves a row into each empty cluster and samples clusters alike. With `BalancedLabels` the
-labels of k-means themselves are inside bounds: centers stay, and rows go where there is room.
+DeepCluster moves a row into each empty cluster and samples clusters alike. With `BalancedLabels`
+the labels of k-means themselves are inside bounds: centers stay, and rows go where there is room.
 
 ``python docs/examples/deepcluster_labels.py`` prints both, in a minute.
 """

@@ -30,7 +30,8 @@ from ..train.comparison.stored import BASELINE_FILE
 from ..train.config.run import RunConfig, dump_config, override
 from ..train.config.schema import from_mapping
 from ..train.data.samples import EmbeddingData, Samples, load_source
-from ..train.data.sources import BUILT_IN
+from ..train.data.sources import BUILT_IN, read_source
+from ..train.data.splits import Reading
 from ..train.loop import Execution, Loader
 from ..train.loop.results import is_finished
 from ..train.loop.train_and_resume import resume, train
@@ -244,7 +245,8 @@ def _run_baselines(
     """Cluster by k-means what has not been clustered yet."""
     kinds: dict[str, NDArray[Any] | None] = {}
     if not options.no_baselines:
-        kinds["embeddings" if Path(options.data).suffix.lower() == ".npy" else "pixels"] = None
+        found = read_source(options.data, Reading(mapped=True, folders=config.data.folders))
+        kinds["embeddings" if found.rows else "pixels"] = None
     kinds |= {f"features-{path.stem}": rows for path, rows in features.items()}
     loaded: dict[int, Samples] = {}
     drawn = config.data.limit > 0 or config.data.imbalance != 1.0  # by the seed

@@ -14,12 +14,12 @@ import numpy as np
 from ..algos.core.checks import check_interval
 from ..algos.core.errors import OutputError, UsageError
 from ..common.files import write_file
+from ..common.formats import Rows, default_folder
+from ..common.formats.checks import refuse
 from ..common.ranks import Ranks
 from .distances import squared_distances
 from .embeddings import check_embeddings, check_path, embedding_source
 from .exchange import row_group
-from .formats import Rows, default_folder
-from .formats.checks import refuse
 from .labeling import around_centers, label_rows, stored_bounds, whole_result
 from .launch import on_ranks
 from .model import Model, read_model

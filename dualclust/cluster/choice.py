@@ -16,12 +16,12 @@ import numpy as np
 from ..algos.core.checks import check_count
 from ..algos.core.errors import InvalidValueError, MissingExtraError, UsageError
 from ..algos.selection import choose_k, sample_rows
+from ..common.formats import default_folder
 from ..common.ranks import Ranks
 from .choice_figure import choice_png
 from .choice_table import choice_csv, choice_of, choice_text
 from .embeddings import check_embeddings, embedding_source
 from .exchange import row_group
-from .formats import default_folder
 from .launch import on_ranks
 from .notes import input_facts, input_lines, note_lines, notes_on_input
 from .options import LOWER, UPPER, check_paths, check_sizes, fill_in_metric

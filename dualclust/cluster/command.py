@@ -18,12 +18,12 @@ from ..algos.clustering.constrained import ConstrainedKMeansResult, KMeansState,
 from ..algos.core.errors import OutputError
 from ..algos.scores.sources import ScoreSource
 from ..common.files import remove_leftovers_of
+from ..common.formats import default_folder, look_at
 from ..common.locks import only_writer
 from ..common.ranks import Ranks
 from ..common.stopping import Stop, StoppedError, stoppable
 from .distances import squared_distances
 from .exchange import exchange_lengths
-from .formats import default_folder, look_at
 from .launch import on_ranks
 from .model import MODEL_FILE, model_bytes
 from .notable import Notable, Restricted, find_notable

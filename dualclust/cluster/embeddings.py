@@ -18,9 +18,9 @@ from ..algos.core.errors import UsageError
 from ..algos.core.projections import project_sphere
 from ..algos.scores.blocks import MOST_ROWS
 from ..algos.scores.sources import FeatureSource, Group, alone
+from ..common.formats import Rows, Selection, open_rows
+from ..common.formats.checks import refuse
 from .exchange import take_over_ranks
-from .formats import Rows, Selection, open_rows
-from .formats.checks import refuse
 from .threads import Multiply
 
 __all__ = [
@@ -54,7 +54,7 @@ def open_embeddings(path: Path, selection: Selection | None = None) -> Rows:
     >>> rows.n_samples, rows.rows(1, 2)
     (3, array([[0., 1., 0.]], dtype=float32))
     """
-    return open_rows(path, selection)
+    return open_rows(path, selection, unit=MOST_ROWS)
 
 
 def check_embeddings(

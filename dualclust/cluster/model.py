@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from ..algos.clustering.start import METRICS
 from ..algos.core.errors import MissingFileError
 from ..common.array_headers import PARSING, Header, archive_headers
-from .formats.checks import refuse
-from .formats.kinds import kind_of
+from ..common.formats.checks import refuse
+from ..common.formats.kinds import kind_of
 from .output import Clusters
 
 __all__ = ["FORMAT", "MODEL_FILE", "Model", "model_bytes", "read_model"]

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .formats import Rows
-from .formats.checks import listed
+from ..common.formats import Rows
+from ..common.formats.checks import listed
 from .output import Clusters
 from .valid_rows import KeptRows
 

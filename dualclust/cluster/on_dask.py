@@ -31,12 +31,12 @@ from ..algos.clustering.start import start_centers
 from ..algos.core.errors import InvalidTypeError, InvalidValueError, MissingExtraError
 from ..algos.scores.blocks import MOST_ROWS
 from ..common.extras import without_cuda
+from ..common.formats import Rows
+from ..common.formats.in_memory import HeldRows
 from ..common.ranks import RankLostError, Ranks
 from ..common.watch import watched
 from .embeddings import check_embeddings, embedding_source
 from .exchange import agree, row_group
-from .formats import Rows
-from .formats.in_memory import HeldRows
 from .threads import products_on
 
 __all__ = ["cluster_on_dask"]

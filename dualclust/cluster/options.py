@@ -19,9 +19,9 @@ from ..algos.core.errors import (
     OutputError,
     UsageError,
 )
+from ..common.formats import Selection
 from .checkpoint import is_state
 from .embeddings import check_path
-from .formats import Selection
 from .start import INITS
 from .table import check_table
 from .values_of_rows import column_of

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from ..algos.core.errors import MissingFileError
 from ..common.array_headers import PARSING, read_header
-from .formats import Rows
-from .formats.checks import listed, load_extra, refuse
-from .formats.kinds import Kind, kind_of
+from ..common.formats import Rows
+from ..common.formats.checks import listed, load_extra, refuse
+from ..common.formats.kinds import Kind, kind_of
 
 __all__ = ["read_forbidden", "read_seeds", "seeds_of_column"]
 

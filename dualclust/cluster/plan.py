@@ -21,9 +21,9 @@ from ..algos.clustering.lloyd import kmeans
 from ..algos.offline import DEFAULT_OPTIONS
 from ..algos.scores.blocks import MOST_ROWS, block_rows
 from ..algos.scores.sources import FeatureSource, alone
+from ..common.formats import Rows
 from ..common.ranks import Ranks
 from .embeddings import check_embeddings, embedding_source
-from .formats import Rows
 from .model import MODEL_FILE
 from .notes import input_facts, input_lines, note_lines, notes_on_input
 from .output import json_text

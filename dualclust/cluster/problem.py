@@ -16,11 +16,11 @@ from .. import __version__
 from ..algos.bounds.sizes import SizeBounds
 from ..algos.core.errors import InvalidValueError
 from ..algos.scores.sources import FeatureSource
+from ..common.formats import Rows
 from ..common.handshake import check_same
 from ..common.ranks import Ranks
 from .embeddings import check_embeddings, embedding_source, invalid_rows, open_embeddings
 from .exchange import exchange_bytes, row_group
-from .formats import Rows
 from .options import selection_of
 from .pairs import read_forbidden, read_seeds, seeds_of_column
 from .places import device_place, on_host, placed

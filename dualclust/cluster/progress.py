@@ -18,8 +18,8 @@ from typing import Any, TextIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .formats import Rows
-from .formats.rows import Floats
+from ..common.formats import Rows
+from ..common.formats.rows import Floats
 
 __all__ = ["Meter", "duration"]
 

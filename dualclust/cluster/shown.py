@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algos.core.errors import InvalidValueError, MissingFileError
-from .formats import Ids, Selection
+from ..common.formats import Ids, Selection
 from .values_of_rows import column_of, column_values
 
 __all__ = ["ShownColumn", "open_shown", "values_of"]

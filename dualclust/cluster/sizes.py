@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from ..algos.bounds.sizes import SizeBounds
 from ..algos.core.errors import InfeasibleBoundsError, InvalidValueError, MissingFileError
-from .formats.checks import refuse
-from .formats.kinds import kind_of
+from ..common.formats.checks import refuse
+from ..common.formats.kinds import kind_of
 
 __all__ = ["COLUMNS", "bounds_of", "read_bounds"]
 

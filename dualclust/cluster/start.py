@@ -17,8 +17,8 @@ from ..algos.clustering.seeded import fixed_means, seeded_centers
 from ..algos.core.errors import InvalidValueError
 from ..algos.core.projections import project_sphere
 from ..algos.scores.sources import FeatureSource
-from .formats import open_rows
-from .formats.checks import refuse
+from ..common.formats import open_rows
+from ..common.formats.checks import refuse
 from .model import read_model
 from .places import on_host
 

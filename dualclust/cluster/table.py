@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from ..algos.clustering.choices import RowChoices
 from ..algos.core.errors import InvalidValueError, UsageError
 from ..common.files import write_file
+from ..common.formats import Ids
 from ..common.tables import check_table_path
-from .formats import Ids
 
 __all__ = ["WORD", "check_table", "written_table"]
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ..algos.clustering.choices import RowChoices
 from ..algos.core.errors import InvalidValueError
-from .formats import Ids, Rows
-from .formats.rows import Floats, Part
+from ..common.formats import Ids, Rows
+from ..common.formats.rows import Floats, Part
 from .notable import Lines, Notable
 
 __all__ = ["KeptRows", "in_input"]
@@ -40,7 +40,7 @@ class KeptRows:
 
     Examples
     --------
-    >>> from dualclust.cluster.formats.in_memory import HeldRows
+    >>> from dualclust.common.formats.in_memory import HeldRows
     >>> x = np.asarray([[1.0], [np.nan], [3.0]])
     >>> rows = KeptRows(HeldRows("x", [x], 0, 3, 1, x.dtype), np.asarray([1]))
     >>> rows.n_samples, rows.rows(0, 2).ravel(), rows.where(1)

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from ..algos.core.errors import DualclustError, InvalidValueError, MissingFileError, UsageError
 from ..algos.scores.sources import check_weights
 from ..common.array_headers import PARSING, read_header
-from .formats import Ids, Selection, open_ids, open_rows
-from .formats.checks import refuse
-from .formats.kinds import kind_of
-from .formats.registry import SUFFIXES
+from ..common.formats import Ids, Selection, open_ids, open_rows
+from ..common.formats.checks import refuse
+from ..common.formats.kinds import kind_of
+from ..common.formats.registry import SUFFIXES
 
 __all__ = ["column_of", "column_values", "numbers_in_column", "read_weights"]
 

@@ -19,7 +19,7 @@ __all__ = ["Cores", "cores_here", "cores_to_use", "cpu_count"]
 class Cores(NamedTuple):
     """A number of threads, and why it is less than the number of CPUs; or nothing."""
 
-    count: int
+    threads: int
     reason: str = ""
 
 
@@ -46,12 +46,12 @@ def cores_to_use(allowed: int, *, in_all: int, load: float, asked: str = "") -> 
 
     Examples
     --------
-    >>> cores_to_use(4, in_all=8, load=0.3), cores_to_use(4, in_all=8, load=6.2).count
-    (Cores(count=4, reason=''), 2)
+    >>> cores_to_use(4, in_all=8, load=0.3), cores_to_use(4, in_all=8, load=6.2).threads
+    (Cores(threads=4, reason=''), 2)
     >>> cores_to_use(2, in_all=2, load=8.0).reason
     '2 CPUs, where 8.0 processes run'
     >>> cores_to_use(2, in_all=2, load=8.0, asked="2")
-    Cores(count=2, reason='OMP_NUM_THREADS')
+    Cores(threads=2, reason='OMP_NUM_THREADS')
     """
     first = asked.partition(",")[0].strip()
     if first.isdecimal() and int(first) > 0:

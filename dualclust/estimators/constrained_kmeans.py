@@ -243,7 +243,8 @@ class ConstrainedKMeans(
 
     def _best(self, data: Data, bounds: SizeBounds) -> ConstrainedKMeansResult:
         """Return the result of the best start."""
-        prices, results = None, []
+        prices: Array | None = None
+        results: list[ConstrainedKMeansResult] = []
         if self.warm_start and hasattr(self, "prices_"):
             prices = moved_to(data.rows, self.prices_, "float64")
         for centers in starting_centers(self, data):

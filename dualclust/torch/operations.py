@@ -110,7 +110,7 @@ def _operation(fake: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[
                 torch.compiler.is_compiling()
                 or torch._C._functorch.maybe_current_level() is not None
             ):
-                return operation(*args, **kwargs)
+                return operation(*args, **kwargs)  # type: ignore[no-any-return]
             return function(*args, **kwargs)
 
         return call

@@ -235,9 +235,10 @@ class SizePrices(Bounded):
             self._has_warned = True
             msg = (
                 f"sizes must stay near their bounds, and some were outside of twice them over the "
-                f"last {n_labels:.0f} labels, and before: scores move faster than prices, or differ "
-                f"by more than scale says. To fix this, pass scale=, the typical difference of one "
-                f"sample's scores, or take BalancedLabels, for targets of an encoder that learns"
+                f"last {n_labels:.0f} labels, and before: scores move faster than prices, or "
+                f"differ by more than scale says. To fix this, pass scale=, the typical "
+                f"difference of one sample's scores, or take BalancedLabels, for targets of an "
+                f"encoder that learns"
             )
             warnings.warn(msg, stacklevel=2)
 

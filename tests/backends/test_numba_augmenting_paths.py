@@ -154,21 +154,3 @@ def test_prices_have_the_sign_of_their_bound_whatever_is_rounded(kernels):
         assert (counts[prices < 0] == upper[prices < 0]).all()
         signs |= set(np.sign(prices).tolist())
     assert signs == {-1.0, 0.0, 1.0}
-
-
-def test_what_the_compiled_text_works_on(kernels, monkeypatch):
-    """One array for each cluster, and for each node where the bounds are one, of one kind."""
-    seen, real = [], kernels._begin
-    monkeypatch.setattr(kernels, "_begin", lambda *given: seen.append(given) or real(*given))
-    values, clusters = np.ones((2, 3), np.float32), np.zeros((2, 3), np.int32)
-    clusters[:] = range(3)
-    sizes = np.asarray([0, 1, 1])
-    assert_conforms(kernels, values, clusters, np.zeros(3), sizes, sizes)
-    ((_, state, leads, counts),) = seen
-    for arrays, shapes, kinds in (
-        (state, [2, 3, 3, 4], "ifii"),
-        ((leads, counts), [2, 3], "fi"),
-    ):
-        assert [a.shape for a in arrays] == [(size,) for size in shapes]
-        assert "".join(a.dtype.kind for a in arrays) == kinds
-        assert {a.dtype.itemsize for a in arrays} == {8}

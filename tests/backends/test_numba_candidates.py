@@ -100,32 +100,6 @@ def test_layouts_and_byte_orders(kernels):
         assert_conforms(kernels, layout, low, high, 4)
 
 
-@pytest.mark.parametrize("kind", ["<f4", ">f4", "<f8", ">f8"])
-def test_what_the_compiled_text_works_on(kernels, monkeypatch, kind):
-    """Scores in the order of bytes that the machine computes in, and all else of their kind."""
-    seen, real, native = [], kernels._select_candidates, np.dtype(kind).newbyteorder("=")
-    monkeypatch.setattr(
-        kernels, "_select_candidates", lambda *given: seen.append(given) or real(*given)
-    )
-    scores = np.asfortranarray(np.eye(3).astype(kind))
-    scores.flags.writeable = False
-    assert_conforms(kernels, scores, np.zeros(3), np.ones(3), 2)
-    (all_given,) = seen
-    given, low, high, slack, largest, sums, bits, at_most, marks, *rest = all_given
-    names, keys, clusters, values, n, truncation = rest
-    of_scores = (given, low, high, slack, largest, sums, at_most, values, keys)
-    assert {a.dtype.str for a in of_scores} == {native.str}
-    assert (clusters.dtype, n.dtype, truncation.dtype) == (np.int32, np.int64, np.float64)
-    assert given.flags.c_contiguous
-    assert given.flags.writeable
-    assert [a.shape for a in (at_most, marks, clusters, n)] == [(8,), (8,), (3, 2), (3,)]
-    assert names.shape == keys.shape == (3,)  # one more than is kept: what is lost
-    assert (names.dtype, marks.dtype) == (np.int32, np.uint8)
-    assert bits.dtype.str == native.str.replace("f", "i")
-    assert sums.shape == (3,)
-    assert np.shares_memory(bits, sums)
-
-
 @pytest.mark.parametrize("width", [1, 4, 16])
 def test_ties_begin_in_every_eight(kernels, width):
     """Row i keeps clusters i, i + 1 ...: those that tie with the last kept count too."""

@@ -144,39 +144,6 @@ def test_best_clusters(kernels):
         np.testing.assert_array_equal(values, expected[1], strict=True)
 
 
-def spied(kernels, monkeypatch, name):
-    """What is given to a compiled text, call by call."""
-    seen, real = [], getattr(kernels, name)
-    monkeypatch.setattr(kernels, name, lambda *given: seen.append(given) or real(*given))
-    return seen
-
-
-@pytest.mark.parametrize("kind", ["<f4", ">f4", "<f8", ">f8"])
-def test_what_the_compiled_texts_work_on(kernels, monkeypatch, kind):
-    """Scores in the order of bytes that the machine computes in, and scratch of their kind."""
-    native = np.dtype(kind).newbyteorder("=")
-    best, streams = (
-        spied(kernels, monkeypatch, f"_{n}") for n in ("best_clusters", "assign_stream")
-    )
-    scores = np.asfortranarray(np.eye(3).astype(kind))
-    labels, values = kernels.best_clusters(scores, np.zeros(3, kind))
-    assert (labels.tolist(), values.tolist()) == ([0, 1, 2], [1.0] * 3)
-    ((given, offsets, lanes, bits, *_),) = best
-    assert given.flags.c_contiguous
-    assert {a.dtype.str for a in (given, offsets, lanes, values)} == {native.str}
-    assert lanes.shape == (kernels.LANES,)
-    assert bits.dtype == f"i{native.itemsize}"
-    assert np.shares_memory(bits, lanes)
-    arrays, options = problem(3, "none", n=4)
-    kernels.assign_stream(arrays[0].astype(kind), *arrays[1:], **options, chunk_size=2)
-    ((given, zero, *_, lanes, bits, price, labels),) = streams
-    assert given.dtype.str == zero.dtype.str == native.str
-    assert lanes.dtype == price.dtype == np.float64
-    assert bits.dtype == np.int64
-    assert np.shares_memory(bits, lanes)
-    assert (labels.shape, labels.dtype) == ((4,), np.int64)
-
-
 def test_segment_sums(kernels):
     values = np.arange(-9, 15).reshape(8, 3) * 2**55
     segments = np.asarray([0, 3, 3, 0, 1, 3, 1, 0])
@@ -209,20 +176,3 @@ def test_halves_go_to_the_even_integer(kernels):
     grid, half = UNIT_GRID._replace(bits=36), math.ldexp(1.0, -37)
     values = np.asarray([[1.0, 3.0, 5.0, -1.0, -3.0, 4.0 / half]]).T * half
     assert_limbs_conform(kernels, values, np.arange(6) % 5, np.zeros((5, 1), np.int64), grid)
-
-
-def test_float32_and_float64_are_summed_where_they_lie(kernels, monkeypatch):
-    """Nothing is copied to be widened but what the compiled text is not made for."""
-    seen, real = [], kernels._add_limbs
-
-    def spy(values, *rest):
-        seen.append(values)
-        return real(values, *rest)
-
-    monkeypatch.setattr(kernels, "_add_limbs", spy)
-    for kind, wide in (("f4", "f4"), ("f8", "f8"), ("f2", "f4"), ("i4", "f8"), ("i8", "f8")):
-        values = np.ones((2, 3), dtype=kind)
-        options = {"unit": 1.0, "bits": 36, "depth": 1}
-        kernels.add_limbs(values, np.zeros(2, np.int64), np.zeros((1, 3), np.int64), **options)
-        assert seen[-1].dtype == np.dtype(wide)
-        assert np.shares_memory(seen[-1], values) == (kind == wide)

@@ -101,10 +101,9 @@ def test_the_best_clusters_and_a_pass_hold_a_block_of_scores_at_most(monkeypatch
     assert seen.entries <= max(block, n)
 
 
-def test_curvature_of_long_lists_builds_no_table_of_pairs(monkeypatch):
+def test_curvature_of_long_lists_builds_no_table_of_pairs():
     p = torch.full((4_000, 32), 1.0 / 32)
     clusters = torch.arange(32, dtype=torch.int32).repeat(4_000, 1)
-    monkeypatch.setattr(torch_engine, "BLOCK_ENTRIES", 2**12)
     with Largest() as seen:
         matrix = torch_engine.curvature(p, clusters, n_clusters=32)
     assert seen.entries <= 4_000 * 32  # the lists; pairs would be 32 times as many

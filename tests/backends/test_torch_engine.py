@@ -11,7 +11,6 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from dualclust.backends import torch_engine  # noqa: E402
 from tests.backends import test_assign_stream, test_select_candidates  # noqa: E402
 from tests.backends.rows import rows_of  # noqa: E402
-from tests.backends.test_reads import Largest  # noqa: E402
 from tests.second_device import DEVICE  # noqa: E402
 
 (STREAM,), (CANDIDATES,) = (
@@ -46,29 +45,9 @@ def test_blocks_of_rows_hold_so_many_entries_or_one_row(monkeypatch, n, k, sizes
     assert len(next(torch_engine._in_blocks(scores, names, 2))[0]) == min(n, 4)
 
 
-def test_blocks_of_lists_without_a_candidate_and_of_different_lengths(monkeypatch):
-    monkeypatch.setattr(torch_engine, "BLOCK_ENTRIES", 8)
-    empty = torch.zeros((9, 0))
-    assert [len(part) for part, _ in torch_engine._in_blocks(empty, empty)] == [8, 1]
-    with pytest.raises(ValueError, match="zip"):
-        list(torch_engine._in_blocks(torch.zeros(5, 4), torch.zeros(7, 4)))
-
-
 def test_a_single_block_is_not_copied():
     only = torch.zeros(3)
     assert torch_engine._joined([only]) is only
-
-
-@pytest.mark.parametrize(("k", "width"), [(16, 2), (4, 8)])
-def test_curvature_fills_its_blocks(monkeypatch, k, width):
-    """As many rows as the wider of the two, dense rows or lists, leaves room for."""
-    n, entries = 200, 320
-    monkeypatch.setattr(torch_engine, "BLOCK_ENTRIES", entries)
-    p = torch.full((n, width), 1.0 / width, dtype=torch.float64)
-    clusters = (torch.arange(n * width).reshape(n, width) % k).to(torch.int32)
-    with Largest() as seen:
-        torch_engine.curvature(p, clusters, n_clusters=k)
-    assert seen.entries == entries
 
 
 # -- what the host reads

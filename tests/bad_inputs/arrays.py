@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dualclust.cluster.formats import open_rows
 from dualclust.cluster.model import read_model
+from dualclust.common.formats import open_rows
 from dualclust.train.data.samples import load_source
 from tests.bad_inputs.judge import Bad
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from dualclust.algos.clustering import start
 from tests.cli.cluster_files import OUTPUTS, check, cluster, groups, listing, outputs, save
 from tests.problems import unit_rows
 
@@ -127,9 +126,8 @@ def test_the_length_of_a_row_does_not_matter(tmp_path):
     assert listing(tmp_path / "A-clusters") == listing(tmp_path / "B-clusters")
 
 
-def test_more_rows_than_the_sample_for_the_start(tmp_path, monkeypatch):
-    monkeypatch.setattr(start, "FEWEST_SAMPLED", 64)
-    x, member = groups(n=3000, k=6, d=16)
+def test_more_rows_than_the_sample_for_the_start(tmp_path):
+    x, member = groups(n=9000, k=6, d=16)
     assert cluster(save(tmp_path / "X.npy", x), "--seed", 3, k=6) == 0
     labels, _ = check(tmp_path / "X-clusters", x, 6)
     assert len(set(zip(labels.tolist(), member.tolist(), strict=True))) == 6

@@ -1,11 +1,11 @@
 """Errors of `dualclust cluster`: each is one line, names the fix, and leaves nothing behind."""
 
 import math
+import os
 
 import numpy as np
 import pytest
 
-from dualclust.common import files
 from tests.cli.cluster_files import cluster, error_of, groups, listing, save
 
 
@@ -180,14 +180,15 @@ def test_an_existing_output_is_left_alone(tmp_path, capsys):
 
 def test_a_full_disk_leaves_nothing(tmp_path, capsys, monkeypatch):
     path = save(tmp_path / "X.npy")
-    before, whole = listing(tmp_path), files._write_flushed
+    before, flushed, fsync = listing(tmp_path), [], os.fsync
 
-    def full(file, parts):
-        if file.name == "sizes.csv":
+    def full(handle):
+        flushed.append(handle)
+        if len(flushed) == 3:  # two files are there
             raise OSError(28, "No space left on device")
-        return whole(file, parts)
+        fsync(handle)
 
-    monkeypatch.setattr(files, "_write_flushed", full)
+    monkeypatch.setattr(os, "fsync", full)
     error = error_of(capsys, 73, "cluster", path, "-k", 4)
     assert "X-clusters: No space left on device" in error
     assert listing(tmp_path) == before
@@ -197,10 +198,10 @@ def test_an_interrupt_while_writing_leaves_nothing(tmp_path, capsys, monkeypatch
     path = save(tmp_path / "X.npy")
     before = listing(tmp_path)
 
-    def interrupted(file, parts):
+    def interrupted(handle):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files, "_write_flushed", interrupted)
+    monkeypatch.setattr(os, "fsync", interrupted)
     assert cluster(path) == 130
     assert capsys.readouterr().err == (
         "dualclust: interrupted; nothing was written. With --checkpoint FILE, a run that is "

@@ -9,8 +9,8 @@ import re
 import numpy as np
 import pytest
 
-from dualclust.cluster.formats import Selection, open_rows
 from dualclust.cluster.pairs import read_seeds
+from dualclust.common.formats import Selection, open_rows
 from tests.cli.cluster_files import check, cluster, error_of, groups, listing, outputs, save
 
 

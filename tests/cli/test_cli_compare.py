@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from dualclust.algos.core.errors import DivergedError, UsageError
+from dualclust.algos.core.errors import DivergedError
 from dualclust.cli import compare_methods
 from dualclust.cli.main import build_parser, main
 from dualclust.train.config.run import load_config
@@ -164,35 +164,8 @@ def test_a_method_that_diverges_stops_no_other(inside, capsys, monkeypatch):
     assert "other: the loss became nan. To fix this, lower optim.lr" in capsys.readouterr().err
 
 
-def test_a_time_is_shared_by_all_runs(inside, monkeypatch, capsys):
-    asked = []
-
-    def chosen(options):
-        asked.append((options.method, options.time))
-        msg = "far enough"
-        raise UsageError(msg)
-
-    monkeypatch.setattr(compare_methods, "settings_of", chosen)
-    words = ["compare", "--data", "x.npz", "-k", "3", "--methods", "secu,coke", "--seeds", "3"]
-    assert main([*words, "--time", "1h", "--out", "timed"]) == 2
-    assert asked == [("secu", "600.000s")]
-    assert "of --time 1h a run of secu has 600 s: far enough" in capsys.readouterr().err
-    assert not (inside / "timed").exists()
-
-
-def test_an_encoder_is_that_of_every_method_and_of_the_comparison(inside, monkeypatch):
-    asked = []
-
-    def chosen(options):
-        asked.append((options.encoder, options.weights, options.fine_tune))
-        msg = "far enough"
-        raise UsageError(msg)
-
-    monkeypatch.setattr(compare_methods, "settings_of", chosen)
+def test_an_encoder_is_that_of_the_comparison(inside):
     words = ["compare", "--data", "x.npz", "-k", "3", "--out", "encoded"]
-    assert main([*words, "--encoder", "timm/a", "--weights", "w.safetensors", "--fine-tune"]) == 2
-    assert main(words) == 2
-    assert asked == [("timm/a", "w.safetensors", True), (None, None, False)]
     parsed = build_parser().parse_args([*words, "--encoder", "hf/b", "--weights", "w"])
     request = compare_methods._request(parsed, ["secu"])
     assert request["encoder"] == "hf/b"

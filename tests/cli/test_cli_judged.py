@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 
 import numpy as np
@@ -24,6 +25,7 @@ from tests.judge_files import (
     SIZES,
     judge_choice,
     judge_folder,
+    judge_page,
     judge_table,
     read_csv,
 )
@@ -138,6 +140,24 @@ def test_a_wrong_column_of_a_table_of_rows_is_refused(work, metric):
             seen.add(name)
     near = "similarity" if metric == "cosine" else "squared_distance"
     assert seen == {near, "loss", *CHOICES} == NOTABLE & (seen | {"kind"}) - {"kind"}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_wrong_number_of_a_report_is_refused(work, metric):
+    page, rows = (work / metric / "report.html").read_text(), rows_of(work, metric)
+    result = json.loads((work / metric / "result.json").read_text())
+    labels = np.load(work / metric / "labels.npy")
+    judge_page(page, result, labels, rows)
+    changes = [r"<td>([\d.]+)</td></tr></tbody></table>", r"Balance costs <b>([\d.]+)%"]
+    changes += [r"Moved rows</dt><dd><b>([\d,]+)"]
+    changes += [r"Proven gap</dt><dd><b>([\de.-]+)", r"Sizes</dt><dd><b>(\d+) to"]
+    changes += [r"bounds ignored</th><td>([\d.]+)", r"inside the bounds</th><td>([\d.]+)"]
+    for pattern in changes:
+        found = re.search(pattern, page)
+        start = found.start(1)
+        digit = (int(page[start]) + 4) % 10
+        with pytest.raises(AssertionError, match="refused"):
+            judge_page(f"{page[:start]}{digit}{page[start + 1 :]}", result, labels, rows)
 
 
 def test_each_field_that_is_written_has_a_judge_and_each_judge_a_field(work):

@@ -195,9 +195,9 @@ def test_options_outrank_the_recipe_and_the_seed_outranks_all(images, monkeypatc
         (["--data", "gone.npz", "--recipe", "secu_digits"], 66, "no data at 'gone.npz'"),
         (["--data", "small.npz"], 2, "how many clusters shall small.npz be put into?"),
         (["--data", "small.csv"], 66, "no data at 'small.csv'"),
-        (["--data", "notes.txt"], 2, "cannot read notes.txt, which is of another kind"),
+        (["--data", "notes.md"], 2, "cannot read notes.md, which is of another kind"),
         (["--set", "epochs=6"], 2, "To fix this, set both, for example --set optim.warmup_epochs"),
-        (["--data", "notes.txt", "--recipe", "secu_digits"], 2, "cannot read notes.txt"),
+        (["--data", "notes.md", "--recipe", "secu_digits"], 2, "cannot read notes.md"),
         (["--out", "small.npz"], 73, "small.npz exists"),
         (["--out", "small.npz/run"], 73, "cannot write into"),
     ],
@@ -205,7 +205,7 @@ def test_options_outrank_the_recipe_and_the_seed_outranks_all(images, monkeypatc
 )
 def test_settings_that_are_refused_write_nothing(images, capsys, monkeypatch, options, code, words):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    (images.parent / "notes.txt").write_text("text")
+    (images.parent / "notes.md").write_text("text")
     before = listing(images.parent)
     assert words in error_of(capsys, code, "train", "secu", *options)
     assert listing(images.parent) == before

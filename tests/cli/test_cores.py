@@ -25,7 +25,7 @@ from dualclust.common.cores import Cores, cores_here, cores_to_use
 )
 def test_others_keep_their_cores(allowed, in_all, load, count) -> None:
     found = cores_to_use(allowed, in_all=in_all, load=load)
-    assert found.count == count
+    assert found.threads == count
     assert bool(found.reason) == (count < allowed)
 
 
@@ -45,14 +45,14 @@ def test_this_machine_as_it_is(monkeypatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     before = os.sched_getaffinity(0)
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 9.0, 9.0))
-    assert cores_here().count == len(before)
+    assert cores_here().threads == len(before)
     try:
         os.sched_setaffinity(0, {min(before)})
         assert cores_here() == Cores(1)
     finally:
         os.sched_setaffinity(0, before)
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    assert cores_here().count == 7
+    assert cores_here().threads == 7
     monkeypatch.delenv("OMP_NUM_THREADS")
     monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 0.0, 0.0))
-    assert cores_here().count == 1
+    assert cores_here().threads == 1

@@ -20,7 +20,7 @@ if rank == 1:
 
 # Dies in the middle of the work: before the exchange, or the read of rows, of this number.
 KILLED = """
-from dualclust.cluster.formats.plain import PlainRows
+from dualclust.common.formats.plain import PlainRows
 from dualclust.common.ranks import Ranks
 joined, read, steps = Ranks.join, PlainRows.rows, []
 def counted(plain):

@@ -16,8 +16,8 @@ from dualclust.cluster.embeddings import (
     embedding_source,
     open_embeddings,
 )
-from dualclust.cluster.formats import plain
 from dualclust.cluster.values_of_rows import read_weights
+from dualclust.common.formats import plain
 
 DTYPES = ["float16", "float32", "float64", "longdouble", "int8", "uint16", "int64", ">f2", ">f8"]
 
@@ -49,15 +49,15 @@ def test_rows_and_ids_are_those_of_the_array(tmp_path, dtype, order) -> None:
         np.testing.assert_array_equal(rows.take(some), want[some])
 
 
-@pytest.mark.parametrize(("span", "skipped"), [(64, 0), (64, 10**9), (10**6, 0), (10**6, 56)])
+@pytest.mark.parametrize("step", [1, 100, 3_000])
 @pytest.mark.parametrize("order", "CF")
-def test_scattered_rows_by_spans_and_one_by_one(tmp_path, monkeypatch, span, skipped, order):
-    monkeypatch.setattr(plain, "SPAN_BYTES", span)
-    monkeypatch.setattr(plain, "SKIPPED_BYTES", skipped)
-    x = np.asarray(numbers(), dtype=np.float32, order=order)
+def test_scattered_rows_by_spans_and_one_by_one(tmp_path, step, order):
+    """In spans of a megabyte over gaps of up to 8 KiB, and alone where they are further apart."""
+    x = np.random.default_rng(0).normal(size=(200_000, 8)).astype(np.float32, order=order)
     rows = open_embeddings(save(tmp_path, x))
-    ids = np.random.default_rng(1).integers(0, 500, size=200)
-    np.testing.assert_array_equal(rows.take(ids), x[ids])
+    for ids in (np.arange(0, 200_000, step), np.random.default_rng(1).integers(0, 200_000, 300)):
+        np.testing.assert_array_equal(rows.take(ids), x[ids])
+        np.testing.assert_array_equal(rows.take(ids[::-1]), x[ids[::-1]])
 
 
 def test_where_the_system_has_no_positioned_read(tmp_path, monkeypatch) -> None:

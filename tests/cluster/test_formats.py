@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sparse
 
 from dualclust.algos.core.errors import DualclustError, InvalidValueError
 from dualclust.cli.main import build_parser
-from dualclust.cluster.formats import Selection, default_folder, open_rows
-from dualclust.cluster.formats.kinds import kind_of
-from dualclust.cluster.formats.registry import FORMATS
-from dualclust.cluster.formats.shards import JoinedRows
+from dualclust.common.formats import Selection, default_folder, open_rows
+from dualclust.common.formats.kinds import kind_of
+from dualclust.common.formats.registry import FORMATS
+from dualclust.common.formats.shards import JoinedRows
 from tests.cli.cluster_files import listing
 from tests.cluster.written_formats import (
     FILES,
@@ -247,18 +248,23 @@ def test_the_help_names_every_format() -> None:
         assert format.suffixes[0] in text, format.suffixes[0]
 
 
+def write_sparse(path):
+    sparse.save_npz(path, sparse.csr_matrix(np.where(X > 0, X, 0)), compressed=False)
+
+
+NEW = ["V.fvecs", "V.fbin", "W.w2v", "W.vec", "W.bin.gz", "T.csv.gz", "MP.mat", "S.npz"]
 DAMAGED = ["F.npy", "Z.npz", "C.npz", "L.parquet", "A.arrow", "S.arrows", "T.csv", "HP.h5", "T.pt"]
 
 
-@pytest.mark.parametrize("name", [*DAMAGED, "T.safetensors"])
+@pytest.mark.parametrize("name", [*DAMAGED, *NEW, "T.safetensors"])
 def test_damage_anywhere_is_no_bug(tmp_path, name) -> None:
     """Cut or changed bytes give other numbers or an error of ours, and never another one."""
     rng, path = np.random.default_rng(0), tmp_path / name
-    FILES[name][0](path)
+    write_sparse(path) if name == "S.npz" else FILES[name][0](path)
     data, messages = path.read_bytes(), []
     columns = ("emb",) if path.suffix in (".parquet", ".arrow", ".arrows") else ()
-    selection = Selection("X" if path.suffix == ".npz" else "", columns)
-    if name == "T.csv":
+    selection = Selection("X" if name in ("Z.npz", "C.npz") else "", columns)
+    if name.startswith("T.csv"):
         selection = Selection(id="url")
     for i in range(30):
         content = bytearray(data)

@@ -12,8 +12,8 @@ import pytest
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.cli.main import main
 from dualclust.cluster import launch
-from dualclust.cluster.formats.in_memory import HeldRows
 from dualclust.cluster.valid_rows import KeptRows
+from dualclust.common.formats.in_memory import HeldRows
 from tests.cli.cluster_files import groups, listing
 from tests.thread_ranks import on_threads
 

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from dualclust.cli.main import main
-from dualclust.cluster.formats import registry
 from dualclust.common.extras import without_cuda
+from dualclust.common.formats import registry
 from tests.cluster.mistakes import archives, arrays, columns, others, stores, strangers
 from tests.cluster.mistakes.written import PICKLE, X
 

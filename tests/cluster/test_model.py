@@ -70,8 +70,7 @@ def test_any_bit_that_changes_is_noticed(path) -> None:
     read_model(path)
 
 
-def test_an_archive_of_numpy_is_a_model_too(path, monkeypatch) -> None:
-    monkeypatch.setattr("dualclust.cluster.model.BLOCK", 100)  # several of them, the last one short
+def test_an_archive_of_numpy_is_a_model_too(path) -> None:
     with np.load(path, allow_pickle=False) as archive:
         arrays = dict(archive)
     model = read_model(path)

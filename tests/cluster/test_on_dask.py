@@ -15,9 +15,9 @@ from dualclust.algos.clustering.start import start_centers
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError, MissingExtraError
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.cluster.embeddings import embedding_source
-from dualclust.cluster.formats.in_memory import HeldRows
 from dualclust.cluster.on_dask import cluster_on_dask
 from dualclust.cluster.threads import products_on
+from dualclust.common.formats.in_memory import HeldRows
 from dualclust.common.ranks import RankLostError
 from tests.problems import unit_rows
 

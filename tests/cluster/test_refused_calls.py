@@ -13,7 +13,7 @@ import dualclust
 from tests.cluster.test_mistaken_files import CASES
 from tests.cluster.tried.calls import CALLS, prepare, run
 
-SOURCE = Path(dualclust.__file__).parent / "cluster"
+SOURCE = Path(dualclust.__file__).parent
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,8 @@ def test_every_remedy_that_can_be_followed_is(prepared, capsys, monkeypatch) -> 
         messages.append(capsys.readouterr().err)
     patterns = {
         (path.name, pattern)
-        for path in sorted(SOURCE.rglob("*.py"))
+        for folder in (SOURCE / "cluster", SOURCE / "common" / "formats")
+        for path in sorted(folder.rglob("*.py"))
         if path.name not in ELSEWHERE
         for pattern in remedies(path)
     }

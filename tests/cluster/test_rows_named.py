@@ -6,13 +6,13 @@ import itertools
 
 import numpy as np
 import pytest
+from dualclust.cluster.formats.delimited import BLOCK_BYTES
+from dualclust.cluster.formats.rows import BATCH_BYTES, Selection
 
 from dualclust.algos.core.errors import DualclustError
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.cluster.embeddings import check_embeddings
 from dualclust.cluster.formats import open_rows
-from dualclust.cluster.formats.delimited import BLOCK_BYTES
-from dualclust.cluster.formats.rows import BATCH_BYTES, Selection
 from dualclust.cluster.pairs import read_forbidden, read_seeds
 from tests.cluster.written_formats import arrow_table, write_arrow, write_parquet
 from tests.refusals import message_of
@@ -75,7 +75,7 @@ def test_rows_and_lines_of_text(tmp_path, row, line, words):
 def test_rows_of_tables(tmp_path, what, kind, row):
     pa = pytest.importorskip("pyarrow")
     if what == "a column":
-        column = [None if i == row else float(i) for i in range(N)]
+        column = [None if i == row else i % 7 + 0.5 for i in range(N)]
         table = pa.table({"x": column} | {f"y{j}": np.ones(N) for j in range(D - 1)})
         selection, words = None, "in column 'x', row {}."
     elif what == "an id":
@@ -95,8 +95,8 @@ def test_rows_of_tables(tmp_path, what, kind, row):
         selection, words = None, "in column 'emb', row {}."
         if what == "a length":
             # The first list says how long all of them are.
-            words = f"{D} numbers in row 0, {D + 1} in row {{}}."
-            words = f"{D + 1} numbers in row 0, {D} in row 1." if row == 0 else words
+            words = f"{D} numbers in one row, {D + 1} in row {{}}."
+            words = f"{D + 1} numbers in one row, {D} in row 1." if row == 0 else words
     path = tmp_path / ("X.parquet" if kind == "parquet" else "X.arrow")
     if kind == "parquet":
         write_parquet(path, table, row_group_size=1000)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dualclust.algos.core.errors import DualclustError, InvalidValueError, UsageError
-from dualclust.cluster.formats import Selection, open_rows
 from dualclust.cluster.shown import open_shown, values_of
 from dualclust.cluster.values_of_rows import column_of
+from dualclust.common.formats import Selection, open_rows
 
 N = 50
 X = np.random.default_rng(0).normal(size=(N, 3))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dualclust.algos.core.errors import OutputError
 from dualclust.cli.main import main
 from tests.cli.cluster_files import error_of, listing
 from tests.cluster.written_formats import (
@@ -111,17 +112,16 @@ def test_a_table_that_cannot_be_written(tmp_path, capsys) -> None:
 
 
 def test_a_folder_that_cannot_be_written_takes_the_table_with_it(tmp_path, monkeypatch) -> None:
-    from dualclust.cluster import command
-
     np.save(tmp_path / "X.npy", X)
-    before = listing(tmp_path)
+    before, replace = listing(tmp_path), os.replace
 
-    def full(*arguments, **options):
-        assert (tmp_path / "t.csv").exists()
-        msg = "disk full"
-        raise OutputError(msg)
+    def full(source, target):
+        if Path(target) == tmp_path / "out":
+            assert (tmp_path / "t.csv").exists()
+            raise OSError(28, "No space left on device")
+        replace(source, target)
 
-    monkeypatch.setattr(command, "replace_folder", full)
+    monkeypatch.setattr(os, "replace", full)
     assert cluster(tmp_path / "X.npy", tmp_path / "out", "--table", str(tmp_path / "t.csv")) == 73
     assert listing(tmp_path) == before
 

@@ -137,6 +137,7 @@ def test_sums_that_each_thread_adds_up_would_differ(shape):
     assert len({value for _, value in found}) > 1
 
 
+@pytest.mark.unjudged(reason="it plants an error")
 def test_an_error_in_the_order_of_the_blocks_is_noticed(monkeypatch):
     x, _, _ = problem(*SHAPES[0])
     start = x[:: len(x) // 7][:7]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dualclust.cli.main import build_parser
-from dualclust.cluster.formats import open_rows
 from dualclust.cluster.notes import input_facts, input_lines
 from dualclust.cluster.options import selection_of
 from dualclust.cluster.shown import values_of
+from dualclust.common.formats import open_rows
 from tests.cluster.tried import arrays, tables, texts, vectors
 
 PARTS = {"array": arrays, "vectors": vectors, "text": texts, "table": tables}

@@ -130,6 +130,7 @@ class Clustering(Task):
         """See `Task`."""
         return {
             "state": (folder / "state").read_bytes(),
+            "all": sorted(p.name for p in folder.iterdir()),
             **listing(folder / "out"),
         }
 

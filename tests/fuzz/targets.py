@@ -22,8 +22,8 @@ import numpy as np
 
 from dualclust.algos.core.errors import DualclustError
 from dualclust.cluster.checkpoint import MAGIC, load_state, save_state
-from dualclust.cluster.formats import open_rows
 from dualclust.common.array_headers import check_array_file, read_header
+from dualclust.common.formats import open_rows
 from dualclust.common.tensor_headers import parse_tensor_header
 from dualclust.train.config.run import RunConfig, load_config
 from dualclust.train.config.schema import dump_config

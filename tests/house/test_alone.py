@@ -40,7 +40,8 @@ WORDS = re.compile("|".join([*UNPICKLERS, "allow_pickle", "weights_only"]))
 OPTIONS = {("allow_pickle", True), ("weights_only", False)}
 TESTS_THAT_PICKLE = {
     "tests/bad_inputs/arrays.py", "tests/cli/test_cli_cluster_errors.py",
-    "tests/cluster/mistakes/written.py", "tests/train/data/test_data.py",
+    "tests/cluster/mistakes/remedies.py", "tests/cluster/mistakes/written.py",
+    "tests/train/data/test_data.py",
     "tests/cluster/test_mistaken_files.py", "tests/train/state/test_checkpoint.py",
 }  # fmt: skip
 

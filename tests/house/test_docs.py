@@ -245,6 +245,7 @@ CHECKS: dict[str, Any] = {
     "faiss_index": check_engine,
     "gap_picture": lambda gap: np.testing.assert_allclose(gap, 0.0, atol=0.01),
     "inverted_lists": check_lists,
+    "peers_chart": lambda bars: np.testing.assert_equal(sum(b.ratio < 1 for b in bars), 3),
     "picture_folder": check_folder,
     "pseudo_labels_loop": check_loop,
     "stratified_splits": check_folds,

@@ -135,7 +135,7 @@ def test_a_dual_value_is_refused_where_it_is_too_small_or_too_large():
     assert value == 1.75
     judge_dual_value(scores, prices, bounds.lower, bounds.upper, value)
     for wrong in (value - 1e-12, value + 1e-12):
-        with pytest.raises(AssertionError, match="D: "):
+        with pytest.raises(AssertionError, match="D is"):
             judge_dual_value(scores, prices, bounds.lower, bounds.upper, wrong)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import dualclust as dc
 from dualclust import algos
-from dualclust.algos import baselines, bounds, clustering, online, pseudo_labels, selection
+from dualclust.algos import baselines, batches, bounds, clustering, online, pseudo_labels, selection
 from dualclust.algos.clustering import row_choices
 from dualclust.algos.core.errors import InfeasibleBoundsError
 from dualclust.algos.scores.sources import Group, score_source
@@ -110,6 +110,12 @@ def small_calls():
         "assign_exact": lambda: dc.assign_exact(scores, sizes),
         "assign_offline": lambda: dc.assign_offline(scores, sizes),
         "assign_source": lambda: dc.assign_source(score_source(scores), sizes),
+        "balance_soft": lambda: batches.balance_soft(
+            scores, sizes.lower_share, sizes.upper_share, tol=1e-6
+        ),
+        "certify_batch": lambda: batches.certify_batch(
+            scores, np.eye(3)[labels], found.prices, sizes.lower, sizes.upper
+        ),
         "check_feasible": lambda: bounds.check_feasible(allowed, [1, 1, 1], [1, 1, 1]),
         "check_sums": lambda: bounds.check_sums([1], [2], 2, ""),
         "choose_clustering": lambda: selection.choose_clustering(unit, two, [[1.0], [0.5]]),

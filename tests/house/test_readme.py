@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import dualclust
 from dualclust.algos.online.certificates import dual_value
 from dualclust.backends import TABLE
 from dualclust.cli.main import build_parser
@@ -23,22 +22,42 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
-@pytest.mark.parametrize("number", range(len(blocks("python"))))
-def test_python_runs(number: int) -> None:
-    text, names = blocks("python")[number], dict[str, Any]()
-    exec(compile(text, f"README block {number}", "exec"), names)
-    assert names["dc"] is dualclust
-    assert "assert " in text or names["loss"].isfinite()
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
+def test_it_is_short_and_its_first_result_comes_early() -> None:
+    lines = TEXT.splitlines()
+    assert len(lines) <= 120
+    assert lines.index("```python") < 40
+    (first,) = blocks("python")
+    assert len([line for line in first.splitlines() if line and not line.startswith("assert")]) <= 6
+
+
+def test_the_first_result_is_what_it_says() -> None:
+    """Single sizes may change with the last bit of a product; the smallest and largest do not."""
+    (text,) = blocks("python")
+    names: dict[str, Any] = {}
+    exec(compile(text, "README", "exec"), names)
+    said = re.search(r"# \[([\d ]+)\] (\S+)", text)
+    assert said is not None
+    sizes = [int(size) for size in said[1].split()]
+    counts = names["model"].counts_
+    assert len(sizes) == len(counts)
+    assert sum(sizes) == counts.sum() == 1797
+    assert (min(sizes), max(sizes)) == (counts.min(), counts.max()) == (161, 198)
+    assert names["model"].gap_ <= 1e-4
 
 
 def test_the_exact_example_is_optimal_by_its_prices() -> None:
-    (text,) = (block for block in blocks("python") if "dc.assign_exact(" in block)
+    found = re.findall(r"```python\n(.*?)```", page("guides/which_function.md"), flags=re.DOTALL)
+    (text,) = (block for block in found if 'found.status == "optimal"' in block)
     names: dict[str, Any] = {}
-    exec(compile(text, "README exact example", "exec"), names)
-    found, scores, bounds = names["found"], names["scores"], names["bounds"]
-    value = np.take_along_axis(scores, found.labels[:, None], axis=1).sum()
-    assert found.objective == pytest.approx(value, rel=1e-12)
-    assert dual_value(scores, found.prices, bounds) == pytest.approx(value, rel=1e-9)
+    exec(compile(text, "exact example", "exec"), names)
+    best, scores, bounds = names["found"], names["scores"], names["bounds"]
+    value = np.take_along_axis(scores, best.labels[:, None], axis=1).sum()
+    assert best.objective == pytest.approx(value, rel=1e-12)
+    assert dual_value(scores, best.prices, bounds) == pytest.approx(value, rel=1e-9)
 
 
 def test_commands_parse() -> None:
@@ -49,7 +68,7 @@ def test_commands_parse() -> None:
         for line in block.splitlines()
     ]
     ours = [shlex.split(line)[1:] for line in lines if line.startswith("dualclust ")]
-    assert len(ours) >= 3
+    assert len(ours) >= 1
     for arguments in ours:
         build_parser().parse_args(arguments)
 
@@ -62,7 +81,9 @@ def test_make_targets_exist() -> None:
 
 def test_support_table_is_the_dispatch_table() -> None:
     libraries = r"NumPy|PyTorch|JAX|CuPy|array-api-strict"
-    lines = re.findall(rf"^\| ({libraries})(.*?) \| (.*) \|$", TEXT, flags=re.MULTILINE)
+    lines = re.findall(
+        rf"^\| ({libraries})(.*?) \| (.*) \|$", page("start/install.md"), flags=re.MULTILINE
+    )
     said = {f"{library}{rest}": set(engines.split(", ")) for library, rest, engines in lines}
     names = {"numpy": "NumPy", "torch": "PyTorch", "jax": "JAX", "cupy": "CuPy"}
     found: dict[str, set[str]] = {}
@@ -78,7 +99,7 @@ def test_the_peers_are_those_that_were_measured() -> None:
     """Each time stands in the results, and each ratio is that of the two times before it."""
     folder = ROOT / "benchmarks" / "results"
     measured = "".join((folder / f"{n}.md").read_text("utf-8") for n in ("assignment", "kmeans"))
-    part = TEXT.partition("## Beside its peers")[2].partition("\n## ")[0]
+    part = page("guides/peers.md")
     rows = [line.strip("|").split("|") for line in part.splitlines() if line.startswith("| ")]
     ours, ratios = 0.0, []
     for _, mine, peer, ratio in rows[1:]:

@@ -22,6 +22,7 @@ from dualclust.algos.offline import (
 from dualclust.algos.scores.sources import feature_source, product_source
 from dualclust.backends import engine
 from tests.highs import is_feasible
+from tests.judge import judge_assignment
 from tests.random_problems.drawn import Drawn, draw_problem, draw_start, draw_wild_start
 from tests.random_problems.exact import Whole, as_fraction, best_value, value_of, whole
 from tests.random_problems.options import draw_options
@@ -162,6 +163,7 @@ def check_result(exact: Whole, problem: Drawn, found: OfflineAssignment, call: C
     stated = Fraction(found.gap) * max(size, abs(Fraction(found.upper_bound)))
     assert best - value <= stated + rounding, f"gap: {said}"
     assert (found.status == "optimal") == (found.gap == 0.0)
+    judge_assignment(scores, problem.weights, lower, upper, found)
     if call.options == DEFAULT_OPTIONS:
         assert found.gap <= call.tol or stated <= blurred, f"not proven: {said}"
     return found.status

@@ -14,6 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tests.random_problems.assignments import random_assignment, random_source, random_start
+from tests.random_problems.bounds import random_bounds
+from tests.random_problems.clusterings import random_centers, random_kmeans, random_soft_labels
+from tests.random_problems.streams import random_stream
 
 __all__ = ["KINDS", "Done", "new_seed", "run", "run_one"]
 
@@ -26,6 +29,11 @@ KINDS: dict[str, tuple[int, Check]] = {
     "assignment": (12, random_assignment),
     "start": (4, random_start),
     "source": (2, random_source),
+    "stream": (3, random_stream),
+    "bounds": (1, random_bounds),
+    "kmeans": (2, random_kmeans),
+    "soft": (1, random_soft_labels),
+    "centers": (1, random_centers),
 }
 """How often each kind is drawn, and its check, which returns the outcome in a word."""
 

@@ -54,6 +54,7 @@ def test_no_labels_are_worth_more_than_candidates_prove(dtype):
     assert worse >= 10
 
 
+@pytest.mark.unjudged(reason="its gaps are made by hand")
 def test_a_gap_above_the_tolerance_is_not_the_end(monkeypatch, rng):
     """Labels that have not proven the tolerance are followed by another pass."""
     scores = rng.normal(size=(300, 5)) + rng.normal(size=5)

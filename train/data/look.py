@@ -86,13 +86,14 @@ def look_at(source: str | Path, *, split: str = "auto", folders: str = "names") 
         As of `load_source`, but for files that cannot be decoded; those are an error only if none
         of the heads that are looked at can be read.
     """
-    parts = choose(read_source(source, Reading(mapped=True, folders=folders)), split, source)
+    found = read_source(source, Reading(mapped=True, folders=folders))
+    parts = choose(found, split, source)
     classes = all(part.labels is not None for part in parts)
     files = [file for part in parts if part.files is not None for file in part.files()]
     if files:
         return _look_at_files(files, parts)._replace(classes=classes)
     samples: Array = join([part.read() for part in parts], "samples")
-    if Path(source).suffix.lower() == ".npy":
+    if found.rows:
         check_rows(samples)
         return Look("embeddings", len(samples), dim=samples.shape[1], classes=classes)
     n, channels, height, width = channels_first(samples).shape

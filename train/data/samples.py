@@ -109,7 +109,7 @@ def load_source(
 
     Returns
     -------
-    data : ImageData; EmbeddingData of an ``.npy`` file; PictureData of files that stay whole.
+    data : ImageData; EmbeddingData of a file of embeddings; PictureData of files that stay whole.
 
     Raises
     ------
@@ -157,7 +157,7 @@ def load_source(
         cutting: dict[str, Any] = {"size": size, "fit": fit, "workers": workers, "device": device}
         return picture_data(samples, codes, ids, titles, names, **cutting, skipped=skipped)
     common = (codes, titles, ids, names, torch.device(device), resident)
-    if Path(source).suffix.lower() == ".npy":
+    if found.rows:
         return _embedding_data(samples, *common, standardize=standardize)
     return _image_data(samples, *common)._replace(skipped=skipped)
 

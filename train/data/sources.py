@@ -11,7 +11,11 @@ import numpy as np
 from ...algos.core.checks import choice_fix
 from ...algos.core.errors import MissingFileError, UsageError
 from ...common.array_headers import PARSING, check_array_file
+from ...common.formats import SUFFIXES, file_of, look_at, open_rows
+from ...common.formats.unpacked import suffix_of
 from .archives import archive_reader
+from .folders import SUFFIXES as PICTURES
+from .folders import visible
 from .image_files import image_folder, jpeg_container
 from .splits import Array, Reading, Source, Split, damaged
 
@@ -29,7 +33,8 @@ SUPPORTED = (
     "To fix this, name one of these sources: 'digits'; an .npz file with 'images' (uint8) and "
     "optional 'labels', or "
     "with 'train_images' and 'test_images', or with JPEG files ('train_jpeg', 'train_offsets'); "
-    "an .npy file of embeddings (n, d); a folder of images, with or without sub-folders of "
+    "embeddings (n, d) in any file that 'dualclust cluster' reads, or a folder of such files; a "
+    "folder of images, with or without sub-folders of "
     "classes; a folder with the binary files of CIFAR-10, CIFAR-100, STL-10 or MNIST"
 )
 
@@ -48,12 +53,13 @@ def read_source(source: str | Path, reading: Reading) -> Source:
     """
     path = Path(source)
     built_in = BUILT_IN.get(str(source))
-    if built_in is None and not path.exists():
+    if built_in is None and not file_of(path).exists():
         msg = f"no data at {str(path)!r}. {SUPPORTED}"
         raise MissingFileError(msg)
     if built_in is None and path.is_dir():
-        reader = archive_reader(path)
-        return image_folder(path, reading) if reader is None else reader(reading)
+        if (reader := archive_reader(path)) is not None:
+            return reader(reading)
+        return _rows(path) if _is_of_shards(path) else image_folder(path, reading)
     if reading.classes != "fine":
         msg = (
             f"data.classes={reading.classes!r} is for a folder of CIFAR-100, got {str(source)!r}. "
@@ -68,7 +74,10 @@ def read_source(source: str | Path, reading: Reading) -> Source:
         found = _names(path)
         if any(name.endswith("_jpeg") for name in found):
             return jpeg_container(path, found, reading)
-        return _images(path, found)
+        if any(name.endswith("images") for name in found):
+            return _images(path, found)
+    if suffix_of(path) in SUFFIXES or not path.exists():
+        return _rows(path)
     msg = f"cannot read {path}, which is of another kind. {SUPPORTED}"
     raise UsageError(msg)
 
@@ -148,7 +157,7 @@ BUILT_IN: dict[str, Callable[[], Source]] = {"digits": _digits}
 def _names(path: Path) -> list[str]:
     # Pickled objects stay shut, here and below: a data file must not be able to run code.
     with damaged(path):
-        return check_array_file(path) or ["one bare array"]
+        return check_array_file(path)
 
 
 def _images(path: Path, found: list[str]) -> Source:
@@ -181,13 +190,39 @@ def _embeddings(path: Path, *, mapped: bool) -> Source:
             check_array_file(path)
             with PARSING:
                 array: Array = np.load(path, mmap_mode="c" if mapped else None, allow_pickle=False)
+        if array.dtype.isnative and array.dtype != np.bool_:
             return array
+        rows = open_rows(path)
+        return rows.rows(0, rows.n_samples)
 
+    return Source({"all": Split(read, _labels_beside(path))}, rows=True)
+
+
+def _rows(path: Path) -> Source:
+    """Read embeddings of a format of `common.formats`."""
+    look_at(path)  # a file that cannot be read is refused now
+
+    def read() -> Array:
+        rows = open_rows(path)
+        return rows.rows(0, rows.n_samples)
+
+    return Source({"all": Split(read, _labels_beside(file_of(path)))}, rows=True)
+
+
+def _is_of_shards(folder: Path) -> bool:
+    """Whether a folder holds embeddings, and neither pictures nor folders."""
+    shown = [path for path in folder.iterdir() if visible(path.name)]
+    pictures = any(path.is_dir() or path.suffix.lower() in PICTURES for path in shown)
+    return not pictures and any(suffix_of(path) in SUFFIXES for path in shown)
+
+
+def _labels_beside(path: Path) -> Array | None:
+    """Read the labels of a file of embeddings, if the user gives some."""
     file = path.with_name(f"{path.stem}_labels.npy")
-    labels = None
-    if file.is_file():
-        with damaged(file):
-            check_array_file(file)
-            with PARSING:
-                labels = np.load(file, allow_pickle=False)
-    return Source({"all": Split(read, labels)})
+    if not file.is_file():
+        return None
+    with damaged(file):
+        check_array_file(file)
+        with PARSING:
+            labels: Array = np.load(file, allow_pickle=False)
+    return labels

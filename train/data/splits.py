@@ -104,10 +104,12 @@ class Source(NamedTuple):
     ----------
     splits : dict from ``"train"``, ``"test"``, ``"unlabeled"`` or ``"all"`` to `Split`.
     class_names : tuple of str or None. Name i is that of the integer label i.
+    rows : bool. Whether the samples are embeddings.
     """
 
     splits: dict[str, Split]
     class_names: tuple[str, ...] | None = None
+    rows: bool = False
 
 
 class Reading(NamedTuple):

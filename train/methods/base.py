@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...algos.bounds.sizes import SizeBounds
-from ...algos.core.errors import InfeasibleBoundsError, UsageError
+from ...algos.core.errors import UsageError
 from ...algos.core.segments import segment_sum
 from ...algos.offline.assignment import OfflineAssignment, assign_exact
 from ...algos.online.certificates import margins
@@ -32,6 +32,7 @@ from ..data.pictures import PictureData
 from ..data.samples import ImageData
 from ..networks.network import Network, run_views
 from ..networks.normalization import full_precision, group_statistics, load_group_statistics
+from ._head_bounds import head_bounds
 
 __all__ = [
     "METHODS",
@@ -191,7 +192,7 @@ class Method(ABC):
         """
         if n_samples is not None:
             for k in config.heads.clusters:
-                _head_bounds(config, k, n_samples, torch.device("cpu"))
+                head_bounds(config, k, n_samples, torch.device("cpu"))
 
     def __init__(
         self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
@@ -212,7 +213,7 @@ class Method(ABC):
         self.may_read = kind_of(self.device).reads_are_free
         self.target = self.followed = config.heads.clusters.index(config.heads.target)
         self.bounds: list[SizeBounds] = [
-            _head_bounds(config, k, n_samples, self.device) for k in config.heads.clusters
+            head_bounds(config, k, n_samples, self.device) for k in config.heads.clusters
         ]
         self.labels = torch.zeros(
             len(self.bounds), n_samples, dtype=torch.int64, device=self.device
@@ -363,30 +364,6 @@ class Method(ABC):
         k = self.bounds[self.target].n_clusters
         sizes: Tensor = segment_sum(torch.ones_like(labels)[:, None], labels, n_segments=k)
         return sizes.flatten()
-
-
-def _head_bounds(config: RunConfig, k: int, n_samples: int, device: torch.device) -> SizeBounds:
-    """Bounds of a head; an error names the settings that they come from."""
-    options = config.assignment
-    try:
-        return SizeBounds.from_ratios(
-            k,
-            n_samples=n_samples,
-            lower=options.lower,
-            upper=options.upper,
-            rounding=options.rounding,
-            xp=torch,
-            device=device,
-        )
-    except InfeasibleBoundsError as error:
-        msg = (
-            f"the head of {k} clusters (heads.clusters) has no sizes for {n_samples} samples with "
-            f"assignment.lower={options.lower}, upper={options.upper}, "
-            f"rounding={options.rounding!r}: {error}. Or set assignment.rounding='outward'"
-        )
-        raise InfeasibleBoundsError(
-            msg, clusters=error.clusters, excess=error.excess, vector=error.vector
-        ) from error
 
 
 def _runner_up(scores: Tensor, found: OfflineAssignment) -> Tensor:

@@ -40,6 +40,7 @@ from ...common.devices import kind_of
 from ..config.run import NetworkConfig
 from ..state.seeding import generator
 from .attention_branches import GAT_LAYERS, GAT_SMALL, map_encoder
+from .libraries import library_of
 from .normalization import BatchNorm, groups
 from .resnets import DEPTHS, STEMS, resnet
 from .small import VGG4, embedding_mlp, identity, small_cnn, vgg4
@@ -176,7 +177,7 @@ def check_name(name: str) -> None:
     ------
     UsageError
     """
-    if name in NETWORKS or "/" in name or name.startswith(OWN):
+    if name in NETWORKS or library_of(name) is not None or name.startswith(OWN):
         return
     close = difflib.get_close_matches(name, NETWORKS)
     hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(NETWORKS)}."

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...algos.scores.sources import FeatureSource
-from ..formats import Ids
+from ...common.formats import Ids
 from ..notable import Notable, Restricted, rows_csv
 from ..output import Clusters
 from ..shown import ShownColumn, values_of

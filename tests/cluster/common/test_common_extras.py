@@ -14,9 +14,9 @@ import pytest
 
 from dualclust.algos.core.errors import MissingExtraError
 from dualclust.cli import proofs
-from dualclust.cluster.formats.checks import load_extra
 from dualclust.common import ranks
 from dualclust.common.extras import INSTALL, needs_train
+from dualclust.common.formats.checks import load_extra
 from dualclust.common.plotting import new_figure
 from tests.house.test_advice import FILES, ROOT
 

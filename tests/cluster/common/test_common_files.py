@@ -144,10 +144,14 @@ def test_whatever_ends_a_write_what_stood_there_stands(tmp_path, error, raised, 
 
 
 def test_an_interruption_after_the_rename_leaves_the_new_file(tmp_path, monkeypatch):
-    def interrupt(folder: Path) -> None:
-        raise KeyboardInterrupt
+    fsync, place = os.fsync, tmp_path.stat().st_ino
 
-    monkeypatch.setattr(files, "_flush_folder", interrupt)
+    def interrupt(handle: int) -> None:
+        if os.fstat(handle).st_ino == place:  # the folder, after the rename
+            raise KeyboardInterrupt
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_file(tmp_path / "a", b"new")
     assert tree(tmp_path) == {"a": b"new"}
@@ -207,14 +211,14 @@ def test_a_failed_rename_puts_back_what_was_set_aside(tmp_path, monkeypatch, asi
 def test_an_interruption_after_the_rename_leaves_the_new_folder(tmp_path, monkeypatch):
     new, old = tmp_path / "new", tmp_path / "old"
     write_folder(new, {"a": b"old"})
-    flush = files._flush_folder
+    fsync, place = os.fsync, tmp_path.stat().st_ino
 
-    def interrupt(folder: Path) -> None:
-        if folder == tmp_path:
+    def interrupt(handle: int) -> None:
+        if os.fstat(handle).st_ino == place:
             raise KeyboardInterrupt
-        flush(folder)
+        fsync(handle)
 
-    monkeypatch.setattr(files, "_flush_folder", interrupt)
+    monkeypatch.setattr(os, "fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
         write_folder(new, {}, aside=old)
     assert tree(tmp_path) == {"new": None, "old": None, "old/a": b"old"}
@@ -298,7 +302,7 @@ def test_leftovers_that_cannot_be_removed_stay(tmp_path, monkeypatch):
 def test_what_lay_aside_before_does_not_come_back_in_place_of_nothing(tmp_path, monkeypatch):
     folder, aside = tmp_path / "run", tmp_path / "aside"
     aside.mkdir()
-    monkeypatch.setattr(files, "_write_flushed", disk_error)
+    monkeypatch.setattr(os, "fsync", disk_error)
     with pytest.raises(OutputError):
         write_folder(folder, {"a": b"1"}, aside=aside)
     assert list(tmp_path.iterdir()) == [aside]

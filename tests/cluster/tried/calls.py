@@ -201,17 +201,17 @@ CALLS = {
     ),
     "weights below 0": Call(
         f"{C} --weights negative.npy",
-        "pass weights of at least 0",
+        "drop the rows of a weight below 0, or set it to 0",
         (rewrite("negative.npy", lambda: np.ones(40), f"{C} --weights negative.npy"),),
     ),
     "weights of 0": Call(
         f"{C} --weights nothing.npy",
-        "give some rows a weight above 0",
-        (rewrite("nothing.npy", lambda: np.arange(40), f"{C} --weights nothing.npy"),),
+        "leave the weights out",
+        (C,),
     ),
     "weights that are not finite": Call(
         f"{C} --weights odd.npy",
-        "pass numbers in place of NaN and infinity",
+        "drop or impute the entries that are not finite",
         (rewrite("odd.npy", lambda: np.ones(40), f"{C} --weights odd.npy"),),
     ),
     "weights of other rows": Call(

@@ -1,6 +1,7 @@
 """Pictures in their files: the same views for any threads and ranks, in bounded memory."""
 
 import gc
+import os
 import signal
 import threading
 import time
@@ -372,7 +373,7 @@ def test_gray_is_what_all_files_are(tmp_path):
 
 
 def test_ranks_of_a_machine_share_its_processors(monkeypatch):
-    monkeypatch.setattr(pictures.os, "sched_getaffinity", lambda _: set(range(12)), raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(12)), raising=False)
     found = []
     for ranks in (1, 5, 64):
         monkeypatch.setenv("LOCAL_WORLD_SIZE", str(ranks))

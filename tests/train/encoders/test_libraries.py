@@ -27,7 +27,7 @@ from dualclust.train.loop import Run, resume, train
 from dualclust.train.loop.encoder import with_encoder_rate
 from dualclust.train.methods.base import METHODS, ParameterGroup
 from dualclust.train.models import load_model
-from dualclust.train.networks import build_network, libraries
+from dualclust.train.networks import build_network
 from dualclust.train.networks.libraries import LIBRARIES, rows_of
 from dualclust.train.networks.pretrained import open_encoder
 from dualclust.train.own_data import Machine, Wanted, choose_settings
@@ -139,7 +139,7 @@ def test_a_place_in_a_file_is_not_looked_up(timm):
     ],
 )
 def test_a_description_that_names_other_places_is_not_built(said, monkeypatch):
-    monkeypatch.setattr(libraries, "_loaded", lambda *names: None)
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace())
     with pytest.raises(UsageError, match="which another library would look up"):
         LIBRARIES["hf"].rebuild("somebody/model", json.dumps(said))
 
@@ -150,7 +150,7 @@ def test_defaults_that_name_no_place_are_built(monkeypatch):
         AutoConfig=SimpleNamespace(for_model=lambda **said: said),
         AutoModel=SimpleNamespace(from_config=lambda config, **_: built.append(config)),
     )
-    monkeypatch.setattr(libraries, "_loaded", lambda *names: auto)
+    monkeypatch.setitem(sys.modules, "transformers", auto)
     said = {"model_type": "detr", "backbone": None, "use_timm_backbone": False}
     LIBRARIES["hf"].rebuild("somebody/model", json.dumps(said))
     assert built == [said]

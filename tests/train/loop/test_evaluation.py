@@ -201,9 +201,3 @@ def test_without_held_out_classes_training_images_judge_the_encoder(figures, tes
     evaluate_method(Method(), Loader(test=test, neighbors=1, probe=True), last=True)
     asked = {one[0]: one[2] for one in figures if one[0] in ("knn", "probe")}
     assert (asked["knn"]["test"], asked["probe"]["test"]) == (None, None)
-
-
-def test_a_linear_evaluation_without_classes_has_no_figure(figures, monkeypatch):
-    monkeypatch.setattr(module, "linear_accuracy", lambda *given: None)
-    loader = Loader(linear=LinearConfig(), probe=True)
-    assert "probe" not in evaluate_method(Method(), loader, last=True)

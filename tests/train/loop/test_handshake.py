@@ -131,29 +131,5 @@ def test_a_run_alone_compares_nothing() -> None:
     check_same_run(SimpleNamespace(ranks=SimpleNamespace(world_size=1)))
 
 
-def test_ranks_compare_versions_settings_images_and_how_far_they_are(monkeypatch) -> None:
-    said = []
-    monkeypatch.setattr(handshake, "check_same", lambda *given: said.append(given))
-    identity = {"images": "those", "config": "seed = 0\n[data]\nsource = 'a = b'\n"}
-    run = SimpleNamespace(
-        ranks=SimpleNamespace(world_size=2, exchange="exchange"),
-        identity=lambda: identity,
-        epoch=7,
-        method=SimpleNamespace(state_dict=dict),
-    )
-    check_same_run(run)
-    [(facts, exchange)] = said
-    assert exchange == "exchange"
-    assert facts == {
-        "dualclust": handshake.dualclust_version(),
-        "torch": str(torch.__version__),
-        "seed": "0",
-        "data.source": "'a = b'",
-        "images": "those",
-        "epochs that are over": "7",
-        "weights": handshake._digest(run),
-    }
-
-
 def test_equal_ranks_begin(source) -> None:
     on_threads(2, lambda ranks: check_same_run(begun(tiny(source, *OPTIONS), ranks)))

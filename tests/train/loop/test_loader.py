@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from dualclust.algos.core.errors import InfeasibleBoundsError
 from dualclust.train.config.run import RunConfig, override
 from dualclust.train.data.samples import image_data
 from dualclust.train.loop import loader as module
@@ -85,7 +86,10 @@ def test_sources_get_all_settings_and_held_out_images_no_subset(asked):
         "decode": "copies",
         "device": CPU,
     }
+    with pytest.raises(InfeasibleBoundsError):
+        asked[0][1].pop("counted")(3)  # of samples, before they are decoded
     subset = {"seed": 11, "limit": 7, "imbalance": 5.0}
+    asked[0][1].pop("counted")(200)  # what the method says of a number of samples
     assert asked == [
         ("photos", {**both, **subset, "split": "train"}),
         ("photos", {**both, "split": "test"}),

@@ -41,21 +41,17 @@ def test_k_means_is_asked_for_ten_beginnings(monkeypatch, seed, state):
     assert asked == [(5, {"n_init": 10, "random_state": state}), rows]
 
 
-def test_pixels_are_rows_in_the_order_of_the_samples(monkeypatch):
+def test_pixels_are_rows_in_the_order_of_the_samples():
     images = image_data(np.arange(24, dtype=np.uint8).reshape(2, 3, 4), [1, 0])
     rows = pixel_rows(images)
     assert rows.dtype == np.float64
     np.testing.assert_array_equal(rows, np.arange(24.0).reshape(2, 12))
-    told = []
-
-    def labels(rows, k, *, seed):
-        told.append((rows.tolist(), k, seed))
-        return np.array([0, 1])
-
-    monkeypatch.setattr("dualclust.train.loop.metrics.kmeans_labels", labels)
-    found = kmeans_on_pixels(images, 4, seed=9)
-    assert told == [(rows.tolist(), 4, 9)]
-    assert found.acc == 1.0
+    many = image_data(
+        np.random.default_rng(0).integers(0, 256, (60, 3, 4), np.uint8), [0, 1, 2] * 20
+    )
+    for seed in (9, 10):
+        labels = torch.from_numpy(kmeans_labels(pixel_rows(many), 4, seed=seed))
+        assert kmeans_on_pixels(many, 4, seed=seed) == agreement(labels, many.labels)
 
 
 def test_samples_without_a_class_do_not_count():

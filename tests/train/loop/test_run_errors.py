@@ -1,13 +1,13 @@
 """Runs that go wrong: a loss that diverges, a disk that is full; and runs without classes."""
 
 import math
+import os
 import shutil
 
 import pytest
 import torch
 
 from dualclust.algos.core.errors import DualclustError, InvalidValueError, UsageError
-from dualclust.common import files
 from dualclust.train.loop import train, train_and_resume
 from tests.train.runs import (
     listing,
@@ -59,10 +59,10 @@ def test_a_full_disk_is_said_and_costs_no_epoch(source, finished, tmp_path, monk
     folder = shutil.copytree(result.folder, tmp_path / "run")
     before = {name: v for name, v in listing(folder).items() if name.startswith("checkpoints")}
 
-    def full(path, parts):
+    def full(handle):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files, "_write_flushed", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(DualclustError, match=r"cannot write .*No space left on device"):
         train_and_resume.resume(folder)
     after = {name: v for name, v in listing(folder).items() if name.startswith("checkpoints")}

@@ -106,11 +106,13 @@ def test_prediction_averages_views_and_leaves_no_trace(source, views):
         assert torch.equal(v, before[k])
 
 
-def test_prediction_does_not_depend_on_its_batches(source, monkeypatch):
+def test_prediction_does_not_depend_on_its_batches(source):
     run = Run(tiny(source, "evaluation.views=0"), "cpu")
-    whole = run.predict().features
-    monkeypatch.setattr(loader, "EVALUATION_BATCH", 48)
-    torch.testing.assert_close(run.predict().features, whole, rtol=1e-4, atol=1e-5)
+    run.method.network.eval()
+    whole, parts = (
+        run.loader.apply_to_all(run.method.features, batch_size=size) for size in (N, 48)
+    )
+    torch.testing.assert_close(parts, whole, rtol=1e-4, atol=1e-5)
 
 
 def test_an_image_left_alone_in_the_first_pass(source, tmp_path, monkeypatch):

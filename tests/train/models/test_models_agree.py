@@ -1,6 +1,7 @@
 """A run, its model, and every program written from it say the same of the same samples."""
 
 import json
+import sys
 from copy import deepcopy
 
 import numpy as np
@@ -14,7 +15,7 @@ from dualclust.train.loop import Run, train
 from dualclust.train.loop.evaluation import evaluate_method
 from dualclust.train.loop.metrics import agreement
 from dualclust.train.methods import METHODS
-from dualclust.train.models import export_bytes, exports, load_model, program_bytes
+from dualclust.train.models import export_bytes, load_model, program_bytes
 from dualclust.train.models.classifier import Classifier
 from dualclust.train.models.exports import DESCRIPTION
 from dualclust.train.state.checkpoint import latest_checkpoint
@@ -153,10 +154,7 @@ def test_an_onnx_program_says_the_same(finished, case):
 
 
 def test_onnx_is_an_extra(finished, monkeypatch):
-    def missing(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr(exports, "import_module", missing)
+    monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingExtraError, match=r"needs onnx\. .*dualclust\[onnx\]"):
         program_bytes(finished("secu").model, "onnx")
     with pytest.raises(UsageError, match=r"'torch\.export', 'onnx', got 'tflite'"):

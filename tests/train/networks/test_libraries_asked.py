@@ -1,6 +1,7 @@
 """What is asked of timm and of transformers, and what is read off their answers."""
 
 import json
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -133,7 +134,8 @@ def timm(monkeypatch):
         "": SimpleNamespace(create_model=create_model),
         "timm.data": SimpleNamespace(resolve_model_data_config=lambda module: said),
     }
-    monkeypatch.setattr(libraries, "_loaded", lambda package, extra, module="": parts[module])
+    for module, part in parts.items():
+        monkeypatch.setitem(sys.modules, module or "timm", part)
     return asked
 
 
@@ -174,7 +176,8 @@ def hf(monkeypatch):
             get_image_processor_dict=ask("processor", ({"size": 8}, {}))
         ),
     )
-    monkeypatch.setattr(libraries, "_loaded", lambda *names: library)
+    for module in ("transformers", "transformers.image_processing_base"):
+        monkeypatch.setitem(sys.modules, module, library)
     return asked
 
 

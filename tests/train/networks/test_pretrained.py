@@ -1,13 +1,13 @@
 """Encoders that have learned: what their pixels become, and what tells them apart."""
 
 import pytest
+import safetensors.torch
 import torch
 from torch import nn
 
 from dualclust.algos.core.errors import CheckpointError, UsageError
 from dualclust.train.config.encoder import EncoderConfig
 from dualclust.train.config.run import NetworkConfig, RunConfig
-from dualclust.train.networks import pretrained
 from dualclust.train.networks.libraries import Pixels
 from dualclust.train.networks.pretrained import (
     Pretrained,
@@ -58,7 +58,7 @@ def test_pixels_of_another_size_alone_are_resized(monkeypatch, shape, resized):
         wide[..., 0] = -0.5
         return wide
 
-    monkeypatch.setattr(pretrained.F, "interpolate", interpolate)
+    monkeypatch.setattr(torch.nn.functional, "interpolate", interpolate)
     encoder = Pretrained(Asked(), Pixels((4, 6), (0.0,) * 3, (1.0,) * 3))
     found = encoder(torch.full((2, 3, *shape), 0.5)).reshape(2, 3, 4, 6)
     options = {"mode": "bicubic", "antialias": True, "align_corners": False}
@@ -98,9 +98,7 @@ def test_a_digest_is_of_names_kinds_shapes_and_bits():
     assert digest_of(layer) != before
 
 
-def test_what_a_run_starts_from_is_the_module_or_the_file(monkeypatch):
-    asked = []
-    monkeypatch.setattr(pretrained, "read_start", lambda path: asked.append(path) or {})
+def test_what_a_run_starts_from_is_the_module_or_the_file(tmp_path):
     own = nn.Linear(2, 2)
     assert start_digest(RunConfig(), own) == digest_of(own)
     assert start_digest(RunConfig(), Pretrained(own, PIXELS)) == digest_of(own)
@@ -108,10 +106,10 @@ def test_what_a_run_starts_from_is_the_module_or_the_file(monkeypatch):
         config = RunConfig(encoder=EncoderConfig(weights=weights))
         assert start_digest(config, None) == ""
     assert start_digest(RunConfig(), None) == ""
-    assert asked == []
-    config = RunConfig(encoder=EncoderConfig(weights="w"))
-    assert start_digest(config, None) == digest_of({})
-    assert asked == ["w"]
+    path = tmp_path / "w.safetensors"
+    safetensors.torch.save_file(own.state_dict(), path)
+    config = RunConfig(encoder=EncoderConfig(weights=str(path)))
+    assert start_digest(config, None) == digest_of(own)
 
 
 def test_weights_that_are_not_those_of_the_start_are_refused():

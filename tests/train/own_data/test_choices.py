@@ -12,7 +12,7 @@ from dualclust.cli.train import read_recipe
 from dualclust.train.config import StartsConfig
 from dualclust.train.config.run import RunConfig, dump_config, from_mapping, override
 from dualclust.train.data.look import Look
-from dualclust.train.methods.base import _head_bounds
+from dualclust.train.methods._head_bounds import head_bounds
 from dualclust.train.networks.network import build_network
 from dualclust.train.own_data import Chosen, Machine, choose_settings, with_clusters
 from dualclust.train.own_data.bases import METHODS
@@ -72,7 +72,7 @@ def test_settings_fit_the_data_and_are_what_is_told(name, method, machine):
         network = build_network(config.network, shape_of(look, config))
         assert network(torch.empty(2, *shape_of(look, config))).shape == (2, network.out_dim)
     for k in config.heads.clusters:
-        _head_bounds(config, k, look.n, torch.device("cpu"))  # refuses what cannot be
+        head_bounds(config, k, look.n, torch.device("cpu"))  # refuses what cannot be
     assert 2 <= config.batch_size <= look.n
     for choice in chosen.choices:
         setting, equals, text = choice.settings.partition(" = ")

@@ -1,12 +1,9 @@
 """All methods on one problem: what each promises, and whether the table says so."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.baselines import comparison
 from dualclust.algos.baselines.comparison import (
     METHODS,
     Method,
@@ -16,7 +13,8 @@ from dualclust.algos.baselines.comparison import (
     table,
     target_shares,
 )
-from dualclust.algos.baselines.sinkhorn_transport import SWAV, SinkhornOptions
+from dualclust.algos.baselines.sign_rule import SignRule, assign_sign_rule
+from dualclust.algos.baselines.sinkhorn_transport import SWAV, SinkhornOptions, sinkhorn
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
 from dualclust.algos.online.certificates import dual_value
@@ -144,30 +142,19 @@ def test_a_cluster_that_may_hold_nothing_is_aimed_at_a_thousandth_of_a_sample(xp
 
 
 @pytest.mark.parametrize(("n", "batch"), [(5, 1), (24, 2), (10_230, 1023), (20_000, 1024)])
-def test_the_methods_run_with_the_options_that_the_table_names(monkeypatch, n, batch):
-    asked = {}
-
-    def spy(name, real):
-        def called(scores, *args, **options):
-            asked[name] = (args, options)
-            return real
-
-        return called
-
-    ended = SimpleNamespace(labels=None, prices=None, bias=None)
-    for name in ("assign_sign_rule", "sinkhorn"):
-        monkeypatch.setattr(comparison, name, spy(name, ended))
+def test_the_methods_run_with_the_options_that_the_table_names(rng, n, batch):
+    scores = rng.normal(size=(n, 2)) + np.asarray([1.0, 0.0])
     bounds = SizeBounds.from_counts([1, 2], [n, n - 1], n_samples=n)
-    METHODS["sign"].solve(np.zeros((n, 2)), bounds)
-    (rule,), options = asked["assign_sign_rule"]
-    assert (rule.step_size, rule.batch_size, options["n_passes"]) == (0.01, batch, 10)
-    np.testing.assert_allclose(options["shares"], [1 / n, 2 / n], rtol=1e-15)
-    np.testing.assert_allclose(options["upper_shares"], [1.0, (n - 1) / n], rtol=1e-15)
-    METHODS["sinkhorn"].solve(np.zeros((n, 2)), bounds)
-    assert asked["sinkhorn"][1]["options"] == SinkhornOptions(epsilon=0.01)
-    METHODS["swav"].solve(np.zeros((n, 2)), bounds)
-    assert asked["sinkhorn"][1]["options"] == SWAV
-    np.testing.assert_array_equal(asked["sinkhorn"][1]["shares"], target_shares(bounds))
+    shares = {"shares": np.asarray([1 / n, 2 / n]), "upper_shares": np.asarray([1.0, (n - 1) / n])}
+    expected = assign_sign_rule(scores, SignRule(0.01, batch), n_passes=10, **shares)
+    labels, bias = METHODS["sign"].solve(scores, bounds)
+    np.testing.assert_array_equal(labels, expected.labels)
+    np.testing.assert_array_equal(bias, expected.bias)
+    for name, options in (("sinkhorn", SinkhornOptions(epsilon=0.01)), ("swav", SWAV)):
+        expected = sinkhorn(scores, shares=target_shares(bounds), options=options)
+        labels, prices = METHODS[name].solve(scores, bounds)
+        np.testing.assert_array_equal(labels, expected.labels)
+        np.testing.assert_array_equal(prices, expected.prices)
 
 
 def test_the_table_says_what_the_records_hold():

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from dualclust.algos.baselines import sinkhorn_transport as module
 from dualclust.algos.baselines.sinkhorn_transport import SWAV, SinkhornOptions, sinkhorn, soft_plan
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
 from tests.compare import assert_close, assert_equal, assert_same_kind, to_numpy
@@ -119,20 +118,20 @@ def test_the_iteration_can_be_cut_anywhere_and_resumed(xp, rng):
     assert_equal(rest.prices, whole.prices)
 
 
-def test_blocks_change_nothing_but_rounding(xp, rng, monkeypatch):
-    scores = xp.asarray(rng.normal(size=(37, 4)))
-    whole = sinkhorn(scores, options=SWAV)
-    plan = soft_plan(scores, whole.prices, epsilon=0.05)
-    monkeypatch.setattr(module, "BLOCK_ENTRIES", 20)  # five rows
-    found = sinkhorn(scores, options=SWAV)
-    assert_close(found.prices, whole.prices, rtol=1e-12)
-    assert_equal(found.labels, whole.labels)
-    assert_equal(soft_plan(scores, whole.prices, epsilon=0.05), plan)
+def test_blocks_change_nothing_but_rounding(xp, rng):
+    """Rows that come a thousand times are in two blocks, and have the prices of one time."""
+    scores = rng.normal(size=(37, 4))
+    once, often = xp.asarray(scores), xp.asarray(np.tile(scores, (1_000, 1)))
+    one, many = (sinkhorn(each, options=SWAV) for each in (once, often))
+    assert_close(many.prices, one.prices, rtol=1e-9)
+    np.testing.assert_array_equal(to_numpy(many.labels), np.tile(to_numpy(one.labels), 1_000))
+    plans = [to_numpy(soft_plan(each, one.prices, epsilon=0.05)) for each in (once, often)]
+    np.testing.assert_array_equal(plans[1][-37:], plans[1][:37])
+    np.testing.assert_allclose(plans[1][:37] / plans[1].sum(), plans[0] / plans[0].sum() / 1_000)
 
 
-def test_memory_does_not_grow_with_the_scores(rng, monkeypatch):
-    monkeypatch.setattr(module, "BLOCK_ENTRIES", 2**12)
-    scores = rng.normal(size=(8000, 50))
+def test_memory_does_not_grow_with_the_scores(rng):
+    scores = rng.normal(size=(120_000, 50))
 
     def peak(call):
         tracemalloc.start()

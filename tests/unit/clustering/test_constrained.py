@@ -42,6 +42,7 @@ def problem(n=60, k=2, seed=0):
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.unjudged(reason="its answer is made by hand")
 def test_without_bounds_everything_goes_to_k_means(metric):
     x, _ = problem()
     x = x if metric == "euclidean" else unit_rows(x)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from dualclust.algos.clustering import _frame
 from dualclust.algos.clustering._empty_clusters import relocate_empty
 from dualclust.algos.clustering._frame import Frame
 from dualclust.algos.core.exact_sums import Grid
@@ -116,11 +115,11 @@ def test_the_centers_keep_their_dtype(xp):
     assert_equal(moved, xp.asarray([[0.0], [3.0]], "float32"))
 
 
-def test_blocks_and_ranks_find_the_rows_of_one(monkeypatch):
-    monkeypatch.setattr(_frame, "block_rows", lambda k, like: 4)
-    x = np.random.default_rng(0).integers(-9, 10, size=(29, 2)).astype(float)
-    labels = np.random.default_rng(1).integers(0, 3, size=29) * 2
-    weights = np.random.default_rng(2).integers(1, 9, size=29) / 8.0
+def test_blocks_and_ranks_find_the_rows_of_one():
+    n = 29_000
+    x = np.random.default_rng(0).normal(size=(n, 2))
+    labels = np.random.default_rng(1).integers(0, 3, size=n) * 2
+    weights = np.random.default_rng(2).integers(1, 9, size=n) / 8.0
     centers = np.random.default_rng(3).normal(size=(6, 2))
     movable = np.asarray([False, True, False, True, False, True])
     far = weights * ((x - centers[labels]) ** 2).sum(axis=1)
@@ -134,5 +133,6 @@ def test_blocks_and_ranks_find_the_rows_of_one(monkeypatch):
         mine = labels[group.first_row : group.first_row + group.n_local]
         return relocate_empty(frame, mine, centers, movable)
 
-    for found in (work(alone(29)), *groups_on_threads([0, 9, 9, 18, 29], work)):
+    edges = [0, 8_192, 8_192, 20_480, n]
+    for found in (work(alone(n)), *groups_on_threads(edges, work)):
         np.testing.assert_array_equal(found, expected)

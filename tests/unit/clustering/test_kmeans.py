@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.clustering import _frame as frame
 from dualclust.algos.clustering.constrained import (
     ConstrainedKMeansResult,
     KMeansState,
@@ -202,15 +201,6 @@ def test_progress_and_the_two_ways_to_stop():
     np.testing.assert_array_equal(calls[-1][0].centers, found.centers)
     at_once = constrained_kmeans(x, bounds, directions, tol=1.0)
     assert (at_once.n_iter, at_once.converged) == (1, True)
-
-
-def test_blocks_of_rows_change_no_center(monkeypatch):
-    x, member, directions = groups(n=50, k=4)
-    expected = constrained_kmeans(x, ratios(NUMPY, 50, 4), directions)
-    monkeypatch.setattr(frame, "block_rows", lambda k, like: 7)
-    found = constrained_kmeans(x, ratios(NUMPY, 50, 4), directions)
-    np.testing.assert_array_equal(found.centers, expected.centers)
-    np.testing.assert_array_equal(found.assignment.labels, member)
 
 
 def test_what_is_refused(xp, rng):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.clustering import minibatch
 from dualclust.algos.clustering.minibatch import (
     _add,
     _relocate_empty,
@@ -115,23 +114,3 @@ def test_a_batch_without_weight_moves_prices_alone():
     assert after.weight is state.weight
     assert after.assignment.counts.tolist() == [2, 0]
     assert after.steps is not None
-
-
-def test_the_step_of_a_stream_is_that_of_a_thousand_samples_for_each_cluster(monkeypatch):
-    asked = []
-    measured = minibatch.measured_steps
-
-    def spying(bounds, **options):
-        asked.append((bounds, options))
-        return measured(bounds, **options)
-
-    monkeypatch.setattr(minibatch, "measured_steps", spying)
-    bounds = SizeBounds.from_counts([1, 0, 0], [2, 3, 3], n_samples=3)
-    state = init_minibatch(np.asarray([[0.0], [10.0], [20.0]]), bounds)
-    _, state = minibatch_step(np.asarray([[1.0], [9.0]]), state, bounds, metric="euclidean")
-    _, state = minibatch_step(np.asarray([[1.0], [9.0]]), state, bounds, metric="euclidean")
-    [(endless, options)] = asked
-    assert options["n_samples"] == 3000
-    assert endless.n_samples is None
-    assert endless.lower.tolist() == [0, 0, 0]
-    assert endless.upper.tolist() == [2**63 - 1] * 3

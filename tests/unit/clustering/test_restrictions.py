@@ -14,6 +14,7 @@ from dualclust.algos.core.errors import (
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.algos.scores.sources import FeatureSource, Group, score_source
 from tests.compare import assert_equal, to_numpy
+from tests.passes import counted_passes
 from tests.problems import unit_rows
 
 
@@ -271,22 +272,14 @@ def test_which_rows_may_be_a_new_center():
 # Prices and states ------------------------------------------------------------------------------
 
 
-def test_prices_to_start_from_save_work_and_change_no_value(monkeypatch, rng):
-    from dualclust.algos.clustering import _labels
-
+def test_prices_to_start_from_save_work_and_change_no_value(rng):
     x, n, k = unit_rows(rng.normal(size=(3000, 8)) + 0.5), 3000, 20
     bounds = SizeBounds.of(k, n_samples=n, lower=0.95, upper=1.05)
-    passed, solver = [], _labels.assign_source
-
-    def spy(source, bounds, *, prices, **options):
-        passed.append(prices)
-        return solver(source, bounds, prices=prices, **options)
-
-    monkeypatch.setattr(_labels, "assign_source", spy)
-    first = constrained_kmeans(x, bounds, x[:k], max_iter=0)
-    again = constrained_kmeans(x, bounds, x[:k], max_iter=0, prices=first.assignment.prices)
-    assert passed[0] is None
-    np.testing.assert_array_equal(passed[1], first.assignment.prices)
+    with counted_passes() as cold:
+        first = constrained_kmeans(x, bounds, x[:k], max_iter=0)
+    with counted_passes() as warm:
+        again = constrained_kmeans(x, bounds, x[:k], max_iter=0, prices=first.assignment.prices)
+    assert sum(warm.values()) < sum(cold.values())
     assert again.gap <= 1e-4
     assert again.objective == pytest.approx(first.objective, rel=2e-4)
 

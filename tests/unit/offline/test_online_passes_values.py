@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
-from dualclust.algos.offline import SolverOptions, _online_passes
+from dualclust.algos.offline import SolverOptions
 from dualclust.algos.offline._forced_rows import FORBIDDEN
 from dualclust.algos.offline._online_passes import (
     assign_in_passes,
@@ -61,9 +61,7 @@ def test_prices_are_those_of_passes_with_falling_steps(n_rows, prices, monkeypat
 
 @pytest.mark.parametrize("n_rows", [7, 1000])
 @pytest.mark.parametrize("start", ["cold", "best"])
-def test_labels_and_proof_are_those_of_two_passes(start, n_rows, monkeypatch):
-    # No row has one cluster alone: nothing is set aside, nothing is sorted.
-    monkeypatch.setattr(_online_passes, "assign_remaining", None)
+def test_labels_and_proof_are_those_of_two_passes(start, n_rows):
     scores = scores_of(1)
     prices = GIVEN if start == "cold" else assign_exact(scores, BOUNDS).prices
     options = SolverOptions(range_rows=n_rows, fallback_epoch=3, fallback_floor=0.5)

@@ -140,3 +140,21 @@ def test_digits_that_the_unit_of_the_largest_score_leaves_out_are_rounding(xp):
     exact = float(np.sum(scores[:, 1]))
     assert found.objective != exact
     assert abs(found.objective - exact) <= found.rounding <= 2.0**-170
+
+
+@pytest.mark.parametrize("reach", [1e300, 1e-300])
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_a_reach_of_any_scale(reach, scale, xp):
+    rng = np.random.default_rng(0)
+    scores, counts = rng.normal(size=(24, 4)) * scale, [6] * 4
+    prices = xp.asarray(rng.normal(size=4) * scale)
+    found = assign_offline(
+        xp.asarray(scores),
+        counted(xp, counts),
+        prices=prices,
+        reach=xp.asarray(np.full(4, reach)),
+        tol=0.1,
+        options=SolverOptions(**SMALL),
+    )
+    assert np.bincount(to_numpy(found.labels)).tolist() == counts
+    assert np.isfinite([found.objective, found.upper_bound, found.gap]).all()

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.bounds.sizes import SizeBounds, price_of_bounds
 from dualclust.algos.offline import SolverOptions
 from dualclust.algos.offline._candidates import TrustRegion, all_candidates, collect_candidates
 from dualclust.algos.offline._reduced import (
@@ -107,6 +107,9 @@ def test_bound_and_labels_are_on_either_side_of_the_optimum(seed, width):
                 kept, bounds, region, tol, max_truncation=max(tol, most), options=OPTIONS
             )
             assert found.bound >= best - 1e-9
+            lost, worth, _, fixed = _worth(kept, found.proving, OPTIONS)
+            bound = worth + lost + fixed + price_of_bounds(found.proving, bounds)
+            assert found.bound == pytest.approx(bound, rel=1e-12)
             labels = found.assignment
             some["none" if labels is None else "with labels"] += 1
             if labels is not None:

@@ -9,6 +9,7 @@ from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.core.reads import on_host
 from dualclust.algos.core.workers import workers
 from dualclust.algos.scores import sources
+from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.algos.scores.sources import (
     Group,
     ScoreSource,
@@ -81,13 +82,13 @@ def test_weights_and_scores_of_any_size_stay_numbers(size, weight):
     np.testing.assert_allclose(found / found.max(), plain / plain.max(), rtol=1e-15)
 
 
-def test_the_unit_of_weighted_scores_is_that_of_all_blocks(monkeypatch):
+def test_the_unit_of_weighted_scores_is_that_of_all_blocks():
     """The largest may be in any block, or the smallest number of them all."""
-    monkeypatch.setattr(sources, "block_rows", lambda k, like: 2)
-    for row in range(5):
-        scores = np.ones((5, 2))
+    n = 2 * MOST_ROWS + 5
+    for row in (0, MOST_ROWS - 1, MOST_ROWS, 2 * MOST_ROWS, n - 1):
+        scores = np.ones((n, 2))
         scores[row, 1] = -48.0
-        assert score_source(scores, np.ones(5)).exponent == 6 + 1
+        assert score_source(scores, np.ones(n)).exponent == 6 + 1
     assert score_source(np.ones((0, 2)), np.ones(0)).exponent == 0
 
 
@@ -157,46 +158,6 @@ def test_the_caller_s_product_is_used():
     assert seen == [((3, 3), (3, 2)), ((1, 3), (3, 2))]
 
 
-def looks_at(monkeypatch):
-    """At which arrays a block looks for a product that overflows, by name."""
-    seen = []
-    for name in ("_check_products", "largest_score"):
-        real = getattr(sources, name)
-
-        def spy(*args, name=name, real=real):
-            seen.append(name)
-            return real(*args)
-
-        monkeypatch.setattr(sources, name, spy)
-    return seen
-
-
-def test_products_that_cannot_overflow_are_not_looked_at(monkeypatch):
-    """No product is larger than the largest entry times the longest center, plus an offset."""
-    limit = 0.5 * float(np.finfo(np.float32).max)
-    centers = np.asarray([[1.0, -3.0], [2.0, 0.5], [0.0, 0.25]], np.float32)  # 4 long at most
-    offsets = np.asarray([0.0, -0.5 * limit, 0.0], np.float32)
-    seen = looks_at(monkeypatch)
-    for added, most in ((None, limit / 4.0), (offsets, limit / 8.0)):
-        for share, expected in ((1.0, 0), (1.01, 1)):
-            features = feature_source(np.ones((1, 2), np.float32))
-            known = product_source(features._replace(largest=share * most), centers, offsets=added)
-            seen.clear()
-            known.block(0, 1)
-            # Where there are more clusters than features, a look at the rows is cheaper.
-            assert seen == ["largest_score"] * expected
-            rows = np.full((1, 2), share * most, np.float32)
-            unknown = product_source(feature_source(rows), centers, offsets=added)
-            seen.clear()
-            with np.errstate(over="ignore"):
-                unknown.block(0, 1)
-            assert seen == ["largest_score", "_check_products"][: 1 + expected]
-    few = product_source(feature_source(np.ones((1, 3), np.float32)), np.eye(3, dtype=np.float32))
-    seen.clear()
-    few.block(0, 1)
-    assert seen == ["_check_products"]
-
-
 def test_products_that_overflow_are_refused_and_infinite_rows_are_not():
     """A row that is infinite itself is the solver's to name."""
     x = np.full((2, 2), 1e200)
@@ -252,10 +213,7 @@ def test_weights_of_a_sum_that_is_0_or_no_number_are_refused():
 
 
 @each_library
-@pytest.mark.parametrize("host", [True, False])
-def test_the_largest_finite_size(library, host, monkeypatch):
-    if not host:
-        monkeypatch.setattr(sources, "on_host", lambda array: False)
+def test_the_largest_finite_size(library):
     for values, largest in (
         ([[1.0, -3.0], [2.0, 0.0]], 3.0),
         ([[1.0, -3.0], [5.0, 0.0]], 5.0),
@@ -281,26 +239,25 @@ def test_powers_of_two_are_exact_wherever_the_product_is_a_number():
     assert times_power_of_two(np.asarray([2.0**1000]), -2019).tolist() == [2.0**-1019]
 
 
-def test_a_pass_sees_all_blocks_or_those_within_rows(monkeypatch):
-    monkeypatch.setattr(sources, "block_rows", lambda k, like: k)
-    group = Group(10, 7, 20, lambda array: array)
+def test_a_pass_sees_all_blocks_or_those_within_rows():
+    m = MOST_ROWS
+    group = Group(10, 2 * m + 1, 3 * m, lambda array: array)
     source = ScoreSource(3, lambda a, b: None, lambda ids: None, group)
     like = np.zeros(1)
 
     def edges(**options):
         return list(source.map_blocks(lambda a, b: (a, b), like=like, **options))
 
-    assert edges() == [(0, 3), (3, 6), (6, 7)]
-    assert edges(within=(2, 6)) == [(2, 5), (5, 6)]
+    assert edges() == [(0, m), (m, 2 * m), (2 * m, 2 * m + 1)]
+    assert edges(within=(2, m + 3)) == [(2, m + 2), (m + 2, m + 3)]
     assert edges(within=(2, 2)) == []
     assert edges(within=(2, 2), at_least_one=True) == [(2, 2)]
 
 
-def test_ranks_that_read_together_read_in_one_thread(monkeypatch):
+def test_ranks_that_read_together_read_in_one_thread():
     from threading import Barrier, get_ident
 
-    monkeypatch.setattr(sources, "block_rows", lambda k, like: 1)
-    source, like = score_source(np.zeros((2, 1))), np.zeros(1)
+    source, like = score_source(np.zeros((2 * MOST_ROWS, 1))), np.zeros(1)
     both = Barrier(2, timeout=30.0)
 
     def meet(start, stop):

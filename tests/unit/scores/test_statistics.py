@@ -1,5 +1,6 @@
 """What a few rows say about all scores: ids from all over, ranges, and the unit."""
 
+import itertools
 import math
 import threading
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from dualclust.algos.core.workers import workers
-from dualclust.algos.scores import sources, statistics
+from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.algos.scores.sources import ScoreSource, score_source
 from dualclust.algos.scores.statistics import (
     FAR,
@@ -51,11 +52,10 @@ def test_the_range_of_scores_ignores_rows_that_are_far_out(xp):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_rows_are_taken_in_parts_that_threads_share_out(xp, threads, monkeypatch):
+def test_rows_are_taken_in_parts_that_threads_share_out(xp, threads):
     """Of NumPy; several ranks, or scores that all ranks read together, take them at once."""
-    monkeypatch.setattr(statistics, "TAKEN_ROWS", 3)
     scores = np.arange(40.0).reshape(20, 2)
-    wanted = np.asarray([7, 0, 19, 3, 3, 11, 5, 2])
+    wanted = np.tile(np.asarray([7, 0, 19, 3, 3, 11, 5, 2]), 75)
     source, ids = score_source(xp.asarray(scores)), xp.asarray(wanted)
     together = source.group._replace(gather=lambda array: array)
     for own, is_shared in (
@@ -74,7 +74,7 @@ def test_rows_are_taken_in_parts_that_threads_share_out(xp, threads, monkeypatch
             found = list(map_taken(lambda rows: rows, own._replace(take=take), ids))
         np.testing.assert_array_equal(np.concatenate([to_numpy(a) for a in found]), scores[wanted])
         lengths = [a.shape[0] for a in found]
-        assert lengths == ([3, 3, 2] if is_shared and compat.is_numpy_array(ids) else [8])
+        assert lengths == ([256, 256, 88] if is_shared and compat.is_numpy_array(ids) else [600])
         assert sorted(map(len, taken)) == sorted(lengths)
         assert is_shared or by == {threading.get_ident()}
 
@@ -213,19 +213,18 @@ def test_pairs_of_no_rows(xp):
     assert (tuple(found.shape), str(found.dtype).rpartition(".")[2]) == ((0, 3), "bool")
 
 
-@pytest.mark.parametrize("n", [0, 5, 12])
+@pytest.mark.parametrize("n", [0, MOST_ROWS + 5, 3 * MOST_ROWS])
 @pytest.mark.parametrize("alone", [True, False])
-def test_blocks_that_are_kept_give_any_rows(xp, n, alone, monkeypatch):
-    monkeypatch.setattr(sources, "block_rows", lambda n_clusters, like: 4)
+def test_blocks_that_are_kept_give_any_rows(xp, n, alone):
     scores = np.random.default_rng(0).normal(size=(n, 3))
     source, joins = score_source(xp.asarray(scores)), []
     if not alone:  # of two ranks, of which the other has no rows
         group = source.group._replace(gather=lambda array: joins.append(array) or array)
         source = source._replace(group=group)
     kept = kept_in_memory(source, like=xp.asarray(scores))
-    for start in range(n + 1):
-        for stop in range(start, n + 1):
-            np.testing.assert_array_equal(to_numpy(kept.block(start, stop)), scores[start:stop])
+    edges = [e for e in (0, 1, MOST_ROWS - 1, MOST_ROWS, MOST_ROWS + 1, n) if e <= n]
+    for start, stop in itertools.combinations_with_replacement(edges, 2):
+        np.testing.assert_array_equal(to_numpy(kept.block(start, stop)), scores[start:stop])
     ids = np.arange(n - 1, -1, -2)
     for _ in range(2):
         np.testing.assert_array_equal(to_numpy(kept.take(xp.asarray(ids))), scores[ids])

@@ -48,9 +48,9 @@ def test_bounds_are_rounded_outward(library):
 @each_library
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 @pytest.mark.parametrize("with_prices", [False, True])
-def test_labels_and_their_value_by_definition(library, metric, with_prices, monkeypatch):
-    monkeypatch.setattr(_runs, "block_rows", lambda k, like: 10 * k)  # several blocks, one not full
-    x, prices = rows_of(metric, 55), np.asarray([0.3, -0.2, 0.0, 0.1])
+def test_labels_and_their_value_by_definition(library, metric, with_prices):
+    """In several blocks, of which the last is not full."""
+    x, prices = rows_of(metric, 20_000), np.asarray([0.3, -0.2, 0.0, 0.1])
     centers = rows_of(metric, 4, seed=1)
     scores = x @ centers.T
     scores = scores if metric == "cosine" else scores - 0.5 * (centers**2).sum(axis=1)
@@ -59,7 +59,7 @@ def test_labels_and_their_value_by_definition(library, metric, with_prices, monk
     run = Run(library.asarray(centers), given, None, 0.0, 0.0)
     labels, value = label_rows(library.asarray(x), run, metric=metric)
     np.testing.assert_array_equal(to_numpy(labels), scores.argmax(axis=1))
-    assert_same_kind(labels, library.asarray(np.zeros(55, np.int64)))
+    assert_same_kind(labels, library.asarray(np.zeros(20_000, np.int64)))
     assert value == pytest.approx(scores.max(axis=1).sum(), rel=1e-12)
 
 

@@ -123,12 +123,3 @@ def test_pairs_and_threes(sizes):
     expected = silhouette_score(x, labels, metric="cosine")
     found = cosine_silhouette(x, labels, len(sizes))
     assert found == pytest.approx(expected, abs=1e-12)
-
-
-def test_blocks_have_rows_for_clusters_and_for_columns(monkeypatch):
-    asked = []
-    monkeypatch.setattr(silhouette, "block_rows", lambda m, like: asked.append(m) or 64)
-    for n_clusters, d in ((4, 5), (9, 5)):
-        x, labels = instance(4, d=d)
-        cosine_silhouette(x, labels, n_clusters)
-    assert asked == [5, 9]

@@ -58,13 +58,6 @@ def test_features_agree_if_cosines_are_as_near_as_their_entries():
     assert not check_label_features(near, np.eye(2), tol=0.1).attained
 
 
-def test_a_block_has_a_row_at_least(monkeypatch):
-    features, r = np.eye(3)[[0, 1, 2, 2]], np.eye(3)[[0, 1, 2, 2]] @ np.eye(3)[[0, 1, 2, 2]].T
-    whole = check_label_features(features, r)
-    monkeypatch.setattr("dualclust.algos.theory.label_features._BLOCK_ENTRIES", 1)
-    assert check_label_features(features, r) == whole
-
-
 def test_an_infinite_value_is_no_nan():
     """Also where the squares of features overflow, which are no simplex."""
     assert label_feature_value(np.asarray([[1e200, 0.0]] * 2), np.eye(2)) == math.inf

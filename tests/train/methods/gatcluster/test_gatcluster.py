@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from dualclust.algos.core.errors import UsageError
-from dualclust.common.ranks import Ranks
 from dualclust.train.config.methods.gatcluster import GatclusterOptions
 from dualclust.train.config.run import RunConfig, override
 from dualclust.train.methods.base import Batch
@@ -298,28 +297,6 @@ def test_features_without_positions_are_a_map_of_one_point():
     losses = list(method.losses(Batch(torch.arange(M), (plain[:M], views[:M]))))
     assert method.branches.map_shape == (6, 1, 1)
     assert all(loss.isfinite() for loss in losses)
-
-
-def test_ranks_share_the_parts(monkeypatch):
-    """Each of two ranks passes half of every part through the network, and sees all of it."""
-    plain, views = draw_images()
-    whole = make()
-    batch = Batch(torch.arange(M), (plain[:M], views[:M]))
-    uniforms, orders = whole.draws([M])[0]
-    targets = whole.targets(batch.ids, plain[:M], uniforms)
-    rows = whole.parts(orders[0])[0]
-    expected = whole.logits(views[rows])
-    for rank in (0, 1):
-        method = make()
-        seen = []
-        monkeypatch.setattr(method, "ranks", Ranks(rank, 2))
-        monkeypatch.setattr(method, "logits", lambda x, seen=seen: seen.append(x) or x)
-        monkeypatch.setattr(method, "targets", lambda *_: targets)
-        together = iter([views[:M], expected])  # the views, then the logits of the first part
-        gather = lambda x, total, dim=0, together=together: next(together)  # noqa: E731
-        monkeypatch.setattr(method.ranks, "gather", gather)
-        next(method.losses(batch))
-        assert torch.equal(seen[0], views[rows].tensor_split(2)[rank])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.common.page.numbers import histogram
+from dualclust.common.page.numbers import histogram, maps_of
 from dualclust.train.report.page import Found, Pictures, figures, found_parts
 from dualclust.train.report.page.figures import cluster_data, curves_of
 from tests.train.report.test_run_page import found_of
@@ -63,7 +63,7 @@ def test_a_bound_of_none_or_of_all_samples_is_none():
     }
 
 
-def test_moved_samples_are_those_that_lose_most_by_cluster(monkeypatch):
+def test_moved_samples_are_those_that_lose_most_by_cluster():
     moved = found_parts(NINE, None)["moved"]
     assert moved["row"] == [108, 103, 100, 104, 107]
     assert moved["cluster"] == [0, 0, 0, 2, 2]
@@ -72,18 +72,16 @@ def test_moved_samples_are_those_that_lose_most_by_cluster(monkeypatch):
     assert moved["loss"] == [0.3, 0.2346, 0.2, 0.9, 0.1]
     assert moved["near"] == [0.1, 0.6, 0.9877, 0.5, 0.2]
     assert moved["margin"] == [0.6, 0.3, 0.5, 0.2, 0.4]
-    monkeypatch.setattr(figures, "LISTED", 3)
-    assert found_parts(NINE, None)["moved"]["row"] == [108, 103, 104]
 
 
 def test_of_equal_losses_the_first_sample_comes_first():
-    """In an order that an unstable sort of so many does not keep."""
-    n = 400
+    """In an order that an unstable sort of so many does not keep; 3,000 are listed."""
+    n = 6_000
     found = found_of(n, 2)._replace(
         labels=np.arange(n) % 2, nearest=1 - np.arange(n) % 2, loss=np.full(n, 0.5)
     )
     rows = found_parts(found, None)["moved"]["row"]
-    assert rows == [*range(1000, 1400, 2), *range(1001, 1400, 2)]
+    assert rows == [*range(1000, 4000, 2), *range(1001, 4000, 2)]
 
 
 def test_an_endless_margin_is_none():
@@ -153,61 +151,49 @@ def test_the_table_of_clusters_and_classes():
     assert found_parts(unknown, None)["classes"] is None
 
 
-def test_of_a_large_table_the_largest_confusions_are_listed(monkeypatch):
-    monkeypatch.setattr(figures, "CELLS", 12)
-    assert "table" in found_parts(NINE, None)["classes"]
-    monkeypatch.setattr(figures, "CELLS", 11)
-    found = found_parts(NINE, None)["classes"]
-    assert found["majority"] == [1, 0, 2, 0]
-    assert found["mixed"] == [[0, 0, 1], [2, 0, 1]]
-    assert not {"table", "order"} & found.keys()
-    # 2 clusters of 50 classes: 48 confusions, of which 40 are shown, the largest first.
-    k, amounts = 50, np.arange(1, 51)
-    labels = np.repeat(np.arange(2), amounts.sum())
-    classes = np.tile(np.repeat(np.arange(k), amounts), 2)
-    monkeypatch.setattr(figures, "CELLS", 99)
-    many = found_of(len(labels), 2)._replace(
-        labels=labels, classes=classes, class_names=(), runner_up=1 - labels
+def test_of_a_large_table_the_largest_confusions_are_listed():
+    """A table has 900 cells: of 2 clusters of 450 classes it is there, of 451 it is not."""
+    for k, whole in ((450, True), (451, False)):
+        amounts = np.arange(1, k + 1)
+        labels = np.repeat(np.arange(2), amounts.sum())
+        classes = np.tile(np.repeat(np.arange(k), amounts), 2)
+        many = found_of(len(labels), 2)._replace(
+            labels=labels, classes=classes, class_names=(), runner_up=1 - labels
+        )
+        found = figures._confusion(many)
+        assert ("table" in found, "order" in found) == (whole, whole)
+        if not whole:  # all but one class are confusions, of which 40 are shown
+            expected = [[i, k - 1 - j, k - j] for j in range(1, 21) for i in (0, 1)]
+            assert found["mixed"] == expected
+
+
+@pytest.mark.parametrize(("n", "every"), [(90, 1), (20_000, 1), (20_001, 2), (40_001, 3)])
+def test_margins_are_of_every_so_many_samples(n, every):
+    found = found_of(n, 5)
+    assert found_parts(found, None)["margins"] == histogram(found.margins[::every])
+
+
+@pytest.mark.parametrize(("n", "k", "every"), [(9, 4, 1), (5_001, 13, 2), (60, 12, 1)])
+def test_a_map_is_of_means_and_of_every_so_many_samples(n, k, every):
+    """Neighborhoods are drawn of more than a dozen clusters."""
+    found = NINE if n == 9 else found_of(n, k)
+    features = found.features.astype(np.float64)
+    means = [
+        features[found.labels == j].mean(0) if (found.labels == j).any() else features.mean(0)
+        for j in range(k)
+    ]
+    expected = maps_of(
+        np.stack(means),
+        np.bincount(found.labels, minlength=k),
+        [features[::every]],
+        labels=found.labels[::every],
+        runner_up=found.runner_up[::every],
+        margin=found.margins[::every],
+        neighborhoods=k > 12,
     )
-    mixed = figures._confusion(many)["mixed"]
-    assert mixed == [[i, k - 1 - j, k - j] for j in range(1, 21) for i in (0, 1)]
-
-
-def test_margins_are_of_every_so_many_samples(monkeypatch):
-    found = found_of(90, 5)
-    for most, every in ((100, 1), (90, 1), (89, 2), (45, 2), (44, 3)):
-        monkeypatch.setattr(figures, "SAMPLE", most)
-        assert found_parts(found, None)["margins"] == histogram(found.margins[::every])
-
-
-def mapped(monkeypatch, found):
-    asked = []
-    monkeypatch.setattr(figures, "maps_of", lambda *given, **more: asked.append((given, more)))
-    figures._maps(found)
-    return asked[0]
-
-
-def test_a_map_is_of_means_and_of_every_so_many_samples(monkeypatch):
-    (means, counts, (rows,)), more = mapped(monkeypatch, NINE)
-    features = NINE.features.astype(np.float64)
-    expected = [features[NINE.labels == j].mean(0) for j in range(3)]
-    np.testing.assert_allclose(means, [*expected, features.mean(0)])
-    assert counts.tolist() == [4, 2, 3, 0]
-    np.testing.assert_array_equal(rows, features)
-    assert rows.dtype == np.float64
-    for most, every in ((9, 1), (8, 2), (4, 3)):
-        monkeypatch.setattr(figures, "DOTS", most)
-        (_, _, (rows,)), more = mapped(monkeypatch, NINE)
-        np.testing.assert_array_equal(rows, features[::every])
-        np.testing.assert_array_equal(more["labels"], NINE.labels[::every])
-        np.testing.assert_array_equal(more["runner_up"], NINE.runner_up[::every])
-        np.testing.assert_array_equal(more["margin"], NINE.margins[::every])
-
-
-def test_neighborhoods_are_drawn_of_more_than_a_dozen_clusters(monkeypatch):
-    monkeypatch.setattr(figures, "MOST_NEIGHBORS", 14)
-    drawn = [mapped(monkeypatch, found_of(60, k))[1]["neighborhoods"] for k in (12, 13, 14, 15)]
-    assert drawn == [False, True, True, False]
+    shown = figures._maps(found)
+    assert shown == expected
+    assert len(shown["all"]) == 1 + (k > 12)
 
 
 def test_every_figure_has_its_panel():

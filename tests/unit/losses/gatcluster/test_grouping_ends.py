@@ -36,31 +36,6 @@ def test_candidates_within_a_part_of_all_squares_tie(nearer, chosen):
     assert centers[0, :, 0].tolist() == [0.0, [1.0, -far][chosen]]
 
 
-def test_candidates_at_the_end_of_a_tie_belong_to_it(monkeypatch):
-    """Squares of 4 and 1 are left, 3 apart, of 5 + 12."""
-    monkeypatch.setattr(grouping, "TIE", 3.0 / 17.0)
-    rows = np.asarray([[0.0], [1.0], [-2.0]])
-    given = grouping._Rows(rows, (rows**2)[:, 0], np.asarray(0.0))
-    centers = grouping._drawn(given, np.asarray([[[0.0, 0.0], [0.1, 0.9]]]))
-    assert centers[0, :, 0].tolist() == [0.0, 1.0]
-
-
-@pytest.mark.parametrize(("entries", "widths"), [(2 * 10, [2, 2, 1]), (39, [3, 2]), (9, [1] * 5)])
-def test_so_many_starts_are_side_by_side(monkeypatch, entries, widths):
-    seen, whole = [], grouping._drawn
-
-    def spy(given, uniforms):
-        seen.append(uniforms.shape[0])
-        return whole(given, uniforms)
-
-    assert grouping.ENTRIES == 2**22  # 32 MiB
-    monkeypatch.setattr(grouping, "_drawn", spy)
-    monkeypatch.setattr(grouping, "ENTRIES", entries)
-    x = np.arange(5.0)[:, None]
-    grouped_labels(x, np.full((5, 2, 1), 0.5))
-    assert seen == widths
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_noise_is_four_roundings_of_the_largest_entry_along_each_axis(xp, dtype):
     x = np.asarray([[0.0, 2.0, -8.0], [1.0, 0.0, 0.0], [2.0, 4.0, 5.0]])

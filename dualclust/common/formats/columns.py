@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algos.core.errors import InvalidTypeError
-from ...common.untrusted import parse_json
+from ..untrusted import parse_json
 from .checks import listed, refuse
 from .rows import Part, Selection, common_dtype, computed_dtype
 

@@ -30,8 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algos.core.errors import OutputError
-from ...algos.scores.blocks import MOST_ROWS
-from ...common.ranks import Ranks, local_world_size, read_launch, run_token
+from ..ranks import Ranks, local_world_size, read_launch, run_token
 from .checks import refuse
 from .plain import OpenFile, PlainRows
 from .rows import BATCH_BYTES, WHOLE, Ids, Part, Stream, common_dtype, computed_dtype
@@ -52,7 +51,7 @@ def copy_rows(
     *,
     files: list[Path],
     part: Part = WHOLE,
-    share: bool = True,
+    unit: int | None = None,
 ) -> PlainRows:
     """Lay down the rows of one or several files as plain numbers, and return these.
 
@@ -68,9 +67,8 @@ def copy_rows(
         Where the rows are.
     part : Part
         What of the files they are.
-    share : bool
-        Whether a rank needs the rows of its own share alone. Not where some rows will be dropped:
-        the others then move to other shares.
+    unit : int, optional
+        Of the shares of ranks, in rows, where each needs those of its own share alone.
 
     Raises
     ------
@@ -84,7 +82,7 @@ def copy_rows(
         stored = np.dtype(np.float32)
     d = parts[0].n_features
     known = [part.n_samples for part in parts]
-    span = _own_span(known) if share else None
+    span = None if unit is None else _own_span(known, unit)
     n_rows = sum(n for n in known if n is not None) if span is None else span[1] - span[0]
     needed = n_rows * d * stored.itemsize
     free = shutil.disk_usage(tempfile.gettempdir()).free
@@ -116,12 +114,12 @@ def _refuse_space(name: str, why: str) -> NoReturn:
     raise OutputError(msg)
 
 
-def _own_span(known: list[int | None]) -> tuple[int, int] | None:
+def _own_span(known: list[int | None], unit: int) -> tuple[int, int] | None:
     """Return the first and the last row of this rank's share; None if it copies all rows."""
     launch, lengths = read_launch(), [n for n in known if n is not None]
     if launch is None or len(known) < 2 or len(lengths) < len(known):
         return None
-    return Ranks(launch.rank, launch.world_size).shard(sum(lengths), unit=MOST_ROWS)
+    return Ranks(launch.rank, launch.world_size).shard(sum(lengths), unit=unit)
 
 
 def _lay_down(

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from ...common.untrusted import MOST_PACKED, packed_too_much
+from ..untrusted import MOST_PACKED, packed_too_much
 from .checks import load_extra, refuse, refuse_options
 from .columns import Chosen, check_no_ids, choose_columns, numbers_of, refuse_null
 from .rows import BATCH_BYTES, Selection, Stream

@@ -14,8 +14,8 @@ from ...algos.core.errors import (
     MissingExtraError,
     UsageError,
 )
-from ...common.extras import without_cuda
-from ...common.untrusted import refuse
+from ..extras import without_cuda
+from ..untrusted import refuse
 from .rows import Part, Selection
 
 __all__ = [

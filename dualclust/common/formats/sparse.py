@@ -43,7 +43,8 @@ def along(edges: NDArray[Any]) -> NDArray[np.int64]:
     >>> along(np.asarray([0, 2, 2, 3]))
     array([0, 0, 2])
     """
-    return np.repeat(np.arange(len(edges) - 1), np.diff(np.asarray(edges, np.int64)))
+    ends = np.asarray(edges, np.int64)
+    return np.repeat(np.arange(len(ends) - 1), ends[1:] - ends[:-1])
 
 
 def sparse_stream(

@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from ...common.untrusted import MOST_PACKED, packed_too_much, refuse
+from ..untrusted import MOST_PACKED, packed_too_much, refuse
 
 __all__ = ["GZIP", "opened", "suffix_of"]
 

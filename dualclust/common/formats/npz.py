@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algos.core.errors import DualclustError
-from ...common.array_headers import (
+from ..array_headers import (
     BROKEN,
     PARSING,
     Header,

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ...algos.core.errors import DualclustError, InvalidTypeError
-from ...common.array_headers import BROKEN, content_offset
-from ...common.tensor_headers import LONGEST_HEADER, parse_tensor_header
-from ...common.untrusted import MOST_ENTRIES
+from ..array_headers import BROKEN, content_offset
+from ..tensor_headers import LONGEST_HEADER, parse_tensor_header
+from ..untrusted import MOST_ENTRIES
 from .checks import (
     Array,
     check_numbers,

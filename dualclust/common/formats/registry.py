@@ -27,7 +27,7 @@ from .unpacked import suffix_of
 from .vectors import HEADED, RECORDS, open_headed, open_records, structure_of
 from .words import open_word2vec
 
-__all__ = ["FORMATS", "Format", "default_folder", "look_at", "open_ids", "open_rows"]
+__all__ = ["FORMATS", "Format", "default_folder", "file_of", "look_at", "open_ids", "open_rows"]
 
 
 class Format(NamedTuple):
@@ -79,7 +79,7 @@ SUFFIXES = {suffix for format in FORMATS for suffix in format.suffixes}
 READ = "These formats are read: " + ", ".join(format.suffixes[0] for format in FORMATS)
 
 
-def open_rows(place: Path, selection: Selection | None = None) -> Rows:
+def open_rows(place: Path, selection: Selection | None = None, *, unit: int | None = None) -> Rows:
     """Open a file of embeddings, or the files of a folder or a pattern.
 
     Parameters
@@ -88,6 +88,8 @@ def open_rows(place: Path, selection: Selection | None = None) -> Rows:
         ``X.npz:NAME`` names an array of a file; a pattern has ``*``, ``?`` or ``[``.
     selection : Selection, optional
         What to read.
+    unit : int, optional
+        Of the shares of ranks, in rows, where each reads those of its own share alone.
 
     Raises
     ------
@@ -117,9 +119,10 @@ def open_rows(place: Path, selection: Selection | None = None) -> Rows:
         wide = any(part.dtype == np.float64 for part in plain)
         dtype = np.dtype(np.float64 if wide else np.float32)
         return JoinedRows(str(place), list(plain), edges, dtype, ids, joined)
-    share = selection is None or not selection.drop
+    if selection is not None and selection.drop:
+        unit = None  # rows that stay move to other shares
     return copy_rows(
-        str(place), parts, ids, files=shards_of(place, SUFFIXES), part=joined, share=share
+        str(place), parts, ids, files=shards_of(place, SUFFIXES), part=joined, unit=unit
     )
 
 
@@ -138,6 +141,17 @@ def open_ids(place: Path, selection: Selection) -> Ids:
 def look_at(place: Path, selection: Selection | None = None) -> None:
     """Raise what `open_rows` raises for the beginnings of files, without copying anything."""
     _parts(place, selection)
+
+
+def file_of(place: Path) -> Path:
+    """Return the file that ``X.npz:NAME`` names an array of; other places as they are.
+
+    Examples
+    --------
+    >>> file_of(Path("X.npz:emb"))  # there is no such file
+    PosixPath('X.npz:emb')
+    """
+    return _split_name(place, Selection())[0]
 
 
 def default_folder(place: Path, ending: str = "-clusters") -> Path:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algos.core.errors import DualclustError, InvalidTypeError
-from ...common.untrusted import MOST_PACKED, packed_too_much
+from ..untrusted import MOST_PACKED, packed_too_much
 from .checks import (
     Array,
     check_ids,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...algos.core.errors import UsageError
-from ...common.array_headers import read_header
+from ..array_headers import read_header
 from .checks import check_numbers, check_shape, refuse, refuse_options
 from .kinds import kind_of
 from .plain import PlainRows, plain_rows
