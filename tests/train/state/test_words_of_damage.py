@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from dualclust.algos.core.errors import CheckpointError
-from dualclust.train.loop import Run
-from dualclust.train.loop.resume_state import restore
-from dualclust.train.state.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from tests.train.runs import tiny
+from dualclust.algos.core.errors import CheckpointError, InvalidTypeError
+from dualclust.train.state.checkpoint import load_checkpoint, save_checkpoint
 
 
 @pytest.mark.parametrize("name", ["state.safetensors", "state.json"])
@@ -24,16 +22,17 @@ def test_a_file_of_another_length_says_both_lengths(tmp_path: Path, name: str) -
         load_checkpoint(folder)
 
 
-def test_settings_that_lack_a_line_of_the_checkpoint_are_refused(
-    source: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("metadata", "path"),
+    [
+        ({"a": {"b": (1,)}}, r"a\.b is a tuple"),
+        ({"a": [1, {"b": [None, {1}]}]}, r"a\[1\]\.b\[1\] is a set"),
+        ({"a": [{"b": {3: 1}}]}, r"a\[0\]\.b has the key 3"),
+    ],
+)
+def test_what_json_would_change_is_named_by_its_place(
+    tmp_path: Path, metadata: dict[str, Any], path: str
 ) -> None:
-    """No line of theirs is new: there is none to name."""
-    run = Run(tiny(source), "cpu")
-    saved = run.identity()
-    checkpoint = Checkpoint({}, {**saved, "config": saved["config"] + "more = 1\n"}, tmp_path)
-    with pytest.raises(CheckpointError, match="does not fit: other config"):
-        restore(run, checkpoint, tmp_path / "config.toml")
-    line = next(line for line in saved["config"].splitlines() if "seed" in line)
-    fewer = saved["config"].replace(line + "\n", "")
-    with pytest.raises(CheckpointError, match="has " + repr(line).replace("[", r"\[")):
-        restore(run, checkpoint._replace(metadata={**saved, "config": fewer}), tmp_path / "a.toml")
+    with pytest.raises(InvalidTypeError, match=path):
+        save_checkpoint(tmp_path / "a", {"w": torch.ones(2)}, metadata)
+    assert not (tmp_path / "a").exists()
