@@ -10,19 +10,21 @@ import pytest
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.offline.assignment import assign_offline
 from dualclust.algos.scores.sources import feature_source
+from dualclust.cluster.distances import blocks
 from dualclust.cluster.labeling import label_rows
 from dualclust.cluster.model import Model
 
 N, K = 4_000, 100
+MANY = 40_000  # of them, one block is the smaller part
 
 
-def made(metric: str) -> tuple[np.ndarray, Model, np.ndarray]:
+def made(metric: str, n: int = N) -> tuple[np.ndarray, Model, np.ndarray]:
     """Rows, a model, and scores by their definition."""
     rng = np.random.default_rng(5)
-    x = rng.normal(size=(N, 6))
+    x = rng.normal(size=(n, 6))
     centers = x[:K].copy()
-    size = np.full(K, N // K)
-    model = Model(centers, 0.2 * rng.normal(size=K), size, size - 4, size + 4, metric, N)
+    size = np.full(K, n // K)
+    model = Model(centers, 0.2 * rng.normal(size=K), size, size - 4, size + 4, metric, n)
     scores = x @ centers.T
     if metric == "euclidean":
         scores -= 0.5 * (centers**2).sum(axis=1)
@@ -32,11 +34,12 @@ def made(metric: str) -> tuple[np.ndarray, Model, np.ndarray]:
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 @pytest.mark.parametrize("priced", [False, True])
 def test_without_bounds_each_row_has_its_best_cluster(metric: str, priced: bool) -> None:
-    x, model, scores = made(metric)
+    x, model, scores = made(metric, MANY)
+    assert len(list(blocks(MANY, K, like=x))) > 2
     found = label_rows(feature_source(x), model.centers, model, bounds=None, priced=priced, gap=0.0)
     labels = (scores + model.prices * priced).argmax(axis=1)
     np.testing.assert_array_equal(found.labels, labels)
-    assert found.objective == pytest.approx(scores[np.arange(N), labels].sum(), rel=1e-12)
+    assert found.objective == pytest.approx(scores[np.arange(MANY), labels].sum(), rel=1e-12)
     assert (found.bound, found.gap) == (math.inf, math.inf)
 
 
