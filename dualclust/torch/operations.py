@@ -106,11 +106,8 @@ def _operation(fake: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if (
-                torch.compiler.is_compiling()
-                or torch._C._functorch.maybe_current_level() is not None
-            ):
-                return operation(*args, **kwargs)
+            if is_traced():
+                return cast("R", operation(*args, **kwargs))
             return function(*args, **kwargs)
 
         return call
