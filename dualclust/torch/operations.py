@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -106,11 +106,8 @@ def _operation(fake: Callable[..., Any]) -> Callable[[Callable[P, R]], Callable[
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if (
-                torch.compiler.is_compiling()
-                or torch._C._functorch.maybe_current_level() is not None
-            ):
-                return operation(*args, **kwargs)  # type: ignore[no-any-return]
+            if is_traced():
+                return cast("R", operation(*args, **kwargs))
             return function(*args, **kwargs)
 
         return call

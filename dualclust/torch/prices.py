@@ -236,9 +236,8 @@ class SizePrices(Bounded):
             msg = (
                 f"sizes must stay near their bounds, and some were outside of twice them over the "
                 f"last {n_labels:.0f} labels, and before: scores move faster than prices, or "
-                f"differ by more than scale says. To fix this, pass scale=, the typical "
-                f"difference of one sample's scores, or take BalancedLabels, for targets of an "
-                f"encoder that learns"
+                f"differ by more than scale says. To fix this, pass scale=, the typical difference "
+                f"of one sample's scores, or take BalancedLabels, for an encoder that learns"
             )
             warnings.warn(msg, stacklevel=2)
 

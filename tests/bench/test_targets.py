@@ -1,4 +1,4 @@
-"""The training loops of the examples learn by every rule; the program that compares them runs."""
+"""The training loops of the examples learn by every rule, and the comparison of rules runs."""
 
 from __future__ import annotations
 

@@ -48,7 +48,9 @@ def test_the_example_for_lightly_with_other_views(monkeypatch: pytest.MonkeyPatc
     for name in ("lightly", "lightly.transforms"):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    assert run("lightly")["label"].counts.sum() == 2 * 32
+    names = run("lightly")
+    assert names["label"].prices.abs().max() > 0
+    assert all(target.shape == (8, 10) for target in names["targets"])
 
 
 @pytest.mark.filterwarnings("ignore")  # those of lightly
@@ -59,5 +61,5 @@ def test_the_example_for_lightly() -> None:
         exc_type=ImportError,
     )
     names = run("lightly")
-    assert names["label"].counts.sum() == 2 * 32
+    assert names["label"].prices.abs().max() > 0
     assert all(torch.isfinite(p).all() for p in names["parameters"])
