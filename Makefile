@@ -157,7 +157,7 @@ lowest: $(STAMP)
 slow: $(STAMP)
 	HYPOTHESIS_PROFILE=long "$(PY)" -m pytest -m slow
 	HYPOTHESIS_PROFILE=long "$(PY)" -m pytest tests/property tests/reference
-	"$(PY)" -m tests.random_problems --seconds 900
+	RANDOM_PROBLEMS_SPREAD=307 "$(PY)" -m tests.random_problems --seconds 900
 
 # Workers of the suite and programs that tests start are measured as well (`patch` in pyproject.toml).
 # A test that fails there is told, and what was measured is printed all the same.

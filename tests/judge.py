@@ -7,8 +7,8 @@ doubles, whose error is bounded, and then in integers as well where that error d
 O is the objective, S the sum of the absolute scores of the labels, p are the prices, l and u the
 bounds, also those implied by the other clusters' bounds and n. No labels inside the bounds exceed
 ``D = O + lost``, with ``lost = sum_i max_k (s_ik + p_k) - (s_iy + p_y) + sum_k p+_k (n_k - l_k) +
-p-_k (u_k - n_k)``. R is what rounding may hide, 65 roundings of S.
-Prices excuse nothing, however large they are.
+p-_k (u_k - n_k)``. R is what rounding may hide, 128 roundings of S and
+one of each weight times a score. Prices excuse nothing, however large they are.
 
 `judge_assignment`
     Labels are clusters, on allowed pairs; counts are theirs, inside the bounds; violation is 0.
@@ -127,16 +127,16 @@ def judge_assignment(
     factor = 1.0 if weights is None else float(np.max(weights, initial=1.0))
     least = TINY * max(1, Fraction(factor) * Fraction(abs(scores[allowed]).max(initial=0.0)))
     o, ub, r, g = map(Fraction, (objective, bound, rounding, gap))
-    explained = EPS * (65 * size + abs(ub)) + (n + 4) * least
+    floor, product = (n + 4) * least, total(abs(s[i, best]))[0]  # a weight times a score is rounded
+    explained = EPS * (128 * size + abs(ub) + product * (weights is not None)) + floor
     if not is_exact and exact is None and off > explained:
         return judge_assignment(scores, weights, lower, upper, found, doubt=doubt, exact=True)
     e, explained = e + Fraction(doubt), explained + 2 * Fraction(doubt)
-    floor = (n + 4) * least
     require(abs(o - worth) <= r + e, "objective within rounding", objective, float(worth), rounding)
     require(abs(o - worth) <= 64 * EPS * size + e + floor, "objective", objective, float(worth))
     terms = abs(p[y]) + abs(p[best]) + abs(s[i, best])  # of D, too: of prices that prove little
-    most = 1024 * EPS * (size + e + total(terms)[0]) + 2 * floor
-    require(0 <= r <= most, "rounding is some of scores and prices", rounding, float(most))
+    most = 1024 * EPS * (size + e + total(terms)[0] + n * total(abs(p))[0]) + 2 * floor
+    require(0 <= r and (r <= most or not size), "rounding is of scores", rounding, float(most))
     require(o <= ub, "objective at most upper_bound", objective, bound)
     dual = float(worth + lost)
     require(

@@ -103,7 +103,8 @@ def judge_infeasible(lower: Any, upper: Any, allowed: Any, error: Any, weights: 
     required = sum(a * b for a, b in zip(p, low, strict=True))
     required -= sum(a * b for a, b in zip(q, high, strict=True))
     each = [1] * len(rows) if weights is None else [int(w) for w in weights]
-    most = [max(a - b for a, b, ok in zip(p, q, row, strict=True) if ok) for row in rows]
+    found = ([a - b for a, b, ok in zip(p, q, row, strict=True) if ok] for row in rows)
+    most = [max(each, default=0) for each in found]  # a row of weight 0 needs no cluster
     available = sum(w * v for w, v in zip(each, most, strict=True))
     require(vector.required == required, "required", vector.required, required)
     require(vector.available == available, "available", vector.available, available)

@@ -57,6 +57,9 @@ ROUNDING = 64.0 * 2.0**-52  # of a sum, relative to its terms
 # leave a region in which they can move again.
 REACH, OWN, LEAST = 4.0, 3.0, 0.25
 
+FARTHEST_PRICE = 1e300
+"""Largest price in the unit of the scores: float64 holds what is added to it."""
+
 # Prices of the next centers are other ones. So those of an iteration may stand at the edge of their
 # region, as long as labels prove their gap; and rough ones are learned on the first sample alone.
 BETWEEN = replace(DEFAULT_OPTIONS, pass_width=8, edge_share=0.3, max_stranded=5.0, online_after=2)
@@ -106,7 +109,9 @@ class Labeler(NamedTuple):
                 return free
         reach = None
         if prices is not None:
-            prices, reach = prices / unit, _reach(drifts, unit)
+            most = FARTHEST_PRICE * unit  # a larger one is no start, in any unit
+            prices = compat.array_namespace(prices).clip(prices, min=-most, max=most) / unit
+            reach = _reach(drifts, unit)
         found = assign_source(
             source, self.bounds, prices=prices, reach=reach, tol=gap, options=options
         )

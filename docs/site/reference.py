@@ -23,6 +23,7 @@ GROUPS = {
         "dualclust.algos.online",
         "dualclust.algos.offline",
         "dualclust.algos.baselines",
+        "dualclust.algos.batches",
         "dualclust.algos.clustering",
         "dualclust.algos.selection",
         "dualclust.algos.losses",

@@ -13,6 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..algos.clustering.choices import restricted_scores
 from ..algos.clustering.constrained import ConstrainedKMeansResult, KMeansState, constrained_kmeans
 from ..algos.core.errors import OutputError
@@ -275,7 +278,14 @@ def _page(
         restricted=_restrictions(problem),
         ids=problem.rows.ids if ranks.first else None,
         column=problem.shown if ranks.first else None,
+        labels=_in_input(problem, found),
     )
+
+
+def _in_input(problem: Problem, found: Clusters) -> NDArray[np.int64]:
+    """Labels of all rows of the input, -1 for those that were dropped."""
+    rows = problem.rows
+    return rows.in_input(found.labels, -1) if isinstance(rows, KeptRows) else found.labels
 
 
 def _write(
@@ -288,9 +298,7 @@ def _write(
 ) -> None:
     """Write the output folder and the table, and print what is in them."""
     out = options.out or default_folder(options.input)
-    kept, labels = problem.rows, found.labels
-    if isinstance(kept, KeptRows):
-        labels = kept.in_input(labels, -1)
+    labels = _in_input(problem, found)
     files = {
         "labels.npy": npy(labels),
         "centers.npy": npy(found.centers),

@@ -151,7 +151,7 @@ def test_a_device_that_is_not_there(tmp_path, capsys, device) -> None:
 def test_a_report_is_two_files_more(tmp_path, monkeypatch, options) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # it is not needed
     monkeypatch.chdir(tmp_path)
-    save(tmp_path / "w.npy", np.arange(200.0))
+    save(tmp_path / "w.npy", np.arange(1.0, 201.0))
     path = save(tmp_path / "X.npy")
     assert cluster(path, *options, "--out", "plain") == 0
     for name in ("a", "b"):

@@ -6,14 +6,14 @@ import itertools
 
 import numpy as np
 import pytest
-from dualclust.cluster.formats.delimited import BLOCK_BYTES
-from dualclust.cluster.formats.rows import BATCH_BYTES, Selection
 
 from dualclust.algos.core.errors import DualclustError
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.cluster.embeddings import check_embeddings
-from dualclust.cluster.formats import open_rows
 from dualclust.cluster.pairs import read_forbidden, read_seeds
+from dualclust.common.formats import open_rows
+from dualclust.common.formats.delimited import BLOCK_BYTES
+from dualclust.common.formats.rows import BATCH_BYTES, Selection
 from tests.cluster.written_formats import arrow_table, write_arrow, write_parquet
 from tests.refusals import message_of
 from tests.thread_ranks import groups_on_threads

@@ -199,8 +199,8 @@ def test_equal_rows_are_warned_of_as_kmeans_does(sizes) -> None:
     ("weights", "remedy"),
     [
         (np.r_[-1.0, np.ones(59)], "drop the rows of a weight below 0, or set it to 0"),
-        (np.r_[np.nan, np.ones(59)], "impute or scale what is not finite"),
-        (np.full(60, 1e308), "impute or scale what is not finite"),
+        (np.r_[np.nan, np.ones(59)], "drop or impute the entries that are not finite"),
+        (np.full(60, 1e308), "divide the weights by their largest, as their sum overflows"),
         (np.zeros(60), "leave it out"),
     ],
 )

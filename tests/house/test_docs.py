@@ -39,8 +39,7 @@ DRAWN_ELSEWHERE = {
     "regret.csv": ("dualclust proofs --plot", "proofs/regret_plot.py"),
 }
 """Figures that no example draws: the command, and the module that names the file."""
-NEEDED = {"faiss_index": ["faiss"]}
-"""What an example needs beside the library; `make env` installs it."""
+NEEDED = {"faiss_index": ["faiss"]}  # beside the library; `make env` installs it
 
 
 def load(path: Path) -> ModuleType:

@@ -186,7 +186,7 @@ def test_the_likeliest_file_is_among_the_first(module: str, function: str, first
             "train/methods",
             "tests/train/methods/test_init_from.py",
         ),
-        ("dualclust/cluster/formats/npy.py", "dualclust/cluster", "tests/cluster/test_ranks.py"),
+        ("dualclust/cluster/labeling.py", "dualclust/cluster", "tests/cluster/test_ranks.py"),
         ("dualclust/torch/prices.py", "dualclust/torch", "tests/own_loop/test_pages.py"),
     ],
 )

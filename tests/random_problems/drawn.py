@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +42,14 @@ def draw_shape(rng: Rng) -> tuple[int, int]:
     return n, min(k, 60)
 
 
+def spread() -> int:
+    """Largest exponent of scores and weights, 12 unless ``RANDOM_PROBLEMS_SPREAD`` says more.
+
+    Beyond 1e-290 and 1e290 some sums are subnormal or overflow: `make slow` goes there, up to 307.
+    """
+    return int(os.environ.get("RANDOM_PROBLEMS_SPREAD", "12"))
+
+
 def draw_scores(rng: Rng, n: int, k: int) -> Array:
     """An (n, k) array of float16, float32 or float64, without forbidden pairs."""
     kinds = [
@@ -52,7 +61,7 @@ def draw_scores(rng: Rng, n: int, k: int) -> Array:
     kind = rng.random()
     with np.errstate(over="ignore", under="ignore"):
         if kind < 0.15:
-            scores = scores * 10.0 ** float(rng.integers(-300, 300))
+            scores = scores * 10.0 ** float(rng.integers(-spread(), spread()))
         elif kind < 0.3:
             scores = scores * 10.0 ** float(rng.integers(-8, 9))
         elif kind < 0.35:
@@ -95,16 +104,18 @@ def _crowded(rng: Rng, n: int, k: int) -> Array:
 
 
 def _denormal(rng: Rng, n: int, k: int) -> Array:
-    return rng.integers(-4, 5, (n, k)) * 5e-324
+    return rng.integers(-4, 5, (n, k)) * max(10.0 ** -spread(), 5e-324)
 
 
 def _mixed_rows(rng: Rng, n: int, k: int) -> Array:
     top = float(rng.choice([3, 20, 150, 300]))
+    top = min(top, spread())
     return rng.normal(size=(n, k)) * 10.0 ** rng.uniform(-top, top, (n, 1))
 
 
 def _mixed_entries(rng: Rng, n: int, k: int) -> Array:
     top = float(rng.choice([3, 20, 150, 300]))
+    top = min(top, spread())
     return rng.normal(size=(n, k)) * 10.0 ** rng.uniform(-top, top, (n, k))
 
 
@@ -149,7 +160,7 @@ def draw_weights(rng: Rng, n: int) -> Array | None:
     elif kind == 1:
         weights = rng.random(n)
     else:
-        weights = 10.0 ** rng.uniform(-300, 300 if kind == 2 else 0, n)
+        weights = 10.0 ** rng.uniform(-spread(), spread() if kind == 2 else 0, n)
     return weights if weights.any() else None
 
 

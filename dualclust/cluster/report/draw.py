@@ -171,7 +171,8 @@ def _words(found: Clusters, shown: Shown) -> dict[int, list[str]]:
     """Return frequent words of clusters, in the sample of rows and those that are worth a look."""
     texts = (shown.sample or {}) | shown.values
     rows = np.asarray(sorted(texts), dtype=np.int64)
-    return frequent_words([texts[row] for row in rows.tolist()], found.labels[rows].tolist())
+    labels = found.labels if shown.labels is None else shown.labels
+    return frequent_words([texts[row] for row in rows.tolist()], labels[rows].tolist())
 
 
 def sampled_rows(n: int) -> NDArray[np.int64]:

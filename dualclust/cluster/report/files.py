@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...algos.scores.sources import FeatureSource
 from ...common.formats import Ids
@@ -30,6 +31,7 @@ def report_files(
     restricted: Restricted | None = None,
     ids: Ids | None = None,
     column: ShownColumn | None = None,
+    labels: NDArray[np.int64] | None = None,
 ) -> dict[str, bytes]:
     """Return the files, by their names.
 
@@ -42,16 +44,20 @@ def report_files(
     ids : callable, optional
         Of all rows of the input.
     column : ShownColumn, optional
+    labels : (n,) int64 array, optional
+        Of all rows of the input, -1 for those that were dropped; those found by default.
     """
+    labels = found.labels if labels is None else labels
     lists = (notable.exemplars, notable.doubtful, notable.moved)
     rows = np.unique(np.concatenate([lines.row for lines in lists]))
     own = None if ids is None else values_of(ids, rows)
     shown = None
     if column is not None:
-        sample = sampled_rows(len(found.labels))
+        sample = sampled_rows(len(labels))
+        sample = sample[labels[sample] >= 0]
         texts = values_of(column.values, np.union1d(rows, sample))
         values, counted = ({row: texts[row] for row in some.tolist()} for some in (rows, sample))
-        shown = Shown(column.name, values, column.folder, out, counted)
+        shown = Shown(column.name, values, column.folder, out, counted, labels)
     page = draw_report(
         source,
         found,

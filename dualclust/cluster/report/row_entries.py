@@ -48,6 +48,8 @@ class Shown(NamedTuple):
         The folder of the page, from which images are linked.
     sample : dict from row to str, or None
         Of rows in even distances, whose words are counted.
+    labels : (n,) int64 array, or None
+        Of all rows of the input; None where these are the rows that were clustered.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Shown(NamedTuple):
     folder: Path
     out: Path
     sample: dict[int, str] | None = None
+    labels: NDArray[np.int64] | None = None
 
 
 class Room:

@@ -114,15 +114,16 @@ def test_a_file_of_numbers_is_as_long_as_its_header_says(tmp_path, name):
 
 @pytest.mark.parametrize(
     ("n", "said"),
-    [(8, "'x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7', and no images"),
-     (9, "'x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7', ..., and no images")],
+    [(8, "'x6' (float64, 1); 'x7' (float64, 1). To fix this"),
+     (9, "'x6' (float64, 1); 'x7' (float64, 1); and 1 more. To fix this")],
 )  # fmt: skip
 def test_of_many_arrays_some_are_named(tmp_path, n, said):
     path = tmp_path / "x.npz"
     np.savez(path, **{f"x{i}": np.zeros(1) for i in range(n)})
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(InvalidValueError) as error:
         load_source(path)
-    assert f"holds {said} by a known name" in str(error.value)
+    assert f"holds {n} arrays. One of them must have the shape (n, d)" in str(error.value)
+    assert said in str(error.value)
 
 
 def test_a_file_of_arrays_has_one_set_of_classes():

@@ -99,6 +99,7 @@ def test_objective_and_gap_are_the_formulas(xp, rng, kind):
     assert float(gap) == pytest.approx(value - below, rel=1e-12)
 
 
+@pytest.mark.unjudged(reason="its labels are no distributions")
 def test_gap_holds_off_the_simplex(rng):
     sigma, y = outputs(rng, 6, 3, "soft"), rng.uniform(0.1, 0.9, size=(6, 3))
     prices, slack = rng.uniform(0.5, 2.0, size=3), rng.uniform(0.1, 1.0, size=6)
