@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+import numpy as np
+from numpy.typing import NDArray
+
 __all__ = ["Room", "Shown", "entry_of", "short"]
 
 IMAGES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
