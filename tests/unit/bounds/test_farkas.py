@@ -239,6 +239,7 @@ def test_what_looks_like_a_proof_is_refused(lower, upper, vector):
         assert not verify_infeasibility(lower, upper, samples, vector)
 
 
+@pytest.mark.unjudged(reason="its proofs are made by hand")
 def test_a_sample_without_a_cluster_is_a_proof_only_if_it_is_named():
     samples = [[0, 0], [1, 1], [0, 0]]
     none = (0, 0)
