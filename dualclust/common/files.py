@@ -38,6 +38,7 @@ TEMPORARY = r"\.tmp-(?:doomed|[0-9a-f]{12})"
 """How the name of what is not there yet, or soon gone, ends; it begins with a dot. A pattern."""
 
 _LEFTOVER = re.compile(rf"\..+{TEMPORARY}")
+_OWN = re.compile(r"\.tmp-[0-9a-f]{12}")
 
 
 def write_file(
@@ -131,10 +132,11 @@ def remove_leftovers_of(path: Path) -> None:
     ----------
     path : Path. Of a file or a folder, which is not touched.
     """
-    own = re.compile(rf"\.{re.escape(path.name)}\.tmp-[0-9a-f]{{12}}")
+    own = f".{path.name}"  # and no pattern of it: `re` would keep each in its cache
     with contextlib.suppress(OSError):  # without a folder there are none
-        for entry in [e for e in os.listdir(path.parent) if own.fullmatch(e)]:
-            _remove_unlocked(path.with_name(entry))
+        for entry in [e for e in os.listdir(path.parent) if e.startswith(own)]:
+            if _OWN.fullmatch(entry, len(own)):
+                _remove_unlocked(path.with_name(entry))
 
 
 def remove_folder(folder: Path, *, of: Path | None = None) -> None:

@@ -24,7 +24,6 @@ UPDATES = 10**9
 
 
 @pytest.mark.parametrize("every", [15, pytest.param(3_333, marks=pytest.mark.slow)])
-@pytest.mark.unjudged(reason="it counts the objects that live")
 def test_an_epoch_costs_what_the_epochs_before_it_did(tmp_path, every) -> None:
     begun, middle, last = found = epochs(tmp_path, 3 * every, every=every)
     assert (last.operations, last.files) == (middle.operations, middle.files)
