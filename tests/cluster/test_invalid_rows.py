@@ -112,7 +112,6 @@ def test_their_lines_of_a_table_are_empty(files, suffix) -> None:
     np.testing.assert_array_equal(some, labels_of(files)[GOOD])
 
 
-@pytest.mark.unjudged(reason="rows that were dropped are in no file")
 def test_the_report_names_rows_by_their_numbers_in_the_input(files) -> None:
     captions = "".join(f"row {i}\n" for i in range(N))
     (files / "captions.txt").write_text(captions)
