@@ -205,7 +205,7 @@ def judge_kmeans(xp, case):
     return True
 
 
-@pytest.mark.unjudged(reason="three iterations may end in a relocation")
+@pytest.mark.unjudged(reason="weights 1e100 apart: sums lose the rows of the small ones")
 def test_few_clusterings_are_refused():
     """So that the test below is not met by refusing all."""
     seen = []
@@ -226,7 +226,7 @@ ALIKE = np.asarray([[0.0], [1.0]]), np.asarray([0.5, 5e-324]), np.asarray([1, 1]
 @given(case=clusterings())
 @example(case=(*ALIKE, "cosine", "relocate", 0))
 @examples(40)
-@pytest.mark.unjudged(reason="three iterations may end in a relocation")
+@pytest.mark.unjudged(reason="weights 1e100 apart: sums lose the rows of the small ones")
 def test_kmeans(xp, case):
     judge_kmeans(xp, case)
 
