@@ -51,10 +51,6 @@ TABLE: dict[str, dict[Placement, str]] = {
         ("numpy", "cpu"): "numba_free_rows:split_rows",
         ("torch", "cpu"): "torch_cpu:split_rows",
     },
-    "narrow_candidates": {
-        ("numpy", "cpu"): "numba_free_rows:narrow_candidates",
-        ("torch", "cpu"): "torch_cpu:narrow_candidates",
-    },
     "soft_counts": {
         ("numpy", "cpu"): "numba_smoothed_dual:soft_counts",
         ("torch", "cpu"): "torch_cpu:soft_counts",

@@ -10,60 +10,10 @@ from numpy.typing import NDArray
 
 from .numba_compilation import ENTRY
 
-__all__ = ["narrow_candidates", "split_rows"]
+__all__ = ["split_rows"]
 
 FloatArray = NDArray[np.floating[Any]]
 Lists = tuple[NDArray[np.int32], FloatArray, NDArray[np.int64], NDArray[np.float64]]
-
-
-@njit(**ENTRY)
-def _narrow_candidates(
-    values, clusters, low, high, slack, largest, left_clusters, left_values, n_candidates
-):
-    n, w = values.shape
-    for i in range(n):
-        listed, best = 0, values[i, 0] + low[clusters[i, 0]]
-        while listed < w and clusters[i, listed] >= 0:  # nothing comes after the last candidate
-            best = max(best, values[i, listed] + low[clusters[i, listed]])
-            listed += 1
-        threshold = best - slack * (abs(best) + largest)
-        left = 0
-        for j in range(listed):
-            if values[i, j] + high[clusters[i, j]] >= threshold:
-                left_clusters[i, left], left_values[i, left] = clusters[i, j], values[i, j]
-                left += 1
-        n_candidates[i] = left
-        for j in range(left, left_values.shape[1]):
-            left_clusters[i, j], left_values[i, j] = -1, -np.inf
-
-
-def narrow_candidates(
-    values: FloatArray,
-    clusters: NDArray[np.int32],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    *,
-    width: int,
-) -> Lists:
-    """See `dualclust.algos.offline._free_rows.narrow_candidates`."""
-    native = values.dtype.newbyteorder("=")
-    kind, n = native.type, len(values)
-    left_clusters = np.empty((n, width), dtype=np.int32)
-    left_values = np.empty((n, width), dtype=native)
-    n_candidates = np.empty(n, dtype=np.int64)
-    _narrow_candidates(
-        # Of one kind whoever calls: read-only arrays would be compiled for once more.
-        np.require(values, native, ("C", "W")),
-        np.require(clusters, np.int32, ("C", "W")),
-        low.astype(native),
-        high.astype(native),
-        kind(8.0 * np.finfo(native).eps),
-        kind(max(np.abs(low).max(), np.abs(high).max())),
-        left_clusters,
-        left_values,
-        n_candidates,
-    )
-    return left_clusters, left_values, n_candidates, np.full(n, -np.inf)
 
 
 @njit(**ENTRY)

@@ -22,7 +22,6 @@ __all__ = [
     "augmenting_paths",
     "curvature",
     "curvature_product",
-    "narrow_candidates",
     "regrets",
     "select_candidates",
     "soft_counts",
@@ -50,13 +49,6 @@ def split_rows(
     """See `dualclust.algos.offline._free_rows.split_rows`."""
     lists = clusters, values, n_candidates, truncation
     return _run(numba_free_rows.split_rows, *lists, **options)  # type: ignore[no-any-return]
-
-
-def narrow_candidates(
-    values: Tensor, clusters: Tensor, low: Tensor, high: Tensor, **options: Any
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """See `dualclust.algos.offline._free_rows.narrow_candidates`."""
-    return _run(numba_free_rows.narrow_candidates, values, clusters, low, high, **options)  # type: ignore[no-any-return]
 
 
 def regrets(values: Tensor, clusters: Tensor, prices: Tensor, slots: Tensor) -> Tensor:

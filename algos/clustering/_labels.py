@@ -62,7 +62,7 @@ FARTHEST_PRICE = 1e300
 
 # Prices of the next centers are other ones. So those of an iteration may stand at the edge of their
 # region, as long as labels prove their gap; and rough ones are learned on the first sample alone.
-BETWEEN = replace(DEFAULT_OPTIONS, pass_width=8, edge_share=0.3, max_stranded=5.0, online_after=2)
+BETWEEN = replace(DEFAULT_OPTIONS, pass_width=8, edge_share=0.3, max_stranded=5.0)
 AT_FIRST = replace(BETWEEN, pass_width=4, sample_entries=0, deviations=2.0)
 
 

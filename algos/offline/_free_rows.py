@@ -16,7 +16,6 @@ symbol             here             shape    meaning
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -28,7 +27,7 @@ from ..core.types import Array
 from ..scores.sources import largest_score
 from ..scores.statistics import largest_accepted
 
-__all__ = ["SLACK", "Lists", "Part", "free_rows", "join", "narrow_candidates", "split_rows"]
+__all__ = ["SLACK", "Lists", "Part", "free_rows", "join", "split_rows"]
 
 SLACK = 8.0
 """Units in the last place by which the inequality is relaxed, against rounding."""
@@ -47,37 +46,6 @@ class Part(NamedTuple):
     truncation: Array
     counts: Array
     sums: Array
-
-
-@kernel
-def narrow_candidates(
-    values: Array, clusters: Array, low: Array, high: Array, *, width: int
-) -> Lists:
-    """Narrow lists by the inequality of `select_candidates`, with its margin, over a list alone.
-
-    Returns what that function does, for lists of `width` places, which hold those that there are,
-    with candidates in the order that they had. Each row is assumed to have a candidate. Lists are
-    (b, w), `low` and `high` (k,) float64; what returns is (b, width), (b, width), (b,) and (b,).
-    """
-    xp, (n, w) = compat.array_namespace(low), clusters.shape
-    dtype, device = values.dtype, compat.device(values)
-    largest = float(xp.max(xp.maximum(xp.abs(low), xp.abs(high))))
-    places = xp.reshape(xp.astype(xp.clip(clusters, min=0), xp.int64), (-1,))
-    lows, highs = (xp.reshape(xp.take(xp.astype(v, dtype), places), (n, w)) for v in (low, high))
-    best = xp.max(values + lows, axis=1)  # minus infinity where there are fewer
-    threshold = best - (SLACK * float(xp.finfo(dtype).eps)) * (xp.abs(best) + largest)
-    is_left = values + highs >= threshold[:, None]
-    # Those that are left come first, in the order that they had.
-    order = xp.argsort(xp.astype(is_left, xp.int8), axis=1, descending=True, stable=True)
-    is_left = xp.take_along_axis(is_left, order, axis=1)
-    lists = []
-    for part, nothing in ((clusters, -1), (values, -math.inf)):
-        part = xp.take_along_axis(part, order, axis=1)
-        more = xp.full((n, width - w), nothing, dtype=part.dtype, device=device)
-        part = xp.where(is_left, part, xp.full_like(part, nothing))
-        lists.append(xp.concat([part, more], axis=1))
-    none = xp.full((n,), -math.inf, dtype=xp.float64, device=device)
-    return lists[0], lists[1], xp.sum(xp.astype(is_left, xp.int64), axis=1), none
 
 
 @kernel

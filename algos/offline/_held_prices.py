@@ -32,14 +32,10 @@ from ._candidates import Candidates, TrustRegion
 from ._options import SolverOptions
 from ._price_blocks import MOST_AT_EDGE, are_in, blocks_at_edge, reprice
 
-__all__ = ["Blocks", "around_blocks", "blocks_of_pass", "is_lost", "region_before"]
+__all__ = ["Blocks", "around_blocks", "blocks_of_pass"]
 
 FROM_PASS = 2
 """Passes before the first one after which blocks are looked for, where memory is not short."""
-
-LOST = 1e-3
-"""Share of the least upper bound by which a pass is worse where it has lost its way: 0.04 was seen,
-and 1e-6 where one was right."""
 
 WORTH = 1e-9
 """Share of the dual value that other prices must be better by: more than its rounding."""
@@ -103,24 +99,6 @@ def around_blocks(
     if float(xp.mean(at_edge)) > MOST_AT_EDGE:
         small = options.moving_growth * small
     return TrustRegion(prices, xp.where(left_out, region.radius, small))
-
-
-def is_lost(bound: float, least: float) -> bool:
-    """Tell whether a pass proves so much less than one before that its region was wrong.
-
-    Paths through few candidates may leave prices far from the best ones. A region around those
-    finds worse, and so does the next.
-    """
-    return bound - least > LOST * abs(least)
-
-
-def region_before(prices: Array, radius: Array) -> TrustRegion:
-    """Return a region around the best prices so far, as wide as the widest price of the last one.
-
-    What lists do not hold of it, `within_memory` takes away.
-    """
-    xp = compat.array_namespace(prices)
-    return TrustRegion(prices, xp.zeros_like(prices) + xp.max(radius))
 
 
 def _least(source: ScoreSource, bounds: SizeBounds, before: Array, after: Array) -> Array:

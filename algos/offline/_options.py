@@ -38,7 +38,6 @@ LARGEST = 1e9
 """Of numbers that are no counts: times scores of up to ``2**200``, they are finite."""
 
 RANGES = {
-    "few_truncated": (-1.0, LARGEST),
     "averaging_loss": (1e-9, LARGEST),
     "sample_temperature": (1e-9, LARGEST),
     "region_growth": (1.0, LARGEST),
@@ -99,10 +98,6 @@ class SolverOptions:
     entries_per_row: float = 1.0
     """Candidates for each row, where that makes more than `max_entries` in all; up to
     `last_entries`. They take less than a label and its order do. 0 for no more than there."""
-    few_truncated: float = 0.25
-    """Share of the rows with truncated candidates up to which these alone are read again, where the
-    next region lies inside the last; it costs less than paths where candidates are missing. Below
-    0, none are."""
     max_passes: int = 16
     """Passes over all scores, after which all clusters become candidates: these take as long as
     hundreds of passes."""
@@ -121,8 +116,6 @@ class SolverOptions:
     """Passes after which labels with a gap of `rough_gap` are worth looking for."""
     rough_gap: float = 1e-2
     """Relative; below it labels are returned with their gap rather than none."""
-    online_after: int = 1
-    """The pass after which online passes look for labels, if candidates allow none."""
     retry_entries: int = 2**22
     """Scores up to which all are candidates if passes have not proven the gap: seconds."""
     last_entries: int = 2**27

@@ -40,15 +40,12 @@ from ..core.workers import map_in_order
 from ..scores.sources import largest_score
 from ._augmenting_paths import augmenting_paths
 from ._candidates import Candidates, TrustRegion, row_slices
-from ._cooling import refine_prices
+from ._cooling import LEAST_TEMPERATURE, refine_prices
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, proven, regrets, rounding_of
 from ._smoothed_dual import Problem, RefinedPrices, soft_counts
 
-__all__ = ["LEAST_TEMPERATURE", "ReducedSolution", "are_few", "labels_by_paths", "solve_reduced"]
-
-LEAST_TEMPERATURE = 1e-290
-"""Temperatures, and parts of them, divide: they stay normal numbers."""
+__all__ = ["ReducedSolution", "are_few", "labels_by_paths", "solve_reduced"]
 
 
 class ReducedSolution(NamedTuple):

@@ -11,7 +11,7 @@ from ..bounds.sizes import SizeBounds
 from ..core.errors import InfeasibleBoundsError, InvalidValueError
 from ..core.types import Array
 from ..scores.sources import ScoreSource, times_power_of_two
-from ._candidates import Candidates, TrustRegion, collect_candidates
+from ._candidates import TrustRegion, collect_candidates
 from ._few_clusters import solve_few
 from ._options import SolverOptions
 from ._proof import OfflineAssignment, Problem
@@ -57,8 +57,6 @@ class Search(NamedTuple):
         Where the last online passes began.
     is_arriving : bool
         Whether the next region has prices that the last one held back (`_held_prices`).
-    known : Candidates or None
-        Those of the last pass, if it has truncated few rows: `_second_look` may start from them.
     """
 
     region: TrustRegion
@@ -72,7 +70,6 @@ class Search(NamedTuple):
     online: OfflineAssignment | None = None
     online_prices: Array | None = None
     is_arriving: bool = False
-    known: Candidates | None = None
 
     def judged(self, solution: ReducedSolution) -> Search:
         """Keep the best labels, and the prices that prove most (step 4)."""
@@ -108,7 +105,7 @@ def started(problem: Problem, prices: Array | None) -> Search:
         region = TrustRegion(prices, reach)
     is_large = source.group.n_total > options.large_pass_rows
     width = options.large_pass_width if is_large else options.pass_width
-    if reach is not None:  # else the region shrinks where its lists are longer than that
+    if reach is not None:  # else lists that are too short are doubled
         width = wanted_width(source, region, width, options=options)
     is_limited = problem.is_cut
     if not is_limited and reach is None and 4 * width <= source.n_clusters:

@@ -21,8 +21,7 @@ all scores. On m of n rows the bounds are ``(m / n) l_k`` and ``(m / n) u_k``.
 6. *Repeat* from 2 on a sample of eight times the rows, where the error is about a third, until a
    sample would cost as much as all rows do. Once prices were accepted without an edge or a move,
    the average of one online pass over the sample takes the place of 2 to 5 (`_averaged_prices`),
-   unless it is in doubt, or no engine passes over rows on this library. Its scores need no prices:
-   workers begin with them while the sample before is solved (`scores.ahead`).
+   unless it is in doubt, or no engine passes over rows on this library.
 
 Whether the region was right, the proof says in the end; a wrong one costs time.
 
@@ -38,7 +37,6 @@ symbol             here             shape      meaning
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -46,15 +44,13 @@ import array_api_compat as compat
 from ..bounds.sizes import SizeBounds
 from ..core.types import Array
 from ..online.assignment import relaxed
-from ..scores.ahead import blocks_ahead
 from ..scores.sources import ScoreSource, subsample
 from ..scores.statistics import kept_in_memory, median, score_range, strided_ids
-from ._averaged_prices import averaged_region, parts_of_pass, passes_are_fast
+from ._averaged_prices import averaged_region, passes_are_fast
 from ._candidates import Candidates, TrustRegion, collect_candidates, next_region
-from ._cooling import COOLING, refine_prices
+from ._cooling import COOLING, LEAST_TEMPERATURE, refine_prices
 from ._online_passes import learn_prices
 from ._options import DEFAULT_OPTIONS, SolverOptions
-from ._reduced import LEAST_TEMPERATURE
 from ._region_from_rows import RegionLimit, brought_near, initial_radius, largest_radius
 from ._smoothed_dual import Problem, RefinedPrices, price_errors
 
@@ -122,44 +118,30 @@ def initial_region(
     n, k = source.group.n_total, source.n_clusters
     ids = (strided_ids(n, m, bounds.lower) for m in _sample_sizes(n, k, options))
     first, *larger = (subsample(source, some) for some in ids)
-    with ExitStack() as ahead:
-
-        def begin(i: int) -> ScoreSource | None:
-            """Let workers begin with one of the larger samples, whose average is asked for next."""
-            if i >= len(larger) or not passes_are_fast(bounds.lower):
-                return None
-            parts = parts_of_pass(larger[i].group.n_total, k, like=bounds.lower)
-            return ahead.enter_context(blocks_ahead(larger[i], like=bounds.lower, edges=parts))
-
-        following = begin(0)
-        # Step 1: start.
-        before, rows_of_sample = first.group.n_total, _kept(first, bounds, options)
-        prices = _learned(rows_of_sample, bounds, options) if prices is None else prices
-        some_rows = rows_of_sample.block(0, min(before, options.range_rows))
-        prices = brought_near(some_rows, prices, bounds)
-        max_radius = 2.0 * score_range(some_rows)
-        region = TrustRegion(prices, initial_radius(some_rows, prices, options))
-        if before == n:
-            return region
-        sample = _sample(rows_of_sample, bounds, n, max_radius, 0.0)  # no price is right at first
-        region, is_tied, is_settled = _refine_on(sample, region, options.initial_attempts, options)
-        for i, rows in enumerate(larger):  # step 6
-            if is_tied:
-                break
-            averaged = None
-            with ahead.pop_all():  # what workers have of a sample ends with its pass
-                if is_settled and following is not None:
-                    waiting, following = following, begin(i + 1)
-                    averaged = averaged_region(waiting, bounds, region, before, options=options)
-            if averaged is not None:
-                region = averaged
-            else:
-                ahead.close()  # nothing is held while Newton's method takes its time
-                rows_of_sample = _kept(rows, bounds, options)
-                sample = _sample(rows_of_sample, bounds, n, max_radius, options.edge_share * k)
-                region, is_tied, is_settled = _refine_on(sample, region, options.attempts, options)
-                following = begin(i + 1) if is_settled else None
-            before = rows.group.n_total
+    # Step 1: start.
+    before, rows_of_sample = first.group.n_total, _kept(first, bounds, options)
+    prices = _learned(rows_of_sample, bounds, options) if prices is None else prices
+    some_rows = rows_of_sample.block(0, min(before, options.range_rows))
+    prices = brought_near(some_rows, prices, bounds)
+    max_radius = 2.0 * score_range(some_rows)
+    region = TrustRegion(prices, initial_radius(some_rows, prices, options))
+    if before == n:
+        return region
+    sample = _sample(rows_of_sample, bounds, n, max_radius, 0.0)  # no price is right at first
+    region, is_tied, is_settled = _refine_on(sample, region, options.initial_attempts, options)
+    for rows in larger:  # step 6
+        if is_tied:
+            break
+        averaged = None
+        if is_settled and passes_are_fast(bounds.lower):
+            averaged = averaged_region(rows, bounds, region, before, options=options)
+        if averaged is not None:
+            region = averaged
+        else:
+            rows_of_sample = _kept(rows, bounds, options)
+            sample = _sample(rows_of_sample, bounds, n, max_radius, options.edge_share * k)
+            region, is_tied, is_settled = _refine_on(sample, region, options.attempts, options)
+        before = rows.group.n_total
     return region
 
 

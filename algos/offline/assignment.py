@@ -15,11 +15,10 @@ maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``.
    inside the region and truncation has left out nothing of worth.
 5. *Next region*: around the new prices, with more candidates per row where they were truncated, or
    so small that few would be, where most were and the region would grow; repeat from 2. Prices
-   that it holds back are found apart (`_held_prices`). Where it lies inside the last one, only
-   truncated rows are read (`_second_look`).
-6. *Last resort*, where passes have not proven the gap: two online passes (`_online_passes`), which
-   step 5 tries once before, or all clusters as candidates of a problem of moderate size. Small
-   ones begin and end with that, and so do those of few clusters (`_few_clusters`).
+   that it holds back are found apart (`_held_prices`).
+6. *Last resort*, where passes have not proven the gap: two online passes (`_online_passes`), or all
+   clusters as candidates of a problem of moderate size. Small ones begin and end with that, and so
+   do those of few clusters (`_few_clusters`).
 
 =====================  ===============  =======  =================================================
 paper                  here             shape    meaning
@@ -46,7 +45,6 @@ from ..core.checks import (
 )
 from ..core.errors import InvalidValueError
 from ..core.types import Array
-from ..scores.ahead import blocks_ahead
 from ..scores.sources import ScoreSource, score_source
 from ..scores.statistics import (
     ScoresOutOfRangeError,
@@ -56,8 +54,14 @@ from ..scores.statistics import (
     score_range,
     strided_ids,
 )
-from ._candidates import TooManyCandidatesError, TrustRegion, all_candidates, next_region
-from ._held_prices import around_blocks, blocks_of_pass, is_lost, region_before
+from ._candidates import (
+    TooManyCandidatesError,
+    TrustRegion,
+    all_candidates,
+    collect_candidates,
+    next_region,
+)
+from ._held_prices import around_blocks, blocks_of_pass
 from ._memory import raise_no_labels, raise_without_labels, within_memory
 from ._online_passes import assign_in_passes
 from ._options import DEFAULT_OPTIONS, SolverOptions
@@ -65,7 +69,6 @@ from ._proof import OfflineAssignment, Problem, in_unit
 from ._reduced import are_few, solve_reduced
 from ._region_from_rows import brought_near, shifted_together, usable_prices
 from ._search import Search, best_of, reach_in_unit, started, without_passes
-from ._second_look import candidates_in, leaves_the_part, may_look_again
 from ._ties import tied_share
 
 __all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "assign_source"]
@@ -252,7 +255,7 @@ def _solved(
     problem: Problem, prices: Array | None, known: OfflineAssignment | None = None
 ) -> OfflineAssignment:
     """Solve in the unit of the source: steps 1 to 6, or labels that are `known` already."""
-    source, bounds, _, options, reach = problem
+    source, options, reach = problem.source, problem.options, problem.reach
     given, prices = prices, None if prices is None else usable_prices(source, prices)
     if reach is not None:
         reach = None if prices is None else reach_in_unit(reach, source.exponent)
@@ -261,9 +264,8 @@ def _solved(
         return _solve_in_full(problem, prices)
     if (easy := without_passes(problem, prices)) is not None:
         return easy
-    with blocks_ahead(source, like=bounds.lower) as ready:  # while prices are learned
-        search = started(problem, prices)._replace(online=known)  # step 1
-        return _by_passes(problem._replace(source=ready), search, given)
+    search = started(problem, prices)._replace(online=known)  # step 1
+    return _by_passes(problem, search, given)
 
 
 def _by_passes(problem: Problem, search: Search, given: Array | None) -> OfflineAssignment:
@@ -281,11 +283,6 @@ def _by_passes(problem: Problem, search: Search, given: Array | None) -> Offline
             return search.best
         if search.is_tied and (may_end_full or problem.reach is not None):
             break
-        needs_labels = search.best is None and not (problem.is_exact or search.is_arriving)
-        if needs_labels and n_passes == options.online_after:
-            search = _with_online_passes(problem, search)
-            if search.online is not None and search.online.gap <= tol:
-                return search.online
     if reach is not None:  # prices were farther off than that, or not nearly so far
         known = best_of(search.best, search.online)
         return _solved(problem._replace(reach=None), given, known)
@@ -295,12 +292,12 @@ def _by_passes(problem: Problem, search: Search, given: Array | None) -> Offline
 def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
     """Steps 2 to 5: one pass over all scores, and what it adds to the search."""
     source, bounds, tol, options, _ = problem
-    (center, radius), known, n = search.region, search.known, source.group.n_total
-    xp, search = compat.array_namespace(center), search._replace(known=None, is_arriving=False)
-    most = None if problem.is_exact else options.max_entries
+    (center, radius), n = search.region, source.group.n_total
+    xp, search = compat.array_namespace(center), search._replace(is_arriving=False)
+    most, region = None if problem.is_exact else options.max_entries, search.region
     try:
-        candidates, region = candidates_in(  # step 2
-            source, search.region, known, width=search.width, max_entries=most
+        candidates = collect_candidates(  # step 2
+            source, center - radius, center + radius, width=search.width, max_entries=most
         )
     except TooManyCandidatesError:
         return search._replace(region=TrustRegion(center, radius / 2.0), is_limited=True)
@@ -328,27 +325,21 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
     if n_passes > 0 and tied > options.often_tied_share and 4 * search.width > source.n_clusters:
         return judged._replace(is_tied=True)
     prices, width, is_limited = solution.prices, search.width, search.is_limited
-    if known is not None and leaves_the_part(candidates, prices, search.region):
-        return judged  # now a pass looks at the whole region
     if tied > 0.0 and not is_limited:
         width *= 2
         grows = is_wide and bool(xp.any(candidates.at_edge(prices)))
         is_limited = grows or (most is not None and n * width > most)
     is_limited = is_limited or (n_passes > 0 and solution.assignment is None)
-    if not is_limited and may_look_again(candidates, prices, n, options):
-        judged = judged._replace(known=candidates)
     region = planned = next_region(region, prices, is_moving=is_limited, options=options)
     is_cut = problem.is_cut
-    if is_limited and not is_cut and is_lost(solution.bound, search.least_bound):
-        region = region_before(judged.best_prices, radius)
-    elif n_passes + 1 < problem.most_passes(is_limited=is_limited):
+    if n_passes + 1 < problem.most_passes(is_limited=is_limited):
         start = planned if is_cut else planned._replace(center=solution.proving)
         blocks = blocks_of_pass(candidates, start.center, n_passes, is_cut, options)
         del candidates  # as much memory as the rows of blocks take
         found = around_blocks(source, bounds, blocks, start, radius, options, judge=not is_cut)
         region = planned if found is start else found
     if region is not planned:  # somewhere else, where what is known says nothing
-        judged = judged._replace(is_arriving=True, known=None)
+        judged = judged._replace(is_arriving=True)
     return judged._replace(region=region, width=width, is_limited=is_limited)  # step 5
 
 

@@ -4,7 +4,6 @@ A source gives rows in blocks, on one rank or many, so that no algorithm holds a
 it does not need. Scores have a unit in which sums neither overflow nor vanish.
 """
 
-from .ahead import HELD_ENTRIES, blocks_ahead
 from .blocks import MOST_ROWS, block_rows, map_blocks, row_blocks
 from .nearest import best_clusters
 from .sources import (
@@ -38,7 +37,6 @@ from .turns import Turn, hand_on, turns_of
 
 __all__ = [
     "FAR",
-    "HELD_ENTRIES",
     "MOST_ROWS",
     "FeatureSource",
     "Group",
@@ -49,7 +47,6 @@ __all__ = [
     "alone",
     "best_clusters",
     "block_rows",
-    "blocks_ahead",
     "check_range",
     "check_weights",
     "feature_source",

@@ -82,15 +82,13 @@ def relaxation() -> float:
     that differ from cluster to cluster and with pairs that are forbidden, labels and prices must
     prove each other best by R6, worked out in the check. Candidates truncated to two, in trust
     regions that miss the best prices, must not promise less than the best labels of all are worth,
-    nor where augmenting paths carry prices out of the region, nor after a second look at the inner
-    half of a region, which reads truncated samples alone. By the engines and by the readable
+    nor where augmenting paths carry prices out of the region. By the engines and by the readable
     text of the kernels.
     """,
     tolerance=1e-8,
     covers=(
         "offline.assignment.assign_exact",
         "offline._candidates.collect_candidates",
-        "offline._second_look.look_again",
         "offline._reduced.solve_reduced",
     ),
     counterexample="s = three rows (1, 0), gamma = (1.35, 1.35): optimum 1.65.",

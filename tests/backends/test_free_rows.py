@@ -1,4 +1,4 @@
-"""Engines of lists of candidates, narrowed and split, against their texts: equal to the bit."""
+"""The engines that split rows into fixed and free ones, against the text: equal to the bit."""
 
 import math
 
@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dualclust.algos.offline._free_rows import free_rows, narrow_candidates, split_rows
+from dualclust.algos.offline._free_rows import free_rows, split_rows
 from tests.backends.rows import row_id, rows_of
 from tests.backends.test_augmenting_paths import candidates_of
 from tests.compare import to_numpy
 from tests.examples import examples
 
-KERNELS = {f.__name__: f for f in (narrow_candidates, split_rows)}
+KERNELS = {f.__name__: f for f in (split_rows,)}
 ROWS_OF = {name: rows_of(name) for name in KERNELS}
 WRONG = -1
 """Place of the row that is wrong among what `split_rows` returns."""
@@ -70,21 +70,6 @@ sizes = given(
 )
 
 
-@each_row("narrow_candidates")
-@sizes
-@examples(100)
-def test_narrowed_lists(row, seed, n, k, width, dtype):
-    rng, values, clusters = random_lists(seed, max(n, 1), k, width, dtype)
-    values, clusters = values[:n], clusters[:n]
-    middle, radius = rng.integers(-8, 9, size=k) / 8.0, rng.integers(0, 9, size=k) / 16.0
-    width = clusters.shape[1] + int(rng.integers(0, 3))
-    found = assert_conforms(
-        row, "narrow_candidates", values, clusters, middle - radius, middle + radius, width=width
-    )
-    assert found[0].shape == (n, width)
-    assert (found[2] > 0).all()
-
-
 @each_row("split_rows")
 @sizes
 @examples(100)
@@ -131,9 +116,6 @@ def test_scores_beyond_the_limit(row, place):
 def test_the_texts_give_the_same_in_any_library(xp):
     rng, values, clusters = random_lists(4, 9, 5, 4, "float64")
     assert (clusters < 0).any()
-    narrowing = values, clusters, np.full(5, -0.25), np.full(5, 0.25)
-    found = narrow_candidates.reference(*map(xp.asarray, narrowing), width=4)
-    assert_same(found, narrow_candidates.reference(*narrowing, width=4))
     look = looked_at(rng, values, clusters)
     options = {"n_clusters": 5, "largest": 1.0, "limit": 9.0}
     found = split_rows.reference(*map(xp.asarray, look), **options)
@@ -171,22 +153,13 @@ def test_a_difference_is_found():
 
 @pytest.mark.parametrize("kind", ["<f4", ">f4", "<f8", ">f8"])
 def test_arrays_of_any_layout(kind):
-    for name in KERNELS:
-        (row,) = (row for row in ROWS_OF[name] if row.library == "numpy")
-        rng, values, clusters = random_lists(1, 9, 5, 4, kind[1:])
-        values = np.asfortranarray(values.astype(kind))
-        clusters = np.asfortranarray(clusters)
-        values.flags.writeable = clusters.flags.writeable = False
-        if name == "split_rows":
-            look = looked_at(rng, values, clusters)
-            found = row.engine()(*look, n_clusters=5, largest=1.0, limit=9.0)
-            expected = split_rows.reference(*look, n_clusters=5, largest=1.0, limit=9.0)
-            assert found[3].dtype == np.dtype(kind).newbyteorder("=")
-            assert_same(
-                found, (*(np.asarray(a, a.dtype.newbyteorder("=")) for a in expected[:-1]), -1)
-            )
-        else:
-            low, high = np.full(5, -0.25), np.full(5, 0.25)
-            found = row.engine()(values, clusters, low, high, width=4)
-            expected = narrow_candidates.reference(values, clusters, low, high, width=4)
-            assert_same(found, [np.asarray(a, a.dtype.newbyteorder("=")) for a in expected])
+    (row,) = (row for row in ROWS_OF["split_rows"] if row.library == "numpy")
+    rng, values, clusters = random_lists(1, 9, 5, 4, kind[1:])
+    values = np.asfortranarray(values.astype(kind))
+    clusters = np.asfortranarray(clusters)
+    values.flags.writeable = clusters.flags.writeable = False
+    look = looked_at(rng, values, clusters)
+    found = row.engine()(*look, n_clusters=5, largest=1.0, limit=9.0)
+    expected = split_rows.reference(*look, n_clusters=5, largest=1.0, limit=9.0)
+    assert found[3].dtype == np.dtype(kind).newbyteorder("=")
+    assert_same(found, (*(np.asarray(a, a.dtype.newbyteorder("=")) for a in expected[:-1]), -1))

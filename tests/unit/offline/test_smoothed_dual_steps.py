@@ -125,6 +125,6 @@ def test_the_numbers_of_the_method():
     numbers = [96, 16, 16.0, 1e-4, 1e-4, 0.02, 0.05, 8, 0, 24.0, 4.0, 1e-8]
     numbers += [60, 0.1, 2.0**40, 1.0 + 2.0**-14]
     assert [getattr(_smoothed_dual, name) for name in names.split()] == numbers
-    names = "COOLING TIED HALF FEW MOST_LEVELS REACH NARROWED_ENTRIES"
-    numbers = [4.0, 0.8, 0.5, 32.0, 30, 16.0, 2**18]
+    names = "COOLING TIED HALF FEW MOST_LEVELS"
+    numbers = [4.0, 0.8, 0.5, 32.0, 30]
     assert [getattr(_cooling, name) for name in names.split()] == numbers
