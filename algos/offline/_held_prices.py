@@ -2,7 +2,7 @@
 
 Problem: a small region follows prices that travel by its radius a pass, and some have to go twenty
 times as far. `_price_blocks` finds them while all others stay, by about two passes more. So it is
-asked where memory cuts the region from the start, and else only if three passes have not ended the
+asked where memory cuts the region from the start, and else only if five passes have not ended the
 search: many regions end it by themselves.
 
 1. *Turns* (`blocks_of_pass`): groups of clusters move together in one pass, and clusters one by one
@@ -34,7 +34,7 @@ from ._price_blocks import MOST_AT_EDGE, are_in, blocks_at_edge, reprice
 
 __all__ = ["Blocks", "around_blocks", "blocks_of_pass"]
 
-FROM_PASS = 2
+FROM_PASS = 4
 """Passes before the first one after which blocks are looked for, where memory is not short."""
 
 WORTH = 1e-9

@@ -98,9 +98,9 @@ class SolverOptions:
     entries_per_row: float = 1.0
     """Candidates for each row, where that makes more than `max_entries` in all; up to
     `last_entries`. They take less than a label and its order do. 0 for no more than there."""
-    max_passes: int = 16
+    max_passes: int = 48
     """Passes over all scores, after which all clusters become candidates: these take as long as
-    hundreds of passes."""
+    hundreds of passes, and heavy tails end within 20, or rarely 40."""
     max_limited_passes: int = 5
     """The same once the trust region has shrunk to what memory or lists hold, for more than
     `last_entries` scores: little changes after a few."""
@@ -172,8 +172,9 @@ class SolverOptions:
     edge_share: float = 0.02
     """Share of the prices at the edge of a trust region up to which the others mean something; so
     many may leave it on a sample after the first, and keep their radius."""
-    truncated_often: float = 0.1
-    """Share of the rows with truncated candidates above which the region moves, not grows."""
+    truncated_often: float = 0.5
+    """Share of the rows with truncated candidates above which the region moves, not grows: at a
+    tenth, regions of heavy tails move for nothing (benchmarks/results/ablation.md)."""
     max_moves: int = 30
     """Moves of a trust region on one sample of at most `full_width_rows` rows."""
     moving_entries: int = 2**22
@@ -199,9 +200,10 @@ class SolverOptions:
     """The same away from the host, where each time is a read: 128 MiB for eight candidates."""
     pass_temperature: float = 0.03125
     """First temperature in a pass, in mean radii."""
-    path_rows: float = 300.0
+    path_rows: float = 3000.0
     """Undecided rows of all clusters at which augmenting paths begin: of more, one more temperature
-    of Newton's method takes less time than their paths."""
+    of Newton's method takes less time than their paths. From 1,000 to 10,000 little changes
+    (benchmarks/results/ablation.md)."""
     path_undecided: float = 32.0
     """Of them per cluster at most, where clusters are few."""
     least_undecided: float = 0.1

@@ -124,10 +124,10 @@ def test_bound_and_labels_are_on_either_side_of_the_optimum(seed, width):
 
 @pytest.mark.parametrize(
     ("k", "border"),
-    [(3, 32.0), (10, 30.0), (300, 1.0), (1_000, 0.3), (3_000, 0.1), (10_000, 0.1)],
+    [(3, 32.0), (100, 30.0), (300, 10.0), (1_000, 3.0), (30_000, 0.1), (100_000, 0.1)],
 )
 def test_paths_begin_at_so_many_undecided_rows(k, border):
-    """300 of all clusters, between a tenth of one and 32 for each."""
+    """3,000 of all clusters, between a tenth of one and 32 for each."""
     assert _undecided(k, OPTIONS) == border
     assert _undecided(k, replace(OPTIONS, path_undecided=0.5, least_undecided=0.25)) <= 0.5
     assert _undecided(k, replace(OPTIONS, path_rows=0.0)) == OPTIONS.least_undecided
