@@ -140,5 +140,7 @@ def balance_soft(
         ranks=ranks,
     )
     sums = xp.where(found.rows.counted, found.sums, math.nan)
-    plan = found.rows.entries * found.factors / sums[:, None]
+    plan = found.rows.entries
+    plan *= found.factors
+    plan /= sums[:, None]
     return SoftBatch(plan, found.prices, found.residual, found.n_iter)

@@ -91,13 +91,13 @@ class BalancedLabels(Bounded):
     `weights` (...,), at least 0, says how often a row counts: 0 for padding. `queue` (m, k) are
     scores of further rows, such as those of earlier batches in SwAV: they share the bounds, and
     their labels are not returned. Minus infinity forbids a pair. A row with NaN, with plus infinity
-    or with nothing but minus infinity does not count; its soft label is NaN, its hard label that
-    of its largest score. In eval mode labels are the same, and nothing is remembered.
+    or with nothing but minus infinity does not count; its soft label is NaN, its hard label any
+    cluster. In eval mode labels are the same, and nothing is remembered.
 
     Guarantee: ``hard`` and ``exact`` labels of rows that count are inside the bounds; for soft ones
     `certificate` says by how much they are not, and what prices prove of any labels.
     Cost: O(n k). On a device, nothing is read; soft labels are about 60 operations at ``n_iter=3``,
-    hard ones about 290; ``exact`` reads, and takes seconds beyond a few hundred clusters.
+    hard ones about 160; ``exact`` reads, and takes seconds beyond a few hundred clusters.
     Ranks: soft labels are those of the whole batch to rounding; ``hard`` ones are inside the bounds
     of the whole batch, and depend on how rows lie on ranks; ``exact`` is for one process.
 
