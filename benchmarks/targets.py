@@ -131,7 +131,8 @@ def published(scores: Tensor) -> Tensor:
         for axis in (1, 0):
             plan /= plan.sum(dim=axis, keepdim=True)
             plan /= plan.shape[1 - axis]
-    return (plan * plan.shape[1]).T
+    plan *= plan.shape[1]
+    return plan.T
 
 
 def print_cost(n: int, k: int, repeats: int) -> None:

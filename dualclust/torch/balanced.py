@@ -30,7 +30,7 @@ from torch.nn.functional import one_hot
 
 from ..algos.batches import BatchCertificate, certify_batch, whole_bounds
 from ..algos.core.checks import check_choice, check_count, check_interval
-from ..algos.core.errors import InvalidTypeError
+from ..algos.core.errors import InvalidTypeError, InvalidValueError
 from .bounded import Bounded
 from .operations import attached_plan, exact_labels, hard_labels, ranks_of, soft_labels
 
@@ -90,7 +90,8 @@ class BalancedLabels(Bounded):
     returns (..., k) soft labels whose rows sum to 1, at least float32, or (...,) int64 labels.
     `weights` (...,), at least 0, says how often a row counts: 0 for padding. `queue` (m, k) are
     scores of further rows, such as those of earlier batches in SwAV: they share the bounds, and
-    their labels are not returned. Minus infinity forbids a pair. A row with NaN, with plus infinity
+    their labels are not returned. `groups` are refused: bounds for parts of a batch are not here
+    yet. Minus infinity forbids a pair. A row with NaN, with plus infinity
     or with nothing but minus infinity does not count; its soft label is NaN, its hard label any
     cluster. In eval mode labels are the same, and nothing is remembered.
 
@@ -149,9 +150,19 @@ class BalancedLabels(Bounded):
         self.register_buffer("prices", torch.zeros(n_clusters, dtype=torch.float64, device=device))
 
     def forward(
-        self, scores: Tensor, weights: Tensor | None = None, queue: Tensor | None = None
+        self,
+        scores: Tensor,
+        weights: Tensor | None = None,
+        queue: Tensor | None = None,
+        groups: None = None,
     ) -> Tensor:
         """Label a batch; the class says what goes in and comes out."""
+        if groups is not None:
+            msg = (
+                "groups must be None: bounds hold for all rows of a batch together. To fix this, "
+                "call one BalancedLabels for each group, on the rows of that group"
+            )
+            raise InvalidValueError(msg)
         rows, counts = self._rows(scores, weights, queue)
         with torch.no_grad():
             start = self.prices if self.decay == 1.0 else self.decay * self.prices

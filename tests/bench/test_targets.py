@@ -39,8 +39,8 @@ def test_the_comparison_prints_a_row_for_each_rule(
     rows = [line for line in capsys.readouterr().out.splitlines() if " to " in line[-30:]]
     assert [row.split(" | ")[0] for row in rows] == [
         "| Sinkhorn, 3 rounds",
-        "| Sinkhorn, 3 rounds, 0.02",
         "| PricedLabels hard, 0.2 to 2.75",
+        "| Sinkhorn, 3 rounds, 0.02",
         "| BalancedLabels hard, 0.2 to 2.75",
     ]
     sizes = rows[-1].split(" | ")[4].split(" to ")
