@@ -2,8 +2,8 @@
 
 Two views of each image; the targets of one view are what the other has to predict, over prototypes.
 The runs differ in one line, that which makes targets: Sinkhorn with three rounds at a temperature
-of 0.05, as SwAV has it, or soft or hard labels inside bounds. Digits are of unequal number, 178
-zeros falling to 18 nines, and the bounds of the hard labels allow that.
+of 0.05, as SwAV has it, or of 0.02, or soft or hard labels inside bounds. Digits are of unequal
+number, 178 zeros falling to 18 nines, and the bounds allow that.
 
 ``python docs/examples/swav_targets.py docs/images`` draws the figure, in a few minutes.
 """
@@ -12,21 +12,24 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from loop_parts import Data, Loop, Run, Targets, compare, digits, show
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from dualclust.algos.baselines import SWAV, sinkhorn, soft_plan
+from dualclust.algos.baselines import SWAV, SinkhornOptions, sinkhorn, soft_plan
 from dualclust.torch import BalancedLabels
 
 K = 10
 
 
-def by_sinkhorn(scores: Tensor) -> Tensor:
+def by_sinkhorn(scores: Tensor, options: SinkhornOptions = SWAV) -> Tensor:
     """Return SwAV's targets of a batch, of which nothing is kept."""
-    return soft_plan(scores, sinkhorn(scores, options=SWAV).prices, epsilon=0.05)
+    prices = sinkhorn(scores, options=options).prices
+    return soft_plan(scores, prices, epsilon=options.epsilon)
 
 
 def train(targets_of: Targets, data: Data, *, epochs: int = 30, seed: int = 0) -> Run:
@@ -41,9 +44,11 @@ def train(targets_of: Targets, data: Data, *, epochs: int = 30, seed: int = 0) -
     return loop.judged()
 
 
+COLD = replace(SWAV, epsilon=0.02)
 RULES: dict[str, Callable[[], Targets]] = {
-    "Sinkhorn, 3 rounds": lambda: by_sinkhorn,
-    "soft, equal": lambda: BalancedLabels(K, lower=1.0, upper=1.0),
+    "Sinkhorn at 0.05": lambda: by_sinkhorn,
+    "Sinkhorn at 0.02": lambda: partial(by_sinkhorn, options=COLD),
+    "soft at 0.02, 0.2 to 2.75": lambda: BalancedLabels(K, lower=0.2, upper=2.75, epsilon=0.02),
     "hard, 0.2 to 2.75": lambda: BalancedLabels(K, kind="hard", lower=0.2, upper=2.75),
 }
 
