@@ -64,7 +64,7 @@ def draw(runs: dict[str, list[Run]], path: Path) -> None:
         ends = [min(run.sizes[0] for run in found), max(run.sizes[1] for run in found)]
         right.plot(ends, [row, row], "|-", color="C1", linewidth=4, markersize=14)
     left.set_yticks(range(len(runs)), list(runs))
-    left.invert_yaxis()
+    left.set_ylim(len(runs) - 0.5, -0.5)
     left.set_xlabel("NMI of each seed")
     right.set_xlabel("sizes in the batches of the last epoch, n / k")
     figure.savefig(path, dpi=120)
