@@ -15,8 +15,8 @@ epsilon)`` a step is two products of a matrix with a vector:
 ``m = E^T (w / (E b))``,   ``b <- clip(m exp(-pi0 / epsilon), n l, n u) / m``.
 
 Prices move by at most `FARTHEST` temperatures until exponentials are taken anew. All of this is in
-the dtype of the scores but prices, which are float64. Arrays of n k numbers are written in place:
-a new one costs ten times a pass over one that is there.
+the dtype of the scores but prices, which are float64. Tables of n k numbers are used up by
+the next one (`_tables`).
 
 With slack, one mode is slow: a common shift of all prices leaves every label as it is, and the dual
 value falls along it by ``n - sum l_j [pi_j > 0] - sum u_j [pi_j < 0]``. `shifted` jumps to the
@@ -35,6 +35,7 @@ from ..core.checks import check_count, check_interval, check_real, check_same_pl
 from ..core.errors import InvalidValueError
 from ..core.precision import at_least_float32
 from ..core.types import Array, Namespace
+from ._tables import shift_table
 
 __all__ = ["Options", "Ranks", "Scaled", "scaled"]
 
@@ -187,10 +188,8 @@ def _exponentials(
 ) -> Rows:
     """Take the exponentials at some prices; a row without a finite largest score has none of s."""
     counted = xp.abs(xp.max(x, axis=1, keepdims=True)) < LARGEST
-    logs = xp.where(counted, x, 0.0)
-    logs += xp.astype(prices, x.dtype)
-    logs -= xp.max(logs, axis=1, keepdims=True)
-    logs /= epsilon
+    logs = shift_table(xp.where(counted, x, 0.0), xp.astype(prices, x.dtype), None)
+    logs = shift_table(logs, None, xp.max(logs, axis=1, keepdims=True), epsilon=epsilon)
     entries, counted = xp.exp(logs), counted[:, 0]
     share = xp.astype(counted, x.dtype)
     if weights is not None:

@@ -27,6 +27,7 @@ import array_api_compat as compat
 from ..core.checks import check_count, check_real, check_shape
 from ..core.types import Array, Namespace
 from ._scaling import Options, Ranks, Scaled, scaled
+from ._tables import shift_table
 
 __all__ = ["HardBatch", "balance_hard", "whole_bounds"]
 
@@ -171,14 +172,14 @@ def _labels(
 ) -> Array:
     """Steps 2 to 4, from the prices of step 1."""
     logs, k = found.rows.logs, found.factors.shape[0]
-    logs += xp.log(found.factors)
-    logs -= xp.log(found.sums)[:, None]
+    logs = shift_table(logs, xp.log(found.factors), xp.log(found.sums)[:, None])
     waiting, labels = found.rows.share > 0, xp.argmax(logs, axis=1)
     asked = xp.where(waiting, labels, k)
     free: Array = None  # until all have asked
     for _ in range(n_rounds):
         if free is not None:
-            asked = xp.where(waiting, _next_choices(xp, logs, free), k)
+            logs = _closed(xp, logs, free)
+            asked = xp.where(waiting, xp.argmax(logs, axis=1), k)
         places, sizes = _queued(xp, asked, xp.max(logs, axis=1), k)
         by_rank = None if ranks is None else ranks.gather(sizes)
         asks = sizes if by_rank is None else xp.sum(by_rank, axis=0)
@@ -190,14 +191,15 @@ def _labels(
         granted = places < own[asked]
         labels, free = xp.where(granted, asked, labels), free - given
         waiting = waiting & ~granted
-    asked = xp.where(waiting, _next_choices(xp, logs, free), k)
+    logs = _closed(xp, logs, free)
+    asked = xp.where(waiting, xp.argmax(logs, axis=1), k)
     return xp.where(waiting, _rest(xp, asked, free[:k], ranks), labels)
 
 
-def _next_choices(xp: Namespace, logs: Array, free: Array) -> Array:
-    """Close clusters without a free seat, for good, and return each row's best of the others."""
-    logs += xp.where(free[:-1] > 0, 0.0, xp.asarray(-math.inf, dtype=logs.dtype))
-    return xp.argmax(logs, axis=1)
+def _closed(xp: Namespace, logs: Array, free: Array) -> Array:
+    """Close clusters without a free seat, for good."""
+    closed = xp.where(free[:-1] > 0, 0.0, xp.asarray(-math.inf, dtype=logs.dtype))
+    return shift_table(logs, closed, None)
 
 
 def _queued(xp: Namespace, asked: Array, best: Array, k: int) -> tuple[Array, Array]:
