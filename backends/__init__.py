@@ -87,6 +87,12 @@ TABLE: dict[str, dict[Placement, str]] = {
         ("torch", "cpu"): "torch_engine:segment_sum",
         ("torch", "cuda"): "torch_engine:segment_sum",
     },
+    "shift_table": {
+        ("torch", "cpu"): "torch_engine:shift_table",
+    },
+    "weight_table": {
+        ("torch", "cpu"): "torch_engine:weight_table",
+    },
 }
 """The engine of each kernel, by library and kind of device; the page "Where it runs" shows it."""
 

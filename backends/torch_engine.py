@@ -187,6 +187,22 @@ def segment_sum(values: Tensor, segments: Tensor, *, n_segments: int) -> Tensor:
     return sums.index_add_(0, segments, values)
 
 
+def shift_table(
+    table: Tensor, columns: Tensor | None, rows: Tensor | None, *, epsilon: float = 1.0
+) -> Tensor:
+    """See `dualclust.algos.batches._tables.shift_table`. In place, which skips new pages."""
+    if columns is not None:
+        table.add_(columns)
+    if rows is not None:
+        table.sub_(rows)
+    return table if epsilon == 1.0 else table.div_(epsilon)
+
+
+def weight_table(table: Tensor, columns: Tensor, rows: Tensor) -> Tensor:
+    """See `dualclust.algos.batches._tables.weight_table`. In place, which skips new pages."""
+    return table.mul_(columns).div_(rows)
+
+
 def select_candidates(
     scores: Tensor, low: Tensor, high: Tensor, *, width: int
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:

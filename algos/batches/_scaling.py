@@ -14,7 +14,9 @@ epsilon)`` a step is two products of a matrix with a vector:
 
 ``m = E^T (w / (E b))``,   ``b <- clip(m exp(-pi0 / epsilon), n l, n u) / m``.
 
-Prices move by at most `FARTHEST` temperatures until exponentials are taken anew.
+Prices move by at most `FARTHEST` temperatures until exponentials are taken anew. All of this is in
+the dtype of the scores but prices, which are float64. Tables of n k numbers are used up by
+the next one (`_tables`).
 
 With slack, one mode is slow: a common shift of all prices leaves every label as it is, and the dual
 value falls along it by ``n - sum l_j [pi_j > 0] - sum u_j [pi_j < 0]``. `shifted` jumps to the
@@ -33,6 +35,7 @@ from ..core.checks import check_count, check_interval, check_real, check_same_pl
 from ..core.errors import InvalidValueError
 from ..core.precision import at_least_float32
 from ..core.types import Array, Namespace
+from ._tables import shift_table
 
 __all__ = ["Options", "Ranks", "Scaled", "scaled"]
 
@@ -82,21 +85,21 @@ class Rows(NamedTuple):
 
     Attributes
     ----------
+    logs : (n, k) array
+        ``(s + pi0 - largest) / epsilon``; without s in a row that does not count.
     entries : (n, k) array
-        ``exp((s + pi0 - largest) / epsilon)``; ones in a row that does not count.
+        Their exponentials.
     columns : (k, n) array
         The transpose.
-    largest : (n, 1) array
-        Largest priced score of each row; 0 in a row that does not count.
     counted : boolean (n,) array
         Whether the largest score of a row is finite.
     share : (n,) array
         Weight of each row in units of the total; 0 for a row that does not count.
     """
 
+    logs: Array
     entries: Array
     columns: Array
-    largest: Array
     counted: Array
     share: Array
 
@@ -109,7 +112,7 @@ class Scaled(NamedTuple):
     rows : Rows
     prices : (k,) float64 array
     factors : (k,) array
-        Of the prices since the exponentials were taken, in their dtype.
+        Of the prices since the exponentials were taken.
     sums : (n,) array
         ``entries @ factors``.
     total : () array
@@ -159,42 +162,39 @@ def scaled(
         total = xp.sum(rows.share)
         total = total if ranks is None else ranks.total(total)
         rows = rows._replace(share=rows.share / xp.clip(total, min=LEAST))
-        lower, upper = bounds(total)
-        at_zero = xp.exp(xp.clip(pi / -epsilon, -FARTHEST, FARTHEST))
+        lower, upper = (xp.astype(bound, x.dtype) for bound in bounds(total))
+        at_zero = xp.clip(xp.astype(pi, x.dtype) / -epsilon, -FARTHEST, FARTHEST)
+        at_zero = xp.exp(at_zero)
         sums, done = xp.sum(rows.entries, axis=1), done + n_iter
         for _ in range(n_iter):
             mass = _mass(rows, sums, ranks)
-            wanted = xp.maximum(lower, xp.minimum(upper, at_zero * mass))
+            wanted = xp.clip(at_zero * mass, lower, upper)
             factors = xp.clip(wanted / mass, LEAST, MOST)
-            scale = xp.astype(factors, x.dtype)
-            sums = xp.matmul(rows.entries, scale)
-        moved = pi + epsilon * xp.log(factors)
-        pi = xp.where(total > 0, moved, pi)
+            sums = xp.matmul(rows.entries, factors)
+        pi = xp.where(total > 0, pi + epsilon * xp.log(factors), pi)
         if tol == 0.0:
             break
         mass = _mass(rows, sums, ranks)
-        wanted = xp.maximum(lower, xp.minimum(upper, at_zero * mass))
-        residual = xp.sum(xp.abs(wanted - factors * mass))
+        wanted = xp.clip(at_zero * mass, lower, upper)
+        residual = xp.sum(xp.abs(wanted - factors * mass), dtype=xp.float64)
         if done >= max_iter or float(residual) <= tol:
             break
-        pi = shifted(pi, lower, upper)
-    return Scaled(rows, pi, scale, sums, total, residual, done)
+        pi = shifted(pi, *bounds(total))
+    return Scaled(rows, pi, factors, sums, total, residual, done)
 
 
 def _exponentials(
     xp: Namespace, x: Array, prices: Array, epsilon: float, weights: Array | None
 ) -> Rows:
-    """Take the exponentials at some prices; a row without a finite largest score is ones."""
-    priced = x + xp.astype(prices, x.dtype)
-    largest = xp.max(priced, axis=1, keepdims=True)
-    counted = xp.abs(largest) < LARGEST
-    priced, largest = xp.where(counted, priced, 0.0), xp.where(counted, largest, 0.0)
-    entries = xp.exp((priced - largest) / epsilon)
-    counted = counted[:, 0]
+    """Take the exponentials at some prices; a row without a finite largest score has none of s."""
+    counted = xp.abs(xp.max(x, axis=1, keepdims=True)) < LARGEST
+    logs = shift_table(xp.where(counted, x, 0.0), xp.astype(prices, x.dtype), None)
+    logs = shift_table(logs, None, xp.max(logs, axis=1, keepdims=True), epsilon=epsilon)
+    entries, counted = xp.exp(logs), counted[:, 0]
     share = xp.astype(counted, x.dtype)
     if weights is not None:
         share = share * xp.astype(weights, x.dtype)
-    return Rows(entries, entries.T, largest, counted, share)
+    return Rows(logs, entries, entries.T, counted, share)
 
 
 def _mass(rows: Rows, sums: Array, ranks: Ranks | None) -> Array:

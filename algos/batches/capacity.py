@@ -11,7 +11,8 @@ Shapley, 1962) finds the stable labels that are best for rows:
 A rejected row asks the next one, so that second choices come before anything is dropped; a cluster
 that was full may give up a row for a better one. It ends when nobody is rejected, after n k rounds
 at most and a few usually. Here the number of rounds is fixed, and nothing is read; what the last
-round rejects is dropped.
+round rejects is dropped. A row asks no more than its ``2 top_k + n_rounds`` best clusters, so that
+a round costs as much for 256 clusters as for 32.
 
 ==========  ==========  =====================================================
 symbol      shape       meaning
@@ -53,7 +54,7 @@ def capped_choices(
     counted : (n,) boolean array, optional
         Whether a row takes part: False for padding.
     n_rounds : int >= 1
-        More rounds drop less; without a limit, n k.
+        More rounds drop less, as does a longer list of choices, of ``2 top_k + n_rounds``.
 
     Returns
     -------
@@ -65,8 +66,9 @@ def capped_choices(
     Notes
     -----
     Guarantee: at most `capacity` rows for each cluster, whatever the number of rounds; stable
-    labels if the last round rejects nobody. Cost: two sorts of each row and of each column, and
-    about ten passes over an (n, k) array for each round.
+    labels if the last round rejects nobody and no row was rejected by all of its choices.
+    Cost: a sort of each row, two sorts of all choices, and about ten passes over the choices for
+    each round.
 
     Examples
     --------
@@ -77,35 +79,39 @@ def capped_choices(
     >>> capped_choices(scores, 1)[0].T
     array([[ 0,  1, -1]])
     """
-    xp, (n, _) = check_real("scores", scores), check_shape("scores", scores, ("n", "k"))
+    xp, (n, k) = check_real("scores", scores), check_shape("scores", scores, ("n", "k"))
     check_count("top_k", top_k, 1)
     check_count("n_rounds", n_rounds, 1)
     scores = xp.where(scores == scores, scores, -math.inf)
     if counted is not None:
         check_shape("counted", counted, (n,))
         scores = xp.where(xp.astype(counted, xp.bool)[:, None], scores, -math.inf)
-    # Places of clusters in a row's order, and of rows in a cluster's, and the inverse of both.
     choices = xp.argsort(scores, axis=1, descending=True, stable=True)
-    ranks = xp.argsort(choices, axis=1)
-    queue = xp.argsort(scores, axis=0, descending=True, stable=True)
-    places = xp.argsort(queue, axis=0)
-    open_ones = xp.take_along_axis(scores, choices, axis=1) > -math.inf
-    first, kept = None, open_ones
+    choices = choices[:, : min(k, 2 * top_k + n_rounds)]
+    liked = xp.take_along_axis(scores, choices, axis=1)
+    # The queue of a cluster after that of the one before, rows that score it higher first.
+    order = xp.argsort(xp.reshape(liked, (-1,)), descending=True, stable=True)
+    flat = xp.reshape(choices, (-1,))
+    order = order[xp.argsort(flat[order], stable=True)]
+    places, ids = xp.argsort(order), xp.arange(k + 1, dtype=xp.int64, device=compat.device(scores))
+    starts = xp.searchsorted(flat[order], ids)
+    begins = starts[flat[order]]
+
+    def ahead(asked: Array) -> tuple[Array, Array]:
+        """Whether each place of the queue is asked for, and how many before it are, and are 0."""
+        in_queue = xp.reshape(asked, (-1,))[order]
+        return in_queue, xp.cumulative_sum(xp.astype(in_queue, xp.int64), include_initial=True)
+
+    first: Array = None  # what is asked for before anybody is rejected
+    open_ones = kept = liked > -math.inf
     for _ in range(n_rounds):
-        asked = open_ones & (_running(open_ones, axis=1) <= top_k)
-        first = asked if first is None else first
-        in_queue = xp.take_along_axis(xp.take_along_axis(asked, ranks, axis=1), queue, axis=0)
-        taken = in_queue & (_running(in_queue, axis=0) <= capacity)
-        taken = xp.take_along_axis(xp.take_along_axis(taken, places, axis=0), choices, axis=1)
-        kept = asked & taken
-        open_ones = open_ones & (taken | ~asked)
-    n_asked = xp.sum(xp.astype(xp.take_along_axis(first, ranks, axis=1), xp.int64), axis=0)
+        asked = open_ones & (xp.cumulative_sum(xp.astype(open_ones, xp.int64), axis=1) <= top_k)
+        in_queue, running = ahead(asked)
+        first = running[starts] if first is None else first
+        taken = in_queue & (running[1:] - running[begins] <= capacity)
+        kept = xp.reshape(taken[places], asked.shape)
+        open_ones = open_ones & (kept | ~asked)
     best = xp.argsort(xp.astype(~kept, xp.int8), axis=1, stable=True)[:, :top_k]
     clusters = xp.take_along_axis(choices, best, axis=1)
-    return xp.where(xp.take_along_axis(kept, best, axis=1), clusters, -1), n_asked
-
-
-def _running(chosen: Array, axis: int) -> Array:
-    """Count what is chosen up to each place."""
-    xp = compat.array_namespace(chosen)
-    return xp.cumulative_sum(xp.astype(chosen, xp.int64), axis=axis)
+    clusters = xp.where(xp.take_along_axis(kept, best, axis=1), clusters, -1)
+    return clusters, first[1:] - first[:-1]

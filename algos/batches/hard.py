@@ -5,13 +5,12 @@ Its optimum is `offline.assign_exact`, which decides by values that it reads. He
 the labels are always inside the bounds, and near the optimum.
 
 1. *Prices* of the soft problem with these bounds (`_scaling`).
-2. *Seats*: the soft sizes, moved into the bounds where they are outside, are rounded to whole ones
-   that add up to n. Running sums are rounded, so that each size becomes one of its two neighbors,
-   and so keeps its whole bounds (`seats_of`).
-3. *Rounds* of acceptance (`_accepted`): each row without a seat asks for the cluster of its highest
-   priced score among those with free seats, and each cluster accepts as many as it has seats, the
-   highest soft labels first.
-4. *Rest*: rows that are left take the seats that are left, in their order.
+2. *Acceptance* (`_accepted`): each row asks for the cluster of its largest soft label, and each
+   cluster accepts as many as it has seats, the largest soft labels first. The seats are the counts
+   of what rows ask for, moved into the bounds and shared out so that they add up to n (`seats_of`).
+3. *Rounds* of acceptance: rows without a seat ask again, among clusters that have one free.
+4. *Rest*: rows that are left, in the order of what they would ask for, take the seats that are
+   left, in the order of clusters.
 
 Several ranks share out the seats of a cluster in proportion to the rows that ask for them; a round
 gathers k whole numbers of each rank. So the labels depend on how rows lie on ranks; that they are
@@ -28,11 +27,10 @@ import array_api_compat as compat
 from ..core.checks import check_count, check_real, check_shape
 from ..core.types import Array, Namespace
 from ._scaling import Options, Ranks, Scaled, scaled
+from ._tables import shift_table
 
 __all__ = ["HardBatch", "balance_hard", "whole_bounds"]
 
-UNITS = 2**20  # parts of a row in which soft sizes are added up
-FARTHEST_BELOW = 1e9  # temperatures; more count as this many
 NEAR = 1e-9  # so near to a whole number, a bound is that number
 
 
@@ -74,7 +72,7 @@ def balance_hard(
     prices: Array | None = None,
     counted: Array | None = None,
     n_iter: int = 3,
-    n_rounds: int = 4,
+    n_rounds: int = 2,
     ranks: Ranks | None = None,
 ) -> HardBatch:
     """Label a batch inside whole bounds, without reading a value.
@@ -88,20 +86,22 @@ def balance_hard(
         enough steps, and farther from it with few.
     counted : (n,) boolean array, optional
         Whether a row counts: False for padding.
-    n_rounds : int >= 0
-        Rounds of acceptance. After each, fewer rows are left, which take any seat in the end.
+    n_rounds : int >= 1
+        Rounds of acceptance. After each, fewer rows are left.
 
     Returns
     -------
     HardBatch
-        The label of a row that does not count is that of its largest priced score.
+        A row that does not count has any label: that of its largest priced score, or, where that
+        score is not finite, of the largest price.
 
     Notes
     -----
     Guarantee: the labels of rows that count are inside the bounds, whatever the scores are. Bounds
     come before forbidden pairs: where the rounds do not end, a row may get a pair of minus
     infinity.
-    Cost: that of `balance_soft`, and for each round three passes over the scores and one sort.
+    Cost: that of `balance_soft`, and for each round three passes over the scores and two sorts of
+    n numbers.
 
     Examples
     --------
@@ -114,30 +114,35 @@ def balance_hard(
     xp, (n, k) = check_real("scores", scores), check_shape("scores", scores, ("n", "k"))
     check_shape("lower_share", lower_share, (k,))
     check_shape("upper_share", upper_share, (k,))
-    check_count("n_rounds", n_rounds, 0)
+    check_count("n_rounds", n_rounds, 1)
     if counted is not None:
         check_shape("counted", counted, (n,))
         counted = xp.astype(counted, xp.bool)
 
+    def whole(total: Array) -> tuple[Array, Array]:
+        return whole_bounds(lower_share, upper_share, total)
+
     def bounds(total: Array) -> tuple[Array, Array]:
-        whole, most = whole_bounds(lower_share, upper_share, total), xp.clip(total, min=1.0)
-        return whole[0] / most, xp.minimum(whole[1] / most, xp.ones_like(upper_share))
+        most = xp.clip(total, min=1.0)
+        lower, upper = (bound / most for bound in whole(total))
+        return lower, upper
 
     found = scaled(
         scores, bounds, Options(epsilon, n_iter), prices=prices, weights=counted, ranks=ranks
     )
-    labels = _labels(xp, scores, found, bounds(found.total), epsilon, n_rounds, ranks)
+    labels = _labels(xp, found, whole(found.total), n_rounds, ranks)
     return HardBatch(labels, found.prices)
 
 
-def seats_of(sizes: Array, lower: Array, upper: Array, total: Array) -> Array:
-    """Return whole sizes inside whole bounds that add up to `total`, near soft ones.
+def seats_of(asks: Array, lower: Array, upper: Array) -> Array:
+    """Return sizes inside whole bounds that add up as `asks` do: counts, moved into the bounds.
+
+    What is then too much or too little is shared out in proportion to the room that is left.
 
     Parameters
     ----------
-    sizes, lower, upper : (k,) float64 arrays
-        In units of `total`; bounds are whole numbers of rows, with the total between their sums.
-    total : () float64 array
+    asks, lower, upper : (k,) int64 arrays
+        ``sum lower <= sum asks <= sum upper``.
 
     Returns
     -------
@@ -146,88 +151,83 @@ def seats_of(sizes: Array, lower: Array, upper: Array, total: Array) -> Array:
     Examples
     --------
     >>> import numpy as np
-    >>> lower, upper = np.asarray([0.1, 0.1, 0.1]), np.asarray([0.4, 0.6, 0.6])
-    >>> seats_of(np.asarray([0.7, 0.16, 0.14]), lower, upper, np.asarray(10.0))
+    >>> seats_of(np.asarray([7, 2, 1]), np.asarray([1, 1, 1]), np.asarray([4, 6, 6]))
     array([4, 3, 3])
     """
-    xp = compat.array_namespace(sizes)
-    inside = xp.maximum(lower, xp.minimum(upper, sizes))
-    missing = 1.0 - xp.sum(inside)
+    xp = compat.array_namespace(asks)
+    inside = xp.clip(asks, lower, upper)
+    missing = xp.sum(asks) - xp.sum(inside)
     room = xp.where(missing > 0, upper - inside, inside - lower)
-    inside = inside + missing * room / xp.clip(xp.sum(room), min=NEAR)
-    inside = xp.maximum(lower, xp.minimum(upper, inside))
-    ends = xp.cumulative_sum(xp.astype(xp.round(inside * (total * UNITS)), xp.int64))
-    ends = (ends + UNITS // 2) // UNITS
-    return xp.concat([ends[:1], ends[1:] - ends[:-1]])
+    ends = xp.cumulative_sum(room, include_initial=True)
+    ends = ends * missing // xp.clip(ends[-1:], min=1)
+    return inside + ends[1:] - ends[:-1]
 
 
 def _labels(
     xp: Namespace,
-    scores: Array,
     found: Scaled,
-    bounds: tuple[Array, Array],
-    epsilon: float,
+    whole: tuple[Array, Array],
     n_rounds: int,
     ranks: Ranks | None,
 ) -> Array:
     """Steps 2 to 4, from the prices of step 1."""
-    rows, k = found.rows, scores.shape[1]
-    sizes = found.factors * xp.matmul(rows.columns, rows.share / found.sums)
-    sizes = sizes if ranks is None else ranks.total(sizes)
-    seats = seats_of(xp.astype(sizes, xp.float64), *bounds, found.total)
-    free = xp.concat([seats, xp.zeros_like(seats[:1])])
-    priced = xp.astype(scores, rows.entries.dtype) + xp.astype(found.prices, rows.entries.dtype)
-    values = rows.largest[:, 0] + epsilon * xp.log(found.sums)
-    places = xp.arange(scores.shape[0], dtype=xp.int64, device=compat.device(scores))
-    waiting, labels = rows.share > 0, xp.argmax(priced, axis=1)
+    logs, k = found.rows.logs, found.factors.shape[0]
+    logs = shift_table(logs, xp.log(found.factors), xp.log(found.sums)[:, None])
+    waiting, labels = found.rows.share > 0, xp.argmax(logs, axis=1)
+    asked = xp.where(waiting, labels, k)
+    free: Array = None  # until all have asked
     for _ in range(n_rounds):
-        open_ones = xp.where(free[:k] > 0, priced, -math.inf)
-        asked = xp.argmax(open_ones, axis=1)
-        best = open_ones[places, asked]
-        asks = waiting & (best > -math.inf)
-        asked = xp.where(asks, asked, k)
-        below = xp.where(asks, values - best, 0.0)
-        granted, free = _accepted(xp, asked, below / epsilon, places, free, ranks)
-        labels = xp.where(granted, asked, labels)
+        if free is not None:
+            logs = _closed(xp, logs, free)
+            asked = xp.where(waiting, xp.argmax(logs, axis=1), k)
+        places, sizes = _queued(xp, asked, xp.max(logs, axis=1), k)
+        by_rank = None if ranks is None else ranks.gather(sizes)
+        asks = sizes if by_rank is None else xp.sum(by_rank, axis=0)
+        if free is None:
+            lower, upper = (xp.astype(bound, xp.int64) for bound in whole)
+            free = xp.concat([seats_of(asks[:k], lower, upper), xp.zeros_like(asks[:1])])
+        given = xp.minimum(free, asks)
+        own = given if ranks is None else _own_part(xp, given, by_rank, ranks.rank)
+        granted = places < own[asked]
+        labels, free = xp.where(granted, asked, labels), free - given
         waiting = waiting & ~granted
-    return xp.where(waiting, _rest(xp, waiting, free, ranks), labels)
+    logs = _closed(xp, logs, free)
+    asked = xp.where(waiting, xp.argmax(logs, axis=1), k)
+    return xp.where(waiting, _rest(xp, asked, free[:k], ranks), labels)
 
 
-def _accepted(
-    xp: Namespace,
-    asked: Array,
-    below: Array,
-    places: Array,
-    free: Array,
-    ranks: Ranks | None,
-) -> tuple[Array, Array]:
-    """Let each cluster accept the rows that are best for it; also return the seats that are left.
+def _closed(xp: Namespace, logs: Array, free: Array) -> Array:
+    """Close clusters without a free seat, for good."""
+    closed = xp.where(free[:-1] > 0, 0.0, xp.asarray(-math.inf, dtype=logs.dtype))
+    return shift_table(logs, closed, None)
 
-    Cluster k is none, and has no seats. `below` is how many temperatures a row's priced score is
-    below its value: 0 for a soft label of 1.
+
+def _queued(xp: Namespace, asked: Array, best: Array, k: int) -> tuple[Array, Array]:
+    """Queue rows up at the clusters they ask, those with the largest soft label first.
+
+    Returns the place of each row in its queue and the length of each of the ``k + 1`` queues, of
+    which the last is of rows that ask none. `best` are logarithms of soft labels.
     """
-    below = xp.clip(xp.astype(below, xp.float64), 0.0, FARTHEST_BELOW)
-    order = xp.argsort(xp.astype(asked, xp.float64) + below / (1.0 + below))
-    sorted_asked = asked[order]
-    clusters = xp.arange(free.shape[0] + 1, dtype=xp.int64, device=compat.device(asked))
-    starts = xp.searchsorted(sorted_asked, clusters)
-    sizes = starts[1:] - starts[:-1]
-    own, given = (xp.minimum(free, sizes),) * 2
-    if ranks is not None:
-        ends = xp.cumulative_sum(ranks.gather(sizes), axis=0, include_initial=True)
-        given = xp.minimum(free, ends[-1, :])
-        shares = ends * given // xp.clip(ends[-1, :], min=1)
-        own = shares[ranks.rank + 1, :] - shares[ranks.rank, :]
-    granted = places - starts[sorted_asked] < own[sorted_asked]
-    return granted[xp.argsort(order)], free - given
+    order = xp.argsort(xp.astype(asked, xp.float64) - 0.5 / (1.0 - best))
+    clusters = xp.arange(k + 2, dtype=xp.int64, device=compat.device(asked))
+    starts = xp.searchsorted(asked[order], clusters)
+    return xp.argsort(order) - starts[asked], starts[1:] - starts[:-1]
 
 
-def _rest(xp: Namespace, waiting: Array, free: Array, ranks: Ranks | None) -> Array:
-    """Number the rows that wait over all ranks, and the seats that are left, alike."""
-    numbers = xp.cumulative_sum(xp.astype(waiting, xp.int64))
+def _own_part(xp: Namespace, given: Array, by_rank: Array, rank: int) -> Array:
+    """How many of the seats that each cluster gives go to a rank, in proportion to its rows."""
+    ends = xp.cumulative_sum(by_rank, axis=0, include_initial=True)
+    shares = ends * given // xp.clip(ends[-1, :], min=1)
+    return shares[rank + 1, :] - shares[rank, :]
+
+
+def _rest(xp: Namespace, asked: Array, free: Array, ranks: Ranks | None) -> Array:
+    """Number the rows that ask over all ranks, and the seats that are left, alike."""
+    k = free.shape[0]
+    numbers = xp.argsort(xp.argsort(asked))
     if ranks is not None:
-        own = xp.sum(xp.astype(waiting, xp.int64))
+        own = xp.sum(xp.astype(asked < k, xp.int64))
         before = xp.cumulative_sum(ranks.gather(own), include_initial=True)
         numbers = numbers + before[ranks.rank]
-    ends = xp.cumulative_sum(free[:-1])
-    return xp.clip(xp.searchsorted(ends, numbers), max=free.shape[0] - 2)
+    ends = xp.cumulative_sum(free)
+    return xp.clip(xp.searchsorted(ends, numbers, side="right"), max=k - 1)

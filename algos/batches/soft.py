@@ -38,6 +38,7 @@ from typing import NamedTuple
 from ..core.checks import check_real, check_shape
 from ..core.types import Array
 from ._scaling import Options, Ranks, scaled
+from ._tables import weight_table
 
 __all__ = ["SoftBatch", "balance_soft"]
 
@@ -140,5 +141,5 @@ def balance_soft(
         ranks=ranks,
     )
     sums = xp.where(found.rows.counted, found.sums, math.nan)
-    plan = found.rows.entries * found.factors / sums[:, None]
+    plan = weight_table(found.rows.entries, found.factors, sums[:, None])
     return SoftBatch(plan, found.prices, found.residual, found.n_iter)

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import torch
-from loop_parts import Encoder, Run, Sizes, Targets, digits, judged, view
-from numpy.typing import NDArray
-from torch.nn.functional import cross_entropy, normalize
+from loop_parts import Data, Loop, Run, Targets, compare, digits, show
+from torch import Tensor
+from torch.nn.functional import normalize
 
 import dualclust as dc
 from dualclust.torch import BalancedLabels
@@ -22,42 +21,24 @@ from dualclust.torch import BalancedLabels
 K = 10
 
 
-def by_nearest(scores: torch.Tensor) -> torch.Tensor:
+def by_nearest(scores: Tensor) -> Tensor:
     """Return the nearest center of each row, as k-means has it."""
     return scores.argmax(dim=1)
 
 
-def train(
-    labels_of: Targets,
-    images: torch.Tensor,
-    classes: NDArray[np.int64],
-    *,
-    epochs: int = 30,
-    seed: int = 0,
-    batch: int = 128,
-    n_clusters: int = K,
-) -> Run:
+def train(labels_of: Targets, data: Data, *, epochs: int = 30, seed: int = 0) -> Run:
     """Train a classifier of the clusters of k-means, anew for each epoch."""
-    generator = torch.Generator().manual_seed(seed)
-    torch.manual_seed(seed)
-    encoder = Encoder(images.shape[1], n_clusters)
-    optimizer = torch.optim.Adam(encoder.parameters(), lr=2e-3)
+    loop = Loop(data, seed, n_clusters=K)
     for _ in range(epochs):
         with torch.no_grad():
-            features = encoder.features(images)
-            start = dc.kmeans_plus_plus(features, torch.rand(n_clusters, dtype=torch.float64))
+            features = loop.encoder.features(data.images)
+            start = dc.kmeans_plus_plus(features, torch.rand(K, dtype=torch.float64))
             found = dc.kmeans(features, start, max_iter=20)
             centers = normalize(found.centers.to(features.dtype), dim=1)
             labels = labels_of(features @ centers.T)
-            encoder.prototypes.copy_(centers)
-        for rows in torch.randperm(len(images), generator=generator).split(batch):
-            loss = cross_entropy(encoder(view(images[rows], generator)) / 0.1, labels[rows])
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-    sizes = Sizes()
-    sizes.add(labels, n_clusters)
-    return judged(encoder, images, classes, sizes)
+            loop.encoder.prototypes.copy_(centers)
+        loop.learn_labels(labels)
+    return loop.judged()
 
 
 RULES: dict[str, Callable[[], Targets]] = {
@@ -69,14 +50,8 @@ RULES: dict[str, Callable[[], Targets]] = {
 
 def main(*, small: bool = False) -> dict[str, list[Run]]:
     """Return the runs of each rule."""
-    images, classes = digits()
-    epochs, seeds = (2, 1) if small else (30, 2)
-    return {
-        name: [train(rule(), images, classes, epochs=epochs, seed=s) for s in range(seeds)]
-        for name, rule in RULES.items()
-    }
+    return compare(train, RULES, digits(), small=small)
 
 
 if __name__ == "__main__":
-    for name, runs in main().items():
-        print(name, [f"NMI {run.nmi:.3f}, sizes {run.sizes}" for run in runs])
+    show(main())

@@ -12,10 +12,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 
-import numpy as np
 import torch
-from loop_parts import Encoder, Run, Sizes, Targets, digits, judged, view
-from numpy.typing import NDArray
+from loop_parts import Data, Loop, Run, Targets, compare, digits, show
+from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from dualclust.torch import BalancedLabels
@@ -29,47 +28,31 @@ class Centering:
     def __init__(self) -> None:
         self.center = torch.zeros(K)
 
-    def __call__(self, scores: torch.Tensor) -> torch.Tensor:
+    def __call__(self, scores: Tensor) -> Tensor:
         """Return targets (n, k), then move the center."""
         targets = torch.softmax((scores - self.center) / 0.04, dim=1)
         self.center = 0.9 * self.center + 0.1 * scores.mean(dim=0)
         return targets
 
 
-def train(
-    targets_of: Targets,
-    images: torch.Tensor,
-    classes: NDArray[np.int64],
-    *,
-    epochs: int = 30,
-    seed: int = 0,
-    batch: int = 128,
-    n_clusters: int = K,
-) -> Run:
+def train(targets_of: Targets, data: Data, *, epochs: int = 30, seed: int = 0) -> Run:
     """Train a student by the labels of its running average."""
-    generator = torch.Generator().manual_seed(seed)
-    torch.manual_seed(seed)
-    student = Encoder(images.shape[1], n_clusters)
-    teacher = copy.deepcopy(student)
-    optimizer = torch.optim.Adam(student.parameters(), lr=2e-3)
+    loop = Loop(data, seed, n_clusters=K)
+    student, teacher = loop.encoder, copy.deepcopy(loop.encoder)
     for _ in range(epochs):
-        sizes = Sizes()
-        for rows in torch.randperm(len(images), generator=generator).split(batch):
-            one, two = (view(images[rows], generator) for _ in range(2))
+        for rows in loop.batches():
+            one, two = loop.view(rows), loop.view(rows)
             with torch.no_grad():
                 targets = targets_of(torch.cat([teacher(one), teacher(two)]))
             q_one, q_two = targets.split(len(rows))
+            if len(rows) == loop.batch:
+                loop.measure(targets)
             loss = cross_entropy(student(one) / 0.1, q_two)
-            loss = loss + cross_entropy(student(two) / 0.1, q_one)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            loop.step(loss + cross_entropy(student(two) / 0.1, q_one))
             with torch.no_grad():
                 for old, new in zip(teacher.parameters(), student.parameters(), strict=True):
                     old.lerp_(new, 0.02)
-            if len(rows) == batch:
-                sizes.add(targets, n_clusters)
-    return judged(teacher, images, classes, sizes)
+    return loop.judged(teacher)
 
 
 RULES: dict[str, Callable[[], Targets]] = {
@@ -81,14 +64,8 @@ RULES: dict[str, Callable[[], Targets]] = {
 
 def main(*, small: bool = False) -> dict[str, list[Run]]:
     """Return the runs of each rule."""
-    images, classes = digits()
-    epochs, seeds = (2, 1) if small else (30, 2)
-    return {
-        name: [train(rule(), images, classes, epochs=epochs, seed=s) for s in range(seeds)]
-        for name, rule in RULES.items()
-    }
+    return compare(train, RULES, digits(), small=small)
 
 
 if __name__ == "__main__":
-    for name, runs in main().items():
-        print(name, [f"NMI {run.nmi:.3f}, sizes {run.sizes}" for run in runs])
+    show(main())

@@ -30,7 +30,7 @@ from torch.nn.functional import one_hot
 
 from ..algos.batches import BatchCertificate, certify_batch, whole_bounds
 from ..algos.core.checks import check_choice, check_count, check_interval
-from ..algos.core.errors import InvalidTypeError
+from ..algos.core.errors import InvalidTypeError, InvalidValueError
 from .bounded import Bounded
 from .operations import attached_plan, exact_labels, hard_labels, ranks_of, soft_labels
 
@@ -90,14 +90,15 @@ class BalancedLabels(Bounded):
     returns (..., k) soft labels whose rows sum to 1, at least float32, or (...,) int64 labels.
     `weights` (...,), at least 0, says how often a row counts: 0 for padding. `queue` (m, k) are
     scores of further rows, such as those of earlier batches in SwAV: they share the bounds, and
-    their labels are not returned. Minus infinity forbids a pair. A row with NaN, with plus infinity
-    or with nothing but minus infinity does not count; its soft label is NaN, its hard label that
-    of its largest score. In eval mode labels are the same, and nothing is remembered.
+    their labels are not returned. `groups` are refused: bounds for parts of a batch are not here
+    yet. Minus infinity forbids a pair. A row with NaN, with plus infinity
+    or with nothing but minus infinity does not count; its soft label is NaN, its hard label any
+    cluster. In eval mode labels are the same, and nothing is remembered.
 
     Guarantee: ``hard`` and ``exact`` labels of rows that count are inside the bounds; for soft ones
     `certificate` says by how much they are not, and what prices prove of any labels.
     Cost: O(n k). On a device, nothing is read; soft labels are about 60 operations at ``n_iter=3``,
-    hard ones about 290; ``exact`` reads, and takes seconds beyond a few hundred clusters.
+    hard ones about 160; ``exact`` reads, and takes seconds beyond a few hundred clusters.
     Ranks: soft labels are those of the whole batch to rounding; ``hard`` ones are inside the bounds
     of the whole batch, and depend on how rows lie on ranks; ``exact`` is for one process.
 
@@ -149,9 +150,19 @@ class BalancedLabels(Bounded):
         self.register_buffer("prices", torch.zeros(n_clusters, dtype=torch.float64, device=device))
 
     def forward(
-        self, scores: Tensor, weights: Tensor | None = None, queue: Tensor | None = None
+        self,
+        scores: Tensor,
+        weights: Tensor | None = None,
+        queue: Tensor | None = None,
+        groups: None = None,
     ) -> Tensor:
         """Label a batch; the class says what goes in and comes out."""
+        if groups is not None:
+            msg = (
+                "groups must be None: bounds hold for all rows of a batch together. To fix this, "
+                "call one BalancedLabels for each group, on the rows of that group"
+            )
+            raise InvalidValueError(msg)
         rows, counts = self._rows(scores, weights, queue)
         with torch.no_grad():
             start = self.prices if self.decay == 1.0 else self.decay * self.prices

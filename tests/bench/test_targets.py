@@ -40,6 +40,7 @@ def test_the_comparison_prints_a_row_for_each_rule(
     assert [row.split(" | ")[0] for row in rows] == [
         "| Sinkhorn, 3 rounds",
         "| PricedLabels hard, 0.2 to 2.75",
+        "| Sinkhorn, 3 rounds, 0.02",
         "| BalancedLabels hard, 0.2 to 2.75",
     ]
     sizes = rows[-1].split(" | ")[4].split(" to ")

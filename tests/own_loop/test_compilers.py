@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 import torch
 from torch import nn
@@ -79,6 +81,37 @@ def test_two_modules_of_other_k_are_one_graph():
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     for seed in range(3):
         assert_same(compiled(batch(seed)), plain(batch(seed)))
+    assert_same_state(module, plain)
+
+
+@pytest.mark.skipif(
+    shutil.which("g++") is None and shutil.which("clang++") is None,
+    reason="inductor compiles C++, and neither g++ nor clang++ is here",
+)
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method.:DeprecationWarning")  # its own
+def test_inductor_gives_equal_targets_gradients_and_prices():
+    class Step(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.soft, self.hard = MODULES["soft"](), MODULES["hard"]()
+            self.capped = MODULES["capped router"]()
+
+        def forward(self, x):
+            cosines = torch.tanh(x)
+            loss = torch.nn.functional.cross_entropy(cosines / 0.1, self.soft(cosines.detach()))
+            return loss, self.hard(cosines.detach()), self.capped(torch.sigmoid(x)).indices
+
+    plain, module = Step(), Step()
+    compiled = torch.compile(module, fullgraph=True)
+    for seed in range(2):
+        x = batch(seed).requires_grad_()
+        twin = x.detach().clone().requires_grad_()
+        found, wanted = compiled(x), plain(twin)
+        assert_same(found, wanted)
+        found[0].backward()
+        wanted[0].backward()
+        torch.testing.assert_close(x.grad, twin.grad)
     assert_same_state(module, plain)
 
 

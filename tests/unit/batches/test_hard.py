@@ -27,7 +27,7 @@ def random_instance(seed):
     upper = np.minimum(1.0, np.full(k, (1.0 + 2.0 * rng.random()) / k))
     options = {
         "counted": rng.random(n) < 0.8,
-        "n_rounds": int(rng.integers(0, 5)),
+        "n_rounds": int(rng.integers(1, 5)),
         "epsilon": 10.0 ** int(rng.integers(-6, 1)),
     }
     return scores, lower, upper, options
@@ -89,8 +89,9 @@ def test_seats_add_up_and_keep_the_bounds(seed):
     inside = np.bincount(rng.integers(0, k, n), minlength=k)
     lower = np.maximum(inside - rng.integers(0, 4, k), 0)
     upper = inside + rng.integers(0, 4, k)
-    sizes = rng.dirichlet(np.ones(k))
-    seats = seats_of(sizes, lower / n, upper / n, np.asarray(float(n)))
+    asks = rng.multinomial(n, rng.dirichlet(np.ones(k)))
+    seats = seats_of(asks, lower, upper)
     assert seats.sum() == n
     assert (lower <= seats).all()
     assert (seats <= upper).all()
+    np.testing.assert_array_equal(seats_of(seats, lower, upper), seats)
