@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -12,8 +13,7 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.workers import workers
 from dualclust.algos.offline import assign_source
 from dualclust.algos.offline._averaged_prices import averaged_prices, parts_of_pass
-from dualclust.algos.scores import ahead
-from dualclust.algos.scores.ahead import blocks_ahead
+from dualclust.algos.scores.ahead import HELD_ENTRIES, blocks_ahead
 from dualclust.algos.scores.blocks import block_rows, row_blocks
 from dualclust.algos.scores.sources import feature_source, product_source, score_source
 from tests.problems import cone_features, unit_rows
@@ -41,14 +41,13 @@ def begun(asked, n):
     return [edge for edge, _ in asked]
 
 
-def test_the_first_blocks_of_a_pass_are_begun_by_workers(monkeypatch):
-    n, k = 40_000, 3
-    monkeypatch.setattr(ahead, "HELD_ENTRIES", 2 * block_rows(k) * k)
-    scores = np.random.default_rng(0).normal(size=(n, k))
+def test_the_first_blocks_of_a_pass_are_begun_by_workers():
+    n, k = 45_000, 128  # five blocks and a half
+    scores = np.arange(1.0 * n * k).reshape(n, k)
     source, asked = watched(score_source(scores))
     edges = list(row_blocks(n, block_rows(k)))
     with workers(2), blocks_ahead(source, like=LIKE) as ready:
-        assert begun(asked, 2) == edges[:2]
+        assert begun(asked, 4) == edges[:4]
         assert threading.get_ident() not in {thread for _, thread in asked}
         found = list(ready.map_blocks(ready.block, like=LIKE))
         assert sorted(edge for edge, _ in asked) == edges  # each was read once
@@ -58,12 +57,20 @@ def test_the_first_blocks_of_a_pass_are_begun_by_workers(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("entries", "n_held"), [(0, 0), (11, 0), (12, 1), (29, 2), (30, 3), (99, 3)]
+    ("rows", "n_held"),
+    [
+        ([2**20 + 1, 1], 0),
+        ([2**20, 1], 1),
+        ([2**19, 2**19, 1], 2),
+        ([2**19, 2**19 - 1, 1], 3),
+        ([1, 2, 3], 3),
+    ],
 )
-def test_no_more_is_held_than_memory_is_for(entries, n_held, monkeypatch):
-    monkeypatch.setattr(ahead, "HELD_ENTRIES", entries)
-    source, asked = watched(score_source(np.eye(20)[:, :3]))
-    edges = [(0, 4), (4, 8), (8, 10)]
+def test_no_more_is_held_than_memory_is_for(rows, n_held):
+    source, asked = watched(score_source(np.broadcast_to(0.5, (2**21, 4))))
+    assert HELD_ENTRIES == 4 * 2**20
+    stops = list(accumulate(rows))
+    edges = list(zip([0, *stops], stops, strict=False))
     with workers(2), blocks_ahead(source, like=LIKE, edges=edges):
         assert begun(asked, n_held) == edges[:n_held]
 
