@@ -192,7 +192,7 @@ def labels_by_paths(
     if assignment.gap > 0.5:
         # The rounding of prices may be more than all labels are worth; prices of 0 have none.
         zero, _ = proven(candidates, slots, xp.zeros_like(prices), bounds, 0.0, options)
-        assignment = zero if zero.gap < assignment.gap else assignment
+        assignment = zero if zero.upper_bound < assignment.upper_bound else assignment
     return assignment, prices
 
 
