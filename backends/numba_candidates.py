@@ -136,6 +136,9 @@ def select_candidates(
     n, k = scores.shape
     width = min(width, k)
     kind = scores.dtype.type
+    # Sums stay finite in single precision; prices that are cut alike are within the slack alike.
+    most = float(np.finfo(native).max) / 4.0
+    low, high = (np.clip(v, -most, most).astype(native) for v in (low, high))
     largest = kind(max(np.abs(low).max(), np.abs(high).max()))
     clusters = np.full((n, width), -1, dtype=np.int32)
     values = np.full((n, width), -np.inf, dtype=native)
@@ -145,8 +148,8 @@ def select_candidates(
     padded = -(-k // 8) * 8
     _select_candidates(
         scores,
-        low.astype(native),
-        high.astype(native),
+        low,
+        high,
         kind(8.0 * np.finfo(native).eps),
         largest,
         sums,

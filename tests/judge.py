@@ -7,14 +7,15 @@ doubles, whose error is bounded, and then in integers as well where that error d
 O is the objective, S the sum of the absolute scores of the labels, p are the prices, l and u the
 bounds, also those implied by the other clusters' bounds and n. No labels inside the bounds exceed
 ``D = O + lost``, with ``lost = sum_i max_k (s_ik + p_k) - (s_iy + p_y) + sum_k p+_k (n_k - l_k) +
-p-_k (u_k - n_k)``. R is what rounding may hide, 128 roundings of S and
-one of each weight times a score. Prices excuse nothing, however large they are.
+p-_k (u_k - n_k)``. R is what rounding may hide: 64 roundings of S by what `gap` documents, one of
+S where losses are added, and one of each weight times a score. Prices excuse nothing.
 
 `judge_assignment`
     Labels are clusters, on allowed pairs; counts are theirs, inside the bounds; violation is 0.
-    ``|objective - O| <= rounding``, and <= 64 roundings of S. ``objective <= upper_bound``, and
-    ``D <= upper_bound + R``. ``gap max(S, |upper_bound|)`` is ``upper_bound - objective``, and
-    ``lost`` is at most that plus R. Optimal if, and only if, the gap is 0; then ``lost <= R``.
+    ``|objective - O| <= rounding``, and <= 64 roundings of S. ``rounding`` is at most 128 roundings
+    of all terms, as two sums of them have. ``D <= upper_bound + rounding``, but for what products
+    are rounded by. ``gap max(S, |upper_bound|)`` is ``upper_bound - objective >= 0``, and ``lost``
+    is at most that plus R. Optimal if, and only if, the gap is 0; then ``lost <= R``.
 
 `tests.judge_bounds` and `tests.judge_centers` judge the rest of what the library proves.
 """
@@ -123,28 +124,27 @@ def judge_assignment(
     )
     if not is_exact:  # of the priced scores
         off += 4 * LONG_EPS * total(abs(s[i, best]) + abs(s[i, y]) + abs(p[best]) + abs(p[y]))[0]
-    # In the unit of the largest score, numbers far below it are subnormal.
+    # Of a unit, powers of two above the largest weight and score, small numbers are subnormal.
     factor = 1.0 if weights is None else float(np.max(weights, initial=1.0))
-    least = TINY * max(1, Fraction(factor) * Fraction(abs(scores[allowed]).max(initial=0.0)))
+    largest = float(abs(scores[allowed]).max(initial=0.0)) or 1.0  # of zeros the unit is 1
+    floor = (n + 4) * TINY * max(1, 4 * Fraction(factor) * Fraction(largest))
     o, ub, r, g = map(Fraction, (objective, bound, rounding, gap))
-    floor, product = (n + 4) * least, total(abs(s[i, best]))[0]  # a weight times a score is rounded
-    explained = EPS * (128 * size + abs(ub) + product * (weights is not None)) + floor
+    product = total(abs(s[i, best]))[0] if weights is not None else Fraction(0)
+    rounded = EPS * (size + abs(ub) + product) + floor  # losses, the bound, weights times scores
+    explained = 64 * EPS * size + rounded
     if not is_exact and exact is None and off > explained:
         return judge_assignment(scores, weights, lower, upper, found, doubt=doubt, exact=True)
     e, explained = e + Fraction(doubt), explained + 2 * Fraction(doubt)
     require(abs(o - worth) <= r + e, "objective within rounding", objective, float(worth), rounding)
     require(abs(o - worth) <= 64 * EPS * size + e + floor, "objective", objective, float(worth))
-    terms = abs(p[y]) + abs(p[best]) + abs(s[i, best])  # of D, too: of prices that prove little
-    most = 1024 * EPS * (size + e + total(terms)[0] + n * total(abs(p))[0]) + 2 * floor
-    require(0 <= r and (r <= most or not size), "rounding is of scores", rounding, float(most))
+    terms = total(np.where(allowed, abs(s), 0 * abs(s)).max(axis=1))[0] + n * total(abs(p))[0]
+    require(0 <= r <= 128 * EPS * (size + e + terms) + floor, "rounding is of the terms", rounding)
     require(o <= ub, "objective at most upper_bound", objective, bound)
-    dual = float(worth + lost)
-    require(
-        worth - Fraction(doubt) + lost + off <= ub + explained, "D at most upper_bound", dual, bound
-    )
+    dual, out = worth - Fraction(doubt) + lost + off, r + rounded + 2 * Fraction(doubt)
+    require(dual <= ub + out, "D at most upper_bound", float(dual), bound, float(out))
     scale = max(size, abs(ub))
     stated, tolerance = g * scale, EPS * (4 * scale + 64 * g * size) + g * e + floor
     require(abs(stated - (ub - o)) <= tolerance, "gap is of upper_bound", gap, objective, bound)
-    require(g >= 0 and lost + off <= stated + explained, "gap proven", gap, float(lost))
+    require(g >= 0 and lost + off <= ub - o + explained, "gap proven", gap, float(lost))
     require((found.status == "optimal") == (g == 0), "optimal has no gap", gap, found.status)
     return Verdict(worth, worth + lost, e + off)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -13,8 +11,8 @@ import numpy as np
 
 from dualclust.algos.core.errors import InfeasibleBoundsError
 from dualclust.algos.scores.blocks import block_rows, row_blocks
-from dualclust.algos.scores.sources import FeatureSource, ScoreSource
-from tests.judge import SMALL, judge_assignment, require
+from dualclust.algos.scores.sources import FeatureSource
+from tests.judge import judge_assignment, require
 from tests.judge_bounds import (
     judge_comparison,
     judge_dual_value,
@@ -31,41 +29,17 @@ from tests.judge_centers import (
     judge_pseudo_labels,
     judge_survey,
 )
+from tests.judge_commands import LARGEST, barred_pairs, chosen, command, how, on_host
 from tests.judge_figures import FIGURES
-from tests.judge_files import Rows, judge_choice, judge_folder, judge_page, judge_table, read_csv
 from tests.judge_runs import judge_run
-
-LARGEST = 2**24
-"""Scores that are judged at most."""
 
 PIECES: dict[Any, list[tuple[int, Any, Any]]] = {}
 _lock = threading.Lock()
 
 
-def on_host(value: Any) -> Any:
-    """Return arrays as NumPy's, also those in records; all else as it is."""
-    if isinstance(value, tuple) and not isinstance(value, (ScoreSource, FeatureSource)):
-        parts = [on_host(part) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
-        return value
-    if type(value).__name__ == "SecondTensor":
-        value = value.inner
-    if hasattr(value, "detach"):
-        value = value.detach()
-        value = value.double() if str(value.dtype) == "torch.bfloat16" else value
-        return value.cpu().numpy().copy()
-    return np.asarray(value)
-
-
 def eps_of(array: Any) -> float:
     """Return the spacing of the type in which the library computes."""
     return float(np.finfo(np.promote_types(array.dtype, np.float32)).eps)
-
-
-def how(n_scores: int) -> str:
-    """Tell how an assignment of so many scores is judged."""
-    return "exact" if n_scores <= SMALL else "interval"
 
 
 def rows_of(features: Any) -> Any:
@@ -172,18 +146,6 @@ def sums(given: dict[str, Any], found: Any) -> str:
     return "exact"
 
 
-def barred_pairs(given: dict[str, Any], n: int, k: int) -> Any:
-    fixed, forbidden = given["fixed"], given["forbidden"]
-    if fixed is None and forbidden is None:
-        return None
-    barred = np.zeros((n, k), bool)
-    if fixed is not None:
-        barred |= (fixed[:, None] >= 0) & (fixed[:, None] != np.arange(k))
-    if forbidden is not None:
-        barred[forbidden[:, 0], forbidden[:, 1]] = True
-    return barred
-
-
 def constrained(given: dict[str, Any], found: Any) -> str:
     bounds = given["bounds"]
     barred = barred_pairs(given, bounds.n_samples, bounds.n_clusters)
@@ -253,98 +215,6 @@ def surveyed(given: dict[str, Any], found: Any) -> str:
         return "not judged: rows of several ranks"
     for candidate, one in zip(given["candidates"], found, strict=True):
         judge_survey(x, on_host(candidate), given["metric"], one, eps=eps_of(x))
-    return "interval"
-
-
-def command(given: dict[str, Any], found: Any) -> str:
-    """Judge the folder that a command has written, from what it has read."""
-    from dualclust.common.formats import default_folder
-
-    options = given["options"]
-    is_new = hasattr(options, "model")
-    if found != 0 or getattr(options, "dry_run", False):
-        return "not judged: nothing was written"
-    folder = options.out or default_folder(options.input, *(["-assigned"] if is_new else []))
-    if os.environ.get("RANK", "0") != "0":
-        return "part"  # the first rank writes the folder
-    if not (folder / "result.json").is_file():
-        return "not judged: labels alone"
-    if options.invalid == "drop":
-        return "not judged: rows that were dropped"
-    rows = (assigned_rows if is_new else clustered_rows)(options, folder)
-    if rows.x.shape[0] * len(rows.centers) > LARGEST:
-        return "not judged: too large"
-    judge_folder(folder, rows)
-    labels = np.load(folder / "labels.npy", allow_pickle=False)
-    if rows.prices is not None and (folder / "rows.csv").is_file():
-        judge_table(read_csv(folder / "rows.csv"), labels, rows)
-    if (folder / "report.html").is_file():
-        result = json.loads((folder / "result.json").read_text())
-        judge_page((folder / "report.html").read_text(), result, labels, rows)
-    if rows.prices is not None and options.table is not None and options.table.suffix == ".csv":
-        judge_table(read_csv(options.table), labels, rows, options.id or "row")
-    return how(rows.x.shape[0] * len(rows.centers))
-
-
-def read_rows(options: Any, metric: str) -> tuple[Any, Any, float]:
-    """Return the rows of a command's input, read anew, and the spacing of their type."""
-    from dualclust.cluster.embeddings import open_embeddings
-    from dualclust.cluster.options import selection_of
-
-    stored = open_embeddings(options.input, selection_of(options))
-    x = np.asarray(stored.rows(0, stored.n_samples), np.float64)
-    if metric == "cosine":
-        x = x / np.abs(x).max(axis=1, keepdims=True)
-        x = x / np.linalg.norm(x, axis=1, keepdims=True)
-    return stored, x, float(np.finfo(stored.dtype).eps)
-
-
-def clustered_rows(options: Any, folder: Any) -> Rows:
-    from dualclust.cluster.problem import read_inputs
-
-    stored, x, eps = read_rows(options, options.metric)
-    inputs = read_inputs(options, stored)
-    with np.load(folder / "model.npz", allow_pickle=False) as model:
-        centers, prices = model["centers"], model["prices"]
-    fixed, forbidden = on_host(inputs.fixed), on_host(inputs.forbidden)
-    return Rows(
-        x=x,
-        weights=on_host(inputs.weights),
-        barred=barred_pairs({"fixed": fixed, "forbidden": forbidden}, len(x), len(centers)),
-        centers=centers,
-        prices=prices,
-        metric=options.metric,
-        eps=eps,
-        n_fixed=0 if fixed is None else int((fixed >= 0).sum()),
-        n_forbidden=0 if forbidden is None else len(forbidden),
-    )
-
-
-def assigned_rows(options: Any, folder: Any) -> Rows:
-    from dualclust.cluster.model import read_model
-
-    model = read_model(options.model)
-    _, x, eps = read_rows(options, model.metric)
-    prices, price_error = model.prices if options.prices else None, 0.0
-    if options.bounded:
-        sizes = read_csv(folder / "sizes.csv")
-        prices, price_error = np.asarray([float(line["price"]) for line in sizes]), 5e-7
-    same = {"weights": None, "barred": None, "metric": model.metric, "eps": eps}
-    none = {"n_fixed": 0, "n_forbidden": 0, "price_error": price_error}
-    none["middle"] = np.asarray(model.centers, np.float64).mean(axis=0)
-    return Rows(x=x, centers=model.centers, prices=prices, **same, **none)
-
-
-def chosen(given: dict[str, Any], found: Any) -> str:
-    """Judge the table of a choice of k."""
-    from dualclust.common.formats import default_folder
-
-    options = given["options"]
-    folder = options.out or default_folder(options.input, "-choice")
-    if found != 0 or not (folder / "choice.csv").is_file():
-        return "not judged: nothing was written"
-    said = json.loads((folder / "choice.json").read_text())
-    judge_choice(read_csv(folder / "choice.csv"), said["n_drawn"])
     return "interval"
 
 

@@ -88,14 +88,18 @@ def judge_kmeans(
     if not means:
         return
     for j in np.flatnonzero(np.bincount(y, w, minlength=k) > 0):
-        sums, size = w[y == j] @ x[y == j], np.abs(w[y == j] @ np.abs(x[y == j])).max()
+        own, part = x[y == j], w[y == j] / w[y == j].max()  # squares of weights leave float64
+        sums, size = part @ own, (part @ np.abs(own)).max()
+        # A row is rounded to 2^-80 of the largest entry, and unit rows without weights to 2^-36.
+        off = 1e2 * eps * size + part.sum() * np.abs(x).max() * 2.0**-79
         if metric == "cosine":
+            off += 0.0 if weights is not None else len(own) * own.shape[1] ** 0.5 * 2.0**-36
             length = np.linalg.norm(sums)
-            size = 1e2 * eps * size + (y == j).sum() * 2.0**-36  # unit rows are added as integers
-            mean, off = sums / (length or 1.0), size / (length or size)
+            mean, off = sums / (length or 1.0), off / (length or off or 1.0)
         else:
-            mean, off = sums / w[y == j].sum(), 1e2 * eps * size / w[y == j].sum()
+            mean, off = sums / part.sum(), off / part.sum()
         away = np.abs(centers[j] - mean).max()
+        off += np.finfo(np.asarray(found.centers).dtype).smallest_subnormal
         require(off > 0.1 or away <= off, "a center is the mean of its rows", j, away, off)
 
 

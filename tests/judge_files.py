@@ -59,11 +59,13 @@ class Rows(SimpleNamespace):
     """What a command has read: `x`, `weights`, `barred` (n, k) or None, `centers`, `prices`, `eps`.
 
     Rows are unit vectors for "cosine"; `metric` says so. Scores are counted from `middle`, and
-    prices are known to `price_error`.
+    prices are known to `price_error`. Of rows that were dropped none is here: `numbers` are those
+    of the others in the input.
     """
 
     middle: Any = None
     price_error = 0.0
+    numbers: Any = None
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
@@ -72,10 +74,28 @@ def read_csv(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def labels_of(folder: Path, rows: Rows) -> Any:
+    """Return the labels of the rows that were clustered; that of a dropped one is -1."""
+    labels = np.load(folder / "labels.npy", allow_pickle=False)
+    if rows.numbers is None:
+        return labels
+    others = np.delete(labels, rows.numbers)
+    require((others == -1).all(), "dropped rows have no label", others)
+    return labels[rows.numbers]
+
+
 def judge_folder(folder: Path, rows: Rows) -> None:
     """Judge result.json and the files of labels, sizes and centers beside it."""
     result = json.loads((folder / "result.json").read_text())
-    labels = np.load(folder / "labels.npy", allow_pickle=False)
+    labels = labels_of(folder, rows)
+    if rows.numbers is not None:
+        whole = len(np.load(folder / "labels.npy", allow_pickle=False))
+        told = {name: result["input"][name] for name in ("rows", "dropped_rows")}
+        true = {"rows": len(labels), "dropped_rows": whole - len(labels)}
+        require(told == true, "dropped rows", told, true)
+        numbers = np.setdiff1d(np.arange(whole), rows.numbers).tolist()
+        first = result["input"]["dropped"]
+        require(first == numbers[: len(first)], "numbers of dropped rows", first, numbers)
     unknown = set(result) - FIELDS
     require(not unknown, "each field of result.json has a judge", unknown)
     found = {path.name for path in folder.iterdir()}
@@ -151,7 +171,7 @@ def _judge_figures(
         prices=rows.prices,
         objective=own.sum(),
         upper_bound=own.sum() + max(lost, 0.0),
-        rounding=2.0**-47 * size,
+        rounding=2.0**-45 * size,
         violation=0,
         gap=gap,
         status="optimal" if gap == 0.0 else "within gap",
@@ -174,6 +194,12 @@ def judge_table(lines: list[dict[str, str]], labels: Any, rows: Rows, key: str =
     off = 64 * rows.eps * (reach + np.abs(rows.prices).max()) + 1e-8 * reach
     for place, line in enumerate(lines):
         i = int(line["row"]) if "row" in line else place
+        if rows.numbers is not None:
+            at = int(np.searchsorted(rows.numbers, i))
+            if at == len(rows.numbers) or rows.numbers[at] != i:
+                require(line["cluster"] == "", "a dropped row has no cluster", line)
+                continue
+            i = at
         j = int(line["cluster"])
         require(labels[i] == j, "cluster of a row", i, j, labels[i])
         others = np.where(np.arange(len(c)) == j, -np.inf, priced[i])
@@ -233,6 +259,8 @@ def judge_choice(lines: list[dict[str, str]], n: int) -> None:
         require(0.0 <= proven <= price + 1e-9, "proven price at most the price", line)
         require(value["gap"] >= 0.0, "gap", line)
         small, large = value["smallest"], value["largest"]
-        require(0 <= small * k <= n and small <= large and large * k >= 0, "sizes", line)
+        require(0 <= small * k <= n <= large * k, "sizes around the mean", line)
+        low, high = np.floor(value["lower"] * n / k), np.ceil(min(value["upper"], k) * n / k)
+        require(free or low <= small <= large <= high, "sizes inside the shares", line)
         for name in ("silhouette", "reference_silhouette", "all_silhouette", "stability"):
             require(-1.0 <= value[name] <= 1.0, name, line)

@@ -30,7 +30,7 @@ import array_api_compat as compat
 
 from ..core.checks import check_real, check_same_place, check_shape
 from ..core.errors import InvalidValueError
-from ..core.exact_sums import LIMIT, UNIT_GRID, Grid, grid_of, means_of_sums, sum_rows
+from ..core.exact_sums import FINEST, LIMIT, UNIT_GRID, Grid, grid_of, means_of_sums, sum_rows
 from ..core.reads import entries, on_host, read
 from ..core.types import Array
 from ..scores.blocks import FEWEST_ROWS, block_rows, map_blocks
@@ -43,7 +43,16 @@ from ..scores.sources import (
 )
 from .start import power_of_two
 
-__all__ = ["Frame", "check_reach", "fits_alone", "frame_of", "map_rows", "scores_of"]
+__all__ = [
+    "Frame",
+    "check_reach",
+    "fits_alone",
+    "frame_of",
+    "map_rows",
+    "scores_of",
+    "unit_of_weights",
+    "weight_extremes",
+]
 
 R = TypeVar("R")
 
@@ -51,7 +60,11 @@ CACHED_ENTRIES = 2**18  # 1 MiB of float32
 
 HELD_ENTRIES = 2**23  # 32 MiB of float32: rows up to so many are kept in the frame's coordinates
 
-WEIGHTED = 120  # bits that sums keep below the largest product: weights may vary as much as rows
+WEIGHTED = 120  # bits that sums keep below the largest product, at least
+
+SMALLEST = -1015  # exponent of a unit, at least, so that its inverse does not overflow
+
+LIGHTEST = 960  # bits from the largest weight to the smallest: beyond, products are subnormal
 
 
 class Frame(NamedTuple):
@@ -139,11 +152,11 @@ def _frame_and_reach(
             ". To fix this, pass at least one"
         )
         raise InvalidValueError(msg)
-    weight_unit = 1.0
+    finest, weight_unit = FINEST, 1.0
     if weights is not None:
         check_same_place(features=like, weights=weights)
         weights = check_weights("weights", weights, group.n_total)
-        weight_unit = power_of_two(float(xp.max(weights)), weights.dtype, xp)
+        weight_unit, finest = unit_of_weights(*read(*weight_extremes(weights)))
         weights = weights / weight_unit
     low, high = _extremes(source)
     zero = xp.zeros((d,), dtype=like.dtype, device=device)
@@ -156,26 +169,69 @@ def _frame_and_reach(
                 f"To fix this, normalize the rows with dualclust.algos.core.project_sphere"
             )
             raise InvalidValueError(msg)
-        grid = UNIT_GRID if weights is None else grid_of(0.5, group.n_total, finest=WEIGHTED)
+        grid = UNIT_GRID if weights is None else grid_of(0.5, group.n_total, finest=finest)
         inside = source._replace(largest=LIMIT)
         return Frame(source, inside, grid, zero, 1.0, True, weights, weight_unit), worst
     reach, most, least = read(xp.max(0.5 * high - 0.5 * low), xp.max(high), xp.min(low))
     _check_span(reach < float(xp.finfo(like.dtype).max) / 64.0, reach)
     largest = max(most, -least)
-    grid = grid_of(largest, group.n_total)
+    grid = grid_of(largest, group.n_total)  # of the mean of all rows, which has no weights
     # The mean is far better than the midrange if a few rows lie far out.
     origin = xp.astype(_mean(source, grid), like.dtype)
     around = xp.astype(origin, xp.float64)
     unit = float(xp.max(xp.maximum(high - around, around - low)))
     unit = power_of_two(unit, like.dtype, xp)
     if weights is not None:
-        grid = grid_of(largest, group.n_total, finest=WEIGHTED)
+        grid = grid_of(largest, group.n_total, finest=finest)
     inside, held = _shifted(source, origin, unit), None
     if on_host(like) and group.n_local * d <= HELD_ENTRIES:
         parts = map_rows(lambda block, a, b: (block - origin) * (1.0 / unit), source)
         held = xp.concat([like, *parts])
         inside = inside._replace(rows=lambda start, stop: held[start:stop, :])
     return Frame(source, inside, grid, origin, unit, False, weights, weight_unit, held), reach
+
+
+def weight_extremes(weights: Array) -> tuple[Array, Array]:
+    """Return the largest weight, and the smallest one above 0, without axes."""
+    xp = compat.array_namespace(weights)
+    lightest = xp.min(xp.where(weights > 0, weights, xp.full_like(weights, math.inf)))
+    return xp.max(weights), lightest
+
+
+def unit_of_weights(heaviest: float, lightest: float) -> tuple[float, int]:
+    """Return a unit of weights, and how many bits below it sums of weighted rows must keep.
+
+    A cluster may hold the lightest rows alone. So `FINEST` bits are kept below their weight, as
+    many as below the largest entry without weights.
+
+    Parameters
+    ----------
+    heaviest, lightest : float > 0
+        Of `weight_extremes`.
+
+    Returns
+    -------
+    unit : float
+        A power of two above the largest weight.
+    finest : int
+
+    Raises
+    ------
+    InvalidValueError
+        For weights further apart than 2^960, which is 1e289.
+    """
+    # As `power_of_two`, of float64.
+    unit = math.ldexp(1.0, min(max(math.frexp(heaviest)[1], SMALLEST), 1023))
+    least = math.ldexp(unit, -LIGHTEST)
+    if lightest < least:
+        msg = (
+            f"weights must be 0, or at least 1e-289 of the largest, got {lightest:g} beside "
+            f"{heaviest:g}: the sum of such rows alone would lose its digits. To fix this, set "
+            f"weights below {least:g} to 0"
+        )
+        raise InvalidValueError(msg)
+    span = math.frexp(unit)[1] - math.frexp(lightest)[1]
+    return unit, max(WEIGHTED, FINEST + span)
 
 
 def _has_span(frame: Frame) -> bool:

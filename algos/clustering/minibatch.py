@@ -50,8 +50,8 @@ from ..scores.sources import check_weights
 from ..scores.statistics import score_range
 from ._cluster_sums import weighted_means, weighted_sums
 from ._empty_clusters import EMPTY
-from ._frame import WEIGHTED
-from .start import METRICS, power_of_two
+from ._frame import unit_of_weights, weight_extremes
+from .start import METRICS
 
 __all__ = ["MiniBatchState", "MiniBatchStep", "init_minibatch", "minibatch_step"]
 
@@ -240,14 +240,14 @@ def _add(
 ) -> tuple[Array, Array]:
     """Add a batch to means and weights; its sums are integers."""
     xp = compat.array_namespace(means)
-    k, heaviest = means.shape[0], 1.0
+    k, heaviest, lightest = means.shape[0], 1.0, 1.0
     if weights is None:
-        weights = xp.ones_like(rows[:, 0])
+        weights = xp.ones_like(rows[:, 0], dtype=xp.float64)
         (largest,) = read(xp.max(xp.abs(rows)))
     else:
-        largest, heaviest = read(xp.max(xp.abs(rows)), xp.max(weights))
-    grid = grid_of(largest, rows.shape[0], finest=WEIGHTED)
-    weight_unit = power_of_two(heaviest, weights.dtype, xp)
+        largest, heaviest, lightest = read(xp.max(xp.abs(rows)), *weight_extremes(weights))
+    weight_unit, finest = unit_of_weights(heaviest, lightest)
+    grid = grid_of(largest, rows.shape[0], finest=finest)
     sums = weighted_sums(rows, weights / weight_unit, labels, grid, n_clusters=k)
     mean, added = weighted_means(sums, grid)
     added = added * weight_unit

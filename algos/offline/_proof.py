@@ -173,11 +173,7 @@ def regrets(values: Array, clusters: Array, prices: Array, slots: Array) -> Arra
     -------
     (m,) float64 array
         ``max_j (s_ij - s_iy) + (pi_j - pi_y)``, never negative. Each term is rounded once
-        (`core.error_free`): prices that are large beside the scores hide nothing.
-
-    Notes
-    -----
-    Cost: O(1) for each candidate.
+        (`core.error_free`): prices that are large beside the scores hide nothing. O(1) each.
 
     Examples
     --------
@@ -260,8 +256,7 @@ def proven(
     numbers as large as `scale`, once for each row that loses something.
     """
     xp, k = compat.array_namespace(prices), prices.shape[0]
-    # Candidates and fixed rows speak for prices inside the region only.
-    inside = xp.clip(prices, candidates.low, candidates.high)
+    inside = xp.clip(prices, candidates.low, candidates.high)  # where candidates speak for all
     is_outside = bool(xp.any(inside != prices))
 
     def of_part(rows: slice) -> _Part:
@@ -299,8 +294,8 @@ def proven(
     if not math.isfinite(size + lost):
         raise ScoresOutOfRangeError
     # Step 3: rounding explains a loss, up to that of the objective itself; else it is rounded up.
-    is_explained = lost <= rounding_of(min(scale * n_terms, size))
-    lost = 0.0 if is_explained else lost + rounding_of(lost)
+    explained = rounding_of(min(scale * n_terms, size))
+    lost = 0.0 if lost <= explained else lost + rounding_of(lost)
     assignment = OfflineAssignment(
         labels=_labels_of_all_rows(candidates, xp.concat(chosen), options),
         counts=counts,
@@ -363,32 +358,33 @@ def relative_gap(lost: float, size: float, upper_bound: float) -> float:
     return max(lost / largest, SMALLEST) if lost > 0.0 else 0.0
 
 
-def in_unit(assignment: OfflineAssignment, exponent: int) -> OfflineAssignment:
-    """Return the result for scores that are ``2**exponent`` times those it was solved for.
+def in_unit(found: OfflineAssignment, exponent: int, coarsest: int = -1074) -> OfflineAssignment:
+    """Return the result for scores ``2**exponent`` times those solved, once in ``2**coarsest``.
 
     Raises
     ------
     InvalidValueError
         If the objective, the bound or a price does not fit into float64.
     """
-    if exponent == 0:
-        return assignment
-    counts = assignment.counts
-    # A score far below the largest has lost digits in this unit: one in each row.
+    coarsest = max(coarsest, exponent)
+    if exponent == coarsest == 0:
+        return found
+    counts = found.counts
+    # A score far below the largest has lost digits in its unit: one in each row.
     lost = SMALLEST * float(compat.array_namespace(counts).sum(counts))
-    values = assignment.objective, assignment.upper_bound, assignment.rounding + lost
+    values = found.objective, found.upper_bound, found.rounding
     try:
         objective, upper_bound, rounding = (math.ldexp(v, exponent) for v in values)
-        math.ldexp(largest_score(assignment.prices), exponent)
+        rounding += math.ldexp(lost, coarsest)
+        math.ldexp(largest_score(found.prices), exponent)
     except OverflowError:
         msg = (
             "scores must have a sum that float64 holds, got one of more than 1e308. To fix this, "
             "divide all scores, or all weights, by the same number: the labels stay the same"
         )
         raise InvalidValueError(msg) from None
-    prices = times_power_of_two(assignment.prices, exponent)
-    return assignment._replace(
-        prices=prices,
+    return found._replace(
+        prices=times_power_of_two(found.prices, exponent),
         objective=objective,
         upper_bound=upper_bound,
         rounding=rounding + SMALLEST,

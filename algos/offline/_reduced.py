@@ -184,7 +184,13 @@ def labels_by_paths(
         assignment, misplaced = proven(candidates, slots, prices, bounds, scale, options)
         if misplaced <= tol / 8.0 * max(size, abs(assignment.upper_bound)):
             break
-    return (None if is_stuck else assignment), prices
+    if is_stuck or assignment is None:
+        return None, prices
+    if assignment.gap > 0.5:
+        # The rounding of prices may be more than all labels are worth; prices of 0 have none.
+        zero, _ = proven(candidates, slots, xp.zeros_like(prices), bounds, 0.0, options)
+        assignment = zero if zero.upper_bound < assignment.upper_bound else assignment
+    return assignment, prices
 
 
 def _held_back(

@@ -147,7 +147,7 @@ def largest_radius(
             break
         radius = math.inf
         share = max_entries / (n_rows * width)  # of the rows that may be free
-        if share < 1.0:
+        if share < 1.0 and columns:
             scatter = deviations * math.sqrt(share * (1.0 - share) * b)
             radius = float(apart[max(int(share * b - scatter), 0), 0]) / 2.0
         if width <= columns:

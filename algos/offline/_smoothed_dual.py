@@ -219,10 +219,12 @@ def price_errors(problem: Problem, found: RefinedPrices, share: float) -> Array:
     draws = random_signs((DRAWS, k), key=KEY, xp=xp, device=device) * scatter
     draws = draws - xp.stack([xp.mean(draws[i, :]) for i in range(DRAWS)])[:, None]
     moves = solve(draws) if k <= DENSE else xp.stack([solve(draws[i, :]) for i in range(DRAWS)])
+    unit = xp.max(xp.abs(moves))  # of squares that would overflow or vanish
+    unit = xp.where((unit == 0.0) | ((1e-150 < unit) & (unit < 1e150)), xp.ones_like(unit), unit)
     for i in range(DRAWS):
-        total = total + moves[i, :] * moves[i, :]
+        total = total + (moves[i, :] / unit) * (moves[i, :] / unit)
     square = total / DRAWS
-    return xp.sqrt(xp.maximum(square, xp.mean(square)))
+    return unit * xp.sqrt(xp.maximum(square, xp.mean(square)))
 
 
 class _Borders(NamedTuple):

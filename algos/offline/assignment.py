@@ -239,6 +239,7 @@ def assign_source(
             raise InvalidValueError(msg)
     if options.entries_per_row * n > options.max_entries:
         options = replace(options, max_entries=options.entries_of(n))
+    coarsest = source.exponent
     if n:
         if are_few(n, k, options, bounds.lower):
             source = kept_in_memory(source, like=bounds.lower)
@@ -248,7 +249,7 @@ def assign_source(
     except ScoresOutOfRangeError:  # a row that the sample did not have
         source = rescaled(source)
         result = _solved(Problem(source, bounds, tol, options, reach), prices)
-    return in_unit(result, source.exponent)
+    return in_unit(result, source.exponent, coarsest)
 
 
 def _solved(

@@ -25,6 +25,7 @@ symbol             here                  shape   meaning
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import TypeVar
@@ -103,8 +104,13 @@ def score_range(scores: Array) -> float:
     def of_part(rows: Array) -> Array:
         finite = xp.isfinite(rows)
         low = xp.min(xp.where(finite, rows, xp.full_like(rows, math.inf)), axis=1)
-        ranges = xp.astype(xp.max(rows, axis=1), xp.float64) - xp.astype(low, xp.float64)
-        return xp.where(xp.isfinite(ranges), ranges, xp.zeros_like(ranges))
+        high = xp.astype(xp.max(rows, axis=1), xp.float64)
+        low = xp.astype(low, xp.float64)
+        # None of a row without a finite score, or whose difference would overflow.
+        is_finite = 0.5 * high - 0.5 * low < 0.5 * sys.float_info.max
+        is_finite = is_finite & xp.isfinite(low)
+        none = xp.zeros_like(low)
+        return xp.where(is_finite, high, none) - xp.where(is_finite, low, none)
 
     ranges = xp.concat(list(map_parts(of_part, scores)))
     n = ranges.shape[0]

@@ -13,7 +13,7 @@ import pytest
 from dualclust.cli.main import build_parser, main
 from dualclust.cluster.options import check_options
 from tests import judged
-from tests.judge_calls import assigned_rows, clustered_rows
+from tests.judge_commands import assigned_rows, clustered_rows
 from tests.judge_files import (
     CHOICES,
     COUNTED,
@@ -192,3 +192,50 @@ def test_a_choice_is_judged(work, capsys):
     for wrong in ({"price_proven_percent": "99"}, {"silhouette": "1.5"}, {"smallest": "400"}):
         with pytest.raises(AssertionError, match="refused"):
             judge_choice([*lines, lines[0] | wrong], 500)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_rows_that_were_dropped_are_judged(tmp_path, metric):
+    x = np.random.default_rng(1).normal(size=(120, 3))
+    x[[0, 50]], x[119] = np.nan, 0.0
+    np.save(tmp_path / "X.npy", x)
+    before, out = told("run_cluster"), tmp_path / "out"
+    given = ["cluster", tmp_path / "X.npy", "-k", "4", "--metric", metric, "--invalid", "drop"]
+    table = ["--out", out, "--table", tmp_path / "t.csv", "--report", "--min-count", "20"]
+    assert run(*given, *table) == 0
+    assert told("run_cluster") == before + 1
+    options = build_parser().parse_args([str(a) for a in given])
+    check_options(options)
+    rows = clustered_rows(options, out)
+    dropped = [0, 50, 119] if metric == "cosine" else [0, 50]
+    assert rows.numbers.tolist() == np.delete(np.arange(120), dropped).tolist()
+    labels, result = np.load(out / "labels.npy"), json.loads((out / "result.json").read_text())
+    judge_folder(out, rows)
+    for row, label in ((50, 1), (7, -1), (7, (labels[7] + 1) % 4)):
+        wrong = labels.copy()
+        wrong[row] = label
+        np.save(out / "labels.npy", wrong)
+        with pytest.raises((AssertionError, ValueError)):  # counts of no label -1
+            judge_folder(out, rows)
+    np.save(out / "labels.npy", labels)
+    for name, value in (("rows", 120), ("dropped_rows", 1), ("dropped", [1])):
+        text = json.dumps(result | {"input": result["input"] | {name: value}})
+        (out / "result.json").write_text(text)
+        with pytest.raises(AssertionError, match="dropped rows"):
+            judge_folder(out, rows)
+    lines, kept = read_csv(tmp_path / "t.csv"), labels[rows.numbers]
+    judge_table(lines, kept, rows)
+    lines[50]["cluster"] = "1"
+    with pytest.raises(AssertionError, match="a dropped row has no cluster"):
+        judge_table(lines, kept, rows)
+
+
+def test_sizes_of_a_choice_are_judged():
+    zeros = ("gap", "price_percent", "price_proven_percent", "silhouette")
+    more = ("reference_silhouette", "all_silhouette", "stability")
+    line = dict.fromkeys((*zeros, *more), "0.0")
+    line |= {"k": "3", "lower": "0.5", "upper": "2.0", "smallest": "16", "largest": "66"}
+    judge_choice([line], 99)
+    for name, value in (("smallest", "15"), ("largest", "67"), ("largest", "32")):
+        with pytest.raises(AssertionError, match="sizes"):
+            judge_choice([line | {name: value}], 99)

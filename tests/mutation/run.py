@@ -3,10 +3,11 @@
 Run as ``make mutants``, which asks the suite first which tests run which lines (`trace`), or as
 ``python -m tests.mutation.run --n 60 --seed 0 --only algos/offline --operators semantic``. Each
 mutant is written into a copy of the repository, never into the checkout, and tests run there to the
-first failure: those that run its lines, or, without a trace of these, the test files that are
-likely to see it; then all others of its package. One in which a test uses up its CPU time is killed
-too: it did not end. In the end every test that killed must pass on the copy without an error in it.
-The exit code is 1 if fewer than `BAR` of those that are not equivalent are killed.
+first failure: those that run its lines, or, without a trace of these, those of the files that are
+likely to see it; then all others of its package that can run it. One in which a test uses up its
+CPU time is killed too: it did not end. In the end every test that killed must pass on the copy
+without an error in it. The exit code is 1 if fewer than `BAR` of those that are not equivalent are
+killed.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from tests.mutation.choice import (
 )
 from tests.mutation.operators import OPERATORS, operators_of
 from tests.mutation.places import Mutant
+from tests.mutation.reach import reach_of
 from tests.mutation.trace import Trace, read_trace
 from tests.mutation.warm import Warm
 
@@ -258,15 +260,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _stages(mutant: Mutant, trace: Trace, seconds: float) -> Stages:
-    """The tests that run a mutant's lines, or likely files; then the rest of its package."""
+    """The tests that run a mutant's lines, or those of likely files; then the rest of its package.
+
+    Of files only the tests that can run the mutant (`reach`); all of them if no test seems to.
+    """
     files = likely_files(ROOT, mutant)
     source = (ROOT / mutant.module).read_text(encoding="utf-8")
     found = line_tests(trace, source, mutant, files, seconds)
     # What runs on import is run by any test that imports late, and seen by the one that pins it.
-    first = [*found, *(f for f in files if f in PINNED.values())] if found else files[:FIRST_FILES]
+    pins = [f for f in files if f in PINNED.values()]
+    first = pins if found else list(dict.fromkeys([*files[:FIRST_FILES], *pins]))
     rank = {file: i for i, file in enumerate(files)}
     rest = [f for f in folder_files(ROOT, mutant.module) if f not in first]
-    return first, sorted(rest, key=lambda file: rank.get(file, len(rank)))
+    rest.sort(key=lambda file: rank.get(file, len(rank)))
+    reaching: dict[str, list[str]] = {}
+    for test in reach_of(ROOT).tests(mutant.module, mutant.function):
+        reaching.setdefault(test.partition("::")[0], []).append(test)
+
+    def those(names: Sequence[str]) -> list[str]:
+        return [t for f in names for t in reaching.get(f, ())] if reaching else list(names)
+
+    return [*found, *those(first)], those(rest)
 
 
 def _unsound(tree: Tree, verdicts: Sequence[Verdict]) -> str:

@@ -35,6 +35,9 @@ EPS, TINY = Fraction(1, 2**52), Fraction(1, 2**1074)
 ROUNDINGS = 64
 """What a sum may be off by, in spacings of float64 relative to its terms: as the library says."""
 
+FEW = 2**11
+"""Scores that the reference texts get: readable loops, of which 20,000 take half a minute."""
+
 TOO_LARGE = Fraction(10) ** 300
 """From sums of such sizes on a problem may be refused, because float64 does not hold its value."""
 
@@ -82,7 +85,7 @@ def solved(
         reach,
         float(rng.choice([0.0, 0.0, 1e-9, 1e-4, 0.01, 1.0])),
         draw_options(rng),
-        "reference" if rng.random() < 0.05 else "auto",
+        "reference" if rng.random() < 0.05 and problem.scores.size <= FEW else "auto",
     )
     exact = whole(problem.scores, problem.weights)
     try:
@@ -165,9 +168,9 @@ def check_result(exact: Whole, problem: Drawn, found: OfflineAssignment, call: C
     assert (found.status == "optimal") == (found.gap == 0.0)
     judge_assignment(scores, problem.weights, lower, upper, found)
     if call.options == DEFAULT_OPTIONS:
-        assert found.gap <= max(call.tol, 1e-9) or stated <= blurred or size == 0, (
-            f"not proven: {said}"
-        )
+        # Prices are differences of scores, and at them each row loses their rounding at most.
+        prices = 8 * EPS * n * as_fraction(int(np.abs(exact.numbers).max()), exact.exponent)
+        assert found.gap <= call.tol or stated <= blurred + prices, f"not proven: {said}"
     return found.status
 
 

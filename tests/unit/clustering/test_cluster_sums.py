@@ -6,7 +6,6 @@ import array_api_compat as compat
 import numpy as np
 import pytest
 
-from dualclust.algos.clustering import _frame
 from dualclust.algos.clustering._cluster_sums import (
     PassSums,
     best_centers,
@@ -43,16 +42,16 @@ def framed(source, *, weights=None, spherical=False, grid=GRID):
     return Frame(source, source, grid, origin, 1.0, spherical, weights, 1.0)
 
 
-def frame_on(xp, weights=None):
-    return framed(feature_source(xp.asarray(X)), weights=weights)
+def frame_on(xp, weights=None, x=X):
+    return framed(feature_source(xp.asarray(x)), weights=weights)
 
 
-def by_hand(labels, weights=None):
+def by_hand(labels, weights=None, x=X):
     """Sums of ``w x`` and ``w``, or of x, and counts; one row at a time."""
     sums, total, counts = np.zeros((K, D)), np.zeros(K), np.zeros(K, np.int64)
     for i, y in enumerate(labels):
         w = 1.0 if weights is None else weights[i]
-        sums[y] += w * X[i]
+        sums[y] += w * x[i]
         total[y] += w
         counts[y] += 1
     return sums, total, counts
@@ -68,15 +67,16 @@ def values(sums, weighted):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("changed", [False, True])
-def test_sums_are_those_of_a_loop(xp, monkeypatch, weighted, changed):
-    monkeypatch.setattr(_frame, "block_rows", lambda k, like: 4)
-    own = W if weighted else None
-    frame = frame_on(xp, weights=xp.asarray(W) if weighted else None)
+@pytest.mark.parametrize("times", [1, 800], ids=["one block", "three blocks"])
+def test_sums_are_those_of_a_loop(xp, weighted, changed, times):
+    x, w, y, was = (np.concatenate([part] * times) for part in (X, W, Y, BEFORE))
+    own = w if weighted else None
+    frame = frame_on(xp, weights=xp.asarray(w) if weighted else None, x=x)
     before = None
     if changed:
-        before = gathered_sums(frame, xp.asarray(BEFORE), K), xp.asarray(BEFORE)
-    found = gathered_sums(frame, xp.asarray(Y), K, before)
-    sums, total, counts = by_hand(Y, own)
+        before = gathered_sums(frame, xp.asarray(was), K), xp.asarray(was)
+    found = gathered_sums(frame, xp.asarray(y), K, before)
+    sums, total, counts = by_hand(y, own, x)
     assert_equal(found.counts, xp.asarray(counts))
     floats, weights = values(found.sums, weighted)
     np.testing.assert_array_equal(floats, sums)

@@ -142,8 +142,8 @@ def test_no_sample_where_centers_are_rows_that_lie_far_out_of_it(rng):
 
 def test_no_sample_whose_scores_vanish(rng):
     """Nearly all of the weight lies on a row that the sample leaves out."""
-    x = rng.normal(size=(7700, 3))
-    weights = np.full(len(x), 1e-302)
+    x = 1e-10 * rng.normal(size=(7700, 3))
+    weights = np.full(len(x), 1e-285)
     m = ROWS_PER_CLUSTER * K
     weights[np.setdiff1d(np.arange(len(x)), _sampled_start.strided_ids(len(x), m, x))[0]] = 1.0
     bounds = bounds_of(len(x), 0.5, 1.5)

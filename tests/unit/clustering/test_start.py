@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 
-from dualclust.algos.clustering import start
 from dualclust.algos.clustering.constrained import kmeans
 from dualclust.algos.clustering.start import (
     greedy_candidates,
@@ -296,22 +295,20 @@ def test_weights_of_a_source():
     assert sorted(found[:, 0].tolist()) == [7.0, 31.0]
 
 
-def test_rows_of_a_sample_without_weight_are_drawn_alike(monkeypatch):
+def test_rows_of_a_sample_without_weight_are_drawn_alike():
     """All the weight is on rows that were not looked at: as if there were no weights."""
-    monkeypatch.setattr(start, "FEWEST_SAMPLED", 4)
-    monkeypatch.setattr(start, "SAMPLE_PER_CLUSTER", 2)
-    x, asked = np.arange(50.0)[:, None], []
+    x, asked = np.arange(5000.0)[:, None], []
     source = feature_source(x)._replace(take=lambda ids: asked.append(ids) or x[ids])
     plain = start_centers(source, 2, seed=3, metric="euclidean")
     (ids,) = asked
-    weights = np.ones(50)
+    weights = np.ones(5000)
     weights[ids] = 0.0
     found = start_centers(source, 2, seed=3, metric="euclidean", weights=weights)
     np.testing.assert_array_equal(found, plain)
     weights[ids[0]] = 0.5  # the only one of the sample
     found = start_centers(source, 2, seed=3, metric="euclidean", weights=weights)
     assert x[ids[0], 0] in found[:, 0]
-    assert ids.shape == (4,)
+    assert ids.shape == (4096,)
 
 
 def test_cosine_starts_on_the_sphere():

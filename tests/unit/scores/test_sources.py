@@ -8,7 +8,6 @@ import pytest
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.core.reads import on_host
 from dualclust.algos.core.workers import workers
-from dualclust.algos.scores import sources
 from dualclust.algos.scores.blocks import MOST_ROWS
 from dualclust.algos.scores.sources import (
     Group,
@@ -23,7 +22,7 @@ from dualclust.algos.scores.sources import (
     times_power_of_two,
 )
 from tests.compare import assert_same_kind, to_numpy
-from tests.libraries import ONE_EACH
+from tests.libraries import ONE_EACH, SECOND
 
 each_library = pytest.mark.parametrize("library", ONE_EACH, ids=lambda row: row.name)
 
@@ -105,13 +104,15 @@ def test_features(library):
     np.testing.assert_array_equal(to_numpy(source.take(ids)), x[[3, 0]])
 
 
-def test_features_of_a_device_know_their_largest_entry(monkeypatch):
-    monkeypatch.setattr(sources, "on_host", lambda array: False)
-    monkeypatch.setattr(sources, "MOST_ROWS", 2)
-    x = np.asarray([[1.0, -2.0], [math.inf, 0.0], [3.0, -9.0], [4.0, math.nan], [0.0, 5.0]])
-    assert feature_source(x).largest == 9.0
+@pytest.mark.parametrize("row", [0, MOST_ROWS - 1, MOST_ROWS, 2 * MOST_ROWS + 4])
+@pytest.mark.usefixtures("transfers")
+def test_features_of_a_device_know_their_largest_entry(row):
+    there, x = SECOND[0], np.full((2 * MOST_ROWS + 5, 2), 5.0)
+    x[[1, 2], [0, 1]] = math.inf, math.nan
+    x[row, 1] = -9.0
+    assert feature_source(there.asarray(x)).largest == 9.0
     for shape in ((0, 3), (3, 0)):
-        assert feature_source(np.zeros(shape)).largest is None
+        assert feature_source(there.asarray(np.zeros(shape))).largest is None
 
 
 CENTERS = np.asarray([[1.0, 0.0, 2.0], [0.0, -1.0, 0.5]])

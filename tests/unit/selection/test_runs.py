@@ -1,16 +1,15 @@
 """Clusterings of a sample and of its halves: starts, bounds, labels, and which centers are kept."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from dualclust.algos.bounds.sizes import implied_bounds
+from dualclust.algos.clustering.constrained import constrained_kmeans
 from dualclust.algos.clustering.lloyd import kmeans
 from dualclust.algos.clustering.start import start_centers
 from dualclust.algos.scores.sources import feature_source
-from dualclust.algos.selection import _runs
 from dualclust.algos.selection._runs import (
     FREE,
     Run,
@@ -113,50 +112,52 @@ def test_the_free_run_is_the_best_of_all_starts(metric):
         np.testing.assert_array_equal(found.labels, expected.labels)
 
 
-class Scripted:
-    """k-means that ends where a script says: centers are numbers, and so are their values."""
+@pytest.mark.parametrize("given", [False, True])
+def test_bounds_start_from_the_best_centers_and_may_lead_to_better_ones(given):
+    """A bounded run that ends no better changes nothing, one that does is where the next begins."""
+    shares, better = ((0.5, 2.0), (0.0, 2.0), (1.0, 1.0)), []
+    for seed in range(12):
+        x = rows_of("euclidean", 90, 2, seed)
+        x[:30] += [6.0, 0.0]  # three groups of equal sizes: bounds lead to them
+        x[30:60] += [0.0, 6.0]
+        source, options = feature_source(x), {"metric": "euclidean", "tol": 1e-3}
 
-    def __init__(self, monkeypatch, bounded):
-        self.bounded, self.calls = bounded, []
-        monkeypatch.setattr(_runs, "kmeans", self.kmeans)
-        monkeypatch.setattr(_runs, "constrained_kmeans", self.constrained)
-        monkeypatch.setattr(_runs, "start_centers", lambda source, k, *, seed, metric: seed)
+        def lloyd(centers, x=x, options=options):
+            return kmeans(x, centers, max_iter=50, **options)
 
-    def kmeans(self, rows, centers, *, metric, max_iter, tol):
-        self.calls.append(("free", centers))
-        assert (metric, max_iter, tol) == ("euclidean", 50, 1e-3)
-        return SimpleNamespace(centers=centers, labels=f"labels of {centers}", objective=centers)
-
-    def constrained(self, rows, bounds, centers, *, metric, tol):
-        self.calls.append((bounds.lower.tolist(), centers))
-        assert (metric, tol) == ("euclidean", 1e-3)
-        value = self.bounded[len([c for c in self.calls if c[0] != "free"]) - 1]
-        kept = SimpleNamespace(
-            prices="prices", labels="own", upper_bound=7.5, objective=7.0, gap=0.25
+        starts = [start_centers(source, 6, seed=s, metric="euclidean") for s in (seed, seed + 1)]
+        free = max((lloyd(centers) for centers in starts), key=lambda end: end.objective)
+        centers = x[:6] if given else None
+        if given and (other := lloyd(centers)).objective > free.objective:
+            free = other
+        runs = runs_of(
+            x, 6, (FREE, *shares), metric="euclidean", seed=seed, n_init=2, centers=centers
         )
-        return SimpleNamespace(centers=value, objective=value, assignment=kept)
+        for pair, run in zip(shares, runs[1:], strict=True):
+            bound = constrained_kmeans(x, bounds_of(pair, 6, 90, x), free.centers, **options)
+            found = bound.assignment
+            np.testing.assert_array_equal(run.centers, bound.centers)
+            np.testing.assert_array_equal(run.labels, found.labels)
+            np.testing.assert_array_equal(run.prices, found.prices)
+            assert (run.lost, run.gap) == (found.upper_bound - found.objective, found.gap)
+            better.append(bound.objective > free.objective)
+            free = lloyd(bound.centers) if better[-1] else free
+        np.testing.assert_array_equal(runs[0].centers, free.centers)
+        np.testing.assert_array_equal(runs[0].labels, free.labels)
+    assert 0 < sum(better) < len(better)
 
 
-def test_bounds_start_from_the_best_centers_and_may_lead_to_better_ones(monkeypatch):
-    script = Scripted(monkeypatch, [3.0, 9.0, 9.0])
-    shares = (FREE, (0.5, 2.0), (0.0, 2.0), (1.0, 1.0))
-    runs = runs_of(np.zeros((6, 1)), 3, shares, metric="euclidean", seed=2, n_init=3, centers=4.0)
-    starts = [("free", seed) for seed in (2, 3, 4)] + [("free", 4.0)]
-    # A bounded run that ends no better changes nothing, one that does is where the next begins.
-    bounded = [([1] * 3, 4.0), ([0] * 3, 4.0), ("free", 9.0), ([2] * 3, 9.0)]
-    assert script.calls == starts + bounded
-    assert runs[0] == Run(9.0, None, "labels of 9.0", 0.0, 0.0)
-    assert [run.centers for run in runs[1:]] == [3.0, 9.0, 9.0]
-    assert {run[1:] for run in runs[1:]} == {("prices", "own", 0.5, 0.25)}
-
-
-def test_given_centers_that_are_no_better_change_nothing(monkeypatch):
-    """The best start is the seed 4; the centers given are worth as much, and written as 4.0."""
-    Scripted(monkeypatch, [])
+def test_given_centers_that_are_no_better_change_nothing():
+    """The best clusters in another order are worth as much, and their names are not taken."""
+    x = np.asarray([[0.0], [1.0], [10.0], [11.0], [20.0], [21.0]])
     options = {"metric": "euclidean", "seed": 2, "n_init": 3}
-    for centers, labels in ((4.0, "labels of 4"), (4.5, "labels of 4.5")):
-        (found,) = runs_of(np.zeros((6, 1)), 3, (FREE,), centers=centers, **options)
-        assert found.labels == labels
+    (alone,) = runs_of(x, 3, (FREE,), **options)
+    assert sorted(alone.centers[:, 0].tolist()) == [0.5, 10.5, 20.5]
+    (found,) = runs_of(x, 3, (FREE,), centers=alone.centers[::-1].copy(), **options)
+    np.testing.assert_array_equal(found.labels, alone.labels)
+    poor = np.asarray([[0.0], [1.0], [15.0]])  # a local optimum
+    (found,) = runs_of(x, 3, (FREE,), centers=poor, **options)
+    np.testing.assert_array_equal(found.labels, alone.labels)
 
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])

@@ -5,7 +5,8 @@ import pytest
 from sklearn.metrics import silhouette_score
 
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidTypeError, InvalidValueError
-from dualclust.algos.selection import cosine_silhouette, silhouette
+from dualclust.algos.scores.blocks import MOST_ROWS
+from dualclust.algos.selection import cosine_silhouette
 from tests.libraries import LIBRARIES
 
 NUMPY = LIBRARIES[0]
@@ -44,12 +45,18 @@ def test_it_is_that_of_scikit_learn(xp, dtype):
         assert found == pytest.approx(expected, abs=1e-12 if dtype == "float64" else 1e-6)
 
 
-@pytest.mark.parametrize("rows", [1, 7, 59, 60])
-def test_blocks_change_nothing_but_rounding(rows, monkeypatch):
-    x, labels = instance(0)
-    whole = cosine_silhouette(x, labels, 4)
-    monkeypatch.setattr(silhouette, "block_rows", lambda k, like: rows)
-    assert cosine_silhouette(x, labels, 4) == pytest.approx(whole, abs=1e-13)
+@pytest.mark.parametrize("n", [MOST_ROWS, MOST_ROWS + 1, 2 * MOST_ROWS + 7])
+def test_rows_of_several_blocks(n):
+    """By sums: the mean distance to a cluster's rows is 1 minus the product with their mean."""
+    x, labels = instance(0, n=n)
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    sums = np.stack([unit[labels == j].sum(axis=0) for j in range(4)])
+    sizes, own = np.bincount(labels), np.arange(4) == labels[:, None]
+    products = unit @ sums.T
+    a = 1.0 - (products[own] - 1.0) / (sizes[labels] - 1)
+    b = np.where(own, np.inf, 1.0 - products / sizes).min(axis=1)
+    expected = ((b - a) / np.maximum(a, b)).mean()
+    assert cosine_silhouette(x, labels, 4) == pytest.approx(expected, abs=1e-12)
 
 
 def test_a_sample_alone_counts_as_0_and_an_empty_cluster_not_at_all(xp):
