@@ -26,7 +26,7 @@ from .alarms import Watch
 from .encoder import build_with_encoder, check_normalization, with_encoder_rate
 from .evaluation import evaluate_method, predict
 from .execution import Execution
-from .heads import check_candidates, head_of, judge_heads
+from .heads import head_of, judge_heads
 from .loader import Loader
 from .metrics import agreement
 from .optim import build_optimizer, learning_rate, set_rates
@@ -102,7 +102,6 @@ class Run:
         self.device = torch.empty(0, device=device).device  # with its number, as tensors have it
         self.execution = Execution(config.execution, self.device)
         self.loader = Loader(config, ranks, self.execution)
-        check_candidates(config, self.loader.n)
         built = build_with_encoder(self.loader, network, fresh=fresh)
         built = self.execution.prepare(built)
         synchronize(built, ranks)

@@ -133,6 +133,13 @@ class ProPos(Method):
                 "units of its hidden layer, such as network.hidden"
             )
             raise UsageError(msg)
+        shuffled = config.options(ProposOptions).batch_norm == "shuffled"
+        if shuffled and n_samples is not None and n_samples < config.batch_size:
+            msg = (
+                f"propos.batch_norm='shuffled' takes whole batches alone, and {n_samples} "
+                f"images make none of {config.batch_size}. To fix this, lower batch_size"
+            )
+            raise UsageError(msg)
         super().check(config, n_samples)
 
     def __init__(
@@ -158,12 +165,6 @@ class ProPos(Method):
                 key=stream_key(config.seed, "shuffle"),
                 joint=joint,
             )
-            if n_samples < config.batch_size:
-                msg = (
-                    f"propos.batch_norm='shuffled' takes whole batches alone, and {n_samples} "
-                    f"images make none of {config.batch_size}. To fix this, lower batch_size"
-                )
-                raise UsageError(msg)
         averaged = dict(self.target_network.named_parameters())
         followed = dict(network.named_parameters())
         self._averaged: list[Tensor] = list(averaged.values())
