@@ -73,6 +73,7 @@ class Run:
     epoch : int. Epochs that are over.
     metrics : list of dict, one for each of them; `add_record` adds one.
     metrics_text : str. The same as lines of JSON, as they are written after each epoch.
+    fitted : bool. Whether `set_epochs` has changed the number of epochs.
     part : PartOfEpoch or None. What has been done of the next epoch, where it was stopped.
     stop : callable or None. Asked after each step of a run without other ranks; where it says yes,
         the run ends there with a StoppedError.
@@ -112,6 +113,7 @@ class Run:
         self.epoch = 0
         self.metrics: list[dict[str, Any]] = []
         self.metrics_text = ""
+        self.fitted = False
         self.part: PartOfEpoch | None = None
         self.stop: Callable[[], bool] | None = None
         self.on_step: Callable[[int, int], None] | None = None
@@ -181,6 +183,20 @@ class Run:
             record |= evaluate_method(method, self.loader, last=last, seen=self.on_prediction)
         self.add_record(record)
         return record
+
+    def set_epochs(self, epochs: int) -> None:
+        """Go on as a run of another number of epochs, more than are over.
+
+        Schedules of rates and the like follow from the next step on. Settings that contradict the
+        number keep the one before.
+        """
+        try:
+            config = replace(self.config, epochs=epochs)
+            METHODS[config.method].check(config)
+        except UsageError:
+            return
+        self.config, self.fitted = config, True
+        self.method.set_config(config)
 
     def add_record(self, record: dict[str, Any]) -> None:
         """Add the metrics of an epoch; earlier ones are not turned into text again."""

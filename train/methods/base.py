@@ -222,6 +222,10 @@ class Method(ABC):
         )
         self.epoch = 0
 
+    def set_config(self, config: RunConfig) -> None:
+        """Go on with other settings: those of a run whose number of epochs has changed."""
+        self.config = config
+
     # What the loop calls, in this order ---------------------------------------------------------
 
     @abstractmethod
