@@ -63,6 +63,7 @@ class Run:
     ranks : Ranks. The processes that share the run.
     fresh : bool. Whether an encoder starts from what it has learned; False: a checkpoint has its
         parameters.
+    clock : callable. Seconds from any start, for what an epoch took.
 
     Attributes
     ----------
@@ -90,6 +91,7 @@ class Run:
         ranks: Ranks = ALONE,
         *,
         fresh: bool = True,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         if config.method not in METHODS:
             msg = f"method must be one of {', '.join(METHODS)}, got {config.method!r}"
@@ -98,7 +100,7 @@ class Run:
         METHODS[config.method].check(config)
         if network is None:
             check_name(config.network.name)
-        self.config = config
+        self.config, self.clock = config, clock
         self.ranks = ranks
         self.device = torch.empty(0, device=device).device  # with its number, as tensors have it
         self.execution = Execution(config.execution, self.device)
@@ -140,7 +142,7 @@ class Run:
             Where `stop` says yes before the last step; `state_dict` then holds the steps that were
             taken, and a run that takes it over goes on with the next.
         """
-        started = time.perf_counter()
+        started = self.clock()
         method, data = self.method, self.loader.data
         part = self.part
         if part is None:
@@ -167,7 +169,7 @@ class Run:
             "size_max": int(sizes.max()),
             "churn": churn(labels, part.before),
             **method.report(),
-            "seconds": round(time.perf_counter() - started, 4),
+            "seconds": round(self.clock() - started, 4),
         }
         if alarms:
             record["alarms"] = alarms
@@ -224,7 +226,7 @@ class Run:
                 if self.on_step is not None:
                     self.on_step(done, samples)
                 if i + 1 < len(batches) and self._is_stopped():
-                    seconds = time.perf_counter() - started
+                    seconds = self.clock() - started
                     self.part = part._replace(steps=i + 1, total=total, seconds=seconds)
                     steps = f"{i + 1} of {len(batches)} steps"
                     msg = f"stopped in epoch {self.epoch + 1}, after {steps}"

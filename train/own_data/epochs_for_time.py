@@ -29,7 +29,8 @@ SHARE = 0.8
 """Of the time, what epochs get; the rest is for reading the data, evaluation and results."""
 
 RESULTS = 0.1
-"""Of the time, what results get once the epochs are over."""
+"""Of the time, what the last evaluation and the results get at least; where an epoch takes longer,
+they get as long as one, since what slows it slows them."""
 
 RECENT = 0.2
 """Share of the epochs that are over, the last ones, by which those to come are timed: one of them
@@ -217,7 +218,8 @@ class Pace:
         *,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.until, self.most, self.clock = begun + (1 - RESULTS) * seconds, most, clock
+        self.until, self.most, self.clock = begun + seconds, most, clock
+        self.results = RESULTS * seconds
         self.ends: list[float] = []
 
     def __call__(self, record: dict[str, Any], epochs: int) -> int:
@@ -238,6 +240,7 @@ class Pace:
         self.ends.append(now)
         recent = min(len(self.ends) - 1, max(1, math.ceil(RECENT * done)))
         each = (now - self.ends[-1 - recent]) / recent
-        fits = done + max(1, math.floor((self.until - now) / each) if each > 0 else self.most)
+        left = self.until - now - max(self.results, each)
+        fits = done + max(1, math.floor(left / each) if each > 0 else self.most)
         fits = min(fits, max(self.most, done + 1))
         return fits if abs(fits - epochs) > WORTH * epochs else epochs
