@@ -211,10 +211,8 @@ def assign_source(
     check_bounds(bounds)
     n, k = source.group.n_total, source.n_clusters
     if bounds.n_samples is None:
-        msg = (
-            "bounds must be of a known number of samples, got those of a stream"
-            ". To fix this, give n_samples to the bounds"
-        )
+        msg = "bounds must be of a known number of samples, got those of a stream"
+        msg += ". To fix this, give n_samples to the bounds"
         raise InvalidValueError(msg)
     if bounds.n_samples != n:
         msg = (
