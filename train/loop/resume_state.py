@@ -17,16 +17,14 @@ from ...common.files import other_advice
 from ...common.stopping import StoppedError
 from ..state.checkpoint import Checkpoint, checkpoint_folder, save_checkpoint
 from ..state.packing import pack, unpack
-from .refit import FITTED, Refit, ask_again
+from .refit import length_of, was_fitted
 from .results import write_metrics, write_skipped
 from .run import Run
 
 __all__ = ["check_there", "restore", "run_and_save_epoch"]
 
 
-def run_and_save_epoch(
-    run: Run, folder: Path, *, inside: Path | None = None, refit: Refit | None = None
-) -> dict[str, Any]:
+def run_and_save_epoch(run: Run, folder: Path, *, inside: Path | None = None) -> dict[str, Any]:
     """Run one epoch; the first rank saves the state after it. Returns the epoch's metrics.
 
     Parameters
@@ -34,7 +32,6 @@ def run_and_save_epoch(
     run : Run
     folder : Path. Where the checkpoints of the run lie.
     inside : Path, optional. The run folder, where `folder` is one below it.
-    refit : callable, optional. Asked before the state is saved.
 
     Raises
     ------
@@ -48,8 +45,6 @@ def run_and_save_epoch(
     except StoppedError:
         _save(run, folder, inside or folder)
         raise
-    if refit is not None:
-        ask_again(run, refit, record)
     _save(run, folder, inside or folder)
     if run.stop is not None and run.ranks.any(run.stop()):
         run.ranks.wait()  # until the first rank has saved
@@ -64,9 +59,7 @@ def _save(run: Run, folder: Path, home: Path) -> None:
         return
     check_there(home)
     tensors, tree = pack(run.state_dict())
-    metadata = {"state": tree, "metrics": run.metrics_text, **run.identity()}
-    if run.fitted:
-        metadata[FITTED] = run.config.epochs
+    metadata = {"state": tree, "metrics": run.metrics_text, **run.identity(), **length_of(run)}
     # Made again, the run folder would be one without its settings.
     save_checkpoint(checkpoint_folder(folder, run.epoch), tensors, metadata, inside=home)
     try:
@@ -119,7 +112,7 @@ def restore(run: Run, checkpoint: Checkpoint, settings: Path) -> None:
     try:
         state = unpack(checkpoint.tensors, checkpoint.metadata["state"])
         run.load_state_dict(state)
-        run.fitted = FITTED in checkpoint.metadata
+        run.fitted = was_fitted(checkpoint.metadata)
         # Earlier versions kept the metrics in the state.
         text = checkpoint.metadata.get("metrics")
         for record in state["metrics"] if text is None else map(json.loads, text.splitlines()):

@@ -31,7 +31,10 @@ from .loader import Loader
 from .metrics import agreement
 from .optim import build_optimizer, learning_rate, set_rates
 
-__all__ = ["PartOfEpoch", "Run"]
+__all__ = ["PartOfEpoch", "Refit", "Run"]
+
+Refit = Callable[[dict[str, Any], int], int]
+"""Takes the metrics of an epoch and the number of epochs; returns how many there shall be."""
 
 
 class PartOfEpoch(NamedTuple):
@@ -75,6 +78,8 @@ class Run:
     metrics : list of dict, one for each of them; `add_record` adds one.
     metrics_text : str. The same as lines of JSON, as they are written after each epoch.
     fitted : bool. Whether `set_epochs` has changed the number of epochs.
+    refit : callable or None. Gets the metrics of each epoch but the last, before an evaluation, and
+        how many epochs the run has; returns how many it shall have.
     part : PartOfEpoch or None. What has been done of the next epoch, where it was stopped.
     stop : callable or None. Asked after each step of a run without other ranks; where it says yes,
         the run ends there with a StoppedError.
@@ -116,6 +121,7 @@ class Run:
         self.metrics: list[dict[str, Any]] = []
         self.metrics_text = ""
         self.fitted = False
+        self.refit: Refit | None = None
         self.part: PartOfEpoch | None = None
         self.stop: Callable[[], bool] | None = None
         self.on_step: Callable[[int, int], None] | None = None
@@ -176,6 +182,7 @@ class Run:
         if data.labels is not None and method.stores_labels:
             # Labels of training, of views and a network that moved on: they cost no pass.
             record["stored_acc"] = agreement(labels, data.labels).acc
+        self._refit(record)
         last = self.epoch == self.config.epochs
         if last or self.epoch % self.config.evaluation.every == 0:
             if self.config.heads.candidates:
@@ -187,18 +194,30 @@ class Run:
         return record
 
     def set_epochs(self, epochs: int) -> None:
-        """Go on as a run of another number of epochs, more than are over.
+        """Go on as a run of another number of epochs, as many as are over at least.
 
-        Schedules of rates and the like follow from the next step on. Settings that contradict the
-        number keep the one before.
+        Schedules of rates and the like follow from the next step on; a warm-up ends with the run.
+        Settings of a method that contradict the number keep the one before.
         """
+        optim = self.config.optim
+        warmup, frozen = (min(n, epochs) for n in (optim.warmup_epochs, optim.frozen_epochs))
+        optim = replace(optim, warmup_epochs=warmup, frozen_epochs=frozen)
         try:
-            config = replace(self.config, epochs=epochs)
+            config = replace(self.config, epochs=epochs, optim=optim)
             METHODS[config.method].check(config)
         except UsageError:
             return
         self.config, self.fitted = config, True
         self.method.set_config(config)
+
+    def _refit(self, record: dict[str, Any]) -> None:
+        """Ask how many epochs there shall be; what the first rank hears holds for all."""
+        if self.refit is None or self.epoch == self.config.epochs:
+            return  # a last epoch stays the last: its rates were those of one
+        asked = self.refit(record, self.config.epochs) if self.ranks.first else 0
+        epochs = max(self.epoch, int(self.ranks.exchange(str(asked).encode())[0]))
+        if epochs != self.config.epochs:
+            self.set_epochs(epochs)
 
     def add_record(self, record: dict[str, Any]) -> None:
         """Add the metrics of an epoch; earlier ones are not turned into text again."""

@@ -45,10 +45,10 @@ from .heads import (
     write_heads,
     written_clusters,
 )
-from .refit import Refit, fitted, keep_epochs
+from .refit import fitted, keep_epochs
 from .results import is_finished, read_metrics, write_metrics, write_results
 from .resume_state import check_there, restore, run_and_save_epoch
-from .run import Run
+from .run import Refit, Run
 from .run_folder import SETTINGS, RunWarning, check_free, tell_skipped
 from .run_page import ALL, PAGE, RunPage
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
@@ -110,7 +110,7 @@ def train(
         used, and of how many.
     stop : callable, optional. Asked after each step, and with several ranks after each epoch; where
         it says yes, the state is saved and the run ends. See `common.stopping.stoppable`.
-    refit : callable, optional. Says after each epoch how many the run has; see `refit`.
+    refit : callable, optional. Says after each epoch how many the run has; see `Run`.
 
     Returns
     -------
@@ -156,7 +156,8 @@ def train(
                 tell_skipped(folder, getattr(run.loader.shown, "skipped", ()), run.loader.n)
             if config.starts is not None:
                 run = best_beginning(config, folder, fresh, progress)
-            return _finish(run, folder, progress, refit=refit)
+            run.refit = refit
+            return _finish(run, folder, progress)
 
 
 def resume(
@@ -322,12 +323,7 @@ def _maker(
 
 
 def _finish(
-    run: Run,
-    folder: Path,
-    progress: Progress | None,
-    n_clusters: int | None = None,
-    *,
-    refit: Refit | None = None,
+    run: Run, folder: Path, progress: Progress | None, n_clusters: int | None = None
 ) -> RunResult:
     """Run the epochs that are left, saving each, then write the results."""
     page = RunPage(run, folder)
@@ -337,7 +333,7 @@ def _finish(
         with tracked(config, folder, list(run.metrics)) as track:
             while run.epoch < run.config.epochs:
                 with _told(page):
-                    record = run_and_save_epoch(run, folder, refit=refit)
+                    record = run_and_save_epoch(run, folder)
                 keep_epochs(run, folder)
                 track(record)
                 if run.ranks.first:

@@ -241,6 +241,6 @@ class Pace:
         recent = min(len(self.ends) - 1, max(1, math.ceil(RECENT * done)))
         each = (now - self.ends[-1 - recent]) / recent
         left = self.until - now - max(self.results, each)
-        fits = done + max(1, math.floor(left / each) if each > 0 else self.most)
-        fits = min(fits, max(self.most, done + 1))
+        fits = done + max(0, math.floor(left / each) if each > 0 else self.most)
+        fits = min(fits, max(self.most, done))
         return fits if abs(fits - epochs) > WORTH * epochs else epochs

@@ -53,17 +53,28 @@ def test_an_epoch_that_is_over_is_not_taken_back(tmp_path, few) -> None:
         return 1
 
     result = train(settings(few), tmp_path / "run", refit=refit)
-    assert len(result.metrics) == 2  # one more, so that there is a last one
-    assert asked == [(1, BEFORE)]  # the last epoch is not asked about
+    assert len(result.metrics) == 1
+    assert "acc" in result.metrics[0]  # it is evaluated as the last one
+    assert asked == [(1, BEFORE)]
+    assert load_config(tmp_path / "run" / "config.toml").optim.warmup_epochs == 1
 
 
-def test_settings_that_contradict_the_number_keep_theirs(tmp_path, few) -> None:
-    config = settings(few, "optim.warmup_epochs=4")
+def test_a_warm_up_ends_with_the_run(tmp_path, few) -> None:
+    result = train(settings(few, "optim.warmup_epochs=4"), tmp_path / "run", refit=at(2, 3))
+    assert len(result.metrics) == 3
+    assert result.config.optim.warmup_epochs == 3
 
-    def refit(record, epochs):
-        return 3 if record["epoch"] == 2 else epochs
 
-    assert len(train(config, tmp_path / "run", refit=refit).metrics) == BEFORE
+def test_a_method_that_contradicts_the_number_ends_when_it_can(tmp_path, few) -> None:
+    """Its second stage begins after epoch 4: three epochs in all would have none."""
+    own = (
+        "assignment.rounding=outward",
+        "heads.clusters=[10]",
+        "coke.second_stage=4",
+        "coke.views=one",
+    )
+    config = tiny_recipe("coke_digits", few, "epochs=6", "network.width=2", *own)
+    assert len(train(config, tmp_path / "run", refit=at(2, 3)).metrics) == 5
 
 
 @pytest.mark.parametrize("method", ["secu", "propos"])
@@ -146,6 +157,6 @@ def test_a_run_ends_at_its_time(each, most) -> None:
         assert set(told) == {80}  # nothing changes for nothing
 
 
-def test_a_run_that_is_late_has_one_more_epoch() -> None:
+def test_a_run_that_is_late_ends() -> None:
     pace = Pace(10.0, 0.0, 100, clock=Clock(30.0, [1.0] * 9))
-    assert pace({"epoch": 1, "seconds": 1.0}, 50) == 2
+    assert pace({"epoch": 1, "seconds": 1.0}, 50) == 1
