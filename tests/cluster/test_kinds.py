@@ -1,11 +1,13 @@
-"""What a file is by its first bytes, and which part of a path names an array."""
+"""What a file is by its first bytes, which part of a path names an array, and which one is meant."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from dualclust.algos.core.errors import InvalidValueError
 from dualclust.common.formats import default_folder, file_of, open_rows
+from dualclust.common.formats.checks import Array, pick_array
 from dualclust.common.formats.kinds import kind_of
 
 NOT_UTF8 = bytes([0xE9])
@@ -39,3 +41,19 @@ def test_an_array_of_a_file_far_down(tmp_path) -> None:
     assert file_of(place) == path
     assert open_rows(place).n_samples == 4
     assert default_folder(place) == path.with_name("X-clusters")
+
+
+@pytest.mark.parametrize(
+    ("whole", "wide", "narrow"), [("int64", "float32", "float16"), ("I64", "F32", "F16")]
+)
+def test_a_message_names_the_array_that_is_most_likely_meant(whole, wide, narrow) -> None:
+    """The largest one of floats, in the names of NumPy and of .safetensors."""
+    arrays = {
+        "pairs": Array(whole, (1000, 9)),
+        "emb": Array(wide, (50, 8)),
+        "half": Array(narrow, (50, 4)),
+        "mean": Array(wide, (5000,)),
+    }
+    with pytest.raises(InvalidValueError, match=r"name one: X:emb, or --array emb$"):
+        pick_array("X", arrays, "")
+    assert pick_array("X", {"pairs": arrays["pairs"], "mean": arrays["mean"]}, "")[0] == "pairs"
