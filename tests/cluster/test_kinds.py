@@ -1,4 +1,4 @@
-"""What a file is by its first bytes, which part of a path names an array, and which one is meant."""
+"""What a file is by its first bytes, and which array of it is meant by a path or a message."""
 
 from __future__ import annotations
 
