@@ -14,7 +14,7 @@ import pytest
 from dualclust.algos.core.errors import InvalidValueError, OutputError
 from dualclust.common import ranks
 from dualclust.common.formats import copies, open_rows
-from dualclust.common.formats.rows import Stream
+from dualclust.common.formats.rows import BATCH_BYTES, Stream
 from dualclust.common.formats.shared_copies import remove_leftovers
 from tests.cluster.written_formats import (
     N,
@@ -201,3 +201,16 @@ def test_a_file_that_promises_other_rows_is_refused() -> None:
     rows = copies.copy_rows("X", [part], None, files=[])
     with pytest.raises(InvalidValueError, match="X promises 4 rows and holds 2"):
         rows.rows(0, 1)
+
+
+def test_shards_in_place_are_copied_whole_beside_packed_ones(tmp_path) -> None:
+    """More than a batch of rows lies in place, and the next shard has to be unpacked."""
+    n = 40_000
+    x = np.arange(8.0 * n, dtype=np.float32).reshape(n, 8)
+    assert x.nbytes > BATCH_BYTES
+    (tmp_path / "X").mkdir()
+    np.savez(tmp_path / "X" / "part-0.npz", X=x)
+    np.savez_compressed(tmp_path / "X" / "part-1.npz", X=-x[:7])
+    rows = open_rows(tmp_path / "X")
+    assert rows.n_samples == n + 7
+    np.testing.assert_array_equal(rows.rows(0, n + 7), np.concatenate([x, -x[:7]]))
