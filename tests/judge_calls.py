@@ -150,8 +150,6 @@ def constrained(given: dict[str, Any], found: Any) -> str:
     bounds = given["bounds"]
     barred = barred_pairs(given, bounds.n_samples, bounds.n_clusters)
     if isinstance(found, InfeasibleBoundsError):
-        if str(found).startswith("fixed puts") or "rows are fixed" in str(found):
-            barred = barred_pairs({**given, "forbidden": None}, *barred.shape)  # these alone
         judge_infeasible(bounds.lower, bounds.upper, ~barred, found)
         return "exact"
     x = rows_of(given["features"])

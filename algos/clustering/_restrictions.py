@@ -161,20 +161,23 @@ def restrictions_of(
     xp = compat.array_namespace(bounds.lower)
     if fixed is not None:
         fixed = check_fixed("fixed", fixed, n, k)
-        _check_counts(entries("fixed", counts_of_fixed(fixed, k)), bounds)
-    if forbidden is None:
-        return None if fixed is None else Restrictions(k, fixed, None)
-    check_values("forbidden", forbidden)
-    check_integral("forbidden", forbidden)
-    m, _ = check_shape("forbidden", forbidden, ("m", 2))
-    if not m:
-        return None if fixed is None else Restrictions(k, fixed, None)
-    rows, clusters = (xp.astype(forbidden[:, side], xp.int64) for side in (0, 1))
-    _check_range("forbidden", "rows", rows, n)
-    _check_range("forbidden", "clusters", clusters, k)
+    keys = None
+    if forbidden is not None:
+        check_values("forbidden", forbidden)
+        check_integral("forbidden", forbidden)
+        m, _ = check_shape("forbidden", forbidden, ("m", 2))
+        if m:
+            rows, clusters = (xp.astype(forbidden[:, side], xp.int64) for side in (0, 1))
+            _check_range("forbidden", "rows", rows, n)
+            _check_range("forbidden", "clusters", clusters, k)
+            if fixed is not None:
+                _check_not_forbidden(fixed, rows, clusters)
+            keys = xp.sort(rows * k + clusters)
     if fixed is not None:
-        _check_not_forbidden(fixed, rows, clusters)
-    return _with_pairs(fixed, xp.sort(rows * k + clusters), n, k)
+        _check_counts(fixed, keys, bounds)
+    if keys is None:
+        return None if fixed is None else Restrictions(k, fixed, None)
+    return _with_pairs(fixed, keys, n, k)
 
 
 def _with_pairs(fixed: Array | None, keys: Array, n: int, k: int) -> Restrictions:
@@ -257,24 +260,43 @@ def _check_not_forbidden(fixed: Array, rows: Array, clusters: Array) -> None:
         raise InvalidValueError(msg)
 
 
-def _check_counts(counts: list[int], bounds: SizeBounds) -> None:
-    """Raise if the fixed rows alone leave no labels inside the bounds; the proof is of them."""
+def _n_barred(which: tuple[int, ...], fixed: Array, keys: Array | None) -> int:
+    """Return how many free rows may join none of the clusters whose entry is 1."""
+    if keys is None:
+        return 0
+    xp, k, device = compat.array_namespace(fixed), len(which), compat.device(fixed)
+    of_them = xp.take(xp.asarray(which, dtype=xp.int64, device=device), keys % k)
+    is_first = xp.concat([xp.ones_like(keys[:1], dtype=xp.bool), keys[1:] != keys[:-1]])
+    of_them = xp.where(is_first, of_them, xp.zeros_like(of_them))  # a pair may be there twice
+    barred = segment_sum(of_them[:, None], keys // k, n_segments=fixed.shape[0])[:, 0]
+    return int(xp.count_nonzero((fixed < 0) & (barred == sum(which))))
+
+
+def _check_counts(fixed: Array, keys: Array | None, bounds: SizeBounds) -> None:
+    """Raise if the fixed rows alone leave no labels inside the bounds.
+
+    The proof counts what the free rows may join, by all pairs: of a row that may join nothing the
+    solver tells.
+    """
+    k = bounds.n_clusters
+    counts = entries("fixed", counts_of_fixed(fixed, k))
     low, high = entries("lower", bounds.lower), entries("upper", bounds.upper)
     n, none = bounds.n_samples or 0, (0,) * len(counts)
     for j, (count, most) in enumerate(zip(counts, high, strict=True)):
-        if count > most:
+        if count > most and not _n_barred((1,) * k, fixed, keys):
             msg = (
                 f"fixed puts {count} rows into cluster {j}, which takes at most {most}. "
                 f"To fix this, fix fewer rows there, or raise its upper bound"
             )
-            one = tuple(int(i == j) for i in range(len(counts)))
-            vector = FarkasVector(none, one, -most, -count)
-            raise InfeasibleBoundsError(msg, clusters=(j,), excess=count - most, vector=vector)
+            one = tuple(int(i == j) for i in range(k))
+            beside = _n_barred(tuple(1 - i for i in one), fixed, keys)
+            vector = FarkasVector(none, one, -most, -count - beside)
+            raise InfeasibleBoundsError(msg, clusters=(j,), excess=vector.excess, vector=vector)
     needy = tuple(int(least > count) for least, count in zip(low, counts, strict=True))
     required = sum(least for least, needs in zip(low, needy, strict=True) if needs)
     elsewhere = sum(count for count, needs in zip(counts, needy, strict=True) if not needs)
-    if required > n - elsewhere:
-        vector = FarkasVector(needy, none, required, n - elsewhere)
+    if required > n - elsewhere and not _n_barred((1,) * k, fixed, keys):
+        vector = FarkasVector(needy, none, required, n - elsewhere - _n_barred(needy, fixed, keys))
         msg = (
             f"no labels are inside the bounds: {explain(vector)}, since {elsewhere} rows are "
             f"fixed in other clusters. To fix this, fix fewer rows, or lower the lower bounds"

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds
+from ..bounds.sizes import SizeBounds, check_bounds
 from ..core.checks import check_count, check_real, check_same_place, check_shape
 from ..core.reads import read
 from ..core.types import Array
@@ -146,6 +146,7 @@ def restricted_scores(
     array([[-inf,   0.],
            [  0.,   1.]])
     """
+    check_bounds(bounds)
     restrictions = restrictions_of(fixed, forbidden, bounds)
     return source if restrictions is None else restrictions.of_scores(source)
 

@@ -35,7 +35,7 @@ from dataclasses import replace
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds
+from ..bounds.sizes import SizeBounds, check_bounds
 from ..core.checks import (
     check_interval,
     check_per_cluster,
@@ -135,6 +135,7 @@ def assign_offline(
     >>> found.labels, round(found.objective, 3), found.status
     (array([0, 0, 1]), 2.2, 'optimal')
     """
+    check_bounds(bounds)
     check_real("scores", scores)
     check_shape("scores", scores, (bounds.n_samples or "n", bounds.n_clusters))
     check_same_place(scores=scores, bounds=bounds.lower, prices=prices, reach=reach)
@@ -210,12 +211,11 @@ def assign_source(
     online passes, in which ranks take turns. If forbidden pairs leave none there either, all scores
     become candidates, up to ``options.last_entries``; beyond, `InvalidValueError` says so.
     """
+    check_bounds(bounds)
     n, k = source.group.n_total, source.n_clusters
     if bounds.n_samples is None:
-        msg = (
-            "bounds must be of a known number of samples, got those of a stream"
-            ". To fix this, give n_samples to the bounds"
-        )
+        msg = "bounds must be of a known number of samples, got those of a stream"
+        msg += ". To fix this, give n_samples to the bounds"
         raise InvalidValueError(msg)
     if bounds.n_samples != n:
         msg = (

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -152,7 +153,9 @@ def _register_train(commands: Any) -> None:
         "labels (secu and coke: a head for each)",
     )
     train.add_argument(
-        "--time", metavar="T", help="fit network and epochs to a time, such as 20m (own data alone)"
+        "--time",
+        metavar="T",
+        help="fit network and epochs to a time, such as 20m, and keep to it (own data alone)",
     )
     train.add_argument(
         "--classes", action="store_true", help="sub-folders are classes, to compare clusters with"
@@ -201,7 +204,10 @@ def _add_encoder(train: argparse.ArgumentParser) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    begun = time.perf_counter()
     options = build_parser().parse_args(arguments)
+    if options.command == "train":
+        options.begun = begun  # since when `--time` passes
     try:
         code = _dispatch(options)
         sys.stdout.flush()

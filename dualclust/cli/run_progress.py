@@ -51,16 +51,24 @@ class RunProgress:
         self.stream = sys.stderr if stream is None else stream
         self.epochs = None if config is None else config.epochs
         self.starts = None if config is None else config.starts
-        # Epochs of all beginnings, of which one goes on.
-        more = self.starts.epochs * (self.starts.count - 1) if self.starts is not None else 0
-        self.total = None if self.epochs is None else self.epochs + more
+        self.bar: rich.progress.Progress | None = None
+        self.total: int | None = None
+        if self.epochs is not None:
+            self.set_epochs(self.epochs)
         self.at: float | None = None if resumed else 0.0  # epochs that are over, of `total`
         self.seen, self.part, self.samples = 0, 0.0, 0  # here: epochs, share of one, its samples
         self.begun: tuple[float, float] | None = None  # when the first step was done, and where
         self.epoch_begun: tuple[float, int] | None = None  # its first step: when, and samples
         self.rate, self.said = 0.0, ""
         self.alarms: set[str] = set()  # of the epoch before
-        self.bar: rich.progress.Progress | None = None
+
+    def set_epochs(self, epochs: int) -> None:
+        """Take how many epochs the run has; they may change while it goes (`--time`)."""
+        # Epochs of all beginnings, of which one goes on.
+        more = self.starts.epochs * (self.starts.count - 1) if self.starts is not None else 0
+        self.epochs, self.total = epochs, epochs + more
+        if self.bar is not None:
+            self.bar.update(self.task, total=self.total)
 
     def __enter__(self) -> RunProgress:
         if self.shown and self.stream.isatty():

@@ -103,16 +103,23 @@ def plain_warnings() -> Iterator[None]:
 
 def _train(options: argparse.Namespace) -> int:
     check_device(options.device)
-    config, told = settings_of(options)
+    config, told, pace = settings_of(options)
     stem = Path(os.path.abspath(config.data.source)).stem
     folder = options.out or Path("runs") / f"{config.method}-{stem}-seed{config.seed}"
     check_interval("--timeout", options.timeout, 0.0, 1e9, open_low=True)
     ranks = join_ranks(options.device, timeout=options.timeout)
     if told and ranks.first:
         print(told, file=sys.stderr, flush=True)
-    title = f"{config.method} on {stem}"
-    with under_way(folder, ranks, RunProgress(title, config, shown=ranks.first)) as given:
-        result = train(config, folder, **given)
+    shown = RunProgress(f"{config.method} on {stem}", config, shown=ranks.first)
+
+    def refit(record: dict[str, Any], epochs: int) -> int:
+        assert pace is not None
+        fits = pace(record, epochs)
+        shown.set_epochs(fits)
+        return fits
+
+    with under_way(folder, ranks, shown) as given:
+        result = train(config, folder, refit=None if pace is None else refit, **given)
     return _end(result, ranks)
 
 

@@ -24,6 +24,7 @@ from ..train.own_data import (
     Choice,
     Chosen,
     Machine,
+    Pace,
     Wanted,
     choose_settings,
     epoch_time,
@@ -32,6 +33,7 @@ from ..train.own_data import (
     with_clusters,
 )
 from ..train.own_data.encoders import RATE
+from ..train.own_data.epochs_for_time import MOST
 from .clusters_option import clusters_of
 
 __all__ = ["Settings", "read_recipe", "settings_of"]
@@ -41,10 +43,11 @@ OWN = ("photos", "embeddings")
 
 
 class Settings(NamedTuple):
-    """Settings of a run, and what is told about them before it begins."""
+    """Settings of a run, what is told about them before it begins, and how it keeps to a time."""
 
     config: RunConfig
     told: str = ""
+    pace: Pace | None = None
 
 
 def read_recipe(name: str) -> RunConfig:
@@ -206,8 +209,11 @@ def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, .
         encoder=_wanted(options),
     )
     changes = _changes(options)
+    pace = None
     if options.time is not None:
-        seconds = _seconds(options.time, epochs)
+        seconds, begun = _seconds(options.time, epochs), getattr(options, "begun", None)
+        if begun is not None:
+            pace = Pace(seconds, begun, MOST * chosen.config.epochs)
         # Beginnings take time as well.
         of_starts = [change for change in changes if change.startswith("starts.")]
         chosen = chosen._replace(config=override(chosen.config, of_starts))
@@ -217,13 +223,14 @@ def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, .
             seconds,
             lambda config: epoch_time(override(config, changes), options.device, look.n),
             rungs=[chosen.config] if own_network else None,
+            begun=begun,
         )
     if not card and kind_of("cuda").available():
         note = Choice("--device cpu", "as by default; a CUDA card is here: --device cuda")
         chosen = chosen._replace(choices=(*chosen.choices, note))
     config = override(chosen.config, changes)
     told = Chosen(config, tuple(_as_asked(choice, asked) for choice in chosen.choices))
-    return Settings(config, told.describe(look, machine))
+    return Settings(config, told.describe(look, machine), pace)
 
 
 def _as_asked(choice: Choice, asked: dict[str, str]) -> Choice:

@@ -4,7 +4,7 @@ One pass over the rows finds, of each cluster,
 
 * its *exemplars*: the rows nearest to its center, by cosine or squared distance;
 * its *doubtful* rows: those of smallest margin (`algos.clustering.choices`);
-* its *moved* rows: those of largest loss, which would have chosen another cluster without prices.
+* its *moved* rows: those that would have chosen another cluster without prices, of largest loss.
 
 Equal rows are told apart by their numbers, and the first of each cluster in blocks and on ranks are
 merged in the order of the rows: the answer is the same for any number of ranks. Memory is O(k m)
@@ -80,7 +80,8 @@ class Notable(NamedTuple):
     moved_in, moved_out : (k,) int64 arrays
         Moved rows that are in a cluster, and those that would have chosen it.
     loss : float
-        Sum of the losses of all rows: the objective without bounds minus that of the labels.
+        Sum of the losses of all rows: the objective without bounds minus that of the labels. A row
+        of weight 0 loses nothing; it is moved if its own choice is another cluster all the same.
     choices : RowChoices or None
         Of all rows, as NumPy arrays, if they were wanted.
     """
@@ -196,6 +197,7 @@ class _Scores:
         like = source.rows(0, 0)
         self.xp, self.device = compat.array_namespace(like), compat.device(like)
         self.source, self.metric, self.weights = source, metric, weights
+        self.restricted = restricted
         centers = found.centers.astype(np.float64)
         origin = np.zeros(centers.shape[1])
         if metric == "euclidean":
@@ -210,14 +212,20 @@ class _Scores:
             offsets = -0.5 * self.xp.sum(self.centers * self.centers, axis=1)
         self.rounding = 8.0 * float(self.xp.finfo(like.dtype).eps)
         self._rows = like
-        self.scores = product_source(
-            source._replace(rows=lambda _start, _stop: self._rows, largest=None),
+        self.plain: ScoreSource | None = None
+        if weights is not None and bool(self.xp.any(weights == 0.0)):
+            self.plain = self._source(offsets, None)
+        self.scores = self._source(offsets, weights)
+
+    def _source(self, offsets: Any, weights: Any) -> ScoreSource:
+        """Return the scores of the rows that were read last, under the restrictions."""
+        scores = product_source(
+            self.source._replace(rows=lambda _start, _stop: self._rows, largest=None),
             self.centers,
             offsets=offsets,
             weights=weights,
         )
-        if restricted is not None:
-            self.scores = restricted(self.scores)
+        return scores if self.restricted is None else self.restricted(scores)
 
     def _like(self, array: NDArray[Any], dtype: Any) -> Any:
         return self.xp.asarray(array, dtype=dtype, device=self.device)
@@ -235,10 +243,15 @@ class _Scores:
         first = self.source.group.first_row + start
         lengths = xp.sum(xp.astype(rows, xp.float64) ** 2, axis=1) ** 0.5
         ties = self.rounding * self.length * (lengths + self.length)
+        own, plain_ties = self._like(labels, xp.int64), ties
         if self.weights is not None:
-            ties = ties * self.weights[first : first + stop - start] / unit
-        own = self._like(labels, xp.int64)
+            weights = self.weights[first : first + stop - start]
+            ties = ties * weights / unit
         found = row_choices(self.scores.block(start, stop), own, self.prices / unit, ties=ties)
+        if self.plain is not None:
+            zeros = xp.zeros_like(self.prices)
+            free = row_choices(self.plain.block(start, stop), own, zeros, ties=plain_ties).free
+            found = found._replace(free=xp.where(weights == 0.0, free, found.free))
         choices = RowChoices(*map(_numpy, found))
         choices = choices._replace(margin=choices.margin * unit, loss=choices.loss * unit)
         mine = xp.take(self.centers, own, axis=0)
@@ -296,7 +309,7 @@ class _Kept:
         everywhere = np.ones(len(far), dtype=bool)
         self.exemplars.add(lines, far, everywhere)
         self.doubtful.add(lines, lines.margin, lines.runner_up >= 0)
-        moved = lines.loss > 0.0
+        moved = lines.free != lines.cluster
         self.moved.add(lines, -lines.loss, moved)
         k = self.flows.shape[1]
         self.flows += [

@@ -30,7 +30,7 @@ def test_what_is_said(tmp_path, capsys, monkeypatch, name) -> None:
     monkeypatch.chdir(tmp_path)
     case.write(tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    assert main(["cluster", *case.arguments.split(), "-k", "3"]) == case.code
+    assert main(["cluster", *case.arguments.split(), "-k", "1"]) == case.code
     out, err = capsys.readouterr()
     assert out == ""
     lead, _, end = f"dualclust: error: {case.message}\n".partition("*")

@@ -205,3 +205,50 @@ def test_the_table(ids) -> None:
         if ids is not None:
             assert [line["id"] for line in mine] == [ids[row] for row in part.row.tolist()]
     assert ("id" in lines[0]) == (ids is not None)
+
+
+def on_bisectors(n):
+    """Rows as far from one center as from the other, of which only rounding tells them apart."""
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(n, 5)).astype(np.float32)
+    x[:, 0] = 0.0
+    centers = np.zeros((2, 5))
+    centers[:, 0], centers[:, 1:] = (0.7, -0.7), 0.3 * rng.normal(size=4)
+    labels = np.arange(n) % 2
+    _, found, _ = result(2, n)
+    counts = np.bincount(labels)
+    return x, found._replace(labels=labels, centers=centers, counts=counts, prices=np.zeros(2))
+
+
+def test_a_tie_is_one_of_the_weight_of_its_own_row_on_any_rank() -> None:
+    """Rounding of a heavy row is more than that of a light one, whichever rank reads it."""
+    n = 4000
+    x, found = on_bisectors(n)
+    x += np.float32(30.0)
+    found = found._replace(centers=found.centers + 30.0)
+    weights = np.where(np.arange(n) < n // 2, 1e-6, 1e6)
+    source = feature_source(x)
+
+    def call(group):
+        first = group.first_row
+        own = source._replace(group=group, rows=lambda a, b: x[first + a : first + b])
+        return find_notable(own, found, "euclidean", weights)
+
+    [alone] = Ranks([0, n]).run(call)
+    for got in (alone, *Ranks([0, n // 2, n]).run(call)):
+        assert got.n_moved == 0
+        assert got.loss == 0.0
+
+
+def test_a_row_of_weight_0_is_moved_if_it_would_be_elsewhere() -> None:
+    source, found, _ = result(5, 300)
+    plain = find_notable(source, found, "cosine", all_rows=True)
+    weights = np.where(np.arange(300) % 3 == 0, 0.0, 2.0)
+    got = find_notable(source, found, "cosine", weights, all_rows=True)
+    assert got.n_moved == plain.n_moved > 20
+    assert sorted(got.moved.row) == sorted(plain.moved.row)
+    np.testing.assert_array_equal(got.choices.free, plain.choices.free)
+    np.testing.assert_array_equal(got.moved_in, plain.moved_in)
+    light = weights == 0.0
+    assert (got.choices.loss[light] == 0.0).all()
+    np.testing.assert_allclose(got.choices.loss[~light], 2.0 * plain.choices.loss[~light])

@@ -24,10 +24,10 @@ from dualclust.algos.clustering.hardness_weighted import hardness_centers
 from dualclust.algos.core import projections, random
 from dualclust.algos.core.errors import DualclustError
 from dualclust.algos.core.workers import workers
-from dualclust.algos.offline import assign_offline
+from dualclust.algos.offline import assign_offline, assign_source
 from dualclust.algos.online import assignment, certificates, duals, step_sizes
 from dualclust.algos.pseudo_labels import em, energy, solver
-from dualclust.algos.scores.sources import feature_source
+from dualclust.algos.scores.sources import feature_source, score_source
 from dualclust.algos.selection.agreement import adjusted_rand_index
 from dualclust.algos.theory import equivalence, label_features, von_mises_fisher
 from dualclust.backends import engine
@@ -375,6 +375,10 @@ BOUNDED = {
     "dual_value": (certificates.dual_value, {"scores": SCORES, "prices": np.zeros(K)}),
     "measured_steps": (step_sizes.measured_steps, {"n_samples": N}),
     "constrained_kmeans": (constrained_kmeans, {"features": UNIT, "centers": UNIT[:K]}),
+    "assign_offline": (dc.assign_offline, {"scores": SCORES}),
+    "assign_exact": (dc.assign_exact, {"scores": SCORES}),
+    "assign_source": (assign_source, {"source": score_source(SCORES)}),
+    "restricted_scores": (choices.restricted_scores, {"source": score_source(SCORES)}),
     "init_minibatch": (minibatch.init_minibatch, {"centers": C}),
     "minibatch_step": (minibatch.minibatch_step, {"features": UNIT, "state": MINI}),
     "compare_assignments": (dc.compare_assignments, {"scores": SCORES}),

@@ -63,7 +63,7 @@ def _cifar_split(files: list[Path], labels: int, column: int) -> Split:
     def read() -> Array:
         return np.concatenate([r[:, labels:].reshape(-1, 3, 32, 32) for r in records])
 
-    return Split(read, classes)
+    return Split(read, classes, shape=(len(classes), 3, 32, 32))
 
 
 def _stl10(folder: Path, reading: Reading) -> Source:
@@ -79,7 +79,8 @@ def _stl10(folder: Path, reading: Reading) -> Source:
             # Classes count from 1 there.
             labels = _records(file, 1)[:, 0].astype(np.int64) - 1
             _same_length(len(records), len(labels), file)
-        splits[name] = Split(partial(_stl_images, records), labels)
+        shape = len(records), 3, 96, 96
+        splits[name] = Split(partial(_stl_images, records), labels, shape=shape)
     return Source(splits, _lines(folder / "class_names.txt"))
 
 
@@ -96,7 +97,7 @@ def _mnist(folder: Path, reading: Reading) -> Source:
         if images is None:
             continue
         classes = None if labels is None else _read_idx(labels, 1).astype(np.int64)
-        splits[name] = Split(partial(_read_idx, images, 3), classes)
+        splits[name] = Split(partial(_read_idx, images, 3), classes, shape=_idx_shape(images, 3))
     return Source(splits)
 
 
@@ -122,6 +123,16 @@ def _read_idx(path: Path, axes: int) -> Array:
             msg = f"not an idx file of {axes} axes of bytes, or cut short"
             raise ValueError(msg)
         return np.frombuffer(content, np.uint8).reshape(shape)
+
+
+def _idx_shape(path: Path, axes: int) -> tuple[int, ...] | None:
+    """Return what the head says; None of a damaged one, of which `_read_idx` tells."""
+    with damaged(path), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        head = file.read(4 + 4 * axes)
+    if len(head) != 4 + 4 * axes or head[:4] != bytes([0, 0, 8, axes]):
+        return None
+    shape = tuple(int(x) for x in np.frombuffer(head[4:], ">u4"))
+    return None if packed_too_much(math.prod(shape), path.stat().st_size) else shape
 
 
 def _records(path: Path, length: int) -> Array:

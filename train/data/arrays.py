@@ -14,6 +14,7 @@ from .splits import Array
 
 __all__ = [
     "channels_first",
+    "check_row_shape",
     "check_rows",
     "image_statistics",
     "join",
@@ -83,12 +84,7 @@ def check_rows(rows: Array) -> None:
     if rows.dtype.kind != "f":
         msg = f"embeddings must be floats, got {rows.dtype}. To fix: cast to float32"
         raise InvalidTypeError(msg)
-    if rows.ndim != 2 or 0 in rows.shape:
-        msg = (
-            f"embeddings must have shape (n, d), got {rows.shape}. To fix this, give each sample a "
-            f"row of numbers, as rows.reshape(n, -1) does"
-        )
-        raise InvalidValueError(msg)
+    check_row_shape(rows.shape)
     for start in range(0, len(rows), CHUNK):
         finite = np.isfinite(rows[start : start + CHUNK]).all(axis=1)
         if not finite.all():
@@ -98,6 +94,16 @@ def check_rows(rows: Array) -> None:
                 f"drop that row, or look at the program that wrote it"
             )
             raise InvalidValueError(msg)
+
+
+def check_row_shape(shape: tuple[int, ...]) -> None:
+    """Refuse what is not (n, d), of which a header tells as well."""
+    if len(shape) != 2 or 0 in shape:
+        msg = (
+            f"embeddings must have shape (n, d), got {shape}. To fix this, give each sample a "
+            f"row of numbers, as rows.reshape(n, -1) does"
+        )
+        raise InvalidValueError(msg)
 
 
 def recode(

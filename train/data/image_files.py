@@ -88,7 +88,8 @@ def _folder_split(folder: Path, root: Path, reading: Reading) -> Split:
     above = folder.relative_to(root).parts
     names = tuple("/".join((*above, *parts)) for parts in found.names)
     files = partial(_listed, root, names, reading.max_pixels)
-    return Split(partial(_read, files, reading), labels, names, files, found.unread)
+    n = (len(names),)
+    return Split(partial(_read, files, reading), labels, names, files, found.unread, n)
 
 
 def _refuse_empty(folder: Path) -> NoReturn:
@@ -135,7 +136,8 @@ def jpeg_container(path: Path, found: Sequence[str], reading: Reading) -> Source
             named = f"{split}_labels" in found
             labels = archive[f"{split}_labels"] if named else None
             unread = partial(_unpack, path, split, offsets, reading.max_pixels)
-            splits[split] = Split(partial(_read, unread, reading), labels, files=unread)
+            read, n = partial(_read, unread, reading), (len(offsets) - 1,)
+            splits[split] = Split(read, labels, files=unread, shape=n)
         titles = tuple(map(str, archive["class_names"])) if "class_names" in found else None
     return Source(splits, titles)
 

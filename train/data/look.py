@@ -1,7 +1,8 @@
 """Look at a data set before a run: how many samples, of what kind and size, without loading it.
 
 Settings for data of one's own are chosen by this (`own_data`). Of many files, the heads of some are
-read, evenly spread over all; nothing is decoded, and what cannot be opened is passed over.
+read, evenly spread over all; nothing is decoded, and what cannot be opened is passed over. Of
+embeddings the header is enough, where there is one.
 """
 
 from __future__ import annotations
@@ -92,6 +93,10 @@ def look_at(source: str | Path, *, split: str = "auto", folders: str = "names") 
     files = [file for part in parts if part.files is not None for file in part.files()]
     if files:
         return _look_at_files(files, parts)._replace(classes=classes)
+    shapes = [part.shape for part in parts if part.shape is not None]
+    if found.rows and len(shapes) == len(parts) and {len(s) for s in shapes} == {2}:
+        n, dim = sum(s[0] for s in shapes), shapes[0][1]
+        return Look("embeddings", n, dim=dim, classes=classes)
     samples: Array = join([part.read() for part in parts], "samples")
     if found.rows:
         check_rows(samples)

@@ -131,21 +131,26 @@ def load_source(
     found = read_source(source, reading)
     parts = choose(found, split, source)
     whole = stay_whole(parts, decode, size, source)
-    stored = sum(len(part.labels) for part in parts if part.labels is not None)
-    # Unless more than half of the files are damaged, as many are left as `limit` keeps.
-    if counted is not None and imbalance == 1.0 and 0 < 2 * limit <= stored:
-        counted(limit)
-    side = (copy_side or 2 * size) if decode == "copies" else 0
-    samples, places, skipped = _read_samples(parts, reading, whole, bad, side, workers)
+    stored = _stored(parts)
     codes: Tensor | None = None
     titles: tuple[str, ...] = ()
     if all(part.labels is not None for part in parts):
         # One code for a class in all splits, whichever of them have a sample of it.
         every = [part.labels for part in found.splits.values() if part.labels is not None]
         chosen = join([part.labels for part in parts if part.labels is not None], "labels")
-        codes, titles = recode(chosen, len(chosen), found.class_names, join(every, "labels"))
-        codes = codes[places]
-    kept = subset(len(samples), codes, imbalance=imbalance, limit=limit, seed=seed)
+        n = len(chosen) if stored is None else stored
+        codes, titles = recode(chosen, n, found.class_names, join(every, "labels"))
+    drawing: dict[str, Any] = {"imbalance": imbalance, "limit": limit, "seed": seed}
+    if counted is not None and stored is not None:
+        if bad == "stop" or all(part.files is None for part in parts):
+            counted(len(subset(stored, codes, **drawing)))
+        elif imbalance == 1.0 and 0 < 2 * limit <= stored:
+            # Unless more than half of the files are damaged, as many are left as `limit` keeps.
+            counted(limit)
+    side = (copy_side or 2 * size) if decode == "copies" else 0
+    samples, places, skipped = _read_samples(parts, reading, whole, bad, side, workers)
+    codes = None if codes is None else codes[places]
+    kept = subset(len(samples), codes, **drawing)
     if len(kept) < len(samples):
         samples = [samples[i] for i in kept.tolist()] if whole else samples[kept.numpy()]
         codes = None if codes is None else codes[kept]
@@ -160,6 +165,12 @@ def load_source(
     if found.rows:
         return _embedding_data(samples, *common, standardize=standardize)
     return _image_data(samples, *common)._replace(skipped=skipped)
+
+
+def _stored(parts: list[Split]) -> int | None:
+    """Samples that the headers tell of, damaged ones included; None where one does not tell."""
+    shapes = [part.shape for part in parts if part.shape]
+    return sum(shape[0] for shape in shapes) if len(shapes) == len(parts) else None
 
 
 def _read_samples(

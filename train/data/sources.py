@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from glob import has_magic
 from pathlib import Path
 
 import numpy as np
 
 from ...algos.core.checks import choice_fix
 from ...algos.core.errors import MissingFileError, UsageError
-from ...common.array_headers import PARSING, check_array_file
-from ...common.formats import SUFFIXES, file_of, look_at, open_rows
+from ...common.array_headers import PARSING, archive_headers, check_array_file, read_header
+from ...common.formats import SUFFIXES, file_of
 from ...common.formats.unpacked import suffix_of
 from .archives import archive_reader
+from .arrays import check_row_shape
 from .folders import SUFFIXES as PICTURES
 from .folders import visible
 from .image_files import image_folder, jpeg_container
+from .row_files import labels_beside, row_source, rows_of
 from .splits import Array, Reading, Source, Split, damaged
 
 __all__ = ["BUILT_IN", "SPLITS", "SUPPORTED", "choose", "read_source", "stay_whole"]
@@ -53,13 +56,15 @@ def read_source(source: str | Path, reading: Reading) -> Source:
     """
     path = Path(source)
     built_in = BUILT_IN.get(str(source))
+    if has_magic(str(source)) and not path.exists():
+        return row_source(path)  # files of a pattern
     if built_in is None and not file_of(path).exists():
         msg = f"no data at {str(path)!r}. {SUPPORTED}"
         raise MissingFileError(msg)
     if built_in is None and path.is_dir():
         if (reader := archive_reader(path)) is not None:
             return reader(reading)
-        return _rows(path) if _is_of_shards(path) else image_folder(path, reading)
+        return row_source(path) if _is_of_shards(path) else image_folder(path, reading)
     if reading.classes != "fine":
         msg = (
             f"data.classes={reading.classes!r} is for a folder of CIFAR-100, got {str(source)!r}. "
@@ -77,7 +82,7 @@ def read_source(source: str | Path, reading: Reading) -> Source:
         if any(name.endswith("images") for name in found):
             return _images(path, found)
     if suffix_of(path) in SUFFIXES or not path.exists():
-        return _rows(path)
+        return row_source(path)
     msg = f"cannot read {path}, which is of another kind. {SUPPORTED}"
     raise UsageError(msg)
 
@@ -147,7 +152,8 @@ def _digits() -> Source:
         pixels: Array = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
         return pixels
 
-    return Source({"all": Split(read, bunch.target)}, tuple("0123456789"))
+    split = Split(read, bunch.target, shape=bunch.images.shape)
+    return Source({"all": split}, tuple("0123456789"))
 
 
 BUILT_IN: dict[str, Callable[[], Source]] = {"digits": _digits}
@@ -164,11 +170,12 @@ def _images(path: Path, found: list[str]) -> Source:
     prefixes = {"train": "train_", "test": "test_"}
     if "images" in found:
         prefixes = {"all": ""}
-    splits = {}
+    splits, headers = {}, archive_headers(path)
     for split, prefix in prefixes.items():
-        if f"{prefix}images" in found:
+        if (name := f"{prefix}images") in found:
             labels = _read(path, f"{prefix}labels") if f"{prefix}labels" in found else None
-            splits[split] = Split(partial(_read, path, f"{prefix}images"), labels)
+            shape = headers[name][1].shape
+            splits[split] = Split(partial(_read, path, name), labels, shape=shape)
     if not splits:
         some = ", ".join(map(repr, found[:8])) + ", ..." * (len(found) > 8)
         msg = f"{path} holds {some}, and no images by a known name. {SUPPORTED}"
@@ -192,21 +199,12 @@ def _embeddings(path: Path, *, mapped: bool) -> Source:
                 array: Array = np.load(path, mmap_mode="c" if mapped else None, allow_pickle=False)
         if array.dtype.isnative and array.dtype != np.bool_:
             return array
-        rows = open_rows(path)
-        return rows.rows(0, rows.n_samples)
+        return rows_of(path)
 
-    return Source({"all": Split(read, _labels_beside(path))}, rows=True)
-
-
-def _rows(path: Path) -> Source:
-    """Read embeddings of a format of `common.formats`."""
-    look_at(path)  # a file that cannot be read is refused now
-
-    def read() -> Array:
-        rows = open_rows(path)
-        return rows.rows(0, rows.n_samples)
-
-    return Source({"all": Split(read, _labels_beside(file_of(path)))}, rows=True)
+    with damaged(path), path.open("rb") as file:
+        shape = read_header(file, path).shape
+    check_row_shape(shape)
+    return Source({"all": Split(read, labels_beside(path), shape=shape)}, rows=True)
 
 
 def _is_of_shards(folder: Path) -> bool:
@@ -214,15 +212,3 @@ def _is_of_shards(folder: Path) -> bool:
     shown = [path for path in folder.iterdir() if visible(path.name)]
     pictures = any(path.is_dir() or path.suffix.lower() in PICTURES for path in shown)
     return not pictures and any(suffix_of(path) in SUFFIXES for path in shown)
-
-
-def _labels_beside(path: Path) -> Array | None:
-    """Read the labels of a file of embeddings, if the user gives some."""
-    file = path.with_name(f"{path.stem}_labels.npy")
-    if not file.is_file():
-        return None
-    with damaged(file):
-        check_array_file(file)
-        with PARSING:
-            labels: Array = np.load(file, allow_pickle=False)
-    return labels

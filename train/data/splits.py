@@ -88,6 +88,8 @@ class Split(NamedTuple):
     names : tuple of str, one for each sample, or None. File names.
     files : callable, or None where samples are no picture files. Returns them, not decoded.
     unread : tuple of Skipped. Folders that could not be looked into.
+    shape : tuple of int, or None. Of what `read` returns, where headers tell it before any sample
+        is read; of files ``(n,)``, and of these some may yet turn out to be damaged.
     """
 
     read: Callable[[], Array]
@@ -95,6 +97,7 @@ class Split(NamedTuple):
     names: tuple[str, ...] | None = None
     files: Callable[[], list[File]] | None = None
     unread: tuple[Skipped, ...] = ()
+    shape: tuple[int, ...] | None = None
 
 
 class Source(NamedTuple):

@@ -39,7 +39,6 @@ from .loader import Loader
 
 __all__ = [
     "HEADS_FILE",
-    "check_candidates",
     "drop_model_of_another",
     "head_of",
     "judge_heads",
@@ -54,23 +53,6 @@ PAIRS = 3
 """Pairs of views whose labels are compared, for a standard error."""
 
 AGREEING = "labels of two views of the same samples"
-
-
-def check_candidates(config: RunConfig, n_samples: int) -> None:
-    """Refuse heads that could not be judged, before the first step.
-
-    Raises
-    ------
-    InvalidValueError
-        If the largest candidate has fewer than two samples a cluster.
-    """
-    most = max(config.heads.candidates, default=0)
-    if 2 * most > n_samples:
-        msg = (
-            f"heads.candidates must end at half the number of samples, or before, got {most} for "
-            f"{n_samples} samples. To fix this, ask for fewer clusters"
-        )
-        raise InvalidValueError(msg)
 
 
 @torch.no_grad()

@@ -73,9 +73,7 @@ class Loader:
         self.shown: Samples = self.data
         self.frozen: Network | None = None
         self.n = len(self.data.ids)
-        if self.n < 2:
-            msg = f"{config.data.source} must hold at least 2 images, got {self.n}"
-            raise InvalidValueError(msg)
+        _check_least(config, self.n)
 
     def take_pixels(self) -> None:
         """Leave images as they are stored, for an encoder that normalizes them itself."""
@@ -285,7 +283,7 @@ def _load(config: RunConfig, device: torch.device) -> tuple[Samples, Samples | N
         seed=config.seed,
         limit=options.limit,
         imbalance=options.imbalance,
-        counted=partial(METHODS[config.method].check, config),
+        counted=partial(_check_number, config),
         **wanted,
     )
     data = rescaled(data, options.normalization)
@@ -293,6 +291,21 @@ def _load(config: RunConfig, device: torch.device) -> tuple[Samples, Samples | N
         return data, None
     test = load_source(options.source, split="test", device=device, **wanted)
     return data, test._replace(mean=data.mean, std=data.std)
+
+
+def _check_number(config: RunConfig, n: int) -> None:
+    """Refuse what a number of samples does not suit, as soon as it is certain."""
+    _check_least(config, n)
+    METHODS[config.method].check(config, n)
+
+
+def _check_least(config: RunConfig, n: int) -> None:
+    if n < 2:
+        msg = (
+            f"{config.data.source} must hold at least 2 samples, got {n}. To fix this, give more "
+            f"of them, or raise data.limit"
+        )
+        raise InvalidValueError(msg)
 
 
 def copy_side(config: RunConfig) -> int:

@@ -17,6 +17,7 @@ from ...common.files import other_advice
 from ...common.stopping import StoppedError
 from ..state.checkpoint import Checkpoint, checkpoint_folder, save_checkpoint
 from ..state.packing import pack, unpack
+from .refit import length_of, was_fitted
 from .results import write_metrics, write_skipped
 from .run import Run
 
@@ -58,7 +59,7 @@ def _save(run: Run, folder: Path, home: Path) -> None:
         return
     check_there(home)
     tensors, tree = pack(run.state_dict())
-    metadata = {"state": tree, "metrics": run.metrics_text, **run.identity()}
+    metadata = {"state": tree, "metrics": run.metrics_text, **run.identity(), **length_of(run)}
     # Made again, the run folder would be one without its settings.
     save_checkpoint(checkpoint_folder(folder, run.epoch), tensors, metadata, inside=home)
     try:
@@ -111,6 +112,7 @@ def restore(run: Run, checkpoint: Checkpoint, settings: Path) -> None:
     try:
         state = unpack(checkpoint.tensors, checkpoint.metadata["state"])
         run.load_state_dict(state)
+        run.fitted = was_fitted(checkpoint.metadata)
         # Earlier versions kept the metrics in the state.
         text = checkpoint.metadata.get("metrics")
         for record in state["metrics"] if text is None else map(json.loads, text.splitlines()):

@@ -26,12 +26,15 @@ from .alarms import Watch
 from .encoder import build_with_encoder, check_normalization, with_encoder_rate
 from .evaluation import evaluate_method, predict
 from .execution import Execution
-from .heads import check_candidates, head_of, judge_heads
+from .heads import head_of, judge_heads
 from .loader import Loader
 from .metrics import agreement
 from .optim import build_optimizer, learning_rate, set_rates
 
-__all__ = ["PartOfEpoch", "Run"]
+__all__ = ["PartOfEpoch", "Refit", "Run"]
+
+Refit = Callable[[dict[str, Any], int], int]
+"""Takes the metrics of an epoch and the number of epochs; returns how many there shall be."""
 
 
 class PartOfEpoch(NamedTuple):
@@ -63,6 +66,7 @@ class Run:
     ranks : Ranks. The processes that share the run.
     fresh : bool. Whether an encoder starts from what it has learned; False: a checkpoint has its
         parameters.
+    clock : callable. Seconds from any start, for what an epoch took.
 
     Attributes
     ----------
@@ -73,6 +77,9 @@ class Run:
     epoch : int. Epochs that are over.
     metrics : list of dict, one for each of them; `add_record` adds one.
     metrics_text : str. The same as lines of JSON, as they are written after each epoch.
+    fitted : bool. Whether `set_epochs` has changed the number of epochs.
+    refit : callable or None. Gets the metrics of each epoch but the last, before an evaluation, and
+        how many epochs the run has; returns how many it shall have.
     part : PartOfEpoch or None. What has been done of the next epoch, where it was stopped.
     stop : callable or None. Asked after each step of a run without other ranks; where it says yes,
         the run ends there with a StoppedError.
@@ -89,6 +96,7 @@ class Run:
         ranks: Ranks = ALONE,
         *,
         fresh: bool = True,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         if config.method not in METHODS:
             msg = f"method must be one of {', '.join(METHODS)}, got {config.method!r}"
@@ -97,12 +105,11 @@ class Run:
         METHODS[config.method].check(config)
         if network is None:
             check_name(config.network.name)
-        self.config = config
+        self.config, self.clock = config, clock
         self.ranks = ranks
         self.device = torch.empty(0, device=device).device  # with its number, as tensors have it
         self.execution = Execution(config.execution, self.device)
         self.loader = Loader(config, ranks, self.execution)
-        check_candidates(config, self.loader.n)
         built = build_with_encoder(self.loader, network, fresh=fresh)
         built = self.execution.prepare(built)
         synchronize(built, ranks)
@@ -113,6 +120,8 @@ class Run:
         self.epoch = 0
         self.metrics: list[dict[str, Any]] = []
         self.metrics_text = ""
+        self.fitted = False
+        self.refit: Refit | None = None
         self.part: PartOfEpoch | None = None
         self.stop: Callable[[], bool] | None = None
         self.on_step: Callable[[int, int], None] | None = None
@@ -139,7 +148,7 @@ class Run:
             Where `stop` says yes before the last step; `state_dict` then holds the steps that were
             taken, and a run that takes it over goes on with the next.
         """
-        started = time.perf_counter()
+        started = self.clock()
         method, data = self.method, self.loader.data
         part = self.part
         if part is None:
@@ -166,13 +175,14 @@ class Run:
             "size_max": int(sizes.max()),
             "churn": churn(labels, part.before),
             **method.report(),
-            "seconds": round(time.perf_counter() - started, 4),
+            "seconds": round(self.clock() - started, 4),
         }
         if alarms:
             record["alarms"] = alarms
         if data.labels is not None and method.stores_labels:
             # Labels of training, of views and a network that moved on: they cost no pass.
             record["stored_acc"] = agreement(labels, data.labels).acc
+        self._refit(record)
         last = self.epoch == self.config.epochs
         if last or self.epoch % self.config.evaluation.every == 0:
             if self.config.heads.candidates:
@@ -182,6 +192,32 @@ class Run:
             record |= evaluate_method(method, self.loader, last=last, seen=self.on_prediction)
         self.add_record(record)
         return record
+
+    def set_epochs(self, epochs: int) -> None:
+        """Go on as a run of another number of epochs, as many as are over at least.
+
+        Schedules of rates and the like follow from the next step on; a warm-up ends with the run.
+        Settings of a method that contradict the number keep the one before.
+        """
+        optim = self.config.optim
+        warmup, frozen = (min(n, epochs) for n in (optim.warmup_epochs, optim.frozen_epochs))
+        optim = replace(optim, warmup_epochs=warmup, frozen_epochs=frozen)
+        try:
+            config = replace(self.config, epochs=epochs, optim=optim)
+            METHODS[config.method].check(config)
+        except UsageError:
+            return
+        self.config, self.fitted = config, True
+        self.method.set_config(config)
+
+    def _refit(self, record: dict[str, Any]) -> None:
+        """Ask how many epochs there shall be; what the first rank hears holds for all."""
+        if self.refit is None or self.epoch == self.config.epochs:
+            return  # a last epoch stays the last: its rates were those of one
+        asked = self.refit(record, self.config.epochs) if self.ranks.first else 0
+        epochs = max(self.epoch, int(self.ranks.exchange(str(asked).encode())[0]))
+        if epochs != self.config.epochs:
+            self.set_epochs(epochs)
 
     def add_record(self, record: dict[str, Any]) -> None:
         """Add the metrics of an epoch; earlier ones are not turned into text again."""
@@ -209,7 +245,7 @@ class Run:
                 if self.on_step is not None:
                     self.on_step(done, samples)
                 if i + 1 < len(batches) and self._is_stopped():
-                    seconds = time.perf_counter() - started
+                    seconds = self.clock() - started
                     self.part = part._replace(steps=i + 1, total=total, seconds=seconds)
                     steps = f"{i + 1} of {len(batches)} steps"
                     msg = f"stopped in epoch {self.epoch + 1}, after {steps}"

@@ -36,6 +36,7 @@ from ..networks.normalization import merge_groups
 from ..networks.pretrained import Pretrained, check_own, open_encoder, start_digest
 from ..report.figures import write_curves
 from ..state.checkpoint import check_begun, latest_checkpoint, prune
+from .cpu_threads import threads
 from .handshake import check_same_run
 from .heads import (
     drop_model_of_another,
@@ -44,9 +45,10 @@ from .heads import (
     write_heads,
     written_clusters,
 )
+from .refit import fitted, keep_epochs
 from .results import is_finished, read_metrics, write_metrics, write_results
 from .resume_state import check_there, restore, run_and_save_epoch
-from .run import Run
+from .run import Refit, Run
 from .run_folder import SETTINGS, RunWarning, check_free, tell_skipped
 from .run_page import ALL, PAGE, RunPage
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
@@ -90,6 +92,7 @@ def train(
     progress: Progress | None = None,
     steps: Steps | None = None,
     stop: Stops | None = None,
+    refit: Refit | None = None,
 ) -> RunResult:
     """Train from the start and write the run folder.
 
@@ -107,6 +110,7 @@ def train(
         used, and of how many.
     stop : callable, optional. Asked after each step, and with several ranks after each epoch; where
         it says yes, the state is saved and the run ends. See `common.stopping.stoppable`.
+    refit : callable, optional. Says after each epoch how many the run has; see `Run`.
 
     Returns
     -------
@@ -136,7 +140,7 @@ def train(
     check_free(folder, kept)
     check_trackers(config.log)
     ranks.wait()  # before the first rank makes the folder that the others have just looked at
-    with _threads(config.threads):
+    with threads(config.threads):
         fresh = _maker(config, device, network, ranks, steps, stop)
         run = fresh(config if config.starts is None else settings_of(config, 0))
         with _only_run(folder, ranks):
@@ -152,6 +156,7 @@ def train(
                 tell_skipped(folder, getattr(run.loader.shown, "skipped", ()), run.loader.n)
             if config.starts is not None:
                 run = best_beginning(config, folder, fresh, progress)
+            run.refit = refit
             return _finish(run, folder, progress)
 
 
@@ -193,7 +198,7 @@ def resume(
     check_trackers(config.log)
     if n_clusters is not None:
         head_of(config, n_clusters)
-    with _only_run(folder, ranks), _threads(config.threads):
+    with _only_run(folder, ranks), threads(config.threads):
         checkpoint = None if is_undecided(folder) else latest_checkpoint(folder)
         if ranks.first:
             remove_leftovers(folder)
@@ -203,6 +208,7 @@ def resume(
             fresh = _maker(config, device, network, ranks, steps, stop)
             run = best_beginning(config, folder, fresh, progress)
         else:
+            config = fitted(config, checkpoint)
             run = Run(chosen_settings(config, folder), device, network, ranks, fresh=False)
             run.on_step, run.stop = steps, stop
             restore(run, checkpoint, folder / SETTINGS)
@@ -241,12 +247,13 @@ def write_page(
             f"write it after the first epoch that follows, or go on: dualclust resume {folder}"
         )
         raise UsageError(msg)
-    config = load_config(folder / SETTINGS)
+    checkpoint = latest_checkpoint(folder)
+    config = fitted(load_config(folder / SETTINGS), checkpoint)
     done = is_finished(folder, config)
-    with _threads(config.threads):
+    with threads(config.threads):
         check_own(config.network, network)
         run = Run(chosen_settings(config, folder), device, network, fresh=False)
-        restore(run, latest_checkpoint(folder), folder / SETTINGS)
+        restore(run, checkpoint, folder / SETTINGS)
         merge_groups(run.method.network)  # of an epoch that was stopped inside
         if run.epoch == config.epochs:
             k = written_clusters(folder, config) if done else None
@@ -324,9 +331,10 @@ def _finish(
     if run.epoch < run.config.epochs:
         config = run.config if run.ranks.first else replace(run.config, log=())
         with tracked(config, folder, list(run.metrics)) as track:
-            while run.epoch < config.epochs:
+            while run.epoch < run.config.epochs:
                 with _told(page):
                     record = run_and_save_epoch(run, folder)
+                keep_epochs(run, folder)
                 track(record)
                 if run.ranks.first:
                     page.write()
@@ -383,14 +391,3 @@ def _write(run: Run, folder: Path, prediction: Prediction, page: RunPage) -> Non
     page.see(prediction, most=ALL)
     page.write(done=True)
     write_file(folder / MODEL_FILE, model)  # last: where it stands, all results do
-
-
-@contextmanager
-def _threads(count: int) -> Iterator[None]:
-    """Run with `count` CPU threads, if it is not 0."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import torch
 
 from ...algos.bounds.sizes import SizeBounds
-from ...algos.core.errors import InfeasibleBoundsError
+from ...algos.core.errors import InfeasibleBoundsError, InvalidValueError
 from ..config.run import RunConfig
 
-__all__ = ["head_bounds"]
+__all__ = ["check_candidates", "head_bounds"]
 
 
 def head_bounds(config: RunConfig, k: int, n_samples: int, device: torch.device) -> SizeBounds:
@@ -43,3 +43,20 @@ def head_bounds(config: RunConfig, k: int, n_samples: int, device: torch.device)
         raise InfeasibleBoundsError(
             msg, clusters=error.clusters, excess=error.excess, vector=error.vector
         ) from error
+
+
+def check_candidates(config: RunConfig, n_samples: int) -> None:
+    """Refuse heads that could not be judged, before the first step.
+
+    Raises
+    ------
+    InvalidValueError
+        If the largest candidate has fewer than two samples a cluster.
+    """
+    most = max(config.heads.candidates, default=0)
+    if 2 * most > n_samples:
+        msg = (
+            f"heads.candidates must end at half the number of samples, or before, got {most} for "
+            f"{n_samples} samples. To fix this, ask for fewer clusters"
+        )
+        raise InvalidValueError(msg)

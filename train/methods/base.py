@@ -32,7 +32,7 @@ from ..data.pictures import PictureData
 from ..data.samples import ImageData
 from ..networks.network import Network, run_views
 from ..networks.normalization import full_precision, group_statistics, load_group_statistics
-from ._head_bounds import head_bounds
+from ._head_bounds import check_candidates, head_bounds
 
 __all__ = [
     "METHODS",
@@ -191,6 +191,7 @@ class Method(ABC):
         UsageError, InfeasibleBoundsError
         """
         if n_samples is not None:
+            check_candidates(config, n_samples)
             for k in config.heads.clusters:
                 head_bounds(config, k, n_samples, torch.device("cpu"))
 
@@ -209,6 +210,7 @@ class Method(ABC):
                 f"has nothing to learn. To fix this, set network.layers to 1 or more"
             )
             raise UsageError(msg)
+        self.check(config, n_samples)
         self.device, self.dtype = parameter.device, parameter.dtype
         self.may_read = kind_of(self.device).reads_are_free
         self.target = self.followed = config.heads.clusters.index(config.heads.target)
@@ -219,6 +221,10 @@ class Method(ABC):
             len(self.bounds), n_samples, dtype=torch.int64, device=self.device
         )
         self.epoch = 0
+
+    def set_config(self, config: RunConfig) -> None:
+        """Go on with other settings: those of a run whose number of epochs has changed."""
+        self.config = config
 
     # What the loop calls, in this order ---------------------------------------------------------
 

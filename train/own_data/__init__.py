@@ -7,12 +7,13 @@ what the recipes METHOD_photos and METHOD_embeddings are. Epochs follow the numb
 
 from .choices import Choice, Chosen, Machine, choose_settings, with_clusters
 from .encoders import Wanted
-from .epochs_for_time import epoch_time, fit_to_time, seconds_of
+from .epochs_for_time import Pace, epoch_time, fit_to_time, seconds_of
 
 __all__ = [
     "Choice",
     "Chosen",
     "Machine",
+    "Pace",
     "Wanted",
     "choose_settings",
     "epoch_time",

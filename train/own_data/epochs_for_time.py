@@ -1,7 +1,9 @@
 """How many epochs fit into a time (`--time`), and the largest network that still gets its epochs.
 
 The time is the user's, so that here, and nowhere else in a run, a clock decides: the same command
-on a faster machine gives another run. ``config.toml`` says what it came to, and repeats it.
+on a faster machine gives another run. Steps are timed before the run (`fit_to_time`), and epochs
+while it goes (`Pace`), since others come and go on a machine. ``config.toml`` says what it came to,
+and repeats it.
 """
 
 from __future__ import annotations
@@ -12,19 +14,30 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-
-import torch
+from typing import Any
 
 from ...algos.core.errors import UsageError
 from ..config.run import RunConfig
+from ..loop.cpu_threads import threads
 from ..loop.run import Run
 from .choices import Choice, Chosen
 from .epochs import lasting
 
-__all__ = ["SHARE", "epoch_time", "fit_to_time", "ladder", "seconds_of"]
+__all__ = ["SHARE", "Pace", "epoch_time", "fit_to_time", "ladder", "seconds_of"]
 
 SHARE = 0.8
 """Of the time, what epochs get; the rest is for reading the data, evaluation and results."""
+
+RESULTS = 0.1
+"""Of the time, what the last evaluation and the results get at least; where an epoch takes longer,
+they get as long as one, since what slows it slows them."""
+
+RECENT = 0.2
+"""Share of the epochs that are over, the last ones, by which those to come are timed: one of them
+has an evaluation."""
+
+WORTH = 0.05
+"""Least share of the epochs by which their number changes: schedules follow it."""
 
 SAMPLES = 2048
 """Samples of the run whose steps are timed, or eight for each cluster if that is more."""
@@ -102,9 +115,7 @@ def epoch_time(
     limit = min(n, max(SAMPLES, 8 * max(config.heads.clusters)))
     data, optim = replace(config.data, limit=limit), replace(config.optim, frozen_epochs=0)
     times: list[float] = []
-    before_threads = torch.get_num_threads()
-    torch.set_num_threads(config.threads or before_threads)
-    try:
+    with threads(config.threads):
         run = Run(replace(config, data=data, optim=optim, starts=None), device)
         run.init()
         weight = next(run.method.network.parameters())
@@ -119,8 +130,6 @@ def epoch_time(
         begun = clock()
         with suppress(_EnoughError):
             run.run_epoch()
-    finally:
-        torch.set_num_threads(before_threads)
     each = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else times[0] - begun
     before = max(0.0, times[0] - begun - each) * n / run.loader.n
     return before + each * math.ceil(n / config.batch_size)
@@ -133,6 +142,7 @@ def fit_to_time(
     *,
     clock: Callable[[], float] = time.perf_counter,
     rungs: Sequence[RunConfig] | None = None,
+    begun: float | None = None,
 ) -> Chosen:
     """Return settings whose run takes about this time, timing included.
 
@@ -143,6 +153,7 @@ def fit_to_time(
     measure : callable. Seconds of an epoch, as `epoch_time` finds them.
     clock : callable, optional. What `measure` takes counts as well.
     rungs : sequence of RunConfig, optional. From the smallest to the largest; `ladder` by default.
+    begun : float, optional. By the clock: since when the time passes; now by default.
 
     Returns
     -------
@@ -155,7 +166,7 @@ def fit_to_time(
     UsageError
         If not one epoch fits.
     """
-    begun = clock()
+    begun = clock() if begun is None else begun
     wanted, best, each = chosen.config.epochs, chosen.config, 0.0
     for i, config in enumerate(ladder(chosen.config) if rungs is None else rungs):
         found = measure(config) * _passes(config)
@@ -166,12 +177,14 @@ def fit_to_time(
         # The next one takes at least twice as long.
         if affordable < 2 * wanted:
             break
-    left = SHARE * (seconds - (clock() - begun))
+    spent = clock() - begun
+    left = SHARE * (seconds - spent)
     epochs = min(MOST * wanted, int(left / each))
     if epochs < 1:
         msg = (
-            f"--time {seconds:.0f}s is too short: an epoch takes {each:.0f} s. To fix this, give "
-            f"{2 * each / SHARE:.0f}s or more, or fewer samples (--set data.limit=1000)"
+            f"--time {seconds:.0f}s is too short: an epoch takes {each:.0f} s, and {spent:.0f} s "
+            f"went before the first. To fix this, give {spent + 2 * each / SHARE:.0f}s or more, or "
+            f"fewer samples (--set data.limit=1000)"
         )
         raise UsageError(msg)
     said = {
@@ -184,3 +197,50 @@ def fit_to_time(
         value, reason = said.get(name, ("", ""))
         choices.append(Choice(f"{name} = {value}", reason) if reason else choice)
     return Chosen(lasting(best, epochs), tuple(choices))
+
+
+class Pace:
+    """Epochs of a run that ends at a time: told again after each, by those that have passed.
+
+    Parameters
+    ----------
+    seconds : float > 0. Of the run, from when `begun` was.
+    begun : float. By the clock.
+    most : int. Epochs at most.
+    clock : callable, optional. Seconds from any start.
+    """
+
+    def __init__(
+        self,
+        seconds: float,
+        begun: float,
+        most: int,
+        *,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.until, self.most, self.clock = begun + seconds, most, clock
+        self.results = RESULTS * seconds
+        self.ends: list[float] = []
+
+    def __call__(self, record: dict[str, Any], epochs: int) -> int:
+        """Take the metrics of an epoch that is over; return how many epochs there shall be.
+
+        Examples
+        --------
+        >>> times = iter([10.0, 12.0, 22.0])
+        >>> pace = Pace(100, 0.0, 400, clock=lambda: next(times))
+        >>> pace({"epoch": 1, "seconds": 2.0}, 45), pace({"epoch": 2, "seconds": 2.0}, 41)
+        (41, 41)
+        >>> pace({"epoch": 3, "seconds": 10.0}, 41)
+        9
+        """
+        done, now = int(record["epoch"]), self.clock()
+        if not self.ends:
+            self.ends.append(now - float(record["seconds"]))
+        self.ends.append(now)
+        recent = min(len(self.ends) - 1, max(1, math.ceil(RECENT * done)))
+        each = (now - self.ends[-1 - recent]) / recent
+        left = self.until - now - max(self.results, each)
+        fits = done + max(0, math.floor(left / each) if each > 0 else self.most)
+        fits = min(fits, max(self.most, done))
+        return fits if abs(fits - epochs) > WORTH * epochs else epochs

@@ -3,26 +3,24 @@
 Clustering takes up to 20 passes over the rows, and rows by their numbers in between. From a packed
 file, each of these would unpack everything again (`docs/decisions/0025-formats.md` has the times).
 So the rows are laid down once as plain numbers, a batch at a time, in a file that has no name: the
-system gives its space back whatever ends the process.
+system gives its space back whatever ends the process. Where the headers of the files tell how many
+rows there are, this waits until the first row is read: what that number does not suit is refused
+before anything is unpacked.
 
 Ranks copy the rows of their own share alone where these lie in several files that know their
 lengths: no rank then unpacks the shards of another. The ranks of one machine share a copy of a
-single file, which has to be unpacked from its beginning anyway. For this the copy has a name until
-the last of them has opened it. The name says which files in which state it is of, and whose run it
-belongs to, so that what a killed run leaves is taken by no other.
+single file (`shared_copies`), which has to be unpacked from its beginning anyway.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
-import struct
 import sys
 import tempfile
-import weakref
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -30,18 +28,71 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algos.core.errors import OutputError
-from ..ranks import Ranks, local_world_size, read_launch, run_token
+from ..ranks import Ranks, read_launch
 from .checks import refuse
 from .plain import OpenFile, PlainRows
-from .rows import BATCH_BYTES, WHOLE, Ids, Part, Stream, common_dtype, computed_dtype
+from .rows import BATCH_BYTES, WHOLE, Floats, Ids, Part, Stream, common_dtype, computed_dtype
+from .shared_copies import remove_leftovers, shared_copy
 
-__all__ = ["copy_rows"]
-
-HEADER = struct.Struct("<QQ")
-"""Of a shared copy: rows (0 while it is being written), and ranks that have opened it."""
+__all__ = ["CopiedRows", "copy_rows"]
 
 START = 4096
 """Bytes before the first row."""
+
+
+class CopiedRows:
+    """Rows whose number headers tell; they are copied when the first of them is read.
+
+    Parameters
+    ----------
+    name : str
+    n_samples, n_features : int
+    stored : dtype
+        Of the copy.
+    ids : callable or None
+    part : Part
+    copy : callable
+        Makes the copy, and is called once.
+
+    Attributes
+    ----------
+    dtype : dtype
+        Of the rows returned.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        n_samples: int,
+        n_features: int,
+        stored: np.dtype[Any],
+        ids: Ids | None,
+        part: Part,
+        copy: Callable[[], PlainRows],
+    ) -> None:
+        self.name, self.n_samples, self.n_features = name, n_samples, n_features
+        self.stored, self.dtype = stored, computed_dtype(stored)
+        self.ids, self.part = ids, part
+        self._copy, self._made = copy, threading.Lock()  # blocks may be read by several threads
+        self._rows: PlainRows | None = None
+
+    def rows(self, start: int, stop: int) -> Floats:
+        """Return rows `start` to `stop`, (stop - start, d), C order."""
+        return self._there().rows(start, stop)
+
+    def take(self, ids: NDArray[np.int64]) -> Floats:
+        """Return rows by their numbers, in any order, (m, d), C order."""
+        return self._there().take(ids)
+
+    def where(self, row: int) -> str:
+        """Return the words that lead a reader of a message to a row."""
+        return f"row {row}"
+
+    def _there(self) -> PlainRows:
+        with self._made:
+            if self._rows is None:
+                self._rows = self._copy()
+            return self._rows
 
 
 def copy_rows(
@@ -52,8 +103,8 @@ def copy_rows(
     files: list[Path],
     part: Part = WHOLE,
     unit: int | None = None,
-) -> PlainRows:
-    """Lay down the rows of one or several files as plain numbers, and return these.
+) -> PlainRows | CopiedRows:
+    """Lay down the rows of one or several files as plain numbers: at once, or when one is read.
 
     Parameters
     ----------
@@ -70,12 +121,17 @@ def copy_rows(
     unit : int, optional
         Of the shares of ranks, in rows, where each needs those of its own share alone.
 
+    Returns
+    -------
+    PlainRows, or CopiedRows where all headers tell how many rows there are
+
     Raises
     ------
     OutputError
-        If the folder for temporary files has not enough space.
+        If the folder for temporary files has not enough space; on reading, if it cannot be written.
     InvalidValueError
-        If a file turns out to be damaged, or to have no rows.
+        If a file turns out to be damaged, or to have no rows; on reading, where that is when rows
+        are copied.
     """
     stored = common_dtype([part.stored for part in parts])
     if any(isinstance(part, PlainRows) and part.bfloat16 for part in parts):
@@ -88,22 +144,58 @@ def copy_rows(
     free = shutil.disk_usage(tempfile.gettempdir()).free
     if needed + START > free:
         _refuse_space(name, f"{needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB are free there")
+    lengths = [n for n in known if n is not None]
+    total = sum(lengths) if len(lengths) == len(known) else None
+
+    def copied() -> PlainRows:
+        return _copied(name, parts, ids, files, part, stored, span, total)
+
+    if total is None:
+        return copied()
+    if total == 0:
+        _refuse_no_rows(name)
+    return CopiedRows(name, total, d, stored, ids, part, copied)
+
+
+def _copied(
+    name: str,
+    parts: list[Stream | PlainRows],
+    ids: Ids | None,
+    files: list[Path],
+    part: Part,
+    stored: np.dtype[Any],
+    span: tuple[int, int] | None,
+    promised: int | None,
+) -> PlainRows:
+    """Make the copy, and check that it has as many rows as the headers say."""
+    folder = Path(tempfile.gettempdir())
+    remove_leftovers(folder)
+    lay_down = partial(_lay_down, parts=parts, dtype=stored, span=span)
     try:
         if span is not None or read_launch() is None or not hasattr(os, "O_NOFOLLOW"):
             file: BinaryIO = tempfile.TemporaryFile()
             place = OpenFile(file)
-            n = _lay_down(file, parts, stored, span)
+            n = lay_down(file)
         else:
-            place, n = _shared_copy(_key(name, parts, files), parts, stored)
+            shapes = [f"{one.name} {one.n_samples} {one.n_features} {one.stored}" for one in parts]
+            place, n = shared_copy(folder, [name, *shapes], files, lay_down)
     except OSError as error:
         _refuse_space(name, f"and writing it failed: {error.strerror or error}")
     if n == 0:
-        rule = "Embeddings have at least one row"
-        refuse(name, "has no rows", rule, "look at the program that wrote it")
-    dtype = computed_dtype(stored)
+        _refuse_no_rows(name)
+    if promised not in (None, n):
+        found, rule = f"promises {promised} rows and holds {n}", "A file holds what its header says"
+        refuse(name, found, rule, "write or copy it again")
+    d = parts[0].n_features
     # Where the first row of all would lie, if it were in the copy.
     offset = START - (span[0] * d * stored.itemsize if span is not None else 0)
+    dtype = computed_dtype(stored)
     return PlainRows(name, place, n, d, stored, dtype, offset=offset, ids=ids, part=part)
+
+
+def _refuse_no_rows(name: str) -> NoReturn:
+    rule = "Embeddings have at least one row"
+    refuse(name, "has no rows", rule, "look at the program that wrote it")
 
 
 def _refuse_space(name: str, why: str) -> NoReturn:
@@ -159,54 +251,3 @@ def _blocks(part: PlainRows) -> Iterator[NDArray[Any]]:
     step = max(1, BATCH_BYTES // (part.n_features * part.dtype.itemsize))
     for start in range(0, part.n_samples, step):
         yield part.rows(start, min(part.n_samples, start + step))
-
-
-# Ranks -------------------------------------------------------------------------------------------
-
-
-def _key(name: str, parts: list[Stream | PlainRows], files: list[Path]) -> str:
-    """Return what only the ranks of this run have in common, of these files as they are now.
-
-    Ports and ids of launchers come again; the first rank's token does not.
-    """
-    run = [os.environ.get(v, "") for v in ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID")]
-    shape = [f"{part.name} {part.n_samples} {part.n_features} {part.stored}" for part in parts]
-    state = [f"{file.absolute()} {(s := file.stat()).st_size} {s.st_mtime_ns}" for file in files]
-    text = "\n".join([*run, run_token(), str(os.getuid()), os.getcwd(), name, *shape, *state])
-    return hashlib.sha256(text.encode()).hexdigest()[:24]
-
-
-def _shared_copy(
-    key: str, parts: list[Stream | PlainRows], dtype: np.dtype[Any]
-) -> tuple[OpenFile, int]:
-    """Return the copy of this machine's ranks and its number of rows; the first rank writes it."""
-    import fcntl
-
-    path = Path(tempfile.gettempdir(), f"dualclust-{key}.rows")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    file: BinaryIO = os.fdopen(descriptor, "r+b")
-    if os.fstat(descriptor).st_uid != os.getuid():
-        msg = "a file of another user has the name of the copy"
-        raise OSError(msg)
-    # A rank that fails before the others have opened the copy takes the name away with it.
-    place = OpenFile(file)
-    end = weakref.finalize(place, _forget, path)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    try:
-        n, opened = HEADER.unpack(file.read(HEADER.size).ljust(HEADER.size, b"\0"))
-        if n == 0:
-            file.truncate(0)
-            n = _lay_down(file, parts, dtype)
-        file.seek(0)
-        file.write(HEADER.pack(n, opened + 1))
-        file.flush()
-        if opened + 1 >= local_world_size():
-            end()
-    finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-    return place, n
-
-
-def _forget(path: Path) -> None:
-    with suppress(OSError):
-        path.unlink()

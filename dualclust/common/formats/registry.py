@@ -138,9 +138,20 @@ def open_ids(place: Path, selection: Selection) -> Ids:
     return _joined_ids(parts)
 
 
-def look_at(place: Path, selection: Selection | None = None) -> None:
-    """Raise what `open_rows` raises for the beginnings of files, without copying anything."""
-    _parts(place, selection)
+def look_at(place: Path, selection: Selection | None = None) -> tuple[int | None, int]:
+    """Raise what `open_rows` raises for the beginnings of files, without copying anything.
+
+    Returns
+    -------
+    n_samples : int or None
+        Number of rows, if headers tell it.
+    n_features : int
+        Numbers per row.
+    """
+    _, parts = _parts(place, selection)
+    lengths = [part.n_samples for part in parts]
+    known = [n for n in lengths if n is not None]
+    return sum(known) if len(known) == len(lengths) else None, parts[0].n_features
 
 
 def file_of(place: Path) -> Path:

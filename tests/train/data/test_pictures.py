@@ -81,7 +81,7 @@ def test_a_folder_with_crops_stays_in_its_files(folder):
 
 
 def test_what_is_no_folder_of_pictures_is_kept(tmp_path, folder):
-    np.savez(tmp_path / "a.npz", images=np.zeros((9, 8, 8), np.uint8))
+    np.savez(tmp_path / "a.npz", images=np.zeros((2000, 8, 8), np.uint8))
     assert isinstance(load(settings(tmp_path / "a.npz")).data, ImageData)
     with pytest.raises(UsageError, match=r"a\.npz holds no picture files\. To fix: set data\.size"):
         load(settings(tmp_path / "a.npz", "data.decode=views"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
+from itertools import count
 from pathlib import Path
 
 import pytest
 import torch
 
+from dualclust.common.stopping import StoppedError
 from dualclust.train.loop import Run
 from tests.train.runs import tiny
 
@@ -26,9 +27,22 @@ def test_a_batch_has_the_views_of_its_place(source: Path, first: int) -> None:
 
 
 def test_the_seconds_of_an_epoch_are_those_that_passed(source: Path) -> None:
-    run = Run(tiny(source), "cpu")
-    for _ in range(2):
-        before = time.perf_counter()
-        record = run.run_epoch()
-        passed = time.perf_counter() - before
-        assert 0.0 < record["seconds"] <= passed + 1e-3  # it is rounded
+    """The clock goes on by a second where it is read, and by 100 in each step."""
+    ticks = count()
+    run = Run(tiny(source, "batch_size=64"), "cpu", clock=lambda: next(ticks) + 100.0 * len(steps))
+    steps: list[int] = []
+    run.on_step = lambda done, total: steps.append(done)
+    batches = len(run.loader.batches(0))
+    assert [run.run_epoch()["seconds"] for _ in range(2)] == [100.0 * batches + 1] * 2
+
+
+def test_the_seconds_of_a_stopped_epoch_count_once(source: Path) -> None:
+    ticks = count()
+    run = Run(tiny(source, "batch_size=64"), "cpu", clock=lambda: float(next(ticks)))
+    run.stop = lambda: run.part is None
+    with pytest.raises(StoppedError):
+        run.run_epoch()
+    assert run.part is not None
+    assert run.part.seconds == 1.0
+    next(ticks)  # what passes while it stands still is not its own
+    assert run.run_epoch()["seconds"] == 2.0

@@ -74,7 +74,9 @@ def test_fewer_epochs_of_the_smallest_network_where_time_is_short():
     assert asked == [8]
     assert found.config.epochs == int(SHARE * 50 / 8)
     assert found.config.optim.warmup_epochs <= found.config.epochs
-    with pytest.raises(UsageError, match=r"--time 12s is too short: an epoch takes 8 s"):
+    with pytest.raises(
+        UsageError, match=r"--time 12s is too short: an epoch takes 8 s, and 10 s went before"
+    ):
         fitted(12, 1.0)
 
 

@@ -49,6 +49,32 @@ def test_fixed_rows_that_contradict_bounds_come_with_a_proof(xp, options, text, 
     assert caught.value.clusters == caught.value.vector.clusters
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_a_proof_is_of_fixed_rows_and_forbidden_pairs_together(seed):
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(3, 8)), int(rng.integers(1, 4))
+    allowed = rng.uniform(size=(n, k)) < 0.7
+    fixed = np.where(rng.uniform(size=n) < 0.5, rng.integers(0, k, n), -1)
+    allowed[np.arange(n), fixed] |= fixed >= 0
+    pairs = np.argwhere(~allowed)
+    pairs = np.concatenate([pairs, pairs[:1]])  # a pair may be named twice
+    allowed &= (fixed[:, None] < 0) | (fixed[:, None] == np.arange(k))
+    least = rng.multinomial(n, np.full(k, 1 / k))
+    bounds = SizeBounds.from_counts(least, least, n_samples=n)
+    x = np.arange(float(n))[:, None]
+    rules = {"fixed": fixed, "forbidden": pairs}
+    proof = None
+    try:
+        found = constrained_kmeans(x, bounds, x[:k], metric="euclidean", **rules)
+    except InfeasibleBoundsError as error:
+        proof = error
+    if proof is None:
+        assert allowed[np.arange(n), found.assignment.labels].all()
+    else:
+        assert verify_infeasibility(least, least, allowed, proof.vector), str(proof)
+        assert (proof.clusters, proof.excess) == (proof.vector.clusters, proof.vector.excess)
+
+
 def test_forbidden_pairs_that_leave_no_labels_come_with_a_proof(xp):
     x = np.arange(4.0)[:, None]
     bounds = bounds_on(xp, 4, 2, max_count=2)

@@ -118,19 +118,30 @@ class ProPos(Method):
 
     capturable = True
 
+    def set_config(self, config: RunConfig) -> None:
+        """Go on with other settings; the momentum ends at 1 with the last step of their epochs."""
+        super().set_config(config)
+        batches = _batches_per_epoch(config, self.n_samples, self.options)
+        self.total_steps.fill_(config.epochs * batches)  # in place: captured steps read it again
+
     @classmethod
     def check(cls, config: RunConfig, n_samples: int | None = None) -> None:
         """Refuse several heads, and a network without a predictor."""
         if len(config.heads.clusters) != 1:
-            k, clusters = config.heads.target, list(config.heads.clusters)
-            msg = (
-                f"ProPos has one head, got heads.clusters={clusters}. To fix: heads.clusters=[{k}]"
-            )
+            k, got = config.heads.target, list(config.heads.clusters)
+            msg = f"ProPos has one head, got heads.clusters={got}. To fix: heads.clusters=[{k}]"
             raise UsageError(msg)
         if not config.network.predictor:
             msg = (
                 "ProPos needs a predictor, and network.predictor is 0. To fix this, set it to the "
                 "units of its hidden layer, such as network.hidden"
+            )
+            raise UsageError(msg)
+        shuffled = config.options(ProposOptions).batch_norm == "shuffled"
+        if shuffled and n_samples is not None and n_samples < config.batch_size:
+            msg = (
+                f"propos.batch_norm='shuffled' takes whole batches alone, and {n_samples} "
+                f"images make none of {config.batch_size}. To fix this, lower batch_size"
             )
             raise UsageError(msg)
         super().check(config, n_samples)
@@ -158,18 +169,13 @@ class ProPos(Method):
                 key=stream_key(config.seed, "shuffle"),
                 joint=joint,
             )
-            if n_samples < config.batch_size:
-                msg = (
-                    f"propos.batch_norm='shuffled' takes whole batches alone, and {n_samples} "
-                    f"images make none of {config.batch_size}. To fix this, lower batch_size"
-                )
-                raise UsageError(msg)
         averaged = dict(self.target_network.named_parameters())
         followed = dict(network.named_parameters())
         self._averaged: list[Tensor] = list(averaged.values())
         self._followed: list[Tensor] = [followed[name] for name in averaged]
         self.n_clusters = self.bounds[self.target].n_clusters
-        self.total_steps = config.epochs * _batches_per_epoch(config, n_samples, options)
+        self.total_steps = torch.zeros((), dtype=torch.float64, device=self.device)
+        self.set_config(config)
         self.steps = torch.zeros((), dtype=torch.int64, device=self.device)
         self.gate = torch.zeros((), dtype=self.dtype, device=self.device)
         self.churn = 0.0
