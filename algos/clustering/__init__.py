@@ -53,6 +53,11 @@ from .minibatch import (
     minibatch_step,
 )
 from .minibatch_pass import minibatch_pass
+from .neighbor_graph import (
+    NeighborGraph,
+    neighbor_coordinates,
+    neighbor_graph,
+)
 from .restarts import (
     Split,
     split_largest,
@@ -79,6 +84,7 @@ __all__ = [
     "KMeansState",
     "MiniBatchState",
     "MiniBatchStep",
+    "NeighborGraph",
     "RowChoices",
     "Split",
     "add_to_sums",
@@ -101,6 +107,8 @@ __all__ = [
     "merge_sums",
     "minibatch_pass",
     "minibatch_step",
+    "neighbor_coordinates",
+    "neighbor_graph",
     "regret",
     "renormalized_centers",
     "restricted_scores",
