@@ -37,6 +37,7 @@ paper            here                shape    meaning
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -54,7 +55,13 @@ from ..scores.largest import largest_scores
 from ..scores.sources import FeatureSource
 from ..scores.statistics import strided_ids
 
-__all__ = ["MOST_ROWS", "NeighborGraph", "neighbor_coordinates", "neighbor_graph"]
+__all__ = [
+    "MOST_ROWS",
+    "NeighborGraph",
+    "neighbor_coordinates",
+    "neighbor_graph",
+    "placed_rows",
+]
 
 MOST_ROWS = 50_000
 """Rows of a graph at most: 384 numbers each, its neighbors take a minute or two on two cores."""
@@ -192,17 +199,35 @@ def neighbor_coordinates(graph: NeighborGraph, features: FeatureSource) -> Array
     Cost: O(n r d) for r rows in the graph, a block of rows at a time.
     """
     xp = compat.array_namespace(graph.rows)
-    n, (r, _), q = features.group.n_local, graph.rows.shape, graph.vectors.shape[1]
-    columns, parts = xp.matrix_transpose(graph.rows), []
-    for start, stop in row_blocks(n, block_rows(r, like=graph.rows), at_least_one=True):
-        rows = xp.astype(features.rows(start, stop), graph.rows.dtype) - graph.origin
-        cosines, ids = largest_scores(
-            features.multiply(project_sphere(rows), columns), graph.n_neighbors + 1
-        )
-        near = xp.take(graph.vectors, xp.reshape(ids, (-1,)), axis=0)
-        weighted = xp.clip(cosines, min=FLOOR)[:, :, None] * xp.reshape(near, (*ids.shape, q))
-        parts.append(project_sphere(xp.sum(weighted, axis=1)))
-    return xp.concat(parts)
+    n, r = features.group.n_local, graph.rows.shape[0]
+    return xp.concat(
+        [
+            placed_rows(graph, features.rows(start, stop), multiply=features.multiply)
+            for start, stop in row_blocks(n, block_rows(r, like=graph.rows), at_least_one=True)
+        ]
+    )
+
+
+def placed_rows(
+    graph: NeighborGraph, rows: Array, *, multiply: Callable[[Array, Array], Array] | None = None
+) -> Array:
+    """Place one block of rows; `neighbor_coordinates` takes any number.
+
+    Parameters
+    ----------
+    graph : NeighborGraph
+    rows : (b, d) array
+    multiply : callable, optional
+        The product of rows and columns, where the library's own is not wanted.
+    """
+    xp = compat.array_namespace(rows)
+    near = project_sphere(xp.astype(rows, graph.rows.dtype) - graph.origin)
+    columns = xp.matrix_transpose(graph.rows)
+    cosines = xp.matmul(near, columns) if multiply is None else multiply(near, columns)
+    weights, ids = largest_scores(cosines, graph.n_neighbors + 1)
+    vectors = xp.take(graph.vectors, xp.reshape(ids, (-1,)), axis=0)
+    vectors = xp.reshape(vectors, (*ids.shape, graph.vectors.shape[1]))
+    return project_sphere(xp.sum(xp.clip(weights, min=FLOOR)[:, :, None] * vectors, axis=1))
 
 
 def _nearest(rows: Array, others: Array, n_kept: int) -> tuple[Array, Array]:
@@ -223,13 +248,15 @@ def _symmetric(weights: Array, ids: Array, n: int) -> sparse.csr_array:
     own = xp.arange(n, dtype=ids.dtype, device=compat.device(ids))[:, None]
     weights = xp.where(ids == own, xp.zeros_like(weights), weights)
     sources = xp.broadcast_to(own, ids.shape)
-    host = [
-        compat.to_device(xp.reshape(x, (-1,)), "cpu")
-        for x in (xp.astype(weights, xp.float64), sources, ids)
-    ]
+    host = [_on_host(xp.reshape(x, (-1,))) for x in (xp.astype(weights, xp.float64), sources, ids)]
     directed = sparse.coo_array((host[0], (host[1], host[2])), shape=(n, n)).tocsr()
     directed.eliminate_zeros()
     return ((directed + directed.T) / 2).tocsr()
+
+
+def _on_host(array: Array) -> Array:
+    """Return an array as SciPy takes it."""
+    return compat.to_device(array, "cpu").__array__()
 
 
 def _largest_eigenvectors(graph: sparse.csr_array, q: int, xp: Namespace) -> tuple[Array, Array]:
@@ -241,7 +268,7 @@ def _largest_eigenvectors(graph: sparse.csr_array, q: int, xp: Namespace) -> tup
         values, vectors = linalg.eigh(walk.toarray(), subset_by_index=[n - q, n - 1])
     else:
         start = uniforms(0, n, xp=xp) - 0.5
-        values, vectors = eigsh(walk, k=q, which="LA", v0=compat.to_device(start, "cpu"), tol=TOL)
+        values, vectors = eigsh(walk, k=q, which="LA", v0=_on_host(start), tol=TOL)
     order = (-values).argsort(kind="stable")
     vectors = scale @ vectors[:, order]
     largest = abs(vectors).argmax(axis=0)
