@@ -190,7 +190,7 @@ def _wanted(options: argparse.Namespace) -> Wanted | None:
     assert found is not None
     wanted = Wanted(options.encoder, max(found.pixels.size), not options.fine_tune, weights)
     if options.encoder == DEFAULT_ENCODER:
-        wanted = wanted._replace(reason="has learned ImageNet's classes; another: --encoder")
+        wanted = wanted._replace(reason=LITE_REASON, fit="crop-bilinear")
     return wanted
 
 
@@ -277,6 +277,8 @@ def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, .
     told = Chosen(config, tuple(_as_asked(choice, asked) for choice in chosen.choices))
     return Settings(config, told.describe(look, machine))
 
+
+LITE_REASON = "has learned ImageNet's classes; another: --encoder"
 
 SCRATCH = Choice(
     "from scratch on a CPU",

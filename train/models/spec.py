@@ -27,8 +27,9 @@ class InputSpec(Checked):
     Attributes
     ----------
     shape : (c, h, w) of an image, with values from 0 to 255; (d,) of an embedding.
-    fit : ``"crop"``, ``"imagenet"`` or ``"squash"``: how a whole picture becomes the square; see
-        `config.DataConfig`. ``"none"``: pictures must have this size already.
+    fit : ``"crop"``, ``"crop-bilinear"``, ``"imagenet"`` or ``"squash"``: how a whole picture
+        becomes the square; see `config.DataConfig`. ``"none"``: pictures must have this size
+        already.
     copy_side : int, 0 or more. Shorter side of the copy that a picture is cut from, as in training
         (``data.decode = "copies"``); 0: it is cut from the picture itself.
     """

@@ -92,6 +92,8 @@ class EfficientNetLite(nn.Module):
     precision : torch.dtype or None. What convolutions on a CPU compute in; None: not settled yet.
     """
 
+    resize = "bilinear"  # as pictures in files are, by data.fit="crop-bilinear"
+
     def __init__(self) -> None:
         super().__init__()
         self.stem = nn.Conv2d(3, STEM, 3, 2)
