@@ -124,6 +124,7 @@ def rows_of_cifar10(archive: Path, work: Path, seeds: int, limit: int | None) ->
         cost = train(work / "pictures", work / f"run{seed}", 10, seed)
         parts = parts_of(classes, labels_of(work / f"run{seed}"), half)
         yield f"| `dualclust train` | {seed} | {parts} | {cost['cpu']:.0f} |"
+    shutil.copyfile(work / "run0" / "gallery.png", work / "photographs.png")  # of the pages
     rows = features_in(work / "cache")
     tight = {"lower": 0.8, "upper": 1.2}
     for seed in range(seeds):

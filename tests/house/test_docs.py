@@ -36,6 +36,7 @@ EXAMPLES = [path.stem for path in PROGRAMS if "docs/images" in path.read_text("u
 DRAWN_ELSEWHERE = {
     "gallery.png": ("dualclust demo", "train/loop/results.py"),
     "regret.png": ("dualclust proofs --plot", "proofs/regret_plot.py"),
+    "photographs.png": ("dualclust train --data photos -k 10", "benchmarks/photographs.py"),
     "regret.csv": ("dualclust proofs --plot", "proofs/regret_plot.py"),
 }
 """Figures that no example draws: the command, and the module that names the file."""
