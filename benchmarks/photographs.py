@@ -124,7 +124,7 @@ def rows_of_cifar10(archive: Path, work: Path, seeds: int, limit: int | None) ->
         cost = train(work / "pictures", work / f"run{seed}", 10, seed)
         parts = parts_of(classes, labels_of(work / f"run{seed}"), half)
         yield f"| `dualclust train` | {seed} | {parts} | {cost['cpu']:.0f} |"
-    shutil.copyfile(work / "run0" / "gallery.png", work / "photographs.png")  # of the pages
+    draw_picture(work / "run0" / "gallery.png", work / "photographs.png")
     rows = features_in(work / "cache")
     tight = {"lower": 0.8, "upper": 1.2}
     for seed in range(seeds):
@@ -153,6 +153,15 @@ def parts_of(classes: Labels, labels: Labels, half: int) -> str:
     """Return figures of all pictures and of both halves, as columns."""
     parts = slice(None), slice(None, half), slice(half, None)
     return " | ".join(figures(classes[part], labels[part]) for part in parts)
+
+
+def draw_picture(gallery: Path, out: Path) -> None:
+    """Write the figure of the pages: a gallery, smaller and of fewer colors."""
+    from PIL import Image
+
+    with Image.open(gallery) as image:
+        side = 1000, round(1000 * image.height / image.width)
+        image.convert("RGB").resize(side, Image.Resampling.LANCZOS).quantize(96).save(out)
 
 
 def rows_of_photos(folder: Path, work: Path, k: int) -> Iterator[str]:

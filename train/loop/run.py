@@ -172,7 +172,8 @@ class Run:
             "lr": rate,
             "size_min": int(sizes.min()),
             "size_max": int(sizes.max()),
-            "churn": churn(labels, part.before),
+            # Where no steps are taken there were no labels before.
+            "churn": churn(labels, part.before) if method.by_steps else 0.0,
             **method.report(),
             "seconds": round(time.perf_counter() - started, 4),
         }

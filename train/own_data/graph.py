@@ -33,8 +33,8 @@ DEFAULT_ENCODER = "efficientnet/lite2"
 """What looks at photographs where the user names nothing."""
 
 LOWER, UPPER = 0.3, 2.5
-"""Bounds on sizes: of a folder with one class ten times as large as others, tighter ones split the
-large class and gain nothing (benchmarks/results/photographs.md)."""
+"""Bounds on sizes: of a folder with one class ten times as large as another, tighter ones split the
+large class (benchmarks/results/photographs.md)."""
 
 
 def method_for(look: Look, *, encoder: bool, fine_tune: bool, there: bool, card: bool) -> str:
