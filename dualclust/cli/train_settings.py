@@ -250,14 +250,8 @@ def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, .
         encoder=_wanted(options),
     )
     changes = _changes(options)
-    if options.time is not None and options.method == GRAPH:
-        msg = (
-            "--time fits steps to a time, and a graph of neighbors takes none: its time is that of "
-            "the features. To fix this, leave out --time, or name a method that learns by steps"
-        )
-        raise UsageError(msg)
     if options.time is not None:
-        seconds = _seconds(options.time, epochs)
+        seconds = _seconds(options.time, epochs, options.method)
         # Beginnings take time as well.
         of_starts = [change for change in changes if change.startswith("starts.")]
         chosen = chosen._replace(config=override(chosen.config, of_starts))
@@ -303,8 +297,14 @@ def _number(asked: dict[str, str], name: str) -> int | None:
     return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
-def _seconds(text: str, epochs: int | None) -> float:
+def _seconds(text: str, epochs: int | None, method: str) -> float:
     """Return what --time says, which finds the epochs that --set must then leave open."""
+    if method == GRAPH:
+        msg = (
+            "--time fits steps to a time, and a graph of neighbors takes none: its time is that of "
+            "the features. To fix this, leave out --time, or name a method that learns by steps"
+        )
+        raise UsageError(msg)
     if epochs is not None:
         msg = "--time finds the epochs, and --set epochs names them. To fix this, leave out one"
         raise UsageError(msg)

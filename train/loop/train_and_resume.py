@@ -108,8 +108,7 @@ def train(
         used, and of how many.
     stop : callable, optional. Asked after each step, and with several ranks after each epoch; where
         it says yes, the state is saved and the run ends. See `common.stopping.stoppable`.
-    encoding : callable, optional. Gets, after each batch that a frozen encoder sees, how many
-        samples those were so far, and of how many.
+    encoding : callable, optional. As of `encoder.build_with_encoder`.
 
     Returns
     -------
@@ -207,14 +206,8 @@ def resume(
             fresh = _maker(config, device, network, ranks, (steps, stop, encoding))
             run = best_beginning(config, folder, fresh, progress)
         else:
-            run = Run(
-                chosen_settings(config, folder),
-                device,
-                network,
-                ranks,
-                fresh=False,
-                encoding=encoding,
-            )
+            given = chosen_settings(config, folder), device, network, ranks
+            run = Run(*given, fresh=False, encoding=encoding)
             run.on_step, run.stop = steps, stop
             restore(run, checkpoint, folder / SETTINGS)
             check_same_run(run)
