@@ -116,7 +116,8 @@ def _graph(network: Network) -> GraphSpec | None:
     places = network.predictor
     if not isinstance(places, NeighborPlaces):
         return None
-    return GraphSpec(*places.vectors.shape, places.n_neighbors)
+    rows, vectors = places.vectors.shape
+    return GraphSpec(rows, vectors, places.n_neighbors)
 
 
 def _fit(config: RunConfig, loader: Loader) -> str:

@@ -72,7 +72,8 @@ class Classifier(nn.Module):
         self.network, self.readout = network, readout
         for name, tensor in (("centers", centers), ("mean", mean), ("std", std)):
             self.register_buffer(name, tensor)
-        self.dtype = next(network.parameters(), network.place).dtype
+        parameter = next(network.parameters(), None)
+        self.dtype = network.place.dtype if parameter is None else parameter.dtype
 
     def forward(self, samples: Tensor) -> tuple[Tensor, Tensor]:
         """Scores (b, k) and features (b, d) of (b, c, h, w) pixels, or of (b, d) embeddings."""
