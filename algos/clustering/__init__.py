@@ -54,9 +54,11 @@ from .minibatch import (
 )
 from .minibatch_pass import minibatch_pass
 from .neighbor_graph import (
+    MOST_IN_GRAPH,
     NeighborGraph,
     neighbor_coordinates,
     neighbor_graph,
+    placed_rows,
 )
 from .restarts import (
     Split,
@@ -75,6 +77,7 @@ from .start import (
 
 __all__ = [
     "METRICS",
+    "MOST_IN_GRAPH",
     "CenterStatus",
     "CenterSums",
     "ClusteringScores",
@@ -109,6 +112,7 @@ __all__ = [
     "minibatch_step",
     "neighbor_coordinates",
     "neighbor_graph",
+    "placed_rows",
     "regret",
     "renormalized_centers",
     "restricted_scores",

@@ -56,14 +56,14 @@ from ..scores.sources import FeatureSource
 from ..scores.statistics import strided_ids
 
 __all__ = [
-    "MOST_ROWS",
+    "MOST_IN_GRAPH",
     "NeighborGraph",
     "neighbor_coordinates",
     "neighbor_graph",
     "placed_rows",
 ]
 
-MOST_ROWS = 50_000
+MOST_IN_GRAPH = 50_000
 """Rows of a graph at most: 384 numbers each, its neighbors take a minute or two on two cores."""
 
 FLOOR = 1e-3
@@ -103,7 +103,7 @@ class NeighborGraph(NamedTuple):
 
 
 def neighbor_graph(
-    features: FeatureSource, n_vectors: int, *, n_neighbors: int = 15, most: int = MOST_ROWS
+    features: FeatureSource, n_vectors: int, *, n_neighbors: int = 15, most: int = MOST_IN_GRAPH
 ) -> NeighborGraph:
     """Find the eigenvectors of the graph of nearest neighbors of some rows.
 

@@ -15,7 +15,7 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted
 
 from ..algos.clustering.neighbor_graph import (
-    MOST_ROWS,
+    MOST_IN_GRAPH,
     NeighborGraph,
     neighbor_coordinates,
     neighbor_graph,
@@ -119,7 +119,7 @@ class SpectralConstrainedKMeans(
         upper: Any = 2.5,
         min_count: Any = None,
         max_count: Any = None,
-        max_graph: int = MOST_ROWS,
+        max_graph: int = MOST_IN_GRAPH,
         n_init: int = 10,
         max_iter: int = 100,
         tol: float = 1e-3,

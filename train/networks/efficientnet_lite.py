@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...algos.core.errors import MissingExtraError, UsageError
+from ...common.devices import generator, kind_of
 
 __all__ = ["LITE2", "PACKAGE", "SHA256", "EfficientNetLite", "folded", "lite2", "weights_file"]
 
@@ -89,7 +90,8 @@ class EfficientNetLite(nn.Module):
 
     Attributes
     ----------
-    precision : torch.dtype or None. What convolutions on a CPU compute in; None: not settled yet.
+    precision : torch.dtype or None. What convolutions compute in where bfloat16 is fast; None: not
+        settled yet.
     """
 
     resize = "bilinear"  # as pictures in files are, by data.fit="crop-bilinear"
@@ -108,7 +110,7 @@ class EfficientNetLite(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Features (b, 352) of normalized pixels (b, 3, h, w), in the dtype of the pixels."""
         lower = images.dtype
-        if images.device.type == "cpu" and not torch.compiler.is_compiling():
+        if kind_of(images.device).fast_bfloat16() and not torch.compiler.is_compiling():
             lower = min(lower, self.settled(), key=lambda dtype: dtype.itemsize)
         x = images.to(lower, memory_format=torch.channels_last)
         x = _convolved(self.stem, x).clamp_(0.0, 6.0)
@@ -117,21 +119,16 @@ class EfficientNetLite(nn.Module):
         return x.to(images.dtype).mean((2, 3))
 
     def settled(self) -> torch.dtype:
-        """Return bfloat16 where the processor is made for it and the features agree.
-
-        It asks the processor, not a clock: on one machine the answer is always the same.
-        """
+        """Return bfloat16 where features agree with those in float32, once it has been asked."""
         if self.precision is None:
-            self.precision = torch.float32
-            able = torch.cpu.get_capabilities()
-            if able.get("avx512_bf16") or able.get("amx_bf16"):
-                self.precision = self._agreed()
+            self.precision = self._agreed()
         return self.precision
 
     def _agreed(self) -> torch.dtype:
-        draws = torch.rand(2, 3, 5, 5, generator=torch.Generator().manual_seed(0))
+        draws = torch.rand(2, 3, 5, 5, generator=generator("cpu", 0))
         probe = F.interpolate(2.0 * draws - 1.0, (SIDE, SIDE), mode="bilinear")
         with torch.no_grad():
+            self.precision = torch.float32
             exact = self(probe)
             self.precision = torch.bfloat16
             close = float(F.cosine_similarity(exact, self(probe)).min()) >= _AGREE

@@ -138,7 +138,7 @@ def _loaded(package: str, extra: str, module: str = "") -> Any:
             f"an encoder {extra}/... needs {package}, which does not import here: "
             f"{str(error).partition(chr(10))[0]}. Most likely torchvision is of another build than "
             f"torch {torch.__version__}. To fix this, install both from one index, as "
-            f"docs/start/install.md says, or remove torchvision: {package} may do without"
+            f"docs/start/install.md says"
         )
         raise MissingExtraError(msg) from error
     except ImportError as error:

@@ -109,7 +109,7 @@ def test_bfloat16_is_taken_only_where_features_agree(weights):
         exact = network(images)
     able = torch.cpu.get_capabilities()
     fast = bool(able.get("avx512_bf16") or able.get("amx_bf16"))
-    assert lower == (torch.bfloat16 if fast else torch.float32)
+    assert lower == (torch.bfloat16 if fast else None)
     assert torch.cosine_similarity(rows, exact).min() > 0.99
 
 
@@ -117,7 +117,7 @@ def test_other_weights_settle_the_precision_anew(weights):
     network = lite2(weights)
     with torch.no_grad():
         network(torch.zeros(1, 3, 32, 32))
-    assert network.precision is not None
+    network.precision = torch.float32
     network.load_state_dict(network.state_dict())
     assert network.precision is None
 

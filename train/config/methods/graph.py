@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from ....algos.clustering.neighbor_graph import MOST_ROWS
+from ....algos.clustering.neighbor_graph import MOST_IN_GRAPH
 from ..constraints import Count
 from ..schema import Checked, Rule
 from ._registry import register_options
@@ -27,5 +27,5 @@ class GraphOptions(Checked):
     """
 
     neighbors: Count = 15
-    most: Annotated[int, Rule("an integer, 2 or more", lambda x: x >= 2)] = MOST_ROWS
+    most: Annotated[int, Rule("an integer, 2 or more", lambda x: x >= 2)] = MOST_IN_GRAPH
     n_init: Count = 10
