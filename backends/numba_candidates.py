@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .numba_compilation import ENTRY, INNER
 from .numba_engine import all_finite, largest
 
-__all__ = ["regrets", "select_candidates"]
+__all__ = ["largest_scores", "regrets", "select_candidates"]
 
 FloatArray = NDArray[np.floating[Any]]
 
@@ -164,6 +164,32 @@ def select_candidates(
         truncation,
     )
     return clusters, values, n_candidates, truncation
+
+
+@njit(**ENTRY)
+def _largest_scores(scores, values, columns):
+    n, k = scores.shape
+    m = values.shape[1]
+    for i in range(n):
+        row, best, names = scores[i], values[i], columns[i]
+        for j in range(k):
+            value = row[j]
+            if j >= m and not value > best[m - 1]:
+                continue
+            place = min(j, m - 1)
+            while place > 0 and best[place - 1] < value:
+                best[place], names[place] = best[place - 1], names[place - 1]
+                place -= 1
+            best[place], names[place] = value, j
+
+
+def largest_scores(scores: FloatArray, n_kept: int) -> tuple[FloatArray, NDArray[np.int64]]:
+    """See `dualclust.algos.scores.largest.largest_scores`."""
+    scores = np.require(scores, scores.dtype.newbyteorder("="), ("C", "W"))
+    values = np.empty((len(scores), n_kept), dtype=scores.dtype)
+    columns = np.empty((len(scores), n_kept), dtype=np.int64)
+    _largest_scores(scores, values, columns)
+    return values, columns
 
 
 @njit(**INNER)

@@ -14,6 +14,7 @@ __all__ = [
     "best_clusters",
     "curvature",
     "curvature_product",
+    "largest_scores",
     "segment_sum",
     "select_candidates",
     "soft_counts",
@@ -286,6 +287,12 @@ def curvature_product(probabilities: Tensor, clusters: Tensor, direction: Tensor
         part = p * (v - (p * v).sum(dim=1, keepdim=True))
         product.index_add_(dim=0, index=places.reshape(-1), source=part.reshape(-1))
     return product
+
+
+def largest_scores(scores: Tensor, n_kept: int) -> tuple[Tensor, Tensor]:
+    """See `dualclust.algos.scores.largest.largest_scores`. Reads nothing."""
+    found = torch.topk(scores, n_kept, dim=1)
+    return found.values, found.indices
 
 
 def _in_blocks(

@@ -51,7 +51,7 @@ from .backends import engine
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .estimators import ConstrainedKMeans
+    from .estimators import ConstrainedKMeans, SpectralConstrainedKMeans
     from .train.models import load_model as load
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "InfeasibleBoundsError",
     "OfflineAssignment",
     "SizeBounds",
+    "SpectralConstrainedKMeans",
     "__version__",
     "assign",
     "assign_batch",
@@ -90,11 +91,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the estimator and scikit-learn, or what loads a trained model and torch, on use."""
-    if name == "ConstrainedKMeans":
-        from .estimators import ConstrainedKMeans
+    """Import an estimator and scikit-learn, or what loads a trained model and torch, on use."""
+    if name in ("ConstrainedKMeans", "SpectralConstrainedKMeans"):
+        from . import estimators
 
-        return ConstrainedKMeans
+        return getattr(estimators, name)
     if name == "load":
         try:
             from .train.models import load_model

@@ -53,6 +53,13 @@ from .minibatch import (
     minibatch_step,
 )
 from .minibatch_pass import minibatch_pass
+from .neighbor_graph import (
+    MOST_IN_GRAPH,
+    NeighborGraph,
+    neighbor_coordinates,
+    neighbor_graph,
+    placed_rows,
+)
 from .restarts import (
     Split,
     split_largest,
@@ -70,6 +77,7 @@ from .start import (
 
 __all__ = [
     "METRICS",
+    "MOST_IN_GRAPH",
     "CenterStatus",
     "CenterSums",
     "ClusteringScores",
@@ -79,6 +87,7 @@ __all__ = [
     "KMeansState",
     "MiniBatchState",
     "MiniBatchStep",
+    "NeighborGraph",
     "RowChoices",
     "Split",
     "add_to_sums",
@@ -101,6 +110,9 @@ __all__ = [
     "merge_sums",
     "minibatch_pass",
     "minibatch_step",
+    "neighbor_coordinates",
+    "neighbor_graph",
+    "placed_rows",
     "regret",
     "renormalized_centers",
     "restricted_scores",

@@ -5,6 +5,7 @@ it does not need. Scores have a unit in which sums neither overflow nor vanish.
 """
 
 from .blocks import MOST_ROWS, block_rows, map_blocks, row_blocks
+from .largest import largest_scores
 from .nearest import best_clusters
 from .sources import (
     FeatureSource,
@@ -55,6 +56,7 @@ __all__ = [
     "kept_in_memory",
     "largest_accepted",
     "largest_score",
+    "largest_scores",
     "map_blocks",
     "map_taken",
     "median",

@@ -37,6 +37,8 @@ examples:
       no cluster below 50 rows, no upper bound; with pictures
   dualclust cluster X.npy --k-range 5:50:5 --bounds-range 0.5:2,0.9:1.1
       which k stands out, and what bounds cost: a table and a picture in X-choice/
+  dualclust cluster X.npy -k 10 --graph 15
+      in a graph of neighbors, for embeddings of a trained encoder: docs/guides/graph.md
   dualclust cluster X.npy -k 1000 --dry-run
       what it would take: rows, sizes, memory, time, files; nothing is written
   dualclust cluster X.npy -k 1000 --invalid drop
@@ -118,6 +120,12 @@ def run_cluster(options: argparse.Namespace) -> int:
         ending = "-clusters" if options.k_range is None else "-choice"
         with from_standard_input(options, ending):
             return run_cluster(options)
+    if options.k_range is not None and options.graph is not None:
+        msg = (
+            "--graph clusters one number of clusters, and --k-range compares several. To fix this, "
+            "leave out one of them"
+        )
+        raise UsageError(msg)
     if options.k_range is not None:
         from ..cluster.choice import run_choice
 
@@ -178,6 +186,15 @@ def _add_clustering(parser: argparse.ArgumentParser) -> None:
         "--metric",
         choices=METRICS,
         help="cluster directions (cosine, the default) or points (euclidean)",
+    )
+    add(
+        "--graph",
+        type=int,
+        nargs="?",
+        const=15,
+        metavar="M",
+        help="cluster in the graph of the M nearest neighbors (15) of each row, with bounds of 0.3 "
+        "and 2.5: for embeddings of a trained encoder (docs/guides/graph.md)",
     )
     add(
         "--weights",

@@ -54,7 +54,7 @@ TRAIN_EXAMPLES = """\
 examples:
   dualclust train secu --data digits
   dualclust train secu --data digits --seed 1 --set epochs=100 --set optim.lr=0.2
-  dualclust train secu --data photos/ -k 10
+  dualclust train --data photos/ -k 10
   dualclust train secu --data photos/ -k 5,10,20
   dualclust train propos --data embeddings.npy -k 50 --time 20m
   dualclust train secu --data photos/ -k 10 --encoder timm/vit_small_patch14_dinov2.lvd142m
@@ -136,7 +136,13 @@ def _register_train(commands: Any) -> None:
         epilog=TRAIN_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    train.add_argument("method", choices=TRAIN_METHODS, help="method to train")
+    train.add_argument(
+        "method",
+        nargs="?",
+        choices=TRAIN_METHODS,
+        help="method to train (default: by the data; of photographs and embeddings a graph of "
+        "neighbors, else secu)",
+    )
     train.add_argument(
         "--data",
         metavar="SOURCE",
@@ -188,7 +194,9 @@ def _register_train(commands: Any) -> None:
 def _add_encoder(train: argparse.ArgumentParser) -> None:
     """Add what says which network begins with what it has learned."""
     train.add_argument(
-        "--encoder", metavar="NAME", help="an encoder that has learned before: timm/NAME or hf/NAME"
+        "--encoder",
+        metavar="NAME",
+        help="an encoder that has learned before: efficientnet/lite2, timm/NAME or hf/NAME",
     )
     train.add_argument(
         "--weights",

@@ -61,6 +61,9 @@ class RunProgress:
         self.epoch_begun: tuple[float, int] | None = None  # its first step: when, and samples
         self.rate, self.said = 0.0, ""
         self.alarms: set[str] = set()  # of the epoch before
+        self.encoded: tuple[float, int] | None = None  # when a frozen encoder began, and after what
+        self.tenth = 0  # of its samples, that was told last
+        self.features: rich.progress.TaskID | None = None
 
     def set_epochs(self, epochs: int) -> None:
         """Take how many epochs the run has; they may change while it goes (`--time`)."""
@@ -98,6 +101,28 @@ class RunProgress:
         if self.begun is None:
             self.begun = (now, self.part)
         self._draw(now)
+
+    def encoding(self, done: int, total: int) -> None:
+        """Take how many samples a frozen encoder has seen, of how many."""
+        now = self.clock()
+        if self.encoded is None:  # the first batch warms up
+            self.encoded, self.tenth = (now, done), 10 * done // total
+            return
+        spent, since = now - self.encoded[0], done - self.encoded[1]
+        words = []
+        if spent >= SETTLED and since > 0:
+            left = duration((total - done) * spent / since)
+            words = [f"{since / spent:,.0f} samples/s", f"{left} left"] if done < total else []
+        if self.bar is not None:
+            if self.features is None:
+                self.features = self.bar.add_task("features", total=total, state="")
+            self.bar.update(self.features, completed=done, state="  ".join(words))
+        elif self.shown and 10 * done // total > self.tenth and spent >= SETTLED:
+            self.tenth = 10 * done // total
+            said = f"features of {done:,} of {total:,} samples"
+            print(f"{self.title}: {'  '.join([said, *words])}", file=self.stream, flush=True)
+        if done == total:
+            self.encoded = self.features = None
 
     def epoch(self, record: dict[str, Any]) -> None:
         """Take the metrics of an epoch, at its end."""

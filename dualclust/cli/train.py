@@ -70,6 +70,7 @@ def under_way(
                 "progress": shown.epoch,
                 "steps": shown.step,
                 "stop": stop,
+                "encoding": shown.encoding,
             }
     except KeyboardInterrupt as end:
         told = f"to go on after its last epoch: {again}"

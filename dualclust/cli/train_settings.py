@@ -13,14 +13,17 @@ from importlib.resources import as_file, files
 from typing import NamedTuple
 
 from ..algos.core.checks import choice_fix
-from ..algos.core.errors import UsageError
+from ..algos.core.errors import MissingExtraError, UsageError
 from ..common.cores import cores_here
 from ..common.devices import kind_of
 from ..train.config.encoder import EncoderConfig
+from ..train.config.methods import METHOD_OPTIONS
 from ..train.config.run import AugmentConfig, RunConfig, load_config, override
-from ..train.data.look import look_at
+from ..train.data.look import Look, look_at
 from ..train.data.sources import BUILT_IN
 from ..train.own_data import (
+    DEFAULT_ENCODER,
+    GRAPH,
     Choice,
     Chosen,
     Machine,
@@ -29,11 +32,14 @@ from ..train.own_data import (
     choose_settings,
     epoch_time,
     fit_to_time,
+    method_for,
     seconds_of,
     with_clusters,
 )
+from ..train.own_data.bases import kind_of_data
 from ..train.own_data.encoders import RATE
 from ..train.own_data.epochs_for_time import MOST
+from ..train.own_data.graph import FROM_SCRATCH
 from .clusters_option import clusters_of
 
 __all__ = ["Settings", "read_recipe", "settings_of"]
@@ -80,9 +86,11 @@ def settings_of(options: argparse.Namespace) -> Settings:
     UsageError, MissingFileError, ...
         If an option, a recipe or the data is not what it should be.
     """
-    recipe, method = options.recipe, options.method
     clusters = clusters_of(options.clusters)
     _check_encoder(options)
+    if options.method is None:
+        options = argparse.Namespace(**{**vars(options), **_default_method(options)})
+    recipe, method = options.recipe, options.method
     built_in = options.data in (None, *BUILT_IN) and options.encoder is None
     if recipe in [f"{method}_{kind}" for kind in OWN] or (recipe is None and not built_in):
         return _own(options, recipe, clusters)
@@ -97,6 +105,39 @@ def settings_of(options: argparse.Namespace) -> Settings:
         config = with_clusters(override(config, [f"method={method}"]), clusters)
     config = override(config, _changes(options))
     return Settings(config, "\n".join(_doubts(config)))
+
+
+def _default_method(options: argparse.Namespace) -> dict[str, str | None]:
+    """Return the method, and the encoder it needs, where the user has named no method."""
+    encoder, recipe, source = options.encoder, options.recipe, options.data
+    if recipe is not None:
+        named = [m for m in METHOD_OPTIONS if recipe in [f"{m}_{kind}" for kind in OWN]]
+        return {"method": named[0] if named else read_recipe(recipe).method}
+    if source in (None, *BUILT_IN) and encoder is None:
+        return {"method": FROM_SCRATCH}
+    if source is None:
+        msg = "--encoder looks at data of your own. To fix this, name it: --data"
+        raise UsageError(msg)
+    asked = dict(item.partition("=")[::2] for item in options.set)
+    look = look_at(source, split=asked.get("data.split", "auto"))
+    there = _is_there(DEFAULT_ENCODER)
+    card = not kind_of(options.device).reads_are_free
+    method = method_for(
+        look, encoder=encoder is not None, fine_tune=options.fine_tune, there=there, card=card
+    )
+    if method == GRAPH and encoder is None and look.kind != "embeddings":
+        encoder = DEFAULT_ENCODER
+    return {"method": method, "encoder": encoder}
+
+
+def _is_there(encoder: str) -> bool:
+    from ..train.networks.efficientnet_lite import weights_file
+
+    try:
+        weights_file()
+    except MissingExtraError:
+        return False
+    return encoder == DEFAULT_ENCODER
 
 
 def _changes(options: argparse.Namespace) -> list[str]:
@@ -125,11 +166,11 @@ def _check_encoder(options: argparse.Namespace) -> None:
         flag = "--fine-tune" if options.weights is None else "--weights"
         msg = f"{flag} is about an encoder. To fix this, name it: --encoder timm/NAME or hf/NAME"
         raise UsageError(msg)
-    if name is not None and not re.fullmatch(r"(timm|hf)/.+", name):
+    if name is not None and not re.fullmatch(r"(efficientnet|timm|hf)/.+", name):
         msg = (
-            f"--encoder must be timm/NAME or hf/NAME, got {name!r}. To fix this, write it so; for "
-            f"a network of ours with weights, --set network.name, encoder.weights and "
-            f"encoder.frozen"
+            f"--encoder must be timm/NAME or hf/NAME, or {DEFAULT_ENCODER}, got {name!r}. To fix "
+            f"this, write it so; for a network of ours with weights, --set network.name, "
+            f"encoder.weights and encoder.frozen"
         )
         raise UsageError(msg)
     if name is not None and options.time is not None:
@@ -150,14 +191,17 @@ def _wanted(options: argparse.Namespace) -> Wanted | None:
     named = replace(RunConfig().network, name=options.encoder)
     found = open_encoder(named, EncoderConfig(weights=weights), learned=False)
     assert found is not None
-    return Wanted(options.encoder, max(found.pixels.size), not options.fine_tune, weights)
+    wanted = Wanted(options.encoder, max(found.pixels.size), not options.fine_tune, weights)
+    if options.encoder == DEFAULT_ENCODER:
+        wanted = wanted._replace(reason=LITE_REASON, fit="crop-bilinear")
+    return wanted
 
 
 def _doubts(config: RunConfig) -> list[str]:
     """Say what is legal and yet most likely a mistake."""
     doubts = []
     views = {config.augment, config.second or config.augment}
-    if views == {AugmentConfig()}:
+    if config.method != GRAPH and views == {AugmentConfig()}:
         doubts.append(
             "dualclust: [augment] changes nothing, so that all views of a sample are the same and "
             "little can be learned. To fix this, set for example augment.crop=[0.3, 1.0] and "
@@ -211,7 +255,10 @@ def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, .
     changes = _changes(options)
     pace = None
     if options.time is not None:
-        seconds, begun = _seconds(options.time, epochs), getattr(options, "begun", None)
+        seconds, begun = (
+            _seconds(options.time, epochs, options.method),
+            getattr(options, "begun", None),
+        )
         if begun is not None:
             pace = Pace(seconds, begun, MOST * chosen.config.epochs)
         # Beginnings take time as well.
@@ -228,9 +275,24 @@ def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, .
     if not card and kind_of("cuda").available():
         note = Choice("--device cpu", "as by default; a CUDA card is here: --device cuda")
         chosen = chosen._replace(choices=(*chosen.choices, note))
+    if options.encoder is None and not card and _from_scratch(options.method, look):
+        chosen = chosen._replace(choices=(*chosen.choices, SCRATCH))
     config = override(chosen.config, changes)
     told = Chosen(config, tuple(_as_asked(choice, asked) for choice in chosen.choices))
     return Settings(config, told.describe(look, machine), pace)
+
+
+LITE_REASON = "has learned ImageNet's classes; another: --encoder"
+
+SCRATCH = Choice(
+    "from scratch on a CPU",
+    "expect nothing: ACC 0.16 of ten classes, chance is 0.10; better: no method",
+)
+"""What is told of photographs without an encoder that has learned before."""
+
+
+def _from_scratch(method: str, look: Look) -> bool:
+    return method != GRAPH and kind_of_data(look) == "photographs"
 
 
 def _as_asked(choice: Choice, asked: dict[str, str]) -> Choice:
@@ -245,8 +307,14 @@ def _number(asked: dict[str, str], name: str) -> int | None:
     return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
-def _seconds(text: str, epochs: int | None) -> float:
+def _seconds(text: str, epochs: int | None, method: str) -> float:
     """Return what --time says, which finds the epochs that --set must then leave open."""
+    if method == GRAPH:
+        msg = (
+            "--time fits steps to a time, and a graph of neighbors takes none: its time is that of "
+            "the features. To fix this, leave out --time, or name a method that learns by steps"
+        )
+        raise UsageError(msg)
     if epochs is not None:
         msg = "--time finds the epochs, and --set epochs names them. To fix this, leave out one"
         raise UsageError(msg)

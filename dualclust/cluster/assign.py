@@ -20,6 +20,7 @@ from ..common.ranks import Ranks
 from .distances import squared_distances
 from .embeddings import check_embeddings, check_path, embedding_source
 from .exchange import row_group
+from .graph import on_device, placed_by
 from .labeling import around_centers, label_rows, stored_bounds, whole_result
 from .launch import on_ranks
 from .model import Model, read_model
@@ -52,7 +53,8 @@ def run_assign(options: argparse.Namespace) -> int:
 def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: Meter) -> int:
     _check(options)
     model = read_model(options.model)
-    rows, _ = open_valid(options, ranks, meter, model.metric)
+    metric = model.metric if model.graph is None else "euclidean"  # rows are centered first
+    rows, _ = open_valid(options, ranks, meter, metric)
     _check_fit(options, model, rows)
     out = options.out or default_folder(options.input, "-assigned")
     _check_out(out, options)
@@ -62,14 +64,22 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
     if options.bounded:
         stored = stored_bounds(model, n, rounding=options.rounding)
         bounds = bounds_of(options, n, stored=stored, **place)
+    if model.graph is not None and ranks.world_size > 1:
+        msg = "a model of --graph labels rows in one process. To fix this, leave out torchrun"
+        raise UsageError(msg)
     group = row_group(ranks, n)
     if options.invalid != "drop":
         meter.begin("checking the rows", group.n_local, group.first_row)
-        check_embeddings(meter.reading(rows), model.metric, group)
+        check_embeddings(meter.reading(rows), metric, group)
     source = embedding_source(
-        meter.reading(rows), model.metric, group, device=options.device, multiply=multiply
+        meter.reading(rows), metric, group, device=options.device, multiply=multiply
     )
-    source, centers = around_centers(source, model, rows.dtype, options.device)
+    dtype = rows.dtype
+    if model.graph is not None:
+        meter.begin("finding neighbors", group.n_local, group.first_row)
+        dtype = model.graph.rows.dtype
+        source = placed_by(on_device(model.graph, options.device), source)
+    source, centers = around_centers(source, model, dtype, options.device)
     meter.begin("labeling", group.n_local, group.first_row)
     found = label_rows(
         source, centers, model, bounds=bounds, priced=options.prices, gap=options.gap
@@ -126,7 +136,7 @@ def _check_fit(options: argparse.Namespace, model: Model, rows: Rows) -> None:
         rule = "Labels are those of the metric that found the centers"
         fix = f"leave out --metric, or cluster with --metric {options.metric}"
         refuse(options.model, f"is a model of --metric {model.metric}", rule, fix)
-    d = model.centers.shape[1]
+    d = model.centers.shape[1] if model.graph is None else model.graph.rows.shape[1]
     if rows.n_features != d:
         rule = f"The centers of {options.model} have {d} numbers, and so must the rows"
         fix = "give rows of the same embedding, or another model"

@@ -27,6 +27,7 @@ from ..common.ranks import Ranks
 from ..common.stopping import Stop, StoppedError, stoppable
 from .distances import squared_distances
 from .exchange import exchange_lengths
+from .graph import check_graph, graph_facts, graph_line
 from .launch import on_ranks
 from .model import MODEL_FILE, model_bytes
 from .notable import Notable, Restricted, find_notable
@@ -72,6 +73,8 @@ def _run(
     stop: Stop | None,
 ) -> int:
     check_paths(options)
+    if options.graph is not None:
+        check_graph(options, ranks.world_size)
     check_options(options)
     out = options.out or default_folder(options.input)
     try:
@@ -246,6 +249,7 @@ def _result(
     weight = len(found.labels) if weights is None else float(on_host(weights).sum())
     return result_of(found, options, weight=weight, squared=squared) | {
         "init": options.init or "start",
+        **({} if problem.graph is None else {"graph": graph_facts(problem.graph)}),
         "fixed_rows": 0 if problem.fixed is None else int((problem.fixed >= 0).sum()),
         "forbidden_pairs": 0 if problem.forbidden is None else len(problem.forbidden),
         "input": input_facts(problem.rows),
@@ -303,7 +307,7 @@ def _write(
         "labels.npy": npy(labels),
         "centers.npy": npy(found.centers),
         "sizes.csv": sizes_csv(found).encode(),
-        MODEL_FILE: model_bytes(found, options.metric),
+        MODEL_FILE: model_bytes(found, options.metric, problem.graph),
         **page,
     }
     result = result | {"files": [*files, "result.json"]}
@@ -315,6 +319,7 @@ def _write(
         print(json_text(result), end="")
         return
     about, notes = input_lines(result["input"]), note_lines(result["notes"])
+    about += [graph_line(result["graph"], options.k)] if "graph" in result else []
     print(*about, text(result), *notes, f"written to          {out}/", sep="\n")
     if options.table is not None:
         print(f"table               {options.table}")

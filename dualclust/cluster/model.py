@@ -2,7 +2,7 @@
 
 An uncompressed archive of NumPy arrays, without pickles (docs/decisions/0028-model-file.md)::
 
-    format       ()      int64      1
+    format       ()      int64      1; 2 with a graph
     metric       ()      text       "cosine" or "euclidean"
     n_samples    ()      int64      rows that were clustered
     centers      (k, d)  float      unit rows for "cosine", or means
@@ -10,6 +10,13 @@ An uncompressed archive of NumPy arrays, without pickles (docs/decisions/0028-mo
     counts       (k,)    int64      sizes that came out
     lower        (k,)    int64      smallest sizes that were allowed, of n_samples rows
     upper        (k,)    int64      largest
+
+of ``--graph``, whose centers are in coordinates (k, q), also::
+
+    graph_origin     (d,)    float      what is subtracted from a row
+    graph_rows       (m, d)  float      directions of the rows of the graph
+    graph_vectors    (m, q)  float      their coordinates
+    graph_neighbors  ()      int64      rows that place another one, besides itself
 
 The comment of the archive is the SHA-256 of all bytes before it: no bit changes without a word, not
 even of a date. An archive without a comment, which NumPy writes, is read as well.
@@ -29,20 +36,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..algos.clustering.neighbor_graph import NeighborGraph
 from ..algos.clustering.start import METRICS
 from ..algos.core.errors import MissingFileError
 from ..common.array_headers import PARSING, Header, archive_headers
 from ..common.formats.checks import refuse
 from ..common.formats.kinds import kind_of
 from .output import Clusters
+from .places import on_host
 
 __all__ = ["FORMAT", "MODEL_FILE", "Model", "model_bytes", "read_model"]
 
 MODEL_FILE = "model.npz"
-FORMAT = 1
+FORMAT, GRAPH_FORMAT = 1, 2
 
 SCALARS = {"format": "iu", "metric": "U", "n_samples": "iu"}
 PER_CLUSTER = {"prices": "f", "counts": "iu", "lower": "iu", "upper": "iu"}
+GRAPH = ("graph_origin", "graph_rows", "graph_vectors", "graph_neighbors")
 NAMES = (*SCALARS, "centers", *PER_CLUSTER)
 
 RULE = "A model is the file model.npz of an output folder of 'dualclust cluster'"
@@ -65,6 +75,8 @@ class Model(NamedTuple):
     counts, lower, upper : (k,) int64 arrays
     metric : str
     n_samples : int
+    graph : NeighborGraph or None
+        What makes rows the coordinates that the centers are of.
     """
 
     centers: NDArray[np.floating[Any]]
@@ -74,12 +86,13 @@ class Model(NamedTuple):
     upper: NDArray[np.int64]
     metric: str
     n_samples: int
+    graph: NeighborGraph | None = None
 
 
-def model_bytes(found: Clusters, metric: str) -> bytes:
+def model_bytes(found: Clusters, metric: str, graph: NeighborGraph | None = None) -> bytes:
     """Return the bytes of model.npz; equal results give equal bytes."""
     arrays: Mapping[str, Any] = {
-        "format": np.int64(FORMAT),
+        "format": np.int64(FORMAT if graph is None else GRAPH_FORMAT),
         "metric": np.str_(metric),
         "n_samples": np.int64(len(found.labels)),
         "centers": found.centers,
@@ -88,6 +101,10 @@ def model_bytes(found: Clusters, metric: str) -> bytes:
         "lower": found.lower,
         "upper": found.upper,
     }
+    if graph is not None:
+        fields = (graph.origin, graph.rows, graph.vectors)
+        values = (*map(on_host, fields), np.int64(graph.n_neighbors))
+        arrays = {**arrays, **dict(zip(GRAPH, values, strict=True))}
     content = io.BytesIO()
     np.savez(content, **arrays)  # numbers and a text: nothing that wants a pickle
     # An archive ends with the length of its comment, and that.
@@ -116,7 +133,8 @@ def read_model(path: Path) -> Model:
         headers = _headers(file)
         _check_headers(file, headers)
         with PARSING, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in NAMES}
+            there = NAMES if "graph_rows" not in headers else (*NAMES, *GRAPH)
+            arrays = {name: archive[name] for name in there}
     except (zipfile.BadZipFile, OSError, EOFError, RuntimeError, KeyError) as error:
         refuse(file, f"is damaged ({error})", RULE, AGAIN)
     _check_values(file, arrays)
@@ -128,7 +146,15 @@ def read_model(path: Path) -> Model:
         **integers,
         metric=str(arrays["metric"]),
         n_samples=int(arrays["n_samples"]),
+        graph=_graph(arrays) if "graph_rows" in arrays else None,
     )
+
+
+def _graph(arrays: Mapping[str, NDArray[Any]]) -> NeighborGraph:
+    """Return the graph that an archive holds; eigenvalues and parts are in result.json alone."""
+    origin, rows, vectors, neighbors = (arrays[name] for name in GRAPH)
+    ones = np.ones(vectors.shape[1])
+    return NeighborGraph(origin, rows, vectors, ones, int(neighbors), 1)
 
 
 def _check_seal(file: Path) -> None:
@@ -171,6 +197,13 @@ def _check_headers(file: Path, headers: dict[str, Header]) -> None:
     expected = {name: ((), kinds) for name, kinds in SCALARS.items()}
     expected |= {name: ((shape[0],), kinds) for name, kinds in PER_CLUSTER.items()}
     expected |= {"centers": (shape, "f")}
+    if "graph_rows" in headers:
+        missing = [name for name in GRAPH if name not in headers]
+        m, *d = (*headers["graph_rows"].shape, 0, 0)[:2]
+        if missing or 0 in (m, *d):
+            refuse(file, "holds a part of a graph", RULE, AGAIN)
+        expected |= {"graph_rows": ((m, *d), "f"), "graph_origin": ((*d,), "f")}
+        expected |= {"graph_vectors": ((m, shape[1]), "f"), "graph_neighbors": ((), "iu")}
     for name, (wanted, kinds) in expected.items():
         header = headers[name]
         if header.shape != wanted or header.dtype.kind not in kinds:
@@ -180,12 +213,15 @@ def _check_headers(file: Path, headers: dict[str, Header]) -> None:
 
 def _check_values(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     version, metric = int(arrays["format"]), str(arrays["metric"])
-    if version != FORMAT:
-        rule = f"This version reads format {FORMAT}"
+    if version != (GRAPH_FORMAT if "graph_rows" in arrays else FORMAT):
+        rule = f"This version reads format {FORMAT}, and {GRAPH_FORMAT} with a graph"
         refuse(file, f"has the format {version}", rule, "use the version that wrote it")
     if metric not in METRICS:
         refuse(file, f"has the metric {metric!r}", f"It is one of {', '.join(METRICS)}", AGAIN)
-    for name in ("centers", "prices"):
+    graph = [name for name in GRAPH[:3] if name in arrays]
+    if graph and not 1 <= int(arrays["graph_neighbors"]) < len(arrays["graph_rows"]):
+        refuse(file, "holds a graph of too many neighbors", "They are fewer than its rows", AGAIN)
+    for name in ("centers", "prices", *graph):
         if not np.isfinite(arrays[name]).all():
             refuse(f"{file}:{name}", "holds NaN or infinity", RULE, AGAIN)
     with np.errstate(over="ignore"):  # of means, whose length is not looked at

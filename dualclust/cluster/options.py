@@ -44,6 +44,9 @@ BESIDES = ("show", "weights", "seeds")
 LOWER, UPPER = 0.9, 1.1
 """Shares of n/k unless others are asked for."""
 
+GRAPH_LOWER, GRAPH_UPPER = 0.3, 2.5
+"""The same with --graph: data of encoders is seldom balanced."""
+
 PATHS = ("weights", "bounds", "seeds", "forbidden", "start", "checkpoint", "table", "out")
 
 
@@ -135,10 +138,11 @@ def fill_in_metric(options: argparse.Namespace) -> None:
 def fill_in_sizes(options: argparse.Namespace) -> None:
     """Fill in the default share of each side that has no bound."""
     if options.bounds is None:
+        in_graph = getattr(options, "graph", None) is not None
         if options.lower is None and options.min_count is None:
-            options.lower = LOWER
+            options.lower = GRAPH_LOWER if in_graph else LOWER
         if options.upper is None and options.max_count is None:
-            options.upper = UPPER
+            options.upper = GRAPH_UPPER if in_graph else UPPER
 
 
 def _check_rounding(options: argparse.Namespace) -> None:

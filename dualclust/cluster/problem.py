@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import __version__
 from ..algos.bounds.sizes import SizeBounds
+from ..algos.clustering.neighbor_graph import NeighborGraph
 from ..algos.core.errors import InvalidValueError
 from ..algos.scores.sources import FeatureSource
 from ..common.formats import Rows
@@ -21,6 +22,7 @@ from ..common.handshake import check_same
 from ..common.ranks import Ranks
 from .embeddings import check_embeddings, embedding_source, invalid_rows, open_embeddings
 from .exchange import exchange_bytes, row_group
+from .graph import in_graph
 from .options import selection_of
 from .pairs import read_forbidden, read_seeds, seeds_of_column
 from .places import device_place, on_host, placed
@@ -83,6 +85,8 @@ class Problem(NamedTuple):
         The rows as they are compared.
     digest : str
         Hash of all rows; empty without a checkpoint.
+    graph : NeighborGraph or None
+        With ``--graph``: then `source` has the coordinates of the rows in it.
     """
 
     rows: Rows
@@ -94,6 +98,7 @@ class Problem(NamedTuple):
     shown: ShownColumn | None
     source: FeatureSource
     digest: str
+    graph: NeighborGraph | None = None
 
 
 def open_valid(
@@ -183,7 +188,9 @@ def open_problem(
         On every rank, if one has other options, inputs or versions than another.
     """
     wanted = options.checkpoint is not None
-    valid, digest = open_valid(options, ranks, meter, options.metric, digest=wanted)
+    # Of a graph rows are centered first, so that one of zeros has a direction.
+    metric = options.metric if options.graph is None else "euclidean"
+    valid, digest = open_valid(options, ranks, meter, metric, digest=wanted)
     inputs = read_inputs(options, valid)
     if ranks.world_size > 1:
         check_same(same_facts(options, inputs), lambda content: exchange_bytes(ranks, content))
@@ -191,9 +198,13 @@ def open_problem(
     rows = meter.reading(inputs.rows)
     if options.invalid != "drop":
         meter.begin("checking the rows", group.n_local, group.first_row)
-        digest = check_embeddings(rows, options.metric, group, digest=wanted)
-    source = embedding_source(rows, options.metric, group, device=options.device, multiply=multiply)
-    return Problem(*inputs, source, digest)
+        digest = check_embeddings(rows, metric, group, digest=wanted)
+    source = embedding_source(rows, metric, group, device=options.device, multiply=multiply)
+    if options.graph is None:
+        return Problem(*inputs, source, digest)
+    meter.begin("finding neighbors", group.n_local, group.first_row)
+    graph, coordinates = in_graph(options, source)
+    return Problem(*inputs, coordinates, digest, graph)
 
 
 def digest_of(*arrays: Any) -> str | None:

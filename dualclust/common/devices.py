@@ -97,6 +97,10 @@ class Kind:
         """Bytes that are free on the device; None where samples of the host need no room."""
         return None
 
+    def fast_bfloat16(self) -> bool:
+        """Say whether convolutions take less time in bfloat16, as far as that is known."""
+        return False
+
     def copies(self, device: torch.device) -> Copies:
         """Return what brings tensors to the device while steps run."""
         return Copies(device)
@@ -109,6 +113,11 @@ class Kind:
 
 class _Host(Kind):
     reads_are_free = True
+
+    def fast_bfloat16(self) -> bool:
+        """Ask the processor, not a clock: on one machine the answer is always the same."""
+        able = torch.cpu.get_capabilities()
+        return bool(able.get("avx512_bf16") or able.get("amx_bf16"))
 
 
 class _Cuda(Kind):

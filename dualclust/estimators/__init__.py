@@ -1,5 +1,6 @@
-"""What scikit-learn's tools can use: `ConstrainedKMeans`, with `fit`, `predict` and `transform`."""
+"""What scikit-learn's tools can use: k-means with bounds, of rows or of a graph of neighbors."""
 
 from .constrained_kmeans import ConstrainedKMeans
+from .spectral_constrained_kmeans import SpectralConstrainedKMeans
 
-__all__ = ["ConstrainedKMeans"]
+__all__ = ["ConstrainedKMeans", "SpectralConstrainedKMeans"]

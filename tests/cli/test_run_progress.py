@@ -55,6 +55,29 @@ def test_lines_where_there_is_no_terminal():
     assert found[-1] == "secu on x: epoch 20/20  loss 1.500  sizes 8-12  50 samples/s"
 
 
+def test_features_of_an_encoder_say_rate_and_time_left():
+    """Lines at every tenth; the first batch, which warms up, is not timed."""
+    stream, clock = io.StringIO(), Clock()
+    with RunProgress("graph on x", config(1), stream=stream, clock=clock) as shown:
+        for done in range(50, 501, 50):
+            clock.now += 10.0 if done == 50 else 1.0
+            shown.encoding(done, 500)
+    found = stream.getvalue().splitlines()
+    assert len(found) == 9
+    assert found[0] == "graph on x: features of 100 of 500 samples  50 samples/s  8 s left"
+    assert found[-1] == "graph on x: features of 500 of 500 samples"
+
+
+def test_features_are_a_bar_on_a_terminal():
+    stream, clock = Terminal(), Clock()
+    with RunProgress("graph on x", config(1), stream=stream, clock=clock) as shown:
+        for done in (50, 100, 150):
+            clock.now += 1.0
+            shown.encoding(done, 500)
+    assert "features" in stream.getvalue()
+    assert "50 samples/s" in stream.getvalue()
+
+
 def test_a_resumed_run_counts_what_is_left_and_not_what_was_done():
     found = lines(20, resumed=True, going=[(range(11, 21), {})])
     assert found[0].endswith("epoch 12/20  loss 1.500  sizes 8-12  50 samples/s  32 s left")

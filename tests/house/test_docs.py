@@ -36,6 +36,7 @@ EXAMPLES = [path.stem for path in PROGRAMS if "docs/images" in path.read_text("u
 DRAWN_ELSEWHERE = {
     "gallery.png": ("dualclust demo", "train/loop/results.py"),
     "regret.png": ("dualclust proofs --plot", "proofs/regret_plot.py"),
+    "photographs.png": ("dualclust train --data photos -k 10", "benchmarks/photographs.py"),
     "regret.csv": ("dualclust proofs --plot", "proofs/regret_plot.py"),
 }
 """Figures that no example draws: the command, and the module that names the file."""
@@ -260,10 +261,9 @@ def test_every_figure_has_a_program() -> None:
     code_of_pages = "".join(text for page in PAGES for _, text in blocks(page, "python"))
     drawn_by_pages = re.findall(r'savefig\("(.+?)"\)', code_of_pages)
     for path in (DOCS / "images").iterdir():
-        if path.name in DRAWN_ELSEWHERE:
-            command, module = DRAWN_ELSEWHERE[path.name]
-            build_parser().parse_args([*command.split()[1:], *(["x"] * command.endswith("plot"))])
-            assert f'"{path.name}"' in (ROOT / module).read_text(encoding="utf-8")
+        if drawn := DRAWN_ELSEWHERE.get(path.name):
+            build_parser().parse_args([*drawn[0].split()[1:], *["x"] * drawn[0].endswith("plot")])
+            assert f'"{path.name}"' in (ROOT / drawn[1]).read_text(encoding="utf-8")
         else:
             assert path.name in sources or path.name in drawn_by_pages, path.name
 

@@ -95,7 +95,7 @@ def license_of(dist: Distribution) -> dict[str, Any] | None:
     """Return a license as CycloneDX writes it, or None if the package does not state one.
 
     An expression of SPDX comes first, then the short name that a package gives, then its
-    classifiers.
+    classifiers, and last the first line of the license file that it brings.
     """
     about = dist.metadata
     if expression := about.get("License-Expression"):
@@ -106,7 +106,9 @@ def license_of(dist: Distribution) -> dict[str, Any] | None:
     stated = [c for c in about.get_all("Classifier", []) if c.startswith("License :: ")]
     if stated:
         return {"license": {"name": " and ".join(c.rpartition(" :: ")[2] for c in stated)}}
-    return None
+    lines = [line.strip() for line in (dist.read_text("LICENSE") or "").splitlines()]
+    first = next((line for line in lines if line), "")
+    return {"license": {"name": first}} if 0 < len(first) <= LONGEST else None
 
 
 def _component(dist: Distribution) -> dict[str, Any]:

@@ -64,7 +64,8 @@ def test_the_page_lists_what_the_extras_ask_for() -> None:
     wanted: dict[str, set[str]] = {Requirement(r).name: {"always"} for r in project["dependencies"]}
     for extra, texts in project["optional-dependencies"].items():
         for text in texts if extra not in ("dev", "docs") else ():
-            wanted.setdefault(Requirement(text).name, set()).add(f"`{extra}`")
+            if (name := Requirement(text).name) != project["name"]:  # another of its extras
+                wanted.setdefault(name, set()).add(f"`{extra}`")
     page = (ROOT / "docs" / "start" / "install.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([\w-]+) \| ([^|]+) \| [\w][^|]+ \|$", page, flags=re.MULTILINE)
     assert {name: set(what.split(", ")) for name, what in rows[1:]} == wanted
@@ -89,7 +90,12 @@ class Package:
     def __init__(self, *fields: tuple[str, str]) -> None:
         self.metadata = Message()
         for name, value in fields:
-            self.metadata[name] = value
+            if name != "text":
+                self.metadata[name] = value
+        self.text = dict(fields).get("text")
+
+    def read_text(self, name: str) -> str | None:
+        return self.text if name == "LICENSE" else None
 
 
 @pytest.mark.parametrize(
@@ -102,6 +108,10 @@ class Package:
             {"license": {"name": "X"}},
         ),
         ([("License", "UNKNOWN")], None),
+        (
+            [("License", "UNKNOWN"), ("text", "\n Apache Software License 2.0\n\nCopyright\n")],
+            {"license": {"name": "Apache Software License 2.0"}},
+        ),
     ],
 )
 def test_where_a_license_is_read(fields: list[tuple[str, str]], found: Any) -> None:

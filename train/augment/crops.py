@@ -67,10 +67,10 @@ def plain_cut(width: int, height: int, *, size: int, fit: str = "crop") -> Cut:
     ----------
     width, height : int, pixels of the picture.
     size : int. Side of the view.
-    fit : str. ``"crop"``: the shorter side becomes `size` and the middle is kept. ``"imagenet"``:
-        the shorter side becomes 256/224 of `size` and the middle is kept, the customary protocol
-        of evaluation on ImageNet, rounded as torchvision does. ``"squash"``: each side becomes
-        `size`, whatever the picture's shape.
+    fit : str. ``"crop"``: the shorter side becomes `size` and the middle is kept, with
+        ``"crop-bilinear"`` by another filter. ``"imagenet"``: the shorter side becomes 256/224 of
+        `size` and the middle is kept, the customary protocol of evaluation on ImageNet, rounded as
+        torchvision does. ``"squash"``: each side becomes `size`, whatever the picture's shape.
 
     Examples
     --------
@@ -81,10 +81,14 @@ def plain_cut(width: int, height: int, *, size: int, fit: str = "crop") -> Cut:
     short = min(width, height)
     if fit == "squash":
         return Cut(whole, (size, size), (0, 0), size)
-    if fit == "crop":
+    if fit in ("crop", "crop-bilinear"):
         across, down = (max(size, round(side * (size / short))) for side in (width, height))
         return Cut(
-            whole, (across, down), ((across - size) // 2, (down - size) // 2), size, "bicubic"
+            whole,
+            (across, down),
+            ((across - size) // 2, (down - size) // 2),
+            size,
+            "bicubic" if fit == "crop" else "bilinear",
         )
     if fit == "imagenet":
         target = round(size * 256 / 224)

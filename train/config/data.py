@@ -10,7 +10,7 @@ from .schema import Checked, Rule
 
 __all__ = ["FITS", "MOST_PIXELS", "DataConfig"]
 
-FITS = ("crop", "squash", "imagenet")
+FITS = ("crop", "crop-bilinear", "squash", "imagenet")
 """How a whole picture becomes a square; see `DataConfig`."""
 
 MOST_PIXELS = 178_956_970
@@ -43,8 +43,9 @@ class DataConfig(Checked):
     max_pixels : int in [1, 178956970]. Pictures with more pixels are bad.
     size : int, 0 or more. Side in pixels to which the images of a folder are brought, as `fit`
         says. 0: they all have one size already.
-    fit : ``"crop"``, ``"squash"`` or ``"imagenet"``. What a view without a random crop shows, and
-        prediction. ``"crop"``: the shorter side is resized to `size` and the middle is kept;
+    fit : ``"crop"``, ``"crop-bilinear"``, ``"squash"`` or ``"imagenet"``. What a view without a
+        random crop shows, and prediction. ``"crop"``: the shorter side is resized to `size`, by a
+        bicubic filter, and the middle is kept; ``"crop-bilinear"``: the same by a bilinear one;
         ``"squash"``: both sides are resized to `size`; ``"imagenet"``: the shorter side is resized
         to 256/224 of `size` and the middle is kept, as is usual to evaluate on ImageNet.
     decode : ``"views"``, ``"copies"``, ``"once"`` or ``"auto"``. ``"views"``: picture files stay as

@@ -8,7 +8,7 @@ learns from them. It equals, to the bit, a run on a file of the same features.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -44,6 +44,8 @@ from .run_folder import RunWarning
 
 __all__ = ["BATCH", "build_with_encoder", "check_normalization", "with_encoder_rate"]
 
+Encoding = Callable[[int, int], None]
+
 BATCH = 64
 """Samples of a pass through a frozen encoder, whose activations are those of large images."""
 
@@ -51,7 +53,9 @@ PROBES = 8
 """Samples whose features are computed anew before those on disk are believed."""
 
 
-def build_with_encoder(loader: Loader, network: nn.Module | None, *, fresh: bool) -> Network:
+def build_with_encoder(
+    loader: Loader, network: nn.Module | None, *, fresh: bool, encoding: Encoding | None = None
+) -> Network:
     """Build the network of a run, with what its encoder has learned.
 
     Where the encoder is frozen, `loader` gets its features in place of the samples, and the network
@@ -62,6 +66,8 @@ def build_with_encoder(loader: Loader, network: nn.Module | None, *, fresh: bool
     loader : Loader
     network : nn.Module or None. The user's own encoder.
     fresh : bool. Whether the run begins; False: a checkpoint has the parameters that learn.
+    encoding : callable, optional. Gets, after each batch, how many samples a frozen encoder has
+        seen, and of how many; not called where their features are on disk.
 
     Raises
     ------
@@ -96,7 +102,7 @@ def build_with_encoder(loader: Loader, network: nn.Module | None, *, fresh: bool
     if not options.frozen:
         built.encoder_mode = options.mode
         return built
-    _freeze(loader, built, digest)
+    _freeze(loader, built, digest, encoding)
     heads = replace(config.network, name="none", width=0)
     return build_network(heads, loader.data.shape, seed=config.seed)
 
@@ -160,21 +166,23 @@ def _check_options(config: RunConfig, network: nn.Module | None) -> None:
         raise UsageError(msg)
 
 
-def _freeze(loader: Loader, built: Network, digest: str) -> None:
+def _freeze(loader: Loader, built: Network, digest: str, encoding: Encoding | None) -> None:
     """Put features in the place of the samples."""
     encoder = loader.execution.prepare(built).eval()
     config, data = loader.config, loader.data
-    rows = _features(loader, encoder, data, digest)
+    rows = _features(loader, encoder, data, digest, encoding)
     common: dict[str, Any] = {"device": loader.device, "resident": config.data.resident}
     found = feature_data(data, rows, standardize=config.data.standardize, **common)
     if loader.test is not None:
-        held_out = _features(loader, encoder, loader.test, digest)
+        held_out = _features(loader, encoder, loader.test, digest, encoding)
         test = feature_data(loader.test, held_out, **common)
         loader.test = test._replace(mean=found.mean, std=found.std)
     loader.frozen, loader.data = encoder, found
 
 
-def _features(loader: Loader, encoder: Network, data: Samples, digest: str) -> Tensor:
+def _features(
+    loader: Loader, encoder: Network, data: Samples, digest: str, encoding: Encoding | None
+) -> Tensor:
     """Features (n, d) of all samples on the CPU, out of the cache where they are there."""
     made_of = _made_of(loader, encoder, data, digest)
     path = feature_file(made_of)
@@ -191,7 +199,8 @@ def _features(loader: Loader, encoder: Network, data: Samples, digest: str) -> T
         return kept
     kind = _kind(loader)
     check_room(path, len(data.ids) * encoder.encoder_dim * kind.itemsize)
-    rows = loader.apply_to_all(encoder, data=data, batch_size=BATCH).to("cpu", kind)
+    told = _told(encoder, len(data.ids), encoding)
+    rows = loader.apply_to_all(told, data=data, batch_size=BATCH).to("cpu", kind)
     finite = rows.isfinite().all(dim=1)
     if not bool(finite.all()):
         i = int(finite.int().argmin())
@@ -207,6 +216,22 @@ def _features(loader: Loader, encoder: Network, data: Samples, digest: str) -> T
     return rows
 
 
+def _told(encoder: Network, total: int, encoding: Encoding | None) -> Callable[[Tensor], Tensor]:
+    """Return the encoder, or what also tells how many samples it has seen."""
+    if encoding is None:
+        return encoder
+    done = 0
+
+    def told(images: Tensor) -> Tensor:
+        nonlocal done
+        rows: Tensor = encoder(images)
+        done = min(total, done + len(images))
+        encoding(done, total)
+        return rows
+
+    return told
+
+
 def _agree(loader: Loader, encoder: Network, data: Samples, rows: Tensor) -> bool:
     """Whether some of the features are what the encoder computes: its code has no digest."""
     n = len(data.ids)
@@ -217,7 +242,9 @@ def _agree(loader: Loader, encoder: Network, data: Samples, rows: Tensor) -> boo
         images = loader.execution.convert(data.take(some.to(loader.device)))
         found = encoder(images).to("cpu", torch.float32)
     kept = rows[some].to(torch.float32)
-    rough = encoder.autocast is not None
+    inside = encoder.encoder.module if isinstance(encoder.encoder, Pretrained) else None
+    lower = getattr(inside, "precision", None) == torch.bfloat16
+    rough = encoder.autocast is not None or lower
     close = (2e-2 if rough else 2e-3) * float(kept.abs().max())
     return bool(((found - kept).abs() <= close).all())
 

@@ -67,6 +67,7 @@ class Run:
     fresh : bool. Whether an encoder starts from what it has learned; False: a checkpoint has its
         parameters.
     clock : callable. Seconds from any start, for what an epoch took.
+    encoding : callable, optional. As of `encoder.build_with_encoder`.
 
     Attributes
     ----------
@@ -97,6 +98,7 @@ class Run:
         *,
         fresh: bool = True,
         clock: Callable[[], float] = time.perf_counter,
+        encoding: Callable[[int, int], None] | None = None,
     ) -> None:
         if config.method not in METHODS:
             msg = f"method must be one of {', '.join(METHODS)}, got {config.method!r}"
@@ -110,13 +112,13 @@ class Run:
         self.device = torch.empty(0, device=device).device  # with its number, as tensors have it
         self.execution = Execution(config.execution, self.device)
         self.loader = Loader(config, ranks, self.execution)
-        built = build_with_encoder(self.loader, network, fresh=fresh)
+        built = build_with_encoder(self.loader, network, fresh=fresh, encoding=encoding)
         built = self.execution.prepare(built)
         synchronize(built, ranks)
         self.method = METHODS[config.method](config, built, self.loader.n, ranks)
         self.watch = Watch(config, self.method, self.loader.data, self.execution)
         groups = with_encoder_rate(self.method.parameter_groups(), built, config.encoder)
-        self.optimizer = build_optimizer(config.optim, groups)
+        self.optimizer = build_optimizer(config.optim, groups) if self.method.by_steps else None
         self.epoch = 0
         self.metrics: list[dict[str, Any]] = []
         self.metrics_text = ""
@@ -157,23 +159,30 @@ class Run:
                 total=torch.zeros((), device=self.device, dtype=torch.float64),
                 before=method.labels[method.target].clone(),
             )
-        self.execution.begin_epoch(method, self.optimizer)
-        self.watch.begin()
-        started -= part.seconds
-        loss, rate = self._train_epoch(part, started)
-        self.part = None
-        merge_groups(method.network)
-        self._check_finite(loss)
-        self.epoch += 1
+        alarms: dict[str, str] = {}
+        if self.optimizer is None:
+            loss, rate = method.fit(self.loader.apply_to_all), 0.0
+            self.epoch += 1
+        else:
+            self.execution.begin_epoch(method, self.optimizer)
+            self.watch.begin()
+            started -= part.seconds
+            loss, rate = self._train_epoch(part, started, self.optimizer)
+            self.part = None
+            merge_groups(method.network)
+            self._check_finite(loss)
+            self.epoch += 1
+            last_record = self.metrics[-1] if self.metrics else {}
+            alarms = self.watch.end(self.epoch, method.training_sizes(), last_record)
         labels, sizes = method.labels[method.target], method.training_sizes()
-        alarms = self.watch.end(self.epoch, sizes, self.metrics[-1] if self.metrics else {})
         record: dict[str, Any] = {
             "epoch": self.epoch,
             "loss": loss,
             "lr": rate,
             "size_min": int(sizes.min()),
             "size_max": int(sizes.max()),
-            "churn": churn(labels, part.before),
+            # Where no steps are taken there were no labels before.
+            "churn": churn(labels, part.before) if method.by_steps else 0.0,
             **method.report(),
             "seconds": round(self.clock() - started, 4),
         }
@@ -224,7 +233,9 @@ class Run:
         self.metrics.append(record)
         self.metrics_text += json.dumps(record) + "\n"
 
-    def _train_epoch(self, part: PartOfEpoch, started: float) -> tuple[float, float]:
+    def _train_epoch(
+        self, part: PartOfEpoch, started: float, optimizer: torch.optim.Optimizer
+    ) -> tuple[float, float]:
         """Take the steps that are left; returns the mean loss of an image, and the last rate."""
         config, method, first = self.config, self.method, part.steps
         batches = self.loader.batches(self.epoch, method.order(self.epoch))
@@ -236,9 +247,9 @@ class Run:
             for i, (ids, views) in enumerate(drawn, first):
                 at = self.epoch + i / len(batches)
                 rate = learning_rate(config.optim, config.epochs, at, step=1 / len(batches))
-                set_rates(self.optimizer, rate, at / config.epochs)
+                set_rates(optimizer, rate, at / config.epochs)
                 batch = Batch(ids, views, draws[i])
-                loss = self.execution.train_step(method, self.optimizer, batch)
+                loss = self.execution.train_step(method, optimizer, batch)
                 self.watch.step(i, self.loader.own(ids), views[0], loss)
                 total += loss * len(ids)
                 done += len(ids)
@@ -283,7 +294,7 @@ class Run:
         return {
             "epoch": self.epoch,
             "method": self.method.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            **({} if self.optimizer is None else {"optimizer": self.optimizer.state_dict()}),
             **part,
         }
 
@@ -298,7 +309,8 @@ class Run:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over a saved state."""
         self.method.load_state_dict(state["method"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        if self.optimizer is not None:
+            self.optimizer.load_state_dict(state["optimizer"])
         self.epoch = state["epoch"]
         if "part" in state:
             part = dict(state["part"])

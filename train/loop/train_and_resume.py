@@ -93,6 +93,7 @@ def train(
     steps: Steps | None = None,
     stop: Stops | None = None,
     refit: Refit | None = None,
+    encoding: Steps | None = None,
 ) -> RunResult:
     """Train from the start and write the run folder.
 
@@ -111,6 +112,7 @@ def train(
     stop : callable, optional. Asked after each step, and with several ranks after each epoch; where
         it says yes, the state is saved and the run ends. See `common.stopping.stoppable`.
     refit : callable, optional. Says after each epoch how many the run has; see `Run`.
+    encoding : callable, optional. As of `encoder.build_with_encoder`.
 
     Returns
     -------
@@ -141,7 +143,7 @@ def train(
     check_trackers(config.log)
     ranks.wait()  # before the first rank makes the folder that the others have just looked at
     with threads(config.threads):
-        fresh = _maker(config, device, network, ranks, steps, stop)
+        fresh = _maker(config, device, network, ranks, (steps, stop, encoding))
         run = fresh(config if config.starts is None else settings_of(config, 0))
         with _only_run(folder, ranks):
             if ranks.first:
@@ -170,6 +172,7 @@ def resume(
     progress: Progress | None = None,
     steps: Steps | None = None,
     stop: Stops | None = None,
+    encoding: Steps | None = None,
 ) -> RunResult:
     """Continue a run from its last epoch; a finished run only writes its results again.
 
@@ -205,11 +208,12 @@ def resume(
             if checkpoint is not None:
                 prune(checkpoint.folder)  # an earlier part may have failed to
         if checkpoint is None:
-            fresh = _maker(config, device, network, ranks, steps, stop)
+            fresh = _maker(config, device, network, ranks, (steps, stop, encoding))
             run = best_beginning(config, folder, fresh, progress)
         else:
             config = fitted(config, checkpoint)
-            run = Run(chosen_settings(config, folder), device, network, ranks, fresh=False)
+            given = chosen_settings(config, folder), device, network, ranks
+            run = Run(*given, fresh=False, encoding=encoding)
             run.on_step, run.stop = steps, stop
             restore(run, checkpoint, folder / SETTINGS)
             check_same_run(run)
@@ -306,14 +310,14 @@ def _maker(
     device: str,
     network: torch.nn.Module | None,
     ranks: Ranks,
-    steps: Steps | None,
-    stop: Stops | None,
+    asked: tuple[Steps | None, Stops | None, Steps | None],
 ) -> Callable[[RunConfig], Run]:
     """Return a function that makes an initialized run; each beginning gets its own network."""
+    steps, stop, encoding = asked
 
     def fresh(settings: RunConfig) -> Run:
         own = network if config.starts is None else deepcopy(network)
-        run = Run(settings, device, own, ranks)
+        run = Run(settings, device, own, ranks, encoding=encoding)
         run.on_step, run.stop = steps, stop
         check_same_run(run)
         run.init()

@@ -164,6 +164,7 @@ class Method(ABC):
     may_read : bool. Whether a step may look at values, to stop an iteration early: on the host,
         where that costs nothing, unless the step is captured. Where it may not, no step waits for
         the device.
+    by_steps : bool. Whether it learns by steps on batches; otherwise its one epoch is `fit`.
     bounds : list of SizeBounds, one for each head.
     target : int. Row of the head that is used for prediction.
     followed : int. Row of the head that the sizes and churn of the epochs are of.
@@ -179,6 +180,7 @@ class Method(ABC):
     stores_labels: bool = True
     capturable: bool = False
     wants_labels: bool = False
+    by_steps: bool = True
 
     @classmethod
     def check(cls, config: RunConfig, n_samples: int | None = None) -> None:
@@ -203,7 +205,7 @@ class Method(ABC):
         self.network = network
         self.ranks = ranks
         self.n_samples = n_samples
-        parameter = next(network.parameters(), None)
+        parameter = next(network.parameters(), None if self.by_steps else network.place)
         if parameter is None:
             msg = (
                 f"network.name={config.network.name!r} with network.layers={config.network.layers} "
@@ -270,6 +272,13 @@ class Method(ABC):
 
     def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
         """Return the loss of one batch, a scalar to call ``backward`` on; the state moves on."""
+        raise NotImplementedError
+
+    def fit(self, apply_to_all: ApplyToAll) -> float:
+        """Learn in one go, in place of the steps of an epoch, and return the loss.
+
+        Of methods that are not `by_steps`.
+        """
         raise NotImplementedError
 
     def after_step(self) -> None:  # noqa: B027 - most methods need nothing

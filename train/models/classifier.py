@@ -20,6 +20,7 @@ from ...algos.core.errors import (
 )
 from ..networks.attention_branches import Branches
 from ..networks.libraries import LIBRARIES, Pixels, library_of
+from ..networks.neighbors import NeighborPlaces
 from ..networks.network import Network, build_network
 from ..networks.pretrained import Pretrained, Standardized
 from .spec import ModelSpec
@@ -48,7 +49,8 @@ class Classifier(nn.Module):
 
     Parameters
     ----------
-    network : Network. For the readout "label-branch", its predictor is the `Branches`.
+    network : Network. For the readout "label-branch", its predictor is the `Branches`, and for
+        "neighbors" the `NeighborPlaces`.
     readout : str. See `ModelSpec`.
     centers : (k, d) tensor.
     mean, std : (c,) or (d,) float32 tensors. As `data.ImageData` and `data.EmbeddingData` have
@@ -70,8 +72,8 @@ class Classifier(nn.Module):
         self.network, self.readout = network, readout
         for name, tensor in (("centers", centers), ("mean", mean), ("std", std)):
             self.register_buffer(name, tensor)
-        parameter = next(network.parameters())
-        self.dtype = parameter.dtype
+        parameter = next(network.parameters(), None)
+        self.dtype = network.place.dtype if parameter is None else parameter.dtype
 
     def forward(self, samples: Tensor) -> tuple[Tensor, Tensor]:
         """Scores (b, k) and features (b, d) of (b, c, h, w) pixels, or of (b, d) embeddings."""
@@ -97,6 +99,10 @@ class Classifier(nn.Module):
             rows = self.network.in_precision(self._branches().label_logits, rows)
         if rows.dtype.itemsize < 4:
             rows = rows.float()
+        if self.readout == "neighbors":
+            assert self.network.predictor is not None
+            features = self.network.predictor(rows)
+            return features @ self.centers.T, features
         if self.readout == "directions":
             features = F.normalize(rows, dim=-1)
             return features @ self.centers.T, features
@@ -109,7 +115,8 @@ class Classifier(nn.Module):
         """Softmax of scores (b, k), or the scores themselves where they are probabilities."""
         if self.readout == "label-branch":
             return scores
-        divided = scores / temperature if self.readout == "directions" else scores
+        cosines = self.readout in ("directions", "neighbors")
+        divided = scores / temperature if cosines else scores
         return torch.softmax(divided, dim=1)
 
     def _branches(self) -> Branches:
@@ -177,7 +184,7 @@ def _network(spec: ModelSpec, encoder: nn.Module | None) -> Network:
     if spec.encoder is not None and spec.encoder.frozen:
         encoder = _standardized(spec, encoder)
     network = build_network(spec.network, spec.input.shape, encoder=encoder)
-    return _with_branches(spec, network).to(getattr(torch, spec.dtype))
+    return _with_predictor(spec, network).to(getattr(torch, spec.dtype))
 
 
 def _standardized(spec: ModelSpec, encoder: nn.Module | None) -> nn.Module:
@@ -218,7 +225,12 @@ def _of_library(
         return Pretrained(encoder, Pixels((height, width), said.mean, said.std), said.architecture)
 
 
-def _with_branches(spec: ModelSpec, network: Network) -> Network:
+def _with_predictor(spec: ModelSpec, network: Network) -> Network:
+    if spec.graph is not None:
+        graph = spec.graph
+        network.predictor = NeighborPlaces(
+            graph.rows, network.out_dim, graph.vectors, graph.neighbors
+        )
     if spec.branches is not None:
         shape = getattr(network.encoder, "map_shape", (network.out_dim, 1, 1))
         network.predictor = Branches(shape, spec.n_clusters, spec.branches)
@@ -238,14 +250,15 @@ def _without_memory(spec: ModelSpec, encoder: nn.Module | None) -> Network:
     with torch.device("meta"):
         if spec.encoder is not None and spec.encoder.frozen:
             encoder = Standardized(encoder, torch.zeros(length), torch.ones(length))
-        return _with_branches(spec, Network(encoder, length, spec.network))
+        return _with_predictor(spec, Network(encoder, length, spec.network))
 
 
 def _check_widths(spec: ModelSpec, network: Network, centers: Tensor) -> None:
     """Refuse centers, or rows of log-probabilities, that are no scores of k clusters."""
     k = spec.n_clusters
-    if spec.readout == "directions" and centers.shape[1] != network.out_dim:
-        msg = f"centers have {centers.shape[1]} numbers, and the network's rows {network.out_dim}"
+    length = network.out_dim if spec.graph is None else spec.graph.vectors
+    if spec.readout in ("directions", "neighbors") and centers.shape[1] != length:
+        msg = f"centers have {centers.shape[1]} numbers, and the network's rows {length}"
         raise CheckpointError(msg)
     if spec.readout == "log-probabilities" and network.out_dim != k:
         msg = f"the network's rows have {network.out_dim} numbers for {k} clusters"

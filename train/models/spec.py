@@ -12,9 +12,9 @@ from ..config.methods.gatcluster import GatclusterOptions
 from ..config.run import FITS, NetworkConfig
 from ..config.schema import Checked, Rule, from_mapping
 
-__all__ = ["READOUTS", "EncoderSpec", "InputSpec", "ModelSpec"]
+__all__ = ["READOUTS", "EncoderSpec", "GraphSpec", "InputSpec", "ModelSpec"]
 
-READOUTS = ("directions", "log-probabilities", "label-branch")
+READOUTS = ("directions", "log-probabilities", "label-branch", "neighbors")
 """How the rows of a network become features and scores; see `ModelSpec`."""
 
 _Side = Annotated[int, Rule("an integer, 1 or more", lambda side: side >= 1)]
@@ -27,8 +27,9 @@ class InputSpec(Checked):
     Attributes
     ----------
     shape : (c, h, w) of an image, with values from 0 to 255; (d,) of an embedding.
-    fit : ``"crop"``, ``"imagenet"`` or ``"squash"``: how a whole picture becomes the square; see
-        `config.DataConfig`. ``"none"``: pictures must have this size already.
+    fit : ``"crop"``, ``"crop-bilinear"``, ``"imagenet"`` or ``"squash"``: how a whole picture
+        becomes the square; see `config.DataConfig`. ``"none"``: pictures must have this size
+        already.
     copy_side : int, 0 or more. Shorter side of the copy that a picture is cut from, as in training
         (``data.decode = "copies"``); 0: it is cut from the picture itself.
     """
@@ -79,6 +80,27 @@ class EncoderSpec(Checked):
 
 
 @dataclass(frozen=True, slots=True)
+class GraphSpec(Checked):
+    """A graph of neighbors: what its tensors are, and how many of its rows place another one.
+
+    Attributes
+    ----------
+    rows, vectors, neighbors : int, 1 or more. Its rows, their coordinates, and the neighbors of a
+        row besides itself, which are fewer than the rows.
+    """
+
+    rows: _Side
+    vectors: _Side
+    neighbors: _Side
+
+    def __post_init__(self) -> None:
+        Checked.__post_init__(self)
+        if self.neighbors >= self.rows:
+            msg = f"a graph has fewer neighbors than rows, got {self.neighbors} of {self.rows}"
+            raise UsageError(msg)
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSpec(Checked):
     """All of a model but its numbers.
 
@@ -88,7 +110,8 @@ class ModelSpec(Checked):
     readout : ``"directions"``: features are the network's rows at unit length, scores their cosines
         with the centers; ``"log-probabilities"``: features are the softmax of the rows, scores its
         logarithm; ``"label-branch"``: features and scores are the softmax of GATCluster's label
-        branch.
+        branch; ``"neighbors"``: features are the coordinates of the network's rows in a graph of
+        neighbors, at unit length, scores their cosines with the centers.
     temperature : float > 0. Divides the scores in the softmax of ``"directions"``.
     n_clusters : int, 2 or more.
     n_samples : int. Samples that it was trained on, whose sizes the bounds are.
@@ -97,6 +120,7 @@ class ModelSpec(Checked):
     own_network : str. Class of an encoder of the user's own; empty where ``network.name`` says all.
     encoder : EncoderSpec or None. Of an encoder that was frozen, or is of timm or transformers.
     branches : GatclusterOptions or None. Of the readout ``"label-branch"``.
+    graph : GraphSpec or None. Of the readout ``"neighbors"``.
     dtype : ``"float32"`` or ``"float64"``. Of the network.
     autocast : bool. Whether the network runs under autocast to bfloat16.
     dualclust, torch : str. Versions that wrote the file.
@@ -112,6 +136,7 @@ class ModelSpec(Checked):
     own_network: str = ""
     encoder: EncoderSpec | None = None
     branches: GatclusterOptions | None = None
+    graph: GraphSpec | None = None
     dtype: Annotated[str, one_of("float32", "float64")] = "float32"
     autocast: bool = False
     dualclust: str = ""
@@ -121,6 +146,9 @@ class ModelSpec(Checked):
         Checked.__post_init__(self)
         if (self.branches is not None) != (self.readout == "label-branch"):
             msg = f"branches belong to readout='label-branch', got readout={self.readout!r}"
+            raise UsageError(msg)
+        if (self.graph is not None) != (self.readout == "neighbors"):
+            msg = f"a graph belongs to readout='neighbors', got readout={self.readout!r}"
             raise UsageError(msg)
 
     def as_mapping(self) -> dict[str, Any]:

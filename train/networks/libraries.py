@@ -1,18 +1,20 @@
-"""Encoders of timm and of transformers: built by their names, with what their pixels should be.
+"""Encoders with weights of others: built by their names, with what their pixels should be.
 
-Neither library is needed by anything else, and neither is loaded before an encoder of it is asked
-for. What they download, how timm reads it, and where they keep it, is theirs; nothing here opens a
-connection. transformers reads no pickle (``use_safetensors``) and runs no code that comes with
-weights; weights on this machine are safetensors for both.
+timm and transformers are needed by nothing else, and neither is loaded before an encoder of it is
+asked for. What they download, how timm reads it, and where they keep it, is theirs; nothing here
+opens a connection. transformers reads no pickle (``use_safetensors``) and runs no code that comes
+with weights; weights on this machine are safetensors for both.
 
-==============  ==================================================================================
-name            encoder
-==============  ==================================================================================
-``timm/NAME``   ``timm.create_model(NAME, num_classes=0)``: its pooled features
-``hf/NAME``     ``transformers.AutoModel`` of a repository: the class token of the last layer where
-                it has one, else the mean of its tokens or of its map; of models of images and
-                text, the features of images
-==============  ==================================================================================
+======================  ==========================================================================
+name                    encoder
+======================  ==========================================================================
+``efficientnet/lite2``  a network of ours (`efficientnet_lite`) with the weights of a package, the
+                        extra ``photos``
+``timm/NAME``           ``timm.create_model(NAME, num_classes=0)``: its pooled features
+``hf/NAME``             ``transformers.AutoModel`` of a repository: the class token of the last
+                        layer where it has one, else the mean of its tokens or of its map; of
+                        models of images and text, the features of images
+======================  ==========================================================================
 """
 
 from __future__ import annotations
@@ -24,10 +26,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from ...algos.core.errors import DualclustError, MissingExtraError, UsageError
 from ...common.untrusted import parse_json
+from . import efficientnet_lite
 
 __all__ = ["LIBRARIES", "Built", "Pixels", "library_of", "rows_of"]
 
@@ -129,6 +133,14 @@ def _loaded(package: str, extra: str, module: str = "") -> Any:
     """Import a library, or say how to install it."""
     try:
         return import_module(module or package)
+    except RuntimeError as error:  # torchvision of another build: its operators are missing
+        msg = (
+            f"an encoder {extra}/... needs {package}, which does not import here: "
+            f"{str(error).partition(chr(10))[0]}. Most likely torchvision is of another build than "
+            f"torch {torch.__version__}. To fix this, install both from one index, as "
+            f"docs/start/install.md says"
+        )
+        raise MissingExtraError(msg) from error
     except ImportError as error:
         msg = (
             f"an encoder {extra}/... needs {package}, which does not import here ({error}). "
@@ -248,7 +260,37 @@ def _hf_pixels(said: Mapping[str, Any]) -> Pixels:
     return Pixels((height, width), tuple(map(float, mean)), tuple(map(float, std)))
 
 
+def _efficientnet(name: str, place: str, learned: bool) -> Built:
+    _check_lite(name)
+    if place:
+        msg = (
+            f"encoder.weights of efficientnet/{name} must be left out, got {place!r}: its weights "
+            f"are those of {efficientnet_lite.PACKAGE}. To fix this, leave out --weights"
+        )
+        raise UsageError(msg)
+    # Looked for even where none are wanted yet, so that nobody waits for what cannot come.
+    weights = efficientnet_lite.weights_file()
+    module = efficientnet_lite.lite2(weights if learned else None)
+    side, mean, std = (getattr(efficientnet_lite, n) for n in ("SIDE", "MEAN", "STD"))
+    return Built(module, Pixels((side, side), (mean,) * 3, (std,) * 3))
+
+
+def _efficientnet_again(name: str, architecture: str) -> nn.Module:
+    _check_lite(name)
+    return efficientnet_lite.lite2()
+
+
+def _check_lite(name: str) -> None:
+    if name != "lite2":
+        msg = (
+            f"the encoder efficientnet/{name} is unknown; there is efficientnet/lite2. To fix "
+            f"this, name that one"
+        )
+        raise UsageError(msg)
+
+
 LIBRARIES = {
+    "efficientnet": _Library(efficientnet_lite.PACKAGE, _efficientnet, _efficientnet_again),
     "timm": _Library("timm", _timm, _timm_again),
     "hf": _Library("transformers", _hf, _hf_again),
 }

@@ -19,6 +19,7 @@ name                  encoder
 ``resnet18``          ResNet-18 for 224 pixels, its 7 × 7 stem of stride 2; also ``resnet34``,
                       ``resnet50``. Parameters of all are named as in torchvision
 ``gat-...``           GATCluster's encoders, which return a map; see `attention_branches`
+``pixels``            of images: their pixels as rows, for `methods.graph`
 ``none``              of embeddings: nothing, the projector is all there is
 ``mlp``               of embeddings: one hidden layer of `width` units
 ====================  =============================================================================
@@ -43,7 +44,7 @@ from .attention_branches import GAT_LAYERS, GAT_SMALL, map_encoder
 from .libraries import library_of
 from .normalization import BatchNorm, groups
 from .resnets import DEPTHS, STEMS, resnet
-from .small import VGG4, embedding_mlp, identity, small_cnn, vgg4
+from .small import VGG4, embedding_mlp, identity, pixels, small_cnn, vgg4
 
 __all__ = ["NETWORKS", "OWN", "Network", "build_network", "mlp", "own_name", "run_views"]
 
@@ -65,6 +66,8 @@ class Network(nn.Module):
         the parameters, so that nothing outside the network is computed in it.
     """
 
+    place: torch.Tensor
+
     def __init__(self, encoder: nn.Module, encoder_dim: int, config: NetworkConfig) -> None:
         super().__init__()
         self.encoder_dim = encoder_dim
@@ -78,6 +81,8 @@ class Network(nn.Module):
         self.predictor: nn.Module | None = None
         if config.predictor:
             self.predictor = mlp([self.out_dim, config.predictor, self.out_dim])
+        # Says device and dtype where nothing learns: of a graph in front of no encoder.
+        self.register_buffer("place", torch.zeros(0), persistent=False)
         self.autocast: torch.dtype | None = None
         self.compiler: str | None = None
         self.one_pass = not any(
@@ -287,6 +292,7 @@ NETWORKS: dict[str, _Encoder] = {
         for stem in STEMS
         for depth in DEPTHS
     },
+    "pixels": _Encoder(pixels, standard_width=1),
     "none": _Encoder(identity, standard_width=1, axes=1),
     "mlp": _Encoder(embedding_mlp, standard_width=512, axes=1),
     **{

@@ -72,8 +72,9 @@ class Pretrained(nn.Module):
         if images.shape[1] == 1:
             images = images.expand(-1, len(self.mean), -1, -1)
         if tuple(images.shape[2:]) != self.pixels.size:
+            mode = str(getattr(self.module, "resize", "bicubic"))
             images = F.interpolate(
-                images, self.pixels.size, mode="bicubic", antialias=True, align_corners=False
+                images, self.pixels.size, mode=mode, antialias=True, align_corners=False
             ).clamp(0.0, 1.0)
         return rows_of(self.module, (images - self.mean) / self.std)
 

@@ -13,7 +13,7 @@ from torch import nn
 from ...algos.core.errors import UsageError
 from .normalization import BatchNorm
 
-__all__ = ["SMALL", "VGG4", "embedding_mlp", "identity", "small_cnn", "vgg4"]
+__all__ = ["SMALL", "VGG4", "embedding_mlp", "identity", "pixels", "small_cnn", "vgg4"]
 
 # Channels, in multiples of the width, and stride of each 3 × 3 convolution.
 SMALL = {
@@ -88,6 +88,11 @@ def vgg4(name: str, width: int, shape: tuple[int, ...]) -> tuple[nn.Module, int]
 def identity(width: int, shape: tuple[int, ...]) -> tuple[nn.Module, int]:
     """Leave embeddings as they are; the projector is all there is. `width` has no meaning."""
     return nn.Identity(), shape[0]
+
+
+def pixels(width: int, shape: tuple[int, ...]) -> tuple[nn.Module, int]:
+    """Take the pixels of images as rows; nothing learns. `width` has no meaning."""
+    return nn.Flatten(), shape[0] * shape[1] * shape[2]
 
 
 def embedding_mlp(width: int, shape: tuple[int, ...]) -> tuple[nn.Module, int]:

@@ -8,8 +8,11 @@ what the recipes METHOD_photos and METHOD_embeddings are. Epochs follow the numb
 from .choices import Choice, Chosen, Machine, choose_settings, with_clusters
 from .encoders import Wanted
 from .epochs_for_time import Pace, epoch_time, fit_to_time, seconds_of
+from .graph import DEFAULT_ENCODER, GRAPH, method_for
 
 __all__ = [
+    "DEFAULT_ENCODER",
+    "GRAPH",
     "Choice",
     "Chosen",
     "Machine",
@@ -18,6 +21,7 @@ __all__ = [
     "choose_settings",
     "epoch_time",
     "fit_to_time",
+    "method_for",
     "seconds_of",
     "with_clusters",
 ]

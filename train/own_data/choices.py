@@ -17,6 +17,7 @@ from .bases import FINER_HEADS, base_of, kind_of_data, papers_views
 from .candidates import as_numbers, check_candidates, with_candidates
 from .encoders import Wanted, put_encoder
 from .epochs import epochs_by_count, lasting
+from .graph import GRAPH, graph_settings
 
 __all__ = [
     "Choice",
@@ -76,6 +77,8 @@ class Chosen(NamedTuple):
         width = max(len(choice.settings) for choice in choices)
         lines += [f"  {choice.settings:<{width}}  {choice.reason}" for choice in choices]
         changed = f"--set epochs={max(1, self.config.epochs // 2)}"
+        if method == GRAPH:
+            changed = "--set assignment.lower=0.8"
         return "\n".join(
             [
                 *lines,
@@ -126,6 +129,16 @@ def choose_settings(
     >>> found.config.data.size, found.config.heads.clusters, found.config.augment.crop
     (48, (10, 20, 40), (0.3, 1.0))
     """
+    if method == GRAPH:
+        config, told = graph_settings(
+            look,
+            source,
+            clusters,
+            threads=0 if machine.card else machine.cores,
+            data=DataConfig(**(data or {})),
+            encoder=encoder,
+        )
+        return Chosen(config, tuple(Choice(*one) for one in told))
     numbers = as_numbers(clusters)
     check_candidates(method, numbers)
     images = look
@@ -148,10 +161,10 @@ def choose_settings(
     if kind == "strokes" and method in FINER_HEADS and encoder is None:
         config = _larger_steps(config, choices)
     if encoder is not None:
-        config, told = put_encoder(config, images, encoder)
+        config, about = put_encoder(config, images, encoder)
         own = ("network.", "data.size", "data.decode")
         kept = [c for c in choices if not c.settings.startswith(own)]
-        choices = [*(Choice(*one) for one in told), *kept]
+        choices = [*(Choice(*one) for one in about), *kept]
     config = _sizes(config, look, numbers, choices)
     config = _length(config, look, machine, kind, for_samples, epochs, choices)
     return Chosen(config, tuple(choices))

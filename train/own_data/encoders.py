@@ -25,12 +25,16 @@ class Wanted(NamedTuple):
     side : int. Pixels of the images that it was trained on.
     frozen : bool. Whether only what follows it learns.
     weights : str. See `EncoderConfig`.
+    reason : str. Why it is this one.
+    fit : str. How a picture becomes the square; see `DataConfig`.
     """
 
     name: str
     side: int
     frozen: bool = True
     weights: str = ""
+    reason: str = "as asked: --encoder"
+    fit: str = "crop"
 
 
 def put_encoder(
@@ -50,9 +54,9 @@ def put_encoder(
     told : settings and their reasons, in place of those of the network and the size of a view.
     """
     network = replace(config.network, name=wanted.name, width=0)
-    data, told = config.data, [(f'network.name = "{wanted.name}"', "as asked: --encoder")]
+    data, told = config.data, [(f'network.name = "{wanted.name}"', wanted.reason)]
     if look.kind == "files":
-        data = replace(data, size=wanted.side)
+        data = replace(data, size=wanted.side, fit=wanted.fit)
         told.append((f"data.size = {wanted.side}", "side of an image, as the encoder was trained"))
     if wanted.frozen:
         # In place of the hidden layer that these two have in front of embeddings.

@@ -150,7 +150,8 @@ def test_a_plain_view_lies_within_what_it_is_kept_of(fit):
         for corner, side in zip(cut.corner, cut.resized, strict=True):
             assert 0 <= corner <= corner + size <= side
     with pytest.raises(
-        UsageError, match=r"fit must be one of 'crop', 'squash', 'imagenet', got 'x'"
+        UsageError,
+        match=r"fit must be one of 'crop', 'crop-bilinear', 'squash', 'imagenet', got 'x'",
     ):
         plain_cut(5, 5, size=3, fit="x")
 

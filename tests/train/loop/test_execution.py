@@ -55,7 +55,12 @@ def flat(state, name=""):
     return {name: state} if isinstance(state, torch.Tensor) else {}
 
 
-@pytest.mark.parametrize("method", [*sorted(METHODS.keys() - {"self_label"}), "coke with crops"])
+BY_STEPS = sorted(name for name, method in METHODS.items() if method.by_steps)
+
+
+@pytest.mark.parametrize(
+    "method", [name for name in [*BY_STEPS, "coke with crops"] if name != "self_label"]
+)
 def test_a_captured_step_is_the_eager_one(source, method):
     """Two lengths of batches, two epochs, each with graphs of its own; networks learn in both."""
     settings = "batch_size=35", "execution.precision=float64", "optim.warmup_epochs=0"

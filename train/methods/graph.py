@@ -1,0 +1,169 @@
+r"""A graph of neighbors: spectral clustering of a frozen encoder's features, with bounded sizes.
+
+No step is taken: the one epoch is `fit`. The features of all samples become coordinates by the
+random walk on their graph of nearest neighbors (`algos.clustering.neighbor_graph`), and k-means
+with bounds clusters the directions of these, from several starts. The graph is part of the
+network, as its predictor, so that any sample is placed by the same function as those of the run.
+
+============================  ====================  =========  ==================================
+there                         here                  shape      meaning
+============================  ====================  =========  ==================================
+:math:`x_i`                   ``network(image)``    (d,)       features of the encoder
+:math:`v`                     ``places.vectors``    (m, q)     eigenvectors of the walk
+:math:`f(i)`                  ``features``          (q,)       coordinates at unit length
+centers                       ``centers``           (k, q)     of k-means, at unit length
+============================  ====================  =========  ==================================
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...algos.clustering.constrained import constrained_kmeans
+from ...algos.clustering.lloyd import best_of
+from ...algos.clustering.neighbor_graph import neighbor_graph
+from ...algos.clustering.start import start_centers
+from ...algos.core.errors import UsageError
+from ...algos.scores.sources import feature_source
+from ...common.ranks import ALONE, Ranks
+from ..config.methods.graph import GraphOptions
+from ..config.run import RunConfig
+from ..networks.neighbors import NeighborPlaces
+from ..networks.network import Network
+from ..networks.normalization import full_precision
+from .base import ApplyToAll, Method, ParameterGroup, register_method
+
+__all__ = ["Graph"]
+
+FINAL_GAP = 1e-4
+"""Relative gap that k-means proves for its labels; those of the run are the best there are."""
+
+
+@register_method("graph")
+class Graph(Method):
+    """State of a graph of neighbors. The parameters are those of `Method`.
+
+    Attributes
+    ----------
+    places : NeighborPlaces. The network's predictor.
+    centers : (k, q) tensor. Unit rows.
+    parts : int. Parts of the graph without an edge between them.
+    """
+
+    views = ("plain",)
+    readout = "neighbors"
+    by_steps = False
+
+    @classmethod
+    def check(cls, config: RunConfig, n_samples: int | None = None) -> None:
+        """Refuse settings of a network that learns, several heads, and too few samples."""
+        wanted = {
+            "epochs": (config.epochs, 1),
+            "network.layers": (config.network.layers, 0),
+            "network.predictor": (config.network.predictor, 0),
+            "heads.clusters": (list(config.heads.clusters), [config.heads.target]),
+            "starts": (config.starts, None),
+        }
+        for name, (found, only) in wanted.items():
+            if found != only:
+                msg = (
+                    f"a graph of neighbors takes no steps and has one head: {name} must be {only}, "
+                    f"got {found}. To fix this, set it so"
+                )
+                raise UsageError(msg)
+        if n_samples is not None and min(n_samples, _most(config)) <= config.heads.target:
+            msg = (
+                f"a graph of {min(n_samples, _most(config))} samples has no coordinates for "
+                f"{config.heads.target} clusters. To fix this, ask for fewer"
+            )
+            raise UsageError(msg)
+        super().check(config, n_samples)
+
+    def __init__(
+        self, config: RunConfig, network: Network, n_samples: int, ranks: Ranks = ALONE
+    ) -> None:
+        if ranks.world_size > 1:
+            msg = (
+                f"a graph of neighbors is made by one process, got {ranks.world_size} ranks. To "
+                f"fix this, leave out torchrun"
+            )
+            raise UsageError(msg)
+        self.check(config, n_samples)
+        super().__init__(config, network, n_samples, ranks)
+        self.options = config.options(GraphOptions)
+        k, rows = config.heads.target, min(n_samples, self.options.most)
+        n_neighbors = min(self.options.neighbors, rows - 1)
+        self.places = NeighborPlaces(rows, network.out_dim, k, n_neighbors)
+        self.places.to(self.device, self.dtype)
+        network.predictor = self.places
+        self.centers = torch.zeros(k, k, dtype=self.dtype, device=self.device)
+        self.parts = torch.ones((), dtype=torch.int64)
+
+    def parameter_groups(self) -> list[ParameterGroup]:
+        """Nothing learns by steps."""
+        return []
+
+    @torch.no_grad()
+    def fit(self, apply_to_all: ApplyToAll) -> float:
+        """Find graph, coordinates and centers; returns one minus the mean cosine with the center.
+
+        Parameters
+        ----------
+        apply_to_all : as of `Method`. Called twice: for the features, and for their coordinates.
+        """
+        features = feature_source(apply_to_all(self._rows))
+        options, k = self.options, self.config.heads.target
+        graph = neighbor_graph(features, k, n_neighbors=options.neighbors, most=options.most)
+        self.places.take(graph)
+        self.parts.fill_(graph.n_parts)
+        source = feature_source(apply_to_all(self.features))
+
+        def run(seed: int) -> Any:
+            start = start_centers(source, k, seed=seed, metric="cosine")
+            bounds = self.bounds[self.target]
+            return constrained_kmeans(source, bounds, start, metric="cosine", gap=FINAL_GAP)
+
+        first = self.config.seed * options.n_init
+        found = best_of(run, range(first, first + options.n_init))
+        self.centers.copy_(found.centers)
+        self.labels[self.target] = found.assignment.labels
+        return 1.0 - float(found.assignment.objective) / self.n_samples
+
+    def report(self) -> dict[str, float]:
+        """Parts of the graph without an edge between them."""
+        return {"parts": float(self.parts)}
+
+    def _rows(self, images: Tensor) -> Tensor:
+        return full_precision(self.network(images))
+
+    def features(self, images: Tensor) -> Tensor:
+        """Coordinates of one batch, (b, q), at unit length."""
+        placed: Tensor = self.places(self._rows(images))
+        return placed
+
+    def target_centers(self, features: Tensor) -> Tensor:
+        """Unit centers, (k, q)."""
+        return self.centers
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that a prediction depends on, as a nested state of tensors."""
+        return {
+            "network": dict(self.network.state_dict()),
+            "centers": self.centers,
+            "labels": self.labels,
+            "parts": self.parts,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over a saved state; every tensor must be there and fit."""
+        self.network.load_state_dict(state["network"])
+        self.centers.copy_(state["centers"])
+        self.labels.copy_(state["labels"])
+        self.parts.copy_(state["parts"])
+
+
+def _most(config: RunConfig) -> int:
+    return config.options(GraphOptions).most

@@ -1,0 +1,131 @@
+"""Settings of a graph of neighbors, and the method of data of one's own where none is named.
+
+A graph needs features: embeddings, or an encoder that has learned before. Nothing reads a class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...algos.core.errors import MissingExtraError
+from ..config.run import (
+    AssignmentConfig,
+    DataConfig,
+    EvaluationConfig,
+    HeadsConfig,
+    NetworkConfig,
+    OptimConfig,
+    RunConfig,
+)
+from ..data.look import Look
+from .bases import kind_of_data
+from .candidates import as_numbers, check_candidates
+from .encoders import Wanted, put_encoder
+
+__all__ = ["DEFAULT_ENCODER", "FROM_SCRATCH", "GRAPH", "graph_settings", "method_for"]
+
+GRAPH = "graph"
+FROM_SCRATCH = "secu"
+"""The method of a network that learns from its start, where none is named."""
+
+DEFAULT_ENCODER = "efficientnet/lite2"
+"""What looks at photographs where the user names nothing."""
+
+LOWER, UPPER = 0.3, 2.5
+"""Bounds on sizes: of a folder with one class ten times as large as another, tighter ones split the
+large class (benchmarks/results/photographs.md)."""
+
+
+def method_for(look: Look, *, encoder: bool, fine_tune: bool, there: bool, card: bool) -> str:
+    """Return the method for data, where the user names none.
+
+    Parameters
+    ----------
+    look : Look
+    encoder, fine_tune : bool. Whether the user names an encoder, and lets it learn.
+    there : bool. Whether `DEFAULT_ENCODER` is installed.
+    card : bool. Whether the run is on a card.
+
+    Raises
+    ------
+    MissingExtraError
+        Of photographs on a CPU, if there is no encoder that has learned before.
+
+    Examples
+    --------
+    >>> photos = Look("files", 500, 3, 180, 135)
+    >>> method_for(photos, encoder=False, fine_tune=False, there=True, card=False)
+    'graph'
+    >>> method_for(photos, encoder=False, fine_tune=False, there=False, card=True)
+    'secu'
+    """
+    kind = kind_of_data(look)
+    if kind == "embeddings":
+        return GRAPH
+    if fine_tune or (kind == "strokes" and not encoder):
+        return FROM_SCRATCH
+    if encoder or there:
+        return GRAPH
+    if card:
+        return FROM_SCRATCH
+    msg = (
+        f"photographs on a CPU need an encoder that has learned before, and {DEFAULT_ENCODER} is "
+        f"not installed: from scratch nothing is found in hours. To fix this: pip install "
+        f"'dualclust[photos]'; or name one, --encoder timm/NAME, or a method to learn from "
+        f"scratch all the same, such as {FROM_SCRATCH}"
+    )
+    raise MissingExtraError(msg)
+
+
+def graph_settings(
+    look: Look,
+    source: str,
+    clusters: int | Sequence[int],
+    *,
+    threads: int,
+    data: DataConfig | None = None,
+    encoder: Wanted | None = None,
+) -> tuple[RunConfig, tuple[tuple[str, str], ...]]:
+    """Return the settings of a graph of neighbors, each choice with its reason.
+
+    Parameters
+    ----------
+    look : Look
+    source : str
+    clusters : int, 2 or more.
+    threads : int
+    data : DataConfig, optional
+    encoder : Wanted, optional. Of images; without one a graph is one of their pixels.
+
+    Raises
+    ------
+    UsageError
+        If several numbers of clusters are asked for.
+    """
+    numbers = as_numbers(clusters)
+    check_candidates(GRAPH, numbers)
+    images = look.kind != "embeddings"
+    config = RunConfig(
+        method=GRAPH,
+        epochs=1,
+        threads=threads,
+        data=replace(data or DataConfig(), source=source),
+        network=NetworkConfig(name="pixels" if images else "none", layers=0),
+        heads=HeadsConfig(clusters=numbers, target=numbers[0]),
+        assignment=AssignmentConfig(lower=LOWER, upper=UPPER, rounding="outward"),
+        optim=OptimConfig(frozen_epochs=0),
+        evaluation=EvaluationConfig(views=0),
+    )
+    told: list[tuple[str, str]] = []
+    if encoder is not None:
+        config, about = put_encoder(config, look, encoder)
+        config = replace(config, network=replace(config.network, layers=0, last_norm=False))
+        told += [one for one in about if not one[0].startswith("encoder.")]
+    told += [
+        ("graph.neighbors = 15", "each sample is joined to its nearest; k-means in the graph"),
+        (f"heads.clusters = [{numbers[0]}]", "-k"),
+        (f"assignment.lower = {LOWER}", "in units of n/k: folders are uneven, so that clusters"),
+        (f"assignment.upper = {UPPER}", "may be small, and may be large"),
+    ]
+    return config, tuple(told)
