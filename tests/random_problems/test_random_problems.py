@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dualclust.algos.offline import OfflineAssignment, SolverOptions
+from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.offline import OfflineAssignment, SolverOptions, assign_offline
 from tests.highs import best_plan
 from tests.random_problems.assignments import Call, check_result
 from tests.random_problems.drawn import Drawn, draw_counts, draw_problem, draw_scores
@@ -33,6 +34,35 @@ def test_a_problem_is_a_function_of_its_seed_and_number(kind):
     outcomes = [run_one(7, number, kind) for number in range(3)]
     assert outcomes == [run_one(7, number, kind) for number in range(3)]
     assert [done.outcome for done in run(7, n=3, seconds=0.0, kind=kind)] == outcomes
+
+
+@pytest.mark.parametrize(
+    ("seed", "number", "kind"),
+    [
+        (1, 5914, None),  # of 18,000 scores, by the reference texts
+        (2, 1017, None),  # squares of prices overflowed
+        (4101, 242, "start"),  # scores of 0, prices of which rounding was left
+        (4101, 2215, "start"),  # the same of constant rows
+        (4102, 1233, "assignment"),
+        (4103, 1441, "start"),  # a difference of scores overflowed
+        (4103, 3729, "start"),  # digits of weights were lost, and not counted as rounding
+        (4104, 639, "start"),  # a bound of 0 above that of the prices
+        (4104, 838, "start"),  # prices beyond float32
+        (4106, 2912, "start"),  # one cluster, in little memory
+    ],
+)
+def test_problems_that_failed_once(seed, number, kind, monkeypatch):
+    monkeypatch.setenv("RANDOM_PROBLEMS_SPREAD", "300")
+    assert run_one(seed, number, kind) in ("optimal", "within gap", "refused")
+
+
+@pytest.mark.parametrize("n_first", [1, 28, 38])
+def test_labels_worth_nothing_are_optimal(n_first):
+    """Prices are left with their rounding; at prices of 0 there is none."""
+    bounds = SizeBounds.from_counts([n_first, 39 - n_first], [n_first, 39 - n_first], n_samples=39)
+    for scores in (np.zeros((39, 2)), np.full((39, 2), 1e-198)):
+        found = assign_offline(scores, bounds, tol=1e-9)
+        assert (found.gap, found.upper_bound) == (0.0, found.objective)
 
 
 @pytest.mark.parametrize("seed", range(30))
