@@ -215,16 +215,11 @@ def _doubts(config: RunConfig) -> list[str]:
     return doubts
 
 
-def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, ...]) -> Settings:
-    """Choose settings by looking at the data."""
+def _check_asked(
+    options: argparse.Namespace, recipe: str | None, clusters: tuple[int, ...], look: Look
+) -> None:
+    """Refuse a recipe of another kind of data, and data without a number of clusters."""
     source = options.data
-    if source is None:
-        what = "settings for --encoder are" if recipe is None else f"--recipe {recipe} is"
-        msg = f"{what} chosen by looking at the data. To fix this, name it: --data"
-        raise UsageError(msg)
-    asked = dict(item.partition("=")[::2] for item in options.set)
-    split = asked.get("data.split", "auto")
-    look = look_at(source, split=split, folders="classes" if options.classes else "names")
     kind = "embeddings" if look.kind == "embeddings" else "photos"
     if recipe is not None and recipe != f"{options.method}_{kind}":
         msg = (
@@ -239,6 +234,19 @@ def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, .
             f"--k-range 5:50:5 compares several on embeddings"
         )
         raise UsageError(msg)
+
+
+def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, ...]) -> Settings:
+    """Choose settings by looking at the data."""
+    source = options.data
+    if source is None:
+        what = "settings for --encoder are" if recipe is None else f"--recipe {recipe} is"
+        msg = f"{what} chosen by looking at the data. To fix this, name it: --data"
+        raise UsageError(msg)
+    asked = dict(item.partition("=")[::2] for item in options.set)
+    split = asked.get("data.split", "auto")
+    look = look_at(source, split=split, folders="classes" if options.classes else "names")
+    _check_asked(options, recipe, clusters, look)
     look = look._replace(n=min(look.n, _number(asked, "data.limit") or look.n))
     card = not kind_of(options.device).reads_are_free
     machine = Machine(*cores_here(), card=card)
@@ -255,10 +263,8 @@ def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, .
     changes = _changes(options)
     pace = None
     if options.time is not None:
-        seconds, begun = (
-            _seconds(options.time, epochs, options.method),
-            getattr(options, "begun", None),
-        )
+        seconds = _seconds(options.time, epochs, options.method)
+        begun = getattr(options, "begun", None)
         if begun is not None:
             pace = Pace(seconds, begun, MOST * chosen.config.epochs)
         # Beginnings take time as well.

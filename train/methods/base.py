@@ -263,11 +263,7 @@ class Method(ABC):
         return [()] * len(lengths)
 
     def losses(self, batch: Batch) -> Iterator[Tensor]:
-        """Yield the losses of a batch; the loop takes one optimizer step on each as it comes.
-
-        Most methods have one, and define `step` alone; GATCluster has several passes over a large
-        batch.
-        """
+        """Yield the losses of a batch, with an optimizer step on each; most methods have one."""
         yield self.step(batch.ids, batch.views)
 
     def step(self, ids: Tensor, views: tuple[Tensor, ...]) -> Tensor:
@@ -275,10 +271,7 @@ class Method(ABC):
         raise NotImplementedError
 
     def fit(self, apply_to_all: ApplyToAll) -> float:
-        """Learn in one go, in place of the steps of an epoch, and return the loss.
-
-        Of methods that are not `by_steps`.
-        """
+        """Learn in one go, where not `by_steps`, and return the loss."""
         raise NotImplementedError
 
     def after_step(self) -> None:  # noqa: B027 - most methods need nothing
