@@ -43,6 +43,7 @@ class Epochs(SimpleNamespace):
             stop=stop,
             config=SimpleNamespace(epochs=5),
             loader=SimpleNamespace(shown=None),
+            fitted=False,
             metrics_text="{}\n",
             state_dict=lambda: {"epoch": self.epoch},
             identity=lambda: {"config": "c"},
