@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 MOST_IN_GRAPH = 50_000
-"""Rows of a graph at most: 384 numbers each, its neighbors take a minute or two on two cores."""
+"""Rows of a graph at most: 25 times the products of 10,000, which take a second or two."""
 
 FLOOR = 1e-3
 """Least weight of a neighbor: a row that points away from all others still has a place."""

@@ -37,6 +37,11 @@ LOWER, UPPER = 0.3, 2.5
 large class (benchmarks/results/photographs.md)."""
 
 
+DECODED_ONCE = 5000
+"""Pictures up to which their squares stay in memory: 160 pixels wide, 0.4 GB. Of more, a file is
+decoded whenever it is needed: when it is checked, encoded, and shown."""
+
+
 def method_for(look: Look, *, encoder: bool, fine_tune: bool, there: bool, card: bool) -> str:
     """Return the method for data, where the user names none.
 
@@ -122,6 +127,9 @@ def graph_settings(
         config, about = put_encoder(config, look, encoder)
         config = replace(config, network=replace(config.network, layers=0, last_norm=False))
         told += [one for one in about if not one[0].startswith("encoder.")]
+        if look.kind == "files" and look.n <= DECODED_ONCE:
+            config = replace(config, data=replace(config.data, decode="once"))
+            told.append(('data.decode = "once"', "files are decoded once; their squares are kept"))
     told += [
         ("graph.neighbors = 15", "each sample is joined to its nearest; k-means in the graph"),
         (f"heads.clusters = [{numbers[0]}]", "-k"),

@@ -58,6 +58,10 @@ def test_settings_of_a_graph_say_their_reasons():
     config = found.config
     assert (config.network.name, config.network.layers) == (DEFAULT_ENCODER, 0)
     assert (config.data.size, config.data.fit) == (160, "crop-bilinear")
+    assert config.data.decode == "once"
+    many = PHOTOS._replace(n=6000)
+    found_more = choose_settings(many, "graph", "photos", Machine(2), clusters=7, encoder=wanted)
+    assert found_more.config.data.decode == "auto"
     assert config.encoder is not None
     assert config.encoder.frozen
     assert (config.heads.clusters, config.epochs) == ((7,), 1)
