@@ -81,7 +81,17 @@ class Reach:
                 if found[0].startswith("tests/"):
                     free.add(found)
                     again.append(found)
-        return sorted(f"{path}::{name}" for path, name in seen | free if _is_test(path, name))
+        return sorted(f"{path}::{name}" for path, name in seen | free if self._is_test(path, name))
+
+    def _is_test(self, path: str, name: str) -> bool:
+        """Whether pytest collects it: functions and classes, no constants such as TESTED."""
+        kinds = {"test": ast.FunctionDef, "Test": ast.ClassDef}.items()
+        nodes = self.modules[path].defined[name]
+        is_named = Path(path).name.startswith("test_")
+        return is_named and any(
+            name.startswith(prefix) and any(isinstance(node, kind) for node in nodes)
+            for prefix, kind in kinds
+        )
 
     def _read(self) -> Iterator[tuple[str, _Module]]:
         for part in PARTS:
@@ -239,10 +249,6 @@ class Reach:
         lists = (getattr(node, "decorator_list", []) for node in module.defined[name])
         every = (n for each in lists for d in each for n in ast.walk(d))
         return {n.arg or "" for n in every if isinstance(n, ast.keyword)}
-
-
-def _is_test(path: str, name: str) -> bool:
-    return Path(path).name.startswith("test_") and name.lower().startswith("test")
 
 
 def _defined(tree: ast.Module) -> dict[str, list[ast.AST]]:

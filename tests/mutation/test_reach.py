@@ -45,6 +45,7 @@ def test_late():
     from dualclust.lazy import late
     assert late() == 3.0
 def test_other(): assert 1 + 1 == 2
+TESTED = dc.inner(9.0)
 class TestMore:
     def test_it(self): assert dc.inner(1.0) == 1.0
 """,

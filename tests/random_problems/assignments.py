@@ -35,6 +35,8 @@ EPS, TINY = Fraction(1, 2**52), Fraction(1, 2**1074)
 ROUNDINGS = 64
 """What a sum may be off by, in spacings of float64 relative to its terms: as the library says."""
 
+LARGEST = float(np.finfo(np.float64).max)
+
 FEW = 2**11
 """Scores that the reference texts get: readable loops, of which 20,000 take half a minute."""
 
@@ -122,6 +124,9 @@ def check_refused(call: Call, exact: Whole, error: InvalidValueError) -> None:
         start = 0.0 if call.prices is None else float(np.abs(call.prices).max())
         sizes = as_fraction(int(np.abs(exact.numbers).sum()), exact.exponent)
         assert sizes > TOO_LARGE or start > 1e290, f"refused: {said}"
+    elif "their sum overflows" in said:
+        assert call.problem.weights is not None
+        assert Fraction(float(call.problem.weights.max())) * n >= Fraction(LARGEST), said
     elif "options.last_entries" in said:
         assert n * k > call.options.last_entries
         assert call.tol > 0.0
