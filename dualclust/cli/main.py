@@ -213,9 +213,12 @@ def _add_encoder(train: argparse.ArgumentParser) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     begun = time.perf_counter()
-    options = build_parser().parse_args(arguments)
+    parser = build_parser()
+    options = parser.parse_args(arguments)
     if options.command == "train":
         options.begun = begun  # since when `--time` passes
+        if not (options.method or options.data or options.recipe or options.encoder):
+            parser.error("train takes a METHOD, or --data, which a method is chosen for")
     try:
         code = _dispatch(options)
         sys.stdout.flush()

@@ -96,12 +96,12 @@ def check_rows(rows: Array) -> None:
             raise InvalidValueError(msg)
 
 
-def check_row_shape(shape: tuple[int, ...]) -> None:
-    """Refuse what is not (n, d), of which a header tells as well."""
+def check_row_shape(shape: tuple[int, ...], where: str = "") -> None:
+    """Refuse what is not (n, d), of which a header tells as well; `where` names the file."""
     if len(shape) != 2 or 0 in shape:
         msg = (
-            f"embeddings must have shape (n, d), got {shape}. To fix this, give each sample a "
-            f"row of numbers, as rows.reshape(n, -1) does"
+            f"{where}embeddings must have shape (n, d), got {shape}. To fix this, give each sample "
+            f"a row of numbers, as rows.reshape(n, -1) does"
         )
         raise InvalidValueError(msg)
 

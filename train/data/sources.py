@@ -203,7 +203,7 @@ def _embeddings(path: Path, *, mapped: bool) -> Source:
 
     with damaged(path), path.open("rb") as file:
         shape = read_header(file, path).shape
-    check_row_shape(shape)
+    check_row_shape(shape, f"{path}: ")
     return Source({"all": Split(read, labels_beside(path), shape=shape)}, rows=True)
 
 

@@ -23,7 +23,7 @@ def test_features_are_believed_if_some_of_them_are_what_is_computed(n, autocast,
     data = SimpleNamespace(ids=range(n), take=lambda ids: asked.append(ids.tolist()) or rows[ids])
 
     class Encoder:
-        encoder_dim = 2
+        encoder, encoder_dim = None, 2
 
         def __call__(self, images):
             return images.double()

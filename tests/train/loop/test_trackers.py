@@ -194,7 +194,7 @@ def test_only_the_first_rank_logs(tmp_path, wandb, monkeypatch):
     from dualclust.train.loop import train_and_resume
 
     class Over:
-        epoch, metrics, ranks = 0, (), Ranks(1, 2)
+        epoch, metrics, ranks, fitted = 0, (), Ranks(1, 2), False
         config = RunConfig(epochs=1, log=("wandb",))
         method = SimpleNamespace(config=config)
 

@@ -178,12 +178,12 @@ def test_the_target_learns_by_the_average_alone(rng):
 
 def test_the_momentum_reaches_one_at_the_last_step():
     method = make("propos.ema=0.9", "propos.ema_schedule=cosine")
-    found = []
-    for _ in range(method.total_steps):
+    found, n_steps = [], int(method.total_steps)
+    for _ in range(n_steps):
         method.after_step()
         found.append(float(method.ema_momentum()))
-    t = np.arange(1, method.total_steps + 1) / method.total_steps
-    assert method.total_steps == 4
+    t = np.arange(1, n_steps + 1) / n_steps
+    assert n_steps == 4
     np.testing.assert_allclose(found, 1 - 0.1 * (1 + np.cos(np.pi * t)) / 2, rtol=1e-12)
     assert found[-1] == 1
 
