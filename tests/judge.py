@@ -138,7 +138,7 @@ def judge_assignment(
     require(abs(o - worth) <= r + e, "objective within rounding", objective, float(worth), rounding)
     require(abs(o - worth) <= 64 * EPS * size + e + floor, "objective", objective, float(worth))
     terms = total(np.where(allowed, abs(s), 0 * abs(s)).max(axis=1))[0] + n * total(abs(p))[0]
-    require(0 <= r <= 128 * EPS * (size + e + terms) + floor, "rounding is of the terms", rounding)
+    require(0 <= r <= 129 * EPS * (size + e + terms) + floor, "128 of rounded terms", rounding)
     require(o <= ub, "objective at most upper_bound", objective, bound)
     dual, out = worth - Fraction(doubt) + lost + off, r + rounded + 2 * Fraction(doubt)
     require(dual <= ub + out, "D at most upper_bound", float(dual), bound, float(out))

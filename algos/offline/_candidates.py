@@ -62,6 +62,9 @@ __all__ = [
 AT_EDGE = 1.0 - 1e-9
 """Share of the radius from which on a price counts as at the edge, against rounding."""
 
+FARTHEST = 2.0**300
+"""Radius from which on a region does not grow: scores are below 2^200."""
+
 JOINED_BLOCKS = 256
 """Blocks that are joined at a time while a pass goes on; see `join`."""
 
@@ -100,7 +103,9 @@ def next_region(
         growth = options.moving_growth
         if bool(xp.any(outside)):
             rest = xp.clip(region.radius, max=median(region.radius))  # those that have arrived
-    return TrustRegion(prices, xp.where(outside, growth * xp.maximum(moved, region.radius), rest))
+    # Passes that go on growing a region must not overflow.
+    farthest = xp.clip(xp.maximum(moved, region.radius), max=FARTHEST)
+    return TrustRegion(prices, xp.where(outside, growth * farthest, rest))
 
 
 class Candidates(NamedTuple):
