@@ -132,7 +132,7 @@ def judge_assignment(
     product = total(abs(s[i, best]))[0] if weights is not None else Fraction(0)
     rounded = EPS * (size + abs(ub) + product) + floor  # losses, the bound, weights times scores
     explained = 64 * EPS * size + rounded
-    if not is_exact and exact is None and off > explained:
+    if not is_exact and exact is None and 8 * off > explained:
         return judge_assignment(scores, weights, lower, upper, found, doubt=doubt, exact=True)
     e, explained = e + Fraction(doubt), explained + 2 * Fraction(doubt)
     require(abs(o - worth) <= r + e, "objective within rounding", objective, float(worth), rounding)
