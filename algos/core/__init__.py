@@ -40,7 +40,6 @@ from .segments import (
     segment_sum,
 )
 from .workers import (
-    begun,
     map_in_order,
     map_parts,
     row_parts,
@@ -60,7 +59,6 @@ __all__ = [
     "MissingFileError",
     "OutputError",
     "UsageError",
-    "begun",
     "conjugate_gradients",
     "map_in_order",
     "map_parts",

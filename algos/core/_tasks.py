@@ -128,14 +128,10 @@ class Tasks(Generic[T, R]):
         del task  # its error holds this frame
         return True
 
-    def drop_waiting(self) -> None:
-        """Drop the tasks that wait: those that no worker has by now are never begun."""
-        with self._lock:
-            self._waiting.clear()
-
     def withdraw(self, begun: Iterable[Task[T, R]]) -> None:
         """Drop the tasks that wait, and wait for those of some begun ones that a worker has."""
-        self.drop_waiting()
+        with self._lock:
+            self._waiting.clear()
         for task in begun:
             if task.is_with_worker:
                 task.wait()

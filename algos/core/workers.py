@@ -11,9 +11,7 @@ the same time. Sums and lists must not depend on which block is ready first.
 3. *The caller works too.* It is one of the threads, and does a pass of one block alone: where the
    result that comes next is not ready, it computes the first block that no other has begun. A pass
    of a few short blocks would cost as much in threads that wake each other as in work.
-4. *Ahead.* Workers begin with what is asked for later (`begun`), while the caller does what cannot
-   be shared out. Whoever then needs an item that none has begun computes it.
-5. *One level.* Inside a pass there are no workers: a pass within a pass is a loop, so that no
+4. *One level.* Inside a pass there are no workers: a pass within a pass is a loop, so that no
    thread ever waits for another's place in the pool.
 
 NumPy arrays alone are shared out: PyTorch and JAX have threads of their own, and a GPU its queue.
@@ -36,7 +34,7 @@ from ._tasks import Task, Tasks
 from .checks import check_count
 from .types import Array
 
-__all__ = ["begun", "map_in_order", "map_parts", "row_parts", "workers"]
+__all__ = ["map_in_order", "map_parts", "row_parts", "workers"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -156,71 +154,6 @@ def map_in_order(
     finally:
         tasks.withdraw(started)
         started.clear()  # errors that nobody will see hold frames, and these hold it
-
-
-@contextmanager
-def begun(
-    function: Callable[[T], R], items: Iterable[T], *, like: Array | None
-) -> Iterator[Callable[[T], R]]:
-    """Let workers begin with some items; yields the function, which has their results ready.
-
-    Parameters
-    ----------
-    function : callable
-        Called by several threads at once.
-    items : iterable
-        Hashable, and few: what comes of all of them may have to be held.
-    like : array, or None
-        As in `map_in_order`. Where nothing is shared out, nothing is begun.
-
-    Yields
-    ------
-    callable
-        Returns ``function(item)``, of any item, to any thread, inside a pass as well. The result of
-        an item is handed out once and computed anew after that. Once somebody has asked, workers
-        begin no more: an item that none has begun is computed by the thread that asks for it.
-
-    Raises
-    ------
-    Exception
-        Whatever `function` raises, when the result is asked for.
-
-    Notes
-    -----
-    The context ends with nothing running. Other passes may run inside it: workers come to them once
-    all that was offered here is done, or one of these items was asked for.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> with workers(2), begun(abs, [-1, -2], like=np.zeros(1)) as size:
-    ...     signs = list(map_in_order(lambda i: i > 0, [-1, -2], like=np.zeros(1)))
-    ...     print(signs, list(map_in_order(size, [-1, -2, -3], like=np.zeros(1))))
-    [False, False] [1, 2, 3]
-    """
-    pool = _pool_for(like)
-    if pool is None:
-        yield function
-        return
-    tasks = _tasks_of(pool, function)
-    held = {item: Task[T, R](item) for item in items}
-
-    def call(item: T) -> R:
-        tasks.drop_waiting()
-        if (task := held.get(item)) is not None and task.is_with_worker:
-            task.wait()  # held meanwhile: after an interrupt the context still waits for it
-        task = held.pop(item, None)
-        try:
-            return task.result() if task is not None and task.is_with_worker else function(item)
-        finally:
-            del task  # its error holds this frame
-
-    try:
-        tasks.offer(list(held.values()), n_workers=len(held))
-        yield call
-    finally:
-        tasks.withdraw(list(held.values()))
-        held.clear()  # errors that nobody will see hold frames, and these hold it
 
 
 def _pool_for(like: Array | None) -> _Pool | None:

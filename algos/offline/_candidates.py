@@ -62,7 +62,7 @@ __all__ = [
 AT_EDGE = 1.0 - 1e-9
 """Share of the radius from which on a price counts as at the edge, against rounding."""
 
-FARTHEST = 2.0**300
+LARGEST_RADIUS = 2.0**300
 """Radius from which on a region does not grow: scores are below 2^200."""
 
 JOINED_BLOCKS = 256
@@ -104,8 +104,8 @@ def next_region(
         if bool(xp.any(outside)):
             rest = xp.clip(region.radius, max=median(region.radius))  # those that have arrived
     # Passes that go on growing a region must not overflow.
-    farthest = xp.clip(xp.maximum(moved, region.radius), max=FARTHEST)
-    return TrustRegion(prices, xp.where(outside, growth * farthest, rest))
+    known = xp.clip(xp.maximum(moved, region.radius), max=LARGEST_RADIUS)
+    return TrustRegion(prices, xp.where(outside, growth * known, rest))
 
 
 class Candidates(NamedTuple):

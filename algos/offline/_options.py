@@ -100,7 +100,7 @@ class SolverOptions:
     `last_entries`. They take less than a label and its order do. 0 for no more than there."""
     max_passes: int = 48
     """Passes over all scores, after which all clusters become candidates: these take as long as
-    hundreds of passes, and heavy tails end within 20, or rarely 40."""
+    hundreds of passes, and some rows of heavy tails end after more than 16."""
     max_limited_passes: int = 5
     """The same once the trust region has shrunk to what memory or lists hold, for more than
     `last_entries` scores: little changes after a few."""

@@ -53,10 +53,6 @@ class Search(NamedTuple):
         Whether further passes would learn nothing, because most rows tie.
     online : OfflineAssignment or None
         The best labels of online passes, or of a search before this one.
-    online_prices : (k,) float64 array, or None
-        Where the last online passes began.
-    is_arriving : bool
-        Whether the next region has prices that the last one held back (`_held_prices`).
     """
 
     region: TrustRegion
@@ -68,8 +64,6 @@ class Search(NamedTuple):
     best_prices: Array
     is_tied: bool = False
     online: OfflineAssignment | None = None
-    online_prices: Array | None = None
-    is_arriving: bool = False
 
     def judged(self, solution: ReducedSolution) -> Search:
         """Keep the best labels, and the prices that prove most (step 4)."""

@@ -294,7 +294,7 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
     """Steps 2 to 5: one pass over all scores, and what it adds to the search."""
     source, bounds, tol, options, _ = problem
     (center, radius), n = search.region, source.group.n_total
-    xp, search = compat.array_namespace(center), search._replace(is_arriving=False)
+    xp = compat.array_namespace(center)
     most, region = None if problem.is_exact else options.max_entries, search.region
     try:
         candidates = collect_candidates(  # step 2
@@ -339,28 +339,17 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
         del candidates  # as much memory as the rows of blocks take
         found = around_blocks(source, bounds, blocks, start, radius, options, judge=not is_cut)
         region = planned if found is start else found
-    if region is not planned:  # somewhere else, where what is known says nothing
-        judged = judged._replace(is_arriving=True)
     return judged._replace(region=region, width=width, is_limited=is_limited)  # step 5
-
-
-def _with_online_passes(problem: Problem, search: Search) -> Search:
-    """Label all rows by online passes, unless these have begun at the same prices before."""
-    prices, (source, bounds, _, options, _) = search.best_prices, problem
-    if search.online_prices is prices:
-        return search
-    found = assign_in_passes(source, bounds, prices, options)
-    return search._replace(online=best_of(search.online, found), online_prices=prices)
 
 
 def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:
     """Step 6: the best labels so far, those of online passes, or the optimum from all scores."""
-    options, n_scores = problem.options, problem.n_scores
+    (source, bounds, _, options, _), n_scores, online = problem, problem.n_scores, search.online
     if problem.is_exact:
         return _solve_in_full(problem, search.prices)
     if search.best is None or n_scores <= options.retry_entries:
-        search = _with_online_passes(problem, search)
-    found, is_last = best_of(search.best, search.online), n_scores > options.last_entries
+        online = best_of(online, assign_in_passes(source, bounds, search.best_prices, options))
+    found, is_last = best_of(search.best, online), n_scores > options.last_entries
     is_enough = is_last or (search.best is not None and n_scores > options.retry_entries)
     if found is not None and (is_enough or found.gap <= problem.tol):
         return found

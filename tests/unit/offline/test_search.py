@@ -50,7 +50,7 @@ def test_a_pass_is_judged_by_its_labels_and_by_its_bound(bound, is_kept):
 def test_a_search_begins_without_labels():
     region = TrustRegion(np.zeros(2), np.ones(2))
     search = Search(region, 4, False, None, None, math.inf, region.center)
-    assert (search.is_tied, search.online, search.online_prices) == (False, None, None)
+    assert (search.is_tied, search.online) == (False, None)
 
 
 def test_a_problem_counts_the_scores_of_all_ranks():
