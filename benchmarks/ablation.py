@@ -6,7 +6,7 @@ method reads, products with the curvature, and augmenting paths. A mechanism sta
 least a quarter on a family and costs no other more than a twentieth. Gaps have to agree.
 
     python -m benchmarks.ablation --rows 20000 --clusters 100
-    python -m benchmarks.ablation --only blocks averaged --families crowded "heavy 1.1" --tol 0 1e-3
+    python -m benchmarks.ablation --only averaged windows --families crowded "heavy 1.1" --tol 0 1e-3
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from dualclust.algos.offline import (
     assignment,
 )
 
+from dualclust.algos.offline._candidates import next_region
+
 from .families import FAMILIES, Instance
 
 
@@ -47,8 +49,8 @@ class Switch(NamedTuple):
     off: Callable[..., Any]
 
 
-def _same_region(source: Any, bounds: Any, blocks: Any, region: Any, *_: Any, **__: Any) -> Any:
-    return region
+def _next_region(*given: Any, by_steps: bool = False, **options: Any) -> Any:
+    return next_region(*given, **options)
 
 
 def _nothing(*_: Any, **__: Any) -> None:
@@ -57,12 +59,13 @@ def _nothing(*_: Any, **__: Any) -> None:
 
 SWITCHES: dict[str, Switch] = {
     "averaged": Switch(_trust_region, "averaged_region", _nothing),
-    "blocks": Switch(assignment, "around_blocks", _same_region),
     "distinct rows": Switch(_search, "region_of_distinct_rows", _nothing),
     "few clusters": Switch(_search, "are_few", lambda *_: False),
     "no prices": Switch(_search, "without_prices", _nothing),
     "ties before a pass": Switch(_search, "expected_tied_share", lambda *_, **__: 0.0),
     "held back": Switch(_reduced, "_held_back", lambda *_: False),
+    "radius by steps": Switch(assignment, "next_region", _next_region),
+    "repeated steps": Switch(assignment, "extrapolated", _nothing),
     "near is near enough": Switch(_smoothed_dual, "EARLY_PROMISE", 0.0),  # type: ignore[arg-type]
 }
 """Mechanisms that are functions or numbers of a module, by name."""

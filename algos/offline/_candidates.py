@@ -88,12 +88,15 @@ def next_region(
     prices: Array,
     *,
     is_moving: bool = False,
+    by_steps: bool = False,
     options: SolverOptions = DEFAULT_OPTIONS,
 ) -> TrustRegion:
     """Center the region on better prices: larger where they left the last one, smaller elsewhere.
 
     A region that `is_moving` over several passes grows slowly, so that rows keep few candidates,
-    and shrinks only once no price stands at its edge: prices that travel pull others along.
+    and shrinks only once no price stands at its edge: prices that move pull others along. Where
+    clusters compete for the same rows, none of them moves farther in a pass than the others may.
+    So `by_steps` no radius is less than the last step, times what a region grows by.
     """
     xp = compat.array_namespace(prices)
     moved = xp.abs(prices - region.center)
@@ -103,6 +106,8 @@ def next_region(
         growth = options.moving_growth
         if bool(xp.any(outside)):
             rest = xp.clip(region.radius, max=median(region.radius))  # those that have arrived
+            if by_steps:
+                rest = xp.maximum(rest, growth * moved)
     # Passes that go on growing a region must not overflow.
     known = xp.clip(xp.maximum(moved, region.radius), max=LARGEST_RADIUS)
     return TrustRegion(prices, xp.where(outside, growth * known, rest))

@@ -101,9 +101,6 @@ class SolverOptions:
     max_passes: int = 48
     """Passes over all scores, after which all clusters become candidates: these take as long as
     hundreds of passes, and some rows of heavy tails end after more than 16."""
-    max_limited_passes: int = 5
-    """The same once the trust region has shrunk to what memory or lists hold, for more than
-    `last_entries` scores: little changes after a few."""
     tied_share: float = 0.99
     """Share of the rows with truncated candidates above which nothing is learned from a pass."""
     often_tied_share: float = 0.5

@@ -96,17 +96,6 @@ class Problem(NamedTuple):
         n, options = self.source.group.n_total, self.options
         return not self.is_exact and n * options.pass_width > options.max_entries
 
-    def most_passes(self, *, is_limited: bool) -> int:
-        """Return how many passes there are at most: fewer in a region that shrinks.
-
-        Unless the optimum is asked for, or what they leave is ended by all scores.
-        """
-        options = self.options
-        may_end_full = self.is_exact or self.n_scores <= options.last_entries
-        if may_end_full or not is_limited:
-            return options.max_passes
-        return min(options.max_passes, options.max_limited_passes)
-
     @property
     def n_scores(self) -> int:
         """Scores of all ranks."""

@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 import array_api_compat as compat
 
-from ..bounds.sizes import SizeBounds
+from ..bounds.sizes import SizeBounds, price_of_bounds
 from ..core.errors import InfeasibleBoundsError, InvalidValueError
+from ..core.reads import entries
 from ..core.types import Array
+from ..scores.nearest import best_clusters
 from ..scores.sources import ScoreSource, times_power_of_two
 from ._candidates import TrustRegion, collect_candidates
 from ._few_clusters import solve_few
@@ -24,10 +26,27 @@ from ._ties import (
 )
 from ._trust_region import initial_region
 
-__all__ = ["Search", "best_of", "first_region", "reach_in_unit", "started", "without_passes"]
+__all__ = [
+    "FROM_PASS",
+    "Search",
+    "best_of",
+    "extrapolated",
+    "first_region",
+    "reach_in_unit",
+    "started",
+    "without_passes",
+]
 
 LEAST_REACH, MOST_REACH = 2.0**-500, 2.0**100
 """A reach in the unit of the source is so large, so that sums with scores of float32 are finite."""
+
+
+REPEATS, FROM_PASS = (0.0, 1.0, 3.0, 7.0, 15.0), 4
+"""How often the last step of the prices is tried again, and passes before the first time: many
+searches end in fewer (benchmarks/results/ablation.md)."""
+
+WORTH = 1e-9
+"""Share of the dual value that other prices must be better by: more than its rounding."""
 
 
 class Search(NamedTuple):
@@ -53,6 +72,8 @@ class Search(NamedTuple):
         Whether further passes would learn nothing, because most rows tie.
     online : OfflineAssignment or None
         The best labels of online passes, or of a search before this one.
+    last_proving : (k,) float64 array, or None
+        Prices inside the region of the last pass; None after steps were repeated.
     """
 
     region: TrustRegion
@@ -64,6 +85,7 @@ class Search(NamedTuple):
     best_prices: Array
     is_tied: bool = False
     online: OfflineAssignment | None = None
+    last_proving: Array | None = None
 
     def judged(self, solution: ReducedSolution) -> Search:
         """Keep the best labels, and the prices that prove most (step 4)."""
@@ -114,6 +136,44 @@ def started(problem: Problem, prices: Array | None) -> Search:
         least_bound=math.inf,
         best_prices=region.center,
     )
+
+
+def extrapolated(
+    source: ScoreSource, bounds: SizeBounds, before: Array, prices: Array
+) -> Array | None:
+    """Repeat the last step of the prices as often as it lowers the dual value, or return None.
+
+    A small region that follows prices over a long way moves them by its radius in each pass, often
+    in the same direction. The dual value ``D(pi) = sum_i max_k (s_ik + pi_k) + price of bounds`` is
+    convex along it: one pass adds it up for some multiples of the step.
+
+    Examples
+    --------
+    Five of six rows may stay. The other cluster has to rise by 1, and has risen by 1/8 so far.
+
+    >>> import numpy as np
+    >>> from dualclust.algos.scores.sources import score_source
+    >>> source = score_source(np.asarray([[1.0, 0.0]] * 6))
+    >>> bounds = SizeBounds.from_counts([5, 1], n_samples=6)
+    >>> extrapolated(source, bounds, np.asarray([0.0, 0.0]), np.asarray([0.0, 0.125]))
+    array([0., 1.])
+    """
+    xp = compat.array_namespace(prices)
+    tried = [prices + repeats * (prices - before) for repeats in REPEATS]
+
+    def worth(start: int, stop: int) -> Array:
+        scores = source.block(start, stop)
+        best = [best_clusters(scores, some)[1] for some in tried]
+        return xp.stack([xp.sum(xp.astype(b, xp.float64)) for b in best])[None, :]
+
+    parts = xp.concat(list(source.map_blocks(worth, like=before, at_least_one=True)))
+    sums = entries("sums", xp.reshape(source.group.gather(parts), (-1,)))
+    duals = [
+        math.fsum(sums[i :: len(tried)]) + price_of_bounds(some, bounds)
+        for i, some in enumerate(tried)
+    ]
+    least = min(range(len(tried)), key=duals.__getitem__)
+    return tried[least] if duals[least] < duals[0] - WORTH * abs(duals[0]) else None
 
 
 def reach_in_unit(reach: Array, exponent: int) -> Array:

@@ -14,8 +14,9 @@ maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``.
 4. *Judge*: labels within `tol` of the bound end the search. They are optimal if the prices lie
    inside the region and truncation has left out nothing of worth.
 5. *Next region*: around the new prices, with more candidates per row where they were truncated, or
-   so small that few would be, where most were and the region would grow; repeat from 2. Prices
-   that it holds back are found apart (`_held_prices`).
+   so small that few would be, where most were and the region would grow; repeat from 2. After some
+   passes that held prices back, the last step is repeated as often as that lowers the dual value
+   (`_search.extrapolated`).
 6. *Last resort*, where passes have not proven the gap: two online passes (`_online_passes`), or all
    clusters as candidates of a problem of moderate size. Small ones begin and end with that, and so
    do those of few clusters (`_few_clusters`).
@@ -61,17 +62,20 @@ from ._candidates import (
     collect_candidates,
     next_region,
 )
-from ._held_prices import around_blocks, blocks_of_pass
 from ._memory import raise_no_labels, raise_without_labels, within_memory
 from ._online_passes import assign_in_passes
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, Problem, in_unit
 from ._reduced import are_few, solve_reduced
 from ._region_from_rows import brought_near, shifted_together, usable_prices
-from ._search import Search, best_of, reach_in_unit, started, without_passes
+from ._search import FROM_PASS, Search, best_of, extrapolated, reach_in_unit, started, without_passes
 from ._ties import tied_share
 
 __all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "assign_source"]
+
+PATIENCE = 8
+"""Passes that have to lower the least bound by half of the tolerance, where no other end is left
+than their labels or those of online passes."""
 
 
 def assign_offline(
@@ -272,18 +276,22 @@ def _solved(
 def _by_passes(problem: Problem, search: Search, given: Array | None) -> OfflineAssignment:
     """Steps 2 to 6, after prices were learned; those `given` are in the caller's unit."""
     source, _, tol, options, reach = problem
-    may_end_full = problem.n_scores <= options.last_entries
+    may_end_full = problem.is_exact or problem.n_scores <= options.last_entries
+    least: list[float] = []
     for n_passes in range(options.max_passes):
-        if n_passes >= problem.most_passes(is_limited=search.is_limited):
-            break
         if search.is_limited:
             region, width = within_memory(source, search.region, search.width, options)
             search = search._replace(region=region, width=width)
         search = _after_pass(problem, search, n_passes)  # steps 2 to 5
         if search.best is not None and search.best.gap <= tol:
             return search.best
-        if search.is_tied and (may_end_full or problem.reach is not None):
+        if search.is_tied and (may_end_full or reach is not None):
             break
+        least.append(search.least_bound)
+        if not may_end_full and n_passes >= PATIENCE:
+            fall = least[n_passes - PATIENCE] - least[n_passes]
+            if not fall > 0.5 * tol * abs(least[n_passes]):  # most rows tie
+                break
     if reach is not None:  # prices were farther off than that, or not nearly so far
         known = best_of(search.best, search.online)
         return _solved(problem._replace(reach=None), given, known)
@@ -331,15 +339,18 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
         grows = is_wide and bool(xp.any(candidates.at_edge(prices)))
         is_limited = grows or (most is not None and n * width > most)
     is_limited = is_limited or (n_passes > 0 and solution.assignment is None)
-    region = planned = next_region(region, prices, is_moving=is_limited, options=options)
-    is_cut = problem.is_cut
-    if n_passes + 1 < problem.most_passes(is_limited=is_limited):
-        start = planned if is_cut else planned._replace(center=solution.proving)
-        blocks = blocks_of_pass(candidates, start.center, n_passes, is_cut, options)
-        del candidates  # as much memory as the rows of blocks take
-        found = around_blocks(source, bounds, blocks, start, radius, options, judge=not is_cut)
-        region = planned if found is start else found
-    return judged._replace(region=region, width=width, is_limited=is_limited)  # step 5
+    region = next_region(
+        region, prices, is_moving=is_limited, by_steps=is_limited, options=options
+    )
+    before, last = search.last_proving, solution.proving
+    if n_passes >= FROM_PASS and bool(xp.any(candidates.at_edge(last))):
+        del candidates  # as much memory as the next ones take
+        farther = None if before is None else extrapolated(source, bounds, before, last)
+        if farther is not None:
+            region, last = TrustRegion(farther, region.radius), None
+    return judged._replace(  # step 5
+        region=region, width=width, is_limited=is_limited, last_proving=last
+    )
 
 
 def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:

@@ -24,7 +24,6 @@ CHOSEN = {
     "max_entries": 33_554_432,
     "entries_per_row": 1.0,
     "max_passes": 48,
-    "max_limited_passes": 5,
     "tied_share": 0.99,
     "often_tied_share": 0.5,
     "mostly_tied_share": 0.97,
@@ -98,7 +97,7 @@ def test_limits_stand_in_their_order():
     own = DEFAULT_OPTIONS
     assert own.full_entries < own.retry_entries < own.max_entries < own.last_entries
     assert own.moving_entries <= own.max_entries
-    assert own.rough_after < own.max_limited_passes < own.max_passes
+    assert own.rough_after < own.max_passes
     assert own.often_tied_share < own.mostly_tied_share < own.tied_share < 1.0
     assert own.region_shrinkage < 1.0 < own.moving_growth < own.region_growth
     assert own.fallback_floor < own.learning_floor

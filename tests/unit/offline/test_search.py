@@ -8,13 +8,15 @@ import pytest
 from dualclust.algos.bounds.farkas import verify_infeasibility
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidValueError
-from dualclust.algos.offline import DEFAULT_OPTIONS
+from dualclust.algos.offline import DEFAULT_OPTIONS, SolverOptions
 from dualclust.algos.offline._candidates import TrustRegion
 from dualclust.algos.offline._proof import OfflineAssignment
 from dualclust.algos.offline._reduced import ReducedSolution
-from dualclust.algos.offline._search import Search, best_of
-from dualclust.algos.offline.assignment import Problem, assign_source
+from dualclust.algos.offline._search import REPEATS, Search, best_of, extrapolated
+from dualclust.algos.offline.assignment import Problem, assign_offline, assign_source
+from dualclust.algos.online.certificates import dual_value
 from dualclust.algos.scores.sources import Group, score_source
+from tests.compare import to_numpy
 
 
 def labels_of(gap):
@@ -47,10 +49,57 @@ def test_a_pass_is_judged_by_its_labels_and_by_its_bound(bound, is_kept):
     assert search.judged(ReducedSolution(None, moved, bound, new)).best is first
 
 
+def test_a_step_is_repeated_as_often_as_that_lowers_the_dual_value(xp, rng):
+    """Of random steps: the least of the values at the multiples that are tried, or no better one."""
+    n_better = 0
+    for _ in range(40):
+        n, k = int(rng.integers(5, 60)), int(rng.integers(2, 6))
+        scores = np.round(rng.normal(size=(n, k)) * 16) / 16
+        scores[rng.random((n, k)) < 0.1] = -np.inf
+        scores[:, 0] = np.where(np.isfinite(scores).any(axis=1), scores[:, 0], 0.0)
+        lower, upper = [n // (2 * k)] * k, [n] * k
+        before = np.round(rng.normal(size=k) * 16) / 16
+        prices = before + np.round(rng.normal(size=k) * 2) / 16
+        tried = [prices + t * (prices - before) for t in REPEATS]
+        numpy_bounds = SizeBounds.from_counts(lower, upper, n_samples=n)
+        values = [dual_value(scores, some, numpy_bounds) for some in tried]
+        bounds = SizeBounds.from_counts(lower, upper, n_samples=n, xp=xp)
+        given = (xp.asarray(v) for v in (before, prices))
+        found = extrapolated(score_source(xp.asarray(scores)), bounds, *given)
+        least = int(np.argmin(values))
+        if values[least] < values[0]:
+            n_better += 1
+            assert found is not None
+            value = dual_value(scores, to_numpy(found), numpy_bounds)
+            assert value == pytest.approx(values[least], rel=1e-12)
+        else:
+            assert found is None
+    assert 5 < n_better < 35
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_clusters_of_one_direction_move_together(seed):
+    """Eight clusters share each direction, and lists are too short for all of them.
+
+    One direction has forty rows more than its clusters may hold, so that their eight prices fall by
+    the distance to the next one: sixty times what tells rows of one direction apart.
+    """
+    rng, n, k = np.random.default_rng(seed), 4_096, 64
+    directions = np.eye(8)[np.arange(k) % 8]
+    rows = np.repeat(np.eye(8), n // 8, axis=0)
+    rows[:40] = np.eye(8)[1]
+    scores = rows @ directions.T + rng.normal(size=(n, k)) / 64
+    bounds = SizeBounds.from_counts([n // k - 2] * k, [n // k + 2] * k, n_samples=n)
+    options = SolverOptions(full_entries=0, max_entries=6 * n, entries_per_row=0.0, last_entries=0)
+    found = assign_offline(scores, bounds, tol=1e-4, options=options)
+    assert found.gap <= 1e-4
+    assert np.abs(np.bincount(found.labels, minlength=k) - n // k).max() <= 2
+
+
 def test_a_search_begins_without_labels():
     region = TrustRegion(np.zeros(2), np.ones(2))
     search = Search(region, 4, False, None, None, math.inf, region.center)
-    assert (search.is_tied, search.online) == (False, None)
+    assert (search.is_tied, search.online, search.last_proving) == (False, None, None)
 
 
 def test_a_problem_counts_the_scores_of_all_ranks():

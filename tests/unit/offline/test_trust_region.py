@@ -45,6 +45,9 @@ def test_a_region_grows_where_prices_left_it_and_shrinks_elsewhere(xp):
     assert to_numpy(arrived.radius).tolist() == [1.0, 2.0, 12.0]
     rest = next_region(region, xp.asarray([0.5, -0.5, 0.0]), is_moving=True)
     assert to_numpy(rest.radius).tolist() == [0.25, 0.25, 0.25]
+    # Prices that went far, but not to the edge, may go as far again, and more.
+    pulled = next_region(region, xp.asarray([0.75, -1.0, 0.25]), is_moving=True, by_steps=True)
+    assert to_numpy(pulled.radius).tolist() == [1.5, 2.0, 1.0]
 
 
 @pytest.mark.parametrize("entries", [2_000, 8_000, 40_000])
