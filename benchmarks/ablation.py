@@ -6,7 +6,7 @@ method reads, products with the curvature, and augmenting paths. A mechanism sta
 least a quarter on a family and costs no other more than a twentieth. Gaps have to agree.
 
     python -m benchmarks.ablation --rows 20000 --clusters 100
-    python -m benchmarks.ablation --only averaged windows --families crowded "heavy 1.1" --tol 0 1e-3
+    python -m benchmarks.ablation --only averaged --families crowded "heavy 1.1" --tol 0 1e-3
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from dualclust.algos.offline import (
     _trust_region,
     assignment,
 )
-
 from dualclust.algos.offline._candidates import next_region
 
 from .families import FAMILIES, Instance

@@ -35,6 +35,7 @@ from ..core.segments import segment_sum
 from ..core.types import Array
 from ..offline import DEFAULT_OPTIONS, SolverOptions, may_be_free
 from ..offline.assignment import OfflineAssignment, assign_source
+from ..scores.deadline import Deadline, is_over
 from ..scores.sources import ScoreSource
 from ._frame import Frame, scores_of
 from ._restrictions import Restrictions
@@ -67,11 +68,16 @@ AT_FIRST = replace(BETWEEN, pass_width=4, sample_entries=0, deviations=2.0)
 
 
 class Labeler(NamedTuple):
-    """Rows, bounds and rules of the labels, for any centers."""
+    """Rows, bounds and rules of the labels, for any centers; and when to end."""
 
     frame: Frame
     bounds: SizeBounds
     restrictions: Restrictions | None
+    deadline: Deadline | None = None
+
+    def is_over(self) -> bool:
+        """Whether the time is up, the same on all ranks, which call this together."""
+        return is_over(self.deadline, self.frame.raw.group, like=self.bounds.lower)
 
     @property
     def is_large(self) -> bool:
@@ -113,7 +119,13 @@ class Labeler(NamedTuple):
             prices = compat.array_namespace(prices).clip(prices, min=-most, max=most) / unit
             reach = _reach(drifts, unit)
         found = assign_source(
-            source, self.bounds, prices=prices, reach=reach, tol=gap, options=options
+            source,
+            self.bounds,
+            prices=prices,
+            reach=reach,
+            tol=gap,
+            time_limit=self.deadline,
+            options=options,
         )
         return found._replace(
             prices=found.prices * unit,
@@ -212,4 +224,5 @@ def at_no_prices(
         rounding=ROUNDING * (abs(value) if size is None else size),
         violation=0,
         gap=0.0,
+        phase="ties",
     )

@@ -41,10 +41,11 @@ from ..core.checks import check_interval, check_per_cluster, check_same_place
 from ..core.errors import InvalidValueError
 from ..core.types import Array
 from ..offline.assignment import OfflineAssignment
+from ..scores.deadline import Deadline, deadline_of
 from ..scores.sources import FeatureSource
 from ._cluster_sums import best_centers, gathered_sums
 from ._empty_clusters import relocate_empty
-from ._frame import Frame, check_reach, fits_alone, frame_of
+from ._frame import check_reach, fits_alone, frame_of
 from ._labels import MANY, NEAR, Labeler, at_no_prices, next_drifts
 from ._over_relaxation import relaxed_centers
 from ._restrictions import restrictions_of
@@ -135,6 +136,7 @@ def constrained_kmeans(
     state: KMeansState | None = None,
     progress: Progress | None = None,
     empty: str = "relocate",
+    time_limit: float | Deadline | None = None,
 ) -> ConstrainedKMeansResult:
     """Cluster features so that every cluster size lies between its bounds.
 
@@ -173,6 +175,9 @@ def constrained_kmeans(
     empty : {"relocate", "keep"}
         Whether the center of a cluster that got no sample, but may have one, moves to the sample
         farthest from its own center that is free and may join it, or stays.
+    time_limit : float >= 0, or Deadline, optional
+        Seconds after which the run ends with the labels of its last iteration, and the gap that is
+        proven for them. A step that has begun comes to its end, as in `assign_offline`.
 
     Returns
     -------
@@ -244,13 +249,14 @@ def constrained_kmeans(
                 empty=empty,
                 state=state,
                 progress=progress,
+                time_limit=time_limit,
             )
         )
     frame = frame_of(features, metric, weights)
     if state is not None:
         check_state(state, frame, centers)
     check_reach(frame, centers if state is None else state.centers)
-    labeler = Labeler(frame, bounds, restrictions)
+    labeler = Labeler(frame, bounds, restrictions, deadline_of(time_limit))
     if state is None:
         centers = xp.astype(centers, like.dtype)
         if not max_iter:
@@ -258,13 +264,13 @@ def constrained_kmeans(
             return ConstrainedKMeansResult(centers, found, 0, False)
         state = _first_state(labeler, centers, prices, metric, empty)
     before = None
-    while state.n_iter < max_iter and not state.converged:
+    while state.n_iter < max_iter and not state.converged and not labeler.is_over():
         sums = gathered_sums(frame, state.labels, bounds.n_clusters, before)
         before = sums, state.labels
         state = _updated(labeler, sums, state, tol, empty, knows_prices=prices is not None)
         if progress is not None:
             progress(state, state.changed)
-    final = labeler.proven(state, gap)
+    final = labeler.proven(state, 2.0 if labeler.is_over() else gap)
     if final is None:
         final = labeler.labels(state.centers, state.prices, gap, state.drifts)
     return ConstrainedKMeansResult(state.centers, final, state.n_iter, state.converged)
@@ -308,7 +314,7 @@ def _first_state(
     """Return the first labels of all rows, after iterations on a sample where these help."""
     drifts, changed = None, 1.0
     if prices is None and labeler.is_large and labeler.restrictions is None:
-        sampled = _settled_on_sample(labeler.frame, labeler.bounds, centers, metric, empty)
+        sampled = _settled_on_sample(labeler, centers, metric, empty)
         if sampled is not None:
             centers, prices, drifts, changed = sampled
     found = labeler.near_labels(centers, prices, drifts, changed)
@@ -324,13 +330,13 @@ def _first_state(
 
 
 def _settled_on_sample(
-    frame: Frame, bounds: SizeBounds, centers: Array, metric: str, empty: str
+    labeler: Labeler, centers: Array, metric: str, empty: str
 ) -> tuple[Array, Array, Array | None, float] | None:
     """Return centers and prices from a sample, how far prices still move, and how many labels.
 
     None where no sample helps, or where centers are rows that lie far out of it.
     """
-    sample = sampled_problem(frame, bounds)
+    sample = sampled_problem(labeler.frame, labeler.bounds)
     if sample is None or not fits_alone(sample.features, metric, sample.weights, centers):
         return None
     states: list[KMeansState] = []
@@ -345,7 +351,10 @@ def _settled_on_sample(
         gap=NEAR,
         progress=lambda state, _: states.append(state),
         empty=empty,
+        time_limit=labeler.deadline,
     )
+    if not states:  # the time was up before
+        return None
     return found.centers, found.assignment.prices, states[-1].drifts, states[-1].changed
 
 

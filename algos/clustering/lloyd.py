@@ -45,6 +45,7 @@ from ..core.errors import InvalidTypeError, InvalidValueError
 from ..core.precision import at_least_float32
 from ..core.reads import entries
 from ..core.types import Array
+from ..scores.deadline import Deadline, deadline_of, is_over
 from ..scores.nearest import best_clusters
 from ..scores.sources import FeatureSource, Group
 from ._cluster_sums import PassSums, best_centers, gathered_sums
@@ -153,12 +154,13 @@ def kmeans(
     empty: str = "relocate",
     state: KMeansState | None = None,
     progress: Progress | None = None,
+    time_limit: float | Deadline | None = None,
 ) -> KMeansResult:
     """Cluster features without bounds on the sizes: Lloyd's algorithm, on one or many ranks.
 
     Parameters
     ----------
-    features, centers, metric, weights, max_iter, tol, empty, state, progress
+    features, centers, metric, weights, max_iter, tol, empty, state, progress, time_limit
         As in `constrained_kmeans`.
 
     Returns
@@ -186,7 +188,7 @@ def kmeans(
     (array([ 0.5, 11.5]), array([0, 0, 1, 1]), True)
     """
     like = check_arguments(features, centers, metric, max_iter, tol, empty, None, progress)
-    xp, (k, _) = compat.array_namespace(like), centers.shape
+    xp, (k, _), deadline = compat.array_namespace(like), centers.shape, deadline_of(time_limit)
     frame = frame_of(features, metric, weights)
     if state is None:
         check_reach(frame, centers)
@@ -199,6 +201,8 @@ def kmeans(
         check_reach(frame, state.centers)
         sums = gathered_sums(frame, state.labels, k)
     while state.n_iter < max_iter and not state.converged:
+        if is_over(deadline, frame.raw.group, like=centers):
+            break
         movable = (sums.counts == 0) & (empty == "relocate")
         centers = updated_centers(frame, sums, state.labels, state.centers, movable)
         before = sums, state.labels

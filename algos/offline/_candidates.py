@@ -43,9 +43,17 @@ from ..core.workers import map_in_order
 from ..scores.blocks import block_rows, row_blocks
 from ..scores.sources import Group, ScoreSource
 from ..scores.statistics import check_range, median
-from ._free_rows import SLACK, Lists, Part, free_rows, join
+from ._free_rows import (
+    OUT_OF_RANGE,
+    SLACK,
+    Lists,
+    Part,
+    agree,
+    free_rows,
+    join,
+    what_is_wrong,
+)
 from ._options import DEFAULT_OPTIONS, SolverOptions
-from ._row_errors import OUT_OF_RANGE, agree, what_is_wrong
 from ._smoothed_dual import Problem
 
 __all__ = [

@@ -20,6 +20,7 @@ symbol             here               shape    meaning
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import array_api_compat as compat
 
@@ -36,7 +37,14 @@ LEAST_TEMPERATURE = 1e-290
 """Temperatures, and parts of them, divide: they stay normal numbers."""
 
 
-def refine_prices(problem: Problem, prices: Array, *, start: float, border: float) -> RefinedPrices:
+def refine_prices(
+    problem: Problem,
+    prices: Array,
+    *,
+    start: float,
+    border: float,
+    is_over: Callable[[], bool] = lambda: False,
+) -> RefinedPrices:
     """Minimize the smoothed dual over the box, at falling temperatures.
 
     Parameters
@@ -49,6 +57,8 @@ def refine_prices(problem: Problem, prices: Array, *, start: float, border: floa
     border : float > 0
         Stop once each cluster has on average so many rows that are on its border,
         ``sum_i p_ik (1 - p_ik)``.
+    is_over : callable, optional
+        Asked after each temperature: whether the time is up.
 
     Returns
     -------
@@ -70,7 +80,7 @@ def refine_prices(problem: Problem, prices: Array, *, start: float, border: floa
             return at_border <= few or at_border > many
 
         prices, at_border = descend(problem, prices, temperature, is_last=is_last)  # step 1
-        if is_last(at_border):  # step 2
+        if is_last(at_border) or is_over():  # step 2
             break
         temperature, before = temperature / COOLING, at_border  # step 3
     return RefinedPrices(prices, temperature)

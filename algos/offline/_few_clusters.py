@@ -103,7 +103,9 @@ def solve_few(
     size = float(xp.sum(xp.abs(xp.astype(candidates.values[:, 0], xp.float64))))
     # Steps 3 and 4: repair and prove.
     assignment, _ = labels_by_paths(candidates, bounds, start, tol, size, options)
-    return assignment if assignment is not None and assignment.gap <= tol else None
+    if assignment is None or assignment.gap > tol:
+        return None
+    return assignment._replace(phase="few clusters")
 
 
 def _learned(scores: Array, bounds: SizeBounds, options: SolverOptions) -> Array:

@@ -254,6 +254,7 @@ def assign_in_passes(
         rounding=rounding,
         violation=violation(counts, bounds),
         gap=relative_gap(lost, last.worth, last.objective + lost),
+        phase="online passes",
     )
 
 

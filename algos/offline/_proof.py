@@ -42,6 +42,7 @@ from ..core.segments import segment_sum
 from ..core.types import Array
 from ..core.workers import map_in_order
 from ..scores.blocks import row_blocks
+from ..scores.deadline import Deadline, is_over
 from ..scores.sources import ScoreSource, largest_score, times_power_of_two
 from ..scores.statistics import ScoresOutOfRangeError
 from ._candidates import Candidates, row_slices
@@ -77,6 +78,8 @@ class Problem(NamedTuple):
     options : SolverOptions
     reach : (k,) float64 array, or None
         About how far the best prices can be from those given; None where that is not known.
+    deadline : Deadline or None
+        When to end with the labels that there are.
     """
 
     source: ScoreSource
@@ -84,6 +87,12 @@ class Problem(NamedTuple):
     tol: float
     options: SolverOptions
     reach: Array | None = None
+    deadline: Deadline | None = None
+
+    def is_over(self) -> bool:
+        """Whether the time is up, the same on all ranks, which call this together."""
+        late = self.deadline is not None
+        return late and is_over(self.deadline, self.source.group, like=self.bounds.lower)
 
     @property
     def is_exact(self) -> bool:
@@ -127,6 +136,10 @@ class OfflineAssignment(NamedTuple):
         that is larger. 0 for labels proven optimal, up to the rounding of the prices, which may
         hide 2^-46 of that sum, 1.4e-14, and no more. So an optimum of 0 has a gap of 0, and an
         objective near 0, because positive and negative scores cancel, one that means something.
+    phase : str
+        The step that has found the labels, by the lines of Algorithm 1 (docs/math/assignment.md):
+        "ties" (no price is needed), "few clusters", "candidates", "online passes" or "all scores".
+        Empty for labels of an iteration of k-means that were proven by a later one.
     """
 
     labels: Array
@@ -137,6 +150,7 @@ class OfflineAssignment(NamedTuple):
     rounding: float
     violation: int
     gap: float
+    phase: str = ""
 
     @property
     def status(self) -> str:
@@ -294,6 +308,7 @@ def proven(
         rounding=2.0 * rounding_of(size),
         violation=max(0, int(outside)),
         gap=relative_gap(lost, size, objective + lost),
+        phase="candidates",
     )
     return assignment, misplaced
 

@@ -28,6 +28,7 @@ paper                  here             shape    meaning
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -76,6 +77,7 @@ def solve_reduced(
     tol: float,
     *,
     max_truncation: float | None = None,
+    is_over: Callable[[], bool] = lambda: False,
     options: SolverOptions = DEFAULT_OPTIONS,
 ) -> ReducedSolution:
     """Solve the problem that is left: Newton's method, then paths in windows that grow.
@@ -91,6 +93,8 @@ def solve_reduced(
         Relative gap at which larger windows are not tried.
     max_truncation : float, optional
         Relative worth of truncated clusters above which no labels are sought, `tol` by default.
+    is_over : callable, optional
+        Whether the time is up: then no labels are sought.
     options : SolverOptions
 
     Returns
@@ -109,13 +113,14 @@ def solve_reduced(
     # Step 1: prices.
     start = max(float(xp.mean(region.radius)) * options.pass_temperature, LEAST_TEMPERATURE)
     border = _undecided(candidates.low.shape[0], options)
-    refined = refine_prices(problem, region.center, start=start, border=border)
+    refined = refine_prices(problem, region.center, start=start, border=border, is_over=is_over)
     prices = refined.prices
     # Step 2: bound.
     truncated, worth, size, fixed = _worth(candidates, prices, options)
     bound = worth + truncated + price_of_bounds(prices, bounds) + fixed
     # Step 3: give up.
-    if truncated > max_truncation * size or _held_back(candidates, problem, refined, options):
+    is_worthless = truncated > max_truncation * size or is_over()
+    if is_worthless or _held_back(candidates, problem, refined, options):
         return ReducedSolution(None, prices, bound, prices)
     # Steps 4 and 5: labels and proof.
     assignment, moved = labels_by_paths(candidates, bounds, refined, tol, size, options)

@@ -12,7 +12,9 @@ where it leaves few clusters to choose from.
 3. *Measure*: a row's *lead* over a cluster is what its best priced score is ahead of that
    cluster's. Where prices move by at most r, only clusters with a lead of at most 2 r can become
    the best one: the leads of rows that stand for all, sorted, say how many candidates a radius
-   makes (`initial_radius`, `largest_radius`).
+   makes (`initial_radius`, `largest_radius`). A region shrinks until its candidates fit into
+   memory: at most `SolverOptions.max_entries`, or one of each row where that makes more
+   (`within_memory`).
 
 Prices that a caller gives may be anything: those out of scale are dropped (`usable_prices`).
 
@@ -39,6 +41,7 @@ from ..core.types import Array
 from ..core.workers import map_parts
 from ..scores.sources import ScoreSource, times_power_of_two
 from ..scores.statistics import median, score_range, strided_ids
+from ._candidates import TrustRegion
 from ._options import DEFAULT_OPTIONS, SolverOptions
 
 __all__ = [
@@ -49,6 +52,7 @@ __all__ = [
     "raise_empty_clusters",
     "shifted_together",
     "usable_prices",
+    "within_memory",
 ]
 
 SMALLEST = 2.0**-500
@@ -63,6 +67,10 @@ FEW_ROWS = 64
 LARGEST_EXPONENT = 24
 """Exponent of a given price, in ranges of scores, above which it is no start: in float32 it rounds
 by as much."""
+
+
+DEVIATIONS = 3.0
+"""Of the number of candidates, as some rows tell it: a pass that finds too many is lost."""
 
 
 class RegionLimit(NamedTuple):
@@ -156,6 +164,43 @@ def largest_radius(
         if radius > best.radius:
             best = RegionLimit(radius, width)
     return best
+
+
+def within_memory(
+    source: ScoreSource, region: TrustRegion, width: int, options: SolverOptions
+) -> tuple[TrustRegion, int]:
+    """Shrink the region until its candidates fit into memory, or widen rows if most of them tie.
+
+    Parameters
+    ----------
+    source : ScoreSource
+    region : TrustRegion
+    width : int
+        Candidates of a row.
+    options : SolverOptions
+
+    Returns
+    -------
+    region : TrustRegion
+    width : int
+    """
+    (center, radius), n, most = region, source.group.n_total, options.max_entries
+    rows = source.take(strided_ids(n, min(n, options.memory_rows), center))
+    wanted = median(radius)  # some, of prices that travel, may be much larger: the shape says so
+    limit = largest_radius(
+        rows,
+        center,
+        n_rows=n,
+        max_entries=most,
+        wanted=wanted,
+        shape=None if wanted == 0.0 else radius / wanted,
+        deviations=0.0 if rows.shape[0] == n else DEVIATIONS,
+        options=options,
+    )
+    if limit.radius <= options.min_radius_share * wanted:
+        return region, 2 * width if 2 * width * n <= most else width
+    share = limit.radius / wanted if limit.radius < wanted else 1.0
+    return TrustRegion(center, share * radius), limit.width
 
 
 def initial_radius(scores: Array, prices: Array, options: SolverOptions) -> Array:

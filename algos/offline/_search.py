@@ -15,7 +15,6 @@ from ..scores.nearest import best_clusters
 from ..scores.sources import ScoreSource, times_power_of_two
 from ._candidates import TrustRegion, collect_candidates
 from ._few_clusters import solve_few
-from ._options import SolverOptions
 from ._proof import OfflineAssignment, Problem
 from ._reduced import ReducedSolution, are_few
 from ._ties import (
@@ -88,7 +87,7 @@ class Search(NamedTuple):
     last_proving: Array | None = None
 
     def judged(self, solution: ReducedSolution) -> Search:
-        """Keep the best labels, and the prices that prove most (step 4)."""
+        """Keep the best labels, and the prices that prove most."""
         assignment, prices, bound, proving = solution
         search = self._replace(prices=prices, best=best_of(self.best, assignment))
         if bound < search.least_bound:
@@ -103,7 +102,7 @@ def best_of(*found: OfflineAssignment | None) -> OfflineAssignment | None:
 
 def without_passes(problem: Problem, prices: Array | None) -> OfflineAssignment | None:
     """Labels that need no prices, or those of few clusters, if they prove the gap."""
-    source, bounds, tol, options, _ = problem
+    source, bounds, tol, options = problem[:4]
     free = without_prices(source, bounds, tol, options) if prices is None else None
     if free is None and are_few(source.group.n_total, source.n_clusters, options, bounds.lower):
         return solve_few(source, bounds, prices, tol, options)
@@ -111,12 +110,12 @@ def without_passes(problem: Problem, prices: Array | None) -> OfflineAssignment 
 
 
 def started(problem: Problem, prices: Array | None) -> Search:
-    """Step 1: the first region, and whether it has to shrink before the first pass."""
-    source, bounds, _, options, reach = problem
+    """Line 4: the first region, and whether it has to shrink before the first pass."""
+    source, bounds, _, options, reach, _ = problem
     if prices is None and (known := region_of_distinct_rows(source, bounds)) is not None:
         region = known
     elif prices is None or reach is None:
-        region = first_region(source, bounds, prices, options)
+        region = first_region(problem, prices)
     else:
         region = TrustRegion(prices, reach)
     is_large = source.group.n_total > options.large_pass_rows
@@ -191,12 +190,11 @@ def reach_in_unit(reach: Array, exponent: int) -> Array:
     return xp.clip(reach, min=LEAST_REACH, max=MOST_REACH)
 
 
-def first_region(
-    source: ScoreSource, bounds: SizeBounds, prices: Array | None, options: SolverOptions
-) -> TrustRegion:
+def first_region(problem: Problem, prices: Array | None) -> TrustRegion:
     """Return `initial_region`, whose errors then name rows of the data, not of a sample of them."""
+    source, bounds, _, options = problem[:4]
     try:
-        return initial_region(source, bounds, prices, options)
+        return initial_region(source, bounds, prices, options, is_over=problem.is_over)
     except (InvalidValueError, InfeasibleBoundsError):
         zeros = compat.array_namespace(bounds.lower).zeros_like(bounds.lower_share)
         collect_candidates(source, zeros, zeros, width=2)  # raises for the first such row

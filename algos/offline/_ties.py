@@ -212,7 +212,9 @@ def _by_ties(
         upper=bounds.upper - candidates.fixed_counts,
         window=0.0,
     )
-    return None if is_stuck else proven(candidates, slots, zero, bounds, 0.0, options)[0]
+    if is_stuck:
+        return None
+    return proven(candidates, slots, zero, bounds, 0.0, options)[0]._replace(phase="ties")
 
 
 def region_of_distinct_rows(source: ScoreSource, bounds: SizeBounds) -> TrustRegion | None:

@@ -37,6 +37,7 @@ symbol             here             shape      meaning
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -96,6 +97,8 @@ def initial_region(
     bounds: SizeBounds,
     prices: Array | None = None,
     options: SolverOptions = DEFAULT_OPTIONS,
+    *,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> TrustRegion:
     """Learn prices on samples, and how far they can be off.
 
@@ -106,6 +109,8 @@ def initial_region(
     prices : (k,) float64 array, optional
         Prices to start from, instead of online passes.
     options : SolverOptions
+    is_over : callable, optional
+        Asked between samples: whether the time is up.
 
     Returns
     -------
@@ -125,12 +130,12 @@ def initial_region(
     prices = brought_near(some_rows, prices, bounds)
     max_radius = 2.0 * score_range(some_rows)
     region = TrustRegion(prices, initial_radius(some_rows, prices, options))
-    if before == n:
+    if before == n or is_over():
         return region
     sample = _sample(rows_of_sample, bounds, n, max_radius, 0.0)  # no price is right at first
     region, is_tied, is_settled = _refine_on(sample, region, options.initial_attempts, options)
     for rows in larger:  # step 6
-        if is_tied:
+        if is_tied or is_over():
             break
         averaged = None
         if is_settled and passes_are_fast(bounds.lower):

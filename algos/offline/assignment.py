@@ -4,22 +4,14 @@ Problem (CoKe Eq. 6 with both bounds), for scores in memory or multiplied a bloc
 
 maximize ``sum_i s_{i, y_i}``   subject to   ``l_k <= n_k <= u_k``.
 
-1. *Trust region*: learn prices on samples that grow by eights, and how far the prices of a sample
-   can be from those of all rows (`_trust_region`).
-2. *Candidates*: one pass over all rows fixes every sample whose best cluster is the same for all
-   prices of the region, and keeps a few candidates of the others (`_candidates`). Where memory
-   limits them, the region shrinks, and where nearly all rows would have more (`_ties`).
-3. *Solve* the problem that is left (`_reduced`): Newton's method gives prices, augmenting paths
-   give labels inside the bounds.
-4. *Judge*: labels within `tol` of the bound end the search. They are optimal if the prices lie
-   inside the region and truncation has left out nothing of worth.
-5. *Next region*: around the new prices, with more candidates per row where they were truncated, or
-   so small that few would be, where most were and the region would grow; repeat from 2. After some
-   passes that held prices back, the last step is repeated as often as that lowers the dual value
-   (`_search.extrapolated`).
-6. *Last resort*, where passes have not proven the gap: two online passes (`_online_passes`), or all
-   clusters as candidates of a problem of moderate size. Small ones begin and end with that, and so
-   do those of few clusters (`_few_clusters`).
+The method is Algorithm 1 of docs/math/assignment.md, whose lines the comments name:
+
+* lines 1 to 3: small problems, labels that need no price, few clusters (`_last_resort`, `_ties`,
+  `_few_clusters`);
+* line 4: prices learned on samples, and how far they can be off (`_trust_region`);
+* lines 5 to 14: candidates of a pass over all rows (`_candidates`), Newton's method, paths and the
+  proof on these (`_reduced`), and the next region, until the gap is proven;
+* lines 15 and 16: labels of online passes, or the optimum from all scores (`_last_resort`).
 
 =====================  ===============  =======  =================================================
 paper                  here             shape    meaning
@@ -46,29 +38,35 @@ from ..core.checks import (
 )
 from ..core.errors import InvalidValueError
 from ..core.types import Array
+from ..scores.deadline import Deadline, deadline_of
 from ..scores.sources import ScoreSource, score_source
 from ..scores.statistics import (
     ScoresOutOfRangeError,
     in_range,
     kept_in_memory,
     rescaled,
-    score_range,
     strided_ids,
 )
 from ._candidates import (
     TooManyCandidatesError,
     TrustRegion,
-    all_candidates,
     collect_candidates,
     next_region,
 )
-from ._memory import raise_no_labels, raise_without_labels, within_memory
-from ._online_passes import assign_in_passes
+from ._last_resort import last_resort, solve_in_full
 from ._options import DEFAULT_OPTIONS, SolverOptions
 from ._proof import OfflineAssignment, Problem, in_unit
 from ._reduced import are_few, solve_reduced
-from ._region_from_rows import brought_near, shifted_together, usable_prices
-from ._search import FROM_PASS, Search, best_of, extrapolated, reach_in_unit, started, without_passes
+from ._region_from_rows import usable_prices, within_memory
+from ._search import (
+    FROM_PASS,
+    Search,
+    best_of,
+    extrapolated,
+    reach_in_unit,
+    started,
+    without_passes,
+)
 from ._ties import tied_share
 
 __all__ = ["OfflineAssignment", "assign_exact", "assign_offline", "assign_source"]
@@ -86,6 +84,7 @@ def assign_offline(
     reach: Array | None = None,
     weights: Array | None = None,
     tol: float = 1e-4,
+    time_limit: float | Deadline | None = None,
     options: SolverOptions = DEFAULT_OPTIONS,
 ) -> OfflineAssignment:
     """Label a matrix of scores, every cluster size inside its bounds, to a proven gap.
@@ -108,6 +107,10 @@ def assign_offline(
         weight.
     tol : float in [0, 1]
         Relative gap to prove; 0 for the optimum.
+    time_limit : float >= 0, or Deadline, optional
+        Seconds after which the search ends with the best labels so far and the gap that is proven;
+        where there are none yet, two online passes find some. It is looked at between steps: one
+        that has begun, such as a pass, a temperature of Newton's method or paths, comes to its end.
     options : SolverOptions
         How much time and memory the proof may take; the defaults suit all problems we know.
 
@@ -144,7 +147,9 @@ def assign_offline(
     check_shape("scores", scores, (bounds.n_samples or "n", bounds.n_clusters))
     check_same_place(scores=scores, bounds=bounds.lower, prices=prices, reach=reach)
     source = score_source(scores, weights)
-    return assign_source(source, bounds, prices=prices, reach=reach, tol=tol, options=options)
+    return assign_source(
+        source, bounds, prices=prices, reach=reach, tol=tol, time_limit=time_limit, options=options
+    )
 
 
 def assign_exact(
@@ -154,12 +159,14 @@ def assign_exact(
     prices: Array | None = None,
     reach: Array | None = None,
     weights: Array | None = None,
+    time_limit: float | Deadline | None = None,
     options: SolverOptions = DEFAULT_OPTIONS,
 ) -> OfflineAssignment:
     """Find the best labels of all that keep every cluster size inside its bounds.
 
     As `assign_offline` with a tolerance of 0: the upper bound equals the objective to rounding,
-    which is the proof. Where several optima exist, which one is found is not specified.
+    which is the proof, unless a time limit ends the search. Where several optima exist, which one
+    is found is not specified.
 
     Notes
     -----
@@ -175,7 +182,14 @@ def assign_exact(
     (array([0, 1, 2]), 2.1, 2.1)
     """
     return assign_offline(
-        scores, bounds, prices=prices, reach=reach, weights=weights, tol=0.0, options=options
+        scores,
+        bounds,
+        prices=prices,
+        reach=reach,
+        weights=weights,
+        tol=0.0,
+        time_limit=time_limit,
+        options=options,
     )
 
 
@@ -186,6 +200,7 @@ def assign_source(
     prices: Array | None = None,
     reach: Array | None = None,
     tol: float = 1e-4,
+    time_limit: float | Deadline | None = None,
     options: SolverOptions = DEFAULT_OPTIONS,
 ) -> OfflineAssignment:
     """Label the rows of any source of scores, also of rows that are shared out over ranks.
@@ -196,7 +211,7 @@ def assign_source(
         Of a matrix, or of features and centers (`scores.sources`).
     bounds : SizeBounds
         Of all rows of all ranks.
-    prices, reach, tol, options
+    prices, reach, tol, time_limit, options
         As in `assign_offline`.
 
     Returns
@@ -229,6 +244,7 @@ def assign_source(
         raise InvalidValueError(msg)
     check_shape("bounds.lower", bounds.lower, (k,))
     check_interval("tol", tol, 0.0, 1.0)
+    deadline = deadline_of(time_limit)
     check_same_place(bounds=bounds.lower, prices=prices, reach=reach)
     prices = check_per_cluster("prices", prices, k)
     reach = check_per_cluster("reach", reach, k)
@@ -248,41 +264,45 @@ def assign_source(
         if are_few(n, k, options, bounds.lower):
             source = kept_in_memory(source, like=bounds.lower)
         source = in_range(source, strided_ids(n, min(n, options.unit_rows), bounds.lower))
+    problem = Problem(source, bounds, tol, options, reach, deadline)
     try:
-        result = _solved(Problem(source, bounds, tol, options, reach), prices)
+        result = _solved(problem, prices)
     except ScoresOutOfRangeError:  # a row that the sample did not have
         source = rescaled(source)
-        result = _solved(Problem(source, bounds, tol, options, reach), prices)
+        result = _solved(problem._replace(source=source), prices)
     return in_unit(result, source.exponent, coarsest)
 
 
 def _solved(
     problem: Problem, prices: Array | None, known: OfflineAssignment | None = None
 ) -> OfflineAssignment:
-    """Solve in the unit of the source: steps 1 to 6, or labels that are `known` already."""
+    """Solve in the unit of the source; labels may be `known` already."""
     source, options, reach = problem.source, problem.options, problem.reach
     given, prices = prices, None if prices is None else usable_prices(source, prices)
     if reach is not None:
         reach = None if prices is None else reach_in_unit(reach, source.exponent)
         problem = problem._replace(reach=reach)
     if problem.n_scores <= options.full_entries:
-        return _solve_in_full(problem, prices)
-    if (easy := without_passes(problem, prices)) is not None:
+        return solve_in_full(problem, prices)  # line 1
+    if (easy := without_passes(problem, prices)) is not None:  # lines 2 and 3
         return easy
-    search = started(problem, prices)._replace(online=known)  # step 1
+    search = started(problem, prices)._replace(online=known)  # line 4
     return _by_passes(problem, search, given)
 
 
 def _by_passes(problem: Problem, search: Search, given: Array | None) -> OfflineAssignment:
-    """Steps 2 to 6, after prices were learned; those `given` are in the caller's unit."""
-    source, _, tol, options, reach = problem
+    """Lines 5 to 16, after prices were learned; those `given` are in the caller's unit."""
+    source, _, tol, options, reach, _ = problem
     may_end_full = problem.is_exact or problem.n_scores <= options.last_entries
     least: list[float] = []
     for n_passes in range(options.max_passes):
         if search.is_limited:
+            # Line 6.
             region, width = within_memory(source, search.region, search.width, options)
             search = search._replace(region=region, width=width)
-        search = _after_pass(problem, search, n_passes)  # steps 2 to 5
+        if problem.is_over():
+            return last_resort(problem, search)
+        search = _after_pass(problem, search, n_passes)  # lines 7 to 13
         if search.best is not None and search.best.gap <= tol:
             return search.best
         if search.is_tied and (may_end_full or reach is not None):
@@ -295,17 +315,17 @@ def _by_passes(problem: Problem, search: Search, given: Array | None) -> Offline
     if reach is not None:  # prices were farther off than that, or not nearly so far
         known = best_of(search.best, search.online)
         return _solved(problem._replace(reach=None), given, known)
-    return _last_resort(problem, search)  # step 6
+    return last_resort(problem, search)  # lines 15 and 16
 
 
 def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
-    """Steps 2 to 5: one pass over all scores, and what it adds to the search."""
-    source, bounds, tol, options, _ = problem
+    """Lines 7 to 13: one pass over all scores, and what it adds to the search."""
+    source, bounds, tol, options = problem[:4]
     (center, radius), n = search.region, source.group.n_total
     xp = compat.array_namespace(center)
     most, region = None if problem.is_exact else options.max_entries, search.region
     try:
-        candidates = collect_candidates(  # step 2
+        candidates = collect_candidates(  # line 7
             source, center - radius, center + radius, width=search.width, max_entries=most
         )
     except TooManyCandidatesError:
@@ -325,10 +345,16 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
             is_tied=n_passes > 0 and not is_wide,
         )
     rough = options.rough_gap if n_passes >= options.rough_after and most is not None else tol
-    solution = solve_reduced(  # step 3
-        candidates, bounds, region, tol, max_truncation=max(tol, rough), options=options
+    solution = solve_reduced(  # lines 8 to 11
+        candidates,
+        bounds,
+        region,
+        tol,
+        max_truncation=max(tol, rough),
+        is_over=problem.is_over,
+        options=options,
     )
-    judged = search.judged(solution)  # step 4
+    judged = search.judged(solution)
     if judged.best is not None and judged.best.gap <= tol:
         return judged
     if n_passes > 0 and tied > options.often_tied_share and 4 * search.width > source.n_clusters:
@@ -339,53 +365,13 @@ def _after_pass(problem: Problem, search: Search, n_passes: int) -> Search:
         grows = is_wide and bool(xp.any(candidates.at_edge(prices)))
         is_limited = grows or (most is not None and n * width > most)
     is_limited = is_limited or (n_passes > 0 and solution.assignment is None)
-    region = next_region(
-        region, prices, is_moving=is_limited, by_steps=is_limited, options=options
-    )
+    # Line 12.
+    region = next_region(region, prices, is_moving=is_limited, by_steps=is_limited, options=options)
     before, last = search.last_proving, solution.proving
+    # Line 13.
     if n_passes >= FROM_PASS and bool(xp.any(candidates.at_edge(last))):
         del candidates  # as much memory as the next ones take
         farther = None if before is None else extrapolated(source, bounds, before, last)
         if farther is not None:
             region, last = TrustRegion(farther, region.radius), None
-    return judged._replace(  # step 5
-        region=region, width=width, is_limited=is_limited, last_proving=last
-    )
-
-
-def _last_resort(problem: Problem, search: Search) -> OfflineAssignment:
-    """Step 6: the best labels so far, those of online passes, or the optimum from all scores."""
-    (source, bounds, _, options, _), n_scores, online = problem, problem.n_scores, search.online
-    if problem.is_exact:
-        return _solve_in_full(problem, search.prices)
-    if search.best is None or n_scores <= options.retry_entries:
-        online = best_of(online, assign_in_passes(source, bounds, search.best_prices, options))
-    found, is_last = best_of(search.best, online), n_scores > options.last_entries
-    is_enough = is_last or (search.best is not None and n_scores > options.retry_entries)
-    if found is not None and (is_enough or found.gap <= problem.tol):
-        return found
-    if is_last:
-        raise_no_labels(n_scores, options)
-    return _solve_in_full(problem, search.prices)
-
-
-def _solve_in_full(problem: Problem, prices: Array | None) -> OfflineAssignment:
-    """Return the optimum from all scores: for few, or where nothing else has helped.
-
-    Prices that leave a gap are dropped: their rounding may hide what scores differ by.
-    """
-    xp, (source, bounds, _, options, _) = compat.array_namespace(problem.bounds.lower), problem
-    candidates = all_candidates(source, like=bounds.lower)
-    zero = xp.zeros(bounds.lower.shape, dtype=xp.float64, device=compat.device(bounds.lower))
-    radius = xp.full_like(zero, 2.0 * score_range(candidates.values))
-    starts, found = [zero], None
-    if prices is not None and (n := source.group.n_total):
-        rows = source.take(strided_ids(n, min(n, options.range_rows), prices))
-        starts = [brought_near(rows, shifted_together(prices, bounds), bounds), zero]
-    for start in starts:
-        region = TrustRegion(start, radius)
-        last = solve_reduced(candidates, bounds, region, 0.0, options=options).assignment
-        found = last if found is None or (last is not None and last.gap < found.gap) else found
-        if found is not None and found.gap == 0.0:
-            break
-    return found if found is not None else raise_without_labels(source, bounds)
+    return judged._replace(region=region, width=width, is_limited=is_limited, last_proving=last)

@@ -5,6 +5,7 @@ it does not need. Scores have a unit in which sums neither overflow nor vanish.
 """
 
 from .blocks import MOST_ROWS, block_rows, map_blocks, row_blocks
+from .deadline import Deadline, deadline_of, is_over
 from .largest import largest_scores
 from .nearest import best_clusters
 from .sources import (
@@ -39,6 +40,7 @@ from .turns import Turn, hand_on, turns_of
 __all__ = [
     "FAR",
     "MOST_ROWS",
+    "Deadline",
     "FeatureSource",
     "Group",
     "ScoreSource",
@@ -50,9 +52,11 @@ __all__ = [
     "block_rows",
     "check_range",
     "check_weights",
+    "deadline_of",
     "feature_source",
     "hand_on",
     "in_range",
+    "is_over",
     "kept_in_memory",
     "largest_accepted",
     "largest_score",

@@ -109,6 +109,7 @@ def register(commands: Any) -> None:
     _add_start(parser)
     add_reading_options(parser)
     _add_output(parser)
+    _add_time(parser)
     add_machine_options(parser)
 
 
@@ -289,6 +290,16 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
         default="stop",
         help="rows with NaN, infinity or a missing value, and for cosine those of zeros: an error "
         "(stop, the default), or left out, with the label -1 (drop)",
+    )
+
+
+def _add_time(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument_group("when to stop").add_argument(
+        "--time",
+        type=float,
+        metavar="S",
+        help="end after about S seconds with the labels so far, inside their bounds, and the gap "
+        "that is proven for them (default: when few labels change)",
     )
 
 

@@ -58,6 +58,7 @@ REFUSED = {
     "max_iter": 100,
     "tol": 1e-3,
     "gap": 1e-4,
+    "time": None,
     "empty": "relocate",
     "rounding": None,
 }

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ..algos.clustering.choices import restricted_scores
 from ..algos.clustering.constrained import ConstrainedKMeansResult, KMeansState, constrained_kmeans
 from ..algos.core.errors import OutputError
+from ..algos.scores.deadline import Deadline, deadline_of
 from ..algos.scores.sources import ScoreSource
 from ..common.files import remove_leftovers_of
 from ..common.formats import default_folder, look_at
@@ -76,6 +77,7 @@ def _run(
     if options.graph is not None:
         check_graph(options, ranks.world_size)
     check_options(options)
+    deadline = deadline_of(options.time)
     out = options.out or default_folder(options.input)
     try:
         inputs = {"X.npy": options.input, "--table": options.table}
@@ -92,7 +94,7 @@ def _run(
     with _only_run(options, ranks):
         if options.checkpoint is not None and ranks.first:
             remove_leftovers_of(options.checkpoint)
-        _solve(options, problem, ranks, meter, stop)
+        _solve(options, problem, ranks, meter, stop, deadline)
     return 0
 
 
@@ -105,10 +107,15 @@ def _only_run(options: argparse.Namespace, ranks: Ranks) -> AbstractContextManag
 
 
 def _solve(
-    options: argparse.Namespace, problem: Problem, ranks: Ranks, meter: Meter, stop: Stop | None
+    options: argparse.Namespace,
+    problem: Problem,
+    ranks: Ranks,
+    meter: Meter,
+    stop: Stop | None,
+    deadline: Deadline | None,
 ) -> None:
     """Cluster, measure and write."""
-    result = _cluster(options, problem, ranks, meter, stop)
+    result = _cluster(options, problem, ranks, meter, stop, deadline)
     found = _collect(result, problem)
     meter.begin("measuring", problem.source.group.n_local, problem.source.group.first_row)
     squared = notable = None
@@ -128,7 +135,12 @@ def _solve(
 
 
 def _cluster(
-    options: argparse.Namespace, problem: Problem, ranks: Ranks, meter: Meter, stop: Stop | None
+    options: argparse.Namespace,
+    problem: Problem,
+    ranks: Ranks,
+    meter: Meter,
+    stop: Stop | None,
+    deadline: Deadline | None,
 ) -> ConstrainedKMeansResult:
     source, group = problem.source, problem.source.group
 
@@ -179,6 +191,7 @@ def _cluster(
         state=state,
         progress=progress,
         empty=options.empty,
+        time_limit=deadline,
     )
 
 

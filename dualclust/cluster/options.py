@@ -78,6 +78,8 @@ def check_options(options: argparse.Namespace) -> None:
     check_count("--max-iter", options.max_iter, 0)
     check_interval("--tol", options.tol, 0.0, 1.0)
     check_interval("--gap", options.gap, 0.0, 1.0)
+    if options.time is not None:
+        check_interval("--time", options.time, 0.0, 1e9)
     if options.init is not None and options.start is not None:
         msg = "--init and --start both say where to start. To fix this, leave one of them out"
         raise UsageError(msg)

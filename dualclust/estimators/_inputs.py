@@ -40,6 +40,7 @@ __all__ = [
     "check_rules",
     "check_sample_weight",
     "check_stream_sizes",
+    "has_shares",
     "moved_to",
     "on_threads",
     "row_source",
@@ -193,6 +194,12 @@ def check_stream_sizes(estimator: Any) -> None:
                 f"of samples. To fix this, give {share} in units of the mean size"
             )
             raise InvalidTypeError(msg)
+
+
+def has_shares(estimator: Any) -> bool:
+    """Tell whether the sizes suit a stream; the error is the cause of the AttributeError."""
+    check_stream_sizes(estimator)
+    return True
 
 
 def stream_bounds_of(estimator: Any, like: Array) -> SizeBounds:

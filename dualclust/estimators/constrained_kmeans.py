@@ -20,6 +20,7 @@ from ..algos.clustering.constrained import ConstrainedKMeansResult, constrained_
 from ..algos.clustering.minibatch import minibatch_step
 from ..algos.offline.assignment import assign_source
 from ..algos.online.duals import Duals
+from ..algos.scores.deadline import deadline_of
 from ..algos.scores.sources import FeatureSource, ScoreSource, product_source
 from ..cluster.distances import (
     around,
@@ -37,7 +38,7 @@ from ._inputs import (
     check_rows,
     check_rules,
     check_sample_weight,
-    check_stream_sizes,
+    has_shares,
     moved_to,
     on_threads,
     row_source,
@@ -49,12 +50,6 @@ from ._starts import Data, check_init, starting_centers, stream_state
 __all__ = ["ConstrainedKMeans"]
 
 Array = Any
-
-
-def _has_shares(estimator: ConstrainedKMeans) -> bool:
-    """Tell whether the sizes suit a stream; the error is the cause of the AttributeError."""
-    check_stream_sizes(estimator)
-    return True
 
 
 class ConstrainedKMeans(
@@ -94,6 +89,8 @@ class ConstrainedKMeans(
         Stop once at most this share of the labels changes.
     gap : float in [0, 1]
         Relative gap to prove for the final labels; 0 for optimal labels.
+    time_limit : float >= 0, or None
+        Seconds after which `fit` ends with the best labels so far, their sizes inside the bounds.
     n_jobs : int or None
         Threads that multiply rows by centers: None is 1, -1 all cores. Results are the same to the
         last bit for any number.
@@ -167,6 +164,7 @@ class ConstrainedKMeans(
         max_iter: int = 100,
         tol: float = 1e-3,
         gap: float = 1e-4,
+        time_limit: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         warm_start: bool = False,
@@ -186,6 +184,7 @@ class ConstrainedKMeans(
         self.max_iter = max_iter
         self.tol = tol
         self.gap = gap
+        self.time_limit = time_limit
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
@@ -243,11 +242,13 @@ class ConstrainedKMeans(
 
     def _best(self, data: Data, bounds: SizeBounds) -> ConstrainedKMeansResult:
         """Return the result of the best start."""
-        prices: Array | None = None
+        prices, deadline = None, deadline_of(self.time_limit)  # of all starts together
         results: list[ConstrainedKMeansResult] = []
         if self.warm_start and hasattr(self, "prices_"):
             prices = moved_to(data.rows, self.prices_, "float64")
         for centers in starting_centers(self, data):
+            if results and deadline is not None and deadline.is_late():
+                break
             found = constrained_kmeans(
                 data.source,
                 bounds,
@@ -260,13 +261,14 @@ class ConstrainedKMeans(
                 max_iter=self.max_iter,
                 tol=self.tol,
                 gap=self.gap,
+                time_limit=deadline,
             )
             if self.verbose:
                 print(f"start {len(results) + 1}: {found.n_iter} updates, gap {found.gap:.1e}")
             results.append(found)
         return max(results, key=lambda found: found.objective)  # the first of equal ones
 
-    @available_if(_has_shares)  # type: ignore[untyped-decorator]
+    @available_if(has_shares)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:
         """Label the rows of one mini-batch of a stream, and update the centers with them.
 

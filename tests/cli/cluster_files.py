@@ -88,7 +88,8 @@ def check(folder, x, k, *, fixed=(), forbidden=()):
     dual = dual_of(scores, prices, lower, upper)
     assert report["mean_similarity_bound"] == pytest.approx(dual / n, abs=1e-6)
     assert report["relative_gap"] >= 0
-    lost = report["relative_gap"] * max(np.abs(x * centers[labels]).sum(), abs(dual)) / n
+    size = np.abs((x * centers[labels]).sum(axis=1)).sum()
+    lost = report["relative_gap"] * max(size, abs(dual)) / n
     assert lost == pytest.approx(dual / n - value, abs=1e-6)
     assert (report["n_samples"], report["n_clusters"], report["violation"]) == (n, k, 0)
     assert report["smallest_cluster"] == counts.min() >= report["min_count"]

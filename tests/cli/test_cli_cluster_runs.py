@@ -116,6 +116,18 @@ def test_empty_clusters(tmp_path, empty) -> None:
     check(tmp_path / "X-clusters", x, 20)
 
 
+def test_no_time_leaves_labels_inside_their_bounds(tmp_path, capsys) -> None:
+    x = groups(n=8_000, spread=1.0)[0]
+    assert cluster(save(tmp_path / "X.npy", x), "--time", 0, k=20) == 0
+    assert "0 passes, stopped at the limit" in capsys.readouterr().out
+    check(tmp_path / "X-clusters", x, 20)
+    path = save(tmp_path / "Y.npy", x)
+    wrong = error_of(capsys, 65, "cluster", path, "-k", 4, "--time", -1)
+    assert "--time must lie in [0, 1e+09], got -1.0" in wrong
+    several = error_of(capsys, 2, "cluster", path, "--k-range", "2,3", "--time", 5)
+    assert "--time is for one clustering" in several
+
+
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 def test_tensors_give_the_labels_of_arrays(tmp_path, metric) -> None:
     torch = pytest.importorskip("torch")

@@ -44,6 +44,7 @@ ARRAYS = {"label_gap", "margins", "pseudo_label_energy"}
 
 WITHOUT = {
     "block_rows": "how to compute",
+    "is_over": "a clock",
     "check_label_features": "hypotheses of a theorem, which claims G1 and G2 check",
     "check_range": "how to compute",
     "cosine_silhouette": "compared with scikit-learn's in its tests",

@@ -172,11 +172,11 @@ PLANTED: tuple[PlantedError, ...] = (
     # The exact solver (C3, C4, C13, C30): all clusters as candidates, few, and truncated ones.
     *errors_in(
         "algos.offline.assignment.assign_exact",
-        ("sign", "scores, bounds, prices", "-scores, bounds, prices"),
-        ("wrong constant", "tol=0.0, options", "tol=0.02, options"),
+        ("sign", "        scores,\n", "        -scores,\n"),
+        ("wrong constant", "tol=0.0,", "tol=0.02,"),
     ),
     *errors_in(
-        "algos.offline.assignment._solve_in_full",
+        "algos.offline._last_resort.solve_in_full",
         (
             "ignored argument",
             "region, 0.0,",

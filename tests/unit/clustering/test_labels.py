@@ -125,7 +125,7 @@ def test_labels_that_prove_the_gap_are_final(monkeypatch):
     assert found.labels is labels
     assert found.counts.tolist() == [20, 20]
     assert found.prices is state.prices
-    assert found[3:] == (2.0, 3.0, 0.125, 0, 0.25)
+    assert found[3:] == (2.0, 3.0, 0.125, 0, 0.25, "")
 
 
 def test_best_clusters_inside_the_bounds_are_the_optimum(xp):

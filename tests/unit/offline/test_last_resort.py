@@ -7,11 +7,11 @@ import pytest
 
 from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.core.errors import DeviceMismatchError, InvalidValueError
-from dualclust.algos.offline import SolverOptions, assignment
+from dualclust.algos.offline import SolverOptions, _last_resort
+from dualclust.algos.offline._last_resort import solve_in_full
 from dualclust.algos.offline._reduced import ReducedSolution
 from dualclust.algos.offline.assignment import (
     Problem,
-    _solve_in_full,
     assign_offline,
     assign_source,
 )
@@ -28,9 +28,9 @@ def problem(tol=0.125, **options):
 
 def test_scores_that_allow_labels_but_lead_to_none_are_an_error(monkeypatch):
     none = ReducedSolution(None, ZERO, 0.0, ZERO)
-    monkeypatch.setattr(assignment, "solve_reduced", lambda *args, **options: none)
+    monkeypatch.setattr(_last_resort, "solve_reduced", lambda *args, **options: none)
     with pytest.raises(InvalidValueError, match=r"^scores differ too much for float64: .*clip"):
-        _solve_in_full(problem(), None)
+        solve_in_full(problem(), None)
 
 
 def test_the_tolerance_of_assignments():

@@ -6,7 +6,8 @@ import pytest
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.algos.offline import SolverOptions
 from dualclust.algos.offline._candidates import TrustRegion, collect_candidates
-from dualclust.algos.offline._memory import raise_no_labels, within_memory
+from dualclust.algos.offline._last_resort import raise_no_labels
+from dualclust.algos.offline._region_from_rows import within_memory
 from dualclust.algos.scores.sources import score_source
 
 OPTIONS = SolverOptions(max_entries=40, min_radius_share=0.25, memory_rows=6)

@@ -12,7 +12,7 @@ from dualclust.algos.core.errors import (
     InfeasibleBoundsError,
     InvalidValueError,
 )
-from dualclust.algos.offline._row_errors import (
+from dualclust.algos.offline._free_rows import (
     NO_CLUSTER,
     NOT_FINITE,
     OUT_OF_RANGE,

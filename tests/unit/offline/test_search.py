@@ -50,7 +50,7 @@ def test_a_pass_is_judged_by_its_labels_and_by_its_bound(bound, is_kept):
 
 
 def test_a_step_is_repeated_as_often_as_that_lowers_the_dual_value(xp, rng):
-    """Of random steps: the least of the values at the multiples that are tried, or no better one."""
+    """Of random steps: the least of the values that are tried, or None where none is better."""
     n_better = 0
     for _ in range(40):
         n, k = int(rng.integers(5, 60)), int(rng.integers(2, 6))
@@ -63,7 +63,9 @@ def test_a_step_is_repeated_as_often_as_that_lowers_the_dual_value(xp, rng):
         tried = [prices + t * (prices - before) for t in REPEATS]
         numpy_bounds = SizeBounds.from_counts(lower, upper, n_samples=n)
         values = [dual_value(scores, some, numpy_bounds) for some in tried]
-        bounds = SizeBounds.from_counts(lower, upper, n_samples=n, xp=xp)
+        bounds = SizeBounds.from_counts(
+            lower, upper, n_samples=n, xp=xp.namespace, device=xp.device
+        )
         given = (xp.asarray(v) for v in (before, prices))
         found = extrapolated(score_source(xp.asarray(scores)), bounds, *given)
         least = int(np.argmin(values))

@@ -1,0 +1,30 @@
+"""A time limit ends `fit` with sizes inside the bounds."""
+
+import numpy as np
+import pytest
+
+from dualclust import ConstrainedKMeans
+from dualclust.algos.core.errors import InvalidValueError
+
+
+def test_no_time_leaves_sizes_inside_the_bounds(rng):
+    x = rng.normal(size=(6_000, 8)) + 3.0 * rng.normal(size=(20, 8))[rng.integers(20, size=6_000)]
+    model = ConstrainedKMeans(20, lower=0.9, upper=1.1, n_init=3, random_state=0, time_limit=0)
+    model.fit(x)
+    assert model.n_iter_ == 0
+    assert 270 <= model.counts_.min() <= model.counts_.max() <= 330
+    assert 0.0 < model.gap_ < 1.0
+    patient = ConstrainedKMeans(20, lower=0.9, upper=1.1, random_state=0, time_limit=1e6).fit(x)
+    assert patient.gap_ <= 1e-4
+    assert patient.inertia_ < model.inertia_
+    with pytest.raises(InvalidValueError, match="time_limit"):
+        ConstrainedKMeans(2, time_limit=-1.0).fit(x[:40])
+
+
+def test_labels_of_no_time_are_those_of_a_later_fit_that_starts_there(rng):
+    """What a limit has left is a start like any other."""
+    x = rng.normal(size=(6_000, 8))
+    model = ConstrainedKMeans(20, lower=0.9, upper=1.1, random_state=0, time_limit=0).fit(x)
+    more = ConstrainedKMeans(20, lower=0.9, upper=1.1, init=model.cluster_centers_).fit(x)
+    assert more.inertia_ < model.inertia_
+    assert np.bincount(more.labels_, minlength=20).tolist() == more.counts_.tolist()

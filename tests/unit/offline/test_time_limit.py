@@ -1,0 +1,196 @@
+"""A time limit ends a search with labels inside the bounds and the gap that is proven for them."""
+
+import numpy as np
+import pytest
+
+from benchmarks.families import FAMILIES
+from dualclust.algos.bounds.sizes import SizeBounds
+from dualclust.algos.clustering.constrained import constrained_kmeans
+from dualclust.algos.clustering.lloyd import kmeans
+from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
+from dualclust.algos.offline import SolverOptions, assign_exact, assign_offline
+from dualclust.algos.offline.assignment import assign_source
+from dualclust.algos.scores.deadline import Deadline, deadline_of, is_over
+from dualclust.algos.scores.sources import score_source
+from tests.compare import to_numpy
+from tests.thread_ranks import groups_on_threads
+
+N, K = 8_000, 32
+
+
+class Asked:
+    """A clock that moves by a second each time somebody looks at it."""
+
+    def __init__(self):
+        self.now = -1.0
+
+    def __call__(self):
+        self.now += 1.0
+        return self.now
+
+
+@pytest.fixture(scope="module")
+def crowded():
+    made = FAMILIES["crowded"](N, K, 3)
+    best = assign_exact(made.scores, made.bounds)
+    assert best.gap == 0.0
+    return made.scores, made.bounds, best
+
+
+def check(found, scores, bounds, best):
+    counts = np.bincount(to_numpy(found.labels), minlength=K)
+    assert (np.asarray(bounds.lower) <= counts).all()
+    assert (counts <= np.asarray(bounds.upper)).all()
+    labels = to_numpy(found.labels)[:, None]
+    value = float(np.take_along_axis(scores, labels, axis=1).sum(dtype=np.float64))
+    assert found.objective == pytest.approx(value, rel=1e-12)
+    assert found.objective <= best.objective * (1.0 + 1e-12)
+    assert found.upper_bound >= best.objective * (1.0 - 1e-12)
+
+
+def test_no_time_at_all_leaves_labels_of_online_passes(xp, crowded):
+    scores, bounds, best = crowded
+    own = SizeBounds.from_counts(
+        np.asarray(bounds.lower).tolist(),
+        np.asarray(bounds.upper).tolist(),
+        n_samples=N,
+        xp=xp.namespace,
+        device=xp.device,
+    )
+    found = assign_offline(xp.asarray(scores), own, tol=0.0, time_limit=0.0)
+    assert (found.phase, found.status) == ("online passes", "within gap")
+    assert 0.0 < found.gap < 0.5
+    check(found, scores, bounds, best)
+
+
+def test_whenever_it_ends_the_labels_are_inside_and_the_gap_is_proven(crowded):
+    """The clock is asked a number of times; any of them may be the last."""
+    scores, bounds, best = crowded
+    clock = Asked()
+    whole = assign_offline(scores, bounds, tol=0.0, time_limit=Deadline(1e9, clock=clock))
+    assert (whole.gap, whole.phase) == (0.0, "candidates")
+    n_asked = int(clock.now)
+    assert n_asked > 8
+    phases, gaps = set(), []
+    for asked in range(1, n_asked + 2):
+        found = assign_offline(scores, bounds, tol=0.0, time_limit=Deadline(asked, clock=Asked()))
+        check(found, scores, bounds, best)
+        phases.add(found.phase)
+        gaps.append(found.gap)
+    assert phases == {"online passes", "candidates"}
+    assert gaps[-1] == 0.0 < max(gaps)
+    assert min(gaps[: n_asked // 2]) > gaps[-1]
+
+
+def test_the_steps_say_what_has_found_the_labels(rng, crowded):
+    scores, bounds, _ = crowded
+    assert assign_exact(scores, bounds).phase == "candidates"
+    few = rng.normal(size=(20_000, 4)) + np.asarray([0.0, 0.0, 0.0, 1.0])
+    inside = SizeBounds.from_ratios(4, n_samples=20_000, lower=0.9, upper=1.1)
+    assert assign_exact(few, inside).phase == "few clusters"
+    free = SizeBounds.from_ratios(4, n_samples=20_000, lower=0.01)
+    assert assign_exact(few, free).phase == "ties"
+    small = SizeBounds.from_ratios(4, n_samples=40, lower=0.9)
+    assert assign_exact(few[:40], small).phase == "all scores"
+
+
+def test_a_small_problem_is_solved_before_anyone_looks_at_the_clock(rng):
+    scores = rng.normal(size=(60, 5))
+    bounds = SizeBounds.from_ratios(5, n_samples=60, lower=0.9, upper=1.1)
+    assert assign_exact(scores, bounds, time_limit=0.0).gap == 0.0
+
+
+def test_forbidden_pairs_that_passes_do_not_solve_are_solved_from_all_scores(rng):
+    """Labels inside the bounds come before the clock: only all scores lead to some."""
+    n, k = 600, 6
+    scores = np.full((n, k), -np.inf)  # a chain: each hundred wants the next cluster, none may
+    own = np.repeat(np.arange(k), 100)
+    scores[np.arange(n), own] = rng.normal(size=n)
+    scores[np.arange(500), own[:500] + 1] = 9.0
+    bounds = SizeBounds.from_counts([100] * k, [100] * k, n_samples=n)
+    options = SolverOptions(full_entries=0, few_clusters=0)
+    found = assign_offline(scores, bounds, tol=1e-4, time_limit=0.0, options=options)
+    assert found.labels.tolist() == own.tolist()
+    assert (found.gap, found.phase) == (0.0, "all scores")
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_ranks_end_together_when_one_of_them_is_late(late, crowded):
+    scores, bounds, _ = crowded
+    edges = [0, 4_096, N]
+
+    def run(group):
+        first, last = group.first_row, group.first_row + group.n_local
+        source = score_source(scores)  # whose rows are taken from wherever they are
+        source = source._replace(block=lambda a, b: scores[first:last][a:b], group=group)
+        seconds = 2.0 if first == edges[late] else 1e9
+        limit = Deadline(seconds, clock=Asked())
+        return assign_source(source, bounds, tol=0.0, time_limit=limit)
+
+    parts = groups_on_threads(edges, run)
+    assert len({part.gap for part in parts}) == 1
+    assert {part.phase for part in parts} == {"online passes"}
+    check(parts[0]._replace(labels=np.concatenate([p.labels for p in parts])), *crowded)
+
+
+@pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
+def test_seconds_that_mean_nothing_are_refused(bad):
+    scores, bounds = np.ones((4, 2)), SizeBounds.from_ratios(2, n_samples=4)
+    with pytest.raises(InvalidValueError, match="time_limit must lie in"):
+        assign_offline(scores, bounds, time_limit=bad)
+    with pytest.raises(InvalidValueError, match="time_limit"):
+        constrained_kmeans(scores, bounds, scores[:2], time_limit=bad)
+    with pytest.raises(InvalidTypeError, match="time_limit must be a number"):
+        kmeans(scores, scores[:2], time_limit="soon")
+
+
+def test_a_deadline_may_come_by_itself_or_by_a_signal():
+    now = 0.0
+    deadline = Deadline(2.0, clock=lambda: now)
+    assert deadline_of(deadline) is deadline
+    assert not deadline.is_late()
+    now = 2.0
+    assert deadline.is_late()
+    signal = Deadline.of_signal()
+    group = score_source(np.zeros((3, 2))).group
+    assert not is_over(signal, group, like=np.zeros(1))
+    assert not is_over(None, group, like=np.zeros(1))
+    signal.end()
+    assert is_over(signal, group, like=np.zeros(1))
+
+
+@pytest.mark.parametrize("lower", [0.0, 0.9])
+def test_k_means_ends_with_the_labels_of_its_last_iteration(lower, rng):
+    """With bounds and without: a clock that stops it early, and one that never does."""
+    n, k = 6_000, 20
+    x = rng.normal(size=(n, 8)) + 3.0 * rng.normal(size=(k, 8))[rng.integers(k, size=n)]
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=lower, upper=1.1 if lower else np.inf)
+
+    def run(time_limit):
+        seen = []
+        found = constrained_kmeans(
+            x,
+            bounds,
+            x[:k],
+            metric="euclidean",
+            progress=lambda state, _: seen.append(state),
+            time_limit=time_limit,
+        )
+        return found, seen
+
+    whole, _ = run(None)
+    clock = Asked()
+    same, seen = run(Deadline(1e9, clock=clock))
+    assert same.labels.tolist() == whole.labels.tolist()
+    assert same.n_iter == len(seen) > 3
+    for part in (1, int(clock.now) // 3, 2 * int(clock.now) // 3):
+        found, seen = run(Deadline(part, clock=Asked()))
+        assert found.n_iter == len(seen) < whole.n_iter
+        assert not found.converged
+        counts = np.bincount(found.labels, minlength=k)
+        assert (np.asarray(bounds.lower) <= counts).all()
+        assert (counts <= np.asarray(bounds.upper)).all()
+        if seen:
+            assert np.array_equal(found.centers, seen[-1].centers)
+    at_once, seen = run(0.0)
+    assert (at_once.n_iter, seen) == (0, [])
