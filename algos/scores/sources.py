@@ -78,6 +78,10 @@ class Group(NamedTuple):
         """Whether there is a single rank; one of several may have all rows, and others none."""
         return self.gather is _itself
 
+    def own(self, values: Array) -> Array:
+        """Return the part of this rank of one value for each row of all ranks."""
+        return values[self.first_row : self.first_row + self.n_local]
+
 
 def alone(n: int) -> Group:
     """Return the group of a single rank that has all rows."""

@@ -78,6 +78,20 @@ def test_all_ranks_stop_after_the_epoch_in_which_one_was_asked(tmp_path, own, el
     assert has_epoch(tmp_path)
 
 
+def test_a_run_that_is_stopped_in_its_first_epoch_makes_its_folder(tmp_path):
+    """One of several beginnings has a folder of its own, below that of the run."""
+
+    class Stopped(Epochs):
+        def run_epoch(self):
+            raise StoppedError
+
+    home, folder = tmp_path / "run", tmp_path / "run" / "starts" / "0"
+    home.mkdir()
+    with pytest.raises(StoppedError):
+        run_and_save_epoch(Stopped(), folder, inside=home)
+    assert latest_checkpoint(folder).metadata["config"] == "c"
+
+
 def test_nobody_asks_a_run_that_cannot_be_stopped(tmp_path):
     assert run_and_save_epoch(Epochs(elsewhere=True), tmp_path) == {"epoch": 2}
 

@@ -132,6 +132,15 @@ def test_the_message_names_file_expected_and_found(tmp_path):
     )
 
 
+def test_the_message_of_a_damaged_manifest_names_what_it_should_be(tmp_path):
+    path = save_checkpoint(checkpoint_folder(tmp_path, 1), *small(1)) / "manifest.json"
+    good, bad = path.read_bytes(), path.read_bytes() + b" "
+    path.write_bytes(bad)
+    expected, found = (hashlib.sha256(content).hexdigest() for content in (good, bad))
+    with pytest.raises(CheckpointError, match=f"sha256 {expected}, got {found}"):
+        load_checkpoint(path.parent)
+
+
 def test_files_of_two_checkpoints_do_not_mix(tmp_path):
     save_epochs(tmp_path, 1, 2)
     one, two = (checkpoint_folder(tmp_path, epoch) for epoch in (1, 2))

@@ -1,6 +1,7 @@
 """What labels prove: each term of the bound by its definition, and results in another unit."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from dualclust.algos.offline._candidates import all_candidates, collect_candidat
 from dualclust.algos.offline._proof import (
     SMALLEST,
     OfflineAssignment,
+    _labels_of_all_rows,
     in_unit,
     proven,
     rounding_of,
@@ -238,3 +240,15 @@ def test_a_result_in_the_unit_of_the_scores():
 def test_a_number_that_does_not_fit_is_an_error(large):
     with pytest.raises(InvalidValueError, match="the labels stay the same"):
         in_unit(made(**{large: 2.0**30}), 1000)
+
+
+def test_labels_of_more_than_a_million_rows():
+    """Free rows get what was chosen for them, in their order, in every part; others keep theirs."""
+    n = 2**20 + 20_000
+    labels, is_free = np.arange(n) % 3, np.arange(n) % 7 == 0
+    chosen = np.random.default_rng(0).integers(0, 3, is_free.sum())
+    rows = SimpleNamespace(labels=labels, is_free=is_free, first_free=0)
+    expected = labels.copy()
+    expected[is_free] = chosen
+    found = _labels_of_all_rows(rows, chosen, SolverOptions())
+    np.testing.assert_array_equal(found, expected)
