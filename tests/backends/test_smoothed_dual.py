@@ -67,7 +67,7 @@ def test_soft_counts(row, seed, n, k, width, log_temperature):
 
 @each_row("soft_counts")
 def test_shares_of_more_than_a_million_entries_near_the_best(row):
-    """As many as a block of rows has where each may join 17,000 clusters at nearly the same price."""
+    """As many as a block of rows has where each may join 17,000 clusters for nearly the same."""
     n, k = 64, 17_000
     rng = np.random.default_rng(0)
     values = rng.uniform(size=(n, k))

@@ -107,6 +107,17 @@ def test_a_folder_that_has_gone_is_not_made_again(tmp_path):
     assert has_epoch(home / "starts" / "0")
 
 
+def test_a_folder_that_goes_while_the_state_is_read_is_not_made_again(tmp_path):
+    home = tmp_path / "run"
+    run = Epochs()
+    run.state_dict = lambda: home.rmdir() or {"epoch": 2}
+    for folder in (home, home / "starts" / "0"):
+        home.mkdir()
+        with pytest.raises(OutputError):
+            run_and_save_epoch(run, folder, inside=home)
+        assert not list(tmp_path.iterdir())
+
+
 def test_the_metrics_come_back_with_the_state(saved):
     config, folder = saved
     run, before = Run(config, "cpu"), listing(folder)

@@ -87,6 +87,8 @@ def test_pack_keeps_types_and_keys_apart():
 def test_pack_and_unpack_name_what_they_cannot_do():
     with pytest.raises(InvalidTypeError, match=r"state\.a has the key 1\.5; keys must be str or"):
         pack({"a": {1.5: 2}})
+    with pytest.raises(InvalidTypeError, match=r"state\.a has the key True; keys must be str or"):
+        pack({"a": {"b": 1, 2: 2, True: 3}})
     with pytest.raises(InvalidTypeError, match=r"state\.a\.1 is a set"):
         pack({"a": [1, {2}]})
     with pytest.raises(CheckpointError, match=r"refers to {'tensor': 'gone'}"):

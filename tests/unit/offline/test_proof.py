@@ -238,7 +238,9 @@ def test_a_result_in_the_unit_of_the_scores():
 
 @pytest.mark.parametrize("large", ["objective", "upper", "rounding", "price"])
 def test_a_number_that_does_not_fit_is_an_error(large):
-    with pytest.raises(InvalidValueError, match="the labels stay the same"):
+    what = "prices" if large == "price" else "a sum"
+    words = f"scores must have {what} that float64 holds, .*: the labels stay the same"
+    with pytest.raises(InvalidValueError, match=words):
         in_unit(made(**{large: 2.0**30}), 1000)
 
 
