@@ -7,7 +7,7 @@ import pytest
 from dualclust.algos.core.errors import CheckpointError, OutputError
 from dualclust.common.stopping import StoppedError
 from dualclust.train.loop import Run
-from dualclust.train.loop.resume_state import restore, run_and_save_epoch
+from dualclust.train.loop.resume_state import check_there, restore, run_and_save_epoch
 from dualclust.train.state.checkpoint import (
     checkpoint_folder,
     has_epoch,
@@ -116,6 +116,14 @@ def test_a_folder_that_goes_while_the_state_is_read_is_not_made_again(tmp_path):
         with pytest.raises(OutputError):
             run_and_save_epoch(run, folder, inside=home)
         assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_without_one_of_its_files_has_gone(tmp_path):
+    check_there(tmp_path)
+    with pytest.raises(OutputError, match="has gone while"):
+        check_there(tmp_path, "config.toml")
+    (tmp_path / "config.toml").write_text("")
+    check_there(tmp_path, "config.toml")
 
 
 def test_the_metrics_come_back_with_the_state(saved):
