@@ -16,6 +16,7 @@ from dualclust.train.state import checkpoint
 from dualclust.train.state.checkpoint import (
     CheckpointWarning,
     checkpoint_folder,
+    has_epoch,
     latest_checkpoint,
     load_checkpoint,
     prune,
@@ -209,6 +210,14 @@ def test_all_damaged_is_an_error(tmp_path):
         (checkpoint_folder(tmp_path, epoch) / "state.json").unlink()
     with pytest.raises(CheckpointError, match=r"no checkpoint of .* is intact: .*000002.*000001"):
         latest_checkpoint(tmp_path)
+
+
+def test_a_folder_for_checkpoints_is_none(tmp_path):
+    assert not has_epoch(tmp_path)
+    (tmp_path / "checkpoints").mkdir()
+    assert not has_epoch(tmp_path)
+    save_epochs(tmp_path, 2)
+    assert has_epoch(tmp_path)
 
 
 def test_a_wrong_path_is_never_a_fresh_start(tmp_path):
