@@ -198,12 +198,6 @@ CASES = {
         "X.bin says that it has 0 words of 3 numbers. Embeddings have at least one row and one "
         "column. To fix this, write it again",
     ),
-    "words-without-numbers": Case(
-        content(b"2 0\n\x80\x81 w2 ", "X.bin"),
-        "X.bin",
-        "X.bin says that it has 2 words of 0 numbers. Embeddings have at least one row and one "
-        "column. To fix this, write it again",
-    ),
     "words-fewer": Case(
         text(LINES + "last 1 2\n", "X.txt"),
         "X.txt",
