@@ -140,6 +140,19 @@ def zipf(n: int, k: int, seed: int) -> Instance:
     return made._replace(bounds=bounds)
 
 
+def fifty_rows(n: int, k: int, seed: int) -> Instance:
+    """Fifty unit rows without structure, each many times."""
+    rng = np.random.default_rng(seed)
+    rows, centers = (_unit(rng.standard_normal((m, DIMENSION))) for m in (50, k))
+    return _within((rows @ centers.T)[rng.integers(50, size=n)], 0.9, 1.1)
+
+
+def rank_one(n: int, k: int, seed: int) -> Instance:
+    """A number for each row times a number for each cluster: rows have one order or its reverse."""
+    rng = np.random.default_rng(seed)
+    return _within(np.outer(rng.standard_normal(n), rng.standard_normal(k)), 0.9, 1.1)
+
+
 def favorite(n: int, k: int, seed: int) -> Instance:
     """99 % of the rows want the same cluster, by far."""
     made = normal(n, k, seed)
@@ -183,5 +196,7 @@ FAMILIES: dict[str, Callable[[int, int, int], Instance]] = {
     "ratings": ratings,
     "forbidden": forbidden,
     "equal": equal,
+    "fifty rows": fifty_rows,
+    "rank one": rank_one,
 }
 """By name; each makes an instance from rows, clusters and a seed."""

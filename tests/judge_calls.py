@@ -31,6 +31,7 @@ from tests.judge_centers import (
 )
 from tests.judge_commands import LARGEST, barred_pairs, chosen, command, how, on_host
 from tests.judge_figures import FIGURES
+from tests.judge_run_pages import judge_run_page
 from tests.judge_runs import judge_run
 
 PIECES: dict[Any, list[tuple[int, Any, Any]]] = {}
@@ -217,7 +218,7 @@ def surveyed(given: dict[str, Any], found: Any) -> str:
 
 
 def trained(given: dict[str, Any], found: Any) -> str:
-    """Judge the folder of a run that has ended."""
+    """Judge the folder of a run that has ended, and its page."""
     if not (found.folder / "assignments.csv").is_file():
         return "not judged: another rank's"
     one = found.prediction
@@ -227,6 +228,7 @@ def trained(given: dict[str, Any], found: Any) -> str:
     chosen = found.metrics[-1].get("heads", {}).get("best", found.config.heads.target)
     evaluated = chosen == len(one.assignment.counts)
     judge_run(found.folder, one, scores, evaluated=evaluated)
+    judge_run_page(found.folder, one, scores, (found.lower, found.upper))
     return "interval"
 
 

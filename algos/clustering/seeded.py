@@ -137,8 +137,7 @@ def fixed_means(
     counted = fixed if frame.weights is None else xp.where(frame.weights > 0.0, fixed, -1)
     # Free rows are added up, too, as a cluster beyond the last one.
     labels = xp.where(counted < 0, xp.full_like(fixed, k), counted)
-    own = labels[group.first_row : group.first_row + group.n_local]
-    sums = gathered_sums(frame, own, k + 1)
+    sums = gathered_sums(frame, group.own(labels), k + 1)
     zero = xp.zeros((k + 1, source.n_features), dtype=like.dtype, device=compat.device(like))
     means = best_centers(frame, sums, zero)[:k, :]
     known = sums.counts[:k] > 0

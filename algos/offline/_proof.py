@@ -377,13 +377,15 @@ def in_unit(found: OfflineAssignment, exponent: int, coarsest: int = -1074) -> O
     # A score far below the largest has lost digits in its unit: one in each row.
     lost = SMALLEST * float(compat.array_namespace(counts).sum(counts))
     values = found.objective, found.upper_bound, found.rounding
+    what = "a sum"
     try:
         objective, upper_bound, rounding = (math.ldexp(v, exponent) for v in values)
         rounding += math.ldexp(lost, coarsest)
+        what = "prices"
         math.ldexp(largest_score(found.prices), exponent)
     except OverflowError:
         msg = (
-            "scores must have a sum that float64 holds, got one of more than 1e308. To fix this, "
+            f"scores must have {what} that float64 holds, got one of more than 1e308. To fix this, "
             "divide all scores, or all weights, by the same number: the labels stay the same"
         )
         raise InvalidValueError(msg) from None

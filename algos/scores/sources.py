@@ -48,7 +48,6 @@ __all__ = [
     "times_power_of_two",
 ]
 
-
 R = TypeVar("R")
 
 
@@ -77,6 +76,10 @@ class Group(NamedTuple):
     def is_alone(self) -> bool:
         """Whether there is a single rank; one of several may have all rows, and others none."""
         return self.gather is _itself
+
+    def own(self, values: Array) -> Array:
+        """Return the part of this rank of one value for each row of all ranks."""
+        return values[self.first_row : self.first_row + self.n_local]
 
 
 def alone(n: int) -> Group:
@@ -203,8 +206,7 @@ def score_source(scores: Array, weights: Array | None = None) -> ScoreSource:
         block_rows(k, like=scores),
         like=scores,
     )
-    largest = max(sizes, default=0.0)
-    unit = math.frexp(largest)[1]
+    unit = math.frexp(max(sizes, default=0.0))[1]
 
     def weighted(part: Array, weights: Array) -> Array:
         return _weighted(times_power_of_two(xp.astype(part, xp.float64), -unit), weights)
@@ -266,8 +268,7 @@ def product_source(
     Raises
     ------
     InvalidValueError
-        For weights out of range. When a block is read, for products that overflow and would be
-        taken for forbidden pairs.
+        For weights out of range; when a block is read, for products that overflow.
 
     Notes
     -----
@@ -288,6 +289,7 @@ def product_source(
         )
     limit = 0.5 * float(xp.finfo(centers.dtype).max)
     is_small = features.largest is not None and features.largest * length + added <= limit
+    own = None if weights is None else group.own(weights)
 
     def scores(rows: Array, factors: Array | None) -> Array:
         product = features.multiply(rows, centers.T)
@@ -299,9 +301,7 @@ def product_source(
         return product if factors is None else _weighted(product, factors)
 
     def block(start: int, stop: int) -> Array:
-        first = group.first_row
-        factors = None if weights is None else weights[first + start : first + stop]
-        return scores(features.rows(start, stop), factors)
+        return scores(features.rows(start, stop), None if own is None else own[start:stop])
 
     def take(ids: Array) -> Array:
         return scores(features.take(ids), None if weights is None else xp.take(weights, ids))

@@ -69,18 +69,18 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
         raise UsageError(msg)
     group = row_group(ranks, n)
     if options.invalid != "drop":
-        meter.begin("checking the rows", group.n_local, group.first_row)
+        meter.begin("checking the rows", group)
         check_embeddings(meter.reading(rows), metric, group)
     source = embedding_source(
         meter.reading(rows), metric, group, device=options.device, multiply=multiply
     )
     dtype = rows.dtype
     if model.graph is not None:
-        meter.begin("finding neighbors", group.n_local, group.first_row)
+        meter.begin("finding neighbors", group)
         dtype = model.graph.rows.dtype
         source = placed_by(on_device(model.graph, options.device), source)
     source, centers = around_centers(source, model, dtype, options.device)
-    meter.begin("labeling", group.n_local, group.first_row)
+    meter.begin("labeling", group)
     found = label_rows(
         source, centers, model, bounds=bounds, priced=options.prices, gap=options.gap
     )

@@ -168,12 +168,12 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
         return 0
     group = row_group(ranks, n)
     if options.invalid != "drop":
-        meter.begin("checking the rows", group.n_local, group.first_row)
+        meter.begin("checking the rows", group)
         check_embeddings(meter.reading(rows), options.metric, group)
     source = embedding_source(
         meter.reading(rows), options.metric, group, device=options.device, multiply=multiply
     )
-    meter.begin("judging all rows", group.n_local, group.first_row)
+    meter.begin("judging all rows", group)
     found = choose_k(
         source,
         ks,

@@ -117,7 +117,7 @@ def _solve(
     """Cluster, measure and write."""
     result = _cluster(options, problem, ranks, meter, stop, deadline)
     found = _collect(result, problem)
-    meter.begin("measuring", problem.source.group.n_local, problem.source.group.first_row)
+    meter.begin("measuring", problem.source.group)
     squared = notable = None
     if options.metric == "euclidean":
         squared = squared_distances(
@@ -154,9 +154,9 @@ def _cluster(
         meter.tell(told if meter.one_line else f"update {state.n_iter}: {told}")
         last = state.converged or state.n_iter == options.max_iter
         nexts = f"update {state.n_iter + 1} of at most {options.max_iter}"
-        meter.begin("the final labels" if last else nexts, *_own_rows(problem))
+        meter.begin("the final labels" if last else nexts, problem.source.group)
 
-    meter.begin("choosing the first centers", *_own_rows(problem))
+    meter.begin("choosing the first centers", problem.source.group)
     state = load(options, problem) if options.resume else None
     prices = None
     if state is not None:
@@ -175,7 +175,7 @@ def _cluster(
             weights=problem.weights,
             fixed=problem.fixed,
         )
-    meter.begin("the first labels", *_own_rows(problem))
+    meter.begin("the first labels", problem.source.group)
     return constrained_kmeans(
         source,
         problem.bounds,
@@ -203,11 +203,6 @@ def _check_stop(options: argparse.Namespace, ranks: Ranks, state: KMeansState, s
     if asked:
         msg = f"stopped after update {state.n_iter}; {how_to_go_on(options)}"
         raise StoppedError(msg)
-
-
-def _own_rows(problem: Problem) -> tuple[int, int]:
-    """Return how many rows of this rank a pass reads, and the first of them."""
-    return problem.source.group.n_local, problem.source.group.first_row
 
 
 def _collect(result: ConstrainedKMeansResult, problem: Problem) -> Clusters:

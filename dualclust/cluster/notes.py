@@ -80,7 +80,7 @@ def notes_on_result(found: Clusters) -> list[str]:
     if empty := int((found.counts == 0).sum()):
         notes.append(f"{empty} of {k} clusters are empty")
     centers = found.centers[found.counts > 0].astype(np.float64)
-    largest = float(np.abs(centers).max(initial=0.0))
+    largest = float(np.abs(centers).max())
     steps = np.round(centers / (SAME * largest)) if largest > 0.0 else centers
     different = len(np.unique(steps, axis=0))
     if different < len(centers):

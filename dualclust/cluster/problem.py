@@ -116,7 +116,7 @@ def open_valid(
     if options.invalid != "drop":
         return rows, ""
     group = row_group(ranks, rows.n_samples)
-    meter.begin("looking for rows that are not finite", group.n_local, group.first_row)
+    meter.begin("looking for rows that are not finite", group)
     dropped, hashed = invalid_rows(meter.reading(rows), metric, group, digest=digest)
     return (KeptRows(rows, dropped) if len(dropped) else rows), hashed
 
@@ -197,12 +197,12 @@ def open_problem(
     group = row_group(ranks, inputs.rows.n_samples)
     rows = meter.reading(inputs.rows)
     if options.invalid != "drop":
-        meter.begin("checking the rows", group.n_local, group.first_row)
+        meter.begin("checking the rows", group)
         digest = check_embeddings(rows, metric, group, digest=wanted)
     source = embedding_source(rows, metric, group, device=options.device, multiply=multiply)
     if options.graph is None:
         return Problem(*inputs, source, digest)
-    meter.begin("finding neighbors", group.n_local, group.first_row)
+    meter.begin("finding neighbors", group)
     graph, coordinates = in_graph(options, source)
     return Problem(*inputs, coordinates, digest, graph)
 

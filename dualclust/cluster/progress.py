@@ -18,6 +18,7 @@ from typing import Any, TextIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ..algos.scores.sources import Group
 from ..common.formats import Rows
 from ..common.formats.rows import Floats
 
@@ -68,9 +69,9 @@ class Meter:
         self.n_rows, self.first_row, self.n_read, self.started, self.drawn = 0, 0, 0, 0.0, -EVERY
         self.lock = threading.Lock()  # blocks may be read by several threads
 
-    def begin(self, what: str, n_rows: int, first_row: int = 0) -> None:
-        """Say what the next passes are for, and how many rows one of them reads."""
-        self.what, self.n_rows, self.first_row = what, n_rows, first_row
+    def begin(self, what: str, group: Group) -> None:
+        """Say what the next passes are for, and which rows one of them reads."""
+        self.what, self.n_rows, self.first_row = what, group.n_local, group.first_row
         self.n_read, self.started = 0, self.clock()
 
     def tell(self, text: str) -> None:

@@ -83,14 +83,12 @@ def load(options: argparse.Namespace, problem: Problem) -> KMeansState:
             f"To fix this, start afresh with another --checkpoint"
         )
         raise CheckpointError(msg)
-    group = problem.source.group
-    own = arrays["labels"][group.first_row : group.first_row + group.n_local]
     drifts = arrays["drifts"]
     return KMeansState(
         centers=placed(arrays["centers"], options.device),
         prices=placed(arrays["prices"], options.device),
         n_iter=int(arrays["n_iter"]),
-        labels=placed(own, options.device),
+        labels=placed(problem.source.group.own(arrays["labels"]), options.device),
         converged=bool(arrays["converged"]),
         drifts=placed(drifts, options.device) if drifts.size else None,
         **{name: float(arrays[name]) for name in NUMBERS},

@@ -65,6 +65,22 @@ def test_soft_counts(row, seed, n, k, width, log_temperature):
     assert found[1].sum() == pytest.approx(n, abs=1e-9)
 
 
+@each_row("soft_counts")
+def test_shares_of_more_than_a_million_entries_near_the_best(row):
+    """As many as a block of rows has where each may join 17,000 clusters for nearly the same."""
+    n, k = 64, 17_000
+    rng = np.random.default_rng(0)
+    values = rng.uniform(size=(n, k))
+    clusters = np.tile(np.arange(k, dtype=np.int32), (n, 1))
+    asarray = (lambda a: a) if row.library == "numpy" else row.arrays().asarray
+    found = row.engine()(*map(asarray, (values, clusters, np.zeros(k))), temperature=1.0)
+    _, counts, _, p, names = map(to_numpy, found)
+    weights = np.exp(values)
+    expected = weights / weights.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(counts, expected.sum(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(np.take_along_axis(expected, names, axis=1), p, rtol=1e-9)
+
+
 @each_row("curvature")
 @problems
 @examples(60)

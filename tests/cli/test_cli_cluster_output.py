@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dualclust.algos.scores.sources import alone
 from dualclust.cli.main import main
 from dualclust.cluster import command as cluster_command
 from dualclust.cluster import launch, output_folder
@@ -235,7 +236,7 @@ def test_the_line_says_how_far_a_pass_is(monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     screen = Terminal()
     meter = Meter(True, stream=screen, clock=ticking())
-    meter.begin("update 3 of at most 20", 4000)
+    meter.begin("update 3 of at most 20", alone(4000))
     meter.tell("1.20% of the labels changed, gap 3.1e-04")
     for start in (0, 1000, 2000):
         meter.add(start, start + 1000)

@@ -10,12 +10,13 @@ import pytest
 from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError, MissingFileError
 from dualclust.algos.core.projections import project_sphere
 from dualclust.algos.scores.blocks import MOST_ROWS
-from dualclust.algos.scores.sources import Group
+from dualclust.algos.scores.sources import Group, feature_source
 from dualclust.cluster.embeddings import (
     check_embeddings,
     embedding_source,
     open_embeddings,
 )
+from dualclust.cluster.start import drawn_centers
 from dualclust.cluster.values_of_rows import read_weights
 from dualclust.common.formats import plain
 
@@ -221,3 +222,12 @@ def test_weights(tmp_path) -> None:
         read_weights(save(tmp_path, np.asarray([1.0, -1.0]), "v.npy"), 2)
     with pytest.raises(InvalidValueError, match="at least 0"):
         read_weights(save(tmp_path, np.asarray([1.0, np.nan]), "u.npy"), 2)
+
+
+@pytest.mark.parametrize("seed", [0, 4, 1000])
+def test_random_rows_to_start_from_are_different_ones_of_the_file(seed) -> None:
+    given = {"init": "random", "seed": seed, "metric": "cosine", "weights": None, "fixed": None}
+    source = feature_source(np.eye(5))
+    assert drawn_centers(source, 5, **given).sum(axis=0).tolist() == [1.0] * 5
+    with pytest.raises(InvalidValueError, match="at most the 5 rows of the file, got 6"):
+        drawn_centers(source, 6, **given)

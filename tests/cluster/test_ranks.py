@@ -26,6 +26,7 @@ import json, os, socket, sys, time
 import torch.distributed
 from dualclust.cluster import command as cluster_command
 from dualclust.cli.main import main
+from tests import judged
 
 def fork(rank, size, port, folder, plan, arguments):
     child = os.fork()
@@ -44,12 +45,15 @@ def fork(rank, size, port, folder, plan, arguments):
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
+        with open(f"judged{rank}", "w") as file:
+            json.dump(judged.lines(), file)
         os._exit(code)
 
 codes, (warm, calls) = [], json.loads(sys.argv[1])
 sys.stdout, stdout = open(os.devnull, "w"), sys.stdout
 assert main(warm) == 0
 sys.stdout = stdout
+judged.TALLY.clear()
 for size, folder, plan, *arguments in calls:
     with socket.socket() as here:
         here.bind(("127.0.0.1", 0))
@@ -167,6 +171,8 @@ def test_the_bytes_of_one_process(rows, answers, tmp_path, monkeypatch, metric, 
     assert (folder / "state").read_bytes() == state.read_bytes()
     assert "violation           0" in outs[0]
     assert outs[1:] == [""] * (size - 1)
+    ways = [json.loads((folder / f"judged{rank}").read_text()) for rank in range(size)]
+    assert ways == [[["run_cluster", "interval", 1]], *[[["run_cluster", "part", 1]]] * (size - 1)]
 
 
 def test_ranks_of_a_packed_file_and_their_table(rows, answers, tmp_path, monkeypatch) -> None:

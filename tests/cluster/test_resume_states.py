@@ -10,6 +10,7 @@ import pytest
 
 from dualclust.algos.clustering.constrained import KMeansState
 from dualclust.algos.core.errors import CheckpointError
+from dualclust.algos.scores.sources import alone
 from dualclust.cluster import resume
 from dualclust.cluster.checkpoint import load_state, save_state
 
@@ -33,8 +34,7 @@ STATE = KMeansState(
 def stored(tmp_path, monkeypatch):
     monkeypatch.setattr(resume, "identity", lambda *_: RUN)
     options = argparse.Namespace(checkpoint=tmp_path / "X.state", device="cpu")
-    group = SimpleNamespace(first_row=0, n_local=2)
-    problem = SimpleNamespace(source=SimpleNamespace(group=group))
+    problem = SimpleNamespace(source=SimpleNamespace(group=alone(2)))
     resume.save(options, problem, STATE, STATE.labels)
     return options, problem
 

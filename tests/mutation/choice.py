@@ -16,6 +16,7 @@ from tests.mutation.trace import Trace
 __all__ = [
     "GROUPS",
     "PINNED",
+    "compiled_with",
     "draw",
     "folder",
     "folder_files",
@@ -153,6 +154,15 @@ def _importers(root: Path, stem: str) -> frozenset[str]:
             if _imports(path.read_text(encoding="utf-8"), stem):
                 found.add(path.stem)
     return frozenset(found - {stem, "__init__"})
+
+
+def compiled_with(root: Path, module: str) -> set[str]:
+    """Stems of a module of kernels and of those that import it, directly or not."""
+    found, waiting = set(), [Path(module).stem]
+    while waiting:
+        found.add(stem := waiting.pop())
+        waiting += (s for s in _importers(root, stem) - found if s.startswith("numba_"))
+    return found
 
 
 def _imports(text: str, stem: str) -> bool:

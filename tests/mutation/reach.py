@@ -129,7 +129,7 @@ class Reach:
         if package and package[0] in LINKED:
             package = ["dualclust", *package]
         found: dict[str, Symbol] = {}
-        for node in ast.walk(tree):
+        for node in _statements(tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     whole = alias.name if alias.asname else alias.name.partition(".")[0]
@@ -274,6 +274,14 @@ def _defined(tree: ast.Module) -> dict[str, list[ast.AST]]:
         elif not isinstance(node, ast.Import | ast.ImportFrom):
             found[BODY].append(node)
     return found
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Statements at any depth, without the expressions in them, which are most of a tree."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for child in getattr(node, field, ()):
+            yield child
+            yield from _statements(child)
 
 
 def _target(node: ast.AST) -> ast.expr:

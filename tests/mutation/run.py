@@ -31,8 +31,11 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
+import pytest
+
 from tests.mutation.choice import (
     PINNED,
+    compiled_with,
     draw,
     folder,
     folder_files,
@@ -133,6 +136,8 @@ class Tree:
         if code < 0:
             ended = code in (-signal.SIGPROF, -signal.SIGALRM)
             return "killed", "did not end" if ended else f"died of signal {-code}"
+        if code > max(pytest.ExitCode):
+            return "killed", f"the tests' process ended with {code}"
         failed = failures(text)
         if code == 2 and not failed and "KeyboardInterrupt" in text:
             return "killed", "interrupted the tests"
@@ -145,10 +150,12 @@ class Tree:
             raise RuntimeError(msg)
         return "killed", failed[0] if failed else "no test could be read"
 
-    @staticmethod
-    def _stored(path: Path) -> list[Path]:
-        """Compiled forms of a module, of Python and of numba."""
-        return sorted((path.parent / "__pycache__").glob(f"{path.stem}.*"))
+    def _stored(self, path: Path) -> list[Path]:
+        """Compiled forms of a module, and of those into which numba compiles its functions."""
+        name = path.relative_to(self.root).as_posix()
+        inlined = compiled_with(self.root, name) if path.stem.startswith("numba_") else {path.stem}
+        stored = path.parent / "__pycache__"
+        return sorted(file for stem in inlined for file in stored.glob(f"{stem}.*"))
 
 
 def failures(text: str) -> list[str]:
@@ -260,7 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _stages(mutant: Mutant, trace: Trace, seconds: float) -> Stages:
-    """The tests that run a mutant's lines, or those of likely files; then the rest of its package.
+    """Tests of a mutant's lines, or of likely files, and doctests; then the rest of its package.
 
     Of files only the tests that can run the mutant (`reach`); all of them if no test seems to.
     """
@@ -280,7 +287,9 @@ def _stages(mutant: Mutant, trace: Trace, seconds: float) -> Stages:
     def those(names: Sequence[str]) -> list[str]:
         return [t for f in names for t in reaching.get(f, ())] if reaching else list(names)
 
-    return [*found, *those(first)], those(rest)
+    link = "" if mutant.module.startswith("dualclust/") else "dualclust/"
+    doctests = [link + mutant.module] if ">>> " in source else []
+    return [*found, *doctests, *those(first)], those(rest)
 
 
 def _unsound(tree: Tree, verdicts: Sequence[Verdict]) -> str:

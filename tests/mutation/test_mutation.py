@@ -207,12 +207,21 @@ def test_all_tests_of_the_package_run_that_can(module: str, package: str, some: 
     assert len(files) == len(set(files))
     mutant = Mutant(module, "", "sign", 0, 0, "", "", "")
     first, rest = _stages(mutant, Trace({}, {}), 1.0)
+    first = [test for test in first if test.startswith("tests/")]
     can = reach_of(ROOT).tests(module, "")
     assert {test for test in can if test.partition("::")[0] in files} <= {*first, *rest}
     assert {*first, *rest} <= set(can)
     likely = likely_files(ROOT, mutant)[: FIRST_FILES + 1]
     assert {test.partition("::")[0] for test in first} <= set(likely)
     assert not set(first) & set(rest)
+
+
+def test_doctests_of_the_module_run_by_the_name_that_the_suite_runs_them_by() -> None:
+    for module in ("algos/bounds/sizes.py", "dualclust/common/page/sections.py"):
+        first, rest = _stages(Mutant(module, "", "sign", 0, 0, "", "", ""), Trace({}, {}), 1.0)
+        (found,) = [test for test in [*first, *rest] if not test.startswith("tests/")]
+        assert found == ("" if module.startswith("dualclust/") else "dualclust/") + module
+        assert (ROOT / found).is_file()
 
 
 def test_every_package_has_tests() -> None:
@@ -332,6 +341,7 @@ class _Stub(run.Tree):
         (-27, "", ("killed", "did not end")),
         (-14, "", ("killed", "did not end")),
         (-11, "", ("killed", "died of signal 11")),
+        (70, "F", ("killed", "the tests' process ended with 70")),
     ],
 )
 def test_how_a_run_ends_is_what_is_said(

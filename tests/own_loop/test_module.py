@@ -222,3 +222,18 @@ def test_two_ranks_balance_one_batch(two_ranks):
         assert 7 <= counts.min() <= counts.max() <= 9
     assert all(float(x) == 0.0 for x in first["violation"] + second["violation"])
     assert all(torch.equal(a, b) for a, b in zip(first["prices"], second["prices"], strict=True))
+
+
+def test_an_error_inside_is_not_taken_for_a_missing_torch():
+    program = """
+import sys
+for name in [name for name in sys.modules if name.startswith("dualclust.torch")]:
+    del sys.modules[name]
+sys.modules["dualclust.torch.labels"] = None
+try:
+    import dualclust.torch
+except ModuleNotFoundError as error:
+    print(type(error).__name__, error.name)
+"""
+    done = run_program(program)
+    assert done.stdout == "ModuleNotFoundError dualclust.torch.labels\n", done.stderr

@@ -248,3 +248,12 @@ def test_registering_the_command_loads_no_proofs() -> None:
         "sys.exit('dualclust.proofs.registry.claims' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("n", "shown"), [(26, 26 * "a"), (27, 23 * "a" + "..."), (90, 23 * "a" + "...")]
+)
+def test_a_text_that_is_too_long_fills_its_column(n, shown):
+    """And ends in dots; one that fits stays whole."""
+    assert proofs_command._cut(n * "a", 26) == shown
+    assert proofs_command._cut(f"  {n * 'a'}\n", 26) == shown

@@ -43,6 +43,9 @@ FEW = 2**11
 TOO_LARGE = Fraction(10) ** 300
 """From sums of such sizes on a problem may be refused, because float64 does not hold its value."""
 
+FARTHEST = Fraction(2) ** 340
+"""How many times the largest score a price may be under options that let regions grow."""
+
 
 class Call(NamedTuple):
     """A problem, and how it is called."""
@@ -123,6 +126,9 @@ def check_refused(call: Call, exact: Whole, error: InvalidValueError) -> None:
     if "float64 holds" in said:
         start = 0.0 if call.prices is None else float(np.abs(call.prices).max())
         sizes = as_fraction(int(np.abs(exact.numbers).sum()), exact.exponent)
+        if "prices" in said:  # they are in a unit of the largest product
+            sizes = max(sizes, largest_product(call.problem))
+            sizes *= 1 if call.options == DEFAULT_OPTIONS else FARTHEST
         assert sizes > TOO_LARGE or start > 1e290, f"refused: {said}"
     elif "their sum overflows" in said:
         assert call.problem.weights is not None

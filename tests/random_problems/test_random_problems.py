@@ -56,6 +56,14 @@ def test_problems_that_failed_once(seed, number, kind, monkeypatch):
     assert run_one(seed, number, kind) in ("optimal", "within gap", "refused")
 
 
+@pytest.mark.parametrize(("seed", "number"), [(1185960667, 3644), (7112029, 5704)])
+def test_prices_that_do_not_fit_may_be_refused_where_the_sum_fits(seed, number, monkeypatch):
+    """They are in a unit of the largest score times the largest weight, which may be another row's,
+    and options may let a region around them grow without an end."""
+    monkeypatch.setenv("RANDOM_PROBLEMS_SPREAD", "307")
+    assert run_one(seed, number) == "refused"
+
+
 @pytest.mark.parametrize("n_first", [1, 28, 38])
 def test_labels_worth_nothing_are_optimal(n_first):
     """Prices are left with their rounding; at prices of 0 there is none."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import cvxpy as cp
 import numpy as np
+import pytest
 import torch
 
 from dualclust.algos.baselines import SinkhornOptions, sinkhorn, soft_plan
 from dualclust.algos.batches import balance_soft, certify_batch
+from dualclust.algos.core.errors import InvalidValueError
 from dualclust.torch import BalancedLabels
 from tests import highs
 
@@ -67,6 +69,44 @@ def test_other_bounds_give_the_optimum_of_a_convex_solver():
         assert abs(proof.objective - value) <= 1e-6 * max(1.0, abs(value)), seed
         assert abs(proof.upper_bound - proof.objective) <= 1e-8 * max(1.0, abs(value)), seed
         assert proof.violation <= 1e-8 * n
+
+
+def test_rows_that_do_not_count_change_no_certificate():
+    """Whatever their plan says: a row without a weight, or one that no score is known of."""
+    rng, scores, _ = instance(1)
+    n, k = scores.shape
+    plan, prices = rng.dirichlet(np.ones(k), n), rng.normal(size=k)
+    weights, lower, upper = rng.uniform(0.5, 2.0, n), np.full(k, 1.0), np.full(k, n / 2)
+    alone = certify_batch(scores, plan, prices, lower, upper, epsilon=0.1, weights=weights)
+    nothing = np.full((2, k), np.nan)
+    more = np.vstack([scores, scores[:1], np.full((1, k), -np.inf)])
+    found = certify_batch(
+        more,
+        np.vstack([plan, nothing]),
+        prices,
+        lower,
+        upper,
+        epsilon=0.1,
+        weights=np.append(weights, [0.0, 1.0]),
+    )
+    np.testing.assert_allclose(found, alone, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["plan", "prices", "lower", "upper", "weights"])
+def test_a_certificate_of_other_shapes_is_refused(name):
+    """None of them is stretched to fit."""
+    given = {"scores": np.zeros((3, 2)), "plan": np.zeros((3, 2)), "prices": np.zeros(2)}
+    given |= {"lower": np.zeros(2), "upper": np.ones(2), "weights": np.ones(3)}
+    with pytest.raises(InvalidValueError, match=f"^{name} must have shape"):
+        certify_batch(**(given | {name: given[name][:1]}))
+
+
+def test_prices_do_not_decide_which_rows_count():
+    """Beyond 1e37 a score is taken for infinite, by itself and not with its price."""
+    scores, plan = np.asarray([[1e36, 0.0], [0.0, 1.0]]), np.eye(2)
+    prices, one = np.asarray([1e38, 0.0]), np.ones(2)
+    found = certify_batch(scores, plan, prices, one, one)
+    assert (found.objective, found.smallest, found.largest) == (1e36 + 1.0, 1.0, 1.0)
 
 
 def test_exact_labels_have_the_value_of_highs():

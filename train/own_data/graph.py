@@ -125,7 +125,7 @@ def graph_settings(
     told: list[tuple[str, str]] = []
     if encoder is not None:
         config, about = put_encoder(config, look, encoder)
-        config = replace(config, network=replace(config.network, layers=0, last_norm=False))
+        config = replace(config, network=replace(config.network, last_norm=False))
         told += [one for one in about if not one[0].startswith("encoder.")]
         if look.kind == "files" and look.n <= DECODED_ONCE:
             config = replace(config, data=replace(config.data, decode="once"))

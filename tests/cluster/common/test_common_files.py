@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
+import stat
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -282,6 +284,21 @@ def test_leftovers_go_and_nothing_else(tmp_path):
     remove_leftovers(tmp_path / "run")
     assert set(tree(tmp_path / "run")) == left
     remove_leftovers(tmp_path / "no such folder")
+
+
+def test_leftovers_go_where_locks_need_a_handle_that_can_write(tmp_path, monkeypatch):
+    """As NFS does, which makes POSIX locks of all."""
+    left = leave(tmp_path / "run")
+    file = tmp_path / "run" / f".file.tmp-{'1' * 12}"
+    file.write_bytes(b"")
+
+    def lock(handle: int, how: int) -> None:
+        if not stat.S_ISDIR(os.fstat(handle).st_mode):
+            fcntl.lockf(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", lock)
+    remove_leftovers(tmp_path / "run")
+    assert set(tree(tmp_path / "run")) == left
 
 
 def test_leftovers_that_cannot_be_removed_stay(tmp_path, monkeypatch):

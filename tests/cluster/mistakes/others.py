@@ -192,6 +192,12 @@ CASES = {
         "X.w2v is cut off. It must hold 3 words of 2 numbers, as its first line says. To fix this, "
         "write or copy it again",
     ),
+    "words-of-w2v-none": Case(
+        content(b"0 3\nw \x80\x81\x82\x83", "X.bin"),
+        "X.bin",
+        "X.bin says that it has 0 words of 3 numbers. Embeddings have at least one row and one "
+        "column. To fix this, write it again",
+    ),
     "words-fewer": Case(
         text(LINES + "last 1 2\n", "X.txt"),
         "X.txt",

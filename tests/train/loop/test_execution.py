@@ -127,6 +127,12 @@ def test_channels_last_is_the_same_run(source):
     assert all(w.is_contiguous(memory_format=torch.channels_last) for w in weights)
 
 
+def test_a_card_has_graphs_of_its_own():
+    """Nothing is done there before the first step."""
+    made = Execution(ExecutionConfig(step="graph"), torch.device("cuda"))
+    assert made.captured
+
+
 def test_a_graph_needs_a_device_that_has_them():
     with pytest.raises(UsageError, match="CUDA device"):
         Execution(ExecutionConfig(step="graph"), torch.device("cpu"))

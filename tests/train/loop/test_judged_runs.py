@@ -13,6 +13,8 @@ import pytest
 from dualclust.train.loop import resume, train
 from tests import judged
 from tests.judge_files import read_csv
+from tests.judge_run_pages import JUDGED as OF_A_PAGE
+from tests.judge_run_pages import LISTS, judge_run_page
 from tests.judge_runs import COLUMNS, JUDGED, WITHOUT, agreement, judge_run
 from tests.train.runs import Interrupted, interrupt_after, tiny, write_images
 
@@ -72,6 +74,50 @@ def test_a_wrong_column_of_labels_is_refused(run, tmp_path):
         with pytest.raises(AssertionError, match="refused"):
             judge_run(folder, *given)
     assert set(lines[0]) <= COLUMNS
+
+
+def nearby(value):
+    """Yield copies of a value of a page in which one number is another."""
+    if isinstance(value, dict):
+        for key in value:
+            for other in nearby(value[key]):
+                yield {**value, key: other}
+    elif isinstance(value, list):
+        for i in [i for i, v in enumerate(value) if v not in ([], "")][:2]:
+            for other in nearby(value[i]):
+                yield [*value[:i], other, *value[i + 1 :]]
+    elif isinstance(value, (int, float)):
+        yield value + (1 if isinstance(value, int) else 0.01 + 0.01 * abs(value))
+
+
+def test_a_wrong_number_of_a_page_is_refused(run, tmp_path):
+    text = (run.folder / "report.html").read_text()
+    shutil.copytree(run.folder, tmp_path / "wrong")
+    given = *read(run), (run.lower, run.upper)
+    judge_run_page(run.folder, *given)
+    marks = '<script type="application/json" id="data">', "</script>"
+    before, after = text.split(marks[0])
+    data, after = after.split(marks[1], 1)
+    data = json.loads(data)
+
+    def is_refused(page):
+        (tmp_path / "wrong" / "report.html").write_text(page)
+        try:
+            judge_run_page(tmp_path / "wrong", *given)
+        except (AssertionError, IndexError, KeyError):
+            return True
+        return False
+
+    assert data.keys() >= OF_A_PAGE
+    assert all(data[name]["row"] for name in LISTS)
+    for name in sorted(OF_A_PAGE - {"rows", "epoch"} | {"another"}):
+        for wrong in nearby(data.get(name, 1)):
+            page = [before, marks[0], json.dumps(data | {name: wrong}), marks[1], after]
+            assert is_refused("".join(page)), f"{name} {wrong}"
+    for tile in ("Epoch", "Loss", "Sizes", "Bounds", "Churn", "ACC"):
+        start = re.search(f"<dt>{tile}</dt><dd><b>[^<]*?[0-9]", text).end() - 1
+        digit = (int(text[start]) + 4) % 10
+        assert is_refused(f"{text[:start]}{digit}{text[start + 1 :]}"), tile
 
 
 def test_each_figure_without_a_judge_is_one_of_a_few(run):

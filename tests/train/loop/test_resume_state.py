@@ -7,7 +7,7 @@ import pytest
 from dualclust.algos.core.errors import CheckpointError, OutputError
 from dualclust.common.stopping import StoppedError
 from dualclust.train.loop import Run
-from dualclust.train.loop.resume_state import restore, run_and_save_epoch
+from dualclust.train.loop.resume_state import check_there, restore, run_and_save_epoch
 from dualclust.train.state.checkpoint import (
     checkpoint_folder,
     has_epoch,
@@ -78,6 +78,20 @@ def test_all_ranks_stop_after_the_epoch_in_which_one_was_asked(tmp_path, own, el
     assert has_epoch(tmp_path)
 
 
+def test_a_run_that_is_stopped_in_its_first_epoch_makes_its_folder(tmp_path):
+    """One of several beginnings has a folder of its own, below that of the run."""
+
+    class Stopped(Epochs):
+        def run_epoch(self):
+            raise StoppedError
+
+    home, folder = tmp_path / "run", tmp_path / "run" / "starts" / "0"
+    home.mkdir()
+    with pytest.raises(StoppedError):
+        run_and_save_epoch(Stopped(), folder, inside=home)
+    assert latest_checkpoint(folder).metadata["config"] == "c"
+
+
 def test_nobody_asks_a_run_that_cannot_be_stopped(tmp_path):
     assert run_and_save_epoch(Epochs(elsewhere=True), tmp_path) == {"epoch": 2}
 
@@ -91,6 +105,25 @@ def test_a_folder_that_has_gone_is_not_made_again(tmp_path):
     home.mkdir()
     run_and_save_epoch(Epochs(), home / "starts" / "0", inside=home)
     assert has_epoch(home / "starts" / "0")
+
+
+def test_a_folder_that_goes_while_the_state_is_read_is_not_made_again(tmp_path):
+    home = tmp_path / "run"
+    run = Epochs()
+    run.state_dict = lambda: home.rmdir() or {"epoch": 2}
+    for folder in (home, home / "starts" / "0"):
+        home.mkdir()
+        with pytest.raises(OutputError):
+            run_and_save_epoch(run, folder, inside=home)
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_without_one_of_its_files_has_gone(tmp_path):
+    check_there(tmp_path)
+    with pytest.raises(OutputError, match="has gone while"):
+        check_there(tmp_path, "config.toml")
+    (tmp_path / "config.toml").write_text("")
+    check_there(tmp_path, "config.toml")
 
 
 def test_the_metrics_come_back_with_the_state(saved):

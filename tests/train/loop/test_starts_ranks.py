@@ -19,13 +19,21 @@ STARTS = ["starts.count=2", "starts.epochs=1", "epochs=2", "evaluation.every=1"]
 STARTS += ["starts.by=silhouette", "starts.views=[1.0, 0.5]", "augment.rotate=20.0"]
 FORK = """
 import json, sys
+from contextlib import contextmanager
 from pathlib import Path
 import torch
+from tests import judged
 from tests.faults.processes import start_ranks
 
 words, log = json.loads(sys.argv[1]), Path(sys.argv[2])
 torch.set_num_threads(1)
-print(json.dumps([child.wait(600) for child in start_ranks([words] * 2, log)]))
+
+@contextmanager
+def told(rank):
+    yield
+    log.with_name(f"judged{rank}").write_text(json.dumps(judged.lines()))
+
+print(json.dumps([child.wait(600) for child in start_ranks([words] * 2, log, during=told)]))
 """
 
 
@@ -68,8 +76,11 @@ def together(source, tmp_path) -> Path:
     return folder
 
 
-def test_two_ranks_choose_as_one(together, alone):
+def test_two_ranks_choose_as_one(together, alone, tmp_path):
     check_same(together, alone)
+    ways = [json.loads((tmp_path / f"judged{rank}").read_text()) for rank in (0, 1)]
+    of_train = [[[way, times] for name, way, times in of if name == "train"] for of in ways]
+    assert of_train == [[["interval", 1]], [["interval", 1]]]  # the files of one folder
     assert not LOCK_FILES & {path.name for path in together.iterdir()}
 
 

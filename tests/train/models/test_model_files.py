@@ -16,6 +16,7 @@ import torch
 from dualclust.algos.core.errors import CheckpointError, MissingFileError, UsageError
 from dualclust.train.models import MODEL_FILE, load_model
 from dualclust.train.models.files import _digest
+from dualclust.train.models.spec import GraphSpec
 from tests.compare import assert_same_labels
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -302,3 +303,12 @@ def check_same_answers(found, theirs):
     assert_same_labels(scores, prices, theirs["priced"], ours, tol=1e-5)
     np.testing.assert_allclose(theirs["chances"], found.model.predict_proba(x), rtol=0, atol=1e-5)
     np.testing.assert_allclose(theirs["rows"], found.model.embed(x), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["rows", "vectors", "neighbors"])
+def test_a_graph_without_a_side_is_refused(name):
+    sides = {"rows": 5, "vectors": 2, "neighbors": 3}
+    assert GraphSpec(**sides).neighbors == 3
+    for wrong in (0, -1, "2"):
+        with pytest.raises(UsageError, match=f"{name} must be"):
+            GraphSpec(**(sides | {name: wrong}))

@@ -16,6 +16,7 @@ from dualclust.train.state import checkpoint
 from dualclust.train.state.checkpoint import (
     CheckpointWarning,
     checkpoint_folder,
+    has_epoch,
     latest_checkpoint,
     load_checkpoint,
     prune,
@@ -132,6 +133,15 @@ def test_the_message_names_file_expected_and_found(tmp_path):
     )
 
 
+def test_the_message_of_a_damaged_manifest_names_what_it_should_be(tmp_path):
+    path = save_checkpoint(checkpoint_folder(tmp_path, 1), *small(1)) / "manifest.json"
+    good, bad = path.read_bytes(), path.read_bytes() + b" "
+    path.write_bytes(bad)
+    expected, found = (hashlib.sha256(content).hexdigest() for content in (good, bad))
+    with pytest.raises(CheckpointError, match=f"sha256 {expected}, got {found}"):
+        load_checkpoint(path.parent)
+
+
 def test_files_of_two_checkpoints_do_not_mix(tmp_path):
     save_epochs(tmp_path, 1, 2)
     one, two = (checkpoint_folder(tmp_path, epoch) for epoch in (1, 2))
@@ -200,6 +210,14 @@ def test_all_damaged_is_an_error(tmp_path):
         (checkpoint_folder(tmp_path, epoch) / "state.json").unlink()
     with pytest.raises(CheckpointError, match=r"no checkpoint of .* is intact: .*000002.*000001"):
         latest_checkpoint(tmp_path)
+
+
+def test_a_folder_for_checkpoints_is_none(tmp_path):
+    assert not has_epoch(tmp_path)
+    (tmp_path / "checkpoints").mkdir()
+    assert not has_epoch(tmp_path)
+    save_epochs(tmp_path, 2)
+    assert has_epoch(tmp_path)
 
 
 def test_a_wrong_path_is_never_a_fresh_start(tmp_path):

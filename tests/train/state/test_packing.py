@@ -9,6 +9,7 @@ from torch import nn
 
 from dualclust.algos.core.errors import CheckpointError, InvalidTypeError
 from dualclust.train.state.checkpoint import (
+    check_json,
     checkpoint_folder,
     latest_checkpoint,
     pack,
@@ -86,12 +87,23 @@ def test_pack_keeps_types_and_keys_apart():
 def test_pack_and_unpack_name_what_they_cannot_do():
     with pytest.raises(InvalidTypeError, match=r"state\.a has the key 1\.5; keys must be str or"):
         pack({"a": {1.5: 2}})
+    with pytest.raises(InvalidTypeError, match=r"state\.a has the key True; keys must be str or"):
+        pack({"a": {"b": 1, 2: 2, True: 3}})
     with pytest.raises(InvalidTypeError, match=r"state\.a\.1 is a set"):
         pack({"a": [1, {2}]})
     with pytest.raises(CheckpointError, match=r"refers to {'tensor': 'gone'}"):
         unpack({}, {"dict": [["a", {"tensor": "gone"}]]})
     with pytest.raises(CheckpointError, match=r"refers to {'other': 1}"):
         unpack({}, {"other": 1})
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [({"a": 1, "b": {2}}, "m.b"), ([0, [{"c": 0, "d": {2}}]], r"m\[1\]\[0\]\.d")],
+)
+def test_what_json_would_change_is_found_behind_what_it_keeps(value, path):
+    with pytest.raises(InvalidTypeError, match=f"^{path} is a set, which cannot be saved"):
+        check_json(value, "m")
 
 
 @pytest.mark.parametrize("pair", ["ab", ["a"], ["a", 1, 2], [1.5, 2], [True, 2], [["a"], 2], 7])

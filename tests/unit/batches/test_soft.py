@@ -155,6 +155,10 @@ def test_arguments_that_do_not_fit_are_refused():
         balance_soft(scores, bounds[0][:3], bounds[1])
     with pytest.raises(InvalidValueError, match="n_iter must be at least 1"):
         balance_soft(scores, *bounds, n_iter=0)
+    with pytest.raises(InvalidValueError, match="max_iter must be at least 1"):
+        balance_soft(scores, *bounds, tol=0.1, max_iter=0)
+    with pytest.raises(InvalidValueError, match="tol must lie in"):
+        balance_soft(scores, *bounds, tol=-1.0)
     with pytest.raises(InvalidValueError, match="at least one column"):
         balance_soft(scores[:, :0], bounds[0][:0], bounds[1][:0])
     with pytest.raises(InvalidTypeError, match="scores must have a real floating dtype"):

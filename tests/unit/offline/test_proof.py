@@ -1,6 +1,7 @@
 """What labels prove: each term of the bound by its definition, and results in another unit."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from dualclust.algos.offline._candidates import all_candidates, collect_candidat
 from dualclust.algos.offline._proof import (
     SMALLEST,
     OfflineAssignment,
+    Problem,
+    _labels_of_all_rows,
     in_unit,
     proven,
     rounding_of,
@@ -236,5 +239,29 @@ def test_a_result_in_the_unit_of_the_scores():
 
 @pytest.mark.parametrize("large", ["objective", "upper", "rounding", "price"])
 def test_a_number_that_does_not_fit_is_an_error(large):
-    with pytest.raises(InvalidValueError, match="the labels stay the same"):
+    what = "prices" if large == "price" else "a sum"
+    words = f"scores must have {what} that float64 holds, .*: the labels stay the same"
+    with pytest.raises(InvalidValueError, match=words):
         in_unit(made(**{large: 2.0**30}), 1000)
+
+
+@pytest.mark.parametrize(
+    ("tol", "entries", "is_cut"), [(0.1, 29, True), (0.1, 30, False), (0.0, 1, False)]
+)
+def test_memory_cuts_a_region_where_lists_of_a_pass_do_not_fit(tol, entries, is_cut):
+    """Ten rows with lists of three; the optimum takes the memory that it needs."""
+    options = SolverOptions(pass_width=3, max_entries=entries, max_passes=2)
+    source, bounds = score_source(np.zeros((10, 4))), SizeBounds.from_ratios(4, n_samples=10)
+    assert Problem(source, bounds, tol, options).is_cut is is_cut
+
+
+def test_labels_of_more_than_a_million_rows():
+    """Free rows get what was chosen for them, in their order, in every part; others keep theirs."""
+    n = 2**20 + 20_000
+    labels, is_free = np.arange(n) % 3, np.arange(n) % 7 == 0
+    chosen = np.random.default_rng(0).integers(0, 3, is_free.sum())
+    rows = SimpleNamespace(labels=labels, is_free=is_free, first_free=0)
+    expected = labels.copy()
+    expected[is_free] = chosen
+    found = _labels_of_all_rows(rows, chosen, SolverOptions())
+    np.testing.assert_array_equal(found, expected)

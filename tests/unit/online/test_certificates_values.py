@@ -29,6 +29,16 @@ def test_margins_are_the_best_less_the_second(xp, rng, dtype):
     assert (none.shape, none.dtype) == ((0,), np.float64)
 
 
+@pytest.mark.filterwarnings("ignore:(overflow|invalid):RuntimeWarning")
+def test_a_bound_beyond_float64_is_infinite():
+    """No number is made up for a sum that has none."""
+    bounds = SizeBounds.from_counts([1, 1], n_samples=2)
+    large = np.asarray([[1.5e308, 0.0], [0.0, 0.5]])
+    assert dual_value(large, np.asarray([1.5e308, 0.0]), bounds) == math.inf
+    nowhere = np.asarray([[-math.inf, -math.inf], [0.0, 0.5]])
+    assert dual_value(nowhere, np.asarray([1.0, 0.0]), bounds) == -math.inf
+
+
 def test_margins_refused(xp):
     scores, prices = xp.asarray(np.zeros((3, 2))), xp.asarray([0.0, 0.0])
     for error, words, *call in (

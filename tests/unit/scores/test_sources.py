@@ -272,6 +272,12 @@ def test_ranks_that_read_together_read_in_one_thread():
         assert threads == {get_ident()}
 
 
+@pytest.mark.parametrize("first", [0, 7, 2**21])
+def test_the_part_of_a_rank(first):
+    group, values = Group(first, 2, 2**21 + 9, lambda array: array), np.arange(2**21 + 9)
+    assert group.own(values).tolist() == [first, first + 1]
+
+
 def test_a_rank_with_all_rows_is_alone_only_where_it_is_the_only_one():
     assert alone(5).is_alone
     assert alone(5)[:3] == (0, 5, 5)

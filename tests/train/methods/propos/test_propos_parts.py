@@ -8,10 +8,11 @@ from dualclust.algos.core.errors import UsageError
 from dualclust.common.ranks import ALONE
 from dualclust.train.config.methods.propos import ProposOptions
 from dualclust.train.config.run import RunConfig, override
-from dualclust.train.methods.propos._networks import PREDICTOR_STD
+from dualclust.train.methods.propos._networks import PREDICTOR_STD, target_of
 from dualclust.train.methods.propos._passes import SubBatches, WholeBatch, in_sub_batches
 from dualclust.train.methods.propos.method import _batches_per_epoch
 from dualclust.train.networks.normalization import BatchNorm
+from dualclust.train.state.seeding import permutation
 from tests.train.methods.propos.test_propos import N, make
 from tests.train.methods.propos.test_propos_passes import network
 
@@ -41,6 +42,20 @@ def test_the_images_of_one_batch_are_enough():
     assert method.total_steps == method.config.epochs
     with pytest.raises(UsageError, match=f"{N} images make none of {N + 2}"):
         make("propos.batch_norm=shuffled", f"batch_size={N + 2}", "propos.sub_batches=2")
+
+
+def test_shuffled_batches_are_of_the_order_of_the_seed_and_the_epoch():
+    method = make("propos.batch_norm=shuffled", "propos.sub_batches=2", "batch_size=8", "seed=7")
+    for epoch in (1, 2):
+        order = permutation(N, 7, epoch)[: N - N % 8]
+        assert torch.equal(method.order(epoch), order)
+
+
+def test_the_target_of_a_compiled_network_is_compiled():
+    net = network()
+    assert target_of(net)._compiled_call_impl is None
+    net.compile_with("eager")
+    assert target_of(net)._compiled_call_impl is not None
 
 
 @pytest.mark.parametrize(
