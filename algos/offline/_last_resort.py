@@ -20,10 +20,10 @@ from ..scores.statistics import allowed_pairs, score_range, strided_ids
 from ._candidates import TrustRegion, all_candidates
 from ._online_passes import assign_in_passes
 from ._options import SolverOptions
-from ._proof import OfflineAssignment, Problem
+from ._proof import OfflineAssignment
 from ._reduced import solve_reduced
 from ._region_from_rows import brought_near, shifted_together
-from ._search import Search, best_of
+from ._search import Problem, Search, best_of
 
 __all__ = ["last_resort", "raise_no_labels", "raise_without_labels", "solve_in_full"]
 

@@ -42,15 +42,13 @@ from ..core.segments import segment_sum
 from ..core.types import Array
 from ..core.workers import map_in_order
 from ..scores.blocks import row_blocks
-from ..scores.deadline import Deadline, is_over
-from ..scores.sources import ScoreSource, largest_score, times_power_of_two
+from ..scores.sources import largest_score, times_power_of_two
 from ..scores.statistics import ScoresOutOfRangeError
 from ._candidates import Candidates, row_slices
 from ._options import SolverOptions
 
 __all__ = [
     "OfflineAssignment",
-    "Problem",
     "in_unit",
     "proven",
     "regrets",
@@ -63,52 +61,6 @@ EPS, ROUNDINGS = 2.0**-52, 64.0
 
 SMALLEST = 2.0**-1074
 """Smallest positive float64: a gap that is not 0 stays above 0."""
-
-
-class Problem(NamedTuple):
-    """What is to be solved; scores and prices are in the unit of the source.
-
-    Attributes
-    ----------
-    source : ScoreSource
-    bounds : SizeBounds
-        Of all rows of all ranks.
-    tol : float
-        Relative gap to prove; 0 for the optimum.
-    options : SolverOptions
-    reach : (k,) float64 array, or None
-        About how far the best prices can be from those given; None where that is not known.
-    deadline : Deadline or None
-        When to end with the labels that there are.
-    """
-
-    source: ScoreSource
-    bounds: SizeBounds
-    tol: float
-    options: SolverOptions
-    reach: Array | None = None
-    deadline: Deadline | None = None
-
-    def is_over(self) -> bool:
-        """Whether the time is up, the same on all ranks, which call this together."""
-        late = self.deadline is not None
-        return late and is_over(self.deadline, self.source.group, like=self.bounds.lower)
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the optimum is asked for, whatever memory it takes."""
-        return self.tol == 0.0
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether memory cuts the trust region from the start."""
-        n, options = self.source.group.n_total, self.options
-        return not self.is_exact and n * options.pass_width > options.max_entries
-
-    @property
-    def n_scores(self) -> int:
-        """Scores of all ranks."""
-        return self.source.group.n_total * self.source.n_clusters
 
 
 class OfflineAssignment(NamedTuple):
@@ -137,9 +89,8 @@ class OfflineAssignment(NamedTuple):
         hide 2^-46 of that sum, 1.4e-14, and no more. So an optimum of 0 has a gap of 0, and an
         objective near 0, because positive and negative scores cancel, one that means something.
     phase : str
-        The step that has found the labels, by the lines of Algorithm 1 (docs/math/assignment.md):
-        "ties" (no price is needed), "few clusters", "candidates", "online passes" or "all scores".
-        Empty for labels of an iteration of k-means that were proven by a later one.
+        What has found the labels, by the lines of Algorithm 1 (docs/math/assignment.md): "ties",
+        "few clusters", "candidates", "online passes", "all scores"; empty in a k-means state.
     """
 
     labels: Array

@@ -1,4 +1,4 @@
-"""What the passes of the offline solver have found so far, and what the next one is to do."""
+"""A problem, what passes over its scores have found so far, and what the next one is to do."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from ..bounds.sizes import SizeBounds, price_of_bounds
 from ..core.errors import InfeasibleBoundsError, InvalidValueError
 from ..core.reads import entries
 from ..core.types import Array
+from ..scores.deadline import Deadline, is_over
 from ..scores.nearest import best_clusters
 from ..scores.sources import ScoreSource, times_power_of_two
 from ._candidates import TrustRegion, collect_candidates
 from ._few_clusters import solve_few
-from ._proof import OfflineAssignment, Problem
+from ._options import SolverOptions
+from ._proof import OfflineAssignment
 from ._reduced import ReducedSolution, are_few
 from ._ties import (
     expected_tied_share,
@@ -27,6 +29,7 @@ from ._trust_region import initial_region
 
 __all__ = [
     "FROM_PASS",
+    "Problem",
     "Search",
     "best_of",
     "extrapolated",
@@ -46,6 +49,52 @@ searches end in fewer (benchmarks/results/ablation.md)."""
 
 WORTH = 1e-9
 """Share of the dual value that other prices must be better by: more than its rounding."""
+
+
+class Problem(NamedTuple):
+    """What is to be solved; scores and prices are in the unit of the source.
+
+    Attributes
+    ----------
+    source : ScoreSource
+    bounds : SizeBounds
+        Of all rows of all ranks.
+    tol : float
+        Relative gap to prove; 0 for the optimum.
+    options : SolverOptions
+    reach : (k,) float64 array, or None
+        About how far the best prices can be from those given; None where that is not known.
+    deadline : Deadline or None
+        When to end with the labels that there are.
+    """
+
+    source: ScoreSource
+    bounds: SizeBounds
+    tol: float
+    options: SolverOptions
+    reach: Array | None = None
+    deadline: Deadline | None = None
+
+    def is_over(self) -> bool:
+        """Whether the time is up, the same on all ranks, which call this together."""
+        late = self.deadline is not None
+        return late and is_over(self.deadline, self.source.group, like=self.bounds.lower)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the optimum is asked for, whatever memory it takes."""
+        return self.tol == 0.0
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether memory cuts the trust region from the start."""
+        n, options = self.source.group.n_total, self.options
+        return not self.is_exact and n * options.pass_width > options.max_entries
+
+    @property
+    def n_scores(self) -> int:
+        """Scores of all ranks."""
+        return self.source.group.n_total * self.source.n_clusters
 
 
 class Search(NamedTuple):

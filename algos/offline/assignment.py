@@ -55,11 +55,12 @@ from ._candidates import (
 )
 from ._last_resort import last_resort, solve_in_full
 from ._options import DEFAULT_OPTIONS, SolverOptions
-from ._proof import OfflineAssignment, Problem, in_unit
+from ._proof import OfflineAssignment, in_unit
 from ._reduced import are_few, solve_reduced
 from ._region_from_rows import usable_prices, within_memory
 from ._search import (
     FROM_PASS,
+    Problem,
     Search,
     best_of,
     extrapolated,

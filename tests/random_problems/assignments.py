@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from dualclust.algos.offline import (
     assign_offline,
     assign_source,
 )
+from dualclust.algos.scores.deadline import Deadline
 from dualclust.algos.scores.sources import feature_source, product_source
 from dualclust.backends import engine
 from tests.highs import is_feasible
@@ -56,12 +58,15 @@ class Call(NamedTuple):
     tol: float
     options: SolverOptions
     mode: Any
+    n_looks: int | None = None
 
     def solve(self) -> OfflineAssignment:
         """Call the library."""
-        (scores, lower, upper, weights), prices, reach, tol, options, mode = self
+        (scores, lower, upper, weights), prices, reach, tol, options, mode, n_looks = self
         bounds = SizeBounds.from_counts(lower, upper, n_samples=len(scores))
         start: dict[str, Any] = {"prices": prices, "reach": reach, "options": options}
+        if n_looks is not None:  # a clock that moves by a second each time somebody looks at it
+            start["time_limit"] = Deadline(float(n_looks), clock=count(-1.0).__next__)
         with engine(mode):
             if tol == 0.0:
                 return assign_exact(scores, bounds, weights=weights, **start)
@@ -91,6 +96,7 @@ def solved(
         float(rng.choice([0.0, 0.0, 1e-9, 1e-4, 0.01, 1.0])),
         draw_options(rng),
         "reference" if rng.random() < 0.05 and problem.scores.size <= FEW else "auto",
+        int(rng.integers(0, 12)) if rng.random() < 0.2 else None,
     )
     exact = whole(problem.scores, problem.weights)
     try:
@@ -178,7 +184,7 @@ def check_result(exact: Whole, problem: Drawn, found: OfflineAssignment, call: C
     assert best - value <= stated + rounding, f"gap: {said}"
     assert (found.status == "optimal") == (found.gap == 0.0)
     judge_assignment(scores, problem.weights, lower, upper, found)
-    if call.options == DEFAULT_OPTIONS:
+    if call.options == DEFAULT_OPTIONS and call.n_looks is None:
         # Prices are differences of scores, and at them each row loses their rounding at most.
         prices = 8 * EPS * n * as_fraction(int(np.abs(exact.numbers).max()), exact.exponent)
         assert found.gap <= call.tol or stated <= blurred + prices, f"not proven: {said}"
