@@ -96,9 +96,9 @@ class BalancedLabels(Bounded):
     or with nothing but minus infinity does not count; its soft label is NaN, its hard label any
     cluster. In eval mode labels are the same, and nothing is remembered.
 
-    Slack: while an encoder learns, sizes run to their bounds in the first epochs and stay there, soft
-    ones as well as hard ones (``docs/guides/in_your_loop.md``). Begin with bounds of 1, or of 0.9 and
-    1.1, and widen them only where a measurement gains.
+    Slack: while an encoder learns, sizes run to their bounds in the first epochs and stay there,
+    soft ones as well as hard ones (``docs/guides/in_your_loop.md``). Begin with bounds of 1, or of
+    0.9 and 1.1, and widen them only where a measurement gains.
 
     Guarantee: ``hard`` and ``exact`` labels of rows that count are inside the bounds; for soft ones
     `certificate` says by how much they are not, and what prices prove of any labels.

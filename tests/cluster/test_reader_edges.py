@@ -46,9 +46,7 @@ def test_a_file_of_vectors_takes_no_options_of_others(tmp_path, suffix, option) 
 
 
 @pytest.mark.parametrize(("name", "pattern"), [("a.csv.gz", "*.csv.gz"), ("a.b.csv", "*.csv")])
-def test_a_folder_of_two_kinds_names_the_pattern_of_the_larger_one(
-    tmp_path, name, pattern
-) -> None:
+def test_a_folder_of_two_kinds_names_the_pattern_of_the_larger_one(tmp_path, name, pattern) -> None:
     """The pattern that is named finds its files."""
     text = b"a,b\n" + b"".join(b"%d,%d\n" % (i * i % 97, i % 89 * i) for i in range(500))
     (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)

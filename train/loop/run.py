@@ -84,10 +84,10 @@ class Run:
     fitted : bool. Whether `set_epochs` has changed the number of epochs.
     refit : callable or None. Gets the metrics of each epoch but the last, before an evaluation, and
         how many epochs the run has; returns how many it shall have.
-    cut : callable or None. Asked after each step, with counts as `on_step` has them, of a run without
-        other ranks; where it says yes, the epoch ends there and is the run's last, if the settings
-        of the method allow that number of epochs. ``part`` in its metrics is the share of its
-        samples that were used. Rates stay those of a whole epoch.
+    cut : callable or None. Asked after each step, with counts as `on_step` has them, of a run
+        without other ranks; where it says yes, the epoch ends there and is the run's last, if the
+        settings of the method allow that number of epochs. ``part`` in its metrics is the share of
+        its samples that were used. Rates stay those of a whole epoch.
     part : PartOfEpoch or None. What has been done of the next epoch, where it was stopped.
     stop : callable or None. Asked after each step of a run without other ranks; where it says yes,
         the run ends there with a StoppedError.

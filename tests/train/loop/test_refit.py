@@ -212,6 +212,7 @@ def test_a_run_that_is_cut_ends_as_one_of_so_many_epochs(tmp_path, few) -> None:
     assert "Epoch 2 of 2" in (tmp_path / "run" / "report.html").read_text()
     assert without_time(resume(tmp_path / "run").metrics) == without_time(result.metrics)
 
+
 def test_the_figures_of_an_epoch_that_is_cut_are_of_the_samples_that_it_used(few) -> None:
     runs = [Run(settings(few, "evaluation.every=3"), "cpu") for _ in range(2)]
     for run in runs:
