@@ -15,6 +15,7 @@ import torch
 
 from dualclust.algos.core.errors import InvalidValueError, UsageError
 from dualclust.common.formats import Selection, open_rows
+from dualclust.common.formats.checks import listed
 from dualclust.common.formats.plain import PlainRows
 from dualclust.common.formats.unpacked import opened
 
@@ -103,3 +104,8 @@ def test_a_packed_file_is_closed(tmp_path) -> None:
     with opened(path) as file:
         assert file.read() == b"a\n1\n"
     assert file.closed
+
+
+def test_of_many_names_eight_are_listed() -> None:
+    assert listed("abcdefgh") == "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'"
+    assert listed("abcdefghij") == "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h' and 2 more"
