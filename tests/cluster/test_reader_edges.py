@@ -17,7 +17,9 @@ from dualclust.algos.core.errors import InvalidValueError, UsageError
 from dualclust.common.formats import Selection, open_rows
 from dualclust.common.formats.checks import listed
 from dualclust.common.formats.plain import PlainRows
+from dualclust.common.formats.rows import common_dtype
 from dualclust.common.formats.unpacked import opened
+from dualclust.common.formats.words import LINES
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 
@@ -109,3 +111,34 @@ def test_a_packed_file_is_closed(tmp_path) -> None:
 def test_of_many_names_eight_are_listed() -> None:
     assert listed("abcdefgh") == "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'"
     assert listed("abcdefghij") == "'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h' and 2 more"
+
+
+def test_a_line_of_words_far_down_is_named_by_its_number(tmp_path) -> None:
+    lines = [f"w{i} {i % 7} {i % 5}" for i in range(LINES + 50)]
+    lines[LINES + 9] = "short 1"
+    (tmp_path / "X.txt").write_text("\n".join(lines) + "\n")
+    with pytest.raises(InvalidValueError, match=f"in line {LINES + 10}, and 2 in the first"):
+        open_rows(tmp_path / "X.txt")
+
+
+def test_an_archive_of_arrays_and_others_is_no_npz(tmp_path) -> None:
+    with zipfile.ZipFile(tmp_path / "X.npz", "w") as archive:
+        archive.writestr("readme.txt", "hello")
+        archive.writestr("x.npy", b"")
+    with pytest.raises(InvalidValueError, match="is a zip archive of other files than arrays"):
+        open_rows(tmp_path / "X.npz")
+
+
+@pytest.mark.parametrize("damaged", [1, 2, 3])
+def test_each_of_a_few_records_says_its_length(tmp_path, damaged) -> None:
+    rows = np.concatenate([np.full((4, 1), 3, np.int32), X.view(np.int32)], axis=1)
+    rows[damaged, 0] = 4
+    (tmp_path / "X.fvecs").write_bytes(rows.tobytes())
+    with pytest.raises(InvalidValueError, match="is not built so"):
+        open_rows(tmp_path / "X.fvecs")
+
+
+def test_columns_of_one_narrow_type_keep_it() -> None:
+    half, single = np.dtype(np.float16), np.dtype(np.float32)
+    assert common_dtype([half, half]) == half
+    assert common_dtype([half, single]) == single
