@@ -82,11 +82,20 @@ def rules(low: float, high: float) -> dict[str, Callable[[], Rule]]:
         "largest score": lambda: by_nearest,
         f"PricedLabels soft, {span}": lambda: PricedLabels(K, epsilon=EPSILON, **bounds),
         f"PricedLabels hard, {span}": lambda: PricedLabels(K, **bounds),
-        "BalancedLabels soft, equal": lambda: BalancedLabels(K, **equal),
+        "BalancedLabels soft, equal": lambda: BalancedLabels(K, epsilon=EPSILON, **equal),
         "Sinkhorn, 3 rounds, 0.02": lambda: by_sinkhorn(COLD),
+        "BalancedLabels soft, equal, 0.02": lambda: BalancedLabels(K, epsilon=0.02, **equal),
         f"BalancedLabels soft, {span}, 0.02": lambda: BalancedLabels(K, epsilon=0.02, **bounds),
-        f"BalancedLabels soft, {span}": lambda: BalancedLabels(K, **bounds),
-        f"BalancedLabels hard, {span}": lambda: BalancedLabels(K, kind="hard", **bounds),
+        f"BalancedLabels soft, {span}": lambda: BalancedLabels(K, epsilon=EPSILON, **bounds),
+        f"BalancedLabels hard, {span}": lambda: BalancedLabels(
+            K, kind="hard", epsilon=EPSILON, **bounds
+        ),
+        f"BalancedLabels hard, {span}, 0.02": lambda: BalancedLabels(
+            K, kind="hard", epsilon=0.02, **bounds
+        ),
+        "BalancedLabels hard, equal": lambda: BalancedLabels(
+            K, kind="hard", epsilon=EPSILON, **equal
+        ),
         f"BalancedLabels exact, {span}": lambda: BalancedLabels(K, kind="exact", **bounds),
     }
 

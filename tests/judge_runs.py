@@ -23,6 +23,7 @@ COLUMNS = {"id", "cluster", "margin", "runner_up", "nearest", "class", "file"}
 AGREEMENT = ("acc", "nmi", "nmi_geometric", "ari")
 JUDGED = {f"{which}{name}" for which in ("", "argmax_") for name in AGREEMENT} | {
     "epoch",
+    "part",
     "argmax_size_min",
     "argmax_size_max",
     "imbalance",
@@ -86,6 +87,8 @@ def judge_run(folder: Path, prediction: Any, scores: Any, *, evaluated: bool = T
     require(np.array_equal(centers, prediction.centers), "centers")
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     require([r["epoch"] for r in records] == list(range(1, len(records) + 1)), "epochs", records)
+    parts = [r.get("part", 1.0) for r in records]
+    require(set(parts[:-1]) <= {1.0} and 0 < parts[-1] <= 1, "only a last epoch is cut", parts)
     unknown = {name for name in set(records[-1]) - JUDGED if not WITHOUT.fullmatch(name)}
     require(not unknown, "each figure of metrics.jsonl has a judge", unknown)
     if evaluated:

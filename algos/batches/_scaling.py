@@ -48,7 +48,7 @@ FLAT = 1e-12  # a slope that counts as 0, in units of n
 class Options(NamedTuple):
     """Temperature and length of the iteration; `balance_soft` says what each is."""
 
-    epsilon: float = 0.05
+    epsilon: float
     n_iter: int = 3
     tol: float = 0.0
     max_iter: int = 100_000

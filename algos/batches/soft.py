@@ -70,7 +70,7 @@ def balance_soft(
     lower_share: Array,
     upper_share: Array,
     *,
-    epsilon: float = 0.05,
+    epsilon: float = 0.02,
     prices: Array | None = None,
     weights: Array | None = None,
     n_iter: int = 3,

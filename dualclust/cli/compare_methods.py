@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import sys
+import time
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -27,22 +28,23 @@ from ..common.untrusted import parse_json, parse_toml, refuse
 from ..train.comparison import find_runs, read_run, run_baseline
 from ..train.comparison.baselines import rows_digest
 from ..train.comparison.stored import BASELINE_FILE
-from ..train.config.run import RunConfig, dump_config, override
+from ..train.config.run import RunConfig, dump_config, load_config, override
 from ..train.config.schema import from_mapping
 from ..train.data.samples import EmbeddingData, Samples, load_source
 from ..train.data.sources import BUILT_IN, read_source
 from ..train.data.splits import Reading
 from ..train.loop import Execution, Loader
 from ..train.loop.results import is_finished
+from ..train.loop.run_folder import SETTINGS
 from ..train.loop.train_and_resume import resume, train
-from ..train.own_data import seconds_of
+from ..train.own_data import Pace, seconds_of
 from ..train.own_data.bases import METHODS
 from ..train.own_data.epochs import lasting
 from ..train.state.checkpoint import is_begun
 from .clusters_option import one_of_clusters
 from .report_runs import check_page, write_comparison
 from .run_progress import RunProgress
-from .train import check_device, plain_warnings, under_way
+from .train import check_device, paced, plain_warnings, under_way
 from .train_settings import settings_of
 
 __all__ = ["run_compare"]
@@ -84,7 +86,8 @@ def run_compare(options: argparse.Namespace) -> int:
     with plain_warnings():
         _run_baselines(options, out, plan[methods[0]], features)
         for number, (name, config) in enumerate(jobs, 1):
-            _run_one(out / name, config, f"{name} ({number} of {len(jobs)})", options.device)
+            title, seconds = f"{name} ({number} of {len(jobs)})", request["seconds_of_a_run"]
+            _run_one(out / name, config, title, options.device, seconds)
     write_comparison(find_runs([out]), page, as_json=options.json)
     return 0
 
@@ -278,11 +281,15 @@ def _check_same_rows(folder: Path, rows: NDArray[Any] | None) -> None:
         raise OutputError(msg)
 
 
-def _run_one(folder: Path, config: RunConfig, title: str, device: str) -> None:
-    """Train, resume, or leave a run as it is."""
+def _run_one(
+    folder: Path, config: RunConfig, title: str, device: str, seconds: float | None = None
+) -> None:
+    """Train, resume, or leave a run as it is; one that is late has fewer epochs than planned."""
     begun = is_begun(folder)
-    if begun and is_finished(folder, config):
-        return
+    if begun:
+        config = load_config(folder / SETTINGS)
+        if is_finished(folder, config):
+            return
     if begun and "not finite" in read_run(folder).alarms:
         print(f"dualclust: {folder} has diverged, and is left as it is", file=sys.stderr)
         return
@@ -293,6 +300,9 @@ def _run_one(folder: Path, config: RunConfig, title: str, device: str) -> None:
             if begun:
                 resume(folder, **given)
             else:
-                train(config, folder, **given)
+                pace = None
+                if seconds is not None:
+                    pace = Pace(seconds, time.perf_counter(), config.epochs)
+                train(config, folder, **paced(pace, shown), **given)
     except DivergedError as error:
         print(f"dualclust: {folder}: {error}. The other runs go on", file=sys.stderr)

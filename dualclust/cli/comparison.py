@@ -83,7 +83,8 @@ def register(commands: Any, methods: Sequence[str]) -> None:
     default = ",".join(name for name in methods if name not in ("graph", "self_label"))
     add("--methods", default=default, metavar="A,B", help=f"default {default}")
     add("--seeds", type=int, default=1, metavar="N", help="runs of each method (default 1)")
-    add("--time", metavar="T", help="time of all runs together, such as 2h, shared equally")
+    shared = "time of all runs together, such as 2h, shared equally; one that is late ends earlier"
+    add("--time", metavar="T", help=shared)
     add("--epochs", type=int, metavar="E", help="epochs of each run (default: by the data)")
     add(
         "--features",

@@ -161,7 +161,7 @@ def _register_train(commands: Any) -> None:
     train.add_argument(
         "--time",
         metavar="T",
-        help="fit network and epochs to a time, such as 20m, and keep to it (own data alone)",
+        help="fit network and epochs (not of beginnings) to a time, such as 20m (own data alone)",
     )
     train.add_argument(
         "--classes", action="store_true", help="sub-folders are classes, to compare clusters with"

@@ -128,6 +128,8 @@ class RunProgress:
         """Take the metrics of an epoch, at its end."""
         self.at, self.part, self.epoch_begun = float(self._finished(record)), 0.0, None
         self.seen += 1
+        if "part" in record:
+            self.set_epochs(int(record["epoch"]))
         self._alarm(record)
         self.said = describe(record, self.epochs)
         if self.bar is not None:
@@ -187,9 +189,13 @@ def describe(record: dict[str, Any], epochs: int | None) -> str:
     --------
     >>> describe({"epoch": 3, "loss": 1.2, "size_min": 8, "size_max": 12, "argmax_acc": 0.9}, 60)
     'epoch 3/60  loss 1.200  sizes 8-12  acc 0.900'
+    >>> describe({"epoch": 3, "part": 0.4, "loss": 1.2, "size_min": 8, "size_max": 12}, 3)
+    'epoch 3/3, the time was over after 40% of it  loss 1.200  sizes 8-12'
     """
     start = f"start {record['start']}  " if "start" in record else ""
     epoch = f"epoch {record['epoch']}" + (f"/{epochs}" if epochs else "")
+    if "part" in record:
+        epoch += f", the time was over after {record['part']:.0%} of it"
     figures = {"test acc": record.get("test_acc"), "acc": record.get("argmax_acc")}
     known = [f"  {name} {value:.3f}" for name, value in figures.items() if value is not None]
     sizes = f"sizes {record['size_min']}-{record['size_max']}"

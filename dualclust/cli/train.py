@@ -28,13 +28,14 @@ from ..train.loop.metrics import Agreement, evaluate, kmeans_on_pixels
 from ..train.loop.run_folder import RunWarning
 from ..train.loop.starts import beginning_words
 from ..train.loop.train_and_resume import RunResult, resume, train
+from ..train.own_data import Pace
 from ..train.report.heads import evaluated_clusters, heads_text
 from ..train.state.checkpoint import CheckpointWarning, is_begun
 from .demo_folders import run_folder
 from .run_progress import RunProgress
 from .train_settings import read_recipe, settings_of
 
-__all__ = ["check_device", "plain_warnings", "read_recipe", "run", "under_way"]
+__all__ = ["check_device", "paced", "plain_warnings", "read_recipe", "run", "under_way"]
 
 LESS_MEMORY = "lower batch_size, data.limit or the sizes of the network"
 DEMO_SEEDS = (0, 1, 2)
@@ -82,6 +83,19 @@ def under_way(
         raise StoppedError(msg) from end
 
 
+def paced(pace: Pace | None, shown: RunProgress) -> dict[str, Any]:
+    """Return what `train` needs for a run that ends at a time; nothing for another."""
+    if pace is None:
+        return {}
+
+    def refit(record: dict[str, Any], epochs: int) -> int:
+        fits = pace(record, epochs)
+        shown.set_epochs(fits)
+        return fits
+
+    return {"refit": refit, "cut": pace.is_over}
+
+
 @contextmanager
 def plain_warnings() -> Iterator[None]:
     """Print what a run warns of as one line, without the place in the code."""
@@ -112,15 +126,8 @@ def _train(options: argparse.Namespace) -> int:
     if told and ranks.first:
         print(told, file=sys.stderr, flush=True)
     shown = RunProgress(f"{config.method} on {stem}", config, shown=ranks.first)
-
-    def refit(record: dict[str, Any], epochs: int) -> int:
-        assert pace is not None
-        fits = pace(record, epochs)
-        shown.set_epochs(fits)
-        return fits
-
     with under_way(folder, ranks, shown) as given:
-        result = train(config, folder, refit=None if pace is None else refit, **given)
+        result = train(config, folder, **paced(pace, shown), **given)
     return _end(result, ranks)
 
 

@@ -36,7 +36,7 @@ from .operations import attached_plan, exact_labels, hard_labels, ranks_of, soft
 
 __all__ = ["BalancedLabels"]
 
-KINDS = ("soft", "hard", "exact")
+EPSILON = {"soft": 0.02, "hard": 0.05, "exact": 0.05}  # benchmarks/results/targets.md
 HELD = 1e-9  # temperatures; a smaller price counts as 0
 GRADIENT_STEPS = 50
 
@@ -56,8 +56,9 @@ class BalancedLabels(Bounded):
     lower, upper : float or sequence of k floats
         Smallest and largest size in units of the mean size n / k of a batch; equal columns are
         ``lower=1.0, upper=1.0``. For hard labels they are rounded outward to whole rows.
-    epsilon : float in [1e-30, 1e30]
-        Temperature, in units of score: that of soft labels, and of the prices of ``hard``.
+    epsilon : float in [1e-30, 1e30], optional
+        Temperature, in units of score: that of soft labels, 0.02 by default (SwAV has 0.05), or of
+        the prices of ``hard``, 0.05 by default.
     n_iter : int >= 1
         Steps over the columns, each with a sum of k numbers over the ranks.
     decay : float in [0, 1]
@@ -95,6 +96,10 @@ class BalancedLabels(Bounded):
     or with nothing but minus infinity does not count; its soft label is NaN, its hard label any
     cluster. In eval mode labels are the same, and nothing is remembered.
 
+    Slack: while an encoder learns, sizes run to their bounds in the first epochs and stay there,
+    soft ones as well as hard ones (``docs/guides/in_your_loop.md``). Begin with bounds of 1, or of
+    0.9 and 1.1, and widen them only where a measurement gains.
+
     Guarantee: ``hard`` and ``exact`` labels of rows that count are inside the bounds; for soft ones
     `certificate` says by how much they are not, and what prices prove of any labels.
     Cost: O(n k). On a device, nothing is read; soft labels are about 60 operations at ``n_iter=3``,
@@ -125,7 +130,7 @@ class BalancedLabels(Bounded):
         kind: str = "soft",
         lower: Any = 0.9,
         upper: Any = math.inf,
-        epsilon: float = 0.05,
+        epsilon: float | None = None,
         n_iter: int = 3,
         decay: float = 1.0,
         differentiable: bool = False,
@@ -135,7 +140,8 @@ class BalancedLabels(Bounded):
         super().__init__(
             n_clusters, lower=lower, upper=upper, process_group=process_group, device=device
         )
-        check_choice("kind", kind, KINDS)
+        check_choice("kind", kind, tuple(EPSILON))
+        epsilon = EPSILON[kind] if epsilon is None else epsilon
         check_interval("epsilon", epsilon, 1e-30, 1e30)
         check_interval("decay", decay, 0.0, 1.0)
         check_count("n_iter", n_iter, 1)

@@ -42,7 +42,9 @@ def test_the_comparison_prints_a_row_for_each_rule(
         "| PricedLabels hard, 0.2 to 2.75",
         "| Sinkhorn, 3 rounds, 0.02",
         "| BalancedLabels hard, 0.2 to 2.75",
+        "| BalancedLabels hard, 0.2 to 2.75, 0.02",
+        "| BalancedLabels hard, equal",
     ]
-    sizes = rows[-1].split(" | ")[4].split(" to ")
+    sizes = rows[3].split(" | ")[4].split(" to ")
     assert float(sizes[0]) >= 0.15
     assert float(sizes[1]) <= 2.82

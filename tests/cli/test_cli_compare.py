@@ -153,6 +153,18 @@ def test_a_run_that_diverged_says_so_on_its_page_and_is_not_repeated(inside, cap
     assert "has diverged, and is left as it is" in capsys.readouterr().err
 
 
+def test_a_run_whose_time_is_over_ends_and_is_not_repeated(inside, capsys):
+    """It has had one step of its last epoch of two; the first one was that of its beginnings."""
+    config = load_config(inside / "out" / "secu-seed0" / "config.toml")
+    compare_methods._run_one(inside / "late", config, "late", "cpu", seconds=1e-9)
+    first, last = map(json.loads, (inside / "late" / "metrics.jsonl").read_text().splitlines())
+    assert ("part" in first, last["part"]) == (False, 0.5)
+    assert "epoch 2/2, the time was over after 50% of it" in capsys.readouterr().err
+    before = (inside / "late" / "report.html").stat().st_mtime_ns
+    compare_methods._run_one(inside / "late", config, "late", "cpu", seconds=1e-9)
+    assert (inside / "late" / "report.html").stat().st_mtime_ns == before
+
+
 def test_a_method_that_diverges_stops_no_other(inside, capsys, monkeypatch):
     def diverged(config, folder, **given):
         msg = "the loss became nan. To fix this, lower optim.lr"

@@ -11,13 +11,15 @@ from dualclust.common.formats.checks import Array, pick_array
 from dualclust.common.formats.kinds import kind_of
 
 NOT_UTF8 = bytes([0xE9])
+MARKS = b"\t", b";", b"|", b" "
 
 
 @pytest.mark.parametrize(
     ("content", "key"),
     [
         (b"a,b\n1," + NOT_UTF8 + b"\n", "latin-1"),
-        (b"a b\n1 " + NOT_UTF8 + b"\n", "unknown"),  # no table
+        *((b"a%sb\n1%s" % (mark, mark) + NOT_UTF8 + b"\n", "latin-1") for mark in MARKS),
+        (b"a\tb\n1\t\x01" + NOT_UTF8 + b"\n", "unknown"),
         (b"a,b;1," + NOT_UTF8, "unknown"),  # one line
         (b"a,b\n1,\0" + NOT_UTF8 + b"\n", "unknown"),  # no text at all
     ],

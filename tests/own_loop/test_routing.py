@@ -72,6 +72,22 @@ def test_one_expert_a_token_is_a_label():
 def test_ties_go_to_the_lowest_index():
     indices = PricedRouter(8, top_k=3)(torch.full((20, 8), 0.5)).indices
     assert indices.tolist() == [[0, 1, 2]] * 20
+    draws = torch.Generator().manual_seed(0)
+    few = torch.randint(3, (500, 8), generator=draws) / 4  # many ties
+    indices = PricedRouter(8, top_k=3)(few).indices
+    assert indices.tolist() == by_hand(few, torch.zeros(8), 3)
+
+
+def test_experts_of_a_token_differ_where_few_are_open():
+    scores = gates(4, 8)
+    scores[0] = -math.inf
+    scores[1, :6] = -math.inf
+    scores[2, 4:6] = math.inf
+    indices = PricedRouter(8, top_k=4)(scores).indices
+    assert all(len(set(row)) == 4 for row in indices.tolist())
+    assert indices[0].tolist() == [0, 1, 2, 3]
+    assert set(indices[1, :2].tolist()) == {6, 7}
+    assert indices[2, :2].tolist() == [4, 5]
 
 
 def test_gradients_pass_through_gates_and_not_through_prices():

@@ -68,7 +68,7 @@ def run_case(name: str, rank: int | None) -> dict[str, Any]:
 def run_balanced(rank: int | None) -> dict[str, list[Tensor]]:
     """Targets of eight batches, this rank's rows or all; with the gradient, and the violation."""
     rows = slice(None) if rank is None else slice(0, 31) if rank == 0 else slice(31, 48)
-    soft = BalancedLabels(6, upper=1.2, n_iter=8, differentiable=True)
+    soft = BalancedLabels(6, upper=1.2, epsilon=0.05, n_iter=8, differentiable=True)
     hard = BalancedLabels(6, kind="hard", lower=0.9, upper=1.1)
     found: dict[str, list[Tensor]] = {"soft": [], "gradient": [], "hard": [], "violation": []}
     for step in range(8):

@@ -3,7 +3,7 @@
 After each epoch but the last, somebody says how many epochs the run has (`Run.refit`). Schedules
 follow from the next step on. The checkpoint of that epoch holds the number, and ``config.toml``
 says it, so that a resumed run keeps it and ends as one that was not stopped. Beginnings keep their
-epochs.
+epochs. Where an epoch is too coarse for the time, it ends inside, as the last (`Run.cut`).
 """
 
 from __future__ import annotations

@@ -31,10 +31,13 @@ from .loader import Loader
 from .metrics import agreement
 from .optim import build_optimizer, learning_rate, set_rates
 
-__all__ = ["PartOfEpoch", "Refit", "Run"]
+__all__ = ["Cut", "PartOfEpoch", "Refit", "Run"]
 
 Refit = Callable[[dict[str, Any], int], int]
 """Takes the metrics of an epoch and the number of epochs; returns how many there shall be."""
+
+Cut = Callable[[int, int], bool]
+"""Takes how many samples of an epoch have been used, and of how many; whether it ends there."""
 
 
 class PartOfEpoch(NamedTuple):
@@ -81,6 +84,10 @@ class Run:
     fitted : bool. Whether `set_epochs` has changed the number of epochs.
     refit : callable or None. Gets the metrics of each epoch but the last, before an evaluation, and
         how many epochs the run has; returns how many it shall have.
+    cut : callable or None. Asked after each step, with counts as `on_step` has them, of a run
+        without other ranks; where it says yes, the epoch ends there and is the run's last, if the
+        settings of the method allow that number of epochs. ``part`` in its metrics is the share of
+        its samples that were used. Rates stay those of a whole epoch.
     part : PartOfEpoch or None. What has been done of the next epoch, where it was stopped.
     stop : callable or None. Asked after each step of a run without other ranks; where it says yes,
         the run ends there with a StoppedError.
@@ -124,6 +131,7 @@ class Run:
         self.metrics_text = ""
         self.fitted = False
         self.refit: Refit | None = None
+        self.cut: Cut | None = None
         self.part: PartOfEpoch | None = None
         self.stop: Callable[[], bool] | None = None
         self.on_step: Callable[[int, int], None] | None = None
@@ -161,13 +169,13 @@ class Run:
             )
         alarms: dict[str, str] = {}
         if self.optimizer is None:
-            loss, rate = method.fit(self.loader.apply_to_all), 0.0
+            loss, rate, used = method.fit(self.loader.apply_to_all), 0.0, 1.0
             self.epoch += 1
         else:
             self.execution.begin_epoch(method, self.optimizer)
             self.watch.begin()
             started -= part.seconds
-            loss, rate = self._train_epoch(part, started, self.optimizer)
+            loss, rate, used = self._train_epoch(part, started, self.optimizer)
             self.part = None
             merge_groups(method.network)
             self._check_finite(loss)
@@ -186,6 +194,8 @@ class Run:
             **method.report(),
             "seconds": round(self.clock() - started, 4),
         }
+        if used < 1.0:
+            record["part"] = round(used, 4)
         if alarms:
             record["alarms"] = alarms
         if data.labels is not None and method.stores_labels:
@@ -235,8 +245,12 @@ class Run:
 
     def _train_epoch(
         self, part: PartOfEpoch, started: float, optimizer: torch.optim.Optimizer
-    ) -> tuple[float, float]:
-        """Take the steps that are left; returns the mean loss of an image, and the last rate."""
+    ) -> tuple[float, float, float]:
+        """Take the steps that are left.
+
+        Returns the mean loss of an image, the last rate, and the share of the images that were
+        used: 1 but where the run was cut.
+        """
         config, method, first = self.config, self.method, part.steps
         batches = self.loader.batches(self.epoch, method.order(self.epoch))
         draws = method.draws([len(ids) for ids in batches])
@@ -255,13 +269,23 @@ class Run:
                 done += len(ids)
                 if self.on_step is not None:
                     self.on_step(done, samples)
+                if i + 1 < len(batches) and self._is_cut(done, samples):
+                    break
                 if i + 1 < len(batches) and self._is_stopped():
                     seconds = self.clock() - started
                     self.part = part._replace(steps=i + 1, total=total, seconds=seconds)
                     steps = f"{i + 1} of {len(batches)} steps"
                     msg = f"stopped in epoch {self.epoch + 1}, after {steps}"
                     raise StoppedError(msg)
-        return float(total) / samples, rate
+        return float(total) / done, rate, done / samples
+
+    def _is_cut(self, done: int, samples: int) -> bool:
+        """Whether the epoch ends here, as the last one: ranks would have to agree at each step."""
+        if self.cut is None or self.ranks.world_size > 1 or not self.cut(done, samples):
+            return False
+        if self.epoch + 1 < self.config.epochs:
+            self.set_epochs(self.epoch + 1)
+        return self.epoch + 1 == self.config.epochs
 
     def _is_stopped(self) -> bool:
         """Whether the run ends here: with several ranks, only between epochs, where all agree."""

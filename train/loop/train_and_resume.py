@@ -48,7 +48,7 @@ from .heads import (
 from .refit import fitted, keep_epochs
 from .results import is_finished, read_metrics, write_metrics, write_results
 from .resume_state import check_there, restore, run_and_save_epoch
-from .run import Refit, Run
+from .run import Cut, Refit, Run
 from .run_folder import SETTINGS, RunWarning, check_free, tell_skipped
 from .run_page import ALL, PAGE, RunPage
 from .starts import best_beginning, chosen_settings, is_undecided, settings_of
@@ -93,6 +93,7 @@ def train(
     steps: Steps | None = None,
     stop: Stops | None = None,
     refit: Refit | None = None,
+    cut: Cut | None = None,
     encoding: Steps | None = None,
 ) -> RunResult:
     """Train from the start and write the run folder.
@@ -111,7 +112,8 @@ def train(
         used, and of how many.
     stop : callable, optional. Asked after each step, and with several ranks after each epoch; where
         it says yes, the state is saved and the run ends. See `common.stopping.stoppable`.
-    refit : callable, optional. Says after each epoch how many the run has; see `Run`.
+    refit, cut : callables, optional. Say after each epoch how many the run has, and after each step
+        whether it ends there; see `Run`. Beginnings keep their epochs.
     encoding : callable, optional. As of `encoder.build_with_encoder`.
 
     Returns
@@ -158,7 +160,7 @@ def train(
                 tell_skipped(folder, getattr(run.loader.shown, "skipped", ()), run.loader.n)
             if config.starts is not None:
                 run = best_beginning(config, folder, fresh, progress)
-            run.refit = refit
+            run.refit, run.cut = refit, cut
             return _finish(run, folder, progress)
 
 

@@ -32,6 +32,9 @@ RESULTS = 0.1
 """Of the time, what the last evaluation and the results get at least; where an epoch takes longer,
 they get as long as one, since what slows it slows them."""
 
+RESULTS_OF_EPOCH = 1 / 3
+"""Of the time of an epoch, what they take at least: two passes without gradients, one view each."""
+
 RECENT = 0.2
 """Share of the epochs that are over, the last ones, by which those to come are timed: one of them
 has an evaluation."""
@@ -202,6 +205,8 @@ def fit_to_time(
 class Pace:
     """Epochs of a run that ends at a time: told again after each, by those that have passed.
 
+    An epoch for which there is no time any more ends inside (`is_over`).
+
     Parameters
     ----------
     seconds : float > 0. Of the run, from when `begun` was.
@@ -221,6 +226,7 @@ class Pace:
         self.until, self.most, self.clock = begun + seconds, most, clock
         self.results = RESULTS * seconds
         self.ends: list[float] = []
+        self.first: tuple[float, int] | None = None  # step of an epoch: when, and samples by then
 
     def __call__(self, record: dict[str, Any], epochs: int) -> int:
         """Take the metrics of an epoch that is over; return how many epochs there shall be.
@@ -244,3 +250,22 @@ class Pace:
         fits = done + max(0, math.floor(left / each) if each > 0 else self.most)
         fits = min(fits, max(self.most, done))
         return fits if abs(fits - epochs) > WORTH * epochs else epochs
+
+    def is_over(self, done: int, samples: int) -> bool:
+        """Take how many samples of an epoch have been used; whether it has to end here.
+
+        Examples
+        --------
+        An epoch of ten steps was thought to take 40 s, and takes 120:
+
+        >>> times = iter(range(22, 200, 12))
+        >>> pace = Pace(100, 0.0, 400, clock=lambda: next(times))
+        >>> [pace.is_over(done, 10) for done in range(1, 6)]
+        [False, False, False, False, True]
+        """
+        now = self.clock()
+        if self.first is None or done <= self.first[1]:
+            self.first = now, done
+        begun, before = self.first
+        each = (now - begun) * samples / (done - before) if done > before else 0.0
+        return now + max(self.results, RESULTS_OF_EPOCH * each) >= self.until

@@ -136,14 +136,11 @@ def numbers_of(
 
     A missing value is an error, or NaN where rows that are not finite will be dropped.
     """
-    import pyarrow as pa
-
     rows = np.empty((len(columns[0]), len(columns)), dtype=stored)
     for j, (name, column) in enumerate(zip(names, columns, strict=True)):
         if not drop:
             refuse_null(path, name, column, first)
-        own = column.cast(pa.uint8()) if pa.types.is_boolean(column.type) else column
-        rows[:, j] = own.to_numpy(zero_copy_only=False)
+        rows[:, j] = column.to_numpy(zero_copy_only=False)
     return rows
 
 

@@ -123,6 +123,9 @@ KNOWN = (
 ALSO_WORDS = {"orc", "bzip2", "gif", "faiss", "avro", "gguf", "elf"}
 """Kinds whose first bytes may as well be the first word of a text."""
 
+NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+"""What stands in no text of one byte a character: control characters, but for spaces."""
+
 EMPTY = Kind("empty", "empty (0 bytes)", "write or copy it again: a full disk leaves such files")
 DAMAGED_ZIP = Kind(
     "damaged-zip",
@@ -207,7 +210,7 @@ def _kind_of_zip(path: Path) -> Kind:
 def _kind_of_text(start: bytes) -> Kind:
     lead = start.lstrip(b"\xef\xbb\xbf \t\r\n")[:64].lower()
     if not _is_text(start):
-        if b"\0" not in start and b"," in start and b"\n" in start and max(start) >= 0x80:
+        if b"\n" in start and NO_TEXT.search(start) is None:
             return Kind("latin-1", "text in another encoding than UTF-8", "save it as UTF-8")
         first = " ".join(f"{byte:02x}" for byte in start[:8])
         return Kind(

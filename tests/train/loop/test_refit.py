@@ -8,6 +8,7 @@ from dualclust.common.stopping import StoppedError
 from dualclust.train.config.run import load_config
 from dualclust.train.loop import resume, train
 from dualclust.train.loop.optim import learning_rate
+from dualclust.train.loop.run import Run
 from dualclust.train.loop.train_and_resume import write_page
 from dualclust.train.own_data import Pace
 from tests.train.runs import tiny, tiny_recipe, without_time, write_images
@@ -160,3 +161,73 @@ def test_a_run_ends_at_its_time(each, most) -> None:
 def test_a_run_that_is_late_ends() -> None:
     pace = Pace(10.0, 0.0, 100, clock=Clock(30.0, [1.0] * 9))
     assert pace({"epoch": 1, "seconds": 1.0}, 50) == 1
+
+
+@pytest.mark.parametrize("planned", [1, 2])
+@pytest.mark.parametrize("slower", [1.0, 1.5, 2.5])
+@pytest.mark.parametrize("at", [0, 10, 30])
+def test_an_epoch_that_does_not_fit_any_more_ends_inside(planned, slower, at) -> None:
+    """Of 100 s, 40 or 80 are for epochs of 20 steps; from step `at` on the machine is slower.
+
+    A third of an epoch is what evaluation and results then take.
+    """
+    now = [10.0]
+    pace = Pace(100.0, 0.0, 8, clock=lambda: now[0])
+    epochs, done, steps, slow = planned, 0, 0, 1.0
+    while done < epochs:
+        begun = now[0]
+        for step in range(1, 21):
+            slow = slower if steps >= at else 1.0
+            now[0] += 2.0 * slow
+            steps += 1
+            if step < 20 and pace.is_over(step, 20):
+                epochs = done + 1
+                break
+        done += 1
+        if done < epochs:
+            epochs = pace({"epoch": done, "seconds": now[0] - begun}, epochs)
+    took = now[0] + slow * 40.0 / 3
+    assert 60 < took < 120, (took, steps)
+
+
+def used_at(where):
+    """Cut a run at a step of an epoch, both from 1."""
+    steps = []
+
+    def cut(done, samples):
+        steps.append(done)
+        return len(steps) >= where
+
+    return cut
+
+
+def test_a_run_that_is_cut_ends_as_one_of_so_many_epochs(tmp_path, few) -> None:
+    config = settings(few)
+    result = train(config, tmp_path / "run", cut=used_at(3 + 2))  # 3 of 4 steps ask
+    assert result.config.epochs == load_config(tmp_path / "run" / "config.toml").epochs == 2
+    first, last = result.metrics
+    assert "part" not in first
+    assert last["part"] == round(31 / 61, 4)  # batches of 16, 15, 15 and 15
+    assert "acc" in last
+    assert "Epoch 2 of 2" in (tmp_path / "run" / "report.html").read_text()
+    assert without_time(resume(tmp_path / "run").metrics) == without_time(result.metrics)
+
+
+def test_the_figures_of_an_epoch_that_is_cut_are_of_the_samples_that_it_used(few) -> None:
+    runs = [Run(settings(few, "evaluation.every=3"), "cpu") for _ in range(2)]
+    for run in runs:
+        run.init()
+    asked = iter([False, True])
+    runs[0].cut, runs[1].stop = used_at(2), lambda: next(asked)
+    record = runs[0].run_epoch()
+    with pytest.raises(StoppedError, match="stopped in epoch 1, after 2 of 4 steps"):
+        runs[1].run_epoch()
+    assert record["loss"] == float(runs[1].part.total) / 31
+    assert (runs[0].epoch, runs[0].config.epochs) == (1, 1)
+
+
+def test_a_method_that_contradicts_the_number_is_not_cut(tmp_path, few) -> None:
+    own = "assignment.rounding=outward", "heads.clusters=[10]", "coke.second_stage=2"
+    config = tiny_recipe("coke_digits", few, "epochs=3", "network.width=2", "coke.views=one", *own)
+    found = train(config, tmp_path / "run", cut=lambda done, samples: True).metrics
+    assert ["part" in record for record in found] == [False, False, True]

@@ -36,7 +36,7 @@ def test_columns_add_up_to_sizes_inside_bounds_and_rows_to_one(xp: Library, low,
     # A price holds the bound of its sign, and there is none where no bound holds.
     np.testing.assert_allclose(sizes[prices > 1e-6], low, atol=1e-6)
     np.testing.assert_allclose(sizes[prices < -1e-6], high, atol=1e-6)
-    expected = np.exp((scores + prices) / 0.05)
+    expected = np.exp((scores + prices) / 0.02)
     np.testing.assert_allclose(plan, expected / expected.sum(axis=1)[:, None], atol=1e-9)
 
 
@@ -58,11 +58,11 @@ def test_the_dual_value_never_rises():
     prices, before = None, math.inf
     for _ in range(30):
         prices = balance_soft(scores, low, high, prices=prices, n_iter=1).prices
-        soft = np.log(np.exp((scores + prices) / 0.05).sum(axis=1)).sum() * 0.05
+        soft = np.log(np.exp((scores + prices) / 0.02).sum(axis=1)).sum() * 0.02
         bound = 40 * (high @ np.maximum(-prices, 0) - low @ np.maximum(prices, 0))
         assert soft + bound <= before + 1e-12
         before = soft + bound
-    assert before < np.log(np.exp(scores / 0.05).sum(axis=1)).sum() * 0.05
+    assert before < np.log(np.exp(scores / 0.02).sum(axis=1)).sum() * 0.02
 
 
 def test_more_steps_leave_a_smaller_residual():
