@@ -104,7 +104,7 @@ def plain_warnings() -> Iterator[None]:
 
 def _train(options: argparse.Namespace) -> int:
     check_device(options.device)
-    config, told, pace = settings_of(options)
+    config, told, pace, network = settings_of(options)
     stem = Path(os.path.abspath(config.data.source)).stem
     folder = options.out or Path("runs") / f"{config.method}-{stem}-seed{config.seed}"
     check_interval("--timeout", options.timeout, 0.0, 1e9, open_low=True)
@@ -120,7 +120,8 @@ def _train(options: argparse.Namespace) -> int:
         return fits
 
     with under_way(folder, ranks, shown) as given:
-        result = train(config, folder, refit=None if pace is None else refit, **given)
+        keep = None if pace is None else refit
+        result = train(config, folder, network=network, refit=keep, **given)
     return _end(result, ranks)
 
 

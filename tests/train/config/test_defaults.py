@@ -53,7 +53,8 @@ def defaults() -> str:
 
 
 def test_the_settings_of_a_run_have_a_table_for_each_method() -> None:
-    methods = {"coke", "gatcluster", "graph", "mi_margin", "propos", "secu", "self_label"}
+    methods = {"coke", "gatcluster", "graph", "mi_margin", "propos", "secu"}
+    methods |= {"self_label", "temi"}
     assert methods == set(METHOD_OPTIONS)
     assert methods <= {spec.name for spec in fields(RunConfig)}
 
