@@ -90,6 +90,7 @@ WORDS = (
     (rf"between {NUMBER} and {NUMBER}(?: \w+)?", "[]"),
     (rf"(?:an integer )?in \[{NUMBER}, {NUMBER}\)", "[)"),
     (rf"{NUMBER} or more and below {NUMBER}", "[)"),
+    (rf"above {NUMBER}, and at most {NUMBER}", "(]"),
     (rf"a finite number above {NUMBER}", "()"),
     (rf"a finite number, {NUMBER} or more", "[)"),
     (rf"an integer, {NUMBER} or more", "[]"),
