@@ -32,7 +32,7 @@ JUDGED = {f"{which}{name}" for which in ("", "argmax_") for name in AGREEMENT} |
 }
 WITHOUT = re.compile(
     r"loss(_\w+)?|lr|size_(min|max)|churn|seconds|stored_acc|alarms|heads|knn|probe|(argmax_)?ami"
-    r"|(test|head\d+)_\w+|center_gap|certified|interior|restarted|confident|parts"
+    r"|(test|head\d+)_\w+|center_gap|certified|interior|restarted|confident|parts|moved"
     r"|label_(gap|error)_(mean|max)"
 )
 """Gaps are judged where `hardness_centers` and `pseudo_labels` return them, and `heads` where

@@ -56,6 +56,7 @@ from .minibatch_pass import minibatch_pass
 from .neighbor_graph import (
     MOST_IN_GRAPH,
     NeighborGraph,
+    nearest_rows,
     neighbor_coordinates,
     neighbor_graph,
     placed_rows,
@@ -110,6 +111,7 @@ __all__ = [
     "merge_sums",
     "minibatch_pass",
     "minibatch_step",
+    "nearest_rows",
     "neighbor_coordinates",
     "neighbor_graph",
     "placed_rows",

@@ -45,7 +45,7 @@ from scipy import linalg, sparse
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import eigsh
 
-from ..core.checks import check_count
+from ..core.checks import check_count, check_shape
 from ..core.errors import InvalidValueError
 from ..core.projections import project_sphere
 from ..core.random import uniforms
@@ -58,6 +58,7 @@ from ..scores.statistics import strided_ids
 __all__ = [
     "MOST_IN_GRAPH",
     "NeighborGraph",
+    "nearest_rows",
     "neighbor_coordinates",
     "neighbor_graph",
     "placed_rows",
@@ -178,6 +179,51 @@ def neighbor_graph(
         min(n_neighbors, r - 1),
         int(n_parts),
     )
+
+
+def nearest_rows(rows: Array, n_neighbors: int) -> Array:
+    """Return the nearest other rows of each row by the cosine, from the nearest on.
+
+    Parameters
+    ----------
+    rows : (n, d) array
+        Unit rows, n at least 2.
+    n_neighbors : int
+        1 to n - 1.
+
+    Returns
+    -------
+    ids : (n, n_neighbors) int64 array
+
+    Raises
+    ------
+    InvalidValueError
+        If there are not more rows than neighbors.
+
+    Notes
+    -----
+    Cost: O(n^2 d), exact; memory that of a block of cosines.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> angles = np.asarray([0.0, 0.1, 0.3, 3.0])
+    >>> nearest_rows(np.stack([np.cos(angles), np.sin(angles)], axis=1), 2).tolist()
+    [[1, 2], [0, 2], [1, 0], [2, 1]]
+    """
+    n, _ = check_shape("rows", rows, ("n", "d"))
+    if check_count("n_neighbors", n_neighbors, 1) >= n:
+        msg = (
+            f"n_neighbors must be below the number of rows, {n}, got {n_neighbors}. To fix this, "
+            f"ask for fewer neighbors, or give more rows"
+        )
+        raise InvalidValueError(msg)
+    xp = compat.array_namespace(rows)
+    _, ids = _nearest(rows, rows, n_neighbors + 1)
+    # Without the row itself, which of equal rows need not be the first, or among them.
+    own = ids == xp.arange(n, dtype=ids.dtype, device=compat.device(ids))[:, None]
+    last = xp.argsort(xp.astype(own, xp.int64), axis=1, stable=True)
+    return xp.take_along_axis(ids, last, axis=1)[:, :n_neighbors]
 
 
 def neighbor_coordinates(graph: NeighborGraph, features: FeatureSource) -> Array:

@@ -1,8 +1,9 @@
-"""What a network learns from labels: the losses of the five papers, one function an equation.
+"""What a network learns from labels: the losses of the papers, one function an equation.
 
 `cross_entropy` holds the softmax that all of them use. `secu` and `coke` learn centers and labels;
 `propos` scatters prototypes and aligns neighbors; `gatcluster` learns from four tasks;
-`information` maximizes mutual information with a margin, with IIC and SeLa beside it.
+`information` maximizes mutual information with a margin, with IIC and SeLa beside it; `temi`
+distills heads into themselves over pairs of neighbors.
 """
 
 from .coke import (
@@ -25,6 +26,9 @@ from .sparse_labels import (
     first_label,
     sparse_label_loss,
 )
+from .temi import (
+    self_distillation_loss,
+)
 
 __all__ = [
     "SparseLabels",
@@ -34,6 +38,7 @@ __all__ = [
     "label_loss",
     "log_softmax",
     "mixed_targets",
+    "self_distillation_loss",
     "smoothed_labels",
     "soft_cross_entropy",
     "sparse_label_loss",

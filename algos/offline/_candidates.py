@@ -109,6 +109,8 @@ def next_region(
     xp = compat.array_namespace(prices)
     moved = xp.abs(prices - region.center)
     outside = moved >= region.radius * AT_EDGE
+    # Passes that go on growing a region must not overflow.
+    moved, known = (xp.clip(v, max=LARGEST_RADIUS) for v in (moved, region.radius))
     growth, rest = options.region_growth, options.region_shrinkage * region.radius
     if is_moving:
         growth = options.moving_growth
@@ -116,9 +118,7 @@ def next_region(
             rest = xp.clip(region.radius, max=median(region.radius))  # those that have arrived
             if by_steps:
                 rest = xp.maximum(rest, growth * moved)
-    # Passes that go on growing a region must not overflow.
-    known = xp.clip(xp.maximum(moved, region.radius), max=LARGEST_RADIUS)
-    return TrustRegion(prices, xp.where(outside, growth * known, rest))
+    return TrustRegion(prices, xp.where(outside, growth * xp.maximum(moved, known), rest))
 
 
 class Candidates(NamedTuple):

@@ -37,6 +37,7 @@ from ..train.loop import Execution, Loader
 from ..train.loop.results import is_finished
 from ..train.loop.run_folder import SETTINGS
 from ..train.loop.train_and_resume import resume, train
+from ..train.networks.own_modules import is_own
 from ..train.own_data import Pace, seconds_of
 from ..train.own_data.bases import METHODS
 from ..train.own_data.epochs import lasting
@@ -196,6 +197,13 @@ def _opened(out: Path, request: dict[str, Any]) -> dict[str, RunConfig]:
 
 def _chosen(options: argparse.Namespace, method: str, seconds: float | None) -> RunConfig:
     """Choose the settings of a method, as ``dualclust train`` does, and tell them."""
+    if is_own(options.encoder):
+        msg = (
+            f"--encoder {options.encoder} is a module of your own, which 'train' takes, and "
+            f"'compare' does not. To fix this, name one of timm or hf, or compare on its "
+            f"features: dualclust embed RUN DATA --layer encoder --out X.npy"
+        )
+        raise UsageError(msg)
     built_in = options.data in BUILT_IN
     changes = list(options.set)
     if options.epochs is not None and not built_in:

@@ -80,7 +80,7 @@ def register(commands: Any, methods: Sequence[str]) -> None:
     add = compare.add_argument
     add("--data", default="digits", metavar="SOURCE", help="as of 'train' (default digits)")
     add("-k", "--clusters", metavar="K", help="number of clusters")
-    default = ",".join(name for name in methods if name not in ("graph", "self_label"))
+    default = ",".join(name for name in methods if name not in ("graph", "self_label", "temi"))
     add("--methods", default=default, metavar="A,B", help=f"default {default}")
     add("--seeds", type=int, default=1, metavar="N", help="runs of each method (default 1)")
     shared = "time of all runs together, such as 2h, shared equally; one that is late ends earlier"

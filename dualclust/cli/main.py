@@ -196,7 +196,8 @@ def _add_encoder(train: argparse.ArgumentParser) -> None:
     train.add_argument(
         "--encoder",
         metavar="NAME",
-        help="an encoder that has learned before: efficientnet/lite2, timm/NAME or hf/NAME",
+        help="an encoder that has learned before: efficientnet/lite2, timm/NAME, hf/NAME, "
+        "module:Class of your own, or a file .pt2 (torch.export), .pt (TorchScript), .onnx",
     )
     train.add_argument(
         "--weights",

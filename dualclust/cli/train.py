@@ -118,7 +118,7 @@ def plain_warnings() -> Iterator[None]:
 
 def _train(options: argparse.Namespace) -> int:
     check_device(options.device)
-    config, told, pace = settings_of(options)
+    config, told, pace, network = settings_of(options)
     stem = Path(os.path.abspath(config.data.source)).stem
     folder = options.out or Path("runs") / f"{config.method}-{stem}-seed{config.seed}"
     check_interval("--timeout", options.timeout, 0.0, 1e9, open_low=True)
@@ -127,7 +127,7 @@ def _train(options: argparse.Namespace) -> int:
         print(told, file=sys.stderr, flush=True)
     shown = RunProgress(f"{config.method} on {stem}", config, shown=ranks.first)
     with under_way(folder, ranks, shown) as given:
-        result = train(config, folder, **paced(pace, shown), **given)
+        result = train(config, folder, network=network, **paced(pace, shown), **given)
     return _end(result, ranks)
 
 

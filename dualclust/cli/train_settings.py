@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import replace
 from importlib.resources import as_file, files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..algos.core.checks import choice_fix
 from ..algos.core.errors import MissingExtraError, UsageError
@@ -21,9 +21,13 @@ from ..train.config.methods import METHOD_OPTIONS
 from ..train.config.run import AugmentConfig, RunConfig, load_config, override
 from ..train.data.look import Look, look_at
 from ..train.data.sources import BUILT_IN
+from ..train.networks.network import OWN as OWN_MODULE
+from ..train.networks.network import own_name
+from ..train.networks.own_modules import is_own, open_own
 from ..train.own_data import (
     DEFAULT_ENCODER,
     GRAPH,
+    ON_FEATURES,
     Choice,
     Chosen,
     Machine,
@@ -49,11 +53,12 @@ OWN = ("photos", "embeddings")
 
 
 class Settings(NamedTuple):
-    """Settings of a run, what is told about them before it begins, and how it keeps to a time."""
+    """Settings of a run, what is told of them, how it keeps to a time, and the user's module."""
 
     config: RunConfig
     told: str = ""
     pace: Pace | None = None
+    network: Any = None
 
 
 def read_recipe(name: str) -> RunConfig:
@@ -149,9 +154,11 @@ def _changes(options: argparse.Namespace) -> list[str]:
     changes += [] if options.bad is None else [f"data.bad={options.bad}"]
     if options.encoder is not None:
         frozen = json.dumps(not options.fine_tune)
-        changes += [f"network.name={json.dumps(options.encoder)}", f"encoder.frozen={frozen}"]
+        own = () if is_own(options.encoder) else (options.encoder,)  # a module says its name itself
+        changes += [f"network.name={json.dumps(name)}" for name in own]
+        changes.append(f"encoder.frozen={frozen}")
         changes += [f"encoder.rate={RATE}", "encoder.mode=eval"] if options.fine_tune else []
-    if options.weights is not None:
+    if options.weights is not None and not is_own(options.encoder):
         changes.append(f"encoder.weights={json.dumps(options.weights)}")
     changes += options.set
     changes += [] if options.seed is None else [f"seed={options.seed}"]
@@ -166,11 +173,12 @@ def _check_encoder(options: argparse.Namespace) -> None:
         flag = "--fine-tune" if options.weights is None else "--weights"
         msg = f"{flag} is about an encoder. To fix this, name it: --encoder timm/NAME or hf/NAME"
         raise UsageError(msg)
-    if name is not None and not re.fullmatch(r"(efficientnet|timm|hf)/.+", name):
+    known = name is None or is_own(name) or re.fullmatch(r"(efficientnet|timm|hf)/.+", name)
+    if not known:
         msg = (
-            f"--encoder must be timm/NAME or hf/NAME, or {DEFAULT_ENCODER}, got {name!r}. To fix "
-            f"this, write it so; for a network of ours with weights, --set network.name, "
-            f"encoder.weights and encoder.frozen"
+            f"--encoder must be timm/NAME or hf/NAME, {DEFAULT_ENCODER}, module:Class, or a file "
+            f".pt2, .pt or .onnx, got {name!r}. To fix this, write it so; for a network of ours "
+            f"with weights, --set network.name, encoder.weights and encoder.frozen"
         )
         raise UsageError(msg)
     if name is not None and options.time is not None:
@@ -181,13 +189,17 @@ def _check_encoder(options: argparse.Namespace) -> None:
         raise UsageError(msg)
 
 
-def _wanted(options: argparse.Namespace) -> Wanted | None:
-    """Look at the encoder that is asked for, without its weights."""
+def _wanted(options: argparse.Namespace, network: Any) -> Wanted | None:
+    """Look at the encoder that is asked for, without its weights, or at the user's module."""
     if options.encoder is None:
         return None
     from ..train.networks.pretrained import open_encoder
 
     weights = options.weights or ""
+    if network is not None:
+        asked = dict(item.partition("=")[::2] for item in options.set)
+        side = _number(asked, "data.size") or OWN_SIDE
+        return Wanted(f"{OWN_MODULE}{own_name(network)}", side, not options.fine_tune)
     named = replace(RunConfig().network, name=options.encoder)
     found = open_encoder(named, EncoderConfig(weights=weights), learned=False)
     assert found is not None
@@ -201,7 +213,7 @@ def _doubts(config: RunConfig) -> list[str]:
     """Say what is legal and yet most likely a mistake."""
     doubts = []
     views = {config.augment, config.second or config.augment}
-    if config.method != GRAPH and views == {AugmentConfig()}:
+    if config.method not in ON_FEATURES and views == {AugmentConfig()}:
         doubts.append(
             "dualclust: [augment] changes nothing, so that all views of a sample are the same and "
             "little can be learned. To fix this, set for example augment.crop=[0.3, 1.0] and "
@@ -248,6 +260,7 @@ def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, .
     look = look_at(source, split=split, folders="classes" if options.classes else "names")
     _check_asked(options, recipe, clusters, look)
     look = look._replace(n=min(look.n, _number(asked, "data.limit") or look.n))
+    network = open_own(options.encoder, options.weights or "") if is_own(options.encoder) else None
     card = not kind_of(options.device).reads_are_free
     machine = Machine(*cores_here(), card=card)
     epochs = _number(asked, "epochs")
@@ -258,7 +271,7 @@ def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, .
         machine,
         clusters=clusters,
         epochs=epochs,
-        encoder=_wanted(options),
+        encoder=_wanted(options, network),
     )
     changes = _changes(options)
     pace = None
@@ -285,8 +298,11 @@ def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, .
         chosen = chosen._replace(choices=(*chosen.choices, SCRATCH))
     config = override(chosen.config, changes)
     told = Chosen(config, tuple(_as_asked(choice, asked) for choice in chosen.choices))
-    return Settings(config, told.describe(look, machine), pace)
+    return Settings(config, told.describe(look, machine), pace, network)
 
+
+OWN_SIDE = 224
+"""Pixels of pictures for a module of the user's own, where --set data.size does not say it."""
 
 LITE_REASON = "has learned ImageNet's classes; another: --encoder"
 
@@ -298,7 +314,7 @@ SCRATCH = Choice(
 
 
 def _from_scratch(method: str, look: Look) -> bool:
-    return method != GRAPH and kind_of_data(look) == "photographs"
+    return method not in ON_FEATURES and kind_of_data(look) == "photographs"
 
 
 def _as_asked(choice: Choice, asked: dict[str, str]) -> Choice:
@@ -315,10 +331,10 @@ def _number(asked: dict[str, str], name: str) -> int | None:
 
 def _seconds(text: str, epochs: int | None, method: str) -> float:
     """Return what --time says, which finds the epochs that --set must then leave open."""
-    if method == GRAPH:
+    if method in ON_FEATURES:
         msg = (
-            "--time fits steps to a time, and a graph of neighbors takes none: its time is that of "
-            "the features. To fix this, leave out --time, or name a method that learns by steps"
+            f"--time fits steps of a network to a time, and {method} takes none: its time is that "
+            f"of the features. To fix this, leave out --time, or name a method that learns by steps"
         )
         raise UsageError(msg)
     if epochs is not None:

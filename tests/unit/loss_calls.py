@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualclust.algos.losses import coke, cross_entropy, secu, sparse_labels
+from dualclust.algos.losses import coke, cross_entropy, secu, sparse_labels, temi
 from dualclust.algos.losses.gatcluster import attention, grouping, relations, released, tasks
 from dualclust.algos.losses.information import joint, mutual, pseudo_label, self_labeling
 from dualclust.algos.losses.propos import memory_queue, prototypes, scattering
@@ -33,6 +33,8 @@ QUEUE = memory_queue.MemoryQueue(np.zeros((4, D)), np.arange(4), np.asarray(4))
 SHARE, POSITIVE = ((0.0, 0.5, 1.0), (-1e-9, 1.0 + 1e-9)), ((0.5,), (0.0, -0.5, math.inf))
 WEIGHT = ((0.0, 1e30), (-1e-9, 1.1e30))
 SOME, COUNT = ((1, 2), (0,)), ((0, 1), (-1,))
+PAIRS = np.log(RNG.dirichlet(np.ones(K), size=(2, 2, 2, N)))
+SHARES = np.full((2, K), 1 / K)
 HEAT = {"temperature": POSITIVE}
 
 
@@ -76,6 +78,11 @@ CASES = {
         reference_scores=S,
     ),
     "center_loss": dense(secu.center_loss, free="labels.0", scores=S, frozen_scores=T, labels=Y),
+    "self_distillation_loss": Case(
+        temi.self_distillation_loss,
+        {"students": PAIRS[0], "teachers": PAIRS[1], "marginals": SHARES, "beta": 0.6},
+        {"beta": ((1e-9, 1.0), (0.0, 1.1))},
+    ),
     "label_loss": dense(coke.label_loss, free="scores.1", scores=S, labels=Y),
     "two_view_targets": dense(
         coke.two_view_targets,

@@ -22,10 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...algos.clustering.constrained import constrained_kmeans
-from ...algos.clustering.lloyd import best_of
 from ...algos.clustering.neighbor_graph import neighbor_graph
-from ...algos.clustering.start import start_centers
 from ...algos.core.errors import UsageError
 from ...algos.scores.sources import feature_source
 from ...common.ranks import ALONE, Ranks
@@ -34,12 +31,10 @@ from ..config.run import RunConfig
 from ..networks.neighbors import NeighborPlaces
 from ..networks.network import Network
 from ..networks.normalization import full_precision
+from ._best_of_starts import best_of_starts
 from .base import ApplyToAll, Method, ParameterGroup, register_method
 
 __all__ = ["Graph"]
-
-FINAL_GAP = 1e-4
-"""Relative gap that k-means proves for its labels; those of the run are the best there are."""
 
 
 @register_method("graph")
@@ -120,14 +115,7 @@ class Graph(Method):
         self.places.take(graph)
         self.parts.fill_(graph.n_parts)
         source = feature_source(apply_to_all(self.features))
-
-        def run(seed: int) -> Any:
-            start = start_centers(source, k, seed=seed, metric="cosine")
-            bounds = self.bounds[self.target]
-            return constrained_kmeans(source, bounds, start, metric="cosine", gap=FINAL_GAP)
-
-        first = self.config.seed * options.n_init
-        found = best_of(run, range(first, first + options.n_init))
+        found = best_of_starts(source, self.bounds[self.target], self.config.seed, options.n_init)
         self.centers.copy_(found.centers)
         self.labels[self.target] = found.assignment.labels
         return 1.0 - float(found.assignment.objective) / self.n_samples

@@ -17,7 +17,7 @@ from .bases import FINER_HEADS, base_of, kind_of_data, papers_views
 from .candidates import as_numbers, check_candidates, with_candidates
 from .encoders import Wanted, put_encoder
 from .epochs import epochs_by_count, lasting
-from .graph import GRAPH, graph_settings
+from .graph import ON_FEATURES, feature_settings
 
 __all__ = [
     "Choice",
@@ -77,7 +77,7 @@ class Chosen(NamedTuple):
         width = max(len(choice.settings) for choice in choices)
         lines += [f"  {choice.settings:<{width}}  {choice.reason}" for choice in choices]
         changed = f"--set epochs={max(1, self.config.epochs // 2)}"
-        if method == GRAPH:
+        if method in ON_FEATURES:
             changed = "--set assignment.lower=0.8"
         return "\n".join(
             [
@@ -129,9 +129,10 @@ def choose_settings(
     >>> found.config.data.size, found.config.heads.clusters, found.config.augment.crop
     (48, (10, 20, 40), (0.3, 1.0))
     """
-    if method == GRAPH:
-        config, told = graph_settings(
+    if method in ON_FEATURES:
+        config, told = feature_settings(
             look,
+            method,
             source,
             clusters,
             threads=0 if machine.card else machine.cores,

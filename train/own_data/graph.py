@@ -1,6 +1,7 @@
-"""Settings of a graph of neighbors, and the method of data of one's own where none is named.
+"""Settings of methods that fit features in one go, and the method where none is named.
 
-A graph needs features: embeddings, or an encoder that has learned before. Nothing reads a class.
+A graph of neighbors and TEMI need features: embeddings, or an encoder that has learned before.
+Nothing reads a class.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from ..config.run import (
     DataConfig,
     EvaluationConfig,
     HeadsConfig,
+    LossConfig,
     NetworkConfig,
     OptimConfig,
     RunConfig,
@@ -23,9 +25,19 @@ from .bases import kind_of_data
 from .candidates import as_numbers, check_candidates
 from .encoders import Wanted, put_encoder
 
-__all__ = ["DEFAULT_ENCODER", "FROM_SCRATCH", "GRAPH", "graph_settings", "method_for"]
+__all__ = [
+    "DEFAULT_ENCODER",
+    "FROM_SCRATCH",
+    "GRAPH",
+    "ON_FEATURES",
+    "feature_settings",
+    "method_for",
+]
 
-GRAPH = "graph"
+GRAPH, TEMI = "graph", "temi"
+ON_FEATURES = (GRAPH, TEMI)
+"""Methods without steps of the loop: their time is that of the features, and of `fit`."""
+
 FROM_SCRATCH = "secu"
 """The method of a network that learns from its start, where none is named."""
 
@@ -36,10 +48,19 @@ LOWER, UPPER = 0.3, 2.5
 """Bounds on sizes: of a folder with one class ten times as large as another, tighter ones split the
 large class (benchmarks/results/photographs.md)."""
 
+PAIRS, TEMPERATURE = 1024, 0.1
+"""Pairs of a step and temperature of TEMI, as released."""
+
 
 DECODED_ONCE = 5000
 """Pictures up to which their squares stay in memory: 160 pixels wide, 0.4 GB. Of more, a file is
 decoded whenever it is needed: when it is checked, encoded, and shown."""
+
+
+TOLD = {
+    GRAPH: [("graph.neighbors = 15", "each sample is joined to its nearest; k-means in the graph")],
+    TEMI: [("temi.neighbors = 50", "a head that begins at a graph learns from pairs of neighbors")],
+}
 
 
 def method_for(look: Look, *, encoder: bool, fine_tune: bool, there: bool, card: bool) -> str:
@@ -83,8 +104,9 @@ def method_for(look: Look, *, encoder: bool, fine_tune: bool, there: bool, card:
     raise MissingExtraError(msg)
 
 
-def graph_settings(
+def feature_settings(
     look: Look,
+    method: str,
     source: str,
     clusters: int | Sequence[int],
     *,
@@ -92,16 +114,17 @@ def graph_settings(
     data: DataConfig | None = None,
     encoder: Wanted | None = None,
 ) -> tuple[RunConfig, tuple[tuple[str, str], ...]]:
-    """Return the settings of a graph of neighbors, each choice with its reason.
+    """Return the settings of a graph of neighbors, or of TEMI, each choice with its reason.
 
     Parameters
     ----------
     look : Look
+    method : str. One of `ON_FEATURES`.
     source : str
     clusters : int, 2 or more.
     threads : int
     data : DataConfig, optional
-    encoder : Wanted, optional. Of images; without one a graph is one of their pixels.
+    encoder : Wanted, optional. Of images; without one features are their pixels.
 
     Raises
     ------
@@ -109,10 +132,10 @@ def graph_settings(
         If several numbers of clusters are asked for.
     """
     numbers = as_numbers(clusters)
-    check_candidates(GRAPH, numbers)
+    check_candidates(method, numbers)
     images = look.kind != "embeddings"
     config = RunConfig(
-        method=GRAPH,
+        method=method,
         epochs=1,
         threads=threads,
         data=replace(data or DataConfig(), source=source),
@@ -122,6 +145,13 @@ def graph_settings(
         optim=OptimConfig(frozen_epochs=0),
         evaluation=EvaluationConfig(views=0),
     )
+    if method == TEMI:
+        config = replace(
+            config,
+            batch_size=PAIRS,
+            data=replace(config.data, standardize=True),
+            loss=LossConfig(temperature=TEMPERATURE),
+        )
     told: list[tuple[str, str]] = []
     if encoder is not None:
         config, about = put_encoder(config, look, encoder)
@@ -130,8 +160,8 @@ def graph_settings(
         if look.kind == "files" and look.n <= DECODED_ONCE:
             config = replace(config, data=replace(config.data, decode="once"))
             told.append(('data.decode = "once"', "files are decoded once; their squares are kept"))
+    told += TOLD[method]
     told += [
-        ("graph.neighbors = 15", "each sample is joined to its nearest; k-means in the graph"),
         (f"heads.clusters = [{numbers[0]}]", "-k"),
         (f"assignment.lower = {LOWER}", "in units of n/k: folders are uneven, so that clusters"),
         (f"assignment.upper = {UPPER}", "may be small, and may be large"),

@@ -53,7 +53,8 @@ def defaults() -> str:
 
 
 def test_the_settings_of_a_run_have_a_table_for_each_method() -> None:
-    methods = {"coke", "gatcluster", "graph", "mi_margin", "propos", "secu", "self_label"}
+    methods = {"coke", "gatcluster", "graph", "mi_margin", "propos", "secu"}
+    methods |= {"self_label", "temi"}
     assert methods == set(METHOD_OPTIONS)
     assert methods <= {spec.name for spec in fields(RunConfig)}
 
@@ -89,6 +90,7 @@ WORDS = (
     (rf"between {NUMBER} and {NUMBER}(?: \w+)?", "[]"),
     (rf"(?:an integer )?in \[{NUMBER}, {NUMBER}\)", "[)"),
     (rf"{NUMBER} or more and below {NUMBER}", "[)"),
+    (rf"above {NUMBER}, and at most {NUMBER}", "(]"),
     (rf"a finite number above {NUMBER}", "()"),
     (rf"a finite number, {NUMBER} or more", "[)"),
     (rf"an integer, {NUMBER} or more", "[]"),

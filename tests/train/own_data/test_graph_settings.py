@@ -83,7 +83,7 @@ def test_the_command_needs_no_method_for_embeddings(tmp_path: Path, capsys):
     assert main(words) == 0
     assert "clusters      5 of 300 samples" in capsys.readouterr().out
     assert main([*words, "--time", "1m"]) != 0
-    assert "a graph of neighbors takes none" in capsys.readouterr().err
+    assert "and graph takes none" in capsys.readouterr().err
 
 
 def test_without_data_it_is_the_digits():
