@@ -54,13 +54,14 @@ def texts_of(path: Path) -> Iterator[str]:
     if path.suffix != ".py":
         yield text.replace("\\\n", " ")
         return
+    tree = ast.parse(text)  # kept: the names of nodes that are gone may come again
     joined = {
         id(part)
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(tree)
         if isinstance(node, ast.JoinedStr)
         for part in node.values
     }
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             yield "".join(
                 str(part.value) if isinstance(part, ast.Constant) else FILLED
