@@ -191,8 +191,8 @@ def labels_by_paths(
             break
     if is_stuck or assignment is None:
         return None, prices
-    if assignment.gap > 0.5:
-        # The rounding of prices may be more than all labels are worth; prices of 0 have none.
+    if assignment.gap > 0.0:
+        # The rounding of prices may be more than labels are worth; prices of 0 have none.
         zero, _ = proven(candidates, slots, xp.zeros_like(prices), bounds, 0.0, options)
         assignment = zero if zero.upper_bound < assignment.upper_bound else assignment
     return assignment, prices

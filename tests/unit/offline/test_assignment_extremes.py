@@ -43,6 +43,18 @@ def value(scores, labels, weights=None):
     return sum((Fraction(row[y]) * Fraction(w) for row, y, w in rows), Fraction(0))
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e-8, 1e-30])
+def test_equal_scores_that_are_small_are_optimal_whatever_prices_paths_leave(unit, options):
+    """Every price may be shifted where all sizes are given: that must not cost the proof."""
+    for n, k in ((37, 6), (7, 3), (40, 4)):
+        lower = [n // k + (i < n % k) for i in range(k)]
+        bounds = SizeBounds.from_counts(lower, lower, n_samples=n)
+        for start in (None, np.zeros(k), np.full(k, -3.0)):
+            found = assign_exact(np.full((n, k), unit), bounds, prices=start, options=options)
+            assert (found.gap, found.status) == (0.0, "optimal")
+            assert found.counts.tolist() == lower
+
+
 @pytest.mark.parametrize("kind", TIES)
 @pytest.mark.parametrize("ratios", [(0.9, 1.1), (0.0, math.inf), (0.5, math.inf)], ids=str)
 def test_collapsed_and_integer_scores_reach_the_tolerance(kind, ratios):
