@@ -125,7 +125,7 @@ def balance_soft(
     >>> import numpy as np
     >>> scores = np.asarray([[0.9, 0.1], [0.8, 0.1], [0.7, 0.5], [0.1, 0.9]])
     >>> half = np.asarray([0.5, 0.5])
-    >>> found = balance_soft(scores, 0 * half, half, tol=1e-9)
+    >>> found = balance_soft(scores, 0 * half, half, epsilon=0.05, tol=1e-9)
     >>> found.plan.sum(axis=0).round(6), bool(found.prices[0] < found.prices[1])
     (array([2., 2.]), True)
     """

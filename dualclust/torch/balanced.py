@@ -114,7 +114,7 @@ class BalancedLabels(Bounded):
     >>> scores = torch.tensor([[0.3, 0.2], [0.3, 0.0], [0.3, 0.1], [0.4, 0.0]])
     >>> BalancedLabels(2, kind="hard", lower=1.0, upper=1.0)(scores)
     tensor([1, 0, 1, 0])
-    >>> label = BalancedLabels(2, lower=1.0, upper=1.0, n_iter=20)
+    >>> label = BalancedLabels(2, lower=1.0, upper=1.0, n_iter=100)
     >>> label(scores).sum(dim=0).round(decimals=3)
     tensor([2., 2.])
     >>> label.certificate(scores, label(scores)).violation < 1e-4

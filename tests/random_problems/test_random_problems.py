@@ -61,7 +61,7 @@ def test_prices_that_do_not_fit_may_be_refused_where_the_sum_fits(seed, number, 
     """They are in a unit of the largest score times the largest weight, which may be another row's,
     and options may let a region around them grow without an end."""
     monkeypatch.setenv("RANDOM_PROBLEMS_SPREAD", "307")
-    assert run_one(seed, number) == "refused"
+    assert run_one(seed, number) in ("refused", "optimal")  # by prices of 0
 
 
 @pytest.mark.parametrize("n_first", [1, 28, 38])

@@ -20,6 +20,7 @@ from tests.cluster.mistakes.written import X, tensors
 
 OUTSIDE = (
     "look at the program",
+    "write it again",
     "look at the path",
     "look at it in a browser",
     "look at who may read it",

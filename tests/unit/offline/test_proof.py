@@ -13,12 +13,12 @@ from dualclust.algos.offline._candidates import all_candidates, collect_candidat
 from dualclust.algos.offline._proof import (
     SMALLEST,
     OfflineAssignment,
-    Problem,
     _labels_of_all_rows,
     in_unit,
     proven,
     rounding_of,
 )
+from dualclust.algos.offline._search import Problem
 from dualclust.algos.online.certificates import dual_value
 from dualclust.algos.scores.sources import score_source
 from dualclust.algos.scores.statistics import ScoresOutOfRangeError
