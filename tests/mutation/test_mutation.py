@@ -228,6 +228,7 @@ def test_every_package_has_tests() -> None:
     assert all(len(folder_files(ROOT, name)) > 2 for name in modules(ROOT))
 
 
+@pytest.mark.slow
 def test_the_tests_that_run_a_line_are_chosen(tmp_path: Path) -> None:
     """Asked of a real run: near files first, what takes too long last and alone."""
     module, tests = "algos/scores/blocks.py", "tests/unit/scores/test_blocks.py"

@@ -29,12 +29,21 @@ class Asked:
         return self.now
 
 
-@pytest.fixture(scope="module")
-def crowded():
-    made = FAMILIES["crowded"](N, K, 3)
+def problem_of(n):
+    made = FAMILIES["crowded"](n, K, 3)
     best = assign_exact(made.scores, made.bounds)
     assert best.gap == 0.0
     return made.scores, made.bounds, best
+
+
+@pytest.fixture(scope="module")
+def crowded():
+    return problem_of(N)
+
+
+@pytest.fixture(scope="module")
+def smaller():
+    return problem_of(2_500)
 
 
 def check(found, scores, bounds, best):
@@ -48,12 +57,12 @@ def check(found, scores, bounds, best):
     assert found.upper_bound >= best.objective * (1.0 - 1e-12)
 
 
-def test_no_time_at_all_leaves_labels_of_online_passes(xp, crowded):
-    scores, bounds, best = crowded
+def test_no_time_at_all_leaves_labels_of_online_passes(xp, smaller):
+    scores, bounds, best = smaller
     own = SizeBounds.from_counts(
         np.asarray(bounds.lower).tolist(),
         np.asarray(bounds.upper).tolist(),
-        n_samples=N,
+        n_samples=len(scores),
         xp=xp.namespace,
         device=xp.device,
     )
