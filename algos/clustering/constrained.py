@@ -324,8 +324,11 @@ def _first_state(
         0,
         found.labels,
         found.objective,
+        gap=found.gap,
         drifts=drifts,
         changed=changed,
+        upper_bound=found.upper_bound,
+        rounding=found.rounding,
     )
 
 

@@ -77,8 +77,7 @@ class Problem(NamedTuple):
 
     def is_over(self) -> bool:
         """Whether the time is up, the same on all ranks, which call this together."""
-        late = self.deadline is not None
-        return late and is_over(self.deadline, self.source.group, like=self.bounds.lower)
+        return is_over(self.deadline, self.source.group, like=self.bounds.lower)
 
     @property
     def is_exact(self) -> bool:

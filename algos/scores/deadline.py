@@ -44,29 +44,11 @@ class Deadline:
     >>> now = 5.0
     >>> deadline.is_late()
     True
-
-    One that never ends by itself, but can be ended, as by a signal:
-
-    >>> deadline = Deadline.of_signal()
-    >>> deadline.end()
-    >>> deadline.is_late()
-    True
     """
 
     def __init__(self, seconds: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self.stop = clock() + check_interval("time_limit", seconds, 0.0, math.inf)
-
-    @classmethod
-    def of_signal(cls) -> Deadline:
-        """Return a deadline that comes only with `end`."""
-        made = cls(0.0)
-        made.stop = math.inf
-        return made
-
-    def end(self) -> None:
-        """Let it be over now."""
-        self.stop = -math.inf
 
     def is_late(self) -> bool:
         """Tell whether it is over here; other ranks may see another clock (`is_over`)."""

@@ -94,7 +94,8 @@ def _run(
     with _only_run(options, ranks):
         if options.checkpoint is not None and ranks.first:
             remove_leftovers_of(options.checkpoint)
-        _solve(options, problem, ranks, meter, stop, deadline)
+        result = _cluster(options, problem, ranks, meter, stop, deadline)
+        _write_all(options, problem, ranks, meter, result)
     return 0
 
 
@@ -106,16 +107,14 @@ def _only_run(options: argparse.Namespace, ranks: Ranks) -> AbstractContextManag
     return only_writer(state.parent, file=state.name)
 
 
-def _solve(
+def _write_all(
     options: argparse.Namespace,
     problem: Problem,
     ranks: Ranks,
     meter: Meter,
-    stop: Stop | None,
-    deadline: Deadline | None,
+    result: ConstrainedKMeansResult,
 ) -> None:
-    """Cluster, measure and write."""
-    result = _cluster(options, problem, ranks, meter, stop, deadline)
+    """Measure and write."""
     found = _collect(result, problem)
     meter.begin("measuring", problem.source.group)
     squared = notable = None

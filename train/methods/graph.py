@@ -32,6 +32,7 @@ from ..networks.neighbors import NeighborPlaces
 from ..networks.network import Network
 from ..networks.normalization import full_precision
 from ._best_of_starts import best_of_starts
+from ._one_fit import check_one_fit
 from .base import ApplyToAll, Method, ParameterGroup, register_method
 
 __all__ = ["Graph"]
@@ -55,20 +56,7 @@ class Graph(Method):
     @classmethod
     def check(cls, config: RunConfig, n_samples: int | None = None) -> None:
         """Refuse settings of a network that learns, several heads, and too few samples."""
-        wanted = {
-            "epochs": (config.epochs, 1),
-            "network.layers": (config.network.layers, 0),
-            "network.predictor": (config.network.predictor, 0),
-            "heads.clusters": (list(config.heads.clusters), [config.heads.target]),
-            "starts": (config.starts, None),
-        }
-        for name, (found, only) in wanted.items():
-            if found != only:
-                msg = (
-                    f"a graph of neighbors takes no steps and has one head: {name} must be {only}, "
-                    f"got {found}. To fix this, set it so"
-                )
-                raise UsageError(msg)
+        check_one_fit(config, "a graph of neighbors takes no steps and has one head")
         if n_samples is not None and min(n_samples, _most(config)) <= config.heads.target:
             msg = (
                 f"a graph of {min(n_samples, _most(config))} samples has no coordinates for "

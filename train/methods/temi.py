@@ -38,6 +38,7 @@ from ..config.run import RunConfig
 from ..networks.network import Network
 from ..state.seeding import generator
 from ._best_of_starts import best_of_starts
+from ._one_fit import check_one_fit
 from .base import ApplyToAll, Method, ParameterGroup, register_method
 
 __all__ = ["Temi"]
@@ -66,20 +67,9 @@ class Temi(Method):
     @classmethod
     def check(cls, config: RunConfig, n_samples: int | None = None) -> None:
         """Refuse settings of a network that learns, several numbers of clusters, few samples."""
-        wanted = {
-            "epochs": (config.epochs, 1),
-            "network.layers": (config.network.layers, 0),
-            "network.predictor": (config.network.predictor, 0),
-            "heads.clusters": (list(config.heads.clusters), [config.heads.target]),
-            "starts": (config.starts, None),
-        }
-        for name, (found, only) in wanted.items():
-            if found != only:
-                msg = (
-                    f"TEMI learns a head on features that stay, for one number of clusters: {name} "
-                    f"must be {only}, got {found}. To fix this, set it so"
-                )
-                raise UsageError(msg)
+        check_one_fit(
+            config, "TEMI learns a head on features that stay, for one number of clusters"
+        )
         if n_samples is not None and n_samples < 2 * config.heads.target:
             msg = (
                 f"TEMI needs twice as many samples as clusters at least, got {n_samples} "

@@ -153,19 +153,17 @@ def test_seconds_that_mean_nothing_are_refused(bad):
         kmeans(scores, scores[:2], time_limit="soon")
 
 
-def test_a_deadline_may_come_by_itself_or_by_a_signal():
+def test_a_deadline_comes_by_its_clock():
     now = 0.0
     deadline = Deadline(2.0, clock=lambda: now)
     assert deadline_of(deadline) is deadline
+    group = score_source(np.zeros((3, 2))).group
     assert not deadline.is_late()
+    assert not is_over(deadline, group, like=np.zeros(1))
+    assert not is_over(None, group, like=np.zeros(1))
     now = 2.0
     assert deadline.is_late()
-    signal = Deadline.of_signal()
-    group = score_source(np.zeros((3, 2))).group
-    assert not is_over(signal, group, like=np.zeros(1))
-    assert not is_over(None, group, like=np.zeros(1))
-    signal.end()
-    assert is_over(signal, group, like=np.zeros(1))
+    assert is_over(deadline, group, like=np.zeros(1))
 
 
 @pytest.mark.parametrize("lower", [0.0, 0.9])
