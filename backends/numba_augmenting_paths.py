@@ -31,16 +31,22 @@ IntArray = NDArray[np.int64]
 
 
 class _Problem(NamedTuple):
-    """Candidates and bounds; nothing of it changes."""
+    """Candidates, bounds, and the tree of these; nothing of it changes.
+
+    The children of node u are ``children[first[u] : first[u + 1]]``; the last node is the root.
+    """
 
     values: FloatArray
     clusters: Clusters
     lower: IntArray
     upper: IntArray
+    parents: IntArray
+    children: IntArray
+    first: IntArray
 
 
 class _State(NamedTuple):
-    """Labels, prices, and what each node reports and has more than that; node k is the bounds."""
+    """Labels, prices, and what each node reports and has more than that."""
 
     slots: IntArray
     prices: Doubles
@@ -71,7 +77,7 @@ def _best_slots(values, clusters, prices, slots, leads, counts):
 @h.inner
 def _break_ties(problem, prices, slots, leads, counts):
     """Step 1: rows that tie go where the residual capacity is largest."""
-    values, clusters, lower, upper = problem
+    values, clusters, lower, upper = problem.values, problem.clusters, problem.lower, problem.upper
     for i in range(values.shape[0]):
         if leads[i] != 0.0:
             continue
@@ -83,7 +89,7 @@ def _break_ties(problem, prices, slots, leads, counts):
             if a < 0:
                 break
             if (np.float64(values[i, j]) - base) + prices[a] == best:
-                full = lower[a] if prices[a] > 0.0 else upper[a]
+                full = lower[a] if prices[a] > prices[problem.parents[a]] else upper[a]
                 if full - counts[a] > most:
                     most = full - counts[a]
                     slots[i] = j
@@ -92,17 +98,22 @@ def _break_ties(problem, prices, slots, leads, counts):
 
 @h.inner
 def _report(problem, state, counts):
-    """Step 2: what complementary slackness asks each cluster to report, and the excesses."""
-    k = len(state.prices)
-    for a in range(k):
-        if state.prices[a] > 0.0:
-            state.reported[a] = problem.lower[a]
-        elif state.prices[a] < 0.0:
-            state.reported[a] = problem.upper[a]
+    """Step 2: what complementary slackness asks each node to report, and the excesses."""
+    prices, excess = state.prices, state.excess
+    root = len(prices) - 1
+    for a in range(len(counts)):
+        excess[a] = counts[a]
+        excess[root] -= counts[a]
+    for v in range(root):  # children come before their parents
+        u = problem.parents[v]
+        if prices[v] > prices[u]:
+            state.reported[v] = problem.lower[v]
+        elif prices[v] < prices[u]:
+            state.reported[v] = problem.upper[v]
         else:
-            state.reported[a] = min(max(counts[a], problem.lower[a]), problem.upper[a])
-        state.excess[a] = counts[a] - state.reported[a]
-        state.excess[k] -= state.excess[a]
+            state.reported[v] = min(max(excess[v], problem.lower[v]), problem.upper[v])
+        excess[v] -= state.reported[v]
+        excess[u] += state.reported[v]
 
 
 @h.inner
@@ -135,23 +146,25 @@ def _reach(state, tree, v, length, u, x, limit):
 @h.inner
 def _search(source, problem, state, heaps, tree):
     """Step 3: Dijkstra's algorithm to the nearest node with a deficit; returns it, or -1."""
-    k, no_sample = len(state.prices), np.int64(h.NONE)
+    root, no_sample = len(state.prices) - 1, np.int64(h.NONE)
     limit = np.inf  # no path to a deficit is longer than one that is known
     t.reach(tree, source, 0.0, np.int64(-1), no_sample)
     while True:
         u = t.nearest(tree)
         if u < 0 or state.excess[u] < 0:
             return u
-        if u == k:
-            for v in range(k):
-                if not tree.is_done[v] and state.reported[v] > problem.lower[v]:
-                    length = tree.dist[u] + max(-state.prices[v], 0.0)
-                    limit = _reach(state, tree, v, length, u, no_sample, limit)
-            continue
-        if not tree.is_done[k] and state.reported[u] < problem.upper[u]:
-            length = tree.dist[u] + max(state.prices[u], 0.0)
-            limit = _reach(state, tree, k, length, u, no_sample, limit)
-        limit = _reach_from_roots(problem, state, heaps, tree, u, limit)
+        price = state.prices[u]
+        for c in range(problem.first[u], problem.first[u + 1]):
+            v = problem.children[c]
+            if not tree.is_done[v] and state.reported[v] > problem.lower[v]:
+                length = tree.dist[u] + max(price - state.prices[v], 0.0)
+                limit = _reach(state, tree, v, length, u, no_sample, limit)
+        if u < root:
+            v = problem.parents[u]
+            if not tree.is_done[v] and state.reported[u] < problem.upper[u]:
+                length = tree.dist[u] + max(price - state.prices[v], 0.0)
+                limit = _reach(state, tree, v, length, u, no_sample, limit)
+            limit = _reach_from_roots(problem, state, heaps, tree, u, limit)
 
 
 @h.inner
@@ -173,17 +186,23 @@ def _n_alike(heaps, root, most):
 
 
 @h.inner
+def _is_child(problem, v, u):
+    """Whether `u` is the parent of `v`, of two nodes of which one is the other's."""
+    return v < len(problem.parents) and problem.parents[v] == u
+
+
+@h.inner
 def _residual_capacity(source, end, problem, state, heaps, tree):
     """Step 4: how many units the path from `source` to `end` takes at its reduced costs."""
-    k = len(state.prices)
     units = min(state.excess[source], -state.excess[end])
     v = end
     while v != source:
         u = tree.nodes[v, t.PARENT]
-        if u == k:
-            units = min(units, state.reported[v] - problem.lower[v])
-        elif v == k:
-            units = min(units, problem.upper[u] - state.reported[u])
+        if tree.nodes[v, t.VIA] < 0:
+            if _is_child(problem, v, u):
+                units = min(units, state.reported[v] - problem.lower[v])
+            else:
+                units = min(units, problem.upper[u] - state.reported[u])
         v = u
     most = 1
     while most < units:  # by doubling: no arc is asked for many more than the path takes
@@ -224,19 +243,18 @@ def _move(problem, state, heaps, u, v, units):
 @h.inner
 def _augment(source, end, problem, state, heaps, tree):
     """Step 4: send what the path can take; returns how many samples moved."""
-    k = len(state.prices)
     units = _residual_capacity(source, end, problem, state, heaps, tree)
     moves = 0
     v = end
     while v != source:
         u = tree.nodes[v, t.PARENT]
-        if u == k:
-            state.reported[v] -= units
-        elif v == k:
-            state.reported[u] += units
-        else:
+        if tree.nodes[v, t.VIA] >= 0:
             moves += units
             _move(problem, state, heaps, u, v, units)
+        elif _is_child(problem, v, u):
+            state.reported[v] -= units
+        else:
+            state.reported[u] += units
         v = u
     state.excess[source] -= units
     state.excess[end] += units
@@ -244,27 +262,28 @@ def _augment(source, end, problem, state, heaps, tree):
 
 
 @h.inner
-def _update(source, end, state, tree):
+def _update(source, end, problem, state, tree):
     """Step 5: new prices, at which the arcs of the path cost nothing."""
     prices = state.prices
-    k = len(prices)
+    root = len(prices) - 1
     # Distances are the new prices, up to a constant that leaves what was not reached.
     far = tree.dist[end]
-    rise = far - min(tree.dist[k], far)
+    rise = far - min(tree.dist[root], far)
     if rise > 0.0:
-        for a in range(k):
+        for a in range(root):
             prices[a] += rise
     for i in range(tree.counts[t.N_TOUCHED]):
         a = tree.nodes[i, t.TOUCHED]
-        if a < k:
+        if a < root:
             prices[a] -= far - min(tree.dist[a], far)
     v = end
     while v != source:  # rounding must not leave the wrong sign
         u = tree.nodes[v, t.PARENT]
-        if u == k:
-            prices[v] = min(prices[v], 0.0)
-        elif v == k:
-            prices[u] = max(prices[u], 0.0)
+        if tree.nodes[v, t.VIA] < 0:
+            if _is_child(problem, v, u):
+                prices[v] = min(prices[v], prices[u])
+            else:
+                prices[u] = max(prices[u], prices[v])
         v = u
 
 
@@ -280,20 +299,20 @@ def _begin(problem, state, leads, counts):
 @njit(**ENTRY)
 def _augment_all(problem, state, heaps, tree):
     """Steps 3 to 6; returns samples moved, paths, and whether a search found none."""
-    k = len(state.prices)
     for j in range(heaps.of_sample.shape[0]):
         i = heaps.of_sample[j, h.ROW]
         h.join(heaps, np.int64(problem.clusters[i, state.slots[i]]), j)
     n_moved = n_paths = 0
-    for node in range(k + 1):
-        source = (node + k) % (k + 1)  # the bounds first
+    n_nodes = len(state.prices)
+    for node in range(n_nodes):
+        source = (node + n_nodes - 1) % n_nodes  # the root first
         while state.excess[source] > 0:  # step 6: repeat
             end = _search(source, problem, state, heaps, tree)  # step 3
             if end < 0:
                 return n_moved, n_paths, True
             n_moved += _augment(source, end, problem, state, heaps, tree)  # step 4
             n_paths += 1
-            _update(source, end, state, tree)  # step 5
+            _update(source, end, problem, state, tree)  # step 5
             t.forget(tree)
     return n_moved, n_paths, False
 
@@ -306,14 +325,18 @@ def augmenting_paths(
     lower: IntArray,
     upper: IntArray,
     window: float,
+    parents: IntArray | None = None,
 ) -> tuple[IntArray, Doubles, int, int, bool]:
     """See `dualclust.algos.offline._augmenting_paths.augmenting_paths`."""
-    m, k = len(values), len(prices)
-    slots, prices, leads = np.zeros(m, dtype=np.int64), prices.copy(), np.empty(m)
-    counts = np.zeros(k, dtype=np.int64)
-    problem = _Problem(values, clusters, lower, upper)
-    state = _State(slots, prices, np.empty(k, dtype=np.int64), np.zeros(k + 1, dtype=np.int64))
+    m, root = len(values), len(prices)
+    parents = np.full(root, root, dtype=np.int64) if parents is None else parents
+    children = np.argsort(parents, kind="stable")
+    first = np.searchsorted(parents[children], np.arange(root + 2))
+    slots, leads, counts = np.zeros(m, dtype=np.int64), np.empty(m), np.zeros(root, dtype=np.int64)
+    problem = _Problem(values, clusters, lower, upper, parents, children, first)
+    nodes = np.empty(root, dtype=np.int64), np.zeros(root + 1, dtype=np.int64)
+    state = _State(slots, np.append(prices, 0.0), *nodes)
     _begin(problem, state, leads, counts)
-    heaps = h.empty_heaps(np.flatnonzero(leads <= window), values.shape[1], k)
-    n_moved, n_paths, is_stuck = _augment_all(problem, state, heaps, t.empty_tree(k + 1))
-    return slots, prices, n_moved, n_paths, is_stuck
+    heaps = h.empty_heaps(np.flatnonzero(leads <= window), values.shape[1], root)
+    n_moved, n_paths, is_stuck = _augment_all(problem, state, heaps, t.empty_tree(root + 1))
+    return slots, state.prices[:-1], n_moved, n_paths, is_stuck

@@ -14,6 +14,10 @@ from .forbidden_pairs import (
     check_feasible,
     feasibility,
 )
+from .groups import (
+    GroupBounds,
+    check_counts_exist,
+)
 from .infeasibility import (
     check_ratios,
     check_sums,
@@ -32,8 +36,10 @@ __all__ = [
     "ROUNDING",
     "FarkasVector",
     "Feasibility",
+    "GroupBounds",
     "SizeBounds",
     "check_bounds",
+    "check_counts_exist",
     "check_feasible",
     "check_ratios",
     "check_sums",

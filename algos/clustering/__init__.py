@@ -24,6 +24,12 @@ from .constrained import (
     ConstrainedKMeansResult,
     constrained_kmeans,
 )
+from .grouped import (
+    GroupedKMeansResult,
+    TrimmedKMeansResult,
+    grouped_kmeans,
+    trimmed_kmeans,
+)
 from .hardness_weighted import (
     CenterStatus,
     HardnessCenters,
@@ -83,6 +89,7 @@ __all__ = [
     "CenterSums",
     "ClusteringScores",
     "ConstrainedKMeansResult",
+    "GroupedKMeansResult",
     "HardnessCenters",
     "KMeansResult",
     "KMeansState",
@@ -91,6 +98,7 @@ __all__ = [
     "NeighborGraph",
     "RowChoices",
     "Split",
+    "TrimmedKMeansResult",
     "add_to_sums",
     "best_of",
     "churn",
@@ -100,6 +108,7 @@ __all__ = [
     "first_of_each",
     "fixed_means",
     "greedy_candidates",
+    "grouped_kmeans",
     "hardness",
     "hardness_centers",
     "imbalance_ratio",
@@ -124,6 +133,7 @@ __all__ = [
     "split_largest",
     "start_centers",
     "sum_batch",
+    "trimmed_kmeans",
     "uniformity",
     "updated_centers",
 ]

@@ -30,6 +30,12 @@ price of the cluster, with either sign.
 
 The better the prices at the start, the fewer and the shorter the paths.
 
+*Bounds on sets of clusters.* The sets may be a laminar family: of two that meet, one is part of the
+other. Then they are a tree, whose root is the node of the bounds; an inner node is a set, its price
+the sum of the prices of all sets that it lies in, and a cluster's price that of all sets it is in.
+The arc between a node and its parent costs what the node's price adds. Bounds on groups of samples
+are such a family: of each group in each cluster, and of each cluster (`algos.groups`).
+
 =====================  ============  =======  ====================================================
 paper                  here          shape    meaning
 =====================  ============  =======  ====================================================
@@ -64,13 +70,15 @@ def augmenting_paths(
     lower: Array,
     upper: Array,
     window: float,
+    parents: Array | None = None,
 ) -> tuple[Array, Array, int, int, bool]:
     """Move samples along shortest augmenting paths until counts obey the bounds and the prices.
 
     Arguments are assumed checked: candidates as `select_candidates` gives them, at least one in
     each row and a good one first, because scores are counted from it; and bounds on the counts of
     these samples alone (they may be negative). Only samples whose best cluster leads by at most
-    `window` move.
+    `window` move. With `parents`, (k,) int64, prices and bounds are those of the nodes of a tree,
+    each before its parent; the root is k. Candidates may be any of the nodes.
 
     Returns the slots, prices for which they are best (of the samples inside the window), the number
     of samples moved and that of the paths, and whether a search found none: then candidates or
@@ -92,12 +100,13 @@ def augmenting_paths(
         prices=[float(p) for p in entries("prices", prices)],
         low=[int(v) for v in entries("lower", lower)],
         high=[int(v) for v in entries("upper", upper)],
+        parents=None if parents is None else [int(u) for u in entries("parents", parents)],
         window=window,
     )
     n_moved, n_paths, is_stuck = flow.run()
     return (
         xp.asarray(flow.slots, dtype=xp.int64, device=device),
-        xp.asarray(flow.prices, dtype=xp.float64, device=device),
+        xp.asarray(flow.prices[:-1], dtype=xp.float64, device=device),
         n_moved,
         n_paths,
         is_stuck,
@@ -121,30 +130,42 @@ class _Tree(NamedTuple):
 
 
 class _Flow:
-    """Labels, prices and excesses of the reference text, in plain Python; node k is the bounds."""
+    """Labels, prices and excesses of the reference text, in plain Python.
+
+    The last node is the root. Each node reports to its parent how many samples it has.
+    """
 
     def __init__(
-        self, rows: _Rows, prices: list[float], low: list[int], high: list[int], window: float
+        self,
+        rows: _Rows,
+        prices: list[float],
+        low: list[int],
+        high: list[int],
+        parents: list[int] | None,
+        window: float,
     ) -> None:
-        self.rows, self.prices, self.low, self.high = rows, prices, low, high
-        self.bounds = len(prices)
+        self.rows, self.low, self.high = rows, low, high
+        self.root, self.prices = len(prices), [*prices, 0.0]
+        self.parents = [self.root] * self.root if parents is None else parents
         leads, counts = self._label()  # step 1
-        self.members: list[list[int]] = [[] for _ in prices]
+        self.members: list[list[int]] = [[] for _ in range(self.root)]
         for i, row in enumerate(rows):
             if leads[i] <= window:
                 self.members[row[self.slots[i]][0]].append(i)
         # Step 2: report.
-        self.reported = [
-            low[a] if p > 0 else high[a] if p < 0 else min(max(counts[a], low[a]), high[a])
-            for a, p in enumerate(prices)
-        ]
-        self.excess = [n - r for n, r in zip(counts, self.reported, strict=True)]
-        self.excess.append(-sum(self.excess))
+        self.reported: list[int] = []
+        self.excess = [*counts, -sum(counts)]
+        for v, u in enumerate(self.parents):
+            price = self.prices[v] - self.prices[u]
+            inside = min(max(self.excess[v], low[v]), high[v])
+            self.reported.append(low[v] if price > 0 else high[v] if price < 0 else inside)
+            self.excess[v] -= self.reported[v]
+            self.excess[u] += self.reported[v]
 
     def run(self) -> tuple[int, int, bool]:
-        """Empty every node that has an excess, the bounds first."""
+        """Empty every node that has an excess, the root first."""
         n_moved = n_paths = 0
-        for source in (self.bounds, *range(self.bounds)):
+        for source in (self.root, *range(self.root)):
             while self.excess[source] > 0:  # step 6: repeat
                 end, tree = self._search(source)  # step 3
                 if end is None:
@@ -156,7 +177,7 @@ class _Flow:
 
     def _label(self) -> tuple[list[float], list[int]]:
         """Step 1: label every sample; return by how much its cluster leads, and the counts."""
-        counts, leads = [0] * self.bounds, []
+        counts, leads = [0] * self.root, []
         self.slots: list[int] = []
         for row in self.rows:
             priced = [s + self.prices[a] for a, s in row]
@@ -176,12 +197,16 @@ class _Flow:
         """Of the candidates that tie for the best, the one with the largest residual capacity."""
         best = max(s + self.prices[a] for a, s in row)
         capacity = [
-            (self.low if self.prices[a] > 0 else self.high)[a] - counts[a]
+            (self.low if self._own_price(a) > 0 else self.high)[a] - counts[a]
             if s + self.prices[a] == best
             else -math.inf
             for a, s in row
         ]
         return capacity.index(max(capacity))
+
+    def _own_price(self, v: int) -> float:
+        """What a node adds to the price of its parent."""
+        return self.prices[v] - self.prices[self.parents[v]]
 
     def _loss(self, i: int, v: int) -> float:
         """What sample i loses by going to v, before prices; infinite if v is no candidate."""
@@ -194,7 +219,7 @@ class _Flow:
 
     def _search(self, source: int) -> tuple[int | None, _Tree]:
         """Step 3: Dijkstra's algorithm to the nearest node with a deficit, or to None."""
-        n_nodes = self.bounds + 1
+        n_nodes = self.root + 1
         dist, parent, via = [math.inf] * n_nodes, [-1] * n_nodes, [-1] * n_nodes
         dist[source] = 0.0
         tree = _Tree(dist, parent, via)
@@ -214,12 +239,15 @@ class _Flow:
 
     def _arcs(self, u: int) -> list[tuple[int, float, int]]:
         """The arcs that leave a node: where to, reduced cost, and the sample, or -1."""
-        if u == self.bounds:
-            nodes = range(self.bounds)
-            return [(v, -self.prices[v], -1) for v in nodes if self.reported[v] > self.low[v]]
-        arcs = []
+        arcs = [
+            (v, -self._own_price(v), -1)
+            for v, parent in enumerate(self.parents)
+            if parent == u and self.reported[v] > self.low[v]
+        ]
+        if u == self.root:
+            return arcs
         if self.reported[u] < self.high[u]:
-            arcs.append((self.bounds, self.prices[u], -1))
+            arcs.append((self.parents[u], self._own_price(u), -1))
         least: dict[int, tuple[float, int]] = {}  # of equal samples the first
         for i in self.members[u]:
             for v, _ in self.rows[i]:
@@ -241,25 +269,28 @@ class _Flow:
     def _update(self, end: int, tree: _Tree) -> None:
         """Step 5: new prices, at which the arcs of the path cost nothing."""
         far = tree.dist[end]
-        rise = far - min(tree.dist[self.bounds], far)
-        if rise > 0.0:
-            self.prices = [p + rise for p in self.prices]
-        self.prices = [
-            p - (far - min(d, far)) for p, d in zip(self.prices, tree.dist, strict=False)
-        ]
+        rise = far - min(tree.dist[self.root], far)
+        for v in range(self.root):
+            self.prices[v] = (self.prices[v] + rise) - (far - min(tree.dist[v], far))
         for u, v in tree.path_to(end):  # rounding must not leave the wrong sign
-            if u == self.bounds:
-                self.prices[v] = min(self.prices[v], 0.0)
-            elif v == self.bounds:
-                self.prices[u] = max(self.prices[u], 0.0)
+            if tree.via[v] >= 0:
+                continue
+            if self._is_child(v, u):
+                self.prices[v] = min(self.prices[v], self.prices[u])
+            else:
+                self.prices[u] = max(self.prices[u], self.prices[v])
+
+    def _is_child(self, v: int, u: int) -> bool:
+        """Whether u is the parent of v, of two nodes of which one is the other's."""
+        return v < self.root and self.parents[v] == u
 
     def _residual_capacity(self, u: int, v: int, i: int) -> int:
         """How many units the arc from u to v takes at its reduced cost."""
-        if u == self.bounds:
+        if i >= 0:
+            return len(self._alike(u, v, i))
+        if self._is_child(v, u):
             return self.reported[v] - self.low[v]
-        if v == self.bounds:
-            return self.high[u] - self.reported[u]
-        return len(self._alike(u, v, i))
+        return self.high[u] - self.reported[u]
 
     def _alike(self, u: int, v: int, i: int) -> list[int]:
         """The samples of u that lose by going to v just what sample i does, in order."""
@@ -268,11 +299,11 @@ class _Flow:
 
     def _send(self, u: int, v: int, i: int, units: int) -> int:
         """Send units along one arc; return how many samples moved."""
-        if u == self.bounds:
-            self.reported[v] -= units
-            return 0
-        if v == self.bounds:
-            self.reported[u] += units
+        if i < 0:
+            if self._is_child(v, u):
+                self.reported[v] -= units
+            else:
+                self.reported[u] += units
             return 0
         for h in self._alike(u, v, i)[:units]:
             self.slots[h] = [b for b, _ in self.rows[h]].index(v)

@@ -100,6 +100,8 @@ class Problem(NamedTuple):
         In samples; they may be fractions of one where the samples are a part of all.
     low, high : (k,) float64 array
         The box of prices for which the candidates are all that a sample may be assigned to.
+    tree : (k, k) float64 array, optional
+        1 where the column is the row's parent (`_augmenting_paths`): bounds are then of sets.
     """
 
     values: Array
@@ -109,6 +111,15 @@ class Problem(NamedTuple):
     upper: Array
     low: Array
     high: Array
+    tree: Array | None = None
+
+    def own(self, prices: Array) -> Array:
+        """Return what each price adds to that of its parent."""
+        return prices if self.tree is None else prices - self.tree @ prices
+
+    def pulled(self, slopes: Array) -> Array:
+        """Return slopes in the prices from those in what each adds."""
+        return slopes if self.tree is None else slopes - self.tree.T @ slopes
 
 
 class RefinedPrices(NamedTuple):
@@ -209,12 +220,12 @@ def price_errors(problem: Problem, found: RefinedPrices, share: float) -> Array:
     scatter = xp.sqrt(xp.clip(point.counts, min=1.0) * (1.0 - share))
     # Bounds hold a price near 0 only as long as counts stay inside them, and these scatter.
     inside = xp.minimum(point.counts - problem.lower, problem.upper - point.counts)
-    corner = xp.where(inside > FAR_INSIDE * scatter, point.corner, xp.zeros_like(prices))
-    point = point._replace(corner=corner)
+    is_far = inside > FAR_INSIDE * scatter
+    point = point._replace(corner=xp.where(is_far, point.corner, xp.zeros_like(prices)))
     known = float(xp.mean((problem.high - problem.low) / 2.0))
     known = max(known, 2.0**-52 * point.temperature)  # a region may have no extent at all
     prior = point.temperature * xp.mean(scatter) / known
-    solve = _solver(point, xp.ones_like(prices), prior)
+    solve = _solver(point, xp.ones_like(prices), prior, problem)
     k, device, total = prices.shape[0], compat.device(prices), xp.zeros_like(prices)
     draws = random_signs((DRAWS, k), key=KEY, xp=xp, device=device) * scatter
     draws = draws - xp.stack([xp.mean(draws[i, :]) for i in range(DRAWS)])[:, None]
@@ -235,10 +246,7 @@ class _Borders(NamedTuple):
 
 
 class _Point(NamedTuple):
-    """The smoothed dual at some prices; `corner` is the curvature of the bounds' term.
-
-    The value stays on its device (`unread`): the host reads only what it decides on.
-    """
+    """The smoothed dual at some prices; `corner` is the curvature of the bounds' terms."""
 
     value: Array | float
     gradient: Array
@@ -250,7 +258,7 @@ class _Point(NamedTuple):
 
 
 def _joined(parts: list[_Borders]) -> list[_Borders]:
-    """Join short parts, so that each but the last has `PART_ENTRIES` at least."""
+    """Join short parts."""
     xp, joined, size = compat.array_namespace(parts[0].clusters), list[list[_Borders]](), 0
     for part in parts:
         if not joined or size >= PART_ENTRIES:
@@ -265,8 +273,7 @@ def _joined(parts: list[_Borders]) -> list[_Borders]:
 
 
 def _evaluate(problem: Problem, prices: Array, temperature: float) -> _Point:
-    xp = compat.array_namespace(prices)
-    n, width = problem.values.shape
+    xp, (n, width) = compat.array_namespace(prices), problem.values.shape
     # Each part has sums of k clusters.
     least = max(PART_ENTRIES // max(width, 1), prices.shape[0])
 
@@ -279,14 +286,14 @@ def _evaluate(problem: Problem, prices: Array, temperature: float) -> _Point:
     borders = _joined(list(map(_Borders, *p)))
     value, counts, spread = (reduce(add, terms) for terms in (values, all_counts, spreads))
     counts = counts + problem.fixed_counts
-    slack = problem.upper - problem.lower
-    decay = xp.exp(-xp.minimum(xp.abs(prices), UNDERFLOW * temperature) / temperature)
-    softplus = temperature * xp.log1p(decay) + xp.maximum(-prices, xp.zeros_like(prices))
-    sigmoid = xp.where(prices < 0, xp.ones_like(decay), decay) / (1.0 + decay)
-    bounds_term = xp.sum((problem.fixed_counts - problem.lower) * prices + slack * softplus)
-    value = value + unread(bounds_term)
+    slack, own = problem.upper - problem.lower, problem.own(prices)
+    decay = xp.exp(-xp.minimum(xp.abs(own), UNDERFLOW * temperature) / temperature)
+    softplus = temperature * xp.log1p(decay) + xp.maximum(-own, xp.zeros_like(own))
+    sigmoid = xp.where(own < 0, xp.ones_like(decay), decay) / (1.0 + decay)
+    terms = problem.fixed_counts * prices - problem.lower * own + slack * softplus
     corner = slack * decay / (1.0 + decay) ** 2
-    gradient = counts - problem.lower - slack * sigmoid
+    gradient = counts - problem.pulled(problem.lower + slack * sigmoid)
+    value = value + unread(xp.sum(terms))
     return _Point(value, gradient, counts, spread, corner, borders, temperature)
 
 
@@ -326,7 +333,7 @@ def descend(
         free = xp.where(outward, xp.zeros_like(prices), xp.ones_like(prices))  # step 2
         # As much curvature more as the gradient would overcome within the longest step.
         damping = xp.abs(gradient) / LONGEST
-        step = -_solver(point, free, damping)(gradient * free)  # step 3
+        step = -_solver(point, free, damping, problem)(gradient * free)  # step 3
         slope, at_border = read(xp.sum(gradient * step), xp.sum(point.spread))
         enough = PROMISE * prices.shape[0]
         if not is_last(at_border):
@@ -356,13 +363,12 @@ def _search(
     return None
 
 
-def _solver(point: _Point, free: Array, extra: Array | float = 0.0) -> Callable[[Array], Array]:
-    """``rhs -> (curvature + extra / T)^-1 rhs`` on the free clusters, for rhs that are 0 elsewhere.
-
-    For (k,) vectors; by elimination, also for each row of an (r, k) array.
-    """
+def _solver(
+    point: _Point, free: Array, extra: Array | float, problem: Problem
+) -> Callable[[Array], Array]:
+    """``rhs -> (curvature + extra / T)^-1 rhs`` on the free clusters, for rhs 0 elsewhere."""
     xp, k, temperature = compat.array_namespace(free), free.shape[0], point.temperature
-    diagonal = point.spread + point.corner
+    diagonal = point.spread + 2.0 * point.corner - problem.pulled(point.corner)
     largest = xp.max(diagonal)
     ridge = extra + RIDGE * xp.where(largest < NOTHING, xp.ones_like(largest), largest)
 
@@ -373,7 +379,8 @@ def _solver(point: _Point, free: Array, extra: Array | float = 0.0) -> Callable[
         matrix = summed(lambda part: curvature(*part, n_clusters=k))
         both = free[:, None] * free[None, :]
         eye = xp.eye(k, dtype=xp.float64, device=compat.device(free))
-        matrix = matrix * both + eye * (free * point.corner + ridge + (1.0 - free))
+        adds = eye if problem.tree is None else eye - problem.tree
+        matrix = (matrix + (adds.T * point.corner) @ adds) * both + eye * (ridge + (1.0 - free))
 
         def eliminate(rhs: Array) -> Array:
             return xp.linalg.solve(matrix, (rhs * temperature)[..., None])[..., 0]
@@ -383,7 +390,7 @@ def _solver(point: _Point, free: Array, extra: Array | float = 0.0) -> Callable[
     def times(v: Array) -> Array:
         moved = free * v
         product = summed(lambda part: curvature_product(*part, moved))
-        return free * (product + point.corner * v) + ridge * v
+        return free * (product + problem.pulled(point.corner * problem.own(moved))) + ridge * v
 
     def iterate(rhs: Array) -> Array:
         return conjugate_gradients(

@@ -22,6 +22,7 @@ GROUPS = {
         "dualclust.algos.scores",
         "dualclust.algos.online",
         "dualclust.algos.offline",
+        "dualclust.algos.offline.grouped",
         "dualclust.algos.baselines",
         "dualclust.algos.batches",
         "dualclust.algos.clustering",

@@ -27,12 +27,14 @@ def candidates_of(scores, width, rng):
     return np.where(clusters >= 0, values, -np.inf), clusters
 
 
-def assert_conforms(row, values, clusters, prices, lower, upper, window=math.inf):
+def assert_conforms(row, values, clusters, prices, lower, upper, window=math.inf, parents=None):
     arrays = (values, clusters, prices)
     before = [array.copy() for array in arrays]
-    expected = augmenting_paths.reference(*arrays, lower=lower, upper=upper, window=window)
+    tree = {} if parents is None else {"parents": parents}
+    expected = augmenting_paths.reference(*arrays, lower=lower, upper=upper, window=window, **tree)
     asarray = (lambda a: a) if row.library == "numpy" else row.arrays().asarray
-    bounds = {"lower": asarray(lower), "upper": asarray(upper)}
+    bounds = {"lower": lower, "upper": upper, **tree}
+    bounds = {name: asarray(array) for name, array in bounds.items()}
     found = row.engine()(*map(asarray, arrays), **bounds, window=window)
     assert found[2:] == expected[2:]
     for a, b in zip(found[:2], expected[:2], strict=True):
@@ -57,6 +59,46 @@ def test_an_engine_gives_the_bits_of_the_reference(row, stream, seed, width, win
         for dtype in (np.float32, np.float64):
             values, clusters = candidates_of(stream.scores.astype(dtype), width, rng)
             assert_conforms(row, values, clusters, prices, stream.lower, stream.upper, window)
+
+
+@each_row
+@given(
+    stream=dyadic_streams(),
+    seed=st.integers(0, 2**32),
+    width=st.integers(1, 5),
+    n_sets=st.integers(0, 3),
+)
+@examples(100)
+def test_bounds_on_sets_of_clusters_are_a_tree(row, stream, seed, width, n_sets):
+    """Some clusters in sets, each of which may lie in a later one; rows may be at sets as well."""
+    k = stream.scores.shape[1]
+    rng, n_nodes = np.random.default_rng(seed), k + n_sets
+    parents = np.asarray([rng.integers(max(v + 1, k), n_nodes + 1) for v in range(n_nodes)])
+    prices = rng.integers(-16, 17, size=n_nodes) / 16.0
+    n, own = len(stream.scores), rng.integers(0, n_nodes, size=len(stream.scores))
+    counts = np.bincount(own, minlength=n_nodes + 1)
+    for v in range(n_nodes):
+        counts[parents[v]] += counts[v]
+    lower = np.maximum(counts[:-1] - rng.integers(0, 3, n_nodes), 0)
+    upper = counts[:-1] + rng.integers(0, 3, n_nodes)
+    scores = np.concatenate([stream.scores, rng.integers(-16, 17, size=(n, n_sets)) / 16.0], axis=1)
+    values, clusters = candidates_of(scores, width, rng)
+    slots, found, *_, stuck = assert_conforms(
+        row, values, clusters, prices, lower, upper, parents=parents
+    )
+    if stuck or not n:
+        return
+    at = np.take_along_axis(clusters, slots[:, None], axis=1)[:, 0]
+    counts = np.bincount(at, minlength=n_nodes + 1)
+    for v in range(n_nodes):
+        counts[parents[v]] += counts[v]
+    adds = found - np.append(found, 0.0)[parents]
+    assert (lower <= counts[:-1]).all()
+    assert (counts[:-1] <= upper).all()
+    assert (counts[:-1][adds > 0] == lower[adds > 0]).all()
+    assert (counts[:-1][adds < 0] == upper[adds < 0]).all()
+    priced = np.where(clusters >= 0, values + found[np.maximum(clusters, 0)], -np.inf)
+    assert (priced.max(axis=1) == np.take_along_axis(priced, slots[:, None], axis=1)[:, 0]).all()
 
 
 @each_row

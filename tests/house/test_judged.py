@@ -16,6 +16,7 @@ from dualclust import algos
 from dualclust.algos import baselines, batches, bounds, clustering, online, pseudo_labels, selection
 from dualclust.algos.clustering import row_choices
 from dualclust.algos.core.errors import InfeasibleBoundsError
+from dualclust.algos.offline.grouped import assign_grouped, assign_partial
 from dualclust.algos.scores.sources import Group, score_source
 from dualclust.algos.selection.survey import Candidate
 from tests import judged
@@ -104,12 +105,15 @@ def small_calls():
     vector = bounds.feasibility(allowed, [2, 0, 0], [3, 3, 3]).vector
     two = tuple(Candidate(unit[:k]) for k in (2, 3))
     weights = {"fairness_weight": 1.0}
+    teams = bounds.GroupBounds.from_shares(np.arange(30) % 2, 3)
     return {
         "adjusted_rand_index": lambda: selection.adjusted_rand_index(labels, found.labels, 3),
         "assign": lambda: dc.assign(scores, sizes),
         "assign_entropy": lambda: baselines.assign_entropy(scores, rule),
         "assign_exact": lambda: dc.assign_exact(scores, sizes),
+        "assign_grouped": lambda: assign_grouped(scores, sizes, teams),
         "assign_offline": lambda: dc.assign_offline(scores, sizes),
+        "assign_partial": lambda: assign_partial(scores, max_out=4, out_score=1.0, min_count=5),
         "assign_source": lambda: dc.assign_source(score_source(scores), sizes),
         "balance_soft": lambda: batches.balance_soft(
             scores, sizes.lower_share, sizes.upper_share, tol=1e-6
@@ -117,6 +121,7 @@ def small_calls():
         "certify_batch": lambda: batches.certify_batch(
             scores, np.eye(3)[labels], found.prices, sizes.lower, sizes.upper
         ),
+        "check_counts_exist": lambda: refused_counts(sizes),
         "check_feasible": lambda: bounds.check_feasible(allowed, [1, 1, 1], [1, 1, 1]),
         "check_sums": lambda: bounds.check_sums([1], [2], 2, ""),
         "choose_clustering": lambda: selection.choose_clustering(unit, two, [[1.0], [0.5]]),
@@ -131,6 +136,7 @@ def small_calls():
         ),
         "entropy_upper_bound": lambda: baselines.entropy_upper_bound(scores, found.prices, rule),
         "feasibility": lambda: bounds.feasibility(allowed, [1, 1, 1], [1, 1, 1]),
+        "grouped_kmeans": lambda: clustering.grouped_kmeans(unit, sizes, teams, unit[:3]),
         "hardness_centers": lambda: dc.hardness_centers(unit, labels, unit[:3], temperature=0.5),
         "imbalance_ratio": lambda: clustering.imbalance_ratio(found.counts),
         "kmeans": lambda: dc.kmeans(unit, unit[:3]),
@@ -145,12 +151,19 @@ def small_calls():
         "sinkhorn": lambda: baselines.sinkhorn(scores),
         "size_certificate": lambda: dc.size_certificate(state, sizes),
         "survey": lambda: selection.survey(dc.feature_source(unit), two, metric="cosine"),
+        "trimmed_kmeans": lambda: clustering.trimmed_kmeans(unit, unit[:3], max_out=2),
         "uniformity": lambda: clustering.uniformity(x),
         "verify_infeasibility": lambda: bounds.verify_infeasibility(
             [2, 0, 0], [3, 3, 3], allowed, vector
         ),
         "violation": lambda: online.violation(found.counts, sizes),
     }
+
+
+def refused_counts(sizes):
+    """Bounds on groups that no counts are inside: what is judged is the error."""
+    with pytest.raises(InfeasibleBoundsError):
+        bounds.check_counts_exist(sizes, bounds.GroupBounds.at_most_one(np.zeros(30, int), 3))
 
 
 COMMANDS = {"run_cluster", "run_assign", "run_choice", "train", "resume"}

@@ -21,11 +21,15 @@ from tests.unit.offline.test_smoothed_dual import problem
 NUMPY, K, T = LIBRARIES[0], 4, 0.3
 
 
-def made(rng, radius=2.0):
+TREES = [None, np.asarray([[0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 1], [0, 0, 0, 0]], float)]
+"""No sets of clusters; and 0 in the set 2, which is in the set 3 as 1 is."""
+
+
+def made(rng, radius=2.0, tree=None):
     """Some samples have a fixed cluster; bounds differ from cluster to cluster."""
     lower, slack = np.asarray([[6.0, 2.0, 9.0, 7.0], [1.0, 9.0, 0.0, 4.0]])
     found = problem(NUMPY, rng.normal(size=(30, K)), lower, lower + slack, radius)
-    return found._replace(fixed_counts=np.asarray([3.0, 0.0, 1.0, 2.0]))
+    return found._replace(fixed_counts=np.asarray([3.0, 0.0, 1.0, 2.0]), tree=tree)
 
 
 def test_rows_inside_a_cluster_have_next_to_no_curvature():
@@ -49,8 +53,9 @@ def curvature_by_differences(own, prices, step=1e-6):
     return np.stack(rows)
 
 
-def test_fixed_samples_count_in_value_and_gradient(rng):
-    own, prices = made(rng), rng.normal(size=K)
+@pytest.mark.parametrize("tree", TREES, ids=["plain", "sets"])
+def test_fixed_samples_count_in_value_and_gradient(rng, tree):
+    own, prices = made(rng, tree=tree), rng.normal(size=K)
     gradient, step = _evaluate(own, prices, T).gradient, 1e-6
     for a in range(K):
         move = step * np.eye(K)[a]
@@ -60,17 +65,19 @@ def test_fixed_samples_count_in_value_and_gradient(rng):
     assert _evaluate(own, prices, T).counts.sum() == pytest.approx(36.0, abs=1e-9)
 
 
-def test_the_system_is_that_of_the_curvature(rng):
+@pytest.mark.parametrize("tree", TREES, ids=["plain", "sets"])
+def test_the_system_is_that_of_the_curvature(rng, tree):
     """But for what rows inside a cluster add to it, a part of 2^13 at most."""
-    own, prices = made(rng), rng.normal(size=K)
+    own, prices = made(rng, tree=tree), rng.normal(size=K)
     point = _evaluate(own, prices, T)
     free, extra = np.asarray([1.0, 0.0, 1.0, 1.0]), np.asarray([0.5, 0.25, 0.0, 2.0])
     curved = T * curvature_by_differences(own, prices)
-    ridge = extra + 1e-8 * (point.spread + point.corner).max()
+    of_sets = 0.0 if tree is None else tree.T @ point.corner
+    ridge = extra + 1e-8 * (point.spread + point.corner + of_sets).max()
     matrix = curved * np.outer(free, free) + np.diag(ridge + 1.0 - free)
     rhs = rng.normal(size=(2, K)) * free
     expected = np.linalg.solve(matrix, T * rhs.T).T
-    solve = _solver(point, free, extra)
+    solve = _solver(point, free, extra, own)
     for i in range(2):
         np.testing.assert_allclose(solve(rhs[i]), expected[i], rtol=1e-3, atol=1e-6)
     np.testing.assert_allclose(solve(rhs), expected, rtol=1e-3, atol=1e-6)

@@ -1,0 +1,277 @@
+r"""k-means with bounds on groups in clusters, or with rows that stay out.
+
+Problem: find labels and centers that maximize ``sum_i s_{i, y_i}`` with the scores of `constrained`
+inside the bounds of `offline.grouped`:
+
+* `grouped_kmeans`: groups of rows in each cluster are bounded beside the sizes of clusters;
+* `trimmed_kmeans`: at most r rows stay out, with the label -1 and without a center. A row out
+  counts as if it stood at its center, or at a given distance from it.
+
+Method: exact labels for fixed centers, at the prices of the iteration before (`offline.grouped`),
+then centers that are directions or means of their rows (CoKe Eq. 12). Neither step lowers the
+objective, so that it rises until the labels stay.
+
+==============  ============  =======  ===========================================
+paper           here          shape    meaning
+==============  ============  =======  ===========================================
+:math:`x_i`     ``features``  (n, d)   unit vectors, or points
+:math:`c_k`     ``centers``   (k, d)   unit vectors, or points
+:math:`\mu_i`   ``labels``    (n,)     cluster of each sample; -1: none
+==============  ============  =======  ===========================================
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+import array_api_compat as compat
+
+from ..bounds.groups import GroupBounds
+from ..bounds.sizes import SizeBounds, check_bounds
+from ..core.checks import check_interval
+from ..core.errors import InvalidValueError
+from ..core.types import Array
+from ..offline.grouped.assignment import GroupedAssignment, assign_grouped
+from ..offline.grouped.left_out import PartialAssignment, assign_partial
+from ..scores.sources import FeatureSource, ScoreSource
+from ._cluster_sums import best_centers, gathered_sums
+from ._frame import Frame, frame_of, map_rows, scores_of
+from .lloyd import check_arguments, share_changed
+
+__all__ = ["GroupedKMeansResult", "TrimmedKMeansResult", "grouped_kmeans", "trimmed_kmeans"]
+
+
+class GroupedKMeansResult(NamedTuple):
+    """Result of `grouped_kmeans`.
+
+    Attributes
+    ----------
+    centers : (k, d) array
+    assignment : GroupedAssignment
+        Labels for these centers, counts, and their certificate.
+    n_iter : int
+        Updates of the centers.
+    converged : bool
+        Whether the last update changed at most the share `tol` of the labels.
+    """
+
+    centers: Array
+    assignment: GroupedAssignment
+    n_iter: int
+    converged: bool
+
+
+class TrimmedKMeansResult(NamedTuple):
+    """Result of `trimmed_kmeans`; fields as in `GroupedKMeansResult`, -1 for rows that stay out."""
+
+    centers: Array
+    assignment: PartialAssignment
+    n_iter: int
+    converged: bool
+
+
+class _Labels(Protocol):
+    @property
+    def labels(self) -> Array: ...
+
+
+Found = TypeVar("Found", bound=_Labels)
+
+
+def grouped_kmeans(
+    features: Array | FeatureSource,
+    bounds: SizeBounds,
+    groups: GroupBounds,
+    centers: Array,
+    *,
+    metric: str = "cosine",
+    max_iter: int = 100,
+    tol: float = 1e-3,
+) -> GroupedKMeansResult:
+    """Cluster features so that clusters, and groups in them, keep their bounds: fair clusters.
+
+    Parameters
+    ----------
+    features : (n, d) real array, or FeatureSource of one rank
+        Finite; unit rows for "cosine".
+    bounds : SizeBounds
+    groups : GroupBounds
+        Of the same rows and clusters.
+    centers : (k, d) real array
+        Rows to start from, such as those of `start_centers` or of `constrained_kmeans`.
+    metric : {"cosine", "euclidean"}
+    max_iter : int >= 0
+        Most updates of the centers.
+    tol : float in [0, 1]
+        Stop once an update changed at most this share of the labels.
+
+    Returns
+    -------
+    GroupedKMeansResult
+
+    Raises
+    ------
+    InfeasibleBoundsError, InvalidValueError, InvalidTypeError, DeviceMismatchError
+        As `assign_grouped` and `constrained_kmeans`.
+
+    Notes
+    -----
+    Guarantee: all bounds hold, labels are optimal for the centers, and the objective never falls.
+    A cluster without rows keeps its center. Cost: that of `assign_grouped` an iteration.
+
+    Examples
+    --------
+    Each cluster gets as many of one group as of the other.
+
+    >>> import numpy as np
+    >>> x = np.asarray([[0.0], [1.0], [2.0], [9.0], [10.0], [11.0]])
+    >>> fair = GroupBounds.from_shares(np.asarray([0, 1, 0, 1, 0, 1]), 2, lower=0.7, upper=1.3)
+    >>> sizes = SizeBounds.from_ratios(2, n_samples=6, lower=1.0, upper=1.0)
+    >>> found = grouped_kmeans(x, sizes, fair, x[1::3], metric="euclidean")
+    >>> found.assignment.labels, found.assignment.group_counts.tolist()
+    (array([0, 0, 0, 1, 1, 1]), [[2, 1], [1, 2]])
+    """
+    check_bounds(bounds)
+
+    def labels(source: ScoreSource, before: GroupedAssignment | None) -> GroupedAssignment:
+        prices = None if before is None else (before.prices, before.group_prices)
+        return assign_grouped(source, bounds, groups, prices=prices)
+
+    frame, centers = _checked(features, centers, metric, max_iter, tol, bounds)
+    centers, found, n_iter, converged = _alternated(frame, centers, labels, max_iter, tol)
+    unit = frame.score_unit
+    found = found._replace(
+        prices=found.prices * unit,
+        group_prices=found.group_prices * unit,
+        objective=found.objective * unit,
+        upper_bound=found.upper_bound * unit,
+        rounding=found.rounding * unit,
+    )
+    return GroupedKMeansResult(centers, found, n_iter, converged)
+
+
+def trimmed_kmeans(
+    features: Array | FeatureSource,
+    centers: Array,
+    *,
+    max_out: int,
+    distance: float = 0.0,
+    min_count: int | Sequence[int] = 0,
+    max_count: int | Sequence[int] | None = None,
+    metric: str = "cosine",
+    max_iter: int = 100,
+    tol: float = 1e-3,
+) -> TrimmedKMeansResult:
+    """Cluster features of which at most some stay out: outliers move no center.
+
+    Parameters
+    ----------
+    features, centers, metric, max_iter, tol
+        As in `grouped_kmeans`.
+    max_out : int in [0, n]
+        Most rows that stay out.
+    distance : float >= 0
+        A row stays out only if it is farther than that from its center, beyond what sizes ask for;
+        0 leaves out as many as may be. On the sphere, the length of the chord.
+    min_count, max_count : int, or sequence of k ints
+        Bounds on the sizes of clusters, of the rows that are in.
+
+    Returns
+    -------
+    TrimmedKMeansResult
+
+    Raises
+    ------
+    InfeasibleBoundsError, InvalidValueError, InvalidTypeError, DeviceMismatchError
+        As `assign_partial` and `constrained_kmeans`.
+
+    Notes
+    -----
+    Guarantee: sizes are inside their bounds, labels are optimal for the centers, and the objective
+    never falls. Without bounds on sizes this is k-means-- (Chawla and Gionis, SDM 2013).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.asarray([[0.0], [1.0], [9.0], [10.0], [500.0]])
+    >>> found = trimmed_kmeans(x, x[1:3], max_out=1, metric="euclidean")
+    >>> found.assignment.labels, found.centers[:, 0]
+    (array([ 0,  0,  1,  1, -1]), array([0.5, 9.5]))
+    """
+    check_interval("distance", distance, 0.0, math.inf)
+    frame, centers = _checked(features, centers, metric, max_iter, tol, None)
+    outside = _outside(frame, distance)
+
+    def labels(source: ScoreSource, before: PartialAssignment | None) -> PartialAssignment:
+        prices = None if before is None else (before.prices, before.out_price)
+        return assign_partial(
+            source,
+            max_out=max_out,
+            out_score=outside,
+            min_count=min_count,
+            max_count=max_count,
+            prices=prices,
+        )
+
+    centers, found, n_iter, converged = _alternated(frame, centers, labels, max_iter, tol)
+    unit = frame.score_unit
+    found = found._replace(
+        prices=found.prices * unit,
+        out_price=found.out_price * unit,
+        objective=found.objective * unit,
+        upper_bound=found.upper_bound * unit,
+        rounding=found.rounding * unit,
+    )
+    return TrimmedKMeansResult(centers, found, n_iter, converged)
+
+
+def _checked(
+    features: Array | FeatureSource,
+    centers: Array,
+    metric: str,
+    max_iter: int,
+    tol: float,
+    bounds: SizeBounds | None,
+) -> tuple[Frame, Array]:
+    like = check_arguments(features, centers, metric, max_iter, tol, "keep", bounds)
+    if isinstance(features, FeatureSource) and not features.group.is_alone:
+        msg = "features must be of one rank, got those of several. To fix this, gather them first"
+        raise InvalidValueError(msg)
+    frame = frame_of(features, metric, None)
+    return frame, compat.array_namespace(like).astype(centers, like.dtype)
+
+
+def _outside(frame: Frame, distance: float) -> Array:
+    """Score of each row at this distance from a center, in the frame."""
+    xp = compat.array_namespace(frame.origin)
+    cost = 0.5 * (distance / frame.unit) ** 2
+
+    def of_block(rows: Array, start: int, stop: int) -> Array:
+        at_center = 0.5 * xp.sum(frame.block(rows, start, stop) ** 2, axis=1)
+        return (xp.ones_like(at_center) if frame.spherical else at_center) - cost
+
+    return xp.concat(list(map_rows(of_block, frame.raw)))
+
+
+def _alternated(
+    frame: Frame,
+    centers: Array,
+    labels_of: Callable[[ScoreSource, Found | None], Found],
+    max_iter: int,
+    tol: float,
+) -> tuple[Array, Found, int, bool]:
+    """Labels for the centers, and centers for the labels, until the labels stay."""
+    xp, k = compat.array_namespace(centers), centers.shape[0]
+    found = labels_of(scores_of(frame, frame.inside(centers)), None)
+    n_iter, converged = 0, False
+    while n_iter < max_iter and not converged:
+        # Rows that stay out are added up as well, as one cluster more.
+        labels = xp.where(found.labels < 0, xp.full_like(found.labels, k), found.labels)
+        sums = gathered_sums(frame, labels, k + 1)
+        centers = best_centers(frame, sums, xp.concat([centers, centers[:1, :]]))[:k, :]
+        after = labels_of(scores_of(frame, frame.inside(centers)), found)
+        changed = share_changed(frame.source.group, after.labels, found.labels)
+        found, n_iter, converged = after, n_iter + 1, changed <= tol
+    return centers, found, n_iter, converged

@@ -1,0 +1,103 @@
+"""Time bounds on groups, and rows that stay out, beside the plain optimum of the same scores.
+
+Four groups, of which two fifths of the rows prefer some clusters; each group keeps 0.8 to 1.25 of
+its mean in each cluster, beside the sizes of the family (`families.py`). CPU seconds, least of the
+rounds, which take turns. The peer is the whole program by HiGHS, where n k is small.
+
+    python benchmarks/constraints.py --n 100000 --k 100
+    python benchmarks/constraints.py --n 500 --k 10 --peer
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+
+import numpy as np
+from families import FAMILIES, Instance
+from numpy.typing import NDArray
+
+import dualclust as dc
+from dualclust.algos.bounds import GroupBounds
+from dualclust.algos.offline.grouped import assign_grouped, assign_partial
+
+PANEL = "normal", "mixture 0.7", "crowded", "heavy 1.1", "forbidden"
+
+
+def groups_of(made: Instance, seed: int) -> NDArray[np.int64]:
+    """Four groups: two fifths of the rows have that of their best cluster."""
+    rng = np.random.default_rng(seed)
+    n = len(made.scores)
+    own, other = made.scores.argmax(axis=1) % 4, rng.integers(0, 4, n)
+    return np.where(rng.random(n) < 0.4, own, other).astype(np.int64)
+
+
+def seconds(call: Callable[[], object]) -> float:
+    """CPU seconds of one call."""
+    begun = time.process_time()
+    call()
+    return time.process_time() - begun
+
+
+def whole_program(made: Instance, groups: GroupBounds) -> Callable[[], object]:
+    """Return the peer: HiGHS on all n k pairs, as a linear program whose corners are whole."""
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array, eye_array, kron, vstack
+
+    n, k = made.scores.shape
+    lines = [kron(np.ones((1, n)), eye_array(k))]
+    lines += [kron((groups.groups == g)[None, :].astype(float), eye_array(k)) for g in range(4)]
+    a = vstack(lines)
+    low = np.concatenate([made.bounds.lower, groups.lower.ravel()])
+    high = np.concatenate([made.bounds.upper, groups.upper.ravel()])
+    return lambda: linprog(
+        -made.scores.ravel().astype(float),
+        A_ub=vstack([a, -a]).tocsr(),
+        b_ub=np.concatenate([high, -low]),
+        A_eq=csr_array(kron(eye_array(n), np.ones((1, k)))),
+        b_eq=np.ones(n),
+        method="highs",
+    )
+
+
+def main() -> None:
+    """Print the table as Markdown."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--n", type=int, default=100_000)
+    parser.add_argument("--k", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--peer", action="store_true", help="HiGHS on all pairs as well")
+    options = parser.parse_args()
+    n, k = options.n, options.k
+    print("| family | plain, s | groups, s | x plain | 1 % out, s | x plain | HiGHS, s | status |")
+    print("|---|---|---|---|---|---|---|---|")
+    for family in PANEL:
+        made = FAMILIES[family](n, k, options.seed)
+        groups = GroupBounds.from_shares(groups_of(made, options.seed), k, lower=0.8, upper=1.25)
+        low = np.maximum(np.asarray(made.bounds.lower) - n // 100, 0).tolist()
+        high, most = np.asarray(made.bounds.upper).tolist(), float(made.scores.max())
+        found = assign_grouped(made.scores, made.bounds, groups)
+        calls: list[Callable[[], object]] = [
+            lambda made=made: dc.assign_exact(made.scores, made.bounds),  # type: ignore[misc]
+            lambda made=made, groups=groups: assign_grouped(made.scores, made.bounds, groups),  # type: ignore[misc]
+            lambda made=made, low=low, high=high, most=most: assign_partial(  # type: ignore[misc]
+                made.scores, max_out=n // 100, out_score=most, min_count=low, max_count=high
+            ),
+        ]
+        if options.peer and np.isfinite(made.scores).all():
+            calls.append(whole_program(made, groups))
+        times = np.asarray([[seconds(call) for call in calls] for _ in range(options.rounds)])
+        plain, grouped, partial, *peer = times.min(axis=0)
+        print(
+            f"| {family} | {plain:.3f} | {grouped:.2f} | {grouped / plain:.1f} | {partial:.2f} "
+            f"| {partial / plain:.1f} | {f'{peer[0]:.2f}' if peer else ''} | {found.status} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

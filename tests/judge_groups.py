@@ -1,0 +1,101 @@
+"""Judges labels inside bounds on groups, or of which rows stay out; see `tests.judge`.
+
+`judge_grouped`
+    Counts are those of the labels, inside all bounds. With prices ``p_k`` of clusters and ``q_gk``
+    of groups in them, ``D = O + lost`` bounds what any labels inside are worth, where ``lost`` is
+    ``sum_i max_k (s_ik + p_k + q_gk) - (s_iy + p_y + q_gy)`` and what each price pays for a bound
+    that is not met. Objective, bound and gap are those of O and D, to rounding.
+`judge_no_counts`
+    A linear program on the counts of groups in clusters has no solution.
+`judge_partial`
+    One cluster more, of the scores of rows that stay out: then `judge_assignment`.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
+
+from tests.judge import EPS, judge_assignment, require
+
+
+def judge_grouped(scores: Any, bounds: Any, groups: Any, found: Any, *, doubt: float = 0.0) -> None:
+    """Judge the labels, counts, prices and figures of `assign_grouped`."""
+    scores = np.asarray(scores, np.float64)
+    (n, k), y, g = scores.shape, np.asarray(found.labels), np.asarray(groups.groups)
+    counts = np.bincount(y, minlength=k)
+    cells = np.zeros((len(groups.lower), k), np.int64)
+    np.add.at(cells, (g[g >= 0], y[g >= 0]), 1)
+    require(np.array_equal(found.counts, counts), "counts", found.counts, counts)
+    require(np.array_equal(found.group_counts, cells), "counts of groups", found.group_counts)
+    for count, low, high in (
+        (counts, bounds.lower, bounds.upper),
+        (cells, groups.lower, groups.upper),
+    ):
+        require(((low <= count) & (count <= high)).all(), "inside the bounds", count, low, high)
+    require(np.isfinite(scores[np.arange(n), y]).all(), "no label is on a forbidden pair")
+    p, q = (np.asarray(part, np.longdouble) for part in (found.prices, found.group_prices))
+    own = p + np.concatenate([q, np.zeros((1, k), np.longdouble)])[g]  # -1 is the last row
+    priced = np.where(np.isfinite(scores), scores, -np.inf) + own
+    lost = float((priced.max(axis=1) - priced[np.arange(n), y]).sum())
+    for price, count, low, high in (
+        (p, counts, bounds.lower, bounds.upper),
+        (q, cells, groups.lower, groups.upper),
+    ):
+        missed = np.where(price > 0, count - low, high - count)
+        lost += float((abs(price) * np.where(price == 0, 0, missed)).sum())
+    value = float(scores[np.arange(n), y].astype(np.longdouble).sum())
+    size = float(abs(scores[np.arange(n), y]).astype(np.longdouble).sum())
+    rounding = 130 * float(EPS) * (size + abs(found.upper_bound)) + 2 * doubt + 1e-300
+    require(abs(found.objective - value) <= rounding, "objective", found.objective, value)
+    require(found.upper_bound >= found.objective, "bound", found.upper_bound, found.objective)
+    require(value + lost <= found.upper_bound + rounding, "D", value + lost, found.upper_bound)
+    stated = Fraction(found.gap) * Fraction(max(size, abs(found.upper_bound)))
+    gap = float(stated) - (found.upper_bound - found.objective)
+    require(found.gap >= 0 and abs(gap) <= rounding, "gap", found.gap, gap)
+    require((found.status == "optimal") == (found.gap == 0), "status", found.status)
+
+
+def judge_no_counts(bounds: Any, groups: Any) -> None:
+    """Judge the claim that no counts are inside the bounds: neither are fractions of samples."""
+    g, (n_groups, k) = np.asarray(groups.groups), groups.lower.shape
+    sizes = np.bincount(g + 1, minlength=n_groups + 1)
+    low = np.concatenate([np.zeros((1, k)), groups.lower]).ravel()
+    high = np.concatenate([np.full((1, k), sizes[0]), groups.upper]).ravel()
+    of_clusters = np.tile(np.eye(k), n_groups + 1)
+    found = linprog(
+        np.zeros(low.size),
+        A_ub=np.concatenate([of_clusters, -of_clusters]),
+        b_ub=np.concatenate([bounds.upper, -np.asarray(bounds.lower)]),
+        A_eq=np.kron(np.eye(n_groups + 1), np.ones(k)),
+        b_eq=sizes,
+        bounds=np.stack([low, high], axis=1),
+    )
+    require(found.status == 2, "no counts are inside", found.status)
+
+
+def judge_partial(
+    scores: Any, outside: Any, lower: Any, upper: Any, max_out: int, found: Any, doubt: float = 0.0
+) -> None:
+    """Judge labels of which some are -1."""
+    scores = np.asarray(scores, np.float64)
+    n, k = scores.shape
+    wider = np.concatenate([scores, np.broadcast_to(outside, (n,))[:, None]], axis=1)
+    labels = np.asarray(found.labels)
+    require(((labels >= -1) & (labels < k)).all(), "labels", labels)
+    require(found.n_out == (labels < 0).sum(), "rows that stay out", found.n_out)
+    require(found.out_price <= 0, "the price of staying out", found.out_price)
+    whole = SimpleNamespace(
+        labels=np.where(labels < 0, k, labels),
+        counts=np.append(found.counts, found.n_out),
+        prices=np.append(found.prices, found.out_price),
+        violation=0,
+        status=found.status,
+        **{f: getattr(found, f) for f in ("objective", "upper_bound", "rounding", "gap")},
+    )
+    low, high = np.append(lower, 0), np.append(upper, max_out)
+    judge_assignment(wider, None, low, high, whole, doubt=doubt)

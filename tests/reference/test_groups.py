@@ -1,0 +1,156 @@
+"""Labels inside bounds on groups, against whole programs of HiGHS: values and infeasibility."""
+
+import numpy as np
+import pytest
+
+from dualclust.algos.bounds import GroupBounds, SizeBounds
+from dualclust.algos.core.errors import InfeasibleBoundsError
+from dualclust.algos.offline.grouped import assign_grouped
+from tests.compare import to_numpy
+from tests.grouped_problems import Grouped, best_grouped, grouped_problem
+from tests.judge_groups import judge_grouped
+
+
+def solved(xp, problem):
+    """What the library finds; the judge sees it as well."""
+    sizes = SizeBounds.from_counts(
+        problem.lower.tolist(),
+        problem.upper.tolist(),
+        n_samples=len(problem.scores),
+        xp=xp.namespace,
+        device=xp.device,
+    )
+    bounds = GroupBounds.from_counts(
+        xp.asarray(problem.groups),
+        problem.scores.shape[1],
+        lower=xp.asarray(problem.group_lower),
+        upper=xp.asarray(problem.group_upper),
+    )
+    return assign_grouped(xp.asarray(problem.scores), sizes, bounds)
+
+
+def assert_as_good(xp, seed):
+    problem = grouped_problem(seed)
+    best = best_grouped(problem)
+    if best is None:
+        with pytest.raises(InfeasibleBoundsError):
+            solved(xp, problem)
+        return False
+    found = solved(xp, problem)
+    assert found.status == "optimal"
+    assert found.objective == pytest.approx(best, abs=1e-9)
+    return True
+
+
+@pytest.mark.parametrize("part", range(5))
+def test_values_are_those_of_a_whole_program(part, plain):
+    outcomes = [assert_as_good(plain, seed) for seed in range(100 * part, 100 * part + 100)]
+    assert 50 < sum(outcomes) < 100  # both kinds are among them
+
+
+def test_every_library_finds_the_optimum(xp):
+    """Two problems of one shape, for libraries that compile each shape anew."""
+    rng = np.random.default_rng(0)
+    groups = np.asarray([0, 1, 0, 1, 0, 1, 0, 1, -1])
+    for _ in range(2):
+        scores = rng.normal(size=(9, 3))
+        scores[0, 0] = -np.inf
+        sizes, most = np.asarray([[2, 2, 2], [4, 4, 4]]), np.full((2, 3), 2)
+        problem = Grouped(scores, groups, *sizes, np.ones_like(most), most)
+        best = best_grouped(problem)
+        assert best is not None
+        assert solved(xp, problem).objective == pytest.approx(best, abs=1e-9)
+
+
+@pytest.fixture(name="plain", scope="module")
+def plain_numpy():
+    from tests.libraries import LIBRARIES
+
+    return LIBRARIES[0]
+
+
+def test_a_start_anywhere_ends_at_the_same_value(plain):
+    rng = np.random.default_rng(0)
+    for seed in range(1000, 1030):
+        problem = grouped_problem(seed)
+        if best_grouped(problem) is None:
+            continue
+        first = solved(plain, problem)
+        n, k = problem.scores.shape
+        sizes = SizeBounds.from_counts(problem.lower, problem.upper, n_samples=n)
+        bounds = GroupBounds.from_counts(
+            problem.groups, k, lower=problem.group_lower, upper=problem.group_upper
+        )
+        away = 10.0 * rng.normal(size=k), 10.0 * rng.normal(size=problem.group_lower.shape)
+        for prices in ((first.prices, first.group_prices), away):
+            again = assign_grouped(problem.scores, sizes, bounds, prices=prices)
+            assert again.objective == pytest.approx(first.objective, abs=1e-9)
+            assert again.status == "optimal"
+
+
+def rows_of_groups(n, k, seed, *, n_groups=3):
+    """Rows around k centers in groups that prefer some of them, so that both bounds bind."""
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=(n, k)).astype(np.float32)
+    scores[np.arange(n), rng.choice(k, n, p=rng.dirichlet(np.ones(k)))] += 2.0
+    likes, others = scores.argmax(axis=1) % n_groups, rng.integers(0, n_groups, n)
+    groups = np.where(rng.random(n) < 0.5, likes, others)
+    return scores, groups.astype(np.int64)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_radius_newton_and_levels_lead_to_the_optimum(seed):
+    """Too many rows for lists of all clusters: the proof adds up all scores."""
+    n, k = 48_000, 12
+    scores, groups = rows_of_groups(n, k, seed)
+    sizes = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    bounds = GroupBounds.from_shares(groups, k, lower=0.8, upper=1.3)
+    found = assign_grouped(scores, sizes, bounds)
+    judge_grouped(scores, sizes, bounds, found)
+    assert found.status == "optimal"
+    assert np.count_nonzero(found.group_prices) > k  # bounds of both kinds bind
+    assert np.count_nonzero(found.prices)
+
+
+def test_without_groups_it_is_the_plain_problem():
+    import dualclust as dc
+
+    scores, _ = rows_of_groups(3000, 7, 5)
+    sizes = dc.SizeBounds.from_ratios(7, n_samples=3000, lower=0.9, upper=1.1)
+    for groups in (np.full(3000, -1), np.arange(3000) % 4):
+        found = assign_grouped(scores, sizes, GroupBounds.from_counts(groups, 7))
+        assert found.objective == pytest.approx(dc.assign_exact(scores, sizes).objective)
+        assert not found.group_prices.any()
+
+
+def test_families_of_three_are_kept_apart():
+    """A thousand groups: only few of the pairs of a group and a cluster can bind."""
+    n, k = 3000, 10
+    scores, _ = rows_of_groups(n, k, 7)
+    families = np.arange(n) // 3
+    scores += scores.reshape(-1, 3, k).mean(axis=1).repeat(3, axis=0)  # brothers want the same
+    sizes = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+    found = assign_grouped(scores, sizes, GroupBounds.at_most_one(families, k))
+    assert found.group_counts.max() == 1
+    assert found.status == "optimal"
+    together = np.sort(scores.argmax(axis=1).reshape(-1, 3), axis=1)
+    assert (np.diff(together, axis=1) == 0).any(axis=1).mean() > 0.2  # what it had to part
+
+
+def test_scores_of_any_scale_and_weights():
+    problem = grouped_problem(1001)
+    n, k = problem.scores.shape
+    sizes = SizeBounds.from_counts(problem.lower, problem.upper, n_samples=n)
+    bounds = GroupBounds.from_counts(
+        problem.groups, k, lower=problem.group_lower, upper=problem.group_upper
+    )
+    plain = assign_grouped(problem.scores, sizes, bounds)
+    for scale in (2.0**-900, 2.0**900):
+        found = assign_grouped(scale * problem.scores, sizes, bounds)
+        assert found.objective == scale * plain.objective
+        assert found.status == "optimal"
+    weights = np.random.default_rng(3).uniform(0.0, 5.0, n)
+    found = assign_grouped(problem.scores, sizes, bounds, weights=weights)
+    best = best_grouped(problem._replace(scores=weights[:, None] * problem.scores))
+    assert found.objective == pytest.approx(best, abs=1e-9)
+    assert to_numpy(found.labels).shape == (n,)
