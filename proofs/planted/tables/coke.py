@@ -300,8 +300,8 @@ PLANTED: tuple[PlantedError, ...] = (
         "algos.offline._augmenting_paths._Flow.__init__",
         (
             "swapped bounds",
-            "low[a] if p > 0 else high[a] if p < 0",
-            "high[a] if p > 0 else low[a] if p < 0",
+            "low[v] if price > 0 else high[v] if price < 0",
+            "high[v] if price > 0 else low[v] if price < 0",
         ),
         claims=("C4",),
     ),
@@ -323,8 +323,8 @@ PLANTED: tuple[PlantedError, ...] = (
         "algos.offline._augmenting_paths._Flow._update",
         (
             "dropped",
-            "[p + rise for p in self.prices]",
-            "list(self.prices)",
+            "(self.prices[v] + rise)",
+            "self.prices[v]",
         ),
         claims=("C4",),
     ),
