@@ -68,8 +68,9 @@ INDEXED = {aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_, a
 # Numbers of the host may take part in these, though they are not marked as pointwise.
 WITH_NUMBERS = {aten.copy_, aten.fill_, aten.index_put_, aten.index_put, aten._index_put_impl_}
 COPIES = {aten.copy_, aten._to_copy}
-# All other operations, nearly every one that runs, are looked up but once.
-SPECIAL = READS | SIZED | INDEXED | COPIES
+# All other operations, nearly every one that runs, are looked up but once, by identity: PyTorch
+# computes the hash of an operation in Python.
+SPECIAL = {id(packet) for packet in READS | SIZED | INDEXED | COPIES}
 
 
 class SecondTensor(torch.Tensor):
@@ -152,11 +153,15 @@ class _Dispatch(TorchDispatchMode):
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        kwargs = dict(kwargs) if kwargs else {}
-        given = tensors((*args, *kwargs.values())) if kwargs else tensors(args)
-        ours = [tensor for tensor in given if isinstance(tensor, SecondTensor)]
-        target = kwargs.get("device")
-        wanted = target is not None and torch.device(target).type == DEVICE.type
+        ours: list[SecondTensor] = []
+        others: list[torch.Tensor] = []
+        inner, named = _unwrapped(args, ours, others), {}
+        target, wanted = None, False
+        if kwargs:
+            named = dict(zip(kwargs, _unwrapped(kwargs.values(), ours, others), strict=True))
+            target = kwargs.get("device")
+            wanted = target is not None and torch.device(target).type == DEVICE.type
+        kwargs = kwargs or {}
         if not ours and not wanted:
             return function(*args, **kwargs)
         if torch.is_inference_mode_enabled():  # which leaves it to us to take operations apart
@@ -166,26 +171,19 @@ class _Dispatch(TorchDispatchMode):
                 return made
         packet = function.overloadpacket
         if target is not None:
-            kwargs["device"] = torch.device("cpu")
-        special = packet in SPECIAL
+            named["device"] = torch.device("cpu")
+        special = id(packet) in SPECIAL
         if special and packet in COPIES:
             self._count_copy(packet, args, wanted, target)
         else:
-            if len(ours) < len(given):
-                self._check(function, packet, given, ours)
+            if ours and others:
+                self._check(function, packet, others)
             if special:
                 self._count_reads(packet, args, kwargs)
-        named = {name: each_tensor(_inner, value) for name, value in kwargs.items()}
-        result = function(*each_tensor(_inner, args), **named)
+        result = function(*inner, **named)
         if packet is aten._to_copy and target is not None and not wanted:
             return result
-        if packet is aten.copy_:
-            return args[0]
-        known = {id(tensor.inner): tensor for tensor in ours}
-        # A view of a tensor that is none of inference is none either, also in inference mode.
-        plain = function.is_view and not any(tensor.is_inference() for tensor in ours)
-        with torch.inference_mode(False) if plain else nullcontext():
-            return each_tensor(lambda x: _outer(x, known), result)
+        return args[0] if packet is aten.copy_ else _wrapped(function, result, ours)
 
     def _count_copy(self, packet: Any, args: Any, wanted: bool, target: Any) -> None:
         if packet is aten.copy_:
@@ -212,12 +210,7 @@ class _Dispatch(TorchDispatchMode):
         if packet in READS or sized or masks:
             self.transfers.reads[call_site()] += max(1, masks)
 
-    def _check(
-        self, function: Any, packet: Any, given: list[torch.Tensor], ours: list[SecondTensor]
-    ) -> None:
-        others = [tensor for tensor in given if not is_second(tensor)]
-        if not ours or not others:
-            return
+    def _check(self, function: Any, packet: Any, others: list[torch.Tensor]) -> None:
         numbers = torch.Tag.pointwise in function.tags or packet in WITH_NUMBERS
         if numbers and all(tensor.ndim == 0 for tensor in others):
             return
@@ -228,8 +221,40 @@ class _Dispatch(TorchDispatchMode):
         raise RuntimeError(msg)
 
 
-def _inner(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.inner if isinstance(tensor, SecondTensor) else tensor
+def _unwrapped(
+    values: Iterable[Any], ours: list[SecondTensor], others: list[torch.Tensor]
+) -> list[Any]:
+    """The values with what tensors of the device hold in their place; both kinds are listed."""
+    found: list[Any] = []
+    for value in values:
+        kind = type(value)
+        if kind in PLAIN:
+            found.append(value)
+        elif isinstance(value, SecondTensor):
+            ours.append(value)
+            found.append(value.inner)
+        elif isinstance(value, torch.Tensor):
+            others.append(value)
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found.append(kind(_unwrapped(value, ours, others)))
+        else:
+            found.append(value)
+    return found
+
+
+def _wrapped(function: Any, result: Any, ours: list[SecondTensor]) -> Any:
+    """What an operation returns as tensors of the device, those that it was given as themselves."""
+    if type(result) is torch.Tensor and not function.is_view:  # nearly every operation
+        for tensor in ours:
+            if tensor.inner is result:
+                return tensor
+        return SecondTensor(result)
+    known = {id(tensor.inner): tensor for tensor in ours}
+    # A view of a tensor that is none of inference is none either, also in inference mode.
+    plain = function.is_view and not any(tensor.is_inference() for tensor in ours)
+    with torch.inference_mode(False) if plain else nullcontext():
+        return each_tensor(lambda x: _outer(x, known), result)
 
 
 def _outer(tensor: torch.Tensor, known: dict[int, SecondTensor]) -> torch.Tensor:
@@ -273,7 +298,8 @@ def each_tensor(function: Callable[[torch.Tensor], torch.Tensor], value: Any) ->
 
 
 MAKERS = {torch.tensor, torch.asarray, torch.as_tensor}
-OUT = {"numpy", "__array__", "__dlpack__"}
+OUT = {torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.__dlpack__}
+LOOKED_AT = MAKERS | OUT | {torch.Tensor.tolist}
 
 
 class _Functions(TorchFunctionMode):
@@ -287,16 +313,17 @@ class _Functions(TorchFunctionMode):
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if function not in LOOKED_AT:
+            return function(*args, **kwargs)
         if function in MAKERS:
             return self._made(function, args, dict(kwargs))
-        if args and isinstance(args[0], SecondTensor):
-            if function is torch.Tensor.tolist:
-                self.transfers.reads[call_site()] += 1
-                return args[0].inner.detach().tolist()
-            if getattr(function, "__name__", "") in OUT:
-                msg = f"can't convert a tensor of {DEVICE} to numpy. Use Tensor.cpu() first"
-                raise TypeError(msg)
-        return function(*args, **kwargs)
+        if not isinstance(args[0], SecondTensor):
+            return function(*args, **kwargs)
+        if function in OUT:
+            msg = f"can't convert a tensor of {DEVICE} to numpy. Use Tensor.cpu() first"
+            raise TypeError(msg)
+        self.transfers.reads[call_site()] += 1
+        return args[0].inner.detach().tolist()
 
     def _made(self, function: Any, args: Any, kwargs: Any) -> Any:
         data, device = args[0], kwargs.pop("device", None)

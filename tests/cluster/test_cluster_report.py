@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+from functools import partial
 from html.parser import HTMLParser
 
 import numpy as np
@@ -20,7 +21,8 @@ from dualclust.cluster.notable import find_notable
 from dualclust.cluster.report import Shown, draw, draw_report
 from dualclust.cluster.report.page import SCRIPTS
 from dualclust.cluster.report.row_entries import short
-from dualclust.common.page import layout, read_part
+from dualclust.common.page import numbers as page_numbers
+from dualclust.common.page import read_part
 from tests.cluster.results import result
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(1)>'\"&\u2028"
@@ -289,7 +291,8 @@ def test_equal_results_are_equal_files() -> None:
 @pytest.mark.parametrize("kind", ["text", "link", "image"])
 def test_a_page_of_a_thousand_clusters_is_below_3_mb(tmp_path, monkeypatch, kind) -> None:
     """Whatever the rows hold: texts that need escapes, long addresses, many images."""
-    monkeypatch.setattr(layout, "ROUNDS", 3)  # any places have as many digits
+    short = partial(page_numbers.neighbor_map, rounds=3)  # any places have as many digits
+    monkeypatch.setattr(page_numbers, "neighbor_map", short)
     pillow = pytest.importorskip("PIL.Image")
     rng = np.random.default_rng(0)
     k, n = 1000, 20_000
@@ -308,7 +311,7 @@ def test_a_page_of_a_thousand_clusters_is_below_3_mb(tmp_path, monkeypatch, kind
         numbers,
     )
     noise = rng.integers(0, 256, size=(96, 96, 3), dtype=np.uint8)
-    for i in range(600):
+    for i in range(600 if kind == "image" else 0):
         pillow.fromarray(np.roll(noise, i)).save(tmp_path / f"{i}.png")
     value = {
         "text": lambda row: f"{row} <&> 漢字 " + "<" * 300,
