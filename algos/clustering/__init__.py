@@ -1,7 +1,8 @@
 """Centers and k-means: free, with sizes between bounds, from batches, and SeCu's weighted centers.
 
 `kmeans` and `constrained_kmeans` run on the sphere and in Euclidean space; their bits do not depend
-on blocks and ranks. `hardness_centers` solves for centers with a proof; `metrics` compares labels.
+on blocks and ranks. `constrained_medoids` takes any
+dissimilarities. `hardness_centers` solves for centers with a proof; `metrics` compares labels.
 """
 
 from .centers import (
@@ -24,6 +25,13 @@ from .constrained import (
     ConstrainedKMeansResult,
     constrained_kmeans,
 )
+from .dissimilarities import (
+    EARTH_RADIUS,
+    Dissimilarities,
+    great_circle_distances,
+    matrix_dissimilarities,
+    pairwise_dissimilarities,
+)
 from .hardness_weighted import (
     CenterStatus,
     HardnessCenters,
@@ -36,6 +44,11 @@ from .lloyd import (
     best_of,
     kmeans,
     updated_centers,
+)
+from .medoids import (
+    MedoidsResult,
+    constrained_medoids,
+    start_medoids,
 )
 from .metrics import (
     ClusteringScores,
@@ -77,15 +90,18 @@ from .start import (
 )
 
 __all__ = [
+    "EARTH_RADIUS",
     "METRICS",
     "MOST_IN_GRAPH",
     "CenterStatus",
     "CenterSums",
     "ClusteringScores",
     "ConstrainedKMeansResult",
+    "Dissimilarities",
     "HardnessCenters",
     "KMeansResult",
     "KMeansState",
+    "MedoidsResult",
     "MiniBatchState",
     "MiniBatchStep",
     "NeighborGraph",
@@ -96,9 +112,11 @@ __all__ = [
     "churn",
     "clustering_scores",
     "constrained_kmeans",
+    "constrained_medoids",
     "effective_clusters",
     "first_of_each",
     "fixed_means",
+    "great_circle_distances",
     "greedy_candidates",
     "hardness",
     "hardness_centers",
@@ -107,6 +125,7 @@ __all__ = [
     "init_sums",
     "kmeans",
     "kmeans_plus_plus",
+    "matrix_dissimilarities",
     "mean_centers",
     "merge_sums",
     "minibatch_pass",
@@ -114,6 +133,7 @@ __all__ = [
     "nearest_rows",
     "neighbor_coordinates",
     "neighbor_graph",
+    "pairwise_dissimilarities",
     "placed_rows",
     "regret",
     "renormalized_centers",
@@ -123,6 +143,7 @@ __all__ = [
     "seeded_centers",
     "split_largest",
     "start_centers",
+    "start_medoids",
     "sum_batch",
     "uniformity",
     "updated_centers",
