@@ -26,6 +26,7 @@ from tests.judge_centers import (
     judge_centers,
     judge_clustering,
     judge_kmeans,
+    judge_medoids,
     judge_pseudo_labels,
     judge_survey,
 )
@@ -170,6 +171,20 @@ def constrained(given: dict[str, Any], found: Any) -> str:
     return how(len(x) * bounds.n_clusters)
 
 
+def medoids(given: dict[str, Any], found: Any) -> str:
+    bounds, ids = given["bounds"], np.arange(given["bounds"].n_samples)
+    barred = barred_pairs(given, bounds.n_samples, bounds.n_clusters)
+    if isinstance(found, InfeasibleBoundsError):
+        judge_infeasible(bounds.lower, bounds.upper, ~barred, found)
+        return "exact"
+    try:
+        pairs = on_host(given["dissimilarities"].between(ids, ids))
+    except (IndexError, RuntimeError, TypeError):
+        return "not judged: dissimilarities of another library"
+    judge_medoids(pairs, given["weights"], barred, bounds.lower, bounds.upper, found)
+    return how(len(ids) * bounds.n_clusters)
+
+
 def kmeans(given: dict[str, Any], found: Any) -> str:
     x = rows_of(given["features"])
     if x is None:
@@ -238,7 +253,7 @@ def figure(
     return lambda given, found: judge(given, found) or "interval"
 
 
-OF_PROOFS = {assignment, source, feasible, sums, constrained}
+OF_PROOFS = {assignment, source, feasible, sums, constrained, medoids}
 """Those that judge an `InfeasibleBoundsError` as well."""
 
 JUDGES: dict[str, Callable[[dict[str, Any], Any], str]] = {
@@ -255,6 +270,7 @@ JUDGES: dict[str, Callable[[dict[str, Any], Any], str]] = {
     "algos.bounds.infeasibility:check_sums": sums,
     "algos.clustering.constrained:constrained_kmeans": constrained,
     "algos.clustering.lloyd:kmeans": kmeans,
+    "algos.clustering.medoids:constrained_medoids": medoids,
     "algos.clustering.hardness_weighted:hardness_centers": hardness,
     "algos.pseudo_labels.solver:pseudo_labels": soft,
     "algos.baselines.comparison:compare_assignments": comparison,

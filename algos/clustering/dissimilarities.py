@@ -276,7 +276,13 @@ def great_circle_distances(rows: Array, centers: Array, *, radius: float = EARTH
 def _directions(name: str, places: Array) -> tuple[Array, Array, Array]:
     """Return the coordinates of places on the unit sphere, (n,) float64 each."""
     xp = check_real(name, places)
-    n, _ = check_shape(name, places, ("n", 2))
+    n, columns = check_shape(name, places, ("n", "d"))
+    if columns != 2:
+        msg = (
+            f"{name} must have two columns, latitude and longitude in degrees, got {columns}. To "
+            f"fix this, choose these two"
+        )
+        raise InvalidValueError(msg)
     places = xp.astype(detached(places), xp.float64)
     for column, (what, most) in enumerate((("latitudes", 90.0), ("longitudes", 360.0))):
         (worst,) = read(xp.max(xp.abs(places[:, column]))) if n else (0.0,)

@@ -184,6 +184,8 @@ def constrained_medoids(
     def labeled(medoids: Array, prices: Array | None, tol: float) -> OfflineAssignment:
         scores = score_source(-columns_of(dissimilarities, medoids), weights)
         source = restricted_scores(scores, bounds, fixed=fixed, forbidden=forbidden)
+        if prices is not None and not read(xp.any(prices != 0.0))[0]:
+            prices = None  # then best clusters are looked at first, which may be free of bounds
         return assign_source(source, bounds, prices=prices, tol=tol, time_limit=deadline)
 
     found, n_iter, converged = labeled(medoids, prices, gap), 0, False
