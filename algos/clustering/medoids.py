@@ -284,7 +284,7 @@ def start_medoids(
 
     Notes
     -----
-    Cost: ``n k (2 + floor(ln k))`` dissimilarities, and n_k^2 for a cluster of n_k fixed rows.
+    Cost: ``n k (3 + floor(ln k))`` dissimilarities, and n_k^2 for a cluster of n_k fixed rows.
 
     Examples
     --------

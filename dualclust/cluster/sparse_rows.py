@@ -6,9 +6,9 @@ by a product alone. Centers are sums of the rows of a cluster, the product of a 
 of labels with the rows. Memory is that of the rows' entries, of k x d centers, and of one block of
 scores: O(nnz + k d).
 
-Rows start from a sample of 32 for each cluster, drawn by greedy k-means++ as dense ones are.
-Frames, exact sums, relaxed steps and samples for the first iterations, which all need the zeros,
-are not there: sums are of float64, in the order of the rows.
+Centers start from a sample of 32 rows for each cluster, drawn by greedy k-means++ as of dense rows.
+Frames, exact sums, steps beyond the means and iterations on a sample are not there: sums are of
+float64, in the order of the rows.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ __all__ = [
 
 NEAR = 1e-3
 """Gap to prove while centers move."""
+
+NOISE = 1e-12
+"""Of squared lengths: rows nearer to their centers are at them."""
 
 ROWS_PER_CLUSTER, FEWEST_ROWS = 32, 2**12
 """Sample of the start, as of dense rows."""
@@ -97,7 +100,7 @@ def _checked_size(name: str, values: NDArray[Any]) -> float:
     most = LARGEST[values.dtype.itemsize]
     if largest and not 1.0 / most <= largest <= most:
         msg = (
-            f"{name} must have its largest entry from {1.0 / most:g} to {most:g} where rows are "
+            f"{name} must have a largest entry from {1.0 / most:g} to {most:g} where rows are "
             f"sparse, got {largest:g}. To fix this, divide all rows by their scale"
         )
         raise InvalidValueError(msg)
@@ -175,12 +178,17 @@ def sparse_inertia(
     source: FeatureSource, labels: Array, centers: Array, weights: Array | None = None
 ) -> float:
     """Return the weighted sum of squared distances of sparse rows to their centers."""
-    sums = []
+    own = _own_half(source, labels, centers)
+    return 2.0 * math.fsum((own if weights is None else own * weights).tolist())
+
+
+def _own_half(source: FeatureSource, labels: Array, centers: Array) -> Array:
+    """Return half the squared distance of each row to its own center, (n,) float64."""
+    parts = [np.zeros(0)]
     for start, stop in row_blocks(len(labels), block_rows(len(centers))):
         half = sparse_half_squared(source.rows(start, stop), centers)
-        own = np.take_along_axis(half, labels[start:stop, None], axis=1)[:, 0]
-        sums.append((own if weights is None else own * weights[start:stop]).sum())
-    return 2.0 * math.fsum(sums)
+        parts.append(np.take_along_axis(half, labels[start:stop, None], axis=1)[:, 0])
+    return np.concatenate(parts)
 
 
 def sparse_means(
@@ -265,8 +273,9 @@ def sparse_kmeans(
 ) -> ConstrainedKMeansResult:
     """Run `constrained_kmeans` on sparse rows: the arguments and results are the same.
 
-    A cluster without rows keeps its center. Labels of all but the last iteration prove a gap of
-    0.001 where less is asked for. Cost of an iteration: O(nnz k) for a pass over the scores.
+    The center of a cluster without rows moves to the row that is farthest from its own. Labels of
+    all but the last iteration prove a gap of 0.001 where less is asked for. Cost of an iteration:
+    O(nnz k) for a pass over the scores.
 
     Examples
     --------
@@ -294,12 +303,39 @@ def sparse_kmeans(
     found, n_iter, converged = labeled(centers, prices, rough), 0, False
     while n_iter < max_iter and not converged and not (deadline and deadline.is_late()):
         centers = sparse_means(source, found.labels, centers, metric, weights)
+        empty = np.flatnonzero((found.counts == 0) & (bounds.upper > 0))
+        if len(empty):
+            rules = weights, fixed, forbidden
+            centers = _relocated(source, found.labels, centers, empty, *rules)
         before, known = found.labels, prices is not None or n_iter  # mere rows have other prices
         found, n_iter = labeled(centers, found.prices if known else None, rough), n_iter + 1
         converged = float((found.labels != before).mean()) <= tol
     if found.gap > gap and not (deadline and deadline.is_late()):
         found = labeled(centers, found.prices, gap)
     return ConstrainedKMeansResult(centers, found, n_iter, converged)
+
+
+def _relocated(
+    source: FeatureSource,
+    labels: Array,
+    centers: Array,
+    empty: Array,
+    weights: Array | None,
+    fixed: Array | None,
+    forbidden: Array | None,
+) -> Array:
+    """Move the centers of empty clusters to the rows that are farthest from their own, and free."""
+    far = _own_half(source, labels, centers)
+    far = far if weights is None else far * weights
+    if fixed is not None:
+        far[fixed >= 0] = 0.0
+    if forbidden is not None:
+        far[forbidden[:, 0]] = 0.0
+    ids = np.argsort(-far, stable=True)[: len(empty)]
+    rows, moved = source.take(ids), centers.copy()
+    is_off = far[ids] > NOISE * _squares(rows)
+    moved[empty[is_off]] = rows[np.flatnonzero(is_off)].toarray()
+    return moved
 
 
 def _squares(matrix: Any) -> Array:
