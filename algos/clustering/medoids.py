@@ -38,6 +38,7 @@ from ..core.checks import (
     check_interval,
     check_kind,
     check_labels,
+    check_per_cluster,
     check_same_place,
 )
 from ..core.errors import InvalidValueError
@@ -173,7 +174,14 @@ def constrained_medoids(
             f"samples. To fix this, make them with n_samples={n}"
         )
         raise InvalidValueError(msg)
-    check_same_place(dissimilarities=like, bounds=bounds.lower, medoids=medoids, weights=weights)
+    check_same_place(
+        dissimilarities=like,
+        bounds=bounds.lower,
+        medoids=medoids,
+        weights=weights,
+        prices=prices,
+    )
+    prices = check_per_cluster("prices", prices, bounds.n_clusters)
     check_labels("medoids", medoids, bounds.n_clusters, n)
     shares = None if weights is None else _shares(weights, n)
     check_count("max_iter", max_iter, 0)

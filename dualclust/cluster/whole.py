@@ -20,6 +20,7 @@ from ..algos.clustering.medoids import constrained_medoids, start_medoids
 from ..algos.core.errors import UsageError
 from ..algos.offline.assignment import OfflineAssignment
 from ..algos.scores.deadline import Deadline
+from ..algos.scores.sources import feature_source
 from ..common.formats.checks import refuse
 from ..common.formats.npz import wide_sparse_matrix
 from ..common.formats.rows import Ids, Part
@@ -121,7 +122,8 @@ def _by_medoids(
     )
     ended = found.n_iter, found.converged
     clusters = _clusters(inputs, found.assignment, x[found.medoids], *ended)
-    return Problem(*inputs, None, ""), clusters._replace(medoids=found.medoids), None
+    problem = Problem(*inputs, feature_source(x), "")
+    return problem, clusters._replace(medoids=found.medoids), None
 
 
 def _of_sparse(options: argparse.Namespace, rows: SparseRows, deadline: Deadline | None) -> Result:
@@ -129,9 +131,9 @@ def _of_sparse(options: argparse.Namespace, rows: SparseRows, deadline: Deadline
     inputs, source = read_inputs(options, file), sparse_source(rows, options.metric)
     empty = np.flatnonzero(rows.squares == 0.0)
     if len(empty) and options.metric == "cosine":
-        found = f"holds only zeros in {len(empty)} rows, the first of them row {empty[0]}"
+        what = f"holds only zeros in {len(empty)} rows, the first of them row {empty[0]}"
         rule = "A row of zeros has no direction, which --metric cosine compares"
-        refuse(options.input, found, rule, "drop these rows, or choose --metric euclidean")
+        refuse(options.input, what, rule, "drop these rows, or choose --metric euclidean")
     rules = {"weights": inputs.weights, "fixed": inputs.fixed}
     centers = sparse_start(source, options.k, seed=options.seed, **rules)
     if inputs.fixed is not None:

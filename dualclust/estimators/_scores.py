@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import array_api_compat as compat
@@ -40,9 +41,8 @@ def center_distances(rows: Array, source: FeatureSource, centers: Array, metric:
     """Return the distances of rows to centers, Euclidean or 1 - cos, (n, k)."""
     xp, parts, spherical = compat.array_namespace(rows), [], metric == "cosine"
     (n, _), k = rows.shape, centers.shape[0]
-    if isinstance(rows, SparseRows):
-        half_of = sparse_half_squared
-    else:
+    half_of: Callable[..., Array] = sparse_half_squared
+    if not isinstance(rows, SparseRows):
         half_of, origin = half_squared_distances, _origin(centers, metric)
         source, centers = around(source, origin), centers - origin
     for start, stop in blocks(n, k, like=centers):
