@@ -37,8 +37,6 @@ from ..scores.statistics import strided_ids
 __all__ = [
     "EARTH_RADIUS",
     "Dissimilarities",
-    "checked_dissimilarities",
-    "columns_of",
     "great_circle_distances",
     "matrix_dissimilarities",
     "pairwise_dissimilarities",

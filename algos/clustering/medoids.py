@@ -168,12 +168,6 @@ def constrained_medoids(
     check_kind("dissimilarities", dissimilarities, Dissimilarities, MAKE)
     check_bounds(bounds)
     n, like = dissimilarities.n_samples, dissimilarities.like
-    if bounds.n_samples != n:
-        msg = (
-            f"bounds must be of the {n} rows of dissimilarities, got those of {bounds.n_samples} "
-            f"samples. To fix this, make them with n_samples={n}"
-        )
-        raise InvalidValueError(msg)
     check_same_place(
         dissimilarities=like,
         bounds=bounds.lower,

@@ -89,7 +89,9 @@ def _run(
         raise
     whole = cluster_whole(options, ranks, meter, deadline)
     if whole is not None:
-        _write(options, *whole[:2], _result(options, *whole), None, {})
+        problem, result, squared, medoids = whole
+        found = _collect(result, problem)._replace(medoids=medoids)
+        _write(options, problem, found, _result(options, problem, found, squared), None, {})
         return 0
     if options.dry_run:
         from .plan import show_plan

@@ -305,8 +305,7 @@ def sparse_kmeans(
         centers = sparse_means(source, found.labels, centers, metric, weights)
         empty = np.flatnonzero((found.counts == 0) & (bounds.upper > 0))
         if len(empty):
-            rules = weights, fixed, forbidden
-            centers = _relocated(source, found.labels, centers, empty, *rules)
+            centers = _relocated(source, found.labels, centers, empty, weights)
         before, known = found.labels, prices is not None or n_iter  # mere rows have other prices
         found, n_iter = labeled(centers, found.prices if known else None, rough), n_iter + 1
         converged = float((found.labels != before).mean()) <= tol
@@ -321,16 +320,10 @@ def _relocated(
     centers: Array,
     empty: Array,
     weights: Array | None,
-    fixed: Array | None,
-    forbidden: Array | None,
 ) -> Array:
-    """Move the centers of empty clusters to the rows that are farthest from their own, and free."""
+    """Move the centers of empty clusters to the rows that are farthest from their own."""
     far = _own_half(source, labels, centers)
     far = far if weights is None else far * weights
-    if fixed is not None:
-        far[fixed >= 0] = 0.0
-    if forbidden is not None:
-        far[forbidden[:, 0]] = 0.0
     ids = np.argsort(-far, stable=True)[: len(empty)]
     rows, moved = source.take(ids), centers.copy()
     is_off = far[ids] > NOISE * _squares(rows)

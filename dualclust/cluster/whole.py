@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
+from ..algos.clustering.constrained import ConstrainedKMeansResult
 from ..algos.clustering.dissimilarities import (
     great_circle_distances,
     matrix_dissimilarities,
@@ -18,16 +20,14 @@ from ..algos.clustering.dissimilarities import (
 )
 from ..algos.clustering.medoids import constrained_medoids, start_medoids
 from ..algos.core.errors import UsageError
-from ..algos.offline.assignment import OfflineAssignment
 from ..algos.scores.deadline import Deadline
 from ..algos.scores.sources import feature_source
 from ..common.formats.checks import refuse
 from ..common.formats.npz import wide_sparse_matrix
-from ..common.formats.rows import Ids, Part
+from ..common.formats.rows import Part
 from ..common.ranks import Ranks
 from .embeddings import check_embeddings
-from .output import Clusters
-from .problem import Inputs, Problem, open_valid, read_inputs
+from .problem import Problem, open_valid, read_inputs
 from .progress import Meter
 from .sparse_rows import (
     SparseRows,
@@ -46,18 +46,9 @@ MEDOIDS = ("haversine", "precomputed")
 
 NOT_WITH = ("graph", "start", "checkpoint", "resume", "report", "show", "table", "dry_run")
 
-Result = tuple[Problem, Clusters, float | None]
-"""The problem, the result, and the sum of the squared distances where the metric is "euclidean"."""
-
-
-class SparseFile(NamedTuple):
-    """What others ask of the file of sparse rows."""
-
-    name: str
-    n_samples: int
-    n_features: int
-    part: Part = Part("sparse matrix")
-    ids: Ids | None = None
+Result = tuple[Problem, ConstrainedKMeansResult, float | None, Any]
+"""The problem; centers, or the rows of the medoids, and labels; the sum of the squared distances
+where the metric is "euclidean"; and the numbers of the medoids, or None."""
 
 
 def cluster_whole(
@@ -120,14 +111,17 @@ def _by_medoids(
         gap=options.gap,
         time_limit=deadline,
     )
-    ended = found.n_iter, found.converged
-    clusters = _clusters(inputs, found.assignment, x[found.medoids], *ended)
     problem = Problem(*inputs, feature_source(x), "")
-    return problem, clusters._replace(medoids=found.medoids), None
+    result = ConstrainedKMeansResult(
+        x[found.medoids], found.assignment, found.n_iter, found.converged
+    )
+    return problem, result, None, found.medoids
 
 
 def _of_sparse(options: argparse.Namespace, rows: SparseRows, deadline: Deadline | None) -> Result:
-    file: Any = SparseFile(str(options.input), *rows.shape)
+    n, d = rows.shape
+    file: Any = SimpleNamespace(name=str(options.input), n_samples=n, n_features=d)
+    file.part, file.ids = Part("sparse matrix"), None
     inputs, source = read_inputs(options, file), sparse_source(rows, options.metric)
     empty = np.flatnonzero(rows.squares == 0.0)
     if len(empty) and options.metric == "cosine":
@@ -153,24 +147,4 @@ def _of_sparse(options: argparse.Namespace, rows: SparseRows, deadline: Deadline
     squared = None
     if options.metric == "euclidean":
         squared = sparse_inertia(source, found.labels, found.centers, inputs.weights)
-    ended = found.n_iter, found.converged
-    clusters = _clusters(inputs, found.assignment, found.centers, *ended)
-    return Problem(*inputs, source, ""), clusters, squared
-
-
-def _clusters(
-    inputs: Inputs, found: OfflineAssignment, centers: Any, n_iter: int, converged: bool
-) -> Clusters:
-    return Clusters(
-        labels=found.labels,
-        centers=centers,
-        counts=found.counts,
-        lower=inputs.bounds.lower,
-        upper=inputs.bounds.upper,
-        prices=found.prices,
-        objective=found.objective,
-        upper_bound=found.upper_bound,
-        gap=found.gap,
-        n_iter=n_iter,
-        converged=converged,
-    )
+    return Problem(*inputs, source, ""), found, squared, None

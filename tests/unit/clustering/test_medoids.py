@@ -257,7 +257,9 @@ def test_bounds_and_medoids_that_do_not_fit():
     three = SizeBounds.from_counts([1, 1], n_samples=3)
     four = SizeBounds.from_counts([1, 1], n_samples=4)
     run = constrained_medoids
-    assert_refused(InvalidValueError, "of the 4 rows of dis", run, pairs, three, np.asarray([0, 1]))
+    assert_refused(
+        InvalidValueError, "of the 4 rows of the source", run, pairs, three, np.asarray([0, 1])
+    )
     assert_refused(InvalidValueError, r"in \[0, 4\), got", run, pairs, four, np.asarray([0, 4]))
     assert_refused(InvalidValueError, "at most the 4 rows", start_medoids, pairs, 5, seed=0)
     full = np.asarray([0, 0, 0, 0])
