@@ -65,7 +65,7 @@ def cluster_whole(
         _check_options(options, ranks, f"--metric {options.metric}")
         return _by_medoids(options, ranks, meter, deadline)
     matrix = None
-    if options.array is None and options.graph is None:
+    if options.input.suffix == ".npz" and options.array is None and options.graph is None:
         matrix = wide_sparse_matrix(options.input)
     if matrix is None:
         return None

@@ -24,6 +24,7 @@ from ..algos.core.checks import (
     check_interval,
     check_real,
     check_shape,
+    shown,
 )
 from ..algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from ..algos.core.precision import at_least_float32
@@ -61,6 +62,12 @@ KEPT_ENTRIES = 2**23
 
 def check_parameters(estimator: Any) -> None:
     """Refuse parameters that are wrong for any data."""
+    if callable(estimator.metric) or estimator.metric in ("haversine", "precomputed"):
+        msg = (
+            f"metric must be one of {', '.join(map(repr, METRICS))} for means, got "
+            f"{shown(estimator.metric)}. To fix this, use ConstrainedKMedoids, which takes it"
+        )
+        raise InvalidValueError(msg)
     check_choice("metric", estimator.metric, METRICS)
     check_count("n_clusters", estimator.n_clusters, 1)
     if estimator.n_init != "auto":

@@ -55,6 +55,10 @@ def test_places_and_their_matrix_are_one(work, tmp_path, capsys) -> None:
     assert f"are below {report['mean_distance_bound']:.6f} km for these medoids (gap 0.0" in said
     assert report["mean_distance"] == pytest.approx(result(out[1])["mean_distance"], rel=1e-5)
     assert report["largest_cluster"] <= 33
+    capsys.readouterr()
+    assert "label new rows by ConstrainedKMedoids.predict" in error_of(
+        capsys, 66, "assign", out[0], work / "places.csv"
+    )
     model = ConstrainedKMedoids(
         4, metric="precomputed", lower=0.9, max_count=33, init=np.load(out[1] / "medoids.npy")
     )

@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from dualclust import ConstrainedKMedoids
+from dualclust import ConstrainedKMeans, ConstrainedKMedoids
 from dualclust.algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from tests.judge_medoid_files import haversine
 
@@ -160,6 +160,12 @@ def test_tensors_stay_tensors() -> None:
 def test_mistakes_are_named(options, rows, text) -> None:
     with pytest.raises(InvalidValueError, match=text):
         ConstrainedKMedoids(2, **options).fit(rows)
+
+
+@pytest.mark.parametrize("metric", ["haversine", "precomputed", manhattan])
+def test_k_means_names_the_estimator_that_takes_a_metric(metric) -> None:
+    with pytest.raises(InvalidValueError, match="To fix this, use ConstrainedKMedoids, which take"):
+        ConstrainedKMeans(2, metric=metric).fit(ROWS)
 
 
 def test_new_rows_of_another_kind_are_refused() -> None:

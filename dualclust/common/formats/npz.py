@@ -107,7 +107,7 @@ def wide_sparse_matrix(path: Path) -> Any:
             matrix = load_npz(path)
         matrix = csr_array(matrix).astype(dtype)
         matrix.check_format(full_check=True)
-    except BROKEN as error:
+    except (*BROKEN, MemoryError) as error:
         refuse_archive(path, error)
     if not np.isfinite(matrix.data).all():
         rule = "Embeddings are finite numbers"
