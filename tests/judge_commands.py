@@ -75,7 +75,8 @@ def command(given: dict[str, Any], found: Any) -> str:
         return "not judged: labels alone"
     if options.metric in MEDOIDS:
         return judge_medoid_folder(folder, options)
-    if not is_new and wide_sparse_matrix(options.input) is not None:
+    is_sparse = not is_new and options.input.suffix == ".npz"
+    if is_sparse and wide_sparse_matrix(options.input) is not None:
         return "not judged: sparse rows, too large with their zeros"
     rows = (assigned_rows if is_new else clustered_rows)(options, folder)
     if rows.x.shape[0] * len(rows.centers) > LARGEST:
