@@ -51,12 +51,13 @@ from .backends import engine
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .estimators import ConstrainedKMeans, SpectralConstrainedKMeans
+    from .estimators import ConstrainedKMeans, ConstrainedKMedoids, SpectralConstrainedKMeans
     from .train.models import load_model as load
 
 __all__ = [
     "Assignment",
     "ConstrainedKMeans",
+    "ConstrainedKMedoids",
     "DualRule",
     "DualclustError",
     "InfeasibleBoundsError",
@@ -92,7 +93,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import an estimator and scikit-learn, or what loads a trained model and torch, on use."""
-    if name in ("ConstrainedKMeans", "SpectralConstrainedKMeans"):
+    if name in ("ConstrainedKMeans", "ConstrainedKMedoids", "SpectralConstrainedKMeans"):
         from . import estimators
 
         return getattr(estimators, name)

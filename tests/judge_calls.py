@@ -26,6 +26,7 @@ from tests.judge_centers import (
     judge_centers,
     judge_clustering,
     judge_kmeans,
+    judge_medoids,
     judge_pseudo_labels,
     judge_survey,
 )
@@ -169,6 +170,20 @@ def constrained(given: dict[str, Any], found: Any) -> str:
         barred=barred,
     )
     return how(len(x) * bounds.n_clusters)
+
+
+def medoids(given: dict[str, Any], found: Any) -> str:
+    bounds, ids = given["bounds"], np.arange(given["bounds"].n_samples)
+    barred = barred_pairs(given, bounds.n_samples, bounds.n_clusters)
+    if isinstance(found, InfeasibleBoundsError):
+        judge_infeasible(bounds.lower, bounds.upper, ~barred, found)
+        return "exact"
+    try:
+        pairs = on_host(given["dissimilarities"].between(ids, ids))
+    except (IndexError, RuntimeError, TypeError):
+        return "not judged: dissimilarities of another library"
+    judge_medoids(pairs, given["weights"], barred, bounds.lower, bounds.upper, found)
+    return how(len(ids) * bounds.n_clusters)
 
 
 def kmeans(given: dict[str, Any], found: Any) -> str:
@@ -344,6 +359,7 @@ OF_PROOFS = {
     partial,
     grouped_means,
     trimmed_means,
+    medoids,
 }
 """Those that judge an `InfeasibleBoundsError` as well."""
 
@@ -366,6 +382,7 @@ JUDGES: dict[str, Callable[[dict[str, Any], Any], str]] = {
     "algos.offline.grouped.assignment:assign_grouped": grouped,
     "algos.bounds.groups:check_counts_exist": counts_exist,
     "algos.offline.grouped.left_out:assign_partial": partial,
+    "algos.clustering.medoids:constrained_medoids": medoids,
     "algos.clustering.hardness_weighted:hardness_centers": hardness,
     "algos.pseudo_labels.solver:pseudo_labels": soft,
     "algos.baselines.comparison:compare_assignments": comparison,

@@ -67,6 +67,24 @@ def judge_clustering(
     )
 
 
+def judge_medoids(
+    pairs: Any, weights: Any, barred: Any, lower: Any, upper: Any, found: Any
+) -> None:
+    """Judge labels for medoids and, at the end, medoids for the labels."""
+    scores = -np.asarray(pairs)[:, found.medoids]
+    scores = scores if barred is None else np.where(barred, -np.inf, scores)
+    judge_assignment(scores, weights, lower, upper, found.assignment)
+    if not found.converged:
+        return
+    wide = np.asarray(pairs, np.float64)
+    wide = wide if weights is None else wide * (np.asarray(weights) / np.max(weights))[:, None]
+    for j, medoid in enumerate(found.medoids):
+        own = found.labels == j
+        sums = wide[own].sum(axis=0)
+        best = sums[own].min(initial=np.inf)
+        require(sums[medoid] <= best * (1 + 1e-9), "the medoid of a cluster", sums[medoid], best)
+
+
 def judge_kmeans(
     features: Any, weights: Any, metric: str, found: Any, *, eps: float, means: bool
 ) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from dualclust.algos.scores.sources import FeatureSource, ScoreSource
+from dualclust.cluster.whole import MEDOIDS
+from dualclust.common.formats.npz import wide_sparse_matrix
 from tests.judge import SMALL
 from tests.judge_files import (
     Rows,
@@ -19,6 +21,7 @@ from tests.judge_files import (
     labels_of,
     read_csv,
 )
+from tests.judge_medoid_files import judge_medoid_folder
 
 LARGEST = 2**24
 """Scores that are judged at most."""
@@ -70,6 +73,11 @@ def command(given: dict[str, Any], found: Any) -> str:
         return "part"  # the first rank writes the folder
     if not (folder / "result.json").is_file():
         return "not judged: labels alone"
+    if options.metric in MEDOIDS:
+        return judge_medoid_folder(folder, options)
+    is_sparse = not is_new and options.input.suffix == ".npz"
+    if is_sparse and wide_sparse_matrix(options.input) is not None:
+        return "not judged: sparse rows, too large with their zeros"
     rows = (assigned_rows if is_new else clustered_rows)(options, folder)
     if rows.x.shape[0] * len(rows.centers) > LARGEST:
         return "not judged: too large"

@@ -47,8 +47,13 @@ COUNTED = {
     "converged",
     "files",
 }
-PROVEN = {"relative_gap", "mean_similarity_bound", "mean_squared_distance_bound"}
-MEANS = {"mean_similarity", "mean_squared_distance"}
+PROVEN = {
+    "relative_gap",
+    "mean_similarity_bound",
+    "mean_squared_distance_bound",
+    "mean_distance_bound",
+}
+MEANS = {"mean_similarity", "mean_squared_distance", "mean_distance"}
 FIELDS = OPTIONS | COUNTED | PROVEN | MEANS
 SIZES = ["cluster", "size", "min_count", "max_count", "price"]
 CHOICES = ["cluster", "margin", "runner_up", "free_choice"]

@@ -1,7 +1,8 @@
 """Centers and k-means: free, with sizes between bounds, from batches, and SeCu's weighted centers.
 
 `kmeans` and `constrained_kmeans` run on the sphere and in Euclidean space; their bits do not depend
-on blocks and ranks. `hardness_centers` solves for centers with a proof; `metrics` compares labels.
+on blocks and ranks. `constrained_medoids` takes any
+dissimilarities. `hardness_centers` solves for centers with a proof; `metrics` compares labels.
 """
 
 from .centers import (
@@ -24,6 +25,13 @@ from .constrained import (
     ConstrainedKMeansResult,
     constrained_kmeans,
 )
+from .dissimilarities import (
+    EARTH_RADIUS,
+    Dissimilarities,
+    great_circle_distances,
+    matrix_dissimilarities,
+    pairwise_dissimilarities,
+)
 from .grouped import (
     GroupedKMeansResult,
     TrimmedKMeansResult,
@@ -42,6 +50,11 @@ from .lloyd import (
     best_of,
     kmeans,
     updated_centers,
+)
+from .medoids import (
+    MedoidsResult,
+    constrained_medoids,
+    start_medoids,
 )
 from .metrics import (
     ClusteringScores,
@@ -83,16 +96,19 @@ from .start import (
 )
 
 __all__ = [
+    "EARTH_RADIUS",
     "METRICS",
     "MOST_IN_GRAPH",
     "CenterStatus",
     "CenterSums",
     "ClusteringScores",
     "ConstrainedKMeansResult",
+    "Dissimilarities",
     "GroupedKMeansResult",
     "HardnessCenters",
     "KMeansResult",
     "KMeansState",
+    "MedoidsResult",
     "MiniBatchState",
     "MiniBatchStep",
     "NeighborGraph",
@@ -104,9 +120,11 @@ __all__ = [
     "churn",
     "clustering_scores",
     "constrained_kmeans",
+    "constrained_medoids",
     "effective_clusters",
     "first_of_each",
     "fixed_means",
+    "great_circle_distances",
     "greedy_candidates",
     "grouped_kmeans",
     "hardness",
@@ -116,6 +134,7 @@ __all__ = [
     "init_sums",
     "kmeans",
     "kmeans_plus_plus",
+    "matrix_dissimilarities",
     "mean_centers",
     "merge_sums",
     "minibatch_pass",
@@ -123,6 +142,7 @@ __all__ = [
     "nearest_rows",
     "neighbor_coordinates",
     "neighbor_graph",
+    "pairwise_dissimilarities",
     "placed_rows",
     "regret",
     "renormalized_centers",
@@ -132,6 +152,7 @@ __all__ = [
     "seeded_centers",
     "split_largest",
     "start_centers",
+    "start_medoids",
     "sum_batch",
     "trimmed_kmeans",
     "uniformity",

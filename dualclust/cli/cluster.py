@@ -21,6 +21,9 @@ __all__ = [
     "run_cluster",
 ]
 
+OWN_METRICS = ("haversine", "precomputed")
+"""Metrics of clusters with medoids (`dualclust.cluster.whole`, which takes a while to import)."""
+
 DESCRIPTION = """\
 Cluster embeddings so that every cluster size lies between two bounds.
 
@@ -45,6 +48,10 @@ examples:
       rows with NaN, infinity or missing values get the label -1
   dualclust cluster X.npy -k 1000 --metric euclidean --weights w.npy --gap 0
       squared distances, weighted rows, the best labels there are for the final centers
+  dualclust cluster places.csv -k 20 --columns lat,lon --metric haversine --max-count 90
+      depots at 20 of the places, at most 90 places each, by the sum of the ways in km
+  dualclust cluster D.npy -k 20 --metric precomputed
+      n x n distances of any kind, in the place of rows
   dualclust cluster X.parquet -k 100 --columns embedding --id url --table labels.parquet
       a table in, and a table with the same ids out
   dualclust cluster X.parquet -k 100 --columns embedding --report --show caption
@@ -60,6 +67,7 @@ examples:
 
 X.npy holds n rows of d numbers (float16, 32, 64 or integers), the embeddings. Instead of it:
   X.npz, X.pt, X.safetensors, X.h5      the only array, or one by name: X.npz:features
+  X.npz of scipy.sparse.save_npz        sparse rows, as of TF-IDF; without their zeros where wide
   X.parquet, X.arrow, X.feather         a column of lists, or columns of numbers
   X.csv, X.tsv, X.csv.gz                a line of names, then numbers
   X.txt, X.vec, X.w2v                   a word and its numbers in each line (GloVe, word2vec)
@@ -73,6 +81,7 @@ packed files and tables are first copied, unpacked, into a temporary file (TMPDI
 rows are scaled to unit length, so that clusters are directions. Written to the output folder, all
 of it or, after an error, nothing:
   labels.npy    (n,) int64      centers.npy  (k, d): unit rows, or means
+  medoids.npy   (k,) int64, instead of centers and model: --metric haversine, precomputed
   sizes.csv     cluster, size, min_count, max_count, price; --bounds reads it
   model.npz     centers, prices, sizes, metric: what 'dualclust assign' and --start read
   result.json   sizes, violation, objective, its bound, the gap
@@ -121,9 +130,11 @@ def run_cluster(options: argparse.Namespace) -> int:
         ending = "-clusters" if options.k_range is None else "-choice"
         with from_standard_input(options, ending):
             return run_cluster(options)
-    if options.k_range is not None and options.graph is not None:
+    one = "--graph" if options.graph is not None else None
+    one = f"--metric {options.metric}" if options.metric in OWN_METRICS else one
+    if options.k_range is not None and one is not None:
         msg = (
-            "--graph clusters one number of clusters, and --k-range compares several. To fix this, "
+            f"{one} clusters one number of clusters, and --k-range compares several. To fix this, "
             "leave out one of them"
         )
         raise UsageError(msg)
@@ -185,8 +196,11 @@ def _add_clustering(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("clustering").add_argument
     add(
         "--metric",
-        choices=METRICS,
-        help="cluster directions (cosine, the default) or points (euclidean)",
+        choices=[*METRICS, *OWN_METRICS],
+        help="cluster directions (cosine, the default) or points (euclidean) around their means; "
+        "or, around rows of the input (medoids), by the sum of distances: places with latitude and "
+        "longitude in degrees (haversine, in km), or a file of n x n distances (precomputed): "
+        "docs/guides/distances.md",
     )
     add(
         "--graph",

@@ -44,6 +44,7 @@ from .start import drawn_centers
 from .table import written_table
 from .threads import Multiply
 from .valid_rows import KeptRows, in_input
+from .whole import cluster_whole
 
 __all__ = ["run_cluster"]
 
@@ -86,6 +87,12 @@ def _run(
     except OutputError:
         look_at(options.input, selection_of(options))  # what is wrong with the input comes first
         raise
+    whole = cluster_whole(options, ranks, meter, deadline)
+    if whole is not None:
+        problem, result, squared, medoids = whole
+        found = _collect(result, problem)._replace(medoids=medoids)
+        _write(options, problem, found, _result(options, problem, found, squared), None, {})
+        return 0
     if options.dry_run:
         from .plan import show_plan
 
@@ -310,13 +317,15 @@ def _write(
     """Write the output folder and the table, and print what is in them."""
     out = options.out or default_folder(options.input)
     labels = _in_input(problem, found)
-    files = {
-        "labels.npy": npy(labels),
-        "centers.npy": npy(found.centers),
-        "sizes.csv": sizes_csv(found).encode(),
-        MODEL_FILE: model_bytes(found, options.metric, problem.graph),
-        **page,
-    }
+    files = {"labels.npy": npy(labels)}
+    if found.medoids is None:
+        files["centers.npy"] = npy(found.centers)
+    else:
+        files["medoids.npy"] = npy(found.medoids)
+    files["sizes.csv"] = sizes_csv(found).encode()
+    if found.medoids is None:
+        files[MODEL_FILE] = model_bytes(found, options.metric, problem.graph)
+    files |= page
     result = result | {"files": [*files, "result.json"]}
     files["result.json"] = json_text(result).encode()
     choices = None if notable is None else notable.choices

@@ -124,7 +124,10 @@ def read_model(path: Path) -> Model:
     """
     file = path / MODEL_FILE if path.is_dir() else path
     if not file.is_file():
-        msg = f"no model at {file}. To fix this, name an output folder of 'dualclust cluster'"
+        fix = "name an output folder of 'dualclust cluster'"
+        if (path / "medoids.npy").is_file():
+            fix = "label new rows by ConstrainedKMedoids.predict: this folder holds medoids"
+        msg = f"no model at {file}. To fix this, {fix}"
         raise MissingFileError(msg)
     if (kind := kind_of(file)).key != "npz":
         refuse(file, f"is {kind.what}", RULE, "name that file, or its folder")

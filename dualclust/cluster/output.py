@@ -16,6 +16,9 @@ from .sizes import COLUMNS
 __all__ = ["Clusters", "json_text", "npy", "result_of", "sizes_csv", "text"]
 
 
+MEANS = ("mean_similarity", "mean_squared_distance", "mean_distance")
+
+
 class Clusters(NamedTuple):
     """A result as NumPy arrays, with the labels of all rows.
 
@@ -29,6 +32,8 @@ class Clusters(NamedTuple):
     objective, upper_bound, gap : float
     n_iter : int
     converged : bool
+    medoids : (k,) int64 array, or None
+        Numbers of the rows that stand for the clusters, where these have no means.
     """
 
     labels: NDArray[np.int64]
@@ -42,6 +47,7 @@ class Clusters(NamedTuple):
     gap: float
     n_iter: int
     converged: bool
+    medoids: NDArray[np.int64] | None = None
 
 
 def result_of(
@@ -61,7 +67,12 @@ def result_of(
     """
     n, counts = len(found.labels), found.counts
     outside = np.maximum(found.lower - counts, counts - found.upper)
-    if squared is None:
+    if found.medoids is not None:
+        value = {
+            "mean_distance": max(0.0, -found.objective) / weight,
+            "mean_distance_bound": max(0.0, -found.upper_bound) / weight,
+        }
+    elif squared is None:
         value = {
             "mean_similarity": found.objective / weight,
             "mean_similarity_bound": found.upper_bound / weight,
@@ -95,11 +106,11 @@ def text(result: dict[str, Any]) -> str:
     """Return the report for standard output, but for what is said of the input."""
     r = result
     converged = "converged" if r["converged"] else "stopped at the limit"
-    if "mean_similarity" in r:
-        name, beyond = "mean_similarity", "exceed"
-    else:
-        name, beyond = "mean_squared_distance", "are below"
+    name = next(name for name in MEANS if name in r)
+    beyond = "exceed" if name == "mean_similarity" else "are below"
+    what = "centers" if name != "mean_distance" else "medoids"
     title = name.replace("_", " ").replace("squared distance", "sq. distance")
+    unit = " km" if r["metric"] == "haversine" else ""
     return "\n".join(
         [
             f"clusters            {r['n_clusters']} of {r['n_samples']} samples, "
@@ -107,9 +118,9 @@ def text(result: dict[str, Any]) -> str:
             f"sizes               {r['smallest_cluster']} to {r['largest_cluster']}, "
             f"bounds {r['min_count']} to {r['max_count']}",
             f"violation           {r['violation']}",
-            f"{title:<20}{r[name]:.6f}",
+            f"{title:<20}{r[name]:.6f}{unit}",
             f"certificate         no labels inside the bounds {beyond} "
-            f"{r[name + '_bound']:.6f} for these centers (gap {r['relative_gap']:.1e})",
+            f"{r[name + '_bound']:.6f}{unit} for these {what} (gap {r['relative_gap']:.1e})",
         ]
     )
 

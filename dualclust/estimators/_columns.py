@@ -84,7 +84,8 @@ def _refuse_sparse(X: Any) -> None:
     n, d = X.shape
     size = math.prod(X.shape) * X.dtype.itemsize / 1e6
     msg = (
-        f"X must be dense, got a sparse matrix of shape {(n, d)}. To fix this, pass X.toarray(), "
+        f"X must be dense here, got a sparse matrix of shape {(n, d)}, which ConstrainedKMeans.fit "
+        f"and predict take as it is. To fix this, pass X.toarray(), "
         f"which takes {size:,.0f} MB, or fewer columns: "
         f"sklearn.decomposition.TruncatedSVD(100).fit_transform(X)"
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 import array_api_compat as compat
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.utils.validation import validate_data
 
 from ..algos.bounds.sizes import ROUNDING, SizeBounds
@@ -23,11 +24,13 @@ from ..algos.core.checks import (
     check_interval,
     check_real,
     check_shape,
+    shown,
 )
 from ..algos.core.errors import InfeasibleBoundsError, InvalidTypeError, InvalidValueError
 from ..algos.core.precision import at_least_float32
 from ..algos.core.projections import project_sphere
 from ..algos.scores.sources import FeatureSource, check_weights, feature_source
+from ..cluster.sparse_rows import SparseRows, sparse_source
 from ..cluster.threads import products_on
 from ._columns import dense_rows
 
@@ -59,6 +62,12 @@ KEPT_ENTRIES = 2**23
 
 def check_parameters(estimator: Any) -> None:
     """Refuse parameters that are wrong for any data."""
+    if callable(estimator.metric) or estimator.metric in ("haversine", "precomputed"):
+        msg = (
+            f"metric must be one of {', '.join(map(repr, METRICS))} for means, got "
+            f"{shown(estimator.metric)}. To fix this, use ConstrainedKMedoids, which takes it"
+        )
+        raise InvalidValueError(msg)
     check_choice("metric", estimator.metric, METRICS)
     check_count("n_clusters", estimator.n_clusters, 1)
     if estimator.n_init != "auto":
@@ -72,7 +81,7 @@ def check_parameters(estimator: Any) -> None:
     threads_of(estimator.n_jobs)
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool) -> Array:
+def check_rows(estimator: Any, X: Any, *, reset: bool, sparse: bool = False) -> Array:
     """Return rows in float32 or float64: a tensor stays on its device, all else becomes NumPy.
 
     Parameters
@@ -82,7 +91,14 @@ def check_rows(estimator: Any, X: Any, *, reset: bool) -> Array:
     X : (n, d) array-like or tensor, or a column of lists
     reset : bool
         Whether this is a fit.
+    sparse : bool
+        Whether a sparse matrix becomes `SparseRows`; else it is refused.
     """
+    if sparse and issparse(X):
+        floats = [np.float64, np.float32]
+        return SparseRows(
+            validate_data(estimator, X, reset=reset, dtype=floats, accept_sparse="csr")
+        )
     if not compat.is_torch_array(X):
         X = dense_rows(X)
         return validate_data(estimator, X, reset=reset, dtype=[np.float64, np.float32], order="C")
@@ -108,6 +124,8 @@ def row_source(rows: Array, metric: str) -> FeatureSource:
     Few rows are scaled once, and kept: it costs a third of a pass. Many are in each, a block at a
     time, so that no second copy of them is in memory.
     """
+    if isinstance(rows, SparseRows):
+        return sparse_source(rows, metric)
     source = feature_source(rows)
     if metric == "euclidean":
         return source

@@ -16,6 +16,7 @@ from ..algos.core.checks import check_choice, check_finite, check_real, check_sh
 from ..algos.core.errors import InvalidTypeError
 from ..algos.core.projections import project_sphere
 from ..algos.scores.sources import FeatureSource
+from ..cluster.sparse_rows import SparseRows, sparse_means, sparse_start
 from ._inputs import check_enough_rows, moved_to
 
 __all__ = ["Data", "check_init", "starting_centers", "stream_state"]
@@ -81,11 +82,16 @@ def _drawn(estimator: Any, data: Data, seed: int) -> Array:
     """Return one draw of centers; clusters with fixed rows start at the means of these."""
     k, metric, init = estimator.n_clusters, estimator.metric, estimator.init
     options = {"fixed": data.fixed, "metric": metric, "weights": data.weights}
+    is_sparse = isinstance(data.rows, SparseRows)
+    if isinstance(init, str) and init == "k-means++" and is_sparse:
+        drawn = sparse_start(data.source, k, seed=seed, weights=data.weights, fixed=data.fixed)
+        return _with_means(drawn, data, metric)
     if isinstance(init, str) and init == "k-means++":
         return seeded_centers(data.source, k, seed=seed, **options)
     random = np.random.RandomState(seed)
     if callable(init):
-        return _checked(estimator, data, "init", init(data.rows, k, random_state=random))
+        rows = data.rows.matrix if is_sparse else data.rows
+        return _checked(estimator, data, "init", init(rows, k, random_state=random))
     xp, device = compat.array_namespace(data.rows), compat.device(data.rows)
     chances = None
     if data.weights is not None:
@@ -94,10 +100,19 @@ def _drawn(estimator: Any, data: Data, seed: int) -> Array:
         chances = chances if np.count_nonzero(chances) >= k else None
     ids = random.choice(data.rows.shape[0], k, replace=False, p=chances)
     centers = data.source.take(xp.asarray(ids, dtype=xp.int64, device=device))
+    if is_sparse:
+        return _with_means(centers.toarray(), data, metric)
     if data.fixed is None:
         return centers
     means, known = fixed_means(data.source, k, **options)
     return xp.where(known[:, None], means, centers)
+
+
+def _with_means(centers: Array, data: Data, metric: str) -> Array:
+    """Return centers of sparse rows, those of clusters with fixed rows at the means of these."""
+    if data.fixed is None:
+        return centers
+    return sparse_means(data.source, data.fixed, centers, metric, data.weights)
 
 
 def _checked(estimator: Any, data: Data, name: str, centers: Any) -> Array:

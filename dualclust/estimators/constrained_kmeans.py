@@ -21,14 +21,8 @@ from ..algos.clustering.minibatch import minibatch_step
 from ..algos.offline.assignment import assign_source
 from ..algos.online.duals import Duals
 from ..algos.scores.deadline import deadline_of
-from ..algos.scores.sources import FeatureSource, ScoreSource, product_source
-from ..cluster.distances import (
-    around,
-    blocks,
-    half_squared_distances,
-    nearest_centers,
-    squared_distances,
-)
+from ..cluster.distances import nearest_centers
+from ..cluster.sparse_rows import SparseRows, sparse_kmeans
 from ._degenerate import warn_of_equal_centers
 from ._inputs import (
     bounds_for_rows,
@@ -45,6 +39,7 @@ from ._inputs import (
     stream_bounds_of,
 )
 from ._other_names import with_names_of_others
+from ._scores import center_distances, center_scores, inertia_of
 from ._starts import Data, check_init, starting_centers, stream_state
 
 __all__ = ["ConstrainedKMeans"]
@@ -131,10 +126,12 @@ class ConstrainedKMeans(
 
     Notes
     -----
-    Rows may be PyTorch tensors, on any device: results are then tensors there. Weights multiply
-    squared distances. Sizes count samples whatever their weight, so under bounds a weight of 2 is
-    not the same as two equal rows. Cost of `fit`: O(n k d) per update, memory of one block of
-    scores.
+    Rows may be PyTorch tensors, on any device: results are then tensors there. Or sparse matrices
+    of SciPy, which are not laid out with their zeros: O(nnz k) per update, memory O(nnz + k d) and
+    one block of scores, distances to 1e-15 of the squared lengths; `n_jobs` changes nothing there.
+    Weights multiply squared distances. Sizes count samples whatever their weight, so under bounds a
+    weight of 2 is not the same as two equal rows. Cost of `fit`: O(n k d) per update, memory of one
+    block of scores.
 
     Examples
     --------
@@ -204,7 +201,7 @@ class ConstrainedKMeans(
 
         Parameters
         ----------
-        X : (n_samples, n_features) array-like or tensor
+        X : (n_samples, n_features) array-like, sparse matrix, or tensor
             Or a column of lists, of pandas or polars.
         y : ignored
         sample_weight : (n_samples,) array-like, optional
@@ -221,14 +218,14 @@ class ConstrainedKMeans(
         """
         check_parameters(self)
         check_init(self.init)
-        rows = check_rows(self, X, reset=True)
+        rows = check_rows(self, X, reset=True, sparse=True)
         weights = check_sample_weight(sample_weight, rows)
         fixed, forbidden = check_rules(rows, fixed, forbidden)
         check_enough_rows(rows, self.n_clusters)
         bounds = bounds_of(self, rows.shape[0], rows)
         with on_threads(row_source(rows, self.metric), self.n_jobs) as source:
             best = self._best(Data(rows, source, weights, fixed, forbidden), bounds)
-            inertia = squared_distances(source, best.labels, best.centers, weights)
+            inertia = inertia_of(rows, source, best.labels, best.centers, weights)
         warn_of_equal_centers(best.centers, best.counts)
         self.cluster_centers_ = best.centers
         self.labels_ = best.labels
@@ -244,12 +241,13 @@ class ConstrainedKMeans(
         """Return the result of the best start."""
         prices, deadline = None, deadline_of(self.time_limit)  # of all starts together
         results: list[ConstrainedKMeansResult] = []
+        run = sparse_kmeans if isinstance(data.rows, SparseRows) else constrained_kmeans
         if self.warm_start and hasattr(self, "prices_"):
             prices = moved_to(data.rows, self.prices_, "float64")
         for centers in starting_centers(self, data):
             if results and deadline is not None and deadline.is_late():
                 break
-            found = constrained_kmeans(
+            found = run(
                 data.source,
                 bounds,
                 centers,
@@ -300,7 +298,7 @@ class ConstrainedKMeans(
         self.counts_ = state.assignment.counts
         self._set_prices(state.assignment.duals.lower - state.assignment.duals.upper)
         self.gap_ = math.inf
-        self.inertia_ = squared_distances(source, labels, state.centers, weights)
+        self.inertia_ = inertia_of(rows, source, labels, state.centers, weights)
         self.n_iter_ = getattr(self, "n_iter_", 0) + 1
         return self
 
@@ -328,10 +326,12 @@ class ConstrainedKMeans(
         rows = self._checked(X)
         weights = check_sample_weight(sample_weight, rows)
         prices = moved_to(rows, self.prices_, "float64")
+        centers = moved_to(rows, self.cluster_centers_)
         with on_threads(row_source(rows, self.metric), self.n_jobs) as source:
+            own = weights if bounded else None
+            scores = center_scores(rows, source, centers, self.metric, own)
             if not bounded:
-                return nearest_centers(self._scores(rows, source)[0], prices, weights)
-            scores = self._scores(rows, source, weights)[0]
+                return nearest_centers(scores, prices, weights)
             bounds = bounds_for_rows(self, rows)
             return assign_source(scores, bounds, prices=prices, tol=self.gap).labels
 
@@ -347,22 +347,16 @@ class ConstrainedKMeans(
         (n_samples, n_clusters) array or tensor
         """
         rows = self._checked(X)
-        scores, source = self._scores(rows, row_source(rows, self.metric))
-        xp, parts = compat.array_namespace(rows), []
-        centers = self._centers(rows) - self._origin(rows)
-        for start, stop in blocks(rows.shape[0], scores.n_clusters, like=centers):
-            points, spherical = source.rows(start, stop), self.metric == "cosine"
-            half = half_squared_distances(points, centers, spherical=spherical)
-            parts.append(half if spherical else xp.sqrt(2.0 * half))
-        return xp.concat(parts)
+        source, centers = row_source(rows, self.metric), moved_to(rows, self.cluster_centers_)
+        return center_distances(rows, source, centers, self.metric)
 
     def score(self, X: Any, y: object = None, sample_weight: Any = None) -> float:
         """Return minus the weighted sum of squared distances to the nearest centers."""
         rows = self._checked(X)
         weights = check_sample_weight(sample_weight, rows)
-        scores, source = self._scores(rows, row_source(rows, self.metric))
-        centers = self._centers(rows) - self._origin(rows)
-        return -squared_distances(source, nearest_centers(scores), centers, weights)
+        source, centers = row_source(rows, self.metric), moved_to(rows, self.cluster_centers_)
+        labels = nearest_centers(center_scores(rows, source, centers, self.metric))
+        return -inertia_of(rows, source, labels, centers, weights)
 
     @property
     def _n_features_out(self) -> int:
@@ -373,28 +367,11 @@ class ConstrainedKMeans(
         self.prices_ = prices
         self.duals_ = Duals(xp.clip(prices, min=0.0), xp.clip(-prices, min=0.0))
 
-    def _centers(self, rows: Array) -> Array:
-        return moved_to(rows, self.cluster_centers_)
-
-    def _origin(self, rows: Array) -> Array:
-        """Return an origin near the centers: far from it, distances would lose their digits."""
-        xp, centers = compat.array_namespace(rows), self._centers(rows)
-        return (
-            xp.mean(centers, axis=0) if self.metric == "euclidean" else xp.zeros_like(centers[0, :])
-        )
-
     def _checked(self, X: Any) -> Array:
         check_is_fitted(self)
-        return check_rows(self, X, reset=False)
+        return check_rows(self, X, reset=False, sparse=True)
 
-    def _scores(
-        self, rows: Array, source: FeatureSource, weights: Array | None = None
-    ) -> tuple[ScoreSource, FeatureSource]:
-        """Return the scores of rows, and a source of the rows relative to the scores' origin."""
-        xp, origin = compat.array_namespace(rows), self._origin(rows)
-        centers = self._centers(rows) - origin
-        if self.metric == "cosine":
-            return product_source(source, centers, weights=weights), source
-        inner = around(source, origin)
-        offsets = -0.5 * xp.sum(centers * centers, axis=1)
-        return product_source(inner, centers, offsets=offsets, weights=weights), inner
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

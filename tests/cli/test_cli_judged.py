@@ -29,6 +29,7 @@ from tests.judge_files import (
     judge_table,
     read_csv,
 )
+from tests.judge_medoid_files import judge_medoid_folder
 
 METRICS = ("cosine", "euclidean")
 
@@ -61,7 +62,13 @@ def work(tmp_path_factory):
         for how in ([], ["--prices"], ["--bounded"]):
             name = folder / f"{metric}{''.join(how)}"
             assert run("assign", out, folder / "Y.npy", *how, "--out", f"{name}-new") == 0
-    assert (told("run_cluster"), told("run_assign")) == (before[0] + 2, before[1] + 6)
+    few = x[:60]
+    np.save(folder / "D.npy", np.linalg.norm(few[:, None] - few, axis=-1))
+    weights = ["--weights", folder / "few.npy"]
+    np.save(folder / "few.npy", rng.uniform(0.5, 2.0, size=60))
+    out = ["--metric", "precomputed", "--out", folder / "medoids"]
+    assert run("cluster", folder / "D.npy", "-k", "5", *weights, *out) == 0
+    assert (told("run_cluster"), told("run_assign")) == (before[0] + 3, before[1] + 6)
     return folder
 
 
@@ -158,6 +165,27 @@ def test_a_wrong_number_of_a_report_is_refused(work, metric):
         digit = (int(page[start]) + 4) % 10
         with pytest.raises(AssertionError, match="refused"):
             judge_page(f"{page[:start]}{digit}{page[start + 1 :]}", result, labels, rows)
+
+
+def test_a_wrong_field_of_medoids_is_refused(work, tmp_path):
+    arguments = ["cluster", str(work / "D.npy"), "-k", "5", "--metric", "precomputed"]
+    options = build_parser().parse_args([*arguments, "--weights", str(work / "few.npy")])
+    check_options(options)
+    folder = tmp_path / "wrong"
+    shutil.copytree(work / "medoids", folder)
+    judge_medoid_folder(folder, options)
+    result = json.loads((folder / "result.json").read_text())
+    wrong = {"mean_distance", "mean_distance_bound", "relative_gap", "n_samples", "n_clusters"}
+    for name in wrong | {"metric", "smallest_cluster", "largest_cluster", "max_count", "files"}:
+        text = json.dumps(result | {name: changed(result[name])})
+        (folder / "result.json").write_text(text)
+        with pytest.raises(AssertionError, match="refused"):
+            judge_medoid_folder(folder, options)
+    (folder / "result.json").write_text(json.dumps(result))
+    medoids = np.load(folder / "medoids.npy")
+    np.save(folder / "medoids.npy", medoids[::-1])
+    with pytest.raises(AssertionError, match="refused"):
+        judge_medoid_folder(folder, options)
 
 
 def test_each_field_that_is_written_has_a_judge_and_each_judge_a_field(work):

@@ -23,7 +23,8 @@ NOT_CLAIMED = {"check_array_api_input"}
 # scikit-learn's own KMeans is expected to fail it, since a start draws other rows. Ours has another
 # reason, where there are bounds: sizes count samples, so two equal rows are not one of weight 2.
 DECLARED = {
-    "check_sample_weight_equivalence_on_dense_data": "as of KMeans; and sizes count samples"
+    "check_sample_weight_equivalence_on_dense_data": "as of KMeans; and sizes count samples",
+    "check_sample_weight_equivalence_on_sparse_data": "as of KMeans; and sizes count samples",
 }
 CHECKS = [
     pytest.param(

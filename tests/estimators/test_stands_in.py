@@ -169,14 +169,15 @@ def test_wrong_columns_of_lists_are_named() -> None:
 
 
 @pytest.mark.parametrize("kind", [scipy.sparse.csr_matrix, scipy.sparse.coo_array])
-def test_sparse_rows_are_refused_with_remedies_that_work(kind) -> None:
+def test_sparse_rows_are_refused_by_streams_with_remedies_that_work(kind) -> None:
     rows = kind(np.where(np.abs(ROWS) > 1.0, ROWS, 0.0))
-    with pytest.raises(InvalidTypeError, match="X must be dense, got a sparse matrix") as caught:
-        ConstrainedKMeans(3).fit(rows)
+    with pytest.raises(InvalidTypeError, match="X must be dense here, got a sparse ma") as caught:
+        ConstrainedKMeans(3).partial_fit(rows)
     assert "X.toarray()" in str(caught.value)
     assert "TruncatedSVD(100).fit_transform(X)" in str(caught.value)
-    ConstrainedKMeans(3, random_state=0).fit(rows.toarray())
-    ConstrainedKMeans(3, random_state=0).fit(TruncatedSVD(2).fit_transform(rows))
+    ConstrainedKMeans(3, random_state=0).partial_fit(rows.toarray())
+    ConstrainedKMeans(3, random_state=0).partial_fit(TruncatedSVD(2).fit_transform(rows))
+    ConstrainedKMeans(3, random_state=0).fit(rows)  # which the message says
 
 
 # Mistakes ----------------------------------------------------------------------------------------

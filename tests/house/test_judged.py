@@ -129,6 +129,9 @@ def small_calls():
         "churn": lambda: clustering.churn(labels, found.labels),
         "compare_assignments": lambda: baselines.compare_assignments(scores, sizes),
         "constrained_kmeans": lambda: dc.constrained_kmeans(unit, sizes, unit[:3]),
+        "constrained_medoids": lambda: clustering.constrained_medoids(
+            clustering.matrix_dissimilarities(abs(x[:, :1] - x[:, 0])), sizes, np.arange(3)
+        ),
         "dual_value": lambda: online.dual_value(scores, found.prices, sizes),
         "effective_clusters": lambda: clustering.effective_clusters(found.counts),
         "entropy_objective": lambda: baselines.entropy_objective(

@@ -19,6 +19,11 @@ from dualclust.algos.bounds.sizes import SizeBounds
 from dualclust.algos.clustering import centers, choices, hardness_weighted, minibatch, start
 from dualclust.algos.clustering._restrictions import restrictions_of
 from dualclust.algos.clustering.constrained import constrained_kmeans, kmeans
+from dualclust.algos.clustering.dissimilarities import (
+    great_circle_distances,
+    matrix_dissimilarities,
+)
+from dualclust.algos.clustering.medoids import constrained_medoids, start_medoids
 from dualclust.algos.clustering.minibatch_pass import minibatch_pass
 from dualclust.algos.clustering.seeded import fixed_means
 from dualclust.algos.core.errors import (
@@ -55,6 +60,8 @@ with engine("reference"):
     MINI = minibatch.init_minibatch(C, STREAM)
     PROTOTYPES = prototypes.normalize_sums(prototypes.prototype_sums(UNIT, LABELS, n_clusters=K))
 SOURCE = sources.feature_source(X)
+PAIRS = matrix_dissimilarities(abs(X[:, :1] - X[:, 0]))
+SEEDED = {"n_clusters": K, "seed": 0}
 RULE = duals.DualRule(SHARES, SHARES, step_size=0.1, chunk_size=4)
 
 # What is called, its array arguments, of which each is replaced, and the others.
@@ -90,6 +97,14 @@ CALLS: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
         {"features": X, "bounds": BOUNDS, "centers": C, "weights": ONES, "prices": ZERO},
         {"metric": "euclidean", "max_iter": 1},
     ),
+    (
+        constrained_medoids,
+        {"bounds": BOUNDS, "medoids": LABELS[:K], "weights": ONES, "prices": ZERO}
+        | {"fixed": LABELS},
+        {"dissimilarities": PAIRS},
+    ),
+    (start_medoids, {"weights": ONES, "fixed": LABELS - 1}, {"dissimilarities": PAIRS} | SEEDED),
+    (great_circle_distances, {"rows": X, "centers": C}, {}),
     (
         restrictions_of,
         {"fixed": LABELS, "forbidden": np.asarray([[0, 1]]), "bounds": BOUNDS},
@@ -226,6 +241,8 @@ FREE = {
     "sinkhorn scores 0",
     "soft_plan scores 0",
     "kmeans centers 0",
+    "great_circle_distances rows 0",
+    "great_circle_distances centers 0",
     "sum_batch features 1",
     "sum_batch labels more",  # several labelings at once
     "init_minibatch centers 1",
@@ -318,6 +335,7 @@ ANY_KIND = {
     "assign_sign_rule upper_shares",
     "assign_sign_rule bias",
     "constrained_kmeans prices",
+    "constrained_medoids prices",
     "sum_batch labels",
     "renormalized_centers counts",
     "row_choices labels",

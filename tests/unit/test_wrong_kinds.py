@@ -37,6 +37,7 @@ with dc.engine("reference"):  # no kernel is compiled while tests are collected
 DUALS, SUMS = dc.init_duals((K,), xp=np), clustering.init_sums(K, D, xp=np)
 SHARE, STEPS = np.full(K, 1 / K), dc.measured_steps(BOUNDS)
 STREAM = SizeBounds.for_stream(K)
+PAIRS = clustering.matrix_dissimilarities(abs(X[:, :1] - X[:, 0]))
 MINI = minibatch.init_minibatch(C, STREAM)
 
 RULE = online.DualRule(SHARE, SHARE, step_size=0.1, chunk_size=4)
@@ -91,6 +92,24 @@ CALLS: dict[str, tuple[Any, dict[str, Any]]] = {
         dc.constrained_kmeans,
         {"features": X, "bounds": BOUNDS, "centers": C, "weights": np.ones(N), "gap": 0.0}
         | {"metric": "euclidean", "max_iter": 2, "tol": 0.0, "empty": "keep", "state": None},
+    ),
+    "constrained_medoids": (
+        clustering.constrained_medoids,
+        {"dissimilarities": PAIRS, "bounds": BOUNDS, "medoids": LABELS[:K], "weights": np.ones(N)}
+        | {"gap": 0.0, "max_iter": 2, "prices": 0.0 * SHARE},
+    ),
+    "start_medoids": (
+        clustering.start_medoids,
+        {"dissimilarities": PAIRS, "n_clusters": K, "seed": 0, "weights": np.ones(N)},
+    ),
+    "matrix_dissimilarities": (clustering.matrix_dissimilarities, {"matrix": 1.0 - np.eye(4)}),
+    "pairwise_dissimilarities": (
+        clustering.pairwise_dissimilarities,
+        {"rows": X[:, :2], "metric": clustering.great_circle_distances},
+    ),
+    "great_circle_distances": (
+        clustering.great_circle_distances,
+        {"rows": X[:, :2], "centers": C[:, :2], "radius": 1.0},
     ),
     "kmeans_plus_plus": (
         dc.kmeans_plus_plus,
@@ -150,7 +169,7 @@ OPTIONAL = {"state", "steps", "shares", "options", "prices", "names", "others", 
 OPTIONAL |= {"n_samples", "progress", "candidates", "upper", "xp", "scale"}
 NUMBERS = {"n_samples", "lower", "upper", "step_size", "chunk_size", "temperature", "k"}
 NUMBERS |= {"n_clusters", "n_features", "seed", "candidates", "max_iter", "scale", "tau"}
-NUMBERS |= {"fairness_weight"}
+NUMBERS |= {"fairness_weight", "radius"}
 NEEDED = {
     (call, "state")
     for call in ("add_to_sums", "mean_centers", "minibatch_step", "next_pass", "size_certificate")

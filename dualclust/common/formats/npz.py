@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 import zipfile
@@ -11,6 +12,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, load_npz
 
 from ...algos.core.errors import DualclustError
 from ..array_headers import (
@@ -23,11 +25,12 @@ from ..array_headers import (
     refuse_archive,
 )
 from .checks import Array, check_ids, check_numbers, check_shape, pick_array, refuse, refuse_options
+from .kinds import kind_of
 from .plain import OpenFile, PlainRows, plain_rows
 from .rows import BATCH_BYTES, Ids, Part, Selection, Stream, computed_dtype
-from .sparse import Entries, along, sparse_stream
+from .sparse import FEW_BYTES, Entries, along, sparse_stream
 
-__all__ = ["open_npz"]
+__all__ = ["open_npz", "wide_sparse_matrix"]
 
 
 SPARSE = {"data", "shape", "format"}
@@ -70,6 +73,46 @@ def open_npz(path: Path, selection: Selection) -> PlainRows | Stream:
         return _unpacked(path, info, header)
 
     return Stream(name, n, d, header.dtype, batches, ids, part)
+
+
+def wide_sparse_matrix(path: Path) -> Any:
+    """Return a matrix of `scipy.sparse.save_npz` that is too large to be laid out with its zeros.
+
+    Returns
+    -------
+    csr_array or None
+        Of float32 or float64. None for all other files, and for one that is small enough.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidValueError
+        For a damaged one, and for entries that are no finite real numbers.
+    """
+    if not path.is_file() or kind_of(path).key != "npz":
+        return None
+    entries = archive_headers(path)
+    if not entries.keys() >= SPARSE or entries["shape"][1].shape != (2,):
+        return None
+    for key, (info, header) in entries.items():
+        check_entry(f"{path}:{key}", info, header)
+    stored = entries["data"][1].dtype
+    check_numbers(str(path), stored)
+    try:
+        with PARSING, np.load(path, allow_pickle=False) as archive:
+            shape = archive["shape"].tolist()
+        dtype = computed_dtype(stored)
+        if math.prod(shape) * dtype.itemsize <= FEW_BYTES:
+            return None
+        with PARSING:
+            matrix = load_npz(path)
+        matrix = csr_array(matrix).astype(dtype)
+        matrix.check_format(full_check=True)
+    except (*BROKEN, MemoryError) as error:
+        refuse_archive(path, error)
+    if not np.isfinite(matrix.data).all():
+        rule = "Embeddings are finite numbers"
+        refuse(path, "holds NaN or infinity", rule, "look at the program that wrote it")
+    return matrix
 
 
 def _open_sparse(path: Path, entries: dict[str, tuple[zipfile.ZipInfo, Header]]) -> Stream:
