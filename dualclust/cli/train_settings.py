@@ -198,8 +198,15 @@ def _wanted(options: argparse.Namespace, network: Any) -> Wanted | None:
     weights = options.weights or ""
     if network is not None:
         asked = dict(item.partition("=")[::2] for item in options.set)
-        side = _number(asked, "data.size") or OWN_SIDE
-        return Wanted(f"{OWN_MODULE}{own_name(network)}", side, not options.fine_tune)
+        side = _number(asked, "data.size") or getattr(network, "side", 0) or OWN_SIDE
+        if options.fine_tune and not any(p.requires_grad for p in network.parameters()):
+            msg = (
+                f"--fine-tune: {options.encoder} has no parameters that learn. To fix this, leave "
+                f"it out: the encoder stays as it is, and what follows it learns"
+            )
+            raise UsageError(msg)
+        name, why = f"{OWN_MODULE}{own_name(network)}", f"as asked: --encoder {options.encoder}"
+        return Wanted(name, side, not options.fine_tune, reason=why)
     named = replace(RunConfig().network, name=options.encoder)
     found = open_encoder(named, EncoderConfig(weights=weights), learned=False)
     assert found is not None
@@ -302,7 +309,7 @@ def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, .
 
 
 OWN_SIDE = 224
-"""Pixels of pictures for a module of the user's own, where --set data.size does not say it."""
+"""Pixels of pictures for a module of the user's own, where neither it nor data.size says them."""
 
 LITE_REASON = "has learned ImageNet's classes; another: --encoder"
 
