@@ -132,10 +132,12 @@ class Exported(nn.Module):
         self.program = torch.export.load(name).module()
 
     def train(self, mode: bool = True) -> Exported:
+        """Note the mode, which the program has not."""
         self.training = mode
         return self
 
     def forward(self, images: Tensor) -> Tensor:
+        """Rows of a batch."""
         rows: Tensor = self.program(images)
         return rows
 
@@ -182,6 +184,7 @@ class Onnx(nn.Module):
         return self  # nothing in it changes, and a session cannot be copied
 
     def forward(self, images: Tensor) -> Tensor:
+        """Rows of a batch, in passes of the size that the file takes."""
         batch = self.batch or len(images)
         parts = [self._rows(part) for part in images.detach().cpu().float().split(batch)]
         return torch.cat(parts).to(images.device)
