@@ -186,11 +186,9 @@ class Run:
         record: dict[str, Any] = {
             "epoch": self.epoch,
             "loss": loss,
-            "lr": rate,
             "size_min": int(sizes.min()),
             "size_max": int(sizes.max()),
-            # Where no steps are taken there were no labels before.
-            "churn": churn(labels, part.before) if method.by_steps else 0.0,
+            **({"lr": rate, "churn": churn(labels, part.before)} if method.by_steps else {}),
             **method.report(),
             "seconds": round(self.clock() - started, 4),
         }
