@@ -120,6 +120,7 @@ class Run:
         self.execution = Execution(config.execution, self.device)
         self.loader = Loader(config, ranks, self.execution)
         built = build_with_encoder(self.loader, network, fresh=fresh, encoding=encoding)
+        self.loader.find_neighbors()
         built = self.execution.prepare(built)
         synchronize(built, ranks)
         self.method = METHODS[config.method](config, built, self.loader.n, ranks)
