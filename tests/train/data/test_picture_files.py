@@ -12,6 +12,7 @@ import pytest
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.train.augment.crops import Cut, plain_cut
 from dualclust.train.data import picture_files
+from dualclust.train.data.image_files import head_of
 from dualclust.train.data.picture_files import check_file, copy_size, cut_picture, shrunk
 from dualclust.train.data.splits import File
 from tests.train.pictures import encoded, picture
@@ -181,6 +182,23 @@ def test_boxes_are_of_the_upright_picture(turn, size):
     off = np.sqrt(((found - expected) ** 2).mean())
     # In full, the picture is turned and nothing else; at 1/4, see above.
     assert off <= (2.0 if size == 32 else 0.0)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF", "WEBP"])
+@pytest.mark.parametrize("turn", [3, 6, 8])
+def test_every_format_is_turned_upright(kind, turn):
+    """Of TIFF, Pillow tells the size of the upright picture beside the note that it is turned."""
+    upright = picture(40, 64)
+    stored = np.ascontiguousarray(np.rot90(upright, {3: 2, 6: 1, 8: -1}[turn]))
+    exif = Image.Exif()
+    exif[0x0112] = turn
+    stream = io.BytesIO()
+    how = {"lossless": True} if kind == "WEBP" else {}
+    Image.fromarray(stored).save(stream, kind, exif=exif, **how)
+    file = File(f"a.{kind.lower()}", memoryview(stream.getvalue()))
+    assert head_of(file)[1] == (64, 40)
+    (found,) = cut_picture(file, lambda w, h: [box_cut((w - 40, 0, 40, h), 40)], channels=3)
+    assert np.array_equal(found, upright[:, 24:])
 
 
 def test_modes_become_gray_or_color():
