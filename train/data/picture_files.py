@@ -201,11 +201,20 @@ def _formats() -> tuple[str, ...]:
     return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
-def picture_size(image: Image.Image) -> tuple[int, int]:
-    """Width and height of an opened picture once it is upright; nothing is decoded."""
+def picture_size(image: Image.Image, *, exact: bool = True) -> tuple[int, int]:
+    """Width and height of an opened picture once it is upright.
+
+    Parameters
+    ----------
+    image : opened picture.
+    exact : bool. False: nothing is decoded, and a note on orientation that a PNG file has behind
+        its pixels, where writers may put it and hardly do, is not found.
+    """
     width, height = image.size
+    # The method of PNG files decodes them, in case there is a note behind.
+    exif = image.getexif() if exact else Image.Image.getexif(image)
     # Orientations 5 to 8 lie on their side; of TIFF, Pillow may give the size of the upright one.
-    lies = image.getexif().get(_ORIENTATION, 1) > 4
+    lies = exif.get(_ORIENTATION, 1) > 4
     stored = getattr(image, "tag_v2", {}).get(_WIDTH, width)
     return (height, width) if lies and stored == width else (width, height)
 
