@@ -166,7 +166,7 @@ def correlation(found: dict[str, Found], score: str) -> float:
         values = one.scores[score]
         acc += one.acc if len(values) > 1 else [float(np.mean(one.acc))]
         told += values
-    return float(spearmanr(acc, told).statistic) if len({*told}) > 1 else 0.0
+    return float(spearmanr(acc, told).statistic) if min(len({*acc}), len({*told})) > 1 else 0.0
 
 
 def chosen(found: dict[str, Found], score: str) -> float:
