@@ -124,20 +124,20 @@ def _with_default(options: argparse.Namespace) -> argparse.Namespace:
     options = argparse.Namespace(**{**vars(options), "method": method})
     asked = dict(item.partition("=")[::2] for item in options.set)
     looks = recipe in (None, f"{method}_photos") and source not in (None, *BUILT_IN)
-    if not looks or method not in (None, *ON_FEATURES) or "network.name" in asked:
+    if not looks or method not in (None, *ON_FEATURES) or (method and "network.name" in asked):
         return options
     look = look_at(source, split=asked.get("data.split", "auto"))
     found = None
     if options.encoder is None and kind_of_data(look) == "photographs":
         found = encoder_here()
-    named = method_for(
+    best = method_for(
         look,
         encoder=options.encoder is not None,
         fine_tune=options.fine_tune,
         there=found is not None,
         card=method is None and not kind_of(options.device).reads_are_free,
     )
-    options.method = method or named
+    options.method = method or best
     if found is not None:
         options.encoder, options.weights = found.name, found.weights or None
         options.reason = HERE_REASON

@@ -10,9 +10,10 @@ pixels, which takes seven times as long as 256.
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...algos.core.errors import MissingExtraError
 from .efficientnet_lite import weights_file
@@ -66,13 +67,12 @@ def encoder_here() -> Found | None:
 
 def _kept(name: str) -> str:
     """Return where the weights are, of a library that imports; empty: nowhere."""
-    from huggingface_hub import try_to_load_from_cache
-
+    hub: Any = import_module("huggingface_hub")
     split = library_of(name)
     assert split is not None
     library, repository = split
     repository = repository if library == "hf" else f"timm/{repository}"
-    found = [try_to_load_from_cache(repository, file) for file in _FILES[library]]
+    found = [hub.try_to_load_from_cache(repository, file) for file in _FILES[library]]
     # None: not asked for yet; another object: known not to be in the repository.
     if not all(isinstance(path, str) for path in found):
         return ""

@@ -85,7 +85,7 @@ def open_own(name: str, weights: str = "") -> nn.Module:
     suffix = Path(name).suffix
     open_file: Any = {".onnx": Onnx, ".pt2": Exported}.get(suffix, _scripted)
     try:
-        return open_file(name)
+        module: nn.Module = open_file(name)
     except MissingExtraError:
         raise
     except Exception as error:  # whatever the reader of a foreign file meets
@@ -96,6 +96,7 @@ def open_own(name: str, weights: str = "") -> nn.Module:
             f"weights alone goes to --weights, beside --encoder module:Class"
         )
         raise UsageError(msg) from error
+    return module
 
 
 def _instance(name: str) -> nn.Module:
@@ -185,9 +186,8 @@ class Onnx(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Rows of a batch, in passes of the size that the file takes."""
-        batch = self.batch or len(images)
-        parts = [self._rows(part) for part in images.detach().cpu().float().split(batch)]
-        return torch.cat(parts).to(images.device)
+        given = torch.split(images.detach().cpu().float(), self.batch or len(images))
+        return torch.cat([self._rows(part) for part in given]).to(images.device)
 
     def _rows(self, images: Tensor) -> Tensor:
         short = self.batch - len(images)
