@@ -211,14 +211,16 @@ def _judge_words(page: str, data: dict[str, Any], records: list[dict[str, Any]],
     """Judge the tiles, and what the advice says of samples that would move."""
     last = records[-1]
     tiles = dict(re.findall(r"<dt>([^<]*)</dt><dd><b>([^<]*)</b>", page))
-    loss, churn = last["loss"], last.get("churn")
+    loss = last["loss"]
     sizes = f"{min(data['counts']):,} to {max(data['counts']):,}"
     true = {
         "Epoch": f"{last['epoch']:,} of {last['epoch']:,}",
         "Loss": "–" if loss is None else f"{loss:.4g}",
         "Sizes": sizes,
-        "Churn": "–" if churn is None else f"{churn:.1%}",
     }
+    require(("Churn" in tiles) == ("churn" in last), "a tile of churn", tiles)
+    if "churn" in last:
+        true["Churn"] = "–" if last["churn"] is None else f"{last['churn']:.1%}"
     for name, value in true.items():
         require(tiles[name] == value, f"tile {name}", tiles[name], value)
     figures = {

@@ -197,7 +197,9 @@ def _add_encoder(train: argparse.ArgumentParser) -> None:
         "--encoder",
         metavar="NAME",
         help="an encoder that has learned before: efficientnet/lite2, timm/NAME, hf/NAME, "
-        "module:Class of your own, or a file .pt2 (torch.export), .pt (TorchScript), .onnx",
+        "module:Class of your own, or a file .pt2 (torch.export), .pt (TorchScript), .onnx; where "
+        "photographs come without a method, or for graph and temi, the default is the best known "
+        "one whose weights are on this machine",
     )
     train.add_argument(
         "--weights",

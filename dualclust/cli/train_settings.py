@@ -13,7 +13,7 @@ from importlib.resources import as_file, files
 from typing import Any, NamedTuple
 
 from ..algos.core.checks import choice_fix
-from ..algos.core.errors import MissingExtraError, UsageError
+from ..algos.core.errors import UsageError
 from ..common.cores import cores_here
 from ..common.devices import kind_of
 from ..train.config.encoder import EncoderConfig
@@ -23,10 +23,9 @@ from ..train.data.look import Look, look_at
 from ..train.data.sources import BUILT_IN
 from ..train.networks.network import OWN as OWN_MODULE
 from ..train.networks.network import own_name
+from ..train.networks.on_machine import DEFAULT, encoder_here
 from ..train.networks.own_modules import is_own, open_own
 from ..train.own_data import (
-    DEFAULT_ENCODER,
-    GRAPH,
     ON_FEATURES,
     Choice,
     Chosen,
@@ -93,8 +92,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
     """
     clusters = clusters_of(options.clusters)
     _check_encoder(options)
-    if options.method is None:
-        options = argparse.Namespace(**{**vars(options), **_default_method(options)})
+    options = _with_default(options)
     recipe, method = options.recipe, options.method
     built_in = options.data in (None, *BUILT_IN) and options.encoder is None
     if recipe in [f"{method}_{kind}" for kind in OWN] or (recipe is None and not built_in):
@@ -112,37 +110,38 @@ def settings_of(options: argparse.Namespace) -> Settings:
     return Settings(config, "\n".join(_doubts(config)))
 
 
-def _default_method(options: argparse.Namespace) -> dict[str, str | None]:
-    """Return the method, and the encoder it needs, where the user has named no method."""
-    encoder, recipe, source = options.encoder, options.recipe, options.data
-    if recipe is not None:
+def _with_default(options: argparse.Namespace) -> argparse.Namespace:
+    """Name the method, and the encoder that it needs, where the user has named none."""
+    method, recipe, source = options.method, options.recipe, options.data
+    if method is None and recipe is not None:
         named = [m for m in METHOD_OPTIONS if recipe in [f"{m}_{kind}" for kind in OWN]]
-        return {"method": named[0] if named else read_recipe(recipe).method}
-    if source in (None, *BUILT_IN) and encoder is None:
-        return {"method": FROM_SCRATCH}
-    if source is None:
+        method = named[0] if named else read_recipe(recipe).method
+    elif method is None and source in (None, *BUILT_IN) and options.encoder is None:
+        method = FROM_SCRATCH
+    elif method is None and source is None:
         msg = "--encoder looks at data of your own. To fix this, name it: --data"
         raise UsageError(msg)
+    options = argparse.Namespace(**{**vars(options), "method": method})
     asked = dict(item.partition("=")[::2] for item in options.set)
+    looks = recipe in (None, f"{method}_photos") and source not in (None, *BUILT_IN)
+    if not looks or method not in (None, *ON_FEATURES) or (method and "network.name" in asked):
+        return options
     look = look_at(source, split=asked.get("data.split", "auto"))
-    there = _is_there(DEFAULT_ENCODER)
-    card = not kind_of(options.device).reads_are_free
-    method = method_for(
-        look, encoder=encoder is not None, fine_tune=options.fine_tune, there=there, card=card
+    found = None
+    if options.encoder is None and kind_of_data(look) == "photographs":
+        found = encoder_here()
+    best = method_for(
+        look,
+        encoder=options.encoder is not None,
+        fine_tune=options.fine_tune,
+        there=found is not None,
+        card=method is None and not kind_of(options.device).reads_are_free,
     )
-    if method == GRAPH and encoder is None and look.kind != "embeddings":
-        encoder = DEFAULT_ENCODER
-    return {"method": method, "encoder": encoder}
-
-
-def _is_there(encoder: str) -> bool:
-    from ..train.networks.efficientnet_lite import weights_file
-
-    try:
-        weights_file()
-    except MissingExtraError:
-        return False
-    return encoder == DEFAULT_ENCODER
+    options.method = method or best
+    if found is not None:
+        options.encoder, options.weights = found.name, found.weights or None
+        options.reason = HERE_REASON
+    return options
 
 
 def _changes(options: argparse.Namespace) -> list[str]:
@@ -176,7 +175,7 @@ def _check_encoder(options: argparse.Namespace) -> None:
     known = name is None or is_own(name) or re.fullmatch(r"(efficientnet|timm|hf)/.+", name)
     if not known:
         msg = (
-            f"--encoder must be timm/NAME or hf/NAME, {DEFAULT_ENCODER}, module:Class, or a file "
+            f"--encoder must be timm/NAME or hf/NAME, {DEFAULT}, module:Class, or a file "
             f".pt2, .pt or .onnx, got {name!r}. To fix this, write it so; for a network of ours "
             f"with weights, --set network.name, encoder.weights and encoder.frozen"
         )
@@ -198,15 +197,22 @@ def _wanted(options: argparse.Namespace, network: Any) -> Wanted | None:
     weights = options.weights or ""
     if network is not None:
         asked = dict(item.partition("=")[::2] for item in options.set)
-        side = _number(asked, "data.size") or OWN_SIDE
-        return Wanted(f"{OWN_MODULE}{own_name(network)}", side, not options.fine_tune)
+        side = _number(asked, "data.size") or getattr(network, "side", 0) or OWN_SIDE
+        if options.fine_tune and not any(p.requires_grad for p in network.parameters()):
+            msg = (
+                f"--fine-tune: {options.encoder} has no parameters that learn. To fix this, leave "
+                f"it out: the encoder stays as it is, and what follows it learns"
+            )
+            raise UsageError(msg)
+        name, why = f"{OWN_MODULE}{own_name(network)}", f"as asked: --encoder {options.encoder}"
+        return Wanted(name, side, not options.fine_tune, reason=why)
     named = replace(RunConfig().network, name=options.encoder)
     found = open_encoder(named, EncoderConfig(weights=weights), learned=False)
     assert found is not None
     wanted = Wanted(options.encoder, max(found.pixels.size), not options.fine_tune, weights)
-    if options.encoder == DEFAULT_ENCODER:
-        wanted = wanted._replace(reason=LITE_REASON, fit="crop-bilinear")
-    return wanted
+    if options.encoder == DEFAULT:
+        return wanted._replace(reason=LITE_REASON, fit="crop-bilinear")
+    return wanted._replace(reason=getattr(options, "reason", wanted.reason))
 
 
 def _doubts(config: RunConfig) -> list[str]:
@@ -302,7 +308,9 @@ def _own(options: argparse.Namespace, recipe: str | None, clusters: tuple[int, .
 
 
 OWN_SIDE = 224
-"""Pixels of pictures for a module of the user's own, where --set data.size does not say it."""
+"""Pixels of pictures for a module of the user's own, where neither it nor data.size says them."""
+
+HERE_REASON = "it and its weights are on this machine; another: --encoder"
 
 LITE_REASON = "has learned ImageNet's classes; another: --encoder"
 

@@ -112,3 +112,19 @@ def test_two_trees_are_compared_by_the_bits_of_their_results() -> None:
     }
     row = {name: [1.0, 2.0, 4.0] for name in module.TIMED} | {"ours_exact": [2.0, 8.0, 12.0]}
     assert module.ratios([row]).endswith("ours_default 1.0 (1.0-1.0); ours_exact 3.0 (2.0-4.0)")
+
+
+def test_scores_without_labels_are_those_of_the_labelings() -> None:
+    module = program("choosing")
+    rows = np.concatenate([np.random.default_rng(0).normal(5.0 * i, 1.0, (40, 3)) for i in (0, 1)])
+    data = module.standardized(rows, np.repeat([0, 1], 40))
+    near = np.argsort(((data.rows[:, None] - data.rows) ** 2).sum(2), axis=1)[:, 1:6]
+    found = module.measured(data, module.procedures()["k-means"], near)
+    assert found.acc == [1.0] * module.SEEDS
+    assert {name: np.mean(x) for name, x in found.scores.items()} == dict.fromkeys(module.SCORES, 1)
+    random = np.random.default_rng(1).integers(0, 2, 80)
+    assert module.held_out(data, random, 0) < 0.75
+    worse = found._replace(acc=[0.5] * 5, scores={name: [0.5] * 5 for name in module.SCORES})
+    both = {module.DEFAULT: found, "other": worse}
+    assert all(module.correlation(both, name) == pytest.approx(1.0) for name in module.SCORES)
+    assert module.chosen(both, "seeds") == 1.0

@@ -45,8 +45,8 @@ PIXEL_COLUMNS = ("jitter", "bright", "stretch", "saturate", "turn", "gray", "sol
 _PIXEL = frozenset({"crop", "jitter", "gray", "solarize"})
 AFFINE = frozenset({"rotate", "translate", "scale", "shear", "flip"})
 _OF_VECTORS = frozenset({"noise", "mask"})
-# Settings that say how a piece works, not whether it is on.
-_MANNERS = frozenset({"ratio", "jitter_probability", "blur_sigma"})
+# Settings that say how a piece works, not whether it is on, or which sample it is made of.
+_MANNERS = frozenset({"ratio", "jitter_probability", "blur_sigma", "neighbors"})
 # Control points of the elastic field along each side: bends of about a third of the image.
 _FIELD = 4
 

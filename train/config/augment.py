@@ -22,7 +22,7 @@ AMOUNTS = (
 class AugmentConfig(Checked):
     """How far a view may differ from its image; by default nothing does (`augment.views`).
 
-    Embeddings take `noise` and `mask` alone; images take all but `mask`.
+    Embeddings take `noise`, `mask` and `neighbors` alone; images take all others, and `noise`.
 
     Attributes
     ----------
@@ -51,6 +51,9 @@ class AugmentConfig(Checked):
         uniformly in ±elastic of the side along each axis.
     flip : bool. Mirror left to right with probability one half.
     mask : float in [0, 1). Share of the entries of an embedding set to 0, at random.
+    neighbors : int, 0 or more. A view of an embedding is made of one of so many nearest samples by
+        the cosine, at random, in place of the sample itself; 0: of itself. Finding them takes
+        O(n^2 d) once.
     """
 
     size: Cardinal = 0
@@ -73,6 +76,7 @@ class AugmentConfig(Checked):
     elastic: Annotated[float, Rule("between 0 and 0.5", lambda x: 0 <= x <= 0.5)] = 0.0
     flip: bool = False
     mask: Share = 0.0
+    neighbors: Cardinal = 0
 
     def __post_init__(self) -> None:
         Checked.__post_init__(self)

@@ -201,7 +201,7 @@ def decode_files(files: Sequence[File], reading: Reading, *, skip: bool = False)
         def each(function: Callable[[int], Any], rows: Sequence[int]) -> dict[int, Any]:
             return dict(zip(rows, pool.map(partial(tried, function, skip), rows), strict=True))
 
-        heads = each(lambda i: head_of(files[i]), range(len(files)))
+        heads = each(lambda i: head_of(files[i], exact=not size), range(len(files)))
         opens, _ = parted(files, heads)
         channels = 1 if all(heads[i][0] for i in opens) else 3
         if not size:
@@ -254,10 +254,10 @@ def tried(function: Callable[[int], Any], skip: bool, i: int) -> Any:
         return error
 
 
-def head_of(file: File) -> tuple[bool, tuple[int, int]]:
-    """Whether a picture has no colors, and its width and height; nothing is decoded."""
+def head_of(file: File, *, exact: bool = False) -> tuple[bool, tuple[int, int]]:
+    """Whether a picture has no colors, and its width and height, as `picture_size` has them."""
     with opened(file) as image:
-        return is_gray(image), picture_size(image)
+        return is_gray(image), picture_size(image, exact=exact)
 
 
 def _check_one_size(files: Sequence[File], shapes: Sequence[tuple[int, int]]) -> None:

@@ -35,7 +35,7 @@ __all__ = [
 _DEEP = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N"})
 _GRAY = frozenset({"1", "L", "LA"}) | _DEEP
 _HEIF = (".heic", ".heif")
-_ORIENTATION = 0x0112  # of EXIF
+_ORIENTATION, _WIDTH = 0x0112, 0x0100  # tags of EXIF and TIFF
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000", "AVIF", "HEIF")
 """What is decoded, whatever a file is called: Pillow runs another program for some formats."""
 
@@ -201,11 +201,22 @@ def _formats() -> tuple[str, ...]:
     return tuple(name for name in FORMATS if name in Image.OPEN)
 
 
-def picture_size(image: Image.Image) -> tuple[int, int]:
-    """Width and height of an opened picture once it is upright; nothing is decoded."""
+def picture_size(image: Image.Image, *, exact: bool = True) -> tuple[int, int]:
+    """Width and height of an opened picture once it is upright.
+
+    Parameters
+    ----------
+    image : opened picture.
+    exact : bool. False: nothing is decoded, and a note on orientation that a PNG file has behind
+        its pixels, where writers may put it and hardly do, is not found.
+    """
     width, height = image.size
-    # Orientations 5 to 8 lie on their side.
-    return (height, width) if image.getexif().get(_ORIENTATION, 1) > 4 else (width, height)
+    # The method of PNG files decodes them, in case there is a note behind.
+    exif = image.getexif() if exact else Image.Image.getexif(image)
+    # Orientations 5 to 8 lie on their side; of TIFF, Pillow may give the size of the upright one.
+    lies = exif.get(_ORIENTATION, 1) > 4
+    stored = getattr(image, "tag_v2", {}).get(_WIDTH, width)
+    return (height, width) if lies and stored == width else (width, height)
 
 
 def is_gray(image: Image.Image) -> bool:

@@ -11,8 +11,10 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from ...algos.core.errors import InvalidValueError
+from ...algos.clustering.neighbor_graph import nearest_rows
+from ...algos.core.errors import InvalidValueError, UsageError
 from ...common.ranks import Ranks
 from ..augment.crops import NUMBERS
 from ..augment.draws import Numbers, draw_numbers
@@ -20,7 +22,7 @@ from ..augment.views import augment_by
 from ..config.run import AugmentConfig, RunConfig
 from ..data.input_scale import as_pixels, rescaled
 from ..data.pictures import Decoders, PictureData, Wanted
-from ..data.samples import Samples, load_source
+from ..data.samples import EmbeddingData, Samples, load_source
 from ..methods.base import METHODS
 from ..networks.network import Network
 from ..state.seeding import generator, permutation
@@ -54,6 +56,7 @@ class Loader:
     shown : Samples. What people look at, and a model labels: `data`, but where that are features of
         a frozen encoder.
     frozen : Network or None. The frozen encoder that made them.
+    near : (n, m) int64 tensor or None. Nearest samples of each, as `find_neighbors` finds them.
     n : int. Samples of `data`.
 
     Raises
@@ -72,6 +75,7 @@ class Loader:
             ranks.wait()
         self.shown: Samples = self.data
         self.frozen: Network | None = None
+        self.near: Tensor | None = None
         self.n = len(self.data.ids)
         _check_least(config, self.n)
 
@@ -80,6 +84,27 @@ class Loader:
         name = self.config.network.name
         self.data = self.shown = as_pixels(self.data, name)
         self.test = None if self.test is None else as_pixels(self.test, name)
+
+    def find_neighbors(self) -> None:
+        """Find the nearest samples of each, where a view is one of them.
+
+        Raises
+        ------
+        UsageError
+            If the samples are images.
+        """
+        drawn = (self.config.augment, self.config.second, self.config.small)
+        most = max(0 if one is None else one.neighbors for one in drawn)
+        if not most:
+            return
+        if not isinstance(self.data, EmbeddingData):
+            msg = (
+                f"augment.neighbors={most}: neighbors of images by their pixels say little. To fix "
+                f"this, leave it at 0, or look at them with a frozen encoder: --encoder"
+            )
+            raise UsageError(msg)
+        rows = F.normalize(self.apply_to_all(lambda rows: rows), dim=1)
+        self.near = nearest_rows(rows, min(most, self.n - 1))
 
     def in_order(
         self, data: Samples | None = None, batch_size: int = EVALUATION_BATCH
@@ -172,11 +197,20 @@ class Loader:
         names: Sequence[str],
     ) -> Iterator[Iterator[tuple[Tensor, ...]]]:
         """Normalized images of each batch, one tensor for each view: the same, or cut for it."""
-        parts = [self.own(ids) for ids in batches]
         if not isinstance(data, PictureData):
-            with prefetch(data, parts) as images:
-                yield ((x,) * len(names) for x in map(self.execution.convert, images))
+            # Read once for all views, unless they show different samples.
+            some = names if self.near is not None and data is self.data else names[:1]
+            wanted = [
+                self._shown(ids, *one)
+                for ids, of_batch in zip(batches, streams, strict=True)
+                for one in zip(some, of_batch, strict=False)
+            ]
+            with prefetch(data, wanted) as images:
+                rows = map(self.execution.convert, images)
+                together = zip(*[rows] * len(some), strict=True)
+                yield (views * (len(names) // len(some)) for views in together)
             return
+        parts = [self.own(ids) for ids in batches]
         decoders = Decoders(data.workers)
         lengths = map(len, batches)
         jobs = [
@@ -188,6 +222,16 @@ class Loader:
             read_ahead(jobs, data.mean.device, stop=decoders.close) as cut,
         ):
             yield (tuple(self.execution.convert(data.finish(x)) for x in views) for views in cut)
+
+    def _shown(self, ids: Tensor, name: str, stream: Stream) -> Tensor:
+        """Which samples a view of this rank's part of a batch shows: themselves, or neighbors."""
+        own, options = self.own(ids), self._options(name)
+        if self.near is None or options is None or not options.neighbors:
+            return own
+        draws = generator(self.config.seed, "neighbors", *stream, device=self.device)
+        most = min(options.neighbors, self.near.shape[1])
+        which = torch.randint(most, (len(ids),), generator=draws, device=self.device)
+        return self.near[own, which[slice(*self.ranks.shard(len(ids)))]]
 
     def _cut(
         self,

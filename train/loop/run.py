@@ -120,6 +120,7 @@ class Run:
         self.execution = Execution(config.execution, self.device)
         self.loader = Loader(config, ranks, self.execution)
         built = build_with_encoder(self.loader, network, fresh=fresh, encoding=encoding)
+        self.loader.find_neighbors()
         built = self.execution.prepare(built)
         synchronize(built, ranks)
         self.method = METHODS[config.method](config, built, self.loader.n, ranks)
@@ -186,11 +187,9 @@ class Run:
         record: dict[str, Any] = {
             "epoch": self.epoch,
             "loss": loss,
-            "lr": rate,
             "size_min": int(sizes.min()),
             "size_max": int(sizes.max()),
-            # Where no steps are taken there were no labels before.
-            "churn": churn(labels, part.before) if method.by_steps else 0.0,
+            **({"lr": rate, "churn": churn(labels, part.before)} if method.by_steps else {}),
             **method.report(),
             "seconds": round(self.clock() - started, 4),
         }

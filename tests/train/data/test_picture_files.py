@@ -2,8 +2,10 @@
 
 import gc
 import io
+import struct
 import sys
 import weakref
+import zlib
 from contextlib import suppress
 
 import numpy as np
@@ -12,8 +14,9 @@ import pytest
 from dualclust.algos.core.errors import InvalidValueError
 from dualclust.train.augment.crops import Cut, plain_cut
 from dualclust.train.data import picture_files
+from dualclust.train.data.image_files import decode_files, head_of
 from dualclust.train.data.picture_files import check_file, copy_size, cut_picture, shrunk
-from dualclust.train.data.splits import File
+from dualclust.train.data.splits import File, Reading
 from tests.train.pictures import encoded, picture
 
 Image = pytest.importorskip("PIL.Image")
@@ -181,6 +184,42 @@ def test_boxes_are_of_the_upright_picture(turn, size):
     off = np.sqrt(((found - expected) ** 2).mean())
     # In full, the picture is turned and nothing else; at 1/4, see above.
     assert off <= (2.0 if size == 32 else 0.0)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF", "WEBP"])
+@pytest.mark.parametrize("turn", [3, 6, 8])
+def test_every_format_is_turned_upright(kind, turn):
+    """Of TIFF, Pillow tells the size of the upright picture beside the note that it is turned."""
+    upright = picture(40, 64)
+    stored = np.ascontiguousarray(np.rot90(upright, {3: 2, 6: 1, 8: -1}[turn]))
+    exif = Image.Exif()
+    exif[0x0112] = turn
+    stream = io.BytesIO()
+    how = {"lossless": True} if kind == "WEBP" else {}
+    Image.fromarray(stored).save(stream, kind, exif=exif, **how)
+    file = File(f"a.{kind.lower()}", memoryview(stream.getvalue()))
+    assert head_of(file)[1] == (64, 40)
+    (found,) = cut_picture(file, lambda w, h: [box_cut((w - 40, 0, 40, h), 40)], channels=3)
+    assert np.array_equal(found, upright[:, 24:])
+
+
+def test_a_png_file_is_not_decoded_for_its_head():
+    """Only where its exact size is asked for: a note on orientation may be behind the pixels."""
+    content = encoded(picture(400, 640), "PNG")
+    half = File("a.png", memoryview(content[: len(content) // 2]))
+    assert head_of(half) == (False, (640, 400))
+    with pytest.raises(InvalidValueError, match=r"cannot decode a\.png"):
+        head_of(half, exact=True)
+    at = content.index(b"IEND") - 4
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    note = exif.tobytes().removeprefix(b"Exif\0\0")
+    chunk = struct.pack(">I", len(note)) + b"eXIf" + note
+    chunk += struct.pack(">I", zlib.crc32(chunk[4:]))
+    late = File("a.png", memoryview(content[:at] + chunk + content[at:]))
+    assert head_of(late, exact=True)[1] == (400, 640)
+    (found,) = decode_files([late], Reading()).images
+    assert np.array_equal(found, np.rot90(picture(400, 640), -1))
 
 
 def test_modes_become_gray_or_color():

@@ -63,14 +63,15 @@ def test_settings_for_embeddings(method, machine):
         out_dim=6 if method == "mi_margin" else base.network.out_dim,
     )
     finer = method in ("secu", "coke")
+    paired = finer or method == "propos"
     clusters = (6, 12, 24, 48) if finer else (6,)
     config = replace(
         base,
         data=DataConfig("x", standardize=True, limit=5),
         threads=0 if machine.card else 3,
         network=network,
-        augment=AugmentConfig(noise=0.2, mask=0.2),
-        second=None,
+        augment=AugmentConfig() if paired else AugmentConfig(noise=0.2, mask=0.2),
+        second=AugmentConfig(neighbors=10) if paired else None,
         heads=replace(base.heads, clusters=clusters, target=6),
         assignment=replace(base.assignment, lower=0.7, upper=1.5) if finer else base.assignment,
     )
@@ -86,13 +87,18 @@ def test_settings_for_embeddings(method, machine):
     assert words["epochs"][1] == f"by count: {seen:,} samples are seen"
 
 
-def test_a_paper_with_two_views_gives_embeddings_one(monkeypatch):
-    """The second view of a recipe is of images: embeddings have the first alone."""
+def test_a_paper_with_two_views_gives_embeddings_none_of_them(monkeypatch):
+    """The second view of a recipe is of images: embeddings have neighbors, or the first alone."""
     from dualclust.train.own_data import choices
 
     base = replace(read_recipe("secu_mnist"), second=AugmentConfig(flip=True))
     monkeypatch.setattr(choices, "base_of", lambda *_, **__: (base, 10_000))
-    assert chosen(Look("embeddings", 500, dim=9), "secu").config.second is None
+    found = chosen(Look("embeddings", 500, dim=9), "secu")
+    assert found.config.second == AugmentConfig(neighbors=10)
+    assert "second.neighbors" in told(found)
+    # Finding them takes the square of their number.
+    many = chosen(Look("embeddings", 50_001, dim=9), "secu").config
+    assert (many.augment, many.second) == (AugmentConfig(noise=0.2, mask=0.2), None)
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from sklearn.datasets import load_digits
 
 from dualclust.algos.core.errors import MissingExtraError
+from dualclust.cli import train_settings
 from dualclust.cli.main import build_parser, main
 from dualclust.cli.train_settings import settings_of
 from dualclust.train.data.look import Look
 from dualclust.train.networks.efficientnet_lite import weights_file
-from dualclust.train.own_data import DEFAULT_ENCODER, Machine, Wanted, choose_settings, method_for
+from dualclust.train.networks.on_machine import DEFAULT, encoder_here
+from dualclust.train.own_data import Machine, Wanted, choose_settings, method_for
 
 PHOTOS = Look("files", 500, 3, 180, 135, varied=True)
 LETTERS = Look("files", 500, 1, 28, 28)
@@ -53,10 +57,10 @@ def test_without_an_encoder_a_cpu_is_told_the_command():
 
 
 def test_settings_of_a_graph_say_their_reasons():
-    wanted = Wanted(DEFAULT_ENCODER, 160, reason="it is there", fit="crop-bilinear")
+    wanted = Wanted(DEFAULT, 160, reason="it is there", fit="crop-bilinear")
     found = choose_settings(PHOTOS, "graph", "photos", Machine(2), clusters=7, encoder=wanted)
     config = found.config
-    assert (config.network.name, config.network.layers) == (DEFAULT_ENCODER, 0)
+    assert (config.network.name, config.network.layers) == (DEFAULT, 0)
     assert (config.data.size, config.data.fit) == (160, "crop-bilinear")
     assert config.data.decode == "once"
     many = PHOTOS._replace(n=6000)
@@ -124,3 +128,75 @@ def test_photographs_of_a_folder(photos: Path, tmp_path_factory, monkeypatch, ca
     words = ["predict", str(out), str(photos / "3.jpg"), "--table", str(out / "labels.csv")]
     assert main(words) == 0
     assert (out / "labels.csv").read_text().count("\n") == 2
+
+
+def test_methods_on_features_of_photographs_get_the_same_encoder(photos: Path):
+    if not lite_is_there():
+        pytest.skip("the weights of the extra 'photos' are not installed")
+    unnamed = chosen("--data", str(photos), "-k", "3").config
+    assert chosen("graph", "--data", str(photos), "-k", "3").config == unnamed
+    other = chosen("temi", "--data", str(photos), "-k", "3").config
+    assert (other.network, other.encoder) == (unnamed.network, unnamed.encoder)
+
+
+def test_pixels_are_clustered_where_they_are_asked_for(photos: Path):
+    words = ["--data", str(photos), "-k", "3", "--set", "network.name=pixels"]
+    config = chosen("graph", *words).config
+    assert (config.network.name, config.encoder) == ("pixels", None)
+
+
+def test_small_gray_images_of_a_graph_are_their_pixels(tmp_path: Path):
+    np.savez(tmp_path / "letters.npz", images=np.uint8(load_digits().images[:60] * 15))
+    found = chosen("graph", "--data", str(tmp_path / "letters.npz"), "-k", "3")
+    assert found.config.network.name == "pixels"
+    assert "rows are pixels; one: --encoder" in found.told
+
+
+def test_a_graph_of_photographs_without_an_encoder_is_told_the_command(photos: Path, monkeypatch):
+    monkeypatch.setattr(train_settings, "encoder_here", lambda: None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'dualclust\[photos\]'"):
+        chosen("graph", "--data", str(photos), "-k", "3")
+
+
+def keep_dinov2(cache: Path, monkeypatch: pytest.MonkeyPatch, *without: str) -> Path:
+    """Put a small network of DINOv2 where transformers would have downloaded it to."""
+    transformers = pytest.importorskip("transformers", reason="needs transformers, to make it")
+    hub = pytest.importorskip("huggingface_hub.constants", reason="needs huggingface_hub")
+    monkeypatch.setattr(hub, "HF_HUB_CACHE", str(cache))
+    at = cache / "models--facebook--dinov2-small"
+    folder = at / "snapshots" / "0123456789abcdef"
+    sizes = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = transformers.Dinov2Config(**sizes, image_size=56, patch_size=14)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        transformers.Dinov2Model(config).save_pretrained(folder)
+    pixels = {"crop_size": {"height": 56, "width": 56}, "image_mean": [0.5] * 3}
+    said = {"image_processor_type": "BitImageProcessor", **pixels, "image_std": [0.2] * 3}
+    (folder / "preprocessor_config.json").write_text(json.dumps(said))
+    (at / "refs").mkdir()
+    (at / "refs" / "main").write_text(folder.name)
+    for name in without:
+        (folder / name).unlink()
+    return folder
+
+
+def test_a_larger_encoder_that_is_here_goes_first(photos: Path, tmp_path_factory, monkeypatch):
+    cache = tmp_path_factory.mktemp("hub")
+    folder = keep_dinov2(cache, monkeypatch)
+    monkeypatch.setenv("DUALCLUST_CACHE", str(tmp_path_factory.mktemp("cache")))
+    found = chosen("--data", str(photos), "-k", "3")
+    assert found.config.network.name == "hf/facebook/dinov2-small"
+    assert found.config.encoder is not None
+    assert found.config.encoder.weights == str(folder)
+    assert found.config.data.size == 56
+    assert "it and its weights are on this machine" in found.told
+    out = tmp_path_factory.mktemp("runs") / "run"
+    assert main(["train", "--data", str(photos), "-k", "3", "--out", str(out)]) == 0
+    assert (out / "assignments.csv").read_text().count("\n") == 25
+
+
+@pytest.mark.parametrize("missing", ["model.safetensors", "config.json"])
+def test_half_an_encoder_is_none(missing: str, tmp_path: Path, monkeypatch):
+    keep_dinov2(tmp_path, monkeypatch, missing)
+    found = encoder_here()
+    assert found is None or found.name == DEFAULT

@@ -101,8 +101,10 @@ def _tiles(state: RunState, parts: Mapping[str, Any] | None) -> str:
     low, high = int(state.lower.min()), int(state.upper.max())
     allowed = allowed_sizes(low, high, state.n_samples)
     tiles.append(("Bounds", allowed, "smallest to largest allowed"))
-    churn = last.get("churn")
-    tiles.append(("Churn", f"{churn:.1%}" if finite(churn) else "–", "changed in the last epoch"))
+    if not state.records or "churn" in last:  # a method without steps has none
+        churn = last.get("churn")
+        shown = f"{churn:.1%}" if finite(churn) else "–"
+        tiles.append(("Churn", shown, "changed in the last epoch"))
     tiles.append(_agreement(state))
     return tiles_html(tiles)
 
@@ -164,6 +166,8 @@ def _sizes_note(state: RunState, parts: Mapping[str, Any] | None) -> str:
             "Labels of training are chosen batch by batch, at prices that move while the network "
             "does: their sizes come near the bounds and may leave them."
         )
+    elif state.method == "graph":
+        why = "Labels of training are those of k-means with bounds, and stay inside them."
     else:
         why = (
             f"Labels of training are those of {html.escape(state.method)}, whose loss knows no "

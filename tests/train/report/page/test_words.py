@@ -90,6 +90,14 @@ def test_tiles_have_the_last_figures():
     assert fields(records=[], done=False)["tiles"].startswith("Epoch 0 of 4 Loss – mean")
 
 
+def test_a_method_without_steps_has_neither_rate_nor_churn():
+    steps = {key: value for key, value in LAST.items() if key not in ("lr", "churn")}
+    found = fields(records=[steps], method="graph")
+    assert "rate" not in found["tiles"]
+    assert "Churn" not in found["tiles"]
+    assert "k-means with bounds, and stay inside them" in found["sizes_note"]
+
+
 SCORED = {"argmax_acc": 0.51234, "argmax_nmi": 0.4}
 CHOSEN = {"heads": {"best": 3, "judged": [], "reason": "3 stands out", "recommended": 3}}
 
