@@ -41,7 +41,7 @@ from ..core.checks import check_interval, check_per_cluster, check_same_place
 from ..core.errors import InvalidValueError
 from ..core.types import Array
 from ..offline.assignment import OfflineAssignment
-from ..scores.deadline import Deadline, deadline_of
+from ..scores.deadline import Deadline, agreed, deadline_of
 from ..scores.sources import FeatureSource
 from ._cluster_sums import best_centers, gathered_sums
 from ._empty_clusters import relocate_empty
@@ -178,6 +178,7 @@ def constrained_kmeans(
     time_limit : float >= 0, or Deadline, optional
         Seconds after which the run ends with the labels of its last iteration, and the gap that is
         proven for them. A step that has begun comes to its end, as in `assign_offline`.
+        `dualclust.interruptible` gives a limit that Ctrl-C ends.
 
     Returns
     -------
@@ -354,7 +355,7 @@ def _settled_on_sample(
         gap=NEAR,
         progress=lambda state, _: states.append(state),
         empty=empty,
-        time_limit=labeler.deadline,
+        time_limit=agreed(labeler.deadline, labeler.frame.raw.group, like=centers),
     )
     if not states:  # the time was up before
         return None

@@ -161,6 +161,7 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
         )
         raise InvalidValueError(msg)
     if options.dry_run:
+        meter.end()
         plan = _plan(n, rows.n_features, ks, shares, options.sample) | {"out": str(out)}
         plan["input"] = input_facts(rows)
         if ranks.first:
@@ -173,7 +174,16 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
     source = embedding_source(
         meter.reading(rows), options.metric, group, device=options.device, multiply=multiply
     )
-    meter.begin("judging all rows", group)
+
+    def begin(done: int) -> None:
+        what = "judging all rows" if done == len(ks) else f"k = {ks[done]}, {done + 1} of {len(ks)}"
+        meter.begin(what, group)
+
+    def progress(done: int, total: int) -> None:
+        meter.tell(f"k = {ks[done - 1]} done, {done} of {total}")
+        begin(done)
+
+    begin(0)
     found = choose_k(
         source,
         ks,
@@ -183,7 +193,7 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
         n_drawn=options.sample,
         n_splits=N_SPLITS,
         n_init=N_INIT,
-        progress=lambda done, total: meter.tell(f"k = {ks[done - 1]} done, {done} of {total}"),
+        progress=progress,
     )
     meter.end()
     if not ranks.first:

@@ -75,7 +75,9 @@ def show_plan(
     checked = _check_pairs(problem)
     if options.invalid != "drop":
         check_embeddings(rows, options.metric, alone(rows_looked_at(n, k)))
+    meter.begin("measuring a part of the rows")
     cost = measured_cost(rows, k, options.metric, multiply, device=options.device)
+    meter.end()
     updates = options.max_iter
     factor = 1.0 if problem.bounds.is_free else BOUNDED
     each = cost.update * factor / ranks.world_size
