@@ -9,12 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..algos.core.checks import check_count
 from ..algos.core.errors import InvalidValueError, MissingExtraError, UsageError
+from ..algos.scores.sources import Group
 from ..algos.selection import choose_k, sample_rows
 from ..common.formats import default_folder
 from ..common.ranks import Ranks
@@ -174,16 +176,6 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
     source = embedding_source(
         meter.reading(rows), options.metric, group, device=options.device, multiply=multiply
     )
-
-    def begin(done: int) -> None:
-        what = "judging all rows" if done == len(ks) else f"k = {ks[done]}, {done + 1} of {len(ks)}"
-        meter.begin(what, group)
-
-    def progress(done: int, total: int) -> None:
-        meter.tell(f"k = {ks[done - 1]} done, {done} of {total}")
-        begin(done)
-
-    begin(0)
     found = choose_k(
         source,
         ks,
@@ -193,7 +185,7 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
         n_drawn=options.sample,
         n_splits=N_SPLITS,
         n_init=N_INIT,
-        progress=progress,
+        progress=_shown(meter, ks, group),
     )
     meter.end()
     if not ranks.first:
@@ -215,6 +207,21 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
     about = [*input_lines(result["input"]), *note_lines(result["notes"])]
     print(*about, choice_text(found), *filter(None, [left_out]), f"written to {out}/", sep="\n")
     return 0
+
+
+def _shown(meter: Meter, ks: list[int], group: Group) -> Callable[[int, int], None]:
+    """Show the first k, and return what shows each further one, and then the look at all rows."""
+
+    def begin(done: int) -> None:
+        what = "judging all rows" if done == len(ks) else f"k = {ks[done]}, {done + 1} of {len(ks)}"
+        meter.begin(what, group)
+
+    def progress(done: int, total: int) -> None:
+        meter.tell(f"k = {ks[done - 1]} done, {done} of {total}")
+        begin(done)
+
+    begin(0)
+    return progress
 
 
 def _compared(options: argparse.Namespace) -> tuple[list[int], list[Shares]]:

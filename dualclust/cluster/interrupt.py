@@ -18,7 +18,7 @@ __all__ = ["ended_by_interrupt", "interruptible"]
 
 
 @contextmanager
-def interruptible(time_limit: float | None = None) -> Iterator[Deadline]:
+def interruptible(*, time_limit: float | None = None) -> Iterator[Deadline]:
     """Let Ctrl-C end the searches that take this limit with the best labels so far.
 
     The first Ctrl-C (SIGINT) inside the block ends each search with ``time_limit=limit`` after the

@@ -216,7 +216,7 @@ def test_an_estimator_keeps_the_best_of_its_starts_so_far(rng) -> None:
 def test_blocks_within_blocks_and_seconds_as_well(rng) -> None:
     x, bounds = problem(rng)
     with dc.interruptible() as outer:
-        with dc.interruptible(0.0) as inner:
+        with dc.interruptible(time_limit=0.0) as inner:
             assert inner.is_late()  # by the clock
             found = dc.constrained_kmeans(x, bounds, x[:K], metric="euclidean", time_limit=inner)
             assert found.n_iter == 0
@@ -227,8 +227,8 @@ def test_blocks_within_blocks_and_seconds_as_well(rng) -> None:
         press()
         assert outer.is_late()
     assert not inner.is_late()
-    with pytest.raises(dc.DualclustError, match="time_limit must lie in"), dc.interruptible(-1.0):
-        pass
+    with pytest.raises(dc.DualclustError, match="time_limit must lie in"):
+        dc.interruptible(time_limit=-1.0).__enter__()
 
 
 def test_a_thread_changes_nothing(handler) -> None:
