@@ -81,6 +81,7 @@ def augmenting_paths(
     lower: Tensor,
     upper: Tensor,
     window: float,
+    is_over: Callable[[], bool] | None = None,
 ) -> tuple[Tensor, Tensor, int, int, bool]:
     """See `dualclust.algos.offline._augmenting_paths.augmenting_paths`; on the host for a GPU.
 
@@ -96,6 +97,7 @@ def augmenting_paths(
         lower=lower.numpy(),
         upper=upper.numpy(),
         window=window,
+        is_over=is_over,
     )
     return _back(slots, values.device), _back(moved, values.device), *paths
 

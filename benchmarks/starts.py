@@ -20,10 +20,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import dualclust as dc
-from .families import heavy_tails
 from dualclust.algos.clustering.start import greedy_candidates
 from dualclust.algos.scores import feature_source, product_source
 from dualclust.cluster.distances import nearest_centers
+
+from .families import heavy_tails
 
 SIZES = ((200_000, 384, 500), (1_000_000, 64, 100))
 QUALITY = ((20_000, 100), (50_000, 100))

@@ -268,12 +268,13 @@ def constrained_kmeans(
     while state.n_iter < max_iter and not state.converged and not labeler.is_over():
         sums = gathered_sums(frame, state.labels, bounds.n_clusters, before)
         before = sums, state.labels
-        state = _updated(labeler, sums, state, tol, empty, knows_prices=prices is not None)
+        after = _updated(labeler, sums, state, tol, empty, knows_prices=prices is not None)
+        if after.objective < state.objective and labeler.is_over():
+            break  # what a search that was cut short has found is worth less
+        state = after
         if progress is not None:
             progress(state, state.changed)
-    final = labeler.proven(state, 2.0 if labeler.is_over() else gap)
-    if final is None:
-        final = labeler.labels(state.centers, state.prices, gap, state.drifts)
+    final = _final_labels(labeler, state, gap)
     return ConstrainedKMeansResult(state.centers, final, state.n_iter, state.converged)
 
 
@@ -307,6 +308,16 @@ def _updated(
         upper_bound=found.upper_bound,
         rounding=found.rounding,
     )
+
+
+def _final_labels(labeler: Labeler, state: KMeansState, gap: float) -> OfflineAssignment:
+    """Return labels for the centers of a state that prove the gap, or as much as can be proven."""
+    known = labeler.proven(state, 2.0 if labeler.is_over() else gap)
+    if known is None:
+        known = labeler.labels(state.centers, state.prices, gap, state.drifts)
+        if known.gap > gap:  # a search that was cut short may prove less than the state does
+            known = labeler.proven(state, known.gap) or known
+    return known
 
 
 def _first_state(
