@@ -35,6 +35,7 @@ class Looked:
         self.last, self.longest = time.process_time(), 0.0
 
     def __call__(self) -> float:
+        """Return the CPU seconds of the process."""
         now = time.process_time()
         self.longest, self.last = max(self.longest, now - self.last), now
         return now
