@@ -258,6 +258,7 @@ def constrained_kmeans(
         check_state(state, frame, centers)
     check_reach(frame, centers if state is None else state.centers)
     labeler = Labeler(frame, bounds, restrictions, deadline_of(time_limit))
+    labeler = labeler.in_time(centers if state is None else state.centers)
     if state is None:
         centers = xp.astype(centers, like.dtype)
         if not max_iter:

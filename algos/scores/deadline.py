@@ -73,6 +73,18 @@ class Deadline:
         """Tell whether it is over here; other ranks may see another clock (`is_over`)."""
         return (self.asked is not None and self.asked()) or self.clock() >= self.stop
 
+    def earlier(self, seconds: float) -> Deadline:
+        """Return one that comes so many seconds before, and on request when this does.
+
+        Examples
+        --------
+        >>> Deadline(5.0, clock=lambda: 0.0).earlier(2.0).stop
+        3.0
+        """
+        made = Deadline(clock=self.clock, asked=self.is_late)
+        made.stop, made.is_timed = self.stop - seconds, self.is_timed
+        return made
+
     def __deepcopy__(self, memo: object) -> Deadline:
         return self  # as scikit-learn copies the parameters of an estimator
 

@@ -28,8 +28,8 @@ __all__ = ["Forecast", "forecast"]
 MORE = 1.25
 """Scores of the smallest sample, in units of those below which a problem is solved at once."""
 
-AT_LEAST, SHARE = 2.0, 0.1
-"""A larger sample is tried if it will take at most so many seconds, or so much of all rows."""
+AT_LEAST, SHARE = 1.0, 0.1
+"""A larger sample is tried if it will take at most a second, or so much of the time of all rows."""
 
 LEAST_SLOPE = 0.25
 """Of the line, in units of the time of a row of the largest sample."""

@@ -89,6 +89,7 @@ def test_json_dry_run_and_overwrite(tmp_path, capsys):
     assert (plan["n_samples"], plan["n_features"], plan["k_range"]) == (200, 8, [2, 4, 6])
     assert (plan["sample_rows"], plan["bounds_range"]) == (200, [[0.5, None], [0.9, 1.1]])
     assert (plan["runs_per_k"], plan["bounded_runs_per_k"]) == (24, 22)
+    assert plan["seconds"] > 0.0
     assert plan["out"] == str(tmp_path / "X-choice")
     assert [p.name for p in tmp_path.iterdir()] == ["X.npy"]
     assert choice(path, "--json", ks="3") == 0
