@@ -10,6 +10,7 @@ on the clusters for each sample to be moved.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,10 @@ from .numba_compilation import ENTRY
 
 __all__ = ["augmenting_paths"]
 
-LEAST = int(np.iinfo(np.int64).min)
+LEAST, MOST = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+
+PATHS_AT_ONCE = 32
+"""As in the reference text."""
 
 FloatArray = NDArray[np.floating[Any]]
 Doubles = NDArray[np.float64]
@@ -297,16 +301,23 @@ def _begin(problem, state, leads, counts):
 
 
 @njit(**ENTRY)
-def _augment_all(problem, state, heaps, tree):
-    """Steps 3 to 6; returns samples moved, paths, and whether a search found none."""
+def _join_all(problem, state, heaps):
+    """Let the samples of the heaps be of the clusters of their labels."""
     for j in range(heaps.of_sample.shape[0]):
         i = heaps.of_sample[j, h.ROW]
         h.join(heaps, np.int64(problem.clusters[i, state.slots[i]]), j)
+
+
+@njit(**ENTRY)
+def _augment_all(problem, state, heaps, tree, most):
+    """Steps 3 to 6, up to `most` paths: samples moved, paths, and whether a search found none."""
     n_moved = n_paths = 0
     n_nodes = len(state.prices)
     for node in range(n_nodes):
         source = (node + n_nodes - 1) % n_nodes  # the root first
         while state.excess[source] > 0:  # step 6: repeat
+            if n_paths == most:
+                return n_moved, n_paths, False
             end = _search(source, problem, state, heaps, tree)  # step 3
             if end < 0:
                 return n_moved, n_paths, True
@@ -326,6 +337,7 @@ def augmenting_paths(
     upper: IntArray,
     window: float,
     parents: IntArray | None = None,
+    is_over: Callable[[], bool] | None = None,
 ) -> tuple[IntArray, Doubles, int, int, bool]:
     """See `dualclust.algos.offline._augmenting_paths.augmenting_paths`."""
     m, root = len(values), len(prices)
@@ -338,5 +350,15 @@ def augmenting_paths(
     state = _State(slots, np.append(prices, 0.0), *nodes)
     _begin(problem, state, leads, counts)
     heaps = h.empty_heaps(np.flatnonzero(leads <= window), values.shape[1], root)
-    n_moved, n_paths, is_stuck = _augment_all(problem, state, heaps, t.empty_tree(root + 1))
+    _join_all(problem, state, heaps)
+    tree, most = t.empty_tree(root + 1), MOST if is_over is None else PATHS_AT_ONCE
+    n_moved = n_paths = 0
+    while True:
+        moved, paths, is_stuck = _augment_all(problem, state, heaps, tree, np.int64(most))
+        n_moved, n_paths = n_moved + moved, n_paths + paths
+        if is_stuck or paths < most:
+            break
+        if is_over is not None and is_over():
+            is_stuck = True
+            break
     return slots, state.prices[:-1], n_moved, n_paths, is_stuck

@@ -82,6 +82,7 @@ def augmenting_paths(
     upper: Tensor,
     window: float,
     parents: Tensor | None = None,
+    is_over: Callable[[], bool] | None = None,
 ) -> tuple[Tensor, Tensor, int, int, bool]:
     """See `dualclust.algos.offline._augmenting_paths.augmenting_paths`; on the host for a GPU.
 
@@ -98,6 +99,7 @@ def augmenting_paths(
         upper=upper.numpy(),
         window=window,
         parents=_shared(parents),
+        is_over=is_over,
     )
     return _back(slots, values.device), _back(moved, values.device), *paths
 

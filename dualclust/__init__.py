@@ -47,6 +47,7 @@ from .algos.pseudo_labels import pseudo_labels
 from .algos.scores import feature_source, product_source, score_source
 from .algos.selection import choose_k
 from .backends import engine
+from .cluster.interrupt import interruptible
 
 __version__ = "0.1.0"
 
@@ -78,6 +79,7 @@ __all__ = [
     "hardness_centers",
     "init_duals",
     "init_state",
+    "interruptible",
     "kmeans",
     "kmeans_plus_plus",
     "load",

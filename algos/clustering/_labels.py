@@ -35,6 +35,7 @@ from ..core.segments import segment_sum
 from ..core.types import Array
 from ..offline import DEFAULT_OPTIONS, SolverOptions, may_be_free
 from ..offline.assignment import OfflineAssignment, assign_source
+from ..scores.blocks import block_rows
 from ..scores.deadline import Deadline, is_over
 from ..scores.sources import ScoreSource
 from ._frame import Frame, scores_of
@@ -58,6 +59,9 @@ ROUNDING = 64.0 * 2.0**-52  # of a sum, relative to its terms
 # leave a region in which they can move again.
 REACH, OWN, LEAST = 4.0, 3.0, 0.25
 
+LAST_PASSES = 2.5
+"""What two online passes take, in units of products (benchmarks/results/time_limits.md)."""
+
 FARTHEST_PRICE = 1e300
 """Largest price in the unit of the scores: float64 holds what is added to it."""
 
@@ -78,6 +82,23 @@ class Labeler(NamedTuple):
     def is_over(self) -> bool:
         """Whether the time is up, the same on all ranks, which call this together."""
         return is_over(self.deadline, self.frame.raw.group, like=self.bounds.lower)
+
+    def in_time(self, centers: Array) -> Labeler:
+        """Return it with so much time left over as labels take that a search has not found.
+
+        A search that ends without labels makes two online passes, which `time_limit` counts.
+        """
+        deadline, group = self.deadline, self.frame.raw.group
+        if deadline is None or not deadline.is_timed or not self.is_large:
+            return self
+        source = scores_of(self.frame, self.frame.inside(centers))
+        rows = min(group.n_local, block_rows(self.bounds.n_clusters, like=centers))
+        for _ in range(2):  # the first time, rows may come from a disk
+            begun = deadline.clock()
+            read(compat.array_namespace(centers).sum(source.block(0, rows)))
+            seconds = deadline.clock() - begun
+        left = LAST_PASSES * seconds * group.n_local / max(rows, 1)
+        return self._replace(deadline=deadline.earlier(left))
 
     @property
     def is_large(self) -> bool:

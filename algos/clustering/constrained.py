@@ -41,7 +41,7 @@ from ..core.checks import check_interval, check_per_cluster, check_same_place
 from ..core.errors import InvalidValueError
 from ..core.types import Array
 from ..offline.assignment import OfflineAssignment
-from ..scores.deadline import Deadline, deadline_of
+from ..scores.deadline import Deadline, agreed, deadline_of
 from ..scores.sources import FeatureSource
 from ._cluster_sums import best_centers, gathered_sums
 from ._empty_clusters import relocate_empty
@@ -178,6 +178,7 @@ def constrained_kmeans(
     time_limit : float >= 0, or Deadline, optional
         Seconds after which the run ends with the labels of its last iteration, and the gap that is
         proven for them. A step that has begun comes to its end, as in `assign_offline`.
+        `dualclust.interruptible` gives a limit that Ctrl-C ends.
 
     Returns
     -------
@@ -257,6 +258,7 @@ def constrained_kmeans(
         check_state(state, frame, centers)
     check_reach(frame, centers if state is None else state.centers)
     labeler = Labeler(frame, bounds, restrictions, deadline_of(time_limit))
+    labeler = labeler.in_time(centers if state is None else state.centers)
     if state is None:
         centers = xp.astype(centers, like.dtype)
         if not max_iter:
@@ -267,12 +269,13 @@ def constrained_kmeans(
     while state.n_iter < max_iter and not state.converged and not labeler.is_over():
         sums = gathered_sums(frame, state.labels, bounds.n_clusters, before)
         before = sums, state.labels
-        state = _updated(labeler, sums, state, tol, empty, knows_prices=prices is not None)
+        after = _updated(labeler, sums, state, tol, empty, knows_prices=prices is not None)
+        if after.objective < state.objective and labeler.is_over():
+            break  # what a search that was cut short has found is worth less
+        state = after
         if progress is not None:
             progress(state, state.changed)
-    final = labeler.proven(state, 2.0 if labeler.is_over() else gap)
-    if final is None:
-        final = labeler.labels(state.centers, state.prices, gap, state.drifts)
+    final = _final_labels(labeler, state, gap)
     return ConstrainedKMeansResult(state.centers, final, state.n_iter, state.converged)
 
 
@@ -306,6 +309,16 @@ def _updated(
         upper_bound=found.upper_bound,
         rounding=found.rounding,
     )
+
+
+def _final_labels(labeler: Labeler, state: KMeansState, gap: float) -> OfflineAssignment:
+    """Return labels for the centers of a state that prove the gap, or as much as can be proven."""
+    known = labeler.proven(state, 2.0 if labeler.is_over() else gap)
+    if known is None:
+        known = labeler.labels(state.centers, state.prices, gap, state.drifts)
+        if known.gap > gap:  # a search that was cut short may prove less than the state does
+            known = labeler.proven(state, known.gap) or known
+    return known
 
 
 def _first_state(
@@ -354,7 +367,7 @@ def _settled_on_sample(
         gap=NEAR,
         progress=lambda state, _: states.append(state),
         empty=empty,
-        time_limit=labeler.deadline,
+        time_limit=agreed(labeler.deadline, labeler.frame.raw.group, like=centers),
     )
     if not states:  # the time was up before
         return None

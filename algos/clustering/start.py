@@ -54,6 +54,7 @@ __all__ = [
     "greedy_candidates",
     "kmeans_plus_plus",
     "power_of_two",
+    "sample_rows",
     "start_centers",
 ]
 
@@ -66,6 +67,10 @@ SAMPLE_PER_CLUSTER, FEWEST_SAMPLED = 32, 2**12
 TIE = 2.0**-30
 """Candidates whose sums differ by less than this share of all squared lengths tie; the first wins.
 The sums come from products of matrices, with errors of 2^-50 that depend on the BLAS."""
+
+NEAR = 2.0**-20
+"""Squared distances below this share of the squared lengths are computed from differences: those of
+products then have 30 bits at least."""
 
 
 def greedy_candidates(n_clusters: int) -> int:
@@ -85,6 +90,7 @@ def kmeans_plus_plus(
     weights: Array | None = None,
     *,
     given: Array | None = None,
+    n_drawn: int | None = None,
 ) -> Array:
     """Draw spread-out starting centers: rows with probability proportional to squared distance.
 
@@ -104,6 +110,9 @@ def kmeans_plus_plus(
     given : (m, d) real array, optional
         Centers that are there already, in the dtype of the features: k rows far from them are
         drawn, the first one in proportion to weight times squared distance as well.
+    n_drawn : int, optional
+        Rows that take part, spread evenly over all, at least k; by default 32 for each center and
+        at least 4096, or all rows if there are not more.
 
     Returns
     -------
@@ -117,9 +126,11 @@ def kmeans_plus_plus(
 
     Notes
     -----
-    Cost O(n k l d), in chunks of rows, which the threads of `workers` share out; nothing is read
-    back from a device between two centers. Once all rows coincide with centers, the remaining rows
-    are drawn like the first. Candidates need a float64 copy of the rows.
+    Cost O(m k l d) for m rows that take part, in chunks of rows, which the threads of `workers`
+    share out; nothing is read back from a device between two centers. Once all rows coincide with
+    centers, the remaining rows are drawn like the first. Candidates need a float64 copy of the
+    rows. All rows take part where fewer than k of those would have a weight. What a sample costs
+    in inertia is measured (benchmarks/results/kmeans.md).
 
     Examples
     --------
@@ -154,6 +165,7 @@ def kmeans_plus_plus(
     if weights is None:
         weights = xp.ones((n,), dtype=xp.float64, device=compat.device(features))
     weights = check_weights("weights", weights, n)
+    features, weights = _taking_part(features, weights, k, n_drawn)
     # If squares would overflow or vanish, take half the distance in units of the largest entry.
     unit = power_of_two(float(xp.max(xp.abs(features))), xp.float64, xp)
     inverse = 1.0 if 1e-100 < unit < 1e100 else 0.5 / unit
@@ -165,6 +177,7 @@ def kmeans_plus_plus(
         nearest = xp.minimum(nearest, apart)
         drawn = xp.where(xp.any(nearest > 0), nearest, weights)
     for j in range(k):
+        apart = None
         running = xp.cumulative_sum(drawn)
         total = running[-1:]
         own = uniforms[j, :] if j or n_given else uniforms[0, :1]
@@ -172,9 +185,11 @@ def kmeans_plus_plus(
         place = xp.searchsorted(running, own * total, side="right")
         place = xp.minimum(place, xp.searchsorted(running, total, side="left"))
         if trials is not None and (j or n_given):
-            place = trials.best(nearest, place)
+            place, apart = trials.best(nearest, place)
         row = xp.take(features, place, axis=0)
-        nearest = xp.minimum(nearest, weights * _squared_distances(features, row, inverse))
+        if apart is None:
+            apart = _squared_distances(features, row, inverse)
+        nearest = xp.minimum(nearest, weights * apart)
         drawn = xp.where(xp.any(nearest > 0), nearest, weights)
         chosen.append(row)
     return xp.concat(chosen)
@@ -190,19 +205,37 @@ def _checked_given(given: Array | None, features: Array) -> Array:
     return given
 
 
+def _taking_part(
+    features: Array, weights: Array, k: int, n_drawn: int | None
+) -> tuple[Array, Array]:
+    """Return the rows that centers are drawn from, and their weights."""
+    n = features.shape[0]
+    m = sample_rows(n, k) if n_drawn is None else min(n, check_count("n_drawn", n_drawn, k))
+    if m == n:
+        return features, weights
+    xp, ids = compat.array_namespace(features), strided_ids(n, m, features)
+    own = xp.take(weights, ids)
+    if int(xp.sum(xp.astype(own > 0, xp.int64))) < k:
+        return features, weights
+    return xp.take(features, ids, axis=0), own
+
+
 class _Trials:
     """Choice of the candidate that leaves the smallest sum of squared distances."""
 
     def __init__(self, features: Array, weights: Array, inverse: float) -> None:
         xp = compat.array_namespace(features)
+        self.features, self.inverse = features, inverse
         rows = xp.astype(features, xp.float64) * inverse
         # Relative to their mean, where products lose the fewest digits.
         self.rows = rows - xp.sum(rows / rows.shape[0], axis=0)
         self.squares, self.weights = xp.vecdot(self.rows, self.rows), weights
         self.tie = TIE * xp.sum(weights * (self.squares + xp.max(self.squares)))
 
-    def best(self, nearest: Array, place: Array) -> Array:
+    def best(self, nearest: Array, place: Array) -> tuple[Array, Array]:
         """Return the index of the best candidate, (1,), among the rows `place`.
+
+        And the squared distances of all rows to it, (n,), exactly 0 if equal.
 
         Parameters
         ----------
@@ -211,11 +244,20 @@ class _Trials:
         place : (l,) int64 array
         """
         xp = compat.array_namespace(nearest)
-        products = xp.matmul(self.rows, xp.take(self.rows, place, axis=0).T)
-        apart = self.squares[:, None] - 2.0 * products + xp.take(self.squares, place)
-        left = xp.sum(xp.minimum(nearest[:, None], self.weights[:, None] * apart), axis=0)
+        products = xp.matmul(xp.take(self.rows, place, axis=0), self.rows.T)
+        apart = self.squares - 2.0 * products + xp.take(self.squares, place)[:, None]
+        left = xp.sum(xp.minimum(nearest, self.weights * apart), axis=1)
         good = xp.astype(left <= xp.min(left) + self.tie, xp.int8)
-        return xp.take(place, xp.reshape(xp.argmax(good), (1,)))
+        first = xp.reshape(xp.argmax(good), (1,))
+        chosen = xp.take(place, first)
+        return chosen, self._exact(xp.take(apart, first, axis=0)[0, :], chosen)
+
+    def _exact(self, apart: Array, chosen: Array) -> Array:
+        """Replace distances that are short beside the rows, and so have lost digits."""
+        xp = compat.array_namespace(apart)
+        row = xp.take(self.features, chosen, axis=0)
+        short = apart <= NEAR * (self.squares + xp.take(self.squares, chosen))
+        return _squared_distances(self.features, row, self.inverse, (apart, short))
 
 
 def start_centers(
@@ -281,7 +323,7 @@ def start_centers(
     if weights is not None:
         check_same_place(features=like, weights=weights)
         weights = check_weights("weights", weights, n)
-    m = min(n, max(FEWEST_SAMPLED, SAMPLE_PER_CLUSTER * k))
+    m = sample_rows(n, k)
     ids = (strided_ids(n, m, like) + int(float(draws[-1]) * n)) % n
     sample = source.take(ids)
     if metric == "cosine":
@@ -290,6 +332,17 @@ def start_centers(
     if own is not None and not bool(xp.any(own > 0)):  # the sample has no weight
         own = None
     return kmeans_plus_plus(sample, xp.reshape(draws[:-1], (k, tries)), own, given=given)
+
+
+def sample_rows(n: int, n_clusters: int) -> int:
+    """Return how many of n rows k-means++ looks at.
+
+    Examples
+    --------
+    >>> sample_rows(10**6, 10), sample_rows(10**6, 1000), sample_rows(500, 10)
+    (4096, 32000, 500)
+    """
+    return min(n, max(FEWEST_SAMPLED, SAMPLE_PER_CLUSTER * n_clusters))
 
 
 def power_of_two(largest: float, dtype: object, xp: Namespace) -> float:
@@ -306,17 +359,25 @@ def power_of_two(largest: float, dtype: object, xp: Namespace) -> float:
     return math.ldexp(1.0, min(max(math.frexp(largest)[1], least), 1023))
 
 
-def _squared_distances(features: Array, row: Array, inverse: float) -> Array:
-    """Return squared distances to one row times ``inverse^2``, (n,) float64; exactly 0 if equal."""
+def _squared_distances(
+    features: Array, row: Array, inverse: float, known: tuple[Array, Array] | None = None
+) -> Array:
+    """Return squared distances to one row times ``inverse^2``, (n,) float64; exactly 0 if equal.
+
+    `known` are such distances, and which of them are not to be relied on.
+    """
     xp = compat.array_namespace(features)
     n, d = features.shape
-    entries = CHUNK_ENTRIES if on_host(features) else DEVICE_CHUNK_ENTRIES
-    rows = max(1, entries // max(d, 1))
+    reads = on_host(features)  # on a device, nothing is read back
+    rows = max(1, (CHUNK_ENTRIES if reads else DEVICE_CHUNK_ENTRIES) // max(d, 1))
     row = xp.astype(row, xp.float64) * inverse
 
     def of_chunk(first: int, last: int) -> Array:
+        if known is not None and reads and not bool(xp.any(known[1][first:last])):
+            return known[0][first:last]
         chunk = xp.astype(features[first:last, :], xp.float64)
         apart = (chunk if inverse == 1.0 else chunk * inverse) - row
-        return xp.vecdot(apart, apart)
+        exact = xp.vecdot(apart, apart)
+        return xp.where(known[1][first:last], exact, known[0][first:last]) if known else exact
 
     return xp.concat(list(map_blocks(of_chunk, n, rows, like=features)))

@@ -48,6 +48,7 @@ paper                  here          shape    meaning
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -60,6 +61,9 @@ __all__ = ["augmenting_paths"]
 
 _Rows = list[list[tuple[int, float]]]
 
+PATHS_AT_ONCE = 32
+"""Paths between two looks at whether the time is up: a tenth of a second at 500 clusters."""
+
 
 @kernel
 def augmenting_paths(
@@ -71,6 +75,7 @@ def augmenting_paths(
     upper: Array,
     window: float,
     parents: Array | None = None,
+    is_over: Callable[[], bool] | None = None,
 ) -> tuple[Array, Array, int, int, bool]:
     """Move samples along shortest augmenting paths until counts obey the bounds and the prices.
 
@@ -82,7 +87,8 @@ def augmenting_paths(
 
     Returns the slots, prices for which they are best (of the samples inside the window), the number
     of samples moved and that of the paths, and whether a search found none: then candidates or
-    window are too few.
+    window are too few. So it is where `is_over` says yes, which is asked after every
+    `PATHS_AT_ONCE` paths.
     """
     xp = compat.array_namespace(values)
     device = compat.device(values)
@@ -103,7 +109,7 @@ def augmenting_paths(
         parents=None if parents is None else [int(u) for u in entries("parents", parents)],
         window=window,
     )
-    n_moved, n_paths, is_stuck = flow.run()
+    n_moved, n_paths, is_stuck = flow.run(is_over)
     return (
         xp.asarray(flow.slots, dtype=xp.int64, device=device),
         xp.asarray(flow.prices[:-1], dtype=xp.float64, device=device),
@@ -162,7 +168,7 @@ class _Flow:
             self.excess[v] -= self.reported[v]
             self.excess[u] += self.reported[v]
 
-    def run(self) -> tuple[int, int, bool]:
+    def run(self, is_over: Callable[[], bool] | None) -> tuple[int, int, bool]:
         """Empty every node that has an excess, the root first."""
         n_moved = n_paths = 0
         for source in (self.root, *range(self.root)):
@@ -173,6 +179,8 @@ class _Flow:
                 n_moved += self._augment(source, end, tree)  # step 4
                 n_paths += 1
                 self._update(end, tree)  # step 5
+                if is_over is not None and n_paths % PATHS_AT_ONCE == 0 and is_over():
+                    return n_moved, n_paths, True
         return n_moved, n_paths, False
 
     def _label(self) -> tuple[list[float], list[int]]:

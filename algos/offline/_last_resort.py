@@ -31,11 +31,13 @@ __all__ = ["last_resort", "raise_no_labels", "raise_without_labels", "solve_in_f
 def last_resort(problem: Problem, search: Search) -> OfflineAssignment:
     """Return the best labels so far, those of online passes, or the optimum from all scores.
 
-    With a deadline, all scores are the last resort only where nothing else has led to labels: paths
-    through them may take hundreds of passes, and do not look at the clock.
+    With a time limit, or once somebody has asked for the end, all scores are the last resort only
+    where nothing else has led to labels: paths through them may take hundreds of passes, and do not
+    look at the clock.
     """
     source, bounds, _, options = problem[:4]
-    n_scores, online, is_timed = problem.n_scores, search.online, problem.deadline is not None
+    n_scores, online, deadline = problem.n_scores, search.online, problem.deadline
+    is_timed = deadline is not None and (deadline.is_timed or problem.is_over())
     if problem.is_exact and not is_timed:
         return solve_in_full(problem, search.prices)
     if search.best is None or (n_scores <= options.retry_entries and not problem.is_over()):

@@ -94,7 +94,7 @@ def solve_reduced(
     max_truncation : float, optional
         Relative worth of truncated clusters above which no labels are sought, `tol` by default.
     is_over : callable, optional
-        Whether the time is up: then no labels are sought.
+        Whether the time is up: then no labels are sought, or not any longer.
     options : SolverOptions
 
     Returns
@@ -123,7 +123,9 @@ def solve_reduced(
     if is_worthless or _held_back(candidates, problem, refined, options):
         return ReducedSolution(None, prices, bound, prices)
     # Steps 4 and 5: labels and proof.
-    assignment, moved = labels_by_paths(candidates, bounds, refined, tol, size, options)
+    assignment, moved = labels_by_paths(
+        candidates, bounds, refined, tol, size, options, is_over=is_over
+    )
     return ReducedSolution(assignment, moved, bound, prices)
 
 
@@ -162,6 +164,8 @@ def labels_by_paths(
     tol: float,
     size: float,
     options: SolverOptions,
+    *,
+    is_over: Callable[[], bool] = lambda: False,
 ) -> tuple[OfflineAssignment | None, Array]:
     """Steps 4 and 5: labels, with the prices that the paths have left; None where paths fail."""
     xp, assignment = compat.array_namespace(bounds.lower), None
@@ -177,8 +181,9 @@ def labels_by_paths(
             lower=lower,
             upper=upper,
             window=window if attempt < options.max_windows else math.inf,
+            is_over=is_over,
         )
-        if is_stuck and window > largest_lead:
+        if is_stuck and (window > largest_lead or is_over()):
             break
         window *= options.window_growth
         if is_stuck:

@@ -5,7 +5,7 @@ it does not need. Scores have a unit in which sums neither overflow nor vanish.
 """
 
 from .blocks import MOST_ROWS, block_rows, map_blocks, row_blocks
-from .deadline import Deadline, deadline_of, is_over
+from .deadline import Deadline, agreed, deadline_of, is_over
 from .largest import largest_scores
 from .nearest import best_clusters
 from .sources import (
@@ -46,6 +46,7 @@ __all__ = [
     "ScoreSource",
     "ScoresOutOfRangeError",
     "Turn",
+    "agreed",
     "allowed_pairs",
     "alone",
     "best_clusters",

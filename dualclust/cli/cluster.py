@@ -308,7 +308,11 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_time(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument_group("when to stop").add_argument(
+    about = (
+        "The first Ctrl-C ends a clustering like --time, with exit code 75; with --checkpoint it "
+        "saves the state instead. The second leaves at once."
+    )
+    parser.add_argument_group("when to stop", about).add_argument(
         "--time",
         type=float,
         metavar="S",
@@ -320,7 +324,9 @@ def _add_time(parser: argparse.ArgumentParser) -> None:
 def _add_output(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("what to write").add_argument
     add("--out", type=Path, metavar="DIR", help="output folder (default X-clusters, next to X.npy)")
-    add_shared_output(add, "updates, rows per second and time left")
+    add_shared_output(
+        add, "time, phase, update, gap, pass, rows per second and time left, from the start,"
+    )
     add("--report", action="store_true", help="add report.html, one page that loads nothing else")
     add(
         "--show",

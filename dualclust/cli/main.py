@@ -2,8 +2,9 @@
 
 Exit codes are those of ``sysexits.h``: 0 done, 1 a claim of ``proofs`` does not stand, 2 usage,
 65 unusable data, 66 missing input, 69 a missing extra, 70 a bug or a lost rank, 71 out of memory,
-73 an output that cannot be written, 75 stopped on request and saved: `resume` goes on, 130
-interrupted at once. An error is one line on standard error and leaves no file.
+73 an output that cannot be written, 75 stopped on request, with what there is saved (a state that
+`resume` goes on from, or the labels so far), 130 interrupted at once. An error is one line on
+standard error and leaves no file.
 """
 
 from __future__ import annotations

@@ -9,16 +9,20 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..algos.core.checks import check_count
 from ..algos.core.errors import InvalidValueError, MissingExtraError, UsageError
+from ..algos.scores.sources import Group, alone
 from ..algos.selection import choose_k, sample_rows
-from ..common.formats import default_folder
+from ..common.formats import Rows, default_folder
 from ..common.ranks import Ranks
 from .choice_figure import choice_png
+from .choice_forecast import choice_forecast
 from .choice_table import choice_csv, choice_of, choice_text
 from .embeddings import check_embeddings, embedding_source
 from .exchange import row_group
@@ -29,10 +33,10 @@ from .output import json_text
 from .output_folder import check_folder, replace_folder
 from .places import device_place
 from .problem import open_valid
-from .progress import Meter
+from .progress import Meter, duration
 from .threads import Multiply
 
-__all__ = ["bounds_range", "k_range", "run_choice"]
+__all__ = ["bounds_range", "expected_time", "k_range", "run_choice"]
 
 Shares = tuple[float, float]
 
@@ -161,7 +165,11 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
         )
         raise InvalidValueError(msg)
     if options.dry_run:
-        plan = _plan(n, rows.n_features, ks, shares, options.sample) | {"out": str(out)}
+        meter.begin("comparing on a part of the rows")
+        seconds = expected_time(options, rows, ks, shares, multiply) / ranks.world_size
+        meter.end()
+        plan = _plan(n, rows.n_features, ks, shares, options.sample)
+        plan |= {"seconds": seconds, "out": str(out)}
         plan["input"] = input_facts(rows)
         if ranks.first:
             print(json_text(plan) if options.json else _plan_text(plan), end="")
@@ -173,7 +181,6 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
     source = embedding_source(
         meter.reading(rows), options.metric, group, device=options.device, multiply=multiply
     )
-    meter.begin("judging all rows", group)
     found = choose_k(
         source,
         ks,
@@ -183,7 +190,7 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
         n_drawn=options.sample,
         n_splits=N_SPLITS,
         n_init=N_INIT,
-        progress=lambda done, total: meter.tell(f"k = {ks[done - 1]} done, {done} of {total}"),
+        progress=_shown(meter, ks, group),
     )
     meter.end()
     if not ranks.first:
@@ -205,6 +212,21 @@ def _run(options: argparse.Namespace, ranks: Ranks, multiply: Multiply, meter: M
     about = [*input_lines(result["input"]), *note_lines(result["notes"])]
     print(*about, choice_text(found), *filter(None, [left_out]), f"written to {out}/", sep="\n")
     return 0
+
+
+def _shown(meter: Meter, ks: list[int], group: Group) -> Callable[[int, int], None]:
+    """Show the first k, and return what shows each further one, and then the look at all rows."""
+
+    def begin(done: int) -> None:
+        what = "judging all rows" if done == len(ks) else f"k = {ks[done]}, {done + 1} of {len(ks)}"
+        meter.begin(what, group)
+
+    def progress(done: int, total: int) -> None:
+        meter.tell(f"k = {ks[done - 1]} done, {done} of {total}")
+        begin(done)
+
+    begin(0)
+    return progress
 
 
 def _compared(options: argparse.Namespace) -> tuple[list[int], list[Shares]]:
@@ -232,6 +254,31 @@ def _compared(options: argparse.Namespace) -> tuple[list[int], list[Shares]]:
     return ks, bounds_range(options.bounds_range)
 
 
+def expected_time(
+    options: argparse.Namespace,
+    rows: Rows,
+    ks: list[int],
+    shares: list[Shares],
+    multiply: Multiply,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
+    """Return about how many seconds a run of one process will take."""
+    group, metric, device = alone(rows.n_samples), options.metric, options.device
+    source = embedding_source(rows, metric, group, device=device, multiply=multiply)
+    return choice_forecast(
+        source,
+        ks,
+        shares,
+        metric=metric,
+        seed=options.seed,
+        n_drawn=options.sample,
+        n_splits=N_SPLITS,
+        n_init=N_INIT,
+        clock=clock,
+    )
+
+
 def _plan(n: int, d: int, ks: list[int], shares: list[Any], sample: int | None) -> dict[str, Any]:
     """Return what it would take."""
     m = sample_rows(n, ks[-1], n_drawn=sample)
@@ -256,6 +303,7 @@ def _plan_text(plan: dict[str, Any]) -> str:
         f"sample              {p['sample_rows']:,} rows in memory, {size:,.0f} MiB",
         f"runs                {count} x {p['runs_per_k']} of k-means, "
         f"{count} x {p['bounded_runs_per_k']} with bounds",
+        f"time                about {duration(p['seconds'])}",
         f"would write         {p['out']}/",
         "nothing was written",
     ]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ..algos.clustering.choices import restricted_scores
 from ..algos.clustering.constrained import ConstrainedKMeansResult, KMeansState, constrained_kmeans
 from ..algos.core.errors import OutputError
-from ..algos.scores.deadline import Deadline, deadline_of
+from ..algos.scores.deadline import Deadline
 from ..algos.scores.sources import ScoreSource
 from ..common.files import remove_leftovers_of
 from ..common.formats import default_folder, look_at
@@ -29,6 +29,7 @@ from ..common.stopping import Stop, StoppedError, stoppable
 from .distances import squared_distances
 from .exchange import exchange_lengths
 from .graph import check_graph, graph_facts, graph_line
+from .interrupt import ended_by_interrupt
 from .launch import on_ranks
 from .model import MODEL_FILE, model_bytes
 from .notable import Notable, Restricted, find_notable
@@ -55,7 +56,8 @@ def run_cluster(options: argparse.Namespace) -> int:
     Raises
     ------
     StoppedError
-        With how to go on, for a run that a signal asked to end and that has saved its state.
+        With how to go on, for a run that a signal asked to end: with a checkpoint it has saved its
+        state, without one it has written the best labels so far.
     KeyboardInterrupt
         With how to go on, for a run that left at once.
     """
@@ -78,7 +80,7 @@ def _run(
     if options.graph is not None:
         check_graph(options, ranks.world_size)
     check_options(options)
-    deadline = deadline_of(options.time)
+    deadline = Deadline(options.time)
     out = options.out or default_folder(options.input)
     try:
         inputs = {"X.npy": options.input, "--table": options.table}
@@ -98,11 +100,20 @@ def _run(
 
         return show_plan(options, ranks, multiply, meter, out)
     problem = open_problem(options, ranks, multiply, meter)
-    with _only_run(options, ranks):
+    ending = nullcontext() if stop is not None else ended_by_interrupt(deadline)
+    with _only_run(options, ranks), ending as asked:
         if options.checkpoint is not None and ranks.first:
             remove_leftovers_of(options.checkpoint)
         result = _cluster(options, problem, ranks, meter, stop, deadline)
-        _write_all(options, problem, ranks, meter, result)
+        is_done = result.converged and result.gap <= options.gap
+        is_early = not is_done and asked is not None and _on_any_rank(ranks, asked)
+        early = [f"Ctrl-C has ended it after {result.n_iter} updates"] if is_early else []
+        _write_all(options, problem, ranks, meter, result, early)
+    if is_early:
+        where = f"the best labels so far, with a proven gap of {result.gap:.1e}, are in {out}/"
+        more = f". To go on from there, give --start {out} and another --out"
+        msg = f"{early[0]}: {where}{more if options.graph is None else ''}"
+        raise StoppedError(msg)
     return 0
 
 
@@ -120,8 +131,9 @@ def _write_all(
     ranks: Ranks,
     meter: Meter,
     result: ConstrainedKMeansResult,
+    early: list[str],
 ) -> None:
-    """Measure and write."""
+    """Measure and write, with what has ended the run early among the notes."""
     found = _collect(result, problem)
     meter.begin("measuring", problem.source.group)
     squared = notable = None
@@ -131,7 +143,7 @@ def _write_all(
         )
     if options.table is not None or options.report:
         notable = _notable(options, problem, found)
-    report = _result(options, problem, found, squared)
+    report = _result(options, problem, found, squared, early)
     page: dict[str, bytes] = {}
     if options.report and notable is not None:  # on all ranks: each reads its own rows
         page = _page(options, problem, found, report, notable, ranks)
@@ -146,7 +158,7 @@ def _cluster(
     ranks: Ranks,
     meter: Meter,
     stop: Stop | None,
-    deadline: Deadline | None,
+    deadline: Deadline,
 ) -> ConstrainedKMeansResult:
     source, group = problem.source, problem.source.group
 
@@ -156,10 +168,10 @@ def _cluster(
             if ranks.first:
                 save(options, problem, state, labels)
             _check_stop(options, ranks, state, stop)
-        told = f"{changed:.2%} of the labels changed, gap {state.gap:.1e}"
+        told = f"gap {state.gap:.1e}, {changed:.2%} of labels changed"
         meter.tell(told if meter.one_line else f"update {state.n_iter}: {told}")
         last = state.converged or state.n_iter == options.max_iter
-        nexts = f"update {state.n_iter + 1} of at most {options.max_iter}"
+        nexts = f"update {state.n_iter + 1} of {options.max_iter}"
         meter.begin("the final labels" if last else nexts, problem.source.group)
 
     meter.begin("choosing the first centers", problem.source.group)
@@ -203,12 +215,15 @@ def _cluster(
 
 def _check_stop(options: argparse.Namespace, ranks: Ranks, state: KMeansState, stop: Stop) -> None:
     """End all ranks after an update that was saved, if one of them was asked to end."""
-    asked = stop()
-    if ranks.world_size > 1:
-        asked = any(exchange_lengths(ranks, 0, int(asked)))
-    if asked:
+    if _on_any_rank(ranks, stop):
         msg = f"stopped after update {state.n_iter}; {how_to_go_on(options)}"
         raise StoppedError(msg)
+
+
+def _on_any_rank(ranks: Ranks, asked: Stop) -> bool:
+    """Tell all ranks alike whether one of them was asked to end."""
+    own = asked()
+    return own if ranks.world_size == 1 else any(exchange_lengths(ranks, 0, int(own)))
 
 
 def _collect(result: ConstrainedKMeansResult, problem: Problem) -> Clusters:
@@ -256,7 +271,11 @@ def _notable(options: argparse.Namespace, problem: Problem, found: Clusters) -> 
 
 
 def _result(
-    options: argparse.Namespace, problem: Problem, found: Clusters, squared: float | None
+    options: argparse.Namespace,
+    problem: Problem,
+    found: Clusters,
+    squared: float | None,
+    early: list[str],
 ) -> dict[str, Any]:
     """Return the contents of result.json, but for the names of the files."""
     weights = problem.weights
@@ -270,6 +289,7 @@ def _result(
         "notes": [
             *notes_on_input(options, problem.rows, found.upper),
             *notes_on_result(found),
+            *early,
         ],
     }
 

@@ -53,7 +53,8 @@ def on_ranks(
     wanted = sys.stderr.isatty() if options.progress is None else options.progress
     meter = Meter(ranks.first and wanted)
     try:
-        with products_on(options.threads) as multiply, watched(ranks, how=lost):
+        watching = watched(ranks, how=lost)
+        with products_on(options.threads) as multiply, watching, meter.running():
             return agree(ranks, lambda: run(options, ranks, multiply, meter))
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(stopped()) from stop

@@ -1,42 +1,36 @@
-"""``dualclust cluster --dry-run``: what a run would take, from the first blocks of the file.
+"""``dualclust cluster --dry-run``: what a run would take, from samples of the rows.
 
-Nothing is written. Time is that of k-means without bounds on a sample of the rows, for each update
-and row, times what bounds cost more; the number of updates until labels settle is not known, so the
-last number is a limit and not a forecast.
+Nothing is written. Time is that of samples of the rows, clustered as the run would (`forecast`).
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import array_api_compat as compat
 import numpy as np
 
 from ..algos.bounds.forbidden_pairs import feasibility
 from ..algos.bounds.infeasibility import infeasible
-from ..algos.clustering.lloyd import kmeans
 from ..algos.offline import DEFAULT_OPTIONS
 from ..algos.scores.blocks import MOST_ROWS, block_rows
-from ..algos.scores.sources import FeatureSource, alone
-from ..common.formats import Rows
+from ..algos.scores.sources import alone
 from ..common.ranks import Ranks
 from .embeddings import check_embeddings, embedding_source
+from .forecast import Forecast, forecast
 from .model import MODEL_FILE
 from .notes import input_facts, input_lines, note_lines, notes_on_input
 from .output import json_text
-from .places import on_host
+from .places import on_host, placed
 from .problem import Inputs, open_valid, read_inputs
 from .progress import Meter, duration
+from .start import drawn_centers
 from .threads import Multiply
 
-__all__ = ["Cost", "expected_memory", "measured_cost", "show_plan"]
-
-BOUNDED = 1.5
-"""Time of an update inside bounds, in units of one of k-means without: 1 to 2 where measured, and
-tens where bounds are hard to meet (half of the rows between two centers that are nearly one)."""
+__all__ = ["expected_memory", "expected_time", "show_plan"]
 
 PROCESS = 200e6
 """Bytes of the process with NumPy, SciPy and the compiled kernels."""
@@ -49,13 +43,6 @@ CANDIDATES = 3
 
 PAIRS_LOOKED_AT = 2**24
 """Pairs of row and cluster up to which forbidden ones are checked by a flow."""
-
-
-class Cost(NamedTuple):
-    """Seconds of one update on all rows of one process, and of the first look at them."""
-
-    update: float
-    look: float
 
 
 def show_plan(
@@ -75,10 +62,10 @@ def show_plan(
     checked = _check_pairs(problem)
     if options.invalid != "drop":
         check_embeddings(rows, options.metric, alone(rows_looked_at(n, k)))
-    cost = measured_cost(rows, k, options.metric, multiply, device=options.device)
-    updates = options.max_iter
-    factor = 1.0 if problem.bounds.is_free else BOUNDED
-    each = cost.update * factor / ranks.world_size
+    meter.begin("clustering samples of the rows")
+    expected = expected_time(options, problem, multiply)
+    meter.end()
+    seconds = expected.seconds / ranks.world_size
     files = ["labels.npy", "centers.npy", "sizes.csv", MODEL_FILE, "result.json"]
     files += ["rows.csv", "report.html"] if options.report else []
     low, high = on_host(problem.bounds.lower), on_host(problem.bounds.upper)
@@ -93,9 +80,10 @@ def show_plan(
         "max_count": int(high.max()),
         "feasible": True if checked else None,
         "memory_bytes": int(expected_memory(n, d, k, rows.dtype.itemsize)),
-        "most_updates": updates,
-        "seconds_per_update": each,
-        "most_seconds": cost.look / ranks.world_size + each * (updates + 1),
+        "most_updates": options.max_iter,
+        "updates": expected.updates,
+        "seconds": seconds if options.time is None else min(seconds, options.time),
+        "measured_rows": expected.rows,
         "out": str(out),
         "files": files,
         "table": None if options.table is None else str(options.table),
@@ -112,32 +100,37 @@ def rows_looked_at(n: int, k: int) -> int:
     return min(n, max(MOST_ROWS, 4 * block_rows(k)))
 
 
-def measured_cost(
-    rows: Rows, k: int, metric: str, multiply: Multiply, *, device: str = "cpu"
-) -> Cost:
-    """Time k-means on the first blocks of a file, and scale it to all rows.
+def expected_time(
+    options: argparse.Namespace,
+    problem: Inputs,
+    multiply: Multiply,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Forecast:
+    """Return what a run of one process will take; known rows and forbidden pairs are not counted.
 
     Parameters
     ----------
-    rows : Rows
-    k : int
-    metric : {"cosine", "euclidean"}
+    options : argparse.Namespace
+    problem : Inputs
     multiply : callable
         As of `products_on`.
-    device : str
+    clock : callable, optional
+        Seconds from any start.
     """
-    n = rows.n_samples
-    m = rows_looked_at(n, k)
-    whole = embedding_source(rows, metric, alone(m), device=device, multiply=multiply)
-    whole = whole._replace(take=lambda ids: whole.rows(0, m)[ids])
-    like = whole.rows(0, 0)
-    xp = compat.array_namespace(like)
-    ids = xp.asarray(np.arange(k, dtype=np.int64) % m, device=compat.device(like))
-    centers = xp.take(whole.rows(0, m), ids, axis=0)
-    _timed(whole, centers, metric, 1)  # what is compiled or loaded on first use
-    one, three = (_timed(whole, centers, metric, updates) for updates in (1, 3))
-    update = max((three - one) / 2.0, one / 4.0)
-    return Cost(update * n / m, one * n / m)
+    rows, metric, start = problem.rows, options.metric, problem.start
+    group = alone(rows.n_samples)
+    source = embedding_source(rows, metric, group, device=options.device, multiply=multiply)
+
+    def draw() -> Any:
+        if start is not None:
+            return placed(start.centers.astype(rows.dtype), options.device)
+        how = {"init": options.init, "seed": options.seed, "metric": metric}
+        return drawn_centers(source, options.k, weights=problem.weights, fixed=None, **how)
+
+    names = ("metric", "max_iter", "tol", "gap", "empty")
+    settings = {name: getattr(options, name) for name in names}
+    return forecast(source, problem.bounds, draw, weights=problem.weights, clock=clock, **settings)
 
 
 def expected_memory(n: int, d: int, k: int, itemsize: int) -> float:
@@ -152,12 +145,6 @@ def expected_memory(n: int, d: int, k: int, itemsize: int) -> float:
     candidates = min(CANDIDATES * n, DEFAULT_OPTIONS.entries_of(n))
     sample = max(2**12, 32 * k) * d * 8.0 * 3.0
     return PROCESS + block + sample + 3.0 * k * d * 8.0 + PER_ROW * n + PER_CANDIDATE * candidates
-
-
-def _timed(source: FeatureSource, centers: Any, metric: str, updates: int) -> float:
-    start = time.perf_counter()
-    kmeans(source, centers, metric=metric, max_iter=updates, tol=0.0, empty="keep")
-    return time.perf_counter() - start
 
 
 def _check_pairs(problem: Inputs) -> bool:
@@ -195,11 +182,10 @@ def _text(plan: dict[str, Any]) -> str:
         f"clusters            {k}, mean size {p['mean_size']:.6g} rows",
         f"bounds              {p['min_count']} to {p['max_count']} rows: {possible}",
         f"memory              about {p['memory_bytes'] / 1e6:,.0f} MB",
-        f"time                about {duration(p['seconds_per_update'])} for each update, "
-        f"{duration(p['most_seconds'])} for all {p['most_updates']}; more where bounds are "
-        f"hard to meet",
-        f"updates             at most {p['most_updates']}, each of two passes over the rows or a "
-        f"few more; fewer once --tol is met",
+        f"time                about {duration(p['seconds'])}, by clustering {p['measured_rows']:,} "
+        f"of the rows",
+        f"updates             about {p['updates']}, at most {p['most_updates']}; each of two "
+        f"passes over the rows or a few more",
         f"would write         {p['out']}/: {', '.join(p['files'])}",
     ]
     if p["table"] is not None:

@@ -112,6 +112,7 @@ def open_valid(
     digest : str
         Hash of all rows of the input, if it was asked for and they were looked at.
     """
+    meter.begin(f"opening {options.input.name}")
     rows: Rows = open_embeddings(options.input, selection_of(options))
     if options.invalid != "drop":
         return rows, ""

@@ -2,8 +2,9 @@
 
 A scheduler sends SIGTERM some seconds before it kills, and a person presses Ctrl-C. Inside
 `stoppable` the first such signal is only noted: the loop asks after each step, saves, and raises
-`StoppedError`, whose exit code says that the same work goes on later. A second signal raises
-KeyboardInterrupt wherever the process is, and a third one has the system's own effect.
+`StoppedError`, whose exit code says that it ended early and has kept what there was. A second
+signal raises KeyboardInterrupt wherever the process is, and a third one has the system's own
+effect.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
@@ -23,7 +24,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StoppedError(DualclustError):
-    """The process was asked to end, and has saved what it needs to go on."""
+    """The process was asked to end, and has saved what it needs to go on, or what it has found."""
 
     exit_code = 75
 
@@ -47,8 +48,16 @@ class Stop:
 
 
 @contextmanager
-def stoppable() -> Iterator[Stop]:
+def stoppable(
+    signals: Sequence[signal.Signals] = SIGNALS, *, then: str = "ends after this step and saves"
+) -> Iterator[Stop]:
     """Note the first SIGINT or SIGTERM inside the block; the second leaves at once.
+
+    Parameters
+    ----------
+    signals : sequence of signal.Signals
+    then : str
+        What the process says that it does after the first.
 
     Yields
     ------
@@ -69,14 +78,14 @@ def stoppable() -> Iterator[Stop]:
         if stop.asked is None:
             stop.asked = signal.Signals(number)
             # Not by `print`: a signal may come in the middle of one.
-            os.write(2, _told(stop.asked).encode())
+            os.write(2, _told(stop.asked, then).encode())
             return
-        for each in SIGNALS:
+        for each in signals:
             signal.signal(each, signal.SIG_DFL)
         raise KeyboardInterrupt
 
     # None: a handler that was not installed by Python, which cannot be put back.
-    before = {each: signal.signal(each, note) or signal.SIG_DFL for each in SIGNALS}
+    before = {each: signal.signal(each, note) or signal.SIG_DFL for each in signals}
     try:
         yield stop
     finally:
@@ -84,8 +93,5 @@ def stoppable() -> Iterator[Stop]:
             signal.signal(each, handler)
 
 
-def _told(asked: signal.Signals) -> str:
-    return (
-        f"\ndualclust: {asked.name}: ends after this step and saves; the same signal again leaves "
-        f"at once\n"
-    )
+def _told(asked: signal.Signals, then: str) -> str:
+    return f"\ndualclust: {asked.name}: {then}; the same signal again leaves at once\n"

@@ -84,7 +84,7 @@ class ConstrainedKMeans(
         Stop once at most this share of the labels changes.
     gap : float in [0, 1]
         Relative gap to prove for the final labels; 0 for optimal labels.
-    time_limit : float >= 0, or None
+    time_limit : float >= 0, Deadline (`dualclust.interruptible`), or None
         Seconds after which `fit` ends with the best labels so far, their sizes inside the bounds.
     n_jobs : int or None
         Threads that multiply rows by centers: None is 1, -1 all cores. Results are the same to the

@@ -21,6 +21,7 @@ from ..algos.clustering.neighbor_graph import (
     neighbor_graph,
 )
 from ..algos.core.checks import check_count
+from ..algos.scores.deadline import deadline_of
 from ..algos.scores.sources import feature_source
 from ._inputs import check_enough_rows, check_rows, moved_to, on_threads
 from .constrained_kmeans import ConstrainedKMeans
@@ -60,6 +61,9 @@ class SpectralConstrainedKMeans(
         Most center updates of a start.
     tol, gap : float in [0, 1]
         As of `ConstrainedKMeans`.
+    time_limit : float >= 0, Deadline (`dualclust.interruptible`), or None
+        Seconds from the beginning of `fit`, as of `ConstrainedKMeans`. Graph and eigenvectors come
+        to their end: what is left of the time is for k-means.
     n_jobs : int or None
         Threads that multiply rows: None is 1, -1 all cores.
     random_state : int, RandomState instance or None
@@ -124,6 +128,7 @@ class SpectralConstrainedKMeans(
         max_iter: int = 100,
         tol: float = 1e-3,
         gap: float = 1e-4,
+        time_limit: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -138,6 +143,7 @@ class SpectralConstrainedKMeans(
         self.max_iter = max_iter
         self.tol = tol
         self.gap = gap
+        self.time_limit = time_limit
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -155,6 +161,7 @@ class SpectralConstrainedKMeans(
         -------
         self
         """
+        limit = deadline_of(self.time_limit)
         rows = check_rows(self, X, reset=True)
         check_count("n_clusters", self.n_clusters, 1)
         check_enough_rows(rows, self.n_clusters)
@@ -181,9 +188,11 @@ class SpectralConstrainedKMeans(
             max_iter=self.max_iter,
             tol=self.tol,
             gap=self.gap,
+            time_limit=limit,
             n_jobs=self.n_jobs,
             random_state=self.random_state,
         ).fit(self.embedding_, fixed=fixed, forbidden=forbidden)
+        self.kmeans_.time_limit = self.time_limit  # a further fit of it has all of the time again
         for name in ("labels_", "counts_", "cluster_centers_", "prices_", "gap_", "n_iter_"):
             setattr(self, name, getattr(self.kmeans_, name))
         return self

@@ -116,6 +116,40 @@ def test_many_clusters_and_few_samples(row, k, slack):
 
 
 @each_row
+@pytest.mark.parametrize("most", [1, 2, 99])
+def test_paths_end_when_the_time_is_up(row, most):
+    """It is looked at after as many paths everywhere; without an end, slices change no bit."""
+    rng = np.random.default_rng(0)
+    n, k = 400, 8
+    scores = rng.integers(-2000, 2001, size=(n, k)) / 1024.0
+    scores[:, 0] += 4.0
+    clusters = np.tile(np.arange(k, dtype=np.int32), (n, 1))
+    sizes = np.full(k, n // k)
+    whole = assert_conforms(row, scores, clusters, np.zeros(k), sizes, sizes)
+    asarray = (lambda a: a) if row.library == "numpy" else row.arrays().asarray
+    found = []
+    for run, wrap in ((augmenting_paths.reference, lambda a: a), (row.engine(), asarray)):
+        looks = []
+
+        def is_over(looks=looks):
+            looks.append(1)
+            return len(looks) == most
+
+        bounds = {"lower": wrap(sizes), "upper": wrap(sizes)}
+        arrays = map(wrap, (scores, clusters, np.zeros(k)))
+        found.append([*run(*arrays, **bounds, window=math.inf, is_over=is_over), len(looks)])
+    (slots, prices, *rest), (others, moved, *same) = found
+    np.testing.assert_array_equal(to_numpy(others), slots)
+    np.testing.assert_array_equal(to_numpy(moved), prices)
+    assert rest == same
+    if most == 99:
+        assert rest[:3] == [*whole[2:]]
+        assert rest[1] // 32 == rest[3] > 2
+    else:
+        assert rest[1:] == [32 * most, True, most]
+
+
+@each_row
 def test_samples_that_are_alike_move_together(row):
     scores = np.repeat(np.asarray([[1.0, 0.5, 0.0], [1.0, 0.0, 0.75]]), 50, axis=0)
     clusters = np.tile(np.arange(3, dtype=np.int32), (100, 1))

@@ -89,6 +89,7 @@ def test_json_dry_run_and_overwrite(tmp_path, capsys):
     assert (plan["n_samples"], plan["n_features"], plan["k_range"]) == (200, 8, [2, 4, 6])
     assert (plan["sample_rows"], plan["bounds_range"]) == (200, [[0.5, None], [0.9, 1.1]])
     assert (plan["runs_per_k"], plan["bounded_runs_per_k"]) == (24, 22)
+    assert plan["seconds"] > 0.0
     assert plan["out"] == str(tmp_path / "X-choice")
     assert [p.name for p in tmp_path.iterdir()] == ["X.npy"]
     assert choice(path, "--json", ks="3") == 0
@@ -273,3 +274,26 @@ def test_each_column_and_each_word_is_its_figure():
         for column in FIGURES:
             assert float(line[column]) == pytest.approx(row[column], rel=1e-5)
     assert "1,234 rows, figures of a sample of 500" in choice_text(found)
+
+
+def test_each_k_is_shown_as_it_begins(tmp_path, monkeypatch, capsys):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    path = save(tmp_path / "X.npy", groups(n=200)[0])
+    assert choice(path, ks="2,4") == 0
+    shown = screen.getvalue()
+    places = [
+        shown.index(f"] {what}")
+        for what in (
+            "opening X.npy",
+            "checking the rows",
+            "k = 2, 1 of 2",
+            "k = 4, 2 of 2: k = 2 done, 1 of 2",
+            "judging all rows: k = 4 done, 2 of 2",
+        )
+    ]
+    assert places == sorted(places)

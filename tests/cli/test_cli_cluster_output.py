@@ -190,7 +190,9 @@ def test_a_dry_run_writes_nothing_and_says_what_would_be(tmp_path, capsys) -> No
     assert (found["stored"], found["computed"]) == ("float16", "float32")
     assert (found["min_count"], found["max_count"], found["feasible"]) == (800, 990, True)
     assert found["most_updates"] == 7
-    assert 0 < found["seconds_per_update"] < found["most_seconds"]
+    assert 0 < found["seconds"]
+    assert 0 < found["updates"] <= 7
+    assert found["measured_rows"] == 9000  # so few are clustered as they are
     assert found["out"] == str(tmp_path / "X-clusters")
     assert "rows                9000 of 8 numbers, float16, computed in float32" in out
     assert "bounds              800 to 990 rows: possible" in out
@@ -236,22 +238,46 @@ def test_the_line_says_how_far_a_pass_is(monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     screen = Terminal()
     meter = Meter(True, stream=screen, clock=ticking())
-    meter.begin("update 3 of at most 20", alone(4000))
-    meter.tell("1.20% of the labels changed, gap 3.1e-04")
+
+    def last():
+        return screen.getvalue().split("\r\x1b[K")[-1]
+
+    meter.begin("choosing the first centers", alone(4000))
+    assert last() == "[1 s] choosing the first centers"  # before any row is read
+    meter.tell("gap 3.1e-04, 1.20% of labels changed")
+    meter.begin("update 3 of 20", alone(4000))
+    told = "update 3 of 20: gap 3.1e-04, 1.20% of labels changed"
+    assert last() == f"[2 s] {told}"
     for start in (0, 1000, 2000):
         meter.add(start, start + 1000)
-    last = screen.getvalue().split("\r\x1b[K")[-1]
-    assert (
-        last
-        == "update 3 of at most 20: 75% of a pass, 1,500 rows/s, 0.67 s left; 1.20% of the labels"[
-            : len(last)
-        ]
-    )
-    assert len(last) < 80
+    line = f"[5 s] {told}; pass 1, 75% of 4,000 rows, 1,500 rows/s, 0.67 s left"
+    assert meter.line(6.0) == line
+    assert last() == line[:79]
     meter.add(0, 1000)  # the next pass
-    assert "25% of a pass" in screen.getvalue().split("\r\x1b[K")[-1]
+    assert "pass 2, 25% of 4,000 rows" in meter.line(7.0)
     meter.end()
     assert screen.getvalue().endswith("\r\x1b[K")
+
+
+def test_the_time_goes_on_while_no_row_is_read() -> None:
+    screen = Terminal()
+    meter = Meter(True, stream=screen, clock=ticking())
+    with meter.running():
+        meter.begin("choosing the first centers")
+        while screen.getvalue().count("choosing the first centers") < 3:
+            pass
+        meter.end()
+        shown = screen.getvalue()
+    seconds = [int(s) for s in re.findall(r"\[(\d+) s\] choosing the first centers", shown)]
+    assert seconds == sorted(set(seconds))
+    assert shown == screen.getvalue()  # nothing is drawn after the end
+    assert shown.endswith("\r\x1b[K")
+    log = io.StringIO()  # no terminal: no line that changes
+    meter = Meter(True, stream=log, clock=ticking())
+    with meter.running():
+        meter.begin("choosing the first centers")
+        meter.tell("update 1: gap 0.0e+00")
+    assert log.getvalue() == "update 1: gap 0.0e+00; 2 s\n"
 
 
 def test_a_terminal_sees_progress_and_the_result_is_the_same(tmp_path, monkeypatch, capsys) -> None:
@@ -264,9 +290,11 @@ def test_a_terminal_sees_progress_and_the_result_is_the_same(tmp_path, monkeypat
     assert cluster(path, "--out", tmp_path / "shown") == 0
     shown = screen.getvalue()
     assert listing(tmp_path / "plain") == listing(tmp_path / "shown")
-    assert re.search(r"checking the rows: 100% of a pass", shown)
-    assert re.search(r"update \d+ of at most 100: \d+% of a pass", shown)
-    assert re.search(r"[\d.]+% of the labels changed, gap \d", shown)
+    phases = re.findall(r"\] ([a-z ]+)[^\r]*", shown)
+    firsts = ["opening ", "checking the rows", "choosing the first centers", "the first labels"]
+    assert [*dict.fromkeys(phases)][:4] == firsts
+    assert re.search(r"checking the rows; pass 1, 100% of 3,000 rows", shown)
+    assert re.search(r"update \d+ of 100: gap \d.*% of labels changed; pass \d", shown)
     assert shown.endswith("\r\x1b[K")
     screen.truncate(0)
     assert cluster(path, "--out", tmp_path / "quiet", "--no-progress") == 0

@@ -98,3 +98,13 @@ def test_what_does_not_go_with_it(rows: Path, tmp_path: Path, capsys, words, mes
     assert main(["cluster", str(rows), *words, "--out", str(tmp_path / "out")]) != 0
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_time_limit_leaves_labels_inside_their_bounds(rows: Path, tmp_path: Path) -> None:
+    """The graph comes to its end; no update is begun."""
+    out = tmp_path / "out"
+    options = ["-k", "10", "--graph", "--time", "0", "--upper", "1.2", "--out", str(out)]
+    assert main(["cluster", str(rows), *options]) == 0
+    result = json.loads((out / "result.json").read_text())
+    assert (result["passes"], result["converged"], result["violation"]) == (0, False, 0)
+    assert 27 <= result["smallest_cluster"] <= result["largest_cluster"] <= 108

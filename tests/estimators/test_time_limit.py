@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dualclust import ConstrainedKMeans
+from dualclust import ConstrainedKMeans, SpectralConstrainedKMeans, interruptible
 from dualclust.algos.core.errors import InvalidValueError
 
 
@@ -28,3 +28,20 @@ def test_labels_of_no_time_are_those_of_a_later_fit_that_starts_there(rng):
     more = ConstrainedKMeans(20, lower=0.9, upper=1.1, init=model.cluster_centers_).fit(x)
     assert more.inertia_ < model.inertia_
     assert np.bincount(more.labels_, minlength=20).tolist() == more.counts_.tolist()
+
+
+def test_a_graph_comes_to_its_end_and_k_means_gets_what_is_left(rng):
+    """Here nothing: the first start is labeled inside the bounds, and no other is drawn."""
+    x = rng.normal(size=(2_400, 8)) + 2.0 * rng.normal(size=(12, 8))[rng.integers(12, size=2_400)]
+    wanted = {"n_clusters": 12, "lower": 0.9, "upper": 1.1, "n_init": 3, "random_state": 0}
+    model = SpectralConstrainedKMeans(**wanted, time_limit=0.0).fit(x)
+    assert model.n_iter_ == 0
+    assert 180 <= model.counts_.min() <= model.counts_.max() <= 220
+    patient = SpectralConstrainedKMeans(**wanted).fit(x)
+    np.testing.assert_array_equal(model.embedding_, patient.embedding_)
+    assert patient.kmeans_.inertia_ < model.kmeans_.inertia_
+    with interruptible() as limit:
+        same = SpectralConstrainedKMeans(**wanted, time_limit=limit).fit(x)
+    np.testing.assert_array_equal(same.labels_, patient.labels_)
+    with pytest.raises(InvalidValueError, match="time_limit"):
+        SpectralConstrainedKMeans(2, time_limit=-1.0).fit(x[:40])

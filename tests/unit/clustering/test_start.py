@@ -221,6 +221,17 @@ def test_where_no_digits_are_left_the_first_candidate_is_taken(far):
     )
 
 
+def test_distances_within_groups_keep_their_digits(xp):
+    """Groups 1e-9 wide: sums tie, so the first candidates are taken, drawn by those distances."""
+    corners = np.asarray([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    rng = np.random.default_rng(0)
+    x = corners[np.arange(60) % 3] + 1e-9 * rng.normal(size=(60, 2))
+    draws = rng.random((8, 3))
+    x, given, draws = (xp.asarray(a) for a in (x, corners, draws))
+    plain = kmeans_plus_plus(x, draws[:, 0], given=given)
+    assert_equal(kmeans_plus_plus(x, draws, given=given), plain)
+
+
 def test_one_candidate_each_is_the_plain_algorithm():
     x, draws = points(), np.random.default_rng(2).random((6, 1))
     np.testing.assert_array_equal(kmeans_plus_plus(x, draws), kmeans_plus_plus(x, draws[:, 0]))

@@ -1,5 +1,7 @@
 """A time limit ends a search with labels inside the bounds and the gap that is proven for them."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from dualclust.algos.core.errors import InvalidTypeError, InvalidValueError
 from dualclust.algos.offline import SolverOptions, assign_exact, assign_offline
 from dualclust.algos.offline.assignment import assign_source
 from dualclust.algos.scores.deadline import Deadline, deadline_of, is_over
-from dualclust.algos.scores.sources import score_source
+from dualclust.algos.scores.sources import feature_source, score_source
 from tests.compare import to_numpy
 from tests.thread_ranks import groups_on_threads
 
@@ -142,6 +144,29 @@ def test_ranks_end_together_when_one_of_them_is_late(late, crowded):
     check(parts[0]._replace(labels=np.concatenate([p.labels for p in parts])), *crowded)
 
 
+@pytest.mark.parametrize("looks", [1, 4, 9])
+def test_ranks_that_cluster_a_sample_each_by_itself_end_together(looks, rng):
+    """The first updates are those of a sample, which every rank computes alone."""
+    n, k, edges = 36_000, 8, [0, 16_384, 36_000]
+    x = rng.normal(size=(n, 4)) + 2.0 * rng.normal(size=(k, 4))[rng.integers(k, size=n)]
+    bounds = SizeBounds.from_ratios(k, n_samples=n, lower=0.9, upper=1.1)
+
+    def run(group):
+        first, last = group.first_row, group.first_row + group.n_local
+        source = feature_source(x)  # whose rows are taken from wherever they are
+        source = source._replace(rows=lambda a, b: x[first:last][a:b], group=group)
+        limit = Deadline(looks if first else 1e9, clock=Asked())
+        return constrained_kmeans(source, bounds, x[:k], metric="euclidean", time_limit=limit)
+
+    one, other = groups_on_threads(edges, run)
+    assert np.array_equal(one.centers, other.centers)
+    assert one.gap == other.gap
+    counts = np.bincount(np.concatenate([one.labels, other.labels]), minlength=k)
+    assert counts.tolist() == one.counts.tolist()
+    assert (np.asarray(bounds.lower) <= counts).all()
+    assert (counts <= np.asarray(bounds.upper)).all()
+
+
 @pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
 def test_seconds_that_mean_nothing_are_refused(bad):
     scores, bounds = np.ones((4, 2)), SizeBounds.from_ratios(2, n_samples=4)
@@ -151,6 +176,24 @@ def test_seconds_that_mean_nothing_are_refused(bad):
         constrained_kmeans(scores, bounds, scores[:2], time_limit=bad)
     with pytest.raises(InvalidTypeError, match="time_limit must be a number"):
         kmeans(scores, scores[:2], time_limit="soon")
+
+
+def test_one_without_seconds_comes_when_it_is_asked_for(crowded):
+    """Nothing is different before: not even what follows where passes prove nothing."""
+    scores, bounds, _ = crowded
+    asked = []
+    deadline = Deadline(asked=lambda: bool(asked))
+    options = SolverOptions(max_passes=1)
+    plain = assign_exact(scores, bounds, options=options)
+    found = assign_exact(scores, bounds, options=options, time_limit=deadline)
+    assert found.phase == plain.phase == "all scores"
+    assert found.labels.tolist() == plain.labels.tolist()
+    timed = assign_exact(scores, bounds, options=options, time_limit=1e9)
+    assert timed.phase != "all scores"  # which takes no time limit
+    asked.append(1)
+    assert deadline.is_late()
+    assert assign_exact(scores, bounds, time_limit=deadline).phase == "online passes"
+    assert copy.deepcopy(deadline) is deadline
 
 
 def test_a_deadline_comes_by_its_clock():
