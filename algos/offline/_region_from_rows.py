@@ -247,7 +247,7 @@ def wide_enough(counts: Array, width: int, n: int, options: SolverOptions) -> in
     Examples
     --------
     >>> import numpy as np
-    >>> [wide_enough(np.asarray([3] * 95 + [c] * 5), 2, 100, SolverOptions()) for c in (3, 99)]
+    >>> [wide_enough(np.asarray([3] * 96 + [c] * 4), 2, 100, SolverOptions()) for c in (3, 99)]
     [4, 4]
     """
     last = int((1.0 - LONG) * counts.shape[0])
